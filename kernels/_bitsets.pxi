@@ -1,0 +1,64 @@
+# Bit sets over uint64 words, for Cython kernels: include "_bitsets.pxi".
+# Bit i of a set stands in word i >> 6 at place i & 63; unused high bits are 0.
+
+from libc.stdint cimport uint64_t
+
+cdef extern from *:
+    """
+    #if defined(_MSC_VER)
+    #include <intrin.h>
+    static inline int remat_popcount(unsigned long long word) { return (int)__popcnt64(word); }
+    static inline int remat_lowest(unsigned long long word) { unsigned long at; _BitScanForward64(&at, word); return (int)at; }
+    #else
+    static inline int remat_popcount(unsigned long long word) { return __builtin_popcountll(word); }
+    static inline int remat_lowest(unsigned long long word) { return __builtin_ctzll(word); }
+    #endif
+    """
+    int remat_popcount(uint64_t word) nogil
+    int remat_lowest(uint64_t word) nogil        # place of the lowest bit; word must not be 0
+
+
+cdef inline Py_ssize_t bit_words(Py_ssize_t n_bits) noexcept nogil:
+    return (n_bits + 63) >> 6
+
+
+cdef inline bint has_bit(const uint64_t* words, Py_ssize_t bit) noexcept nogil:
+    return (words[bit >> 6] >> (bit & 63)) & 1
+
+
+cdef inline void set_bit(uint64_t* words, Py_ssize_t bit) noexcept nogil:
+    words[bit >> 6] |= (<uint64_t>1) << (bit & 63)
+
+
+cdef inline void clear_bit(uint64_t* words, Py_ssize_t bit) noexcept nogil:
+    words[bit >> 6] &= ~((<uint64_t>1) << (bit & 63))
+
+
+cdef inline Py_ssize_t count_bits(const uint64_t* words, Py_ssize_t n_words) noexcept nogil:
+    cdef Py_ssize_t i, total = 0
+    for i in range(n_words):
+        total += remat_popcount(words[i])
+    return total
+
+
+cdef inline bint is_subset(const uint64_t* inner, const uint64_t* outer, Py_ssize_t n_words) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n_words):
+        if inner[i] & ~outer[i]:
+            return False
+    return True
+
+
+cdef inline Py_ssize_t next_bit(const uint64_t* words, Py_ssize_t n_words, Py_ssize_t start) noexcept nogil:
+    """The first bit set at or after `start`, or -1."""
+    cdef Py_ssize_t i = start >> 6
+    cdef uint64_t word
+    if i >= n_words:
+        return -1
+    word = words[i] & (~(<uint64_t>0) << (start & 63))
+    while word == 0:
+        i += 1
+        if i >= n_words:
+            return -1
+        word = words[i]
+    return (i << 6) + remat_lowest(word)

@@ -1,0 +1,109 @@
+"""The judge's loop: how long every instance lives, and what each step holds."""
+
+import numpy as np
+
+ctypedef long long int64
+
+# What can be wrong with a schedule; the caller has the words.
+UNKNOWN_NODE, NOT_MADE, RUN_TWICE, NEVER_MADE, KEEP_MARK, RECOMPUTE_MARK = 1, 2, 3, 4, 5, 6
+
+
+def lifetimes(const int[::1] order, const int64[::1] value_indptr, const int64[::1] read_indptr,
+              const int[::1] read_indices, const unsigned char[::1] output, const unsigned char[::1] once,
+              const int64[::1] memory, const int64[::1] workspace):
+    """Instances that a schedule makes, when each dies, and the bytes held during each step.
+
+    order : int32[m], value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k],
+    output : uint8[n_values], once : uint8[n], memory : int64[n_values], workspace : int64[n]
+    Returns (law, step, about, instance_indptr int64[m + 1], value int32[instances], end int64[instances],
+    trace int64[m]); law 0 is sound; `about` is the value not made, or else the node.
+    """
+    cdef Py_ssize_t m = order.shape[0], n = value_indptr.shape[0] - 1, n_values = memory.shape[0]
+    cdef Py_ssize_t step, j, i, made = 0
+    cdef int64 x
+    cdef int v, law = 0
+    cdef int64 about = -1, live
+
+    for step in range(m):
+        if order[step] < 0 or order[step] >= n:
+            return 1, step, order[step], None, None, None, None
+
+    instance_indptr = np.empty(m + 1, np.int64)
+    cdef int64[::1] indptr = instance_indptr
+    with nogil:
+        for step in range(m):
+            indptr[step] = made
+            v = order[step]
+            made += value_indptr[v + 1] - value_indptr[v]
+        indptr[m] = made
+
+    value = np.empty(made, np.int32)
+    end = np.empty(made, np.int64)
+    trace = np.zeros(m + 1, np.int64)
+    cdef int[::1] out_value = value
+    cdef int64[::1] out_end = end
+    cdef int64[::1] out_trace = trace
+    cdef int[::1] newest = np.full(n_values, -1, np.int32)      # the instance that serves reads of a value
+    with nogil:
+        for step in range(m):
+            v = order[step]
+            for j in range(read_indptr[v], read_indptr[v + 1]):
+                x = read_indices[j]
+                if newest[x] < 0:
+                    law = 2
+                    about = x
+                    break
+                out_end[newest[x]] = step + 1
+            if law == 0 and once[v] and newest[value_indptr[v]] >= 0:
+                law = 3
+                about = v
+            if law:
+                break
+            i = indptr[step]
+            for x in range(value_indptr[v], value_indptr[v + 1]):
+                out_value[i] = <int>x
+                out_end[i] = step + 1
+                if not output[x] or newest[x] < 0:               # an output is pinned by its first run
+                    newest[x] = <int>i
+                i += 1
+        if law == 0:
+            step = m
+            for x in range(n_values):
+                if output[x]:
+                    if newest[x] < 0:
+                        law = 4
+                        about = x
+                        break
+                    out_end[newest[x]] = m
+    if law:
+        return law, step, about, None, None, None, None
+    with nogil:
+        for step in range(m):
+            for i in range(indptr[step], indptr[step + 1]):
+                out_trace[step] += memory[out_value[i]]
+                out_trace[out_end[i]] -= memory[out_value[i]]
+        live = 0
+        for step in range(m):
+            live += out_trace[step]
+            out_trace[step] = live + workspace[order[step]]
+    return 0, -1, -1, instance_indptr, value, end, trace[:m]
+
+
+def broken_mark(const int[::1] order, const int64[::1] value_indptr, const int64[::1] read_indptr,
+                const int[::1] read_indices, const int[::1] producer, const unsigned char[::1] output,
+                const signed char[::1] mark, const int[::1] forward_of):
+    """The first step that goes against a mark: (law, step, node), law 0 if none does."""
+    cdef Py_ssize_t step, j
+    cdef int v, u
+    cdef int[::1] runs = np.zeros(value_indptr.shape[0] - 1, np.int32)
+    for step in range(order.shape[0]):
+        v = order[step]
+        if mark[v] == 1 and runs[v] > 0:
+            return 5, step, v
+        if forward_of[v] >= 0:
+            for j in range(read_indptr[v], read_indptr[v + 1]):
+                u = producer[read_indices[j]]
+                if mark[u] == 2 and forward_of[u] < 0 and (runs[u] == 1 or output[read_indices[j]]):
+                    return 6, step, u
+        runs[v] += 1
+    return 0, -1, -1

@@ -1,0 +1,104 @@
+"""Which values to keep and which to compute again, so that training fits in memory.
+
+    edge list -> ComputationGraph -> solver -> Schedule -> Simulation -> Plan
+
+Examples
+--------
+>>> import remat_algos as ra
+>>> graph = ra.ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3)])
+>>> plan = ra.solve(ra.differentiate(graph), "100%")
+>>> plan.simulation.peak_memory
+6
+"""
+
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from remat_algos.errors import (
+        BudgetError,
+        ClaimError,
+        GraphError,
+        GraphWarning,
+        PlanError,
+        RematError,
+        ScheduleError,
+    )
+    from remat_algos.ir.budget import Budget
+    from remat_algos.ir.differentiate import differentiate
+    from remat_algos.ir.files.read import read_graph
+    from remat_algos.ir.files.write import write_graph
+    from remat_algos.ir.graph import ComputationGraph
+    from remat_algos.plan.compare import compare
+    from remat_algos.plan.plan import Plan
+    from remat_algos.plan.solve import solve
+    from remat_algos.plan.verify import verify
+    from remat_algos.schedule.schedule import Schedule
+    from remat_algos.schedule.simulation import simulate
+    from remat_algos.solvers.registry import list_solvers
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "BudgetError": "errors",
+    "ClaimError": "errors",
+    "GraphError": "errors",
+    "GraphWarning": "errors",
+    "PlanError": "errors",
+    "RematError": "errors",
+    "ScheduleError": "errors",
+    "Budget": "ir.budget",
+    "ComputationGraph": "ir.graph",
+    "differentiate": "ir.differentiate",
+    "read_graph": "ir.files.read",
+    "write_graph": "ir.files.write",
+    "Schedule": "schedule.schedule",
+    "simulate": "schedule.simulation",
+    "list_solvers": "solvers.registry",
+    "Plan": "plan.plan",
+    "compare": "plan.compare",
+    "solve": "plan.solve",
+    "verify": "plan.verify",
+}
+
+__all__ = [  # noqa: RUF022 - in the order of the picture above
+    "read_graph",
+    "write_graph",
+    "ComputationGraph",
+    "differentiate",
+    "Schedule",
+    "simulate",
+    "list_solvers",
+    "solve",
+    "compare",
+    "verify",
+    "Plan",
+    "Budget",
+    "RematError",
+    "GraphError",
+    "GraphWarning",
+    "ScheduleError",
+    "BudgetError",
+    "PlanError",
+    "ClaimError",
+]
+
+# A checkout holds its kernels beside this package, not in it: without this a plain install, used from the
+# checkout's root, would be shadowed by a package without kernels.
+_root = Path(__file__).resolve().parent.parent
+if (_root / "kernels" / "__init__.py").exists() and (_root / "setup.py").exists():
+    __path__.append(str(_root))
+del _root
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,1 @@
+"""The command `remat`: one file per command in commands/."""

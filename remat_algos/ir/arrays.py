@@ -1,0 +1,62 @@
+"""The arrays that graphs are made of."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from remat_algos.errors import GraphError
+
+Int64 = NDArray[np.int64]
+Int32 = NDArray[np.int32]
+Int8 = NDArray[np.int8]
+Bool = NDArray[np.bool_]
+
+LARGEST_SUM = 2**53  # sums stay exact in float64 and JSON readers everywhere
+
+
+def frozen(values: ArrayLike, dtype: type[np.generic], what: str = "array", size: int | None = None) -> NDArray[Any]:
+    """A read-only contiguous array of whole numbers; a scalar fills `size` entries.
+
+    Raises GraphError if the values do not fit `dtype` exactly, or are not `size` many.
+    """
+    given = np.asarray(values)
+    if given.ndim == 0 and size is not None:
+        given = np.broadcast_to(given, (size,))
+    if given.ndim != 1:
+        raise GraphError(f"{what} has {given.ndim} dimensions; give a flat list of numbers")
+    if size is not None and given.shape[0] != size:
+        raise GraphError(f"{what} has {given.shape[0]} entries; {size} are wanted")
+    if given.size == 0:
+        given = given.astype(dtype)
+    if given.dtype.kind not in "biuf":
+        raise GraphError(f"{what} holds {given.dtype} values; give whole numbers")
+    if given.dtype == dtype and not given.flags.writeable and given.flags.c_contiguous:
+        return given
+    with np.errstate(invalid="ignore"):
+        result = np.array(given, dtype)
+    if given.dtype != dtype and not np.array_equal(result, given):
+        at = int(np.flatnonzero(result != given)[0])
+        raise GraphError(f"{what}[{at}] is {given[at]}; give whole numbers within {np.dtype(dtype).name}")
+    result.setflags(write=False)
+    return result
+
+
+def check_sizes(array: Int64, what: str) -> None:
+    """GraphError unless the entries are at least 0 and their sum is below 2**53."""
+    if not array.size:
+        return
+    if array.min() < 0:
+        at = int(np.argmin(array))
+        raise GraphError(f"{what}[{at}] is {array[at]}; sizes and costs are 0 or more")
+    # the float sum cannot wrap, and is within a few units of the true one
+    if array.max() >= LARGEST_SUM or array.sum(dtype=np.float64) >= LARGEST_SUM:
+        raise GraphError(f"the sum of {what} is 2**53 or more; give it in a coarser unit")
+
+
+def check_indptr(indptr: Int64, n_rows: int, n_entries: int, what: str) -> None:
+    """GraphError unless `indptr` cuts `n_entries` entries into `n_rows` rows."""
+    if indptr.shape[0] != n_rows + 1:
+        raise GraphError(f"{what} has {indptr.shape[0]} entries; {n_rows + 1} are wanted, one more than rows")
+    if indptr[0] != 0 or indptr[-1] != n_entries or (np.diff(indptr) < 0).any():
+        raise GraphError(f"{what} must rise from 0 to {n_entries}")

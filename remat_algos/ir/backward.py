@@ -1,0 +1,50 @@
+"""What the gradient of a graph will need."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Int32, Int64, check_indptr, frozen
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Backward:
+    """What `differentiate` needs to know of a forward graph of n nodes.
+
+    Parameters
+    ----------
+    saved_indptr : int64[n + 1]
+    saved_indices : int32[k]
+        Row v: those of its reads and of its own values that the gradient of v reads.
+    grad_memory : int64[n_values]
+        Bytes of the gradient of each value, -1 for values that have none.
+    grad_compute : int64[n]
+        Cost of the gradient of each node, -1 for `factor` times its compute.
+    grad_workspace : int64[n]
+        Scratch bytes of each node that computes a gradient of v.
+    """
+
+    saved_indptr: Int64
+    saved_indices: Int32
+    grad_memory: Int64
+    grad_compute: Int64
+    grad_workspace: Int64
+
+    def __post_init__(self) -> None:
+        for name, dtype in (
+            ("saved_indptr", np.int64),
+            ("saved_indices", np.int32),
+            ("grad_memory", np.int64),
+            ("grad_compute", np.int64),
+            ("grad_workspace", np.int64),
+        ):
+            object.__setattr__(self, name, frozen(getattr(self, name), dtype, name))
+        check_indptr(self.saved_indptr, self.grad_compute.shape[0], self.saved_indices.shape[0], "saved_indptr")
+        for name in ("grad_memory", "grad_compute"):
+            if (getattr(self, name) < -1).any():
+                raise GraphError(f"{name} has an entry below -1; give bytes or cost, or -1 for none")
+
+    def saved(self, node: int) -> list[int]:
+        """Values that the gradient of a node reads."""
+        return self.saved_indices[self.saved_indptr[node] : self.saved_indptr[node + 1]].tolist()

@@ -1,0 +1,118 @@
+"""How much memory, and how much more compute, a plan may take."""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+from remat_algos.ir.units import parse_bytes
+
+LEAST = "least"
+_SHARE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*%\s*")
+Amount = int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What was asked; whichever parts are given all hold.
+
+    Parameters
+    ----------
+    memory : int or str, optional
+        Bound of the peak, resident bytes apart: bytes, "4GiB", "50%" of the peak without rematerialization, or
+        "least" for the lowest peak that the solver finds.
+    overhead : int or str, optional
+        Bound of the compute beyond one pass: in the graph's unit, or "30%" of one pass.
+    device : int or str, optional
+        Bound of the peak and the resident bytes together: bytes or "16GiB".
+
+    Raises
+    ------
+    TypeError
+        For a float: 0.5 could mean bytes or a share.
+    ValueError
+        For text that is none of these.
+
+    Examples
+    --------
+    >>> Budget(memory="50%").memory_limit(base=101, resident=8)
+    50
+    >>> Budget(memory=64, device="40").memory_limit(base=101, resident=8)
+    32
+    """
+
+    memory: Amount | None = None
+    overhead: Amount | None = None
+    device: Amount | None = None
+
+    def __post_init__(self) -> None:
+        for name, example in (("memory", '"50%"'), ("overhead", '"30%"'), ("device", '"16GiB"')):
+            given = getattr(self, name)
+            if given is None:
+                continue
+            if isinstance(given, bool) or not (isinstance(given, int | str) or hasattr(given, "__index__")):
+                raise TypeError(f"{name} budget is {given!r}; give whole numbers or text such as {example}")
+            if not isinstance(given, str):
+                object.__setattr__(self, name, given.__index__())
+        self.memory_limit(0, 0)
+        self.overhead_limit(0, 1)
+
+    @classmethod
+    def of(cls, given: "Budget | Amount | None") -> "Budget":
+        """A budget from what people pass: a number or text bounds the memory."""
+        return given if isinstance(given, Budget) else cls(memory=given)
+
+    @property
+    def least(self) -> bool:
+        """Whether the lowest peak is asked for."""
+        return isinstance(self.memory, str) and self.memory.strip().lower() == LEAST
+
+    def memory_limit(self, base: int, resident: int) -> int | None:
+        """Bytes that the judged peak may take; shares of `base` are rounded down. None: no bound."""
+        limits = []
+        if self.memory is not None and not self.least:
+            limits.append(_amount(self.memory, base, "memory"))
+        if self.device is not None:
+            if isinstance(self.device, str) and "%" in self.device:
+                raise ValueError(f"device budget {self.device!r} is a share; give bytes, such as 16GiB")
+            limits.append(_amount(self.device, base, "device") - resident)
+        return min(limits) if limits else None
+
+    def overhead_limit(self, one_pass: int, scale: int) -> int | None:
+        """Compute beyond one pass that is allowed; a number is in the unit that was read, `scale` units of ours."""
+        if self.overhead is None:
+            return None
+        if isinstance(self.overhead, int):
+            return _positive(self.overhead, "overhead") * scale
+        share = _SHARE.fullmatch(self.overhead)
+        if share is not None:
+            return int(Fraction(share[1]) * one_pass / 100)
+        try:
+            return int(_positive(Fraction(self.overhead.strip()), "overhead") * scale)
+        except ValueError as error:
+            raise ValueError(f"overhead budget {self.overhead!r} is no number; write 120, or 30% of one pass") from error
+
+    def __str__(self) -> str:
+        parts = [f"{name} {getattr(self, name)}" for name in ("memory", "overhead", "device")]
+        return ", ".join(part for part in parts if not part.endswith("None")) or "none"
+
+    def record(self) -> dict[str, Amount | None]:
+        """As JSON has it."""
+        return {"memory": self.memory, "overhead": self.overhead, "device": self.device}
+
+
+def _positive(amount: int | Fraction, what: str) -> int | Fraction:
+    if amount < 0:
+        raise ValueError(f"{what} budget is {amount}; give 0 or more")
+    return amount
+
+
+def _amount(given: Amount, base: int, what: str) -> int:
+    if isinstance(given, int):
+        return int(_positive(given, what))
+    share = _SHARE.fullmatch(given)
+    if share is not None:
+        return int(Fraction(share[1]) * base / 100)
+    try:
+        return parse_bytes(given)
+    except ValueError as error:
+        raise ValueError(f"{what} budget: {error}; a share is written 50%, the lowest peak {LEAST}") from error

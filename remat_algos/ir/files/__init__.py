@@ -1,0 +1,1 @@
+"""One file per format; read.py and write.py choose among them."""

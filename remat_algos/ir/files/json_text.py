@@ -1,0 +1,179 @@
+"""Graphs as JSON, format "remat-graph" version 1 (docs/formats.md)."""
+
+import json
+from decimal import Decimal
+from typing import Any, NoReturn
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
+from remat_algos.ir.units import parse_bytes
+
+FORMAT, VERSION = "remat-graph", 1
+BACKWARD = ("none", "to come", "present")
+_MISSING = object()
+
+
+def parse(text: str, source: str) -> Tables:
+    """Rows from JSON text; GraphError with line and column, or with the node, if it is not the format."""
+    try:
+        record = json.loads(text, parse_float=Decimal, parse_constant=lambda name: _fail(source, f"{name} is no number"))
+    except json.JSONDecodeError as error:
+        _fail(source, f"not valid JSON at line {error.lineno}, column {error.colno} ({error.msg}); is the file whole?")
+    except ValueError as error:
+        _fail(source, f"a number in it cannot be read ({str(error).split(';')[0]})")
+    except RecursionError:
+        _fail(source, "nested too deeply to be a graph")
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        _fail(source, f'not a graph: there is no "format": "{FORMAT}"')
+    if record.get("version") != VERSION:
+        _fail(source, f"version {record.get('version')} is not known here; this release reads version {VERSION}")
+    top = _Fields(record, source, "the graph")
+    nodes = [_node(_Fields(entry, source, f"node {i}"), i) for i, entry in enumerate(top.records("nodes"))]
+    residents = [
+        _resident(_Fields(entry, source, f"resident {i}")) for i, entry in enumerate(top.records("residents", []))
+    ]
+    given = sum(node.saved is not None for node in nodes)
+    backward = top.take("backward", str, "to come" if given else "none")
+    if any(node.gradient_of is not None for node in nodes):
+        backward = "present"
+    if backward not in BACKWARD:
+        _fail(source, f'"backward" is {backward!r}; use {", ".join(BACKWARD)}')
+    if 0 < given < len(nodes):
+        lacking = next(node.name for node in nodes if node.saved is None)
+        _fail(source, f'"saved" stands on some nodes but not on {lacking!r}; give it for all or for none')
+    scale = top.take("compute_scale", int, None)
+    if scale is not None and (scale < 1 or any(type(c) is not int for n in nodes for c in (n.compute, n.grad_compute))):
+        _fail(source, '"compute_scale" goes with whole numbers; leave it out to have decimals scaled')
+    views, derivation = top.take("views", dict, {}), top.take("derivation", dict, None)
+    if not all(isinstance(name, str) and isinstance(base, str) for name, base in views.items()):
+        _fail(source, '"views" maps names to names')
+    if derivation is not None and derivation.keys() != {"source_hash", "options"}:
+        _fail(source, '"derivation" holds "source_hash" and "options"')
+    return Tables(
+        nodes, residents, backward, views, top.take("compute_unit", str, ""), scale, derivation, source
+    )
+
+
+def dump(tables: Tables) -> str:
+    """The rows as JSON text, one node a line."""
+    gradients = tables.backward == "to come"
+    head: dict[str, Any] = {"format": FORMAT, "version": VERSION, "compute_unit": tables.compute_unit}
+    if tables.compute_scale not in (None, 1):
+        head["compute_scale"] = tables.compute_scale
+    head["backward"] = tables.backward
+    if tables.derivation is not None:
+        head["derivation"] = tables.derivation
+    head["residents"] = [
+        {"name": r.name, "memory": r.memory, "role": r.role, "readers": r.readers} for r in tables.residents
+    ]
+    head["views"] = dict(tables.views)
+    lines = [json.dumps(_node_record(node, gradients)) for node in tables.nodes]
+    return json.dumps(head)[:-1] + ', "nodes": [\n' + ",\n".join(lines) + "\n]}\n"
+
+
+def _node_record(node: NodeRow, gradients: bool) -> dict[str, Any]:
+    record: dict[str, Any] = {"name": node.name, "op": node.op, "compute": node.compute, "workspace": node.workspace}
+    record |= {"once": node.once, "reads": node.reads, "values": [_value_record(value) for value in node.values]}
+    if gradients:
+        record |= {"saved": node.saved, "grad_compute": node.grad_compute, "grad_workspace": node.grad_workspace}
+    if node.mark:
+        record["mark"] = node.mark
+    if node.gradient_of is not None:
+        record["gradient_of"] = node.gradient_of
+    return record
+
+
+def _value_record(value: ValueRow) -> dict[str, Any]:
+    record: dict[str, Any] = {} if value.name is None else {"name": value.name}
+    record |= {"memory": value.memory, "output": value.output}
+    return record if value.grad_memory is None else record | {"grad_memory": value.grad_memory}
+
+
+def _node(fields: "_Fields", place: int) -> NodeRow:
+    name = fields.take("name", str, str(place))
+    fields.what = f"node {name!r}"
+    return NodeRow(
+        name=name,
+        op=fields.take("op", str, ""),
+        compute=fields.number("compute", 1),
+        workspace=fields.size("workspace", 0),
+        once=fields.take("once", bool, False),
+        mark=fields.take("mark", int, 0),
+        reads=fields.names("reads", []),
+        values=[_value(_Fields(entry, fields.source, fields.what)) for entry in fields.records("values", [{}])],
+        saved=fields.names("saved", None),
+        grad_compute=fields.number("grad_compute", -1),
+        grad_workspace=fields.size("grad_workspace", 0),
+        gradient_of=fields.take("gradient_of", str, None),
+        where=fields.source,
+    )
+
+
+def _value(fields: "_Fields") -> ValueRow:
+    return ValueRow(
+        memory=fields.size("memory", 1),
+        name=fields.take("name", str, None),
+        output=fields.take("output", bool, False),
+        grad_memory=fields.size("grad_memory", None),
+        view_of=fields.take("view_of", str, None),
+    )
+
+
+def _resident(fields: "_Fields") -> ResidentRow:
+    return ResidentRow(
+        name=fields.take("name", str),
+        memory=fields.size("memory", 0),
+        role=fields.take("role", str, "input"),
+        readers=fields.names("readers", []),
+        where=fields.source,
+    )
+
+
+def _fail(source: str, message: str) -> NoReturn:
+    raise GraphError(f"{source}: {message}")
+
+
+class _Fields:
+    """The entries of one JSON object, each of the wanted kind."""
+
+    def __init__(self, record: Any, source: str, what: str) -> None:
+        if not isinstance(record, dict):
+            _fail(source, f"{what} is {_kind(record)}; an object is wanted")
+        self.record, self.source, self.what = record, source, what
+
+    def take(self, key: str, kind: type, default: Any = _MISSING) -> Any:
+        given = self.record.get(key, default)
+        if given is _MISSING:
+            _fail(self.source, f'{self.what} has no "{key}"')
+        wrong = not isinstance(given, kind) or (kind is int and isinstance(given, bool))
+        if wrong and not (given is None and default is None):
+            _fail(self.source, f'"{key}" of {self.what} is {_kind(given)}; {kind.__name__} is wanted')
+        return given
+
+    def records(self, key: str, default: Any = _MISSING) -> list[Any]:
+        return self.take(key, list, default)
+
+    def names(self, key: str, default: Any) -> Any:
+        given = self.take(key, list, default)
+        if given is not None and not all(isinstance(name, str) for name in given):
+            _fail(self.source, f'"{key}" of {self.what} holds something that is no name')
+        return given
+
+    def number(self, key: str, default: Number | None) -> Any:
+        given = self.record.get(key, default)
+        if given is not default and (isinstance(given, bool) or not isinstance(given, int | Decimal)):
+            _fail(self.source, f'"{key}" of {self.what} is {_kind(given)}; a number is wanted')
+        return given
+
+    def size(self, key: str, default: Number | None) -> Any:
+        """Bytes as a number or as text with a unit."""
+        if isinstance(self.record.get(key), str):
+            try:
+                return parse_bytes(self.record[key])
+            except ValueError as error:
+                _fail(self.source, f'"{key}" of {self.what}: {error}')
+        return self.number(key, default)
+
+
+def _kind(given: Any) -> str:
+    return "null" if given is None else f"{type(given).__name__} {str(given)[:40]!r}"

@@ -1,0 +1,86 @@
+"""Graphs as npz: NumPy arrays and one JSON text, nothing that is executed."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.backward import Backward
+from remat_algos.ir.labels import Labels
+from remat_algos.ir.resident import Resident
+
+if TYPE_CHECKING:
+    from remat_algos.ir.graph import ComputationGraph
+
+VERSION = 1
+ARRAYS = ("value_indptr", "read_indptr", "read_indices", "memory", "compute", "workspace", "once", "output")
+OPTIONAL_ARRAYS = ("forward_of", "mark")
+BACKWARD = ("saved_indptr", "saved_indices", "grad_memory", "grad_compute", "grad_workspace")
+RESIDENT = ("memory", "role", "read_indptr", "read_indices")
+
+
+def dump(graph: ComputationGraph) -> bytes:
+    """The graph as the bytes of an npz file."""
+    arrays = {name: getattr(graph, name) for name in ARRAYS}
+    arrays |= {name: getattr(graph, name) for name in OPTIONAL_ARRAYS if getattr(graph, name) is not None}
+    if graph.backward is not None:
+        arrays |= {f"backward.{name}": getattr(graph.backward, name) for name in BACKWARD}
+    if graph.resident is not None:
+        arrays |= {f"resident.{name}": getattr(graph.resident, name) for name in RESIDENT}
+    labels = graph.labels
+    rest = {
+        "version": VERSION,
+        "names": labels.names,
+        "value_names": [[x, name] for x, name in labels.value_names.items()],
+        "ops": labels.ops,
+        "views": dict(labels.views),
+        "compute_unit": labels.compute_unit,
+        "compute_scale": labels.compute_scale,
+        "resident_names": graph.resident.names if graph.resident is not None else None,
+        "derivation": graph.derivation.record() if graph.derivation is not None else None,
+    }
+    arrays["remat_graph"] = np.frombuffer(json.dumps(rest).encode(), np.uint8)
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def parse(data: bytes, source: str) -> dict[str, Any]:
+    """Arguments for `ComputationGraph.from_arrays`; GraphError if the bytes are not such a file."""
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            held = {name: archive[name] for name in archive.files}
+        rest = json.loads(bytes(held.pop("remat_graph")))
+        if rest["version"] != VERSION:
+            raise GraphError(f"{source}: version {rest['version']} is not known here; this release reads {VERSION}")
+        return _arguments(held, rest)
+    except (zipfile.BadZipFile, ValueError, KeyError, OSError, EOFError, TypeError) as error:
+        if isinstance(error, GraphError):
+            raise
+        reason = f"there is no {error}" if isinstance(error, KeyError) else str(error).split("\n")[0]
+        raise GraphError(f"{source}: not an npz graph ({reason}); is the file whole?") from error
+
+
+def _arguments(held: dict[str, Any], rest: dict[str, Any]) -> dict[str, Any]:
+    arguments: dict[str, Any] = {name: held[name] for name in ARRAYS}
+    arguments |= {name: held.get(name) for name in OPTIONAL_ARRAYS}
+    if "backward.saved_indptr" in held:
+        arguments["backward"] = Backward(**{name: held[f"backward.{name}"] for name in BACKWARD})
+    if "resident.memory" in held:
+        parts = {name: held[f"resident.{name}"] for name in RESIDENT}
+        arguments["resident"] = Resident(**parts, names=tuple(rest["resident_names"]))
+    arguments["labels"] = Labels(
+        names=tuple(rest["names"]) if rest["names"] is not None else None,
+        value_names={int(x): str(name) for x, name in rest["value_names"]},
+        ops=tuple(rest["ops"]) if rest["ops"] is not None else None,
+        views=rest["views"],
+        compute_unit=rest["compute_unit"],
+        compute_scale=rest["compute_scale"],
+    )
+    arguments["derivation"] = rest["derivation"]
+    return arguments

@@ -1,0 +1,43 @@
+"""A graph to a file, whole or not at all."""
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.files import csv_dump
+from remat_algos.ir.graph import ComputationGraph
+
+
+def write_graph(graph: ComputationGraph, path: str | os.PathLike[str]) -> None:
+    """Write a graph as JSON, npz, or the tables X.nodes.csv, X.edges.csv, X.values.csv; the path's ending says which.
+
+    Raises GraphError for other endings, OSError where the folder cannot be written.
+    """
+    file = Path(path)
+    if file.suffix == ".json":
+        write_whole(file, graph.to_json().encode())
+    elif file.suffix == ".npz":
+        write_whole(file, graph.to_npz())
+    elif file.name.endswith(".nodes.csv"):
+        for kind, text in csv_dump.dump(graph.to_tables()).items():
+            write_whole(file.with_name(file.name.replace(".nodes.csv", f".{kind}.csv")), text.encode())
+    else:
+        raise GraphError(f"{file.name}: the ending is no format; use .json, .npz or .nodes.csv")
+
+
+def write_whole(file: Path, data: bytes) -> None:
+    """Write to a temporary name and rename, so that no half-written file is ever seen."""
+    descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as out:
+            out.write(data)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)  # mkstemp is stricter than what open() would have given
+        os.replace(temporary, file)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise

@@ -1,0 +1,469 @@
+"""The graph that everything else works on."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from remat_algos.errors import GraphError
+from remat_algos.ir import laws
+from remat_algos.ir.arrays import Bool, Int8, Int32, Int64, frozen
+from remat_algos.ir.assembly import assemble
+from remat_algos.ir.backward import Backward
+from remat_algos.ir.files import json_text, npz_bytes
+from remat_algos.ir.labels import Labels
+from remat_algos.ir.resident import Resident
+from remat_algos.ir.tables import NodeRow, Tables, ValueRow
+from remat_algos.kernels import _graph
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """Where a differentiated graph comes from: the hash of its source, and the options of `differentiate`."""
+
+    source_hash: str
+    options: Mapping[str, Any]
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"source_hash": self.source_hash, "options": dict(self.options)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ComputationGraph:
+    """Nodes that run, the values they make and read, bytes and costs: a directed acyclic graph in CSR arrays.
+
+    Ids are topological: a node reads values of nodes with smaller ids only. The id order is the run without
+    rematerialization. Values of node v are the range `value_indptr[v]:value_indptr[v + 1]`.
+
+    Make one with `from_edges`, `from_arrays`, `from_json`, `from_npz` or `remat_algos.read_graph`.
+
+    Parameters
+    ----------
+    value_indptr : int64[n + 1]
+        Every node has at least one value.
+    read_indptr : int64[n + 1]
+    read_indices : int32[k]
+        Row v: values that node v reads, all different, in argument order.
+    memory : int64[n_values]
+        Bytes.
+    compute : int64[n]
+        Cost of running each node once, in the unit that `labels` names.
+    workspace : int64[n]
+        Scratch bytes held while the node runs.
+    once : bool[n]
+        The node must not run a second time.
+    output : bool[n_values]
+        The value is held from the first run of its node to the end.
+    forward_of : int32[n], optional
+        -1 in the forward part, else the forward node that a gradient belongs to.
+    backward : Backward, optional
+        What `differentiate` needs; by default gradients read all that the node reads and makes.
+    resident : Resident, optional
+        Inputs, parameters, states.
+    mark : int8[n], optional
+        1 keep, 2 recompute, 0 no wish.
+    derivation : Derivation, optional
+        Set by `differentiate`.
+    labels : Labels
+        Names.
+
+    Raises
+    ------
+    GraphError
+        Which rule is broken, where.
+
+    Examples
+    --------
+    >>> graph = ComputationGraph.from_edges([(0, 1), (0, 2), (1, 2)], memory=[4, 2, 1])
+    >>> graph.n_nodes, graph.reads(2), graph.output.tolist()
+    (3, [0, 1], [False, False, True])
+    """
+
+    value_indptr: Int64
+    read_indptr: Int64
+    read_indices: Int32
+    memory: Int64
+    compute: Int64
+    workspace: Int64
+    once: Bool
+    output: Bool
+    forward_of: Int32 | None = None
+    backward: Backward | None = None
+    resident: Resident | None = None
+    mark: Int8 | None = None
+    derivation: Derivation | None = None
+    labels: Labels = field(default_factory=Labels)
+    _derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for name, dtype in (
+            ("value_indptr", np.int64),
+            ("read_indptr", np.int64),
+            ("read_indices", np.int32),
+            ("memory", np.int64),
+            ("compute", np.int64),
+            ("workspace", np.int64),
+            ("once", np.bool_),
+            ("output", np.bool_),
+        ):
+            object.__setattr__(self, name, frozen(getattr(self, name), dtype, name))
+        for name, dtype in (("forward_of", np.int32), ("mark", np.int8)):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, frozen(getattr(self, name), dtype, name, self.n_nodes))
+        object.__setattr__(self, "labels", laws.plain_labels(self.labels))
+        laws.check(self)
+
+    # ---------------------------------------------------------------- ways in
+
+    @classmethod
+    def from_arrays(
+        cls,
+        *,
+        read_indptr: ArrayLike,
+        read_indices: ArrayLike,
+        memory: ArrayLike = 1,
+        compute: ArrayLike = 1,
+        workspace: ArrayLike = 0,
+        value_indptr: ArrayLike | None = None,
+        once: ArrayLike | None = None,
+        output: ArrayLike | None = None,
+        forward_of: ArrayLike | None = None,
+        backward: Backward | None = None,
+        resident: Resident | None = None,
+        mark: ArrayLike | None = None,
+        derivation: Derivation | None = None,
+        labels: Labels | None = None,
+    ) -> "ComputationGraph":
+        """A graph whose ids are topological already; scalars serve all nodes or values.
+
+        Without `value_indptr` each node has one value. Without `output` the outputs are the first values of the
+        nodes none of whose values is read. See the class for shapes and units.
+
+        Examples
+        --------
+        >>> ComputationGraph.from_arrays(read_indptr=[0, 0, 1], read_indices=[0], memory=[8, 4]).n_nodes
+        2
+        """
+        indptr = frozen(read_indptr, np.int64, "read_indptr")
+        indices = frozen(read_indices, np.int32, "read_indices")
+        n = max(indptr.shape[0] - 1, 0)
+        values = frozen(np.arange(n + 1) if value_indptr is None else value_indptr, np.int64, "value_indptr", n + 1)
+        n_values = int(values[-1]) if values.size else 0
+        if output is None:
+            output = _unread(values, indices)
+        return cls(
+            value_indptr=values,
+            read_indptr=indptr,
+            read_indices=indices,
+            memory=frozen(memory, np.int64, "memory", n_values),
+            compute=frozen(compute, np.int64, "compute", n),
+            workspace=frozen(workspace, np.int64, "workspace", n),
+            once=frozen(np.zeros(n, bool) if once is None else once, np.bool_, "once", n),
+            output=frozen(output, np.bool_, "output", n_values),
+            forward_of=forward_of,  # type: ignore[arg-type]  # the constructor makes arrays of these
+            backward=backward,
+            resident=resident,
+            mark=mark,  # type: ignore[arg-type]
+            derivation=derivation,
+            labels=labels or Labels(),
+        )
+
+    @classmethod
+    def from_edges(
+        cls,
+        edges: Iterable[tuple[Any, Any]] | ArrayLike,
+        memory: ArrayLike = 1,
+        compute: ArrayLike = 1,
+        *,
+        n_nodes: int | None = None,
+        **arrays: Any,
+    ) -> "ComputationGraph":
+        """A graph of nodes with one value each, from pairs (u, v): v reads u.
+
+        Integer ids must be topological and are kept; a pair that stands twice counts once. Names are numbered
+        topologically, first named first, and arrays follow the order of first appearance.
+
+        Parameters
+        ----------
+        edges : pairs of int or str
+        memory, compute : scalar or int64[n]
+            Bytes and cost of each node.
+        n_nodes : int, optional
+            How many there are, where the last ones have no edge and `memory` is a scalar.
+        **arrays
+            As in `from_arrays`.
+
+        Examples
+        --------
+        >>> ComputationGraph.from_edges([("conv", "relu"), ("relu", "loss")], memory=[8, 8, 1]).labels.names
+        ('conv', 'relu', 'loss')
+        """
+        pairs = edges if isinstance(edges, np.ndarray) else np.asarray(list(edges))  # type: ignore[arg-type]
+        if pairs.size == 0:
+            pairs = np.empty((0, 2), np.int64)
+        if pairs.ndim != 2 or pairs.shape[1] != 2:
+            raise GraphError("edges are pairs (u, v) of node ids or names")
+        if pairs.dtype.kind not in "iu":
+            return cls._from_named_edges(pairs.tolist(), memory, compute, arrays)
+        sizes = [np.asarray(a).shape[0] for a in (memory, compute) if np.asarray(a).ndim == 1]
+        n = n_nodes if n_nodes is not None else max([0, *sizes, int(pairs.max(initial=-1)) + 1])
+        if pairs.size and not (0 <= pairs.min() and pairs.max() < n):
+            raise GraphError(f"an edge names a node that is not there; ids run from 0 to {n - 1}")
+        backwards = np.flatnonzero(pairs[:, 0] >= pairs[:, 1])
+        if backwards.size:
+            u, v = pairs[backwards[0]].tolist()
+            raise GraphError(f"edge ({u}, {v}) goes backwards; number the nodes topologically")
+        _, first = np.unique(pairs[:, 1].astype(np.int64) * n + pairs[:, 0], return_index=True)
+        pairs = pairs[np.sort(first)]
+        pairs = pairs[np.argsort(pairs[:, 1], kind="stable")]
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(pairs[:, 1], minlength=n))])
+        memory = frozen(memory, np.int64, "memory", n)
+        return cls.from_arrays(read_indptr=indptr, read_indices=pairs[:, 0], memory=memory, compute=compute, **arrays)
+
+    @classmethod
+    def _from_named_edges(
+        cls, pairs: list[list[str]], memory: ArrayLike, compute: ArrayLike, arrays: Mapping[str, Any]
+    ) -> "ComputationGraph":
+        if arrays:
+            raise GraphError(f"{', '.join(arrays)}: only edges between integer ids take further arrays; number the nodes")
+        names = list(dict.fromkeys(str(name) for pair in pairs for name in pair))
+        sizes = frozen(memory, np.int64, "memory", len(names)).tolist()
+        costs = frozen(compute, np.int64, "compute", len(names)).tolist()
+        rows = {
+            name: NodeRow(name=name, compute=cost, values=[ValueRow(memory=size)])
+            for name, size, cost in zip(names, sizes, costs, strict=True)
+        }
+        for u, v in pairs:
+            rows[str(v)].reads.append(str(u))
+        return cls.from_tables(Tables(nodes=list(rows.values())))
+
+    @classmethod
+    def from_tables(cls, tables: Tables) -> "ComputationGraph":
+        """A graph from rows that speak in names, as files do; numbered topologically, earliest row first."""
+        given = assemble(tables)
+        derivation = given.pop("derivation")
+        return cls.from_arrays(**given, derivation=Derivation(**derivation) if derivation else None)
+
+    @classmethod
+    def from_json(cls, text: str, source: str = "JSON") -> "ComputationGraph":
+        """Read what `to_json` writes; the format is described in docs/formats.md."""
+        return cls.from_tables(json_text.parse(text, source))
+
+    def to_json(self) -> str:
+        """The graph as a JSON object."""
+        return json_text.dump(self.to_tables())
+
+    @classmethod
+    def from_npz(cls, data: bytes, source: str = "npz") -> "ComputationGraph":
+        """Read what `to_npz` writes; nothing in it is executed."""
+        given = npz_bytes.parse(data, source)
+        derivation = given.pop("derivation", None)
+        return cls.from_arrays(**given, derivation=Derivation(**derivation) if derivation else None)
+
+    def to_npz(self) -> bytes:
+        """The graph as the bytes of an npz file: the form for millions of nodes, and between processes."""
+        return npz_bytes.dump(self)
+
+    def with_costs(
+        self, memory: ArrayLike | None = None, compute: ArrayLike | None = None, workspace: ArrayLike | None = None
+    ) -> "ComputationGraph":
+        """The same graph with other bytes or costs."""
+        changed = {
+            name: frozen(given, np.int64, name, size)
+            for name, given, size in (
+                ("memory", memory, self.n_values),
+                ("compute", compute, self.n_nodes),
+                ("workspace", workspace, self.n_nodes),
+            )
+            if given is not None
+        }
+        return replace(self, **changed, derivation=None)
+
+    # ---------------------------------------------------------------- what follows from the arrays
+
+    def _once_derived(self, name: str, make: Callable[[], Any]) -> Any:
+        if name not in self._derived:
+            made = make()
+            for array in made if isinstance(made, tuple) else (made,):
+                if isinstance(array, np.ndarray):
+                    array.setflags(write=False)
+            self._derived[name] = made
+        return self._derived[name]
+
+    @property
+    def n_nodes(self) -> int:
+        return max(self.value_indptr.shape[0] - 1, 0)
+
+    @property
+    def n_values(self) -> int:
+        return int(self.memory.shape[0])
+
+    @property
+    def single_valued(self) -> bool:
+        """Whether every node has one value, so that values and nodes share their ids."""
+        return self.n_values == self.n_nodes
+
+    @property
+    def is_training(self) -> bool:
+        """Whether the graph has a backward part."""
+        return self.forward_of is not None and bool((self.forward_of >= 0).any())
+
+    @property
+    def producer(self) -> Int32:
+        """int32[n_values]: the node that makes each value."""
+        return self._once_derived(
+            "producer", lambda: np.repeat(np.arange(self.n_nodes, dtype=np.int32), np.diff(self.value_indptr))
+        )
+
+    @property
+    def readers(self) -> tuple[Int64, Int32]:
+        """(int64[n_values + 1], int32[k]): nodes that read each value, ascending."""
+        return self._once_derived("readers", lambda: _graph.transpose(self.read_indptr, self.read_indices, self.n_values))
+
+    @property
+    def predecessors(self) -> tuple[Int64, Int32]:
+        """(int64[n + 1], int32[k]): nodes whose values each node reads."""
+        return self._once_derived(
+            "predecessors", lambda: _graph.predecessors(self.read_indptr, self.read_indices, self.producer)
+        )
+
+    @property
+    def successors(self) -> tuple[Int64, Int32]:
+        """(int64[n + 1], int32[k]): nodes that read a value of each node, ascending."""
+        return self._once_derived("successors", lambda: _graph.transpose(*self.predecessors, self.n_nodes))
+
+    @property
+    def needed(self) -> Bool:
+        """bool[n]: nodes that an output rests on."""
+        return self._once_derived(
+            "needed",
+            lambda: _graph.needed(
+                self.value_indptr, self.read_indptr, self.read_indices, self.producer, self.output.view(np.uint8)
+            ).view(np.bool_),
+        )
+
+    @property
+    def forward(self) -> Bool:
+        """bool[n]: nodes of the forward part."""
+        return self._once_derived(
+            "forward", lambda: np.ones(self.n_nodes, bool) if self.forward_of is None else self.forward_of < 0
+        )
+
+    @property
+    def node_memory(self) -> Int64:
+        """int64[n]: bytes of all values of each node."""
+        return self._once_derived(
+            "node_memory",
+            lambda: np.diff(np.concatenate([[0], np.cumsum(self.memory)])[self.value_indptr]).astype(np.int64),
+        )
+
+    @property
+    def depth(self) -> int:
+        """Nodes on the longest path."""
+        return int(_graph.depth(self.read_indptr, self.read_indices, self.producer).max(initial=0))
+
+    @property
+    def resident_memory(self) -> int:
+        """Bytes of inputs, parameters and states."""
+        return int(self.resident.memory.sum()) if self.resident is not None else 0
+
+    @property
+    def needed_compute(self) -> int:
+        """Cost of running every needed node once."""
+        return int(self.compute[self.needed].sum())
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of arrays and names, whatever file they came from."""
+        return self._once_derived("hash", lambda: _hash(self))
+
+    @property
+    def source_hash(self) -> str:
+        """The hash of the graph before differentiation."""
+        return self.derivation.source_hash if self.derivation is not None else self.hash
+
+    def reads(self, node: int) -> list[int]:
+        """Values that a node reads, in argument order."""
+        return self.read_indices[self.read_indptr[node] : self.read_indptr[node + 1]].tolist()
+
+    def values(self, node: int) -> range:
+        """Values that a node makes."""
+        return range(int(self.value_indptr[node]), int(self.value_indptr[node + 1]))
+
+    # ---------------------------------------------------------------- names
+
+    def value_name(self, value: int) -> str:
+        """The name of a value: its node's name for the first, `name:k` for the others, unless it has its own."""
+        node = int(self.producer[value])
+        return self.labels.value(value, node, value - int(self.value_indptr[node]))
+
+    def node_id(self, name: str) -> int:
+        """The node of that name; GraphError if there is none."""
+        ids: dict[str, int] = self._once_derived("node_ids", lambda: {self.labels[v]: v for v in range(self.n_nodes)})
+        if name not in ids:
+            raise GraphError(f"no node is called {name!r}{_nearest(name, ids)}")
+        return ids[name]
+
+    def value_id(self, name: str) -> int:
+        """The value of that name, or the value that a view of that name stands for; GraphError if there is none."""
+        ids: dict[str, int] = self._once_derived(
+            "value_ids", lambda: {self.value_name(x): x for x in range(self.n_values)}
+        )
+        name = self.labels.views.get(name, name)
+        if name in ids:
+            return ids[name]
+        return int(self.value_indptr[self.node_id(name)])
+
+    def to_tables(self) -> Tables:
+        """The graph as rows that speak in names."""
+        return Tables.of(self)
+
+
+def _unread(value_indptr: Int64, read_indices: Int32) -> Bool:
+    """The first value of each node none of whose values is read."""
+    n_values = int(value_indptr[-1]) if value_indptr.size else 0
+    read = np.zeros(n_values + 1, np.int64)
+    inside = read_indices[(read_indices >= 0) & (read_indices < n_values)]
+    read[inside + 1] = 1
+    total = np.cumsum(read)
+    output = np.zeros(n_values, bool)
+    first, last = value_indptr[:-1], value_indptr[1:]
+    inside_range = (first >= 0) & (last <= n_values) & (first < last)
+    first, last = first[inside_range], last[inside_range]
+    output[first[total[last] == total[first]]] = True
+    return output
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
+    near = get_close_matches(name, names, 3)
+    return f"; near: {', '.join(near)}" if near else ""
+
+
+def _hash(graph: ComputationGraph) -> str:
+    digest = hashlib.sha256(b"remat-graph 1")
+
+    def add(name: str, content: Any) -> None:
+        digest.update(f"\0{name}\0".encode())
+        if isinstance(content, np.ndarray):
+            digest.update(content.tobytes())
+        elif content is not None:
+            digest.update("\0".join(content).encode())
+
+    for name in ("value_indptr", "read_indptr", "read_indices", "memory", "compute", "workspace", "once", "output"):
+        add(name, getattr(graph, name))
+    add("forward_of", graph.forward_of)
+    add("mark", graph.mark)
+    for part, names in (
+        (graph.backward, ("saved_indptr", "saved_indices", "grad_memory", "grad_compute", "grad_workspace")),
+        (graph.resident, ("memory", "role", "read_indptr", "read_indices", "names")),
+    ):
+        for name in names if part is not None else ():
+            add(f"{type(part).__name__}.{name}", getattr(part, name))
+    add("names", graph.labels.names)
+    add("value_names", [f"{x} {name}" for x, name in sorted(graph.labels.value_names.items())])
+    return digest.hexdigest()

@@ -1,0 +1,130 @@
+"""What holds of every graph, checked once where it is made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Int32, check_indptr, check_sizes
+from remat_algos.ir.backward import Backward
+from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
+from remat_algos.kernels import _graph
+
+if TYPE_CHECKING:
+    from remat_algos.ir.graph import ComputationGraph
+
+
+def check(graph: ComputationGraph) -> None:
+    """GraphError, with the rule and the place, unless the arrays make a graph."""
+    _check_arrays(graph)
+    _check_reads(graph)
+    _check_parts(graph)
+    _check_labels(graph)
+
+
+def plain_labels(labels: Labels) -> Labels:
+    """Labels without names that only repeat the ids, and without ops that say nothing, so that equal graphs hash alike."""
+    names = tuple(labels.names) if labels.names is not None else None
+    if names is not None and all(name == str(v) for v, name in enumerate(names)):
+        names = None
+    ops = tuple(labels.ops) if labels.ops is not None and any(labels.ops) else None
+    return replace(labels, names=names, ops=ops)
+
+
+def _check_arrays(graph: ComputationGraph) -> None:
+    n, n_values = graph.n_nodes, graph.n_values
+    for name, size in (("compute", n), ("workspace", n), ("once", n), ("output", n_values)):
+        if getattr(graph, name).shape[0] != size:
+            raise GraphError(f"{name} has {getattr(graph, name).shape[0]} entries; {size} are wanted")
+    for what, given in (("names", graph.labels.names), ("ops", graph.labels.ops)):
+        if given is not None and len(given) != n:
+            raise GraphError(f"there are {len(given)} {what} for {n} nodes")
+    check_indptr(graph.value_indptr, n, n_values, "value_indptr")
+    if n and np.diff(graph.value_indptr).min() < 1:
+        raise GraphError(f"node {int(np.argmin(np.diff(graph.value_indptr)))} has no value; give it one of 0 bytes")
+    check_indptr(graph.read_indptr, n, graph.read_indices.shape[0], "read_indptr")
+    for name in ("memory", "compute", "workspace"):
+        check_sizes(getattr(graph, name), name)
+    if n and not graph.output.any():
+        raise GraphError("no value is an output, so nothing would have to run; mark one")
+
+
+def _check_reads(graph: ComputationGraph) -> None:
+    code, node, value = _graph.check_reads(graph.read_indptr, graph.read_indices, graph.producer)
+    if code == 1:
+        raise GraphError(f"node {graph.labels[node]} reads value {value}; there are {graph.n_values}")
+    if code == 2:
+        raise GraphError(f"node {graph.labels[node]} reads value {value} twice; name it once")
+    if code == 3:
+        source = int(graph.producer[value])
+        raise GraphError(f"edge ({source}, {node}) goes backwards; number the nodes topologically")
+
+
+def _check_parts(graph: ComputationGraph) -> None:
+    if graph.mark is not None:
+        if graph.n_nodes and not 0 <= graph.mark.min() <= graph.mark.max() <= RECOMPUTE:
+            raise GraphError("a mark is 0, 1 (keep) or 2 (recompute)")
+        contradiction = np.flatnonzero(graph.once & (graph.mark == RECOMPUTE))
+        if contradiction.size:
+            raise GraphError(f"node {graph.labels[contradiction[0]]} is marked once and recompute; drop one")
+    for part in (graph.backward, graph.resident):
+        rows = part.grad_compute.shape[0] if isinstance(part, Backward) else part and part.read_indptr.shape[0] - 1
+        if part is not None and rows != graph.n_nodes:
+            raise GraphError(f"{type(part).__name__} has {rows} rows; the graph has {graph.n_nodes} nodes")
+    if graph.backward is not None:
+        if graph.forward_of is not None:
+            raise GraphError("a graph with a backward part cannot be differentiated again; leave `backward` out")
+        _check_saved(graph, graph.backward)
+    if graph.forward_of is not None:
+        _check_forward_of(graph, graph.forward_of)
+
+
+def _check_saved(graph: ComputationGraph, backward: Backward) -> None:
+    if backward.grad_memory.shape[0] != graph.n_values:
+        raise GraphError(f"grad_memory has {backward.grad_memory.shape[0]} entries; {graph.n_values} are wanted")
+    saved, node = backward.saved_indices, np.repeat(np.arange(graph.n_nodes), np.diff(backward.saved_indptr))
+    if saved.size and not 0 <= saved.min() <= saved.max() < graph.n_values:
+        raise GraphError(f"a gradient saves a value that is not there; there are {graph.n_values}")
+    reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
+    own = graph.producer[saved] == node
+    read = np.isin(node * graph.n_values + saved, reader * graph.n_values + graph.read_indices)
+    if not (own | read).all():
+        at = int(np.argmin(own | read))
+        raise GraphError(
+            f"the gradient of {graph.labels[int(node[at])]} saves value {saved[at]}, "
+            "which the node neither reads nor makes"
+        )
+
+
+def _check_forward_of(graph: ComputationGraph, forward_of: Int32) -> None:
+    owners = forward_of[forward_of >= 0]
+    if owners.size and (owners.max() >= graph.n_nodes or (forward_of[owners] >= 0).any()):
+        raise GraphError("forward_of names a node that is not in the forward part")
+    if forward_of.size and forward_of.min() < -1:
+        raise GraphError("forward_of is -1 in the forward part, else a node")
+    from_backward = forward_of[graph.producer[graph.read_indices]] >= 0
+    reader = np.repeat(forward_of, np.diff(graph.read_indptr)) < 0
+    if (from_backward & reader).any():
+        at = int(np.argmax(from_backward & reader))
+        node = int(np.searchsorted(graph.read_indptr, at, side="right")) - 1
+        raise GraphError(f"forward node {graph.labels[node]} reads a value of the backward part")
+
+
+def _check_labels(graph: ComputationGraph) -> None:
+    labels, n = graph.labels, graph.n_nodes
+    if labels.names is None and not labels.value_names:
+        return
+    node_of = {labels[v]: v for v in range(n)}
+    if len(node_of) != n:
+        twice = next(labels[v] for v in range(n) if node_of[labels[v]] != v)
+        raise GraphError(f"two nodes are called {twice!r}; give each a name of its own")
+    seen = set()
+    for x in range(graph.n_values) if labels.value_names or not graph.single_valued else ():
+        name = graph.value_name(x)
+        own_first = name in node_of and x == graph.value_indptr[node_of[name]]
+        if name in seen or (name in node_of and not own_first):
+            raise GraphError(f"the name {name!r} stands for two things; give each value a name of its own")
+        seen.add(name)

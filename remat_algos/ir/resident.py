@@ -1,0 +1,55 @@
+"""Values that are there from the start."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Int8, Int32, Int64, check_indptr, check_sizes, frozen
+
+ROLES = ("input", "parameter", "state")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Resident:
+    """Inputs, parameters and states: held all the time, so that solvers never meet them.
+
+    Parameters
+    ----------
+    memory : int64[r]
+        Bytes.
+    role : int8[r]
+        Place in `ROLES`.
+    read_indptr : int64[n + 1]
+    read_indices : int32[k]
+        Residents that each of the n nodes reads.
+    names : tuple of str
+        One per resident, all different.
+    """
+
+    memory: Int64
+    role: Int8
+    read_indptr: Int64
+    read_indices: Int32
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "memory", frozen(self.memory, np.int64, "resident memory"))
+        size = self.memory.shape[0]
+        object.__setattr__(self, "role", frozen(self.role, np.int8, "resident role", size))
+        object.__setattr__(self, "read_indptr", frozen(self.read_indptr, np.int64, "resident read_indptr"))
+        object.__setattr__(self, "read_indices", frozen(self.read_indices, np.int32, "resident read_indices"))
+        object.__setattr__(self, "names", tuple(self.names))
+        check_sizes(self.memory, "resident memory")
+        rows = self.read_indptr.shape[0] - 1
+        check_indptr(self.read_indptr, rows, self.read_indices.shape[0], "resident read_indptr")
+        if len(self.names) != size or len(set(self.names)) != size:
+            raise GraphError(f"{size} residents need {size} different names")
+        if size and (self.role.min() < 0 or self.role.max() >= len(ROLES)):
+            raise GraphError(f"a resident's role is one of {', '.join(ROLES)}")
+        if self.read_indices.size and not 0 <= self.read_indices.min() <= self.read_indices.max() < size:
+            raise GraphError(f"a node reads a resident that is not there; there are {size}")
+
+    def reads(self, node: int) -> list[int]:
+        """Residents that a node reads."""
+        return self.read_indices[self.read_indptr[node] : self.read_indptr[node + 1]].tolist()

@@ -1,0 +1,1 @@
+"""Networks with real shapes, and graphs made by a rule."""

@@ -1,0 +1,1 @@
+"""Orders of running nodes, and the judge."""

@@ -1,0 +1,37 @@
+"""A set of kept nodes to a schedule."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from remat_algos.ir.arrays import frozen
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.schedule.mirror import mirror_schedule
+from remat_algos.schedule.schedule import Schedule
+
+
+def checkpoint_schedule(graph: ComputationGraph, kept: ArrayLike) -> Schedule:
+    """The order in which kept nodes run once, and the others again where a gradient needs them, at most once more.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    kept : bool[n]
+        `once` nodes count as kept whatever it says.
+
+    Returns
+    -------
+    Schedule
+
+    References
+    ----------
+    chen2016, algorithm 1, which is algorithm 2 with mirror counts of 0 and 1.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> chain = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2)]))
+    >>> checkpoint_schedule(chain, [False, True, True, True, True, True]).order.tolist()
+    [0, 1, 2, 3, 4, 0, 5]
+    """
+    flags = frozen(kept, np.bool_, "kept", graph.n_nodes)
+    return mirror_schedule(graph, np.where(flags | graph.once, 0, 1))

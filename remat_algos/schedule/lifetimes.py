@@ -1,0 +1,26 @@
+"""How long each instance lives: shared by the judge, allocators, executor and plots."""
+
+from dataclasses import dataclass
+
+from remat_algos.ir.arrays import Int32, Int64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lifetimes:
+    """One entry per value and step that makes it.
+
+    An instance lives from its step to its last read before its node runs again; an output's first instance lives to
+    the end of the schedule; what is never read dies with its step.
+
+    Parameters
+    ----------
+    instance_indptr : int64[m + 1]
+        Step s makes the instances `instance_indptr[s]:instance_indptr[s + 1]`.
+    value : int32[n_instances]
+    end : int64[n_instances]
+        The first step at which it is gone.
+    """
+
+    instance_indptr: Int64
+    value: Int32
+    end: Int64

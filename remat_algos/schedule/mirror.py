@@ -1,0 +1,81 @@
+"""Mirror counts to a schedule (chen2016, algorithm 2)."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Int32, Int64, frozen
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import KEEP, RECOMPUTE
+from remat_algos.kernels import _emitter
+from remat_algos.schedule.schedule import Schedule
+
+LONGEST = 2**31
+
+
+def mirror_schedule(graph: ComputationGraph, mirror_count: ArrayLike) -> Schedule:
+    """The order in which a node may run up to `mirror_count` times beyond its first run.
+
+    All needed forward nodes run once; then each gradient, in id order, is preceded by what it misses. Copy k of a
+    node reads copy min(k, count) of what it reads, a gradient reads the last copy; copies that nobody reads do not
+    run. A pinned output is never a reason to run again.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    mirror_count : int64[n]
+        0 for kept nodes; counts of backward nodes say nothing.
+
+    Returns
+    -------
+    Schedule
+
+    Raises
+    ------
+    GraphError
+        For negative counts, or a count above 0 of a node that must run only once.
+
+    References
+    ----------
+    chen2016, algorithm 2.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> chain = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3)]))
+    >>> mirror_schedule(chain, [1, 0, 1, 0, 0, 0, 0, 0]).names(chain)
+    ['0', '1', '2', '3', 'grad(3)', '2', 'grad(2)', 'grad(1)', '0', 'grad(0)']
+    """
+    count: Int64 = frozen(mirror_count, np.int64, "mirror_count", graph.n_nodes)
+    count = np.where(graph.forward, count, 0)
+    if (count < 0).any():
+        node = int(np.argmin(count))
+        raise GraphError(f"mirror count of {graph.labels[node]} is {count[node]}; counts are 0 or more")
+    if (count[graph.once] > 0).any():
+        node = int(np.argmax(graph.once & (count > 0)))
+        raise GraphError(f"{graph.labels[node]} must run only once, so its mirror count is 0, not {count[node]}")
+    if count.sum(dtype=np.float64) + graph.n_nodes >= LONGEST:
+        raise GraphError("the mirror counts add up to 2**31 runs or more; lower them")
+    order = _emitter.mirror(
+        graph.needed.view(np.uint8),
+        part_of(graph),
+        graph.read_indptr,
+        graph.read_indices,
+        graph.producer,
+        graph.output.view(np.uint8),
+        count,
+    )
+    return Schedule(order)
+
+
+def part_of(graph: ComputationGraph) -> Int32:
+    """int32[n]: `forward_of`, or -1 everywhere where there is no backward part."""
+    return graph.forward_of if graph.forward_of is not None else np.full(graph.n_nodes, -1, np.int32)
+
+
+def honoured(graph: ComputationGraph, mirror_count: Int64) -> Int64:
+    """Mirror counts bent to what the graph demands: `once` and keep marks have 0, recompute marks at least 1."""
+    count = np.where(graph.once, 0, mirror_count)
+    if graph.mark is not None:
+        count = np.where(graph.mark == KEEP, 0, np.where(graph.mark == RECOMPUTE, np.maximum(count, 1), count))
+    return count

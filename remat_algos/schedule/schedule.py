@@ -1,0 +1,63 @@
+"""An order of running nodes."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from remat_algos.errors import ScheduleError
+from remat_algos.ir.arrays import Int32, Int64, frozen
+from remat_algos.ir.graph import ComputationGraph
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Schedule:
+    """A sequence of node ids; a node that stands in it twice is rematerialized.
+
+    When a value may be freed follows from the order: after its last read before its node runs again, outputs at the
+    end. So a schedule has nothing else to say.
+
+    Parameters
+    ----------
+    order : int32[m]
+        Node ids.
+
+    Examples
+    --------
+    >>> Schedule([0, 1, 0, 2]).mirror_count(3).tolist()
+    [1, 0, 0]
+    """
+
+    order: Int32
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "order", frozen(self.order, np.int32, "order"))
+
+    def __len__(self) -> int:
+        return int(self.order.shape[0])
+
+    @classmethod
+    def from_names(cls, graph: ComputationGraph, names: Iterable[str]) -> "Schedule":
+        """The schedule that runs these nodes; ScheduleError with the step for a name that is no node.
+
+        Examples
+        --------
+        >>> graph = ComputationGraph.from_edges([("A", "B")])
+        >>> Schedule.from_names(graph, ["A", "B"]).order.tolist()
+        [0, 1]
+        """
+        order = []
+        for step, name in enumerate(names):
+            try:
+                order.append(graph.node_id(name))
+            except ValueError as error:
+                raise ScheduleError(f"step {step}: {error}", step, -1) from error
+        return cls(np.array(order, np.int32))
+
+    def names(self, graph: ComputationGraph) -> list[str]:
+        """Names of the nodes in the order they run."""
+        return [graph.labels[v] for v in self.order.tolist()]
+
+    def mirror_count(self, n_nodes: int) -> Int64:
+        """int64[n_nodes]: how often each node runs again (chen2016, algorithm 2: m(v))."""
+        return np.maximum(np.bincount(self.order, minlength=n_nodes) - 1, 0)

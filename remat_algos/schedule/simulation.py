@@ -1,0 +1,199 @@
+"""The judge: what a schedule holds, step by step, and what it costs."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from remat_algos.errors import ScheduleError
+from remat_algos.ir.arrays import Int64
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.kernels import _lifetimes
+from remat_algos.schedule.lifetimes import Lifetimes
+from remat_algos.schedule.schedule import Schedule
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Simulation:
+    """A schedule, judged on a graph.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    schedule : Schedule
+    lifetimes : Lifetimes
+    memory_trace : int64[m]
+        Bytes during each step: live values, the step's inputs and its workspace among them; residents are apart.
+    """
+
+    graph: ComputationGraph
+    schedule: Schedule
+    lifetimes: Lifetimes
+    memory_trace: Int64
+
+    @property
+    def peak_memory(self) -> int:
+        """Bytes held at the worst step (kumar2019: M(sigma)); residents are apart."""
+        return int(self.memory_trace.max(initial=0))
+
+    @property
+    def peak_step(self) -> int:
+        """The first step that holds the peak, -1 in an empty schedule."""
+        return int(self.memory_trace.argmax()) if self.memory_trace.size else -1
+
+    @property
+    def compute(self) -> int:
+        """Cost of all runs."""
+        return int(self.graph.compute[self.schedule.order].sum())
+
+    @property
+    def overhead(self) -> int:
+        """Cost beyond running every needed node once."""
+        return self.compute - self.graph.needed_compute
+
+    @property
+    def runs(self) -> Int64:
+        """int64[n]: how often each node runs."""
+        return np.bincount(self.schedule.order, minlength=self.graph.n_nodes)
+
+    def live_at(self, step: int) -> list[tuple[int, int]]:
+        """(value, step that made it) of every instance held during a step, the largest first."""
+        made_at = np.repeat(np.arange(len(self.schedule)), np.diff(self.lifetimes.instance_indptr))
+        live = np.flatnonzero((made_at <= step) & (self.lifetimes.end > step))
+        live = live[np.argsort(-self.graph.memory[self.lifetimes.value[live]], kind="stable")]
+        return list(zip(self.lifetimes.value[live].tolist(), made_at[live].tolist(), strict=True))
+
+    def breakdown(self, step: int | None = None) -> dict[str, int]:
+        """Bytes during a step, by default the peak's, by what holds them.
+
+        Keys: "kept" (forward values of a node's first run), "recomputed" (of a later run), "gradients" (values of the
+        backward part), "workspace"; they add up to `memory_trace[step]`.
+        """
+        held = dict.fromkeys(("kept", "recomputed", "gradients", "workspace"), 0)
+        step = self.peak_step if step is None else step
+        if step < 0:
+            return held
+        order, graph = self.schedule.order, self.graph
+        _, first_run = np.unique(order, return_index=True)
+        is_first = np.zeros(len(self.schedule), bool)
+        is_first[first_run] = True
+        for value, made_at in self.live_at(step):
+            role = "kept" if is_first[made_at] else "recomputed"
+            held[role if graph.forward[graph.producer[value]] else "gradients"] += int(graph.memory[value])
+        held["workspace"] = int(graph.workspace[order[step]])
+        return held
+
+    def frees(self) -> list[list[int]]:
+        """Values to free after each step. Outputs are in no list: a later copy of one replaces it, and stays."""
+        found: list[list[int]] = [[] for _ in range(len(self.schedule))]
+        value, end = self.lifetimes.value, self.lifetimes.end
+        freed = np.flatnonzero(~self.graph.output[value])
+        for x, at in zip(value[freed].tolist(), end[freed].tolist(), strict=True):
+            found[at - 1].append(x)
+        return found
+
+    def actions(self) -> Iterator[tuple[str, str]]:
+        """("compute", node) and ("free", value), in the order to do them.
+
+        Whoever does them holds at each step what `memory_trace` says, one copy per output.
+
+        Examples
+        --------
+        >>> chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")])
+        >>> list(simulate(chain, [0, 1, 2]).actions())
+        [('compute', 'A'), ('compute', 'B'), ('free', 'A'), ('compute', 'C'), ('free', 'B')]
+        """
+        for node, freed in zip(self.schedule.order.tolist(), self.frees(), strict=True):
+            yield "compute", self.graph.labels[node]
+            for value in freed:
+                yield "free", self.graph.value_name(value)
+
+
+def simulate(graph: ComputationGraph, schedule: Schedule | Sequence[int] | ArrayLike) -> Simulation:
+    """Judge a schedule: what lives when, the bytes of every step, the cost.
+
+    A run makes all values of its node; each lives to its last read before the node runs again, an output from its
+    first run to the end. Every step holds its inputs, all its values and its workspace.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    schedule : Schedule or int32[m]
+
+    Returns
+    -------
+    Simulation
+
+    Raises
+    ------
+    ScheduleError
+        With the law that is broken, the step and the node.
+
+    Examples
+    --------
+    Figure 1 of kumar2019: running A again saves a unit.
+
+    >>> names = [("A", "B"), ("A", "C"), ("B", "D"), ("C", "D"), ("A", "E"), ("D", "E")]
+    >>> graph = ComputationGraph.from_edges(names)
+    >>> [simulate(graph, Schedule.from_names(graph, order)).peak_memory for order in ("ABCDE", "ABCDAE")]
+    [4, 3]
+    """
+    if not isinstance(schedule, Schedule):
+        schedule = Schedule(schedule)  # type: ignore[arg-type]  # the constructor makes an array of it
+    law, step, about, instance_indptr, value, end, trace = _lifetimes.lifetimes(
+        schedule.order,
+        graph.value_indptr,
+        graph.read_indptr,
+        graph.read_indices,
+        graph.output.view(np.uint8),
+        graph.once.view(np.uint8),
+        graph.memory,
+        graph.workspace,
+    )
+    if law:
+        raise _broken(graph, schedule, law, step, about)
+    if graph.mark is not None:
+        _check_marks(graph, schedule)
+    for array in (instance_indptr, value, end, trace):
+        array.setflags(write=False)
+    return Simulation(graph, schedule, Lifetimes(instance_indptr, value, end), trace)
+
+
+def _broken(graph: ComputationGraph, schedule: Schedule, law: int, step: int, about: int) -> ScheduleError:
+    error = partial(ScheduleError, step=step)
+    if law == _lifetimes.UNKNOWN_NODE:
+        return error(f"step {step} runs node {about}; nodes are 0 to {graph.n_nodes - 1}", node=about)
+    if law == _lifetimes.RUN_TWICE:
+        return error(f"step {step} runs {graph.labels[about]} again, which must run only once", node=about)
+    if law == _lifetimes.NEVER_MADE:
+        node = int(graph.producer[about])
+        return error(f"output {graph.value_name(about)} is never made; run {graph.labels[node]}", node=node)
+    node = int(schedule.order[step])
+    missing = f"step {step} runs {graph.labels[node]}, which reads {graph.value_name(about)} before it has been made"
+    return error(missing, node=node)
+
+
+def _check_marks(graph: ComputationGraph, schedule: Schedule) -> None:
+    forward_of = graph.forward_of if graph.forward_of is not None else np.full(graph.n_nodes, -1, np.int32)
+    law, step, node = _lifetimes.broken_mark(
+        schedule.order,
+        graph.value_indptr,
+        graph.read_indptr,
+        graph.read_indices,
+        graph.producer,
+        graph.output.view(np.uint8),
+        graph.mark,
+        forward_of,
+    )
+    if law == _lifetimes.KEEP_MARK:
+        raise ScheduleError(f"step {step} runs {graph.labels[node]} again, which is marked to keep", step, node)
+    if law == _lifetimes.RECOMPUTE_MARK:
+        reader = graph.labels[int(schedule.order[step])]
+        raise ScheduleError(
+            f"step {step}, {reader}, reads what the first run of {graph.labels[node]} made, "
+            "which is marked to be recomputed",
+            step,
+            node,
+        )

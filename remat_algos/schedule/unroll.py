@@ -1,0 +1,96 @@
+"""A schedule as a graph of its own: one node per run."""
+
+import numpy as np
+
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import Labels
+from remat_algos.ir.resident import Resident
+from remat_algos.schedule.mirror import part_of
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import simulate
+
+
+def unroll(graph: ComputationGraph, schedule: Schedule) -> ComputationGraph:
+    """The graph whose nodes are the runs of a schedule: for drawing, export, and Chen's mirrored graph.
+
+    Run in id order it costs and holds what the schedule does. Run k of `conv` is called `conv#k`, the first keeps its
+    name; gradients belong to the first run of their forward node.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    schedule : Schedule
+
+    Returns
+    -------
+    ComputationGraph
+
+    Raises
+    ------
+    ScheduleError
+        If the schedule cannot be run.
+
+    Examples
+    --------
+    >>> graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
+    >>> unroll(graph, Schedule.from_names(graph, "ABAC")).labels.names
+    ('A', 'B', 'A#1', 'C')
+    """
+    simulate(graph, schedule)
+    order = schedule.order
+    runs_before = np.zeros(graph.n_nodes, np.int64)
+    newest = np.full(graph.n_values, -1, np.int64)
+    first_run = np.full(graph.n_nodes, -1, np.int32)
+    names, reads, output = [], [], []
+    made = 0
+    for step, v in enumerate(order.tolist()):
+        k = int(runs_before[v])
+        names.append(f"{graph.labels[v]}#{k}" if k else graph.labels[v])
+        if not k:
+            first_run[v] = step
+        runs_before[v] += 1
+        reads.append([int(newest[x]) for x in graph.reads(v)])
+        for x in graph.values(v):
+            pinned = bool(graph.output[x])
+            output.append(pinned and not k)
+            if not pinned or not k:
+                newest[x] = made
+            made += 1
+    return ComputationGraph.from_arrays(
+        value_indptr=_indptr(np.diff(graph.value_indptr)[order]),
+        read_indptr=_indptr([len(row) for row in reads]),
+        read_indices=np.array([x for row in reads for x in row], np.int32),
+        memory=np.array([graph.memory[x] for v in order.tolist() for x in graph.values(v)], np.int64),
+        compute=graph.compute[order],
+        workspace=graph.workspace[order],
+        once=graph.once[order],
+        output=np.array(output, bool),
+        forward_of=_forward_of(graph, order, first_run),
+        resident=_resident(graph, order),
+        labels=Labels(
+            names=tuple(names),
+            ops=tuple(graph.labels.op(v) for v in order.tolist()),
+            compute_unit=graph.labels.compute_unit,
+            compute_scale=graph.labels.compute_scale,
+        ),
+    )
+
+
+def _indptr(counts: np.ndarray | list[int]) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(np.asarray(counts, np.int64))])
+
+
+def _forward_of(graph: ComputationGraph, order: np.ndarray, first_run: np.ndarray) -> np.ndarray | None:
+    if graph.forward_of is None:
+        return None
+    owner = part_of(graph)[order]
+    return np.where(owner >= 0, first_run[owner], -1)
+
+
+def _resident(graph: ComputationGraph, order: np.ndarray) -> Resident | None:
+    resident = graph.resident
+    if resident is None:
+        return None
+    rows = [resident.reads(v) for v in order.tolist()]
+    reads = np.array([r for row in rows for r in row], np.int32)
+    return Resident(resident.memory, resident.role, _indptr([len(row) for row in rows]), reads, resident.names)

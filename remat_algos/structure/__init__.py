@@ -1,0 +1,1 @@
+"""What can be seen in a graph: lower sets, articulation values."""

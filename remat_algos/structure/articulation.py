@@ -1,0 +1,93 @@
+"""The forward part as a sequence, and where it is narrow."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from remat_algos.ir.arrays import Bool, Int64
+from remat_algos.ir.graph import ComputationGraph
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ForwardPart:
+    """The needed forward nodes in id order, and what is alive between them.
+
+    A cut at place p separates the nodes at places 0..p from the rest.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    nodes : int64[f]
+        Node at each place.
+    until : int64[f]
+        The last place that reads a value of the node at each place; its own place if none does.
+    width : int64[f]
+        How many values are alive across the cut at each place.
+
+    Examples
+    --------
+        0 -> 1 -> 3 -> 4
+        0 -> 2 -> 3
+
+    >>> part = ForwardPart.of(ComputationGraph.from_edges([(0, 1), (0, 2), (1, 3), (2, 3), (3, 4)]))
+    >>> part.width.tolist(), part.articulations().tolist(), part.boundary([1]).tolist()
+    ([1, 2, 2, 1, 0], [0, 3], [True, True, False, False, False])
+    """
+
+    graph: ComputationGraph
+    nodes: Int64
+    until: Int64
+    width: Int64
+
+    @classmethod
+    def of(cls, graph: ComputationGraph) -> "ForwardPart":
+        """The forward part of a graph."""
+        member = graph.forward & graph.needed
+        nodes = np.flatnonzero(member)
+        place = np.full(graph.n_nodes, -1, np.int64)
+        place[nodes] = np.arange(nodes.size)
+        reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
+        made = place[graph.producer]
+        value_until = made.copy()
+        inside = member[reader]
+        np.maximum.at(value_until, graph.read_indices[inside], place[reader[inside]])
+        alive = np.flatnonzero((made >= 0) & (value_until > made))
+        delta = np.zeros(nodes.size + 1, np.int64)
+        np.add.at(delta, made[alive], 1)
+        np.add.at(delta, value_until[alive], -1)
+        until = np.arange(nodes.size)
+        np.maximum.at(until, made[alive], value_until[alive])
+        return cls(graph, nodes, until, np.cumsum(delta)[:-1])
+
+    @property
+    def memory(self) -> Int64:
+        """int64[f]: bytes of all values of the node at each place."""
+        return self.graph.node_memory[self.nodes]
+
+    def articulations(self) -> Int64:
+        """Places p such that one value alone is alive across the cut at p (chen2016's places to cut)."""
+        return np.flatnonzero(self.width == 1)
+
+    def articulation_values(self) -> list[int]:
+        """The values that are alone alive across some cut, ascending."""
+        graph = self.graph
+        found = set()
+        for p in self.articulations().tolist():
+            crossing = np.flatnonzero(self.until[: p + 1] > p)
+            place = np.full(graph.n_nodes, -1, np.int64)
+            place[self.nodes] = np.arange(self.nodes.size)
+            indptr, readers = graph.readers
+            for x in graph.values(int(self.nodes[crossing[0]])):
+                if (place[readers[indptr[x] : indptr[x + 1]]] > p).any():
+                    found.add(x)
+        return sorted(found)
+
+    def boundary(self, cuts: ArrayLike) -> Bool:
+        """bool[n]: nodes with a value alive across one of the cuts."""
+        ends = np.append(np.sort(np.asarray(cuts, np.int64)), self.nodes.size)
+        places = np.arange(self.nodes.size)
+        first_cut = ends[np.searchsorted(ends, places)]
+        kept = np.zeros(self.graph.n_nodes, bool)
+        kept[self.nodes[first_cut < self.until]] = True
+        return kept
