@@ -85,7 +85,7 @@ def canonical(const unsigned char[::1] needed, const int[::1] forward_of, const 
               const int[::1] block, const unsigned char[::1] kept, const int[::1] co_input_from, int n_blocks, bint lazy):
     """The order of a chain of lower sets, block by block.
 
-    needed, kept : uint8[n], forward_of : int32[n], read_indptr : int64[n + 1], read_indices : int32[k],
+    needed, kept : uint8[n] (kept: forward nodes only), forward_of : int32[n], read_indptr : int64[n + 1], read_indices : int32[k],
     producer : int32[n_values], output : uint8[n_values], block : int32[n] of the forward nodes,
     co_input_from : int32[n] the least block whose gradients may still read the node as a co-input
     Returns int32[m].
@@ -98,7 +98,7 @@ def canonical(const unsigned char[::1] needed, const int[::1] forward_of, const 
     cdef vector[int] running                                     # forward nodes at hand that are not kept
     cdef vector[vector[int]] forward = vector[vector[int]](n_blocks)
     cdef vector[vector[int]] backward = vector[vector[int]](n_blocks)
-    cdef unsigned char[::1] at_hand = np.array(kept, np.uint8)
+    cdef unsigned char[::1] at_hand = np.array(kept, np.uint8)   # gradients too, once they have run
     cdef int[::1] path_node = np.empty(n + 1, np.int32)
     cdef int64[::1] path_read = np.empty(n + 1, np.int64)
     with nogil:
@@ -118,6 +118,8 @@ def canonical(const unsigned char[::1] needed, const int[::1] forward_of, const 
                         continue
                 else:
                     v = backward[b][place - (0 if lazy else <Py_ssize_t>forward[b].size())]
+                    if at_hand[v]:                               # a tied parameter's sum has called for it before
+                        continue
                 top = 0
                 path_node[0] = <int>v
                 path_read[0] = read_indptr[v]
@@ -128,7 +130,7 @@ def canonical(const unsigned char[::1] needed, const int[::1] forward_of, const 
                         x = read_indices[j]
                         j += 1
                         u = producer[x]
-                        if output[x] or forward_of[u] >= 0 or at_hand[u]:
+                        if at_hand[u] or (output[x] and forward_of[u] < 0):
                             continue
                         path_read[top] = j
                         top += 1
@@ -139,8 +141,8 @@ def canonical(const unsigned char[::1] needed, const int[::1] forward_of, const 
                     if not descended:
                         u = path_node[top]
                         order.push_back(u)
+                        at_hand[u] = 1
                         if forward_of[u] < 0:
-                            at_hand[u] = 1
                             running.push_back(u)
                         top -= 1
             left = 0

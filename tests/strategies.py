@@ -3,9 +3,9 @@
 import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
-from remat_algos.ir.differentiate import differentiate
 
 from remat_algos.ir.backward import Backward
+from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident

@@ -321,13 +321,13 @@ def test_gradients_add_up_over_readers():
     ]
 
 
-def test_the_seed_of_a_value_that_is_read_joins_its_sum_at_its_producer():
+def test_the_sum_of_a_loss_that_is_read_starts_with_its_seed():
     graph = graph_of([[], [0]], labels=Labels(names=("a", "b")))
     made = [(g.name, g.reads, g.output) for g in derive(graph, loss=["a", "b"])]
     assert made == [
         ("grad(b)", ["b"], False),
-        ("grad(a)@b", ["grad(b)", "a", "b"], False),
-        ("grad(a)", ["a", "grad(a)@b"], True),
+        ("grad(a)@loss", ["a"], False),
+        ("grad(a)", ["grad(b)", "a", "b", "grad(a)@loss"], True),
     ]
 
 

@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.oracles.judge import judge
@@ -137,9 +137,8 @@ def test_graphs_keep_to_the_asked_number_of_nodes(data):
     assert least <= len(plain(data.draw(graphs(max_nodes=most, min_nodes=least))).nodes) <= most
 
 
-@settings(suppress_health_check=[HealthCheck.filter_too_much])
-@given(st.data())
 @pytest.mark.parametrize("most", [2, 6, 9, 20])
+@given(data=st.data())
 def test_training_graphs_keep_to_the_asked_number_of_nodes(most, data):
     g = plain(data.draw(training_graphs(max_nodes=most)))
     assert 2 <= len(g.nodes) <= most

@@ -31,8 +31,8 @@ def frozen(values: ArrayLike, dtype: type[np.generic], what: str = "array", size
         given = given.astype(dtype)
     if given.dtype.kind not in "biuf":
         raise GraphError(f"{what} holds {given.dtype} values; give whole numbers")
-    if given.dtype == dtype and not given.flags.writeable and given.flags.c_contiguous:
-        return given
+    if given.dtype == dtype and given.base is None and not given.flags.writeable and given.flags.c_contiguous:
+        return given  # nobody can write to it: no copy
     with np.errstate(invalid="ignore"):
         result = np.array(given, dtype)
     if given.dtype != dtype and not np.array_equal(result, given):
@@ -58,5 +58,13 @@ def check_indptr(indptr: Int64, n_rows: int, n_entries: int, what: str) -> None:
     """GraphError unless `indptr` cuts `n_entries` entries into `n_rows` rows."""
     if indptr.shape[0] != n_rows + 1:
         raise GraphError(f"{what} has {indptr.shape[0]} entries; {n_rows + 1} are wanted, one more than rows")
-    if indptr[0] != 0 or indptr[-1] != n_entries or (np.diff(indptr) < 0).any():
+    if not indptr.size or indptr[0] != 0 or indptr[-1] != n_entries or (np.diff(indptr) < 0).any():
         raise GraphError(f"{what} must rise from 0 to {n_entries}")
+
+
+def repeats(indptr: Int64, indices: Int32) -> int:
+    """The first row that names an entry twice, or -1."""
+    rows = np.repeat(np.arange(indptr.shape[0] - 1), np.diff(indptr))
+    order = np.lexsort((indices, rows))
+    twice = (np.diff(rows[order]) == 0) & (np.diff(indices[order]) == 0)
+    return int(rows[order][1:][twice].min()) if twice.any() else -1

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, check_indptr, frozen
+from remat_algos.ir.arrays import Int32, Int64, check_indptr, check_sizes, frozen, repeats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,10 +40,17 @@ class Backward:
             ("grad_workspace", np.int64),
         ):
             object.__setattr__(self, name, frozen(getattr(self, name), dtype, name))
-        check_indptr(self.saved_indptr, self.grad_compute.shape[0], self.saved_indices.shape[0], "saved_indptr")
+        n = self.grad_compute.shape[0]
+        check_indptr(self.saved_indptr, n, self.saved_indices.shape[0], "saved_indptr")
+        if self.grad_workspace.shape[0] != n:
+            raise GraphError(f"grad_workspace has {self.grad_workspace.shape[0]} entries; {n} are wanted")
+        check_sizes(self.grad_workspace, "grad_workspace")
         for name in ("grad_memory", "grad_compute"):
             if (getattr(self, name) < -1).any():
                 raise GraphError(f"{name} has an entry below -1; give bytes or cost, or -1 for none")
+            check_sizes(np.maximum(getattr(self, name), 0), name)
+        if (row := repeats(self.saved_indptr, self.saved_indices)) >= 0:
+            raise GraphError(f"the gradient of node {row} saves a value twice; name it once")
 
     def saved(self, node: int) -> list[int]:
         """Values that the gradient of a node reads."""

@@ -20,7 +20,7 @@ def differentiate(
     *,
     factor: float = 2,
     parameter_gradients: bool = False,
-    loss: Sequence[str] | None = None,
+    loss: str | Sequence[str] | None = None,
     keep_outputs: bool = False,
 ) -> ComputationGraph:
     """The graph with its backward part.
@@ -38,7 +38,7 @@ def differentiate(
         Cost of a node's gradient, in times of its own (chen2016: about 2), split over the nodes that compute it.
     parameter_gradients : bool
         Whether residents of role `parameter` get gradients too; they are outputs.
-    loss : sequence of str, optional
+    loss : str or sequence of str, optional
         Names of the values to differentiate; by default every output that has a gradient.
     keep_outputs : bool
         Hold on to seeded outputs; by default they may be freed.
@@ -63,6 +63,8 @@ def differentiate(
         raise GraphError("the graph has a backward part already; differentiate the graph that it was made from")
     if not factor >= 0 or factor == float("inf"):
         raise GraphError(f"factor is {factor}; give a number of 0 or more, such as 2")
+    if isinstance(loss, str):
+        loss = [loss]
     backward = graph.backward or everything_saved(graph)
     seeds = _seeds(graph, backward, loss)
     builder = _Builder(graph, backward, _active(graph, backward, seeds), seeds, factor, parameter_gradients)

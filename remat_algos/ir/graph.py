@@ -153,7 +153,7 @@ class ComputationGraph:
         indices = frozen(read_indices, np.int32, "read_indices")
         n = max(indptr.shape[0] - 1, 0)
         values = frozen(np.arange(n + 1) if value_indptr is None else value_indptr, np.int64, "value_indptr", n + 1)
-        n_values = int(values[-1]) if values.size else 0
+        n_values = max(int(values[-1]), 0) if values.size else 0
         if output is None:
             output = _unread(values, indices)
         return cls(

@@ -115,9 +115,14 @@ def _check_forward_of(graph: ComputationGraph, forward_of: Int32) -> None:
 
 def _check_labels(graph: ComputationGraph) -> None:
     labels, n = graph.labels, graph.n_nodes
-    if labels.names is None and not labels.value_names:
+    if labels.names is None and not labels.value_names and graph.resident is None:
         return
+    if any(not 0 <= x < graph.n_values for x in labels.value_names):
+        raise GraphError(f"a name is given to a value that is not there; there are {graph.n_values}")
     node_of = {labels[v]: v for v in range(n)}
+    for name in (*node_of, *labels.value_names.values(), *(graph.resident.names if graph.resident is not None else ())):
+        if not name or name != name.strip() or not name.isprintable():
+            raise GraphError(f"{name!r} is no name: it is empty, ends in white space, or cannot be printed")
     if len(node_of) != n:
         twice = next(labels[v] for v in range(n) if node_of[labels[v]] != v)
         raise GraphError(f"two nodes are called {twice!r}; give each a name of its own")
@@ -128,3 +133,6 @@ def _check_labels(graph: ComputationGraph) -> None:
         if name in seen or (name in node_of and not own_first):
             raise GraphError(f"the name {name!r} stands for two things; give each value a name of its own")
         seen.add(name)
+    for name in graph.resident.names if graph.resident is not None else ():
+        if name in node_of or name in seen:
+            raise GraphError(f"{name!r} is a resident and a node or value; give each a name of its own")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int8, Int32, Int64, check_indptr, check_sizes, frozen
+from remat_algos.ir.arrays import Int8, Int32, Int64, check_indptr, check_sizes, frozen, repeats
 
 ROLES = ("input", "parameter", "state")
 
@@ -41,7 +41,7 @@ class Resident:
         object.__setattr__(self, "read_indices", frozen(self.read_indices, np.int32, "resident read_indices"))
         object.__setattr__(self, "names", tuple(self.names))
         check_sizes(self.memory, "resident memory")
-        rows = self.read_indptr.shape[0] - 1
+        rows = max(self.read_indptr.shape[0] - 1, 0)
         check_indptr(self.read_indptr, rows, self.read_indices.shape[0], "resident read_indptr")
         if len(self.names) != size or len(set(self.names)) != size:
             raise GraphError(f"{size} residents need {size} different names")
@@ -49,6 +49,8 @@ class Resident:
             raise GraphError(f"a resident's role is one of {', '.join(ROLES)}")
         if self.read_indices.size and not 0 <= self.read_indices.min() <= self.read_indices.max() < size:
             raise GraphError(f"a node reads a resident that is not there; there are {size}")
+        if (row := repeats(self.read_indptr, self.read_indices)) >= 0:
+            raise GraphError(f"node {row} reads a resident twice; name it once")
 
     def reads(self, node: int) -> list[int]:
         """Residents that a node reads."""

@@ -49,6 +49,8 @@ def canonical_schedule(
     kept = lower_sets.kept(graph) | graph.once
     if keep_last:
         kept |= block == len(lower_sets) - 1
+    if graph.n_nodes:
+        kept |= np.logical_and.reduceat(graph.output, graph.value_indptr[:-1])  # pinned, so never missing
     order = _emitter.canonical(
         graph.needed.view(np.uint8),
         part_of(graph),
@@ -57,7 +59,7 @@ def canonical_schedule(
         graph.producer,
         graph.output.view(np.uint8),
         block,
-        kept.view(np.uint8),
+        (kept & graph.forward).view(np.uint8),
         _co_input_from(graph, block, len(lower_sets)),
         len(lower_sets),
         lazy,

@@ -24,6 +24,8 @@ class ForwardPart:
         The last place that reads a value of the node at each place; its own place if none does.
     width : int64[f]
         How many values are alive across the cut at each place.
+    alone : int64[f]
+        The value that is alive across the cut, where that is one, else -1.
 
     Examples
     --------
@@ -39,6 +41,7 @@ class ForwardPart:
     nodes: Int64
     until: Int64
     width: Int64
+    alone: Int64
 
     @classmethod
     def of(cls, graph: ComputationGraph) -> "ForwardPart":
@@ -53,12 +56,12 @@ class ForwardPart:
         inside = member[reader]
         np.maximum.at(value_until, graph.read_indices[inside], place[reader[inside]])
         alive = np.flatnonzero((made >= 0) & (value_until > made))
-        delta = np.zeros(nodes.size + 1, np.int64)
-        np.add.at(delta, made[alive], 1)
-        np.add.at(delta, value_until[alive], -1)
+        begin, end = made[alive], value_until[alive]
         until = np.arange(nodes.size)
-        np.maximum.at(until, made[alive], value_until[alive])
-        return cls(graph, nodes, until, np.cumsum(delta)[:-1])
+        np.maximum.at(until, begin, end)
+        width = _alive_across(begin, end, np.ones(alive.size, np.int64), nodes.size)
+        alone = np.where(width == 1, _alive_across(begin, end, alive, nodes.size), -1)
+        return cls(graph, nodes, until, width, alone)
 
     @property
     def memory(self) -> Int64:
@@ -69,20 +72,6 @@ class ForwardPart:
         """Places p such that one value alone is alive across the cut at p (chen2016's places to cut)."""
         return np.flatnonzero(self.width == 1)
 
-    def articulation_values(self) -> list[int]:
-        """The values that are alone alive across some cut, ascending."""
-        graph = self.graph
-        found = set()
-        for p in self.articulations().tolist():
-            crossing = np.flatnonzero(self.until[: p + 1] > p)
-            place = np.full(graph.n_nodes, -1, np.int64)
-            place[self.nodes] = np.arange(self.nodes.size)
-            indptr, readers = graph.readers
-            for x in graph.values(int(self.nodes[crossing[0]])):
-                if (place[readers[indptr[x] : indptr[x + 1]]] > p).any():
-                    found.add(x)
-        return sorted(found)
-
     def boundary(self, cuts: ArrayLike) -> Bool:
         """bool[n]: nodes with a value alive across one of the cuts."""
         ends = np.append(np.sort(np.asarray(cuts, np.int64)), self.nodes.size)
@@ -91,3 +80,11 @@ class ForwardPart:
         kept = np.zeros(self.graph.n_nodes, bool)
         kept[self.nodes[first_cut < self.until]] = True
         return kept
+
+
+def _alive_across(begin: Int64, end: Int64, weight: Int64, size: int) -> Int64:
+    """int64[size]: at each place p the weights of what begins at p or before and ends after it."""
+    change = np.zeros(size + 1, np.int64)
+    np.add.at(change, begin, weight)
+    np.add.at(change, end, -weight)
+    return np.cumsum(change)[:size]

@@ -71,16 +71,20 @@ def active_values(g, seeds):
 
 def contributions(g, seeds, active, parameter_gradients):
     """(kind, target, source): what is added, in this order, to the gradient of which value or parameter."""
+    begun = set()
     for w in reversed(g.nodes):
         for x in g.values[w]:
-            if x in seeds:
+            if x in seeds - begun:
                 yield "value", x, "loss"
         if not any(x in active for x in g.values[w]):
             continue
         for x in g.reads[w]:
+            if x in seeds - begun:  # a sum starts with its seed
+                begun.add(x)
+                yield "value", x, "loss"
             if g.grad_memory[x] != -1:
                 yield "value", x, w
-        for p in g.resident_reads[w]:
+        for p in sorted(g.resident_reads[w]):
             if parameter_gradients and g.resident_role[p] == PARAMETER:
                 yield "parameter", p, w
 

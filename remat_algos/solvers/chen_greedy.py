@@ -1,0 +1,165 @@
+"""Greedy segmentation under a budget per segment."""
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.solvers.registry import Progress, Solution, solver, training_graph
+from remat_algos.solvers.segments import CANDIDATES, both, candidate_places, segment_counts
+from remat_algos.solvers.selection import Plans, best, most_plans, undominated
+from remat_algos.structure.articulation import ForwardPart
+
+PAPER_GRID = 6
+
+
+@solver(paper="chen2016", needs=training_graph)
+def chen_greedy(
+    graph: ComputationGraph,
+    limit: int | None,
+    *,
+    grid: str = "exact",
+    candidates: str | None = None,
+    keep_last: bool | None = None,
+    time_limit: float | None = None,
+    progress: Progress | None = None,
+) -> Solution:
+    """Walk along the forward part and cut as soon as a segment outgrows a budget; try all budgets that differ.
+
+    Parameters
+    ----------
+    grid : {"exact", "paper"}
+        Every distinct plan, or the six budgets of the paper around sqrt(x y). On graphs with more than 2,000 distinct
+        plans the budgets grow geometrically, which the plan's details say.
+    candidates : {"articulation", "all"}, optional
+        Cut where one value alone is alive, or anywhere; by default the better.
+    keep_last : bool, optional
+        Whether the nodes after the last cut are kept; by default the better. The paper's algorithm does not.
+
+    References
+    ----------
+    chen2016, section 4.3, algorithm 3, and appendix A.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
+    >>> len(chen_greedy(chain, 7).schedule) - chain.n_nodes
+    3
+    """
+    return best(graph, _plans(graph, grid, candidates, keep_last), limit, time_limit, progress)
+
+
+def frontier(
+    graph: ComputationGraph, *, time_limit: float | None = None, progress: Progress | None = None, **options: Any
+) -> list[Solution]:
+    """All plans that none of the others beats in both peak and compute; the options of `chen_greedy`."""
+    return undominated(graph, _plans(graph, **options), time_limit, progress)
+
+
+def _plans(
+    graph: ComputationGraph, grid: str = "exact", candidates: str | None = None, keep_last: bool | None = None
+) -> Plans:
+    if grid not in ("exact", "paper"):
+        raise ValueError(f"grid is {grid!r}; use exact or paper")
+    part = ForwardPart.of(graph)
+    plans = []
+    for kind in CANDIDATES if candidates is None else (candidates,):
+        places = candidate_places(part, kind)
+        walk = Walk(part.memory, places)
+        found, sweep = paper_grid(walk), "paper"
+        if grid == "exact":
+            found, sweep = exact_sweep(walk, most_plans(graph))
+        for segmentation in found:
+            chosen = {"budget": segmentation.budget, "candidates": kind, "sweep": sweep}
+            for last in both(keep_last):
+                counts = segment_counts(part, segmentation.cuts, last)
+                plans.append((counts, {**chosen, "keep_last": last}))
+    return plans
+
+
+@dataclass(frozen=True, slots=True)
+class Segmentation:
+    """What algorithm 3 finds for one budget.
+
+    Parameters
+    ----------
+    budget : int or float
+        B: a segment is cut at the first candidate where it holds more.
+    cuts : list of int
+        Places after which it cuts.
+    x : int
+        Bytes of the nodes at the cuts, kept between the stages.
+    y : int
+        Bytes of the largest stage, the tail apart.
+    next_budget : int
+        The least budget with another plan; 0 if nothing was cut.
+    """
+
+    budget: float
+    cuts: list[int]
+    x: int
+    y: int
+    next_budget: int
+
+
+class Walk:
+    """Algorithm 3 on node memories int64[f] and the places where it may cut.
+
+    Examples
+    --------
+    >>> plan = Walk([1] * 8, range(8)).segmentation(2)
+    >>> plan.cuts, plan.x, plan.y
+    ([2, 5], 2, 3)
+    """
+
+    def __init__(self, memory: ArrayLike, places: ArrayLike) -> None:
+        self.memory = np.asarray(memory, np.int64).tolist()
+        self.places = np.asarray(places, np.int64).tolist()
+        reached = np.cumsum(self.memory, dtype=np.int64).tolist()
+        self.total = reached[-1] if reached else 0
+        self.reached = [reached[place] for place in self.places]
+
+    def segmentation(self, budget: float) -> Segmentation:
+        """The cuts for one budget; a segment is the sum of its nodes, cut when it is strictly more."""
+        cuts, stages, start, at = [], [], 0, 0
+        while (at := bisect_right(self.reached, start + budget, at)) < len(self.places):
+            cuts.append(self.places[at])
+            stages.append(self.reached[at] - start)
+            start = self.reached[at]
+            at += 1
+        return Segmentation(
+            budget, cuts, sum(self.memory[p] for p in cuts), max(stages, default=0), min(stages, default=0)
+        )
+
+
+def exact_sweep(walk: Walk, most: int) -> tuple[list[Segmentation], str]:
+    """Every distinct plan, or, past `most`, plans for geometrically growing budgets; and which of the two."""
+    found = []
+    for segmentation in _rising(walk):
+        found.append(segmentation)
+        if len(found) > most:
+            budgets = np.unique(np.geomspace(1, max(walk.total, 1), most).round().astype(np.int64)).tolist()
+            return [walk.segmentation(budget) for budget in [0, *budgets]], "thinned"
+    return found, "exact"
+
+
+def _rising(walk: Walk) -> Iterator[Segmentation]:
+    """A plan changes only where the budget passes the size of a stage that was cut."""
+    segmentation = walk.segmentation(0)
+    yield segmentation
+    while segmentation.cuts:
+        segmentation = walk.segmentation(segmentation.next_budget)
+        yield segmentation
+
+
+def paper_grid(walk: Walk) -> list[Segmentation]:
+    """The paper's search: six budgets on [B / sqrt 2, sqrt 2 B], spaced geometrically, for B = sqrt(x y)."""
+    first = walk.segmentation(0)
+    middle = math.sqrt(first.x * first.y)
+    return [walk.segmentation(middle * 2 ** (i / (PAPER_GRID - 1) - 0.5)) for i in range(PAPER_GRID)]

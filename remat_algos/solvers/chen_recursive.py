@@ -1,0 +1,121 @@
+"""Recursive checkpointing: a segment is one operator whose inside is treated the same way."""
+
+from typing import Any
+
+import numpy as np
+
+from remat_algos.ir.arrays import Int64
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.solvers.registry import Progress, Solution, solver, training_graph
+from remat_algos.solvers.segments import CANDIDATES, Cutter, both, candidate_places
+from remat_algos.solvers.selection import Plans, best, most_plans, thinned, undominated
+from remat_algos.structure.articulation import ForwardPart
+
+
+@solver(paper="chen2016", needs=training_graph)
+def chen_recursive(
+    graph: ComputationGraph,
+    limit: int | None,
+    *,
+    splits: int | None = None,
+    depth: int | None = None,
+    candidates: str | None = None,
+    keep_last: bool | None = None,
+    time_limit: float | None = None,
+    progress: Progress | None = None,
+) -> Solution:
+    """Cut the forward part at some places, each segment again, and so on: a node runs as often as it lies deep.
+
+    Parameters
+    ----------
+    splits : int, optional
+        k, cuts per segment; all are tried by default.
+    depth : int, optional
+        d, how often segments are cut again; all are tried by default.
+    candidates : {"articulation", "all"}, optional
+        Cut where one value alone is alive, or anywhere; by default the better.
+    keep_last : bool, optional
+        Whether the last part of a segment, which has only just run, is treated as run; by default the better.
+
+    References
+    ----------
+    chen2016, section 4.4: g(n) = k + g(n / (k + 1)).
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(14)]))
+    >>> plan = chen_recursive(chain, None, splits=1, depth=4, candidates="all", keep_last=False)
+    >>> len(plan.schedule) - 15
+    39
+    """
+    return best(graph, _plans(graph, splits, depth, candidates, keep_last), limit, time_limit, progress)
+
+
+def frontier(
+    graph: ComputationGraph, *, time_limit: float | None = None, progress: Progress | None = None, **options: Any
+) -> list[Solution]:
+    """All plans that none of the others beats in both peak and compute; the options of `chen_recursive`."""
+    return undominated(graph, _plans(graph, **options), time_limit, progress)
+
+
+def _plans(
+    graph: ComputationGraph,
+    splits: int | None = None,
+    depth: int | None = None,
+    candidates: str | None = None,
+    keep_last: bool | None = None,
+) -> Plans:
+    for name, given in (("splits", splits), ("depth", depth)):
+        if given is not None and given < 1:
+            raise ValueError(f"{name} is {given}; give 1 or more")
+    part = ForwardPart.of(graph)
+    shapes = [
+        (k, d)
+        for k in ((splits,) if splits else range(1, part.nodes.size + 1))
+        for d in ((depth,) if depth else range(1, 1 + _deepest(part.nodes.size, k)))
+    ]
+    plans = []
+    for kind in CANDIDATES if candidates is None else (candidates,):
+        cutter = Cutter(part.memory, candidate_places(part, kind))
+        for k, d in thinned(shapes, most_plans(graph)):
+            for last in both(keep_last):
+                chosen = {"splits": k, "depth": d, "candidates": kind, "keep_last": last}
+                plans.append((mirror_counts(part, cutter, k, d, last), chosen))
+    return plans
+
+
+def _deepest(size: int, splits: int) -> int:
+    """After so many rounds of splits no segment of so many nodes has any left."""
+    rounds = 1
+    while size > splits:
+        size = -(-(size - splits) // (splits + 1))
+        rounds += 1
+    return rounds
+
+
+def mirror_counts(part: ForwardPart, cutter: Cutter, splits: int, depth: int, keep_last: bool) -> Int64:
+    """int64[n]: how deep in the tree of splits each node is kept; what is alive across a cut is kept as the cut is.
+
+    With `keep_last` the last part of a segment stands no deeper than the segment itself.
+    """
+    level = [0] * part.nodes.size
+    cuts_of: dict[int, list[int]] = {}
+    waiting = [(0, part.nodes.size, 0, depth)]
+    while waiting:
+        begin, end, here, left = waiting.pop()
+        cuts = cutter.cuts(begin, end, splits + 1) if left else []
+        if not cuts:
+            level[begin:end] = [here] * (end - begin)
+            continue
+        cuts_of.setdefault(here, []).extend(cuts)
+        for first, last in zip([begin, *(cut + 1 for cut in cuts)], [*cuts, end], strict=True):
+            if first < last:
+                waiting.append((first, last, here if keep_last and last == end else here + 1, left - 1))
+    count = np.zeros(part.graph.n_nodes, np.int64)
+    count[part.nodes] = level
+    for here in sorted(cuts_of, reverse=True):
+        kept = part.boundary(cuts_of[here])
+        count[kept] = np.minimum(count[kept], here)
+        count[part.nodes[cuts_of[here]]] = here
+    return count

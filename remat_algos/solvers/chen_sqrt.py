@@ -1,0 +1,107 @@
+"""Square-root checkpointing."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.schedule.canonical import canonical_schedule
+from remat_algos.solvers.registry import Progress, Solution, solver, training_graph
+from remat_algos.solvers.segments import (
+    CANDIDATES,
+    Cutter,
+    both,
+    candidate_places,
+    named_places,
+    segment_counts,
+)
+from remat_algos.solvers.selection import Plans, best, most_plans, thinned, undominated
+from remat_algos.structure.articulation import ForwardPart
+from remat_algos.structure.lower_sets import single_boundary_chain
+
+
+@solver(paper="chen2016", needs=training_graph)
+def chen_sqrt(
+    graph: ComputationGraph,
+    limit: int | None,
+    *,
+    segments: int | None = None,
+    candidates: str | None = None,
+    at: Sequence[str] | None = None,
+    keep_last: bool | None = None,
+    unit: int = 1,
+    time_limit: float | None = None,
+    progress: Progress | None = None,
+) -> Solution:
+    """Cut the forward part into segments of about equal memory, keep what is alive across the cuts.
+
+    Under a limit every number of segments is tried; without one it is the rounded root of the number of nodes.
+
+    Parameters
+    ----------
+    segments : int, optional
+        How many; a cut falls at the first candidate that reaches each multiple of M / segments.
+    candidates : {"articulation", "all", "boundary1"}, optional
+        Cut where one value alone is alive, or anywhere; by default the better of these two. "boundary1" is the one
+        plan of the lower-set authors' baseline, whatever the limit.
+    at : sequence of str, optional
+        Names of the nodes to cut after, instead.
+    keep_last : bool, optional
+        Whether the last segment, which has only just run, is kept; by default the better.
+    unit : int
+        Bytes in which "boundary1" counts sizes.
+
+    References
+    ----------
+    chen2016, section 4.3, algorithm 1; kusumoto2019, section 5, for "boundary1".
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
+    >>> len(chen_sqrt(chain, None).schedule) - chain.n_nodes
+    4
+    """
+    plans = _plans(graph, limit is not None, segments, candidates, at, keep_last, unit)
+    return best(graph, plans, limit, time_limit, progress)
+
+
+def frontier(
+    graph: ComputationGraph, *, time_limit: float | None = None, progress: Progress | None = None, **options: Any
+) -> list[Solution]:
+    """All plans that none of the others beats in both peak and compute; the options of `chen_sqrt`."""
+    return undominated(graph, _plans(graph, True, **options), time_limit, progress)
+
+
+def _plans(
+    graph: ComputationGraph,
+    sweep: bool,
+    segments: int | None = None,
+    candidates: str | None = None,
+    at: Sequence[str] | None = None,
+    keep_last: bool | None = None,
+    unit: int = 1,
+) -> Plans:
+    if segments is not None and segments < 1:
+        raise ValueError(f"segments is {segments}; give 1 or more")
+    if candidates == "boundary1":
+        chain = single_boundary_chain(graph, unit=unit)
+        kept = both(keep_last) if sweep else (keep_last is not False,)
+        return [(canonical_schedule(graph, chain, keep_last=last), {"keep_last": last}) for last in kept]
+    part = ForwardPart.of(graph)
+    if at is not None:
+        cuts = named_places(graph, part, at)
+        return [(segment_counts(part, cuts, last), {"at": list(at), "keep_last": last}) for last in both(keep_last)]
+    plans = []
+    for kind in CANDIDATES if candidates is None else (candidates,):
+        places = candidate_places(part, kind)
+        numbers = [segments or max(1, round(np.sqrt(part.nodes.size)))]
+        if sweep and segments is None:
+            numbers = thinned(range(1, places.size + 2), most_plans(graph))
+        cutter = Cutter(part.memory, places)
+        for k in numbers:
+            cuts = cutter.cuts(0, part.nodes.size, k)
+            for last in both(keep_last):
+                plans.append((segment_counts(part, cuts, last), {"segments": k, "candidates": kind, "keep_last": last}))
+    return plans

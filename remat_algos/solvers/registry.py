@@ -1,0 +1,149 @@
+"""Solvers, found by looking into this folder."""
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import remat_algos.solvers as room
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.schedule.schedule import Schedule
+
+RESERVED = ("seed", "time_limit", "progress", "seeds")  # given by `solve`, to those that name them
+SCOPES = ("any order", "fixed order", "canonical", "chain")
+
+Progress = Callable[[int, int, str], None]
+"""What a long solver calls: how many plans were judged, of how many, and which are being tried."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solution:
+    """A schedule with what its solver knows of it.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    bound : int, optional
+        No schedule of the `scope` within the limit has less compute.
+    scope : {"any order", "fixed order", "canonical", "chain"}, optional
+    details : mapping
+        What the solver chose; goes into the plan.
+    """
+
+    schedule: Schedule
+    bound: int | None = None
+    scope: str | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solver:
+    """A registered solver and what it says of itself.
+
+    Parameters
+    ----------
+    function : callable
+        `function(graph, limit, **options) -> Schedule | Solution`.
+    paper : str
+        Key of its paper in docs/references.bib, "" for none.
+    needs : callable
+        `needs(graph)` is the reason why it cannot serve, or None.
+    optimal_in : {"any order", "fixed order", "canonical", "chain"}, optional
+        Class of schedules in which its result is optimal.
+    improves : bool
+        Whether it wants other solvers' schedules (`seeds`).
+    portfolio : bool
+        Whether `auto` tries it.
+    """
+
+    function: Callable[..., Schedule | Solution]
+    paper: str
+    needs: Callable[[ComputationGraph], str | None]
+    optimal_in: str | None
+    improves: bool
+    portfolio: bool
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    @property
+    def summary(self) -> str:
+        """The first line of its documentation."""
+        return (inspect.getdoc(self.function) or "").split("\n")[0]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Its own options and their defaults."""
+        return {name: p.default for name, p in self._keywords().items() if name not in RESERVED}
+
+    @property
+    def reserved(self) -> tuple[str, ...]:
+        """Which of the reserved options it takes."""
+        return tuple(name for name in self._keywords() if name in RESERVED)
+
+    @property
+    def module(self) -> ModuleType | None:
+        """Where it stands; may define `frontier` or `least_budget`."""
+        return inspect.getmodule(self.function)
+
+    def _keywords(self) -> dict[str, inspect.Parameter]:
+        parameters = inspect.signature(self.function).parameters
+        return {name: p for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+_registered: dict[str, Solver] = {}
+
+
+def any_graph(graph: ComputationGraph) -> str | None:
+    """`needs` of a solver that serves every graph."""
+    return None
+
+
+def training_graph(graph: ComputationGraph) -> str | None:
+    """`needs` of a solver that works on a forward and a backward part."""
+    return None if graph.is_training else "the graph has no backward part; call differentiate(graph) first"
+
+
+def solver(
+    *,
+    paper: str = "",
+    needs: Callable[[ComputationGraph], str | None] = any_graph,
+    optimal_in: str | None = None,
+    improves: bool = False,
+    portfolio: bool = True,
+) -> Callable[[Callable[..., Schedule | Solution]], Callable[..., Schedule | Solution]]:
+    """Register a solver; see `Solver` for the parameters."""
+
+    def register(function: Callable[..., Schedule | Solution]) -> Callable[..., Schedule | Solution]:
+        if optimal_in is not None and optimal_in not in SCOPES:
+            raise ValueError(f"optimal_in is {optimal_in!r}; use {', '.join(SCOPES)}")
+        _registered[function.__name__] = Solver(function, paper, needs, optimal_in, improves, portfolio)
+        return function
+
+    return register
+
+
+def list_solvers() -> list[Solver]:
+    """All solvers, by name.
+
+    Examples
+    --------
+    >>> [solver.name for solver in list_solvers()][:2]
+    ['chen_greedy', 'chen_recursive']
+    """
+    for module in pkgutil.iter_modules(room.__path__):
+        importlib.import_module(f"{room.__name__}.{module.name}")
+    return [_registered[name] for name in sorted(_registered)]
+
+
+def get_solver(name: str) -> Solver:
+    """The solver of that name; ValueError, which lists the known ones, if there is none."""
+    if name not in _registered:
+        known = [solver.name for solver in list_solvers()]
+        if name not in known:
+            raise ValueError(f"no solver is called {name!r}; there are auto, {', '.join(known)}")
+    return _registered[name]

@@ -1,0 +1,123 @@
+"""The best of the plans that a solver enumerates: each judged once, the limit looked at last."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from remat_algos.ir.arrays import Int64
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.schedule.mirror import honoured, mirror_schedule
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import simulate
+from remat_algos.solvers.registry import Progress, Solution
+
+Details = Mapping[str, Any]
+Plans = Sequence[tuple[Int64 | Schedule, Details]]
+"""Mirror counts or schedules, each with what was chosen to get it."""
+
+MOST_PLANS = 2_000
+MOST_STEPS = 20_000_000
+Thing = TypeVar("Thing")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """A plan with what the judge says of it."""
+
+    schedule: Schedule
+    peak: int
+    compute: int
+    details: Details
+
+    def solution(self) -> Solution:
+        return Solution(self.schedule, details=self.details)
+
+
+def judged(
+    graph: ComputationGraph, plans: Iterable[tuple[Int64 | Schedule, Details]], total: int, progress: Progress | None
+) -> Iterator[Judged]:
+    """Judge plans, equal ones once."""
+    seen: set[bytes] = set()
+    for done, (decision, details) in enumerate(plans):
+        if not isinstance(decision, Schedule):
+            count = honoured(graph, decision)
+            key = count.astype(np.int32).tobytes()
+            if key in seen:
+                continue
+            seen.add(key)
+            decision = mirror_schedule(graph, count)
+        simulation = simulate(graph, decision)
+        if progress is not None:
+            progress(done + 1, total, ", ".join(f"{name} {value}" for name, value in details.items()))
+        yield Judged(decision, simulation.peak_memory, simulation.compute, details)
+
+
+def best(
+    graph: ComputationGraph, plans: Plans, limit: int | None, time_limit: float | None, progress: Progress | None
+) -> Solution:
+    """Under a limit the cheapest plan that fits, else the lowest; without one the lowest, then the cheapest.
+
+    The plans are tried from coarse to fine, so that a time limit leaves a thinned sweep, which the details say.
+    """
+
+    def rank(plan: Judged) -> tuple[bool, int, int]:
+        if limit is not None and plan.peak <= limit:
+            return (False, plan.compute, plan.peak)
+        return (True, plan.peak, plan.compute)
+
+    tried = list(_until(time_limit, judged(graph, coarse_first(plans), len(plans), progress)))
+    chosen = min(tried, key=rank)
+    return Solution(chosen.schedule, details={**chosen.details, "judged": len(tried), "listed": len(plans)})
+
+
+def undominated(
+    graph: ComputationGraph, plans: Plans, time_limit: float | None, progress: Progress | None
+) -> list[Solution]:
+    """The plans that no other beats in both peak and compute, lowest peak first."""
+    kept: list[Judged] = []
+    tried = _until(time_limit, judged(graph, coarse_first(plans), len(plans), progress))
+    for plan in sorted(tried, key=lambda plan: (plan.peak, plan.compute)):
+        if not kept or plan.compute < kept[-1].compute:
+            kept.append(plan)
+    return [plan.solution() for plan in kept]
+
+
+def most_plans(graph: ComputationGraph) -> int:
+    """How many plans a sweep over this graph may list: fewer on graphs where each takes long to judge."""
+    return max(50, min(MOST_PLANS, MOST_STEPS // max(1, graph.n_nodes)))
+
+
+def thinned(things: Sequence[Thing], most: int) -> list[Thing]:
+    """At most so many of them, at geometrically growing distances, the first and the last among them."""
+    if len(things) <= most:
+        return list(things)
+    places = np.unique(np.geomspace(1, len(things), most).round().astype(np.int64)) - 1
+    return [things[int(place)] for place in places]
+
+
+def coarse_first(things: Sequence[Thing]) -> list[Thing]:
+    """The same things, so that every beginning of the list is spread over all of it.
+
+    Examples
+    --------
+    >>> coarse_first("abcdefgh")
+    ['a', 'e', 'c', 'g', 'b', 'd', 'f', 'h']
+    """
+    stride = 1 << max(0, len(things) - 1).bit_length()
+    places = list(range(0, len(things), stride))
+    while stride > 1:
+        places += range(stride // 2, len(things), stride)
+        stride //= 2
+    return [things[place] for place in places]
+
+
+def _until(time_limit: float | None, plans: Iterator[Judged]) -> Iterator[Judged]:
+    """The plans that are judged in time; the first always."""
+    started = time.monotonic()
+    for plan in plans:
+        yield plan
+        if time_limit is not None and time.monotonic() - started > time_limit:
+            return
