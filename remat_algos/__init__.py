@@ -62,7 +62,7 @@ _HOMES = {
     "verify": "plan.verify",
 }
 
-__all__ = [  # noqa: RUF022 - in the order of the picture above
+__all__ = [
     "read_graph",
     "write_graph",
     "ComputationGraph",

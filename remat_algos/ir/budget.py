@@ -82,14 +82,16 @@ class Budget:
         if self.overhead is None:
             return None
         if isinstance(self.overhead, int):
-            return _positive(self.overhead, "overhead") * scale
+            return int(_positive(self.overhead, "overhead")) * scale
         share = _SHARE.fullmatch(self.overhead)
         if share is not None:
             return int(Fraction(share[1]) * one_pass / 100)
         try:
             return int(_positive(Fraction(self.overhead.strip()), "overhead") * scale)
         except ValueError as error:
-            raise ValueError(f"overhead budget {self.overhead!r} is no number; write 120, or 30% of one pass") from error
+            raise ValueError(
+                f"overhead budget {self.overhead!r} is no number; write 120, or 30% of one pass"
+            ) from error
 
     def __str__(self) -> str:
         parts = [f"{name} {getattr(self, name)}" for name in ("memory", "overhead", "device")]

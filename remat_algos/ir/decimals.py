@@ -20,7 +20,9 @@ def whole_costs(amounts: Sequence[int | Decimal], source: str) -> tuple[list[int
 
     What is finer still is rounded, with one notice. A cost of -1 (none given) stays.
     """
-    places = [-int(a.normalize().as_tuple().exponent) for a in amounts if type(a) is not int and 0 < a < LARGEST_SUM]
+    places = [
+        -int(a.normalize().as_tuple().exponent) for a in amounts if isinstance(a, Decimal) and 0 < a < LARGEST_SUM
+    ]
     scale = min(FINEST_SCALE, 10 ** min(max([0, *places]), 6))
     scaled = [a if a == -1 else a * scale for a in amounts]
     return _whole(scaled, ROUND_HALF_EVEN, f"{source}: costs were rounded to 1/{scale} of their unit"), scale
@@ -30,7 +32,7 @@ def _whole(amounts: Sequence[int | Decimal], rounding: str, notice: str) -> list
     whole = []
     changed = False
     for amount in amounts:
-        if type(amount) is int:
+        if isinstance(amount, int):
             whole.append(amount)
         elif abs(amount) >= LARGEST_SUM:  # 1e999999 must not become a million digits; the sum check names the node
             whole.append(LARGEST_SUM if amount > 0 else -LARGEST_SUM)

@@ -112,9 +112,10 @@ class ComputationGraph:
             ("output", np.bool_),
         ):
             object.__setattr__(self, name, frozen(getattr(self, name), dtype, name))
-        for name, dtype in (("forward_of", np.int32), ("mark", np.int8)):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, frozen(getattr(self, name), dtype, name, self.n_nodes))
+        if self.forward_of is not None:
+            object.__setattr__(self, "forward_of", frozen(self.forward_of, np.int32, "forward_of", self.n_nodes))
+        if self.mark is not None:
+            object.__setattr__(self, "mark", frozen(self.mark, np.int8, "mark", self.n_nodes))
         object.__setattr__(self, "labels", laws.plain_labels(self.labels))
         laws.check(self)
 
@@ -212,7 +213,7 @@ class ComputationGraph:
             return cls._from_named_edges(pairs.tolist(), memory, compute, arrays)
         sizes = [np.asarray(a).shape[0] for a in (memory, compute) if np.asarray(a).ndim == 1]
         n = n_nodes if n_nodes is not None else max([0, *sizes, int(pairs.max(initial=-1)) + 1])
-        if pairs.size and not (0 <= pairs.min() and pairs.max() < n):
+        if pairs.size and not (pairs.min() >= 0 and pairs.max() < n):
             raise GraphError(f"an edge names a node that is not there; ids run from 0 to {n - 1}")
         backwards = np.flatnonzero(pairs[:, 0] >= pairs[:, 1])
         if backwards.size:
@@ -230,7 +231,9 @@ class ComputationGraph:
         cls, pairs: list[list[str]], memory: ArrayLike, compute: ArrayLike, arrays: Mapping[str, Any]
     ) -> "ComputationGraph":
         if arrays:
-            raise GraphError(f"{', '.join(arrays)}: only edges between integer ids take further arrays; number the nodes")
+            raise GraphError(
+                f"{', '.join(arrays)}: only edges between integer ids take further arrays; number the nodes"
+            )
         names = list(dict.fromkeys(str(name) for pair in pairs for name in pair))
         sizes = frozen(memory, np.int64, "memory", len(names)).tolist()
         costs = frozen(compute, np.int64, "compute", len(names)).tolist()
@@ -273,16 +276,13 @@ class ComputationGraph:
         self, memory: ArrayLike | None = None, compute: ArrayLike | None = None, workspace: ArrayLike | None = None
     ) -> "ComputationGraph":
         """The same graph with other bytes or costs."""
-        changed = {
-            name: frozen(given, np.int64, name, size)
-            for name, given, size in (
-                ("memory", memory, self.n_values),
-                ("compute", compute, self.n_nodes),
-                ("workspace", workspace, self.n_nodes),
-            )
-            if given is not None
-        }
-        return replace(self, **changed, derivation=None)
+        return replace(
+            self,
+            memory=self.memory if memory is None else frozen(memory, np.int64, "memory", self.n_values),
+            compute=self.compute if compute is None else frozen(compute, np.int64, "compute", self.n_nodes),
+            workspace=self.workspace if workspace is None else frozen(workspace, np.int64, "workspace", self.n_nodes),
+            derivation=None,
+        )
 
     # ---------------------------------------------------------------- what follows from the arrays
 
@@ -323,7 +323,9 @@ class ComputationGraph:
     @property
     def readers(self) -> tuple[Int64, Int32]:
         """(int64[n_values + 1], int32[k]): nodes that read each value, ascending."""
-        return self._once_derived("readers", lambda: _graph.transpose(self.read_indptr, self.read_indices, self.n_values))
+        return self._once_derived(
+            "readers", lambda: _graph.transpose(self.read_indptr, self.read_indices, self.n_values)
+        )
 
     @property
     def predecessors(self) -> tuple[Int64, Int32]:

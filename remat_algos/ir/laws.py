@@ -10,7 +10,7 @@ import numpy as np
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, check_indptr, check_sizes
 from remat_algos.ir.backward import Backward
-from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
+from remat_algos.ir.labels import RECOMPUTE, Labels
 from remat_algos.kernels import _graph
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def check(graph: ComputationGraph) -> None:
 
 
 def plain_labels(labels: Labels) -> Labels:
-    """Labels without names that only repeat the ids, and without ops that say nothing, so that equal graphs hash alike."""
+    """Labels without names that only repeat the ids and ops that say nothing, so that equal graphs hash alike."""
     names = tuple(labels.names) if labels.names is not None else None
     if names is not None and all(name == str(v) for v, name in enumerate(names)):
         names = None

@@ -6,7 +6,7 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import remat_algos.solvers as room
 from remat_algos.ir.graph import ComputationGraph
@@ -95,6 +95,7 @@ class Solver:
         return {name: p for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
+Function = TypeVar("Function", bound=Callable[..., Schedule | Solution])
 _registered: dict[str, Solver] = {}
 
 
@@ -115,10 +116,10 @@ def solver(
     optimal_in: str | None = None,
     improves: bool = False,
     portfolio: bool = True,
-) -> Callable[[Callable[..., Schedule | Solution]], Callable[..., Schedule | Solution]]:
+) -> Callable[[Function], Function]:
     """Register a solver; see `Solver` for the parameters."""
 
-    def register(function: Callable[..., Schedule | Solution]) -> Callable[..., Schedule | Solution]:
+    def register(function: Function) -> Function:
         if optimal_in is not None and optimal_in not in SCOPES:
             raise ValueError(f"optimal_in is {optimal_in!r}; use {', '.join(SCOPES)}")
         _registered[function.__name__] = Solver(function, paper, needs, optimal_in, improves, portfolio)

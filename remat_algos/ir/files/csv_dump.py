@@ -73,7 +73,10 @@ def _values(node: NodeRow, backward: str) -> list[dict[str, Any]]:
     rows = []
     for k, value in enumerate(node.values):
         row = {"node": node.name, "name": value.name or "", "memory_bytes": value.memory}
-        row |= {"output": int(value.output) or "", "grad_memory": "" if value.grad_memory is None else value.grad_memory}
+        row |= {
+            "output": int(value.output) or "",
+            "grad_memory": "" if value.grad_memory is None else value.grad_memory,
+        }
         if backward == "to come":
             row["saved"] = int(node.value_name(k) in (node.saved or ()))
         rows.append(row)

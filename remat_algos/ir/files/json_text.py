@@ -16,7 +16,9 @@ _MISSING = object()
 def parse(text: str, source: str) -> Tables:
     """Rows from JSON text; GraphError with line and column, or with the node, if it is not the format."""
     try:
-        record = json.loads(text, parse_float=Decimal, parse_constant=lambda name: _fail(source, f"{name} is no number"))
+        record = json.loads(
+            text, parse_float=Decimal, parse_constant=lambda name: _fail(source, f"{name} is no number")
+        )
     except json.JSONDecodeError as error:
         _fail(source, f"not valid JSON at line {error.lineno}, column {error.colno} ({error.msg}); is the file whole?")
     except ValueError as error:
@@ -49,9 +51,7 @@ def parse(text: str, source: str) -> Tables:
         _fail(source, '"views" maps names to names')
     if derivation is not None and derivation.keys() != {"source_hash", "options"}:
         _fail(source, '"derivation" holds "source_hash" and "options"')
-    return Tables(
-        nodes, residents, backward, views, top.take("compute_unit", str, ""), scale, derivation, source
-    )
+    return Tables(nodes, residents, backward, views, top.take("compute_unit", str, ""), scale, derivation, source)
 
 
 def dump(tables: Tables) -> str:

@@ -69,7 +69,11 @@ def _read_tables(file: Path, stem: str, kind: str | None) -> ComputationGraph:
     if kind is None:
         given["nodes"] = file
     texts = {name: (_text(_bytes(given[name]), given[name].name), given[name].name) for name in ("nodes", "edges")}
-    values = (_text(_bytes(given["values"]), given["values"].name), given["values"].name)if given["values"].exists() else None
+    values = (
+        (_text(_bytes(given["values"]), given["values"].name), given["values"].name)
+        if given["values"].exists()
+        else None
+    )
     return ComputationGraph.from_tables(csv_tables.parse(texts["nodes"], texts["edges"], values))
 
 
@@ -80,7 +84,9 @@ def _read_edges_with_nodes(text: str, source: str, nodes: Path) -> ComputationGr
         text = "\n".join(["src,dst", *edges])
     values = nodes.with_name(f"{_stem(nodes)[0]}.values.csv")
     value_text = (_text(_bytes(values), values.name), values.name) if values.exists() else None
-    return ComputationGraph.from_tables(csv_tables.parse((_text(_bytes(nodes), nodes.name), nodes.name), (text, source), value_text))
+    return ComputationGraph.from_tables(
+        csv_tables.parse((_text(_bytes(nodes), nodes.name), nodes.name), (text, source), value_text)
+    )
 
 
 def _bytes(file: Path) -> bytes:

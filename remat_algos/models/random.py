@@ -1,0 +1,281 @@
+"""Graphs made by a rule: chains, ladders, parallel chains, U-shapes, random layered graphs."""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Int64
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import Labels
+
+LARGEST = 100  # seeded sizes and costs are 1 to this
+
+
+def chain(n: int, memory: ArrayLike = 1, compute: ArrayLike = 1) -> ComputationGraph:
+    """A forward graph of n nodes in a row.
+
+        0 -> 1 -> 2 -> ...
+
+    Parameters
+    ----------
+    n : int
+        How many nodes.
+    memory, compute : int or int64[n]
+        Bytes and cost of each node.
+
+    Raises
+    ------
+    GraphError
+        If `n` is negative, or the sizes are no sizes of n nodes.
+
+    Examples
+    --------
+    >>> graph = chain(4, memory=[8, 4, 2, 1])
+    >>> graph.n_nodes, graph.reads(3), graph.memory.tolist()
+    (4, [2], [8, 4, 2, 1])
+    """
+    _at_least(0, n=n)
+    indptr = np.maximum(np.arange(n + 1) - 1, 0)
+    indices = np.arange(max(n - 1, 0))
+    return ComputationGraph.from_arrays(read_indptr=indptr, read_indices=indices, memory=memory, compute=compute)
+
+
+def ladder(length: int, skip: bool = False) -> ComputationGraph:
+    """A chain with its backward part, all sizes and costs 1.
+
+        f0 -> f1 -> ... -> fL -> loss        b(i) reads b(i+1), the loss for i = L, and f(i);
+        |     |            |       |         with `skip` f(i) also reads f(i-2)
+        b0 <- b1 <- ... <- bL <----+
+
+    Parameters
+    ----------
+    length : int
+        L: there are L + 1 forward nodes, the loss, and L + 1 backward nodes.
+    skip : bool
+        Whether each forward node reads the last two.
+
+    Returns
+    -------
+    ComputationGraph
+        A training graph: b(i) belongs to f(i). The output is b0.
+
+    Raises
+    ------
+    GraphError
+        If `length` is negative.
+
+    Examples
+    --------
+    >>> ladder(1).labels.names, ladder(1).reads(3)
+    (('f0', 'f1', 'loss', 'b1', 'b0'), [2, 1])
+    """
+    _at_least(0, length=length)
+    loss, last = length + 1, 2 * length + 2
+    rows = np.arange(1, last + 1)
+    before = [rows - 1]
+    after = [rows]
+    if skip:
+        before.append(np.arange(length - 1))
+        after.append(np.arange(2, length + 1))
+    before.append(np.arange(length, -1, -1))
+    after.append(np.arange(loss + 1, last + 1))
+    forward_of = np.full(last + 1, -1, np.int32)
+    forward_of[loss + 1 :] = before[-1]
+    names = [*(f"f{i}" for i in range(loss)), "loss", *(f"b{i}" for i in range(length, -1, -1))]
+    return ComputationGraph.from_edges(
+        np.stack([np.concatenate(before), np.concatenate(after)], axis=1),
+        forward_of=forward_of,
+        labels=Labels(names=tuple(names)),
+    )
+
+
+def parallel_chains(chains: int, length: int, seed: int | None = None) -> ComputationGraph:
+    """A forward graph of chains between a fork and a join, numbered chain by chain.
+
+             +-> 1 -> 2 -+
+        0 ---+-> 3 -> 4 -+--> 7        parallel_chains(3, 2)
+             +-> 5 -> 6 -+
+
+    Parameters
+    ----------
+    chains, length : int
+        How many chains, and how many nodes in each.
+    seed : int, optional
+        For sizes and costs between 1 and 100; by default all are 1.
+
+    Raises
+    ------
+    GraphError
+        If there is no chain, or no node in it.
+
+    Examples
+    --------
+    >>> graph = parallel_chains(3, 2)
+    >>> graph.n_nodes, graph.reads(3), graph.reads(7)
+    (8, [0], [2, 4, 6])
+    """
+    _at_least(1, chains=chains, length=length)
+    join = chains * length + 1
+    inner = np.arange(1, join)
+    source = np.where((inner - 1) % length == 0, 0, inner - 1)
+    ends = np.arange(length, join, length)
+    memory, compute = _amounts(seed, join + 1)
+    return ComputationGraph.from_arrays(
+        read_indptr=np.concatenate([[0], np.arange(join), [join - 1 + chains]]),
+        read_indices=np.concatenate([source, ends]),
+        memory=memory,
+        compute=compute,
+    )
+
+
+def u_shape(
+    depth: int, width: int = 2, *, memory: int | None = None, compute: int = 1, skip: bool = True
+) -> ComputationGraph:
+    """A forward graph of an encoder and a decoder with connections between equal levels.
+
+        e0 ----------------> d0        level 0: `memory` bytes in each value
+          \\-> e1 ----> d1 --/          level 1: half of them
+               \\-> b --/               ...
+
+    Parameters
+    ----------
+    depth : int
+        How many levels there are above the bottom.
+    width : int
+        Nodes in a row on each side of a level, and at the bottom.
+    memory : int, optional
+        Bytes of a value on level 0; halved per level, rounded down. By default 2**depth, so that the bottom has 1.
+    compute : int
+        Cost of each node.
+    skip : bool
+        Whether the first node of the decoder on a level also reads the last one of the encoder there.
+
+    Returns
+    -------
+    ComputationGraph
+        (2 * depth + 1) * width nodes.
+
+    Raises
+    ------
+    GraphError
+        If there is no node on a level, or something is negative.
+
+    Examples
+    --------
+    >>> graph = u_shape(2, width=1)
+    >>> graph.labels.names, graph.memory.tolist(), graph.reads(4)
+    (('e0.0', 'e1.0', 'b.0', 'd1.0', 'd0.0'), [4, 2, 1, 2, 4], [3, 0])
+    """
+    _at_least(0, depth=depth)
+    _at_least(1, width=width)
+    down = np.arange(depth)
+    level = np.repeat(np.concatenate([down, [depth], down[::-1]]), width)
+    n = level.size
+    decoder = (np.arange(n) // width > depth) & (np.arange(n) % width == 0) & skip
+    counts = np.minimum(np.arange(n), 1) + decoder
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    indices = np.empty(indptr[-1], np.int32)
+    indices[indptr[1:-1]] = np.arange(n - 1)
+    indices[indptr[1:][decoder] - 1] = (level[decoder] + 1) * width - 1
+    sides = [*(f"e{i}" for i in range(depth)), "b", *(f"d{i}" for i in range(depth - 1, -1, -1))]
+    top = 2**depth if memory is None else memory
+    sizes = np.array([top >> i for i in range(depth + 1)])
+    return ComputationGraph.from_arrays(
+        read_indptr=indptr,
+        read_indices=indices,
+        memory=sizes[level],
+        compute=compute,
+        labels=Labels(names=tuple(f"{side}.{i}" for side in sides for i in range(width))),
+    )
+
+
+def layered_dag(
+    n_nodes: int,
+    *,
+    width: int | None = None,
+    reads: tuple[int, int] = (2, 3),
+    reach: int = 1000,
+    seed: int = 0,
+) -> ComputationGraph:
+    """A random forward graph in layers, with random sizes and costs between 1 and 100.
+
+    A node reads one value of the layer before its own, and others of any earlier layers. The layer before is dealt
+    out without repetition, so that all nodes but those of the last two layers are read.
+
+    Parameters
+    ----------
+    n_nodes : int
+    width : int, optional
+        Nodes in a layer; by default the rounded root of `n_nodes`, or less where `reach` asks for it.
+    reads : (int, int)
+        Least and largest number of values that a node reads; nodes near the start read as many as there are.
+    reach : int
+        How many ids back a node may read; at least the width - 1 plus the width or the largest number of reads.
+    seed : int
+        The same seed gives the same graph.
+
+    Raises
+    ------
+    GraphError
+        If the numbers do not fit together.
+
+    Examples
+    --------
+    >>> graph = layered_dag(10_000, reach=500, seed=1)
+    >>> graph.n_nodes, graph.depth, len(graph.reads(9_999)) in (2, 3)
+    (10000, 100, True)
+    """
+    least, most = reads
+    _at_least(0, n_nodes=n_nodes)
+    if not 1 <= least <= most:
+        raise GraphError(f"reads is {reads}; give two numbers (least, largest) from 1 on")
+    width = max(1, min(round(math.sqrt(n_nodes)), reach // 2, reach - most)) if width is None else width
+    _at_least(1, width=width)
+    if reach < max(2 * width, width + most):
+        raise GraphError(
+            f"reach is {reach}; for layers of {width} and {most} reads give {max(2 * width, width + most)}"
+        )
+    rng = np.random.default_rng(seed)
+    node = np.arange(n_nodes)
+    layer_start = node - node % width
+    first = np.maximum(node - reach, 0)
+    available = np.maximum(layer_start - first, 0)
+    counts = np.minimum(rng.integers(least, most, n_nodes, endpoint=True), available)
+    layers = -(-n_nodes // width)
+    dealt = rng.permuted(np.tile(np.arange(width), (layers, 1)), axis=1).ravel()[:n_nodes]
+    columns = _distinct(layer_start - width + dealt - first, available, most, rng)
+    read = np.arange(most) < counts[:, np.newaxis]
+    memory, compute = rng.integers(1, LARGEST, (2, n_nodes), endpoint=True)
+    return ComputationGraph.from_arrays(
+        read_indptr=np.concatenate([[0], np.cumsum(counts)]),
+        read_indices=(first[:, np.newaxis] + columns)[read],
+        memory=memory,
+        compute=compute,
+    )
+
+
+def _distinct(first: Int64, available: Int64, most: int, rng: np.random.Generator) -> Int64:
+    """int64[n, most]: different numbers below `available`, the first given; rows are good up to `available`."""
+    columns = np.empty((first.size, most), np.int64)
+    columns[:, 0] = first
+    for k in range(1, most):
+        drawn = rng.integers(0, np.maximum(available - k, 1))
+        for taken in np.sort(columns[:, :k], axis=1).T:
+            drawn += drawn >= taken
+        columns[:, k] = drawn
+    return columns
+
+
+def _amounts(seed: int | None, n: int) -> Int64:
+    """int64[2, n]: sizes and costs, all 1 without a seed."""
+    if seed is None:
+        return np.ones((2, n), np.int64)
+    return np.random.default_rng(seed).integers(1, LARGEST, (2, n), endpoint=True)
+
+
+def _at_least(least: int, **given: int) -> None:
+    for name, number in given.items():
+        if number < least:
+            raise GraphError(f"{name} is {number}; give {least} or more")

@@ -1,0 +1,135 @@
+"""All solvers on one graph and one budget."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from remat_algos.errors import BudgetError, GraphError, ScheduleError
+from remat_algos.ir.budget import Amount, Budget
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.units import format_bytes
+from remat_algos.plan.baseline import baseline_peak
+from remat_algos.plan.plan import Plan
+from remat_algos.plan.solve import solve
+from remat_algos.solvers.registry import Progress, list_solvers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """What one solver gave: a plan, or the reason why there is none and the least peak that it reached."""
+
+    solver: str
+    plan: Plan | None
+    reason: str = ""
+    reached: int | None = None
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        if self.plan is None:
+            return {"solver": self.solver, "feasible": False, "reason": self.reason, "reached": self.reached}
+        kept = ("peak_memory", "resident_memory", "compute", "overhead", "bound", "bound_scope", "gap", "seconds")
+        record = self.plan.record()
+        return {"solver": self.solver, "feasible": True, **{name: record[name] for name in kept}}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """Entries by solver, those with plans first, the cheapest first.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    budget : Budget
+    entries : tuple of Entry
+    """
+
+    graph: ComputationGraph
+    budget: Budget
+    entries: tuple[Entry, ...]
+
+    COLUMNS = ("solver", "peak", "of base", "overhead", "runs again", "seconds", "")
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """Cells under `COLUMNS`."""
+        base, one_pass = baseline_peak(self.graph), max(1, self.graph.needed_compute)
+        for entry in self.entries:
+            plan = entry.plan
+            if plan is not None:
+                cells = format_bytes(plan.peak_memory), f"{100 * plan.peak_memory / max(1, base):.1f} %"
+                again = int((plan.simulation.runs > 1).sum())
+                yield (
+                    entry.solver,
+                    *cells,
+                    f"{100 * plan.overhead / one_pass:.1f} %",
+                    str(again),
+                    f"{plan.seconds:.2f}",
+                    "",
+                )
+            elif entry.reached is not None:
+                share = f"{100 * entry.reached / max(1, base):.1f} %"
+                yield (entry.solver, format_bytes(entry.reached), share, "", "", "", "does not fit")
+            else:
+                yield (entry.solver, "", "", "", "", "", entry.reason)
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "budget": self.budget.record(),
+            "graph_hash": self.graph.source_hash,
+            "peak_without_rematerialization": baseline_peak(self.graph),
+            "resident_memory": self.graph.resident_memory,
+            "solvers": [entry.record() for entry in self.entries],
+        }
+
+
+def compare(
+    graph: ComputationGraph,
+    budget: Budget | Amount | None = None,
+    *,
+    solvers: Sequence[str] | None = None,
+    time_limit: float | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Solve with each solver, without the guard, so that each shows what it can do itself.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    budget : Budget, int or str, optional
+        As in `solve`.
+    solvers : sequence of str, optional
+        Names; all by default.
+    time_limit : float, optional
+        Seconds for each solver.
+    seed : int
+    progress : callable, optional
+
+    Returns
+    -------
+    Comparison
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
+    >>> [entry.solver for entry in compare(chain, 6).entries if entry.plan is None]
+    ['no_remat']
+    """
+    asked = Budget.of(budget)
+    entries = []
+    for name in solvers if solvers is not None else [solver.name for solver in list_solvers()]:
+        try:
+            plan = solve(graph, asked, solver=name, time_limit=time_limit, seed=seed, raw=True, progress=progress)
+            entries.append(Entry(name, plan))
+        except BudgetError as error:
+            entries.append(Entry(name, None, str(error), error.reached))
+        except (GraphError, ScheduleError) as error:
+            entries.append(Entry(name, None, str(error)))
+    return Comparison(graph, asked, tuple(sorted(entries, key=_rank)))
+
+
+def _rank(entry: Entry) -> tuple[bool, int, int]:
+    if entry.plan is None:
+        return (True, entry.reached if entry.reached is not None else 2**62, 0)
+    return (False, entry.plan.simulation.compute, entry.plan.peak_memory)

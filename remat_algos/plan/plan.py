@@ -1,0 +1,180 @@
+"""A schedule that has been judged, with what was asked and what is known of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from remat_algos.ir.budget import Budget
+from remat_algos.ir.files.write import write_whole
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.units import format_bytes
+from remat_algos.plan.baseline import baseline_peak
+from remat_algos.plan.record import FORMAT, VERSION, gap, read_record, shaped
+from remat_algos.plan.verify import checked
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import Simulation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """What `solve` gives back.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+        The graph that is run, with its backward part if it has one.
+    budget : Budget
+        As asked.
+    limit : int or None
+        Bytes of peak that the budget comes to; None: no bound.
+    simulation : Simulation
+        What the judge found.
+    solver : str
+        Who was asked.
+    method : str
+        Whose schedule it is: of "auto", or where no rematerialization was better.
+    options : mapping
+        Options of the solver.
+    bound : int or None
+        No schedule of the `scope` within the limit has less compute.
+    scope : {"any order", "fixed order", "canonical", "chain"} or None
+    seconds : float
+        Time that solving took.
+    details : mapping
+        What the method chose.
+    """
+
+    graph: ComputationGraph
+    budget: Budget
+    limit: int | None
+    simulation: Simulation
+    solver: str
+    method: str
+    options: Mapping[str, Any]
+    bound: int | None
+    scope: str | None
+    seconds: float
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def schedule(self) -> Schedule:
+        return self.simulation.schedule
+
+    @property
+    def peak_memory(self) -> int:
+        """Bytes of the judged peak; residents are apart."""
+        return self.simulation.peak_memory
+
+    @property
+    def overhead(self) -> int:
+        """Compute beyond one pass."""
+        return self.simulation.overhead
+
+    @property
+    def gap(self) -> float | None:
+        """How far the compute may be from the optimum, as a share of the bound; None without a bound for any order."""
+        return gap(self.simulation.compute, self.bound, self.scope)
+
+    def actions(self) -> Iterator[tuple[str, str]]:
+        """("compute", node) and ("free", value), in the order to do them."""
+        return self.simulation.actions()
+
+    def record(self, frees: bool = False) -> dict[str, Any]:
+        """The plan as JSON has it (docs/formats.md); with `frees` the values to free after each step."""
+        graph, simulation = self.graph, self.simulation
+        names = graph.labels.names is not None
+        record: dict[str, Any] = {
+            "format": FORMAT,
+            "version": VERSION,
+            "graph_hash": graph.source_hash,
+            "differentiate": dict(graph.derivation.options) if graph.derivation is not None else None,
+            "solver": self.solver,
+            "method": self.method,
+            "options": dict(self.options),
+            "budget": self.budget.record(),
+            "limit": self.limit,
+            "schedule": self.schedule.names(graph) if names else self.schedule.order.tolist(),
+            "peak_memory": simulation.peak_memory,
+            "resident_memory": graph.resident_memory,
+            "compute": simulation.compute,
+            "overhead": simulation.overhead,
+            "bound": self.bound,
+            "bound_scope": self.scope,
+            "gap": self.gap,
+            "compute_unit": graph.labels.compute_unit,
+            "compute_scale": graph.labels.compute_scale,
+            "seconds": round(self.seconds, 6),
+            "details": dict(self.details),
+        }
+        if frees:
+            record["frees"] = [[graph.value_name(x) for x in step] for step in simulation.frees()]
+        return record
+
+    def to_json(self, frees: bool = False) -> str:
+        """The record as text."""
+        return json.dumps(self.record(frees), indent=1) + "\n"
+
+    def save(self, path: str | os.PathLike[str], frees: bool = False) -> None:
+        """Write the plan as JSON, whole or not at all."""
+        write_whole(Path(path), self.to_json(frees).encode())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], graph: ComputationGraph) -> Plan:
+        """Read a plan for a graph, before or after its differentiation, and verify it; the errors of `verify`."""
+        record = shaped(read_record(path))
+        graph, simulation = checked(graph, record)
+        return cls(
+            graph=graph,
+            budget=Budget(**(record["budget"] or {})),
+            limit=record["limit"],
+            simulation=simulation,
+            solver=record["solver"],
+            method=record["method"],
+            options=record["options"],
+            bound=record["bound"],
+            scope=record["bound_scope"],
+            seconds=record["seconds"],
+            details=record.get("details", {}),
+        )
+
+    def __str__(self) -> str:
+        graph, simulation = self.graph, self.simulation
+        labels, base = graph.labels, baseline_peak(graph)
+        runs = simulation.runs
+        again = int((runs > 1).sum())
+        limit = "" if self.limit is None else f", limit {format_bytes(self.limit)}"
+        lines = [
+            f"plan by {self.method}" + (f" (asked: {self.solver})" if self.solver != self.method else ""),
+            f"peak       {_bytes(self.peak_memory)}, {_share(self.peak_memory, base)} of the peak without "
+            f"rematerialization{limit}",
+        ]
+        if graph.resident_memory:
+            together = self.peak_memory + graph.resident_memory
+            lines.append(f"resident   {_bytes(graph.resident_memory)}; together {_bytes(together)}")
+        lines.append(
+            f"compute    {labels.compute(simulation.compute)}, "
+            f"{_share(simulation.overhead, graph.needed_compute)} over one pass"
+        )
+        more_runs = int(runs.sum() - (runs > 0).sum())
+        lines.append(f"schedule   {len(self.schedule)} steps; {again} nodes run again, {more_runs} runs more")
+        if self.gap is not None:
+            optimal = "no schedule computes less" if self.gap == 0 else f"at most {_percent(self.gap)} from the optimum"
+            lines.append(f"optimality {optimal} (any order)")
+        return "\n".join(lines)
+
+
+def _bytes(amount: int) -> str:
+    return f"{format_bytes(amount)} ({amount:,} bytes)" if amount >= 1000 else format_bytes(amount)
+
+
+def _share(part: int, whole: int) -> str:
+    return _percent(part / whole) if whole else "0 %"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"

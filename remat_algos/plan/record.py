@@ -1,0 +1,68 @@
+"""The JSON of a plan: what stands in it, and of which kind it is."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from remat_algos.errors import PlanError
+
+FORMAT, VERSION = "remat-plan", 1
+KINDS: Mapping[str, type | tuple[type, ...]] = {
+    "graph_hash": str,
+    "differentiate": (dict, type(None)),
+    "solver": str,
+    "method": str,
+    "options": dict,
+    "budget": (dict, type(None)),
+    "limit": (int, type(None)),
+    "schedule": list,
+    "peak_memory": int,
+    "resident_memory": int,
+    "compute": int,
+    "overhead": int,
+    "bound": (int, type(None)),
+    "bound_scope": (str, type(None)),
+    "gap": (int, float, type(None)),
+    "compute_unit": str,
+    "seconds": (int, float),
+}
+
+
+def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The JSON object in a file; PlanError, with line and column, if there is none."""
+    file = Path(path)
+    try:
+        record = json.loads(file.read_bytes().decode("utf-8-sig"))
+    except OSError as error:
+        raise PlanError(f"{file}: cannot be read ({error.strerror})") from error
+    except json.JSONDecodeError as error:
+        at = f"line {error.lineno}, column {error.colno} ({error.msg})"
+        raise PlanError(f"{file.name}: not valid JSON at {at}; is the file whole?") from error
+    except (ValueError, RecursionError) as error:
+        raise PlanError(f"{file.name}: not a plan: it cannot be read as JSON") from error
+    if not isinstance(record, dict):
+        raise PlanError(f"{file.name}: not a plan: it is no JSON object")
+    return record
+
+
+def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The record, if every entry is there and of its kind."""
+    if record.get("format") != FORMAT:
+        raise PlanError(f'not a plan: there is no "format": "{FORMAT}"')
+    if record.get("version") != VERSION:
+        raise PlanError(f"the plan has version {record.get('version')}; this release reads version {VERSION}")
+    for name, kind in KINDS.items():
+        if name not in record:
+            raise PlanError(f'the plan has no "{name}"')
+        if not isinstance(record[name], kind) or isinstance(record[name], bool):
+            raise PlanError(f'"{name}" of the plan is {str(record[name])[:40]!r}, which is not of its kind')
+    return record
+
+
+def gap(compute: int, bound: int | None, scope: str | None) -> float | None:
+    """(compute - bound) / bound, if the bound holds for schedules of any order."""
+    if bound is None or scope != "any order":
+        return None
+    return (compute - bound) / bound if bound else (0.0 if compute == 0 else None)

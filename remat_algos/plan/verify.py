@@ -1,0 +1,142 @@
+"""A plan held against the judge, claim by claim."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from remat_algos.errors import ClaimError, PlanError, ScheduleError
+from remat_algos.ir.budget import Budget
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan.baseline import baseline_peak
+from remat_algos.plan.record import gap, read_record, shaped
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.solvers.registry import SCOPES
+
+if TYPE_CHECKING:
+    from remat_algos.plan.plan import Plan
+
+
+def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.PathLike[str]) -> Simulation:
+    """Judge a plan's schedule anew and compare everything that it claims.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+        The graph that the plan was made for, before or after differentiation.
+    plan : Plan, mapping or path
+        A plan, its record, or the JSON file that holds it.
+
+    Returns
+    -------
+    Simulation
+        What the judge found.
+
+    Raises
+    ------
+    PlanError
+        If it is no plan, or one for another graph.
+    ClaimError
+        If the schedule cannot be run, or a claim is false: which one, what is claimed, what was found.
+
+    Examples
+    --------
+    >>> from remat_algos.plan.solve import solve
+    >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2)])
+    >>> verify(graph, solve(graph, "100%")).peak_memory
+    2
+    """
+    if isinstance(plan, str | os.PathLike):
+        return checked(graph, shaped(read_record(plan)))[1]
+    return checked(graph, shaped(plan if isinstance(plan, Mapping) else plan.record()))[1]
+
+
+def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> tuple[ComputationGraph, Simulation]:
+    """The graph that the plan runs and what the judge finds there, if every claim is true."""
+    graph = _same_graph(graph, record)
+    simulation = _simulated(graph, record)
+    found: dict[str, Any] = {
+        "peak_memory": simulation.peak_memory,
+        "resident_memory": graph.resident_memory,
+        "compute": simulation.compute,
+        "overhead": simulation.overhead,
+        "compute_unit": graph.labels.compute_unit,
+        "gap": gap(simulation.compute, record["bound"], record["bound_scope"]),
+    }
+    if "frees" in record:
+        found["frees"] = [[graph.value_name(x) for x in step] for step in simulation.frees()]
+    for name, value in found.items():
+        if record[name] != value:
+            _deny(f"the plan claims {name} {_short(record[name])}; the judge finds {_short(value)}")
+    _check_limits(graph, record, simulation)
+    return graph, simulation
+
+
+def _same_graph(graph: ComputationGraph, record: Mapping[str, Any]) -> ComputationGraph:
+    if graph.source_hash != record["graph_hash"]:
+        raise PlanError(
+            f"the plan was made for another graph (hash {record['graph_hash'][:12]}..., this one has "
+            f"{graph.source_hash[:12]}...); give the graph it was made for"
+        )
+    options = record["differentiate"]
+    if graph.derivation is not None:
+        if options != dict(graph.derivation.options):
+            raise PlanError(
+                f"the plan was made for the graph differentiated with {options}; give the graph before that"
+            )
+        return graph
+    if options is None:
+        return graph
+    try:
+        return differentiate(graph, **options)
+    except TypeError as error:
+        raise PlanError(f'"differentiate" of the plan holds options that are not known: {_short(options)}') from error
+
+
+def _simulated(graph: ComputationGraph, record: Mapping[str, Any]) -> Simulation:
+    steps = record["schedule"]
+    try:
+        if all(isinstance(step, str) for step in steps):
+            schedule = Schedule.from_names(graph, steps)
+        elif all(type(step) is int and abs(step) < 2**31 for step in steps):
+            schedule = Schedule(np.array(steps, np.int32))
+        else:
+            raise PlanError('"schedule" of the plan holds neither names nor ids of nodes')
+        return simulate(graph, schedule)
+    except ScheduleError as error:
+        raise ClaimError(f"the plan's schedule cannot be run: {error}") from error
+
+
+def _check_limits(graph: ComputationGraph, record: Mapping[str, Any], simulation: Simulation) -> None:
+    try:
+        budget = Budget(**(record["budget"] or {}))
+    except (TypeError, ValueError) as error:
+        raise PlanError(f'"budget" of the plan is none: {error}') from error
+    limit = budget.memory_limit(baseline_peak(graph), graph.resident_memory)
+    if limit != record["limit"]:
+        _deny(f"the plan claims that its budget comes to {record['limit']} bytes; it comes to {limit}")
+    if limit is not None and simulation.peak_memory > limit:
+        _deny(f"the plan claims to stay within {limit} bytes; its peak is {simulation.peak_memory}")
+    most = budget.overhead_limit(graph.needed_compute, graph.labels.compute_scale)
+    if most is not None and simulation.overhead > most:
+        _deny(f"the plan claims to stay within overhead {most}; it has {simulation.overhead}")
+    bound, scope = record["bound"], record["bound_scope"]
+    if (bound is None) != (scope is None) or (scope is not None and scope not in SCOPES):
+        _deny(f"the plan claims a bound {bound} in scope {scope!r}; scopes are {', '.join(SCOPES)}")
+    if bound is not None and bound > simulation.compute:
+        _deny(f"the plan claims that no schedule computes less than {bound}; it computes {simulation.compute} itself")
+
+
+def _deny(message: str) -> NoReturn:
+    raise ClaimError(message)
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
