@@ -21,17 +21,17 @@ MOST_WORKSPACE = 64 * 2**20  # bytes that a convolution may take to lay out one 
 nodes: list[dict] = []
 edges: list[dict] = []
 values: list[dict] = []
-shapes: dict[str, tuple[int, int, int]] = {}  # channels, height and width of each resident and first value
+shapes: dict[str, tuple[int, ...]] = {}  # of each resident and each first value: batch, channels, height, width
 
 
 def resident(name, shape, size):
-    nodes.append({"name": name, "memory_bytes": BATCH * prod(shape) * size, "resident": "input"})
+    nodes.append({"name": name, "memory_bytes": prod(shape) * size, "resident": "input"})
     shapes[name] = shape
 
 
 def node(name, op, reads, shape, operations, needs=(0, 0), second=None, **columns):
     """One operation; `second` is the name and bytes of a value that only its gradient reads."""
-    memory = BATCH * prod(shape) * FLOAT
+    memory = prod(shape) * FLOAT
     row = {"name": name, "op": op, "compute": round(operations / 1e6), "grad_needs_inputs": needs[0]} | columns
     if second is None:
         row |= {"memory_bytes": memory, "grad_needs_output": needs[1]}
@@ -46,52 +46,54 @@ def node(name, op, reads, shape, operations, needs=(0, 0), second=None, **column
 
 def convolution(name, source, channels, kernel=3):
     """Its gradient reads what it reads."""
-    before, height, width = shapes[source]
+    batch, before, height, width = shapes[source]
     taps = before * kernel * kernel
     workspace = min(taps * height * width * FLOAT, MOST_WORKSPACE) if kernel > 1 else 0
-    operations = 2 * BATCH * height * width * channels * taps
+    shape = (batch, channels, height, width)
+    operations = 2 * prod(shape) * taps
     columns = {"workspace": workspace, "grad_workspace": workspace, "param_memory": channels * (taps + 1) * FLOAT}
-    return node(name, "Convolution", [source], (channels, height, width), operations, (1, 0), **columns)
+    return node(name, "Convolution", [source], shape, operations, (1, 0), **columns)
 
 
 def up_convolution(name, source, channels):
     """Each element becomes a square of 2 by 2; its gradient reads what it reads."""
-    before, height, width = shapes[source]
-    operations = 2 * BATCH * height * width * before * channels * 4
-    parameters = (before * 4 + 1) * channels * FLOAT
-    shape = (channels, 2 * height, 2 * width)
+    batch, before, height, width = shapes[source]
+    shape = (batch, channels, 2 * height, 2 * width)
+    operations = 2 * prod(shape) * before
+    parameters = channels * (before * 4 + 1) * FLOAT
     return node(name, "UpConvolution", [source], shape, operations, (1, 0), param_memory=parameters)
 
 
 def relu(name, source):
     """Its gradient reads what it makes."""
-    return node(name, "ReLU", [source], shapes[source], BATCH * prod(shapes[source]), (0, 1))
+    return node(name, "ReLU", [source], shapes[source], prod(shapes[source]), (0, 1))
 
 
 def max_pooling(name, source):
     """Its gradient reads where the largest elements were, and no more."""
-    channels, height, width = shapes[source]
-    shape = (channels, height // 2, width // 2)
-    second = (f"{name}.indices", BATCH * prod(shape) * INDEX)
-    return node(name, "MaxPooling", [source], shape, BATCH * prod(shapes[source]), second=second)
+    batch, channels, height, width = shapes[source]
+    shape = (batch, channels, height // 2, width // 2)
+    second = (f"{name}.indices", prod(shape) * INDEX)
+    return node(name, "MaxPooling", [source], shape, prod(shapes[source]), second=second)
 
 
 def dropout(name, source):
     """Its gradient reads the mask; a second run would draw another one."""
     shape = shapes[source]
-    second = (f"{name}.mask", BATCH * prod(shape) * MASK)
-    return node(name, "Dropout", [source], shape, BATCH * prod(shape), second=second, once=1)
+    second = (f"{name}.mask", prod(shape) * MASK)
+    return node(name, "Dropout", [source], shape, prod(shape), second=second, once=1)
 
 
 def concatenation(name, first, second):
     """Its gradient is cut in two and reads nothing."""
-    shape = (shapes[first][0] + shapes[second][0], *shapes[first][1:])
-    return node(name, "Concat", [first, second], shape, BATCH * prod(shape))
+    batch, channels, height, width = shapes[first]
+    shape = (batch, channels + shapes[second][1], height, width)
+    return node(name, "Concat", [first, second], shape, prod(shape))
 
 
 def cross_entropy(name, scores, labels):
-    """One loss per image; its gradient reads the probabilities, and the labels, which are there from the start."""
-    elements = BATCH * prod(shapes[scores])
+    """Its gradient reads the probabilities, and the labels, which are there from the start."""
+    elements = prod(shapes[scores])
     second = ("probabilities", elements * FLOAT)
     return node(name, "SoftmaxCrossEntropy", [scores, labels], (), 4 * elements, second=second)
 
@@ -102,8 +104,8 @@ def block(name, x, channels):
 
 
 def unet():
-    resident("image", (CHANNELS, IMAGE, IMAGE), FLOAT)
-    resident("labels", (1, IMAGE, IMAGE), LABEL)
+    resident("image", (BATCH, CHANNELS, IMAGE, IMAGE), FLOAT)
+    resident("labels", (BATCH, 1, IMAGE, IMAGE), LABEL)
     x, skipped = "image", []
     for level in range(DEPTH):
         skipped.append(block(f"enc{level}", x, WIDTH << level))

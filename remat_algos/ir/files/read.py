@@ -50,7 +50,7 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
         return ComputationGraph.from_json(text, file.name)
     if "," in text.partition("\n")[0]:
         raise GraphError(
-            f"{file.name}: a lone table; call it X.nodes.csv with the edges in X.edges.csv beside it, or write `u v` lines"
+            f"{file.name}: a lone table; call it X.nodes.csv, with X.edges.csv beside it, or write an edge `u v` per line"
         )
     return ComputationGraph.from_tables(edge_list.parse(text, file.name))
 

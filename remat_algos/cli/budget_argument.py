@@ -1,0 +1,82 @@
+"""Budgets, solvers and their options on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from remat_algos.ir.budget import Budget
+
+
+def add_budget(parser: argparse.ArgumentParser) -> None:
+    """--budget, --overhead, --device."""
+    group = parser.add_argument_group("budget; all that are given hold")
+    group.add_argument(
+        "--budget", metavar="SIZE", help="peak, residents apart: bytes, 4GiB, 50%% of the peak without, or least"
+    )
+    group.add_argument("--overhead", metavar="COST", help="compute beyond one pass: a number, or 30%% of the pass")
+    group.add_argument("--device", metavar="SIZE", help="peak and residents together: bytes or 16GiB")
+
+
+def add_search(parser: argparse.ArgumentParser) -> None:
+    """--time-limit, --seed."""
+    parser.add_argument("--time-limit", type=_seconds, metavar="SECONDS", help="solvers stop soon after")
+    parser.add_argument("--seed", type=int, default=0, help="for solvers that use chance (0)")
+
+
+def budget_of(arguments: argparse.Namespace) -> Budget:
+    """The budget that was asked for."""
+    from remat_algos.ir.budget import Budget
+
+    given = {"memory": arguments.budget, "overhead": arguments.overhead, "device": arguments.device}
+    try:
+        return Budget(**given)
+    except (TypeError, ValueError) as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def options_of(solver: str, words: Sequence[str]) -> dict[str, Any]:
+    """Options NAME=VALUE of a solver, checked against its signature."""
+    from remat_algos.solvers.registry import get_solver
+
+    if solver == "auto":
+        if words:
+            raise argparse.ArgumentTypeError("-O goes with a named solver; give --solver too")
+        return {}
+    try:
+        known = get_solver(solver).options
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    options = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or name not in known:
+            listed = ", ".join(known) or "none"
+            raise argparse.ArgumentTypeError(f"-O {word}: write NAME=VALUE; {solver} has the options {listed}")
+        options[name] = _value(value)
+    return options
+
+
+def _value(text: str) -> Any:
+    """A number, True, False or None as Python writes them, a list where there are commas, else text."""
+    if "," in text:
+        return [_value(part) for part in text.split(",") if part]
+    try:
+        return ast.literal_eval(
+            text.strip().capitalize() if text.strip().lower() in ("true", "false", "none") else text
+        )
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; give seconds, more than 0")
+    return seconds

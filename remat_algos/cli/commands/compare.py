@@ -1,0 +1,49 @@
+"""remat compare: all solvers at one budget."""
+
+import argparse
+
+from remat_algos.cli.budget_argument import add_budget, add_search, budget_of
+from remat_algos.cli.graph_argument import add_graph, graph_of
+from remat_algos.cli.output import add_json, progress_line, say_json, say_table
+
+HELP = "solve with every solver at one budget, side by side"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_graph(parser)
+    add_budget(parser)
+    parser.add_argument("--solver", metavar="NAME,...", help="only these")
+    add_search(parser)
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Compare; 3 if no solver meets the budget."""
+    from remat_algos.plan.compare import compare
+    from remat_algos.solvers.registry import get_solver
+
+    budget = budget_of(arguments)
+    names = arguments.solver.split(",") if arguments.solver else None
+    try:
+        for name in names or ():
+            get_solver(name)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    graph, said = graph_of(arguments)
+    if not arguments.json:
+        print(said)
+    with progress_line() as progress:
+        comparison = compare(
+            graph,
+            budget,
+            solvers=names,
+            time_limit=arguments.time_limit,
+            seed=arguments.seed,
+            progress=progress,
+        )
+    if arguments.json:
+        say_json(comparison.record())
+    else:
+        print(f"budget: {budget}")
+        say_table(comparison.COLUMNS, comparison.rows())
+    return 0 if any(entry.plan is not None for entry in comparison.entries) else 3

@@ -1,0 +1,89 @@
+"""remat show: what a graph holds."""
+
+import argparse
+from typing import Any
+
+from remat_algos.cli.graph_argument import add_graph, graph_of
+from remat_algos.cli.output import add_json, say_json, say_table
+
+HELP = "describe a graph: nodes, values, bytes, compute, where it is narrow, its peak without rematerialization"
+NAMED = 8
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_graph(parser)
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    graph, said = graph_of(arguments)
+    record = _record(graph)
+    if arguments.json:
+        say_json(record)
+        return 0
+    print(said)
+    say_table(("", ""), _rows(record, graph), headed=False)
+    return 0
+
+
+def _record(graph: Any) -> dict[str, Any]:
+    from remat_algos.bounds.memory import least_peak_bound
+    from remat_algos.ir.resident import ROLES
+    from remat_algos.plan.baseline import baseline
+    from remat_algos.structure.articulation import ForwardPart
+
+    judged = baseline(graph)
+    bound, forcing = least_peak_bound(graph)
+    step, resident = judged.peak_step, graph.resident
+    narrow = sorted(set(ForwardPart.of(graph).alone.tolist()) - {-1})
+    return {
+        "graph_hash": graph.source_hash,
+        "nodes": graph.n_nodes,
+        "forward_nodes": int(graph.forward.sum()),
+        "backward_nodes": int((~graph.forward).sum()),
+        "needed_nodes": int(graph.needed.sum()),
+        "once_nodes": int(graph.once.sum()),
+        "reads": int(graph.read_indices.size),
+        "values": graph.n_values,
+        "outputs": int(graph.output.sum()),
+        "value_memory": int(graph.memory.sum()),
+        "resident_memory": graph.resident_memory,
+        "residents": {
+            role: int(resident.memory[resident.role == i].sum()) for i, role in enumerate(ROLES) if resident is not None
+        },
+        "compute": graph.needed_compute,
+        "compute_unit": graph.labels.compute_unit,
+        "compute_scale": graph.labels.compute_scale,
+        "depth": graph.depth,
+        "articulation_values": [graph.value_name(x) for x in narrow],
+        "peak_without_rematerialization": judged.peak_memory,
+        "peak_step": step,
+        "peak_node": graph.labels[int(judged.schedule.order[step])] if step >= 0 else None,
+        "least_peak_bound": bound,
+        "least_peak_nodes": [graph.labels[v] for v in forcing],
+    }
+
+
+def _rows(record: dict[str, Any], graph: Any) -> list[tuple[str, str]]:
+    from remat_algos.ir.units import format_bytes
+
+    def some(names: list[str]) -> str:
+        return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+
+    residents = ", ".join(f"{role} {format_bytes(size)}" for role, size in record["residents"].items() if size)
+    narrow = record["articulation_values"]
+    rows = [
+        ("nodes", f"{record['nodes']}: {record['forward_nodes']} forward, {record['backward_nodes']} backward"),
+        ("needed", f"{record['needed_nodes']} nodes; {record['once_nodes']} must run only once"),
+        ("values", f"{record['values']}, {record['reads']} reads, {record['outputs']} outputs"),
+        ("bytes", f"{format_bytes(record['value_memory'])} in values"),
+        ("resident", f"{format_bytes(record['resident_memory'])}" + (f": {residents}" if residents else "")),
+        ("compute", f"{graph.labels.compute(record['compute'])} in one pass"),
+        ("depth", f"{record['depth']} nodes on the longest path"),
+        ("articulation", f"{len(narrow)} values: {some(narrow)}" if narrow else "no value stands alone across a cut"),
+    ]
+    if record["peak_node"] is not None:
+        peak = format_bytes(record["peak_without_rematerialization"])
+        rows.append(("peak", f"{peak} without rematerialization, at step {record['peak_step']}, {record['peak_node']}"))
+        rows.append(("no less than", f"{format_bytes(record['least_peak_bound'])}: {some(record['least_peak_nodes'])}"))
+    return rows

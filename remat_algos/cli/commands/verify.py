@@ -1,0 +1,43 @@
+"""remat verify: a plan held against the judge."""
+
+import argparse
+
+from remat_algos.cli.output import add_json, say_json
+
+HELP = "judge a plan anew and compare everything that it claims; exit code 1 if a claim is false"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("graph", metavar="GRAPH", help="the graph that the plan was made for")
+    parser.add_argument("plan", metavar="PLAN", help="the JSON that solve -o wrote")
+    parser.add_argument("--nodes", metavar="FILE", help="table of sizes and costs for the nodes of an edge list")
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Verify; 1 if a claim is false."""
+    from remat_algos.errors import ClaimError
+    from remat_algos.ir.files.read import read_graph
+    from remat_algos.ir.units import format_bytes
+    from remat_algos.plan.record import read_record
+    from remat_algos.plan.verify import verify
+
+    graph = read_graph(arguments.graph, nodes=arguments.nodes)
+    record = read_record(arguments.plan)
+    try:
+        found = verify(graph, record)
+    except ClaimError as error:
+        if arguments.json:
+            say_json({"valid": False, "reason": str(error)})
+        raise
+    done = "not differentiated" if record["differentiate"] is None else "differentiated as the plan says"
+    if arguments.json:
+        claims = ("peak_memory", "resident_memory", "compute", "overhead", "limit", "bound", "bound_scope", "gap")
+        say_json({"valid": True, "graph_hash": graph.source_hash, **{name: record[name] for name in claims}})
+    else:
+        print(f"{arguments.graph}: {graph.n_nodes} nodes, {done}")
+        print(
+            f"the plan holds: {len(found.schedule)} steps, peak {format_bytes(found.peak_memory)} "
+            f"at step {found.peak_step}, overhead {found.graph.labels.compute(found.overhead)}"
+        )
+    return 0

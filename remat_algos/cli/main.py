@@ -1,0 +1,104 @@
+"""The command `remat`: finds the commands, turns errors into one sentence and an exit code."""
+
+import argparse
+import importlib
+import os
+import pkgutil
+import sys
+import warnings
+from collections.abc import Sequence
+from types import ModuleType
+from typing import NoReturn, TextIO
+
+import remat_algos.cli.commands as commands_room
+from remat_algos import __version__
+from remat_algos.cli.output import say_json
+from remat_algos.errors import BudgetError, ClaimError, RematError
+
+FALSE_CLAIM, BAD_INPUT, INFEASIBLE, BUG, INTERRUPTED = 1, 2, 3, 70, 130
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise SystemExit(_complain(f"{message}; see {self.prog} --help", BAD_INPUT))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line; returns 0, 1 a claim is false, 2 bad input, 3 infeasible budget."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        chosen = _parser(given).parse_args(given)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.showwarning = _say_warning
+            return _run(chosen)
+    except SystemExit as stop:  # argparse, for --help and for errors
+        return int(stop.code or 0)
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    try:
+        code = int(chosen.run(chosen))
+        sys.stdout.flush()
+        return code
+    except BudgetError as error:
+        if chosen.json:
+            say_json({"feasible": False, "reached": error.reached, "lower_bound": error.lower_bound})
+        return _complain(str(error), INFEASIBLE)
+    except ClaimError as error:
+        return _complain(str(error), FALSE_CLAIM)
+    except (RematError, argparse.ArgumentTypeError) as error:
+        return _complain(str(error), BAD_INPUT)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of our output has gone
+        return 0
+    except OSError as error:
+        return _complain(f"{error.filename or 'output'}: {error.strerror or error}", BAD_INPUT)
+    except KeyboardInterrupt:
+        return _complain("interrupted", INTERRUPTED)
+    except MemoryError:
+        return _complain("the graph does not fit into memory here", BAD_INPUT)
+    except Exception as error:
+        if os.environ.get("REMAT_TRACEBACK"):
+            raise
+        message = " ".join(f"{type(error).__name__}: {error}".split())
+        return _complain(f"this is a bug in remat, not in your input ({message}); REMAT_TRACEBACK=1 shows where", BUG)
+
+
+def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="remat",
+        description="Decides which values to keep in memory and which to compute again, so that training fits.",
+    )
+    parser.add_argument("--version", action="version", version=f"remat {__version__}")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    wanted = next((word for word in given if not word.startswith("-")), None)
+    for name, module in _commands().items():
+        subparser = subparsers.add_parser(name, help=module.HELP, description=module.HELP)
+        if name == wanted:  # the others' arguments are not asked for, and may be slow to find
+            module.add_arguments(subparser)
+            subparser.set_defaults(run=module.run)
+    return parser
+
+
+def _commands() -> dict[str, ModuleType]:
+    names = [module.name for module in pkgutil.iter_modules(commands_room.__path__)]
+    return {name: importlib.import_module(f"{commands_room.__name__}.{name}") for name in names}
+
+
+def _complain(message: str, code: int) -> int:
+    print(f"remat: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+def _say_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    print(f"remat: note: {message}", file=sys.stderr)

@@ -1,0 +1,26 @@
+"""Settings and fixtures of all tests."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Machines differ in speed: no deadline, and slow drawing is no failure. On CI the examples are always the same.
+settings.register_profile(
+    "default",
+    max_examples=60,
+    deadline=None,
+    derandomize=os.environ.get("CI", "").lower() == "true",
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("default")
+
+
+@pytest.fixture(scope="session")
+def shared_graphs():
+    """The folder of the four graphs that the lower-set authors published; it lies beside the repository."""
+    folder = Path(__file__).resolve().parents[2] / "shared" / "graphs"
+    if not folder.is_dir():
+        pytest.skip("the folder shared/graphs does not lie beside the repository")
+    return folder

@@ -1,0 +1,614 @@
+"""The graph: its laws, the ways in, what follows from its arrays, its hash."""
+
+import re
+from dataclasses import FrozenInstanceError, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.backward import Backward
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import Labels
+from remat_algos.ir.resident import Resident
+from tests.oracles.plain import plain
+from tests.strategies import graphs, training_graphs
+
+ARRAYS = ("value_indptr", "read_indptr", "read_indices", "memory", "compute", "workspace", "once", "output")
+DTYPES = dict(zip(ARRAYS, "iiiiiibb", strict=True))
+any_graph = graphs() | training_graphs(max_nodes=16)
+
+
+def two_nodes(**changes):
+    """0 -> 1"""
+    arrays = {
+        "value_indptr": [0, 1, 2],
+        "read_indptr": [0, 0, 1],
+        "read_indices": [0],
+        "memory": [1, 1],
+        "compute": [1, 1],
+        "workspace": [0, 0],
+        "once": [False, False],
+        "output": [False, True],
+    }
+    return ComputationGraph(**arrays | changes)
+
+
+def rule(**changes):
+    """Gradients of two nodes, which save nothing."""
+    arrays = {
+        "saved_indptr": [0, 0, 0],
+        "saved_indices": [],
+        "grad_memory": [1, 1],
+        "grad_compute": [-1, -1],
+        "grad_workspace": [0, 0],
+    }
+    return Backward(**arrays | changes)
+
+
+def resident(**changes):
+    """An input of node 0."""
+    given = {"memory": [1], "role": [0], "read_indptr": [0, 1, 1], "read_indices": [0], "names": ["x"]}
+    return Resident(**given | changes)
+
+
+# ---------------------------------------------------------------- laws
+
+LAWS = [
+    # what arrays hold
+    ({"memory": [[1, 1]]}, "memory has 2 dimensions; give a flat list"),
+    ({"memory": 1}, "memory has 0 dimensions"),
+    ({"memory": ["a", "b"]}, "values; give whole numbers"),
+    ({"memory": [2**70, 1]}, "memory holds object values"),
+    ({"memory": [1j, 1]}, "memory holds complex128 values"),
+    ({"memory": [1, 1.5]}, "memory[1] is 1.5; give whole numbers within int64"),
+    ({"memory": [float("nan"), 1]}, "memory[0] is nan"),
+    ({"memory": [1, float("inf")]}, "memory[1] is inf"),
+    ({"memory": np.array([1, 2**64 - 1], np.uint64)}, "memory[1] is 18446744073709551615"),
+    ({"read_indices": [2**31]}, "read_indices[0] is 2147483648; give whole numbers within int32"),
+    ({"output": [0, 2]}, "output[1] is 2; give whole numbers within bool"),
+    # how long they are
+    ({"compute": [1]}, "compute has 1 entries; 2 are wanted"),
+    ({"workspace": [1, 1, 1]}, "workspace has 3 entries; 2 are wanted"),
+    ({"once": [True]}, "once has 1 entries; 2 are wanted"),
+    ({"memory": [1, 1, 1]}, "output has 2 entries; 3 are wanted"),
+    ({"mark": [0]}, "mark has 1 entries; 2 are wanted"),
+    ({"forward_of": [-1]}, "forward_of has 1 entries; 2 are wanted"),
+    ({"value_indptr": [0, 1]}, "compute has 2 entries; 1 are wanted"),
+    ({"value_indptr": [0, 2, 2]}, "node 1 has no value; give it one of 0 bytes"),
+    ({"value_indptr": [1, 1, 2]}, "value_indptr must rise from 0 to 2"),
+    ({"value_indptr": [0, 3, 2]}, "value_indptr must rise from 0 to 2"),
+    ({"value_indptr": [0, 1, 3]}, "value_indptr must rise from 0 to 2"),
+    ({"read_indptr": [0, 1]}, "read_indptr has 2 entries; 3 are wanted, one more than rows"),
+    ({"read_indptr": [0, 2, 1]}, "read_indptr must rise from 0 to 1"),
+    ({"read_indptr": [0, 0, 2]}, "read_indptr must rise from 0 to 1"),
+    # sizes and costs
+    ({"memory": [0, -1]}, "memory[1] is -1; sizes and costs are 0 or more"),
+    ({"compute": [-2, 0]}, "compute[0] is -2; sizes and costs are 0 or more"),
+    ({"workspace": [0, -3]}, "workspace[1] is -3; sizes and costs are 0 or more"),
+    ({"memory": [2**52, 2**52]}, "the sum of memory is 2**53 or more; give it in a coarser unit"),
+    ({"compute": [2**53, 0]}, "the sum of compute is 2**53 or more"),
+    ({"workspace": [2**62, 2**62]}, "the sum of workspace is 2**53 or more"),
+    # reads and outputs
+    ({"output": [False, False]}, "no value is an output"),
+    ({"read_indices": [2]}, "node 1 reads value 2; there are 2"),
+    ({"read_indices": [-1]}, "node 1 reads value -1; there are 2"),
+    ({"read_indptr": [0, 0, 2], "read_indices": [0, 0]}, "node 1 reads value 0 twice; name it once"),
+    ({"read_indptr": [0, 1, 1], "read_indices": [1]}, "edge (1, 0) goes backwards; number the nodes topologically"),
+    ({"read_indices": [1]}, "edge (1, 1) goes backwards"),
+    # marks
+    ({"mark": [0, 3]}, "a mark is 0, 1 (keep) or 2 (recompute)"),
+    ({"mark": [-1, 0]}, "a mark is 0, 1 (keep) or 2 (recompute)"),
+    ({"mark": [0, 300]}, "mark[1] is 300; give whole numbers within int8"),
+    ({"mark": [2, 0], "once": [True, False]}, "node 0 is marked once and recompute; drop one"),
+    # the backward part
+    ({"backward": rule(), "forward_of": [-1, 0]}, "a graph with a backward part cannot be differentiated again"),
+    ({"forward_of": [-1, 2]}, "forward_of names a node that is not in the forward part"),
+    ({"forward_of": [-1, 1]}, "forward_of names a node that is not in the forward part"),
+    ({"forward_of": [-1, -2]}, "forward_of is -1 in the forward part, else a node"),
+    ({"forward_of": [1, -1]}, "forward node 1 reads a value of the backward part"),
+    # rules for gradients, residents
+    (
+        {"backward": Backward([0, 0], [], [1, 1], [-1], [0])},
+        "Backward has 1 rows; the graph has 2 nodes",
+    ),
+    ({"backward": rule(grad_memory=[1])}, "grad_memory has 1 entries; 2 are wanted"),
+    (
+        {"backward": rule(saved_indptr=[0, 0, 1], saved_indices=[2])},
+        "a gradient saves a value that is not there; there are 2",
+    ),
+    (
+        {"backward": rule(saved_indptr=[0, 0, 1], saved_indices=[-1])},
+        "a gradient saves a value that is not there; there are 2",
+    ),
+    (
+        {"backward": rule(saved_indptr=[0, 1, 1], saved_indices=[1])},
+        "the gradient of 0 saves value 1, which the node neither reads nor makes",
+    ),
+    ({"resident": resident(read_indptr=[0, 1])}, "Resident has 1 rows; the graph has 2 nodes"),
+    # names
+    ({"labels": Labels(names=("a",))}, "there are 1 names for 2 nodes"),
+    ({"labels": Labels(ops=("Conv", "", ""))}, "there are 3 ops for 2 nodes"),
+    ({"labels": Labels(value_names={2: "x"})}, "a name is given to a value that is not there; there are 2"),
+    ({"labels": Labels(value_names={-1: "x"})}, "a name is given to a value that is not there; there are 2"),
+    ({"labels": Labels(names=("a", ""))}, "'' is no name"),
+    ({"labels": Labels(names=("a ", "b"))}, "'a ' is no name"),
+    ({"labels": Labels(names=("a", "b\nc"))}, "'b\\nc' is no name"),
+    ({"labels": Labels(value_names={0: "\t"})}, "'\\t' is no name"),
+    ({"resident": resident(names=[" x"])}, "' x' is no name"),
+    ({"labels": Labels(names=("a", "a"))}, "two nodes are called 'a'; give each a name of its own"),
+    ({"labels": Labels(names=("a", "b"), value_names={0: "b"})}, "the name 'b' stands for two things"),
+    ({"labels": Labels(value_names={0: "x", 1: "x"})}, "the name 'x' stands for two things"),
+    ({"labels": Labels(value_names={0: "x"}), "resident": resident()}, "'x' is a resident and a node or value"),
+    ({"labels": Labels(names=("x", "y")), "resident": resident()}, "'x' is a resident and a node or value"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), LAWS, ids=[message[:40] for _, message in LAWS])
+def test_laws_of_the_constructor(changes, message):
+    with pytest.raises(GraphError, match=re.escape(message)):
+        two_nodes(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"saved_indptr": [0, 0]}, "saved_indptr has 2 entries; 3 are wanted"),
+        ({"saved_indptr": [0, 0, 1]}, "saved_indptr must rise from 0 to 0"),
+        ({"grad_workspace": [0]}, "grad_workspace has 1 entries; 2 are wanted"),
+        ({"grad_workspace": [0, -1]}, "grad_workspace[1] is -1; sizes and costs are 0 or more"),
+        ({"grad_workspace": [2**52, 2**52]}, "the sum of grad_workspace is 2**53 or more"),
+        ({"grad_memory": [-2, 0]}, "grad_memory has an entry below -1"),
+        ({"grad_compute": [-2, 0]}, "grad_compute has an entry below -1"),
+        ({"grad_memory": [2**53, -1]}, "the sum of grad_memory is 2**53 or more"),
+        ({"grad_compute": [2**53, -1]}, "the sum of grad_compute is 2**53 or more"),
+        ({"saved_indptr": [0, 0, 3], "saved_indices": [0, 1, 0]}, "the gradient of node 1 saves a value twice"),
+        ({"grad_memory": [0.5, 1]}, "grad_memory[0] is 0.5"),
+    ],
+)
+def test_laws_of_rules_for_gradients(changes, message):
+    with pytest.raises(GraphError, match=re.escape(message)):
+        rule(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"memory": [-1]}, "resident memory[0] is -1; sizes and costs are 0 or more"),
+        ({"memory": [2**53]}, "the sum of resident memory is 2**53 or more"),
+        ({"role": [0, 0]}, "resident role has 2 entries; 1 are wanted"),
+        ({"role": [3]}, "a resident's role is one of input, parameter, state"),
+        ({"role": [-1]}, "a resident's role is one of input, parameter, state"),
+        ({"read_indptr": []}, "resident read_indptr has 0 entries; 1 are wanted"),
+        ({"read_indptr": [0, 0, 2]}, "resident read_indptr must rise from 0 to 1"),
+        ({"read_indices": [1]}, "a node reads a resident that is not there; there are 1"),
+        ({"read_indices": [-1]}, "a node reads a resident that is not there; there are 1"),
+        ({"read_indptr": [0, 0, 2], "read_indices": [0, 0]}, "node 1 reads a resident twice"),
+        ({"names": []}, "1 residents need 1 different names"),
+        ({"memory": [1, 1], "role": [0, 0], "names": ["x", "x"]}, "2 residents need 2 different names"),
+    ],
+)
+def test_laws_of_residents(changes, message):
+    with pytest.raises(GraphError, match=re.escape(message)):
+        resident(**changes)
+
+
+def test_the_largest_sum_below_the_limit_is_allowed():
+    assert int(two_nodes(memory=[2**53 - 2, 1]).memory.sum()) == 2**53 - 1
+
+
+def test_a_graph_of_no_nodes_is_a_graph():
+    graph = ComputationGraph.from_arrays(read_indptr=[0], read_indices=[])
+    assert (graph.n_nodes, graph.n_values, graph.depth, graph.needed_compute, graph.resident_memory) == (0, 0, 0, 0, 0)
+    assert not graph.is_training
+    assert graph.single_valued
+
+
+def test_one_name_may_serve_a_node_and_its_first_value_only():
+    two_nodes(labels=Labels(names=("a", "b"), value_names={0: "a"}))
+    with pytest.raises(GraphError, match="stands for two things"):
+        ComputationGraph.from_arrays(
+            value_indptr=[0, 2], read_indptr=[0, 0], read_indices=[], labels=Labels(names=("a",), value_names={1: "a"})
+        )
+
+
+# ---------------------------------------------------------------- arrays
+
+
+def held_arrays(graph):
+    """Every array that a graph holds or derives."""
+    for part in (graph, graph.backward, graph.resident):
+        for name in getattr(type(part), "__dataclass_fields__", ()):
+            if isinstance(getattr(part, name), np.ndarray):
+                yield getattr(part, name)
+    for name in ("producer", "readers", "predecessors", "successors", "needed", "forward", "node_memory"):
+        derived = getattr(graph, name)
+        yield from derived if isinstance(derived, tuple) else (derived,)
+
+
+@given(any_graph)
+def test_no_array_of_a_graph_can_be_written(graph):
+    for array in held_arrays(graph):
+        assert not array.flags.writeable
+        assert array.flags.c_contiguous
+
+
+def test_no_field_of_a_graph_can_be_set():
+    graph = two_nodes()
+    with pytest.raises(FrozenInstanceError):
+        graph.memory = np.zeros(2, np.int64)
+
+
+@given(any_graph)
+def test_a_graph_does_not_see_later_changes_of_its_source(graph):
+    given = {name: getattr(graph, name).copy() for name in ARRAYS}
+    again = ComputationGraph(**given)
+    before = again.hash
+    for array in given.values():
+        array[:] = ~array if array.dtype == bool else array + 1
+    assert ComputationGraph(**{name: getattr(again, name) for name in ARRAYS}).hash == before
+    assert [getattr(again, name).tolist() for name in ARRAYS] == [getattr(graph, name).tolist() for name in ARRAYS]
+
+
+def test_slices_of_a_writable_array_are_copied():
+    source = np.arange(8, dtype=np.int64)
+    part = source[2:4]
+    part.setflags(write=False)
+    graph = two_nodes(memory=part)
+    source[:] = 9
+    assert graph.memory.tolist() == [2, 3]
+
+
+@given(any_graph)
+def test_arrays_have_their_types_whatever_was_given(graph):
+    given = {name: getattr(graph, name).tolist() for name in ARRAYS}
+    floats = {name: np.array(values, float) for name, values in given.items() if DTYPES[name] == "i"}
+    flags = {name: np.array(values, np.int8) for name, values in given.items() if DTYPES[name] == "b"}
+    for again in (ComputationGraph(**given), ComputationGraph(**floats, **flags)):
+        for name in ARRAYS:
+            assert getattr(again, name).dtype == getattr(graph, name).dtype
+            assert getattr(again, name).tolist() == given[name]
+
+
+# ---------------------------------------------------------------- what follows from the arrays
+
+
+def lists(indptr, indices):
+    return [indices[begin:end].tolist() for begin, end in zip(indptr[:-1], indptr[1:], strict=True)]
+
+
+@given(any_graph)
+def test_readers_are_the_nodes_that_read_a_value(graph):
+    g = plain(graph)
+    assert lists(*graph.readers) == [[v for v in g.nodes if x in g.reads[v]] for x in range(len(g.memory))]
+
+
+@given(any_graph)
+def test_predecessors_are_the_nodes_whose_values_a_node_reads(graph):
+    g = plain(graph)
+    assert lists(*graph.predecessors) == [list(dict.fromkeys(g.predecessors(v))) for v in g.nodes]
+
+
+@given(any_graph)
+def test_successors_are_the_nodes_that_read_a_value_of_a_node(graph):
+    g = plain(graph)
+    assert lists(*graph.successors) == [[w for w in g.nodes if v in g.predecessors(w)] for v in g.nodes]
+
+
+@given(any_graph)
+def test_needed_nodes_are_those_that_an_output_rests_on(graph):
+    g = plain(graph)
+    assert set(np.flatnonzero(graph.needed).tolist()) == g.needed()
+    assert graph.needed_compute == sum(g.compute[v] for v in g.needed())
+
+
+@given(any_graph)
+def test_memory_of_a_node_is_that_of_its_values(graph):
+    g = plain(graph)
+    assert graph.node_memory.tolist() == [sum(g.memory[x] for x in own) for own in g.values]
+
+
+@given(any_graph)
+def test_depth_counts_the_nodes_of_the_longest_path(graph):
+    g, longest = plain(graph), []
+    for v in g.nodes:
+        longest.append(1 + max((longest[u] for u in g.predecessors(v)), default=0))
+    assert graph.depth == max(longest, default=0)
+
+
+@given(any_graph)
+def test_smaller_facts_follow_from_the_arrays(graph):
+    g = plain(graph)
+    assert graph.producer.tolist() == g.producer
+    assert np.flatnonzero(graph.forward).tolist() == g.forward()
+    assert graph.is_training == bool(g.backward())
+    assert graph.single_valued == all(len(own) == 1 for own in g.values)
+    assert graph.resident_memory == sum(g.resident_memory)
+    assert [graph.reads(v) for v in g.nodes] == g.reads
+    assert [list(graph.values(v)) for v in g.nodes] == g.values
+    assert [graph.value_name(x) for x in range(graph.n_values)] == g.value_names
+    assert [graph.node_id(name) for name in g.node_names] == list(g.nodes)
+    assert [graph.value_id(name) for name in g.value_names] == list(range(graph.n_values))
+
+
+@given(graphs(min_nodes=1))
+def test_the_bare_name_of_a_node_means_its_first_value(graph):
+    g = plain(graph)
+    assert [graph.value_id(name) for name in g.node_names] == [own[0] for own in g.values]
+
+
+def test_unknown_names_are_answered_with_near_ones():
+    graph = two_nodes(labels=Labels(names=("conv1", "relu")))
+    for find in (graph.node_id, graph.value_id):
+        with pytest.raises(GraphError, match=r"no node is called 'conv'; near: conv1"):
+            find("conv")
+    with pytest.raises(GraphError, match=r"no node is called 'xyz'$"):
+        graph.node_id("xyz")
+
+
+def test_the_name_of_a_view_means_what_it_views():
+    graph = two_nodes(labels=Labels(names=("a", "b"), views={"flat": "a"}))
+    assert graph.value_id("flat") == 0
+
+
+# ---------------------------------------------------------------- ways in
+
+
+def test_from_arrays_fills_in_what_is_left_out():
+    graph = ComputationGraph.from_arrays(read_indptr=[0, 0, 1, 3], read_indices=[0, 0, 1])
+    assert graph.value_indptr.tolist() == [0, 1, 2, 3]
+    assert (graph.memory.tolist(), graph.compute.tolist(), graph.workspace.tolist()) == ([1] * 3, [1] * 3, [0] * 3)
+    assert (graph.once.tolist(), graph.output.tolist()) == ([False] * 3, [False, False, True])
+    assert (graph.forward_of, graph.backward, graph.resident, graph.mark, graph.derivation) == (None,) * 5
+    assert (graph.labels.names, graph.labels.compute_scale, graph.labels.compute_unit) == (None, 1, "")
+
+
+def test_scalars_serve_all_nodes_or_values():
+    graph = ComputationGraph.from_arrays(
+        value_indptr=[0, 2, 3], read_indptr=[0, 0, 1], read_indices=[0], memory=4, compute=5, workspace=6, once=True
+    )
+    assert (graph.memory.tolist(), graph.compute.tolist(), graph.workspace.tolist()) == ([4] * 3, [5] * 2, [6] * 2)
+    assert graph.once.all()
+
+
+@given(graphs())
+def test_default_outputs_are_first_values_of_the_nodes_of_which_nothing_is_read(graph):
+    g = plain(graph)
+    given = {name: getattr(graph, name) for name in ARRAYS if name != "output"}
+    read = {x for row in g.reads for x in row}
+    found = np.flatnonzero(ComputationGraph.from_arrays(**given).output).tolist()
+    assert found == [own[0] for own in g.values if not read & set(own)]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"memory": [1, 2, 3]}, "memory has 3 entries; 2 are wanted"),
+        ({"compute": [1]}, "compute has 1 entries; 2 are wanted"),
+        ({"workspace": [[1], [2]]}, "workspace has 2 dimensions"),
+        ({"once": [1]}, "once has 1 entries; 2 are wanted"),
+        ({"output": [True]}, "output has 1 entries; 2 are wanted"),
+        ({"value_indptr": [0, 1]}, "value_indptr has 2 entries; 3 are wanted"),
+        ({"value_indptr": [0, 1, -5]}, "value_indptr must rise from 0 to 0"),
+        ({"value_indptr": [0, 0, 1]}, "node 0 has no value"),
+        ({"value_indptr": [0, 3, 2]}, "value_indptr must rise from 0 to 2"),
+        ({"read_indices": [-7]}, "node 1 reads value -7; there are 2"),
+        ({"read_indices": [10**9]}, "node 1 reads value 1000000000; there are 2"),
+        ({"read_indptr": [0, 5, 1]}, "read_indptr must rise from 0 to 1"),
+    ],
+)
+def test_from_arrays_refuses(arrays, message):
+    with pytest.raises(GraphError, match=re.escape(message)):
+        ComputationGraph.from_arrays(**{"read_indptr": [0, 0, 1], "read_indices": [0]} | arrays)
+
+
+def test_from_arrays_refuses_empty_row_pointers():
+    with pytest.raises(GraphError):
+        ComputationGraph.from_arrays(read_indptr=[], read_indices=[])
+
+
+def test_integer_ids_are_kept():
+    graph = ComputationGraph.from_edges([(3, 4), (0, 3), (1, 3)], memory=[1, 2, 3, 4, 5])
+    assert graph.labels.names is None
+    assert [graph.reads(v) for v in range(5)] == [[], [], [], [0, 1], [3]]
+    assert graph.memory.tolist() == [1, 2, 3, 4, 5]
+    assert graph.output.tolist() == [False, False, True, False, True]
+
+
+@pytest.mark.parametrize("kind", [list, np.array, iter, lambda pairs: np.array(pairs, np.uint8)])
+def test_edges_come_in_any_container(kind):
+    graph = ComputationGraph.from_edges(kind([(0, 1), (0, 2), (1, 2)]))
+    assert [graph.reads(v) for v in range(3)] == [[], [0], [0, 1]]
+
+
+def test_reads_follow_the_order_of_the_edges():
+    assert ComputationGraph.from_edges([(1, 2), (0, 2)]).reads(2) == [1, 0]
+
+
+def test_an_edge_that_stands_twice_counts_once():
+    assert ComputationGraph.from_edges([(1, 2), (0, 2), (1, 2)]).reads(2) == [1, 0]
+    assert ComputationGraph.from_edges([("a", "b"), ("a", "b")]).reads(1) == [0]
+
+
+def test_nodes_without_edges_are_counted_by_the_arrays():
+    assert ComputationGraph.from_edges([], memory=[1, 2]).n_nodes == 2
+    assert ComputationGraph.from_edges([(0, 1)], compute=[1, 2, 3]).n_nodes == 3
+    assert ComputationGraph.from_edges([(0, 1)], n_nodes=5).n_nodes == 5
+    assert ComputationGraph.from_edges([]).n_nodes == 0
+
+
+def test_names_are_numbered_topologically_and_arrays_follow_their_first_appearance():
+    graph = ComputationGraph.from_edges([("b", "c"), ("a", "b")], memory=[1, 2, 3], compute=[4, 5, 6])
+    assert graph.labels.names == ("a", "b", "c")
+    assert (graph.memory.tolist(), graph.compute.tolist()) == ([3, 1, 2], [6, 4, 5])
+
+
+def test_edges_take_further_arrays():
+    graph = ComputationGraph.from_edges([(0, 1)], once=[True, False], labels=Labels(names=("a", "b")))
+    assert graph.once.tolist() == [True, False]
+    assert graph.labels.names == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("edges", "options", "message"),
+    [
+        ([(2, 1)], {}, "edge (2, 1) goes backwards; number the nodes topologically"),
+        ([(1, 1)], {}, "edge (1, 1) goes backwards"),
+        ([(-1, 0)], {}, "an edge names a node that is not there"),
+        ([(0, 2)], {"n_nodes": 2}, "ids run from 0 to 1"),
+        ([(0, 1)], {"memory": [1, 2, 3], "compute": [1, 2]}, "compute has 2 entries; 3 are wanted"),
+        ([(0, 1)], {"memory": -1}, "memory[0] is -1"),
+        ([(0, 1, 2)], {}, "edges are pairs"),
+        ([0, 1], {}, "edges are pairs"),
+        ([(0, 1), (1, 2, 3)], {}, "edges are pairs"),
+        ([("a", "b"), ("b", "a")], {}, "the graph has a cycle: a -> b -> a; remove one of these edges"),
+        ([("a", "a")], {}, "the graph has a cycle: a -> a"),
+        ([("a", "b")], {"memory": [1, 2, 3]}, "memory has 3 entries; 2 are wanted"),
+        ([("a", "b")], {"once": [True, True]}, "once: only edges between integer ids take further arrays"),
+    ],
+)
+def test_from_edges_refuses(edges, options, message):
+    with pytest.raises(GraphError, match=re.escape(message)):
+        ComputationGraph.from_edges(edges, **options)
+
+
+@given(graphs(min_nodes=1))
+def test_other_costs_leave_everything_else(graph):
+    other = graph.with_costs(memory=graph.memory + 1, compute=3)
+    assert other.memory.tolist() == [size + 1 for size in graph.memory.tolist()]
+    assert other.compute.tolist() == [3] * graph.n_nodes
+    assert replace(other, memory=graph.memory, compute=graph.compute).hash == graph.hash
+
+
+def test_other_costs_obey_the_laws_and_forget_the_derivation():
+    graph = two_nodes()
+    with pytest.raises(GraphError, match="memory has 3 entries"):
+        graph.with_costs(memory=[1, 2, 3])
+    with pytest.raises(GraphError, match="workspace\\[1\\] is -1"):
+        graph.with_costs(workspace=[0, -1])
+
+
+# ---------------------------------------------------------------- names and hash
+
+
+def test_names_that_only_repeat_the_ids_are_dropped():
+    graph = two_nodes(labels=Labels(names=("0", "1")))
+    assert graph.labels.names is None
+    assert graph.hash == two_nodes().hash
+    assert two_nodes(labels=Labels(names=("1", "0"))).hash != graph.hash
+
+
+def test_operations_that_say_nothing_are_dropped():
+    assert two_nodes(labels=Labels(ops=("", ""))).labels.ops is None
+
+
+def test_names_of_values_that_only_repeat_the_rule_are_dropped():
+    arrays = {"value_indptr": [0, 2], "read_indptr": [0, 0], "read_indices": []}
+    named = ComputationGraph.from_arrays(**arrays, labels=Labels(value_names={0: "0", 1: "0:1"}))
+    assert dict(named.labels.value_names) == {}
+    assert named.hash == ComputationGraph.from_arrays(**arrays).hash
+
+
+def test_marks_without_a_wish_are_dropped():
+    graph = two_nodes(mark=[0, 0])
+    assert graph.mark is None
+    assert graph.hash == two_nodes().hash
+
+
+def test_empty_residents_are_dropped():
+    graph = two_nodes(resident=Resident(memory=[], role=[], read_indptr=[0, 0, 0], read_indices=[], names=()))
+    assert graph.resident is None
+    assert graph.hash == two_nodes().hash
+
+
+@given(any_graph)
+def test_equal_graphs_hash_alike_whichever_way_they_came(graph):
+    fields = {name: getattr(graph, name) for name in ARRAYS}
+    rest = {name: getattr(graph, name) for name in ("forward_of", "backward", "resident", "mark", "labels")}
+    assert ComputationGraph(**fields, **rest).hash == graph.hash
+    assert ComputationGraph.from_arrays(**fields, **rest).hash == graph.hash
+    assert replace(graph).hash == graph.hash
+    assert graph.with_costs().hash == graph.hash
+
+
+def test_edges_arrays_names_and_rows_make_the_same_graph():
+    numbered = ComputationGraph.from_edges([(0, 1), (0, 2), (1, 2)])
+    assert ComputationGraph.from_edges([("0", "1"), ("0", "2"), ("1", "2")]).hash == numbered.hash
+    assert ComputationGraph.from_arrays(read_indptr=[0, 0, 1, 3], read_indices=[0, 0, 1]).hash == numbered.hash
+    assert ComputationGraph.from_tables(numbered.to_tables()).hash == numbered.hash
+
+
+def rich():
+    """Two values of 0; 1 reads both, 2 reads 0:1 and 1."""
+    return ComputationGraph.from_arrays(
+        value_indptr=[0, 2, 3, 4],
+        read_indptr=[0, 0, 2, 4],
+        read_indices=[0, 1, 1, 2],
+        memory=[1, 2, 3, 4],
+        compute=[1, 2, 3],
+        workspace=[0, 1, 2],
+        once=[False, True, False],
+        output=[False, False, True, True],
+        mark=[0, 1, 2],
+        backward=Backward([0, 1, 2, 2], [0, 1], [1, 2, -1, 4], [-1, 5, 6], [0, 0, 1]),
+        resident=Resident([5, 6], [0, 1], [0, 1, 2, 2], [0, 1], ("x", "p")),
+        labels=Labels(names=("a", "b", "c"), value_names={1: "mask"}),
+    )
+
+
+CHANGES = {
+    "values": lambda g: {"value_indptr": [0, 1, 3, 4], "read_indices": [0, 0, 1, 2], "backward": None},
+    "row of a read": lambda g: {"read_indptr": [0, 0, 1, 3], "read_indices": [0, 1, 2], "backward": None},
+    "a read": lambda g: {"read_indices": [0, 1, 0, 2]},
+    "order of reads": lambda g: {"read_indices": [1, 0, 1, 2]},
+    "memory": lambda g: {"memory": [1, 2, 3, 5]},
+    "compute": lambda g: {"compute": [1, 2, 4]},
+    "workspace": lambda g: {"workspace": [1, 1, 2]},
+    "once": lambda g: {"once": [False, False, False]},
+    "output": lambda g: {"output": [True, False, True, True]},
+    "mark": lambda g: {"mark": [1, 1, 2]},
+    "no mark": lambda g: {"mark": None},
+    "no rules": lambda g: {"backward": None},
+    "a backward part": lambda g: {"backward": None, "forward_of": [-1, -1, 0]},
+    "another owner": lambda g: {"backward": None, "forward_of": [-1, -1, 1]},
+    "saved": lambda g: {"backward": replace(g.backward, saved_indices=[1, 1])},
+    "saved rows": lambda g: {"backward": replace(g.backward, saved_indptr=[0, 2, 2, 2])},
+    "grad_memory": lambda g: {"backward": replace(g.backward, grad_memory=[1, 2, 0, 4])},
+    "grad_compute": lambda g: {"backward": replace(g.backward, grad_compute=[0, 5, 6])},
+    "grad_workspace": lambda g: {"backward": replace(g.backward, grad_workspace=[1, 0, 1])},
+    "no residents": lambda g: {"resident": None},
+    "resident memory": lambda g: {"resident": replace(g.resident, memory=[5, 7])},
+    "resident role": lambda g: {"resident": replace(g.resident, role=[0, 2])},
+    "resident rows": lambda g: {"resident": replace(g.resident, read_indptr=[0, 1, 1, 2])},
+    "resident reads": lambda g: {"resident": replace(g.resident, read_indices=[0, 0])},
+    "resident name": lambda g: {"resident": replace(g.resident, names=("x", "q"))},
+    "name": lambda g: {"labels": replace(g.labels, names=("a", "b", "d"))},
+    "no names": lambda g: {"labels": replace(g.labels, names=None)},
+    "value name": lambda g: {"labels": replace(g.labels, value_names={1: "mean"})},
+    "no value name": lambda g: {"labels": replace(g.labels, value_names={})},
+    "other value named": lambda g: {"labels": replace(g.labels, value_names={0: "mask"})},
+}
+
+
+def test_every_array_and_name_changes_the_hash():
+    hashes = {what: replace(rich(), **change(rich())).hash for what, change in CHANGES.items()}
+    assert len({rich().hash, *hashes.values()}) == 1 + len(CHANGES)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"ops": ("Conv", "", "ReLU")}, {"views": {"flat": "a"}}, {"compute_unit": "ns"}],
+    ids=["ops", "views", "unit"],
+)
+def test_what_does_not_bind_a_plan_is_no_part_of_the_hash(change):
+    assert replace(rich(), labels=replace(rich().labels, **change)).hash == rich().hash
+
+
+@given(st.data())
+def test_one_byte_more_is_another_graph(data):
+    graph = data.draw(graphs(min_nodes=1))
+    memory = graph.memory.copy()
+    memory[data.draw(st.integers(0, graph.n_values - 1))] += 1
+    assert graph.with_costs(memory=memory).hash != graph.hash
