@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-
 _AMOUNT = re.compile(r"([0-9][0-9.,]*( ?(%|[kMGTPE]?B))?)?")
 
 

@@ -1,6 +1,5 @@
 """The graph that everything else works on."""
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -11,26 +10,17 @@ from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
 from remat_algos.ir import laws
-from remat_algos.ir.arrays import Bool, Int8, Int32, Int64, frozen
+from remat_algos.ir.arrays import Bool, Int8, Int32, Int64, check_indptr, frozen
 from remat_algos.ir.assembly import assemble
 from remat_algos.ir.backward import Backward
+from remat_algos.ir.derivation import Derivation
+from remat_algos.ir.edges import checked_pairs, rows_of_pairs, unread_first_values
 from remat_algos.ir.files import json_text, npz_bytes
+from remat_algos.ir.hashing import graph_hash
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 from remat_algos.kernels import _graph
-
-
-@dataclass(frozen=True, slots=True)
-class Derivation:
-    """Where a differentiated graph comes from: the hash of its source, and the options of `differentiate`."""
-
-    source_hash: str
-    options: Mapping[str, Any]
-
-    def record(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {"source_hash": self.source_hash, "options": dict(self.options)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,14 +144,16 @@ class ComputationGraph:
         indices = frozen(read_indices, np.int32, "read_indices")
         n = max(indptr.shape[0] - 1, 0)
         values = frozen(np.arange(n + 1) if value_indptr is None else value_indptr, np.int64, "value_indptr", n + 1)
-        n_values = max(int(values[-1]), 0) if values.size else 0
+        n_values = int(values[-1]) if values.size else 0
+        check_indptr(values, n, n_values, "value_indptr")
+        sizes = frozen(memory, np.int64, "memory", n_values)
         if output is None:
-            output = _unread(values, indices)
+            output = unread_first_values(values, indices)
         return cls(
             value_indptr=values,
             read_indptr=indptr,
             read_indices=indices,
-            memory=frozen(memory, np.int64, "memory", n_values),
+            memory=sizes,
             compute=frozen(compute, np.int64, "compute", n),
             workspace=frozen(workspace, np.int64, "workspace", n),
             once=frozen(np.zeros(n, bool) if once is None else once, np.bool_, "once", n),
@@ -204,27 +196,14 @@ class ComputationGraph:
         >>> ComputationGraph.from_edges([("conv", "relu"), ("relu", "loss")], memory=[8, 8, 1]).labels.names
         ('conv', 'relu', 'loss')
         """
-        pairs = edges if isinstance(edges, np.ndarray) else np.asarray(list(edges))  # type: ignore[arg-type]
-        if pairs.size == 0:
-            pairs = np.empty((0, 2), np.int64)
-        if pairs.ndim != 2 or pairs.shape[1] != 2:
-            raise GraphError("edges are pairs (u, v) of node ids or names")
+        pairs = checked_pairs(edges)
         if pairs.dtype.kind not in "iu":
             return cls._from_named_edges(pairs.tolist(), memory, compute, arrays)
         sizes = [np.asarray(a).shape[0] for a in (memory, compute) if np.asarray(a).ndim == 1]
         n = n_nodes if n_nodes is not None else max([0, *sizes, int(pairs.max(initial=-1)) + 1])
-        if pairs.size and not (pairs.min() >= 0 and pairs.max() < n):
-            raise GraphError(f"an edge names a node that is not there; ids run from 0 to {n - 1}")
-        backwards = np.flatnonzero(pairs[:, 0] >= pairs[:, 1])
-        if backwards.size:
-            u, v = pairs[backwards[0]].tolist()
-            raise GraphError(f"edge ({u}, {v}) goes backwards; number the nodes topologically")
-        _, first = np.unique(pairs[:, 1].astype(np.int64) * n + pairs[:, 0], return_index=True)
-        pairs = pairs[np.sort(first)]
-        pairs = pairs[np.argsort(pairs[:, 1], kind="stable")]
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(pairs[:, 1], minlength=n))])
+        indptr, indices = rows_of_pairs(pairs, n)
         memory = frozen(memory, np.int64, "memory", n)
-        return cls.from_arrays(read_indptr=indptr, read_indices=pairs[:, 0], memory=memory, compute=compute, **arrays)
+        return cls.from_arrays(read_indptr=indptr, read_indices=indices, memory=memory, compute=compute, **arrays)
 
     @classmethod
     def _from_named_edges(
@@ -382,7 +361,7 @@ class ComputationGraph:
     @property
     def hash(self) -> str:
         """SHA-256 of arrays and names, whatever file they came from."""
-        return self._once_derived("hash", lambda: _hash(self))
+        return self._once_derived("hash", lambda: graph_hash(self))
 
     @property
     def source_hash(self) -> str:
@@ -426,46 +405,6 @@ class ComputationGraph:
         return Tables.of(self)
 
 
-def _unread(value_indptr: Int64, read_indices: Int32) -> Bool:
-    """The first value of each node none of whose values is read."""
-    n_values = int(value_indptr[-1]) if value_indptr.size else 0
-    read = np.zeros(n_values + 1, np.int64)
-    inside = read_indices[(read_indices >= 0) & (read_indices < n_values)]
-    read[inside + 1] = 1
-    total = np.cumsum(read)
-    output = np.zeros(n_values, bool)
-    first, last = value_indptr[:-1], value_indptr[1:]
-    inside_range = (first >= 0) & (last <= n_values) & (first < last)
-    first, last = first[inside_range], last[inside_range]
-    output[first[total[last] == total[first]]] = True
-    return output
-
-
 def _nearest(name: str, names: Iterable[str]) -> str:
     near = get_close_matches(name, names, 3)
     return f"; near: {', '.join(near)}" if near else ""
-
-
-def _hash(graph: ComputationGraph) -> str:
-    digest = hashlib.sha256(b"remat-graph 1")
-
-    def add(name: str, content: Any) -> None:
-        digest.update(f"\0{name}\0".encode())
-        if isinstance(content, np.ndarray):
-            digest.update(content.tobytes())
-        elif content is not None:
-            digest.update("\0".join(content).encode())
-
-    for name in ("value_indptr", "read_indptr", "read_indices", "memory", "compute", "workspace", "once", "output"):
-        add(name, getattr(graph, name))
-    add("forward_of", graph.forward_of)
-    add("mark", graph.mark)
-    for part, names in (
-        (graph.backward, ("saved_indptr", "saved_indices", "grad_memory", "grad_compute", "grad_workspace")),
-        (graph.resident, ("memory", "role", "read_indptr", "read_indices", "names")),
-    ):
-        for name in names if part is not None else ():
-            add(f"{type(part).__name__}.{name}", getattr(part, name))
-    add("names", graph.labels.names)
-    add("value_names", [f"{x} {name}" for x, name in sorted(graph.labels.value_names.items())])
-    return digest.hexdigest()

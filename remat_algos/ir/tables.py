@@ -42,7 +42,7 @@ class NodeRow:
     grad_compute: Number = -1
     grad_workspace: Number = 0
     gradient_of: str | None = None
-    where: str = ""
+    line: int = 0
 
     def value_name(self, place: int) -> str:
         """The name of the value at a place."""
@@ -57,7 +57,7 @@ class ResidentRow:
     memory: Number
     role: str = "input"
     readers: list[str] = field(default_factory=list)
-    where: str = ""
+    line: int = 0
 
 
 @dataclass(slots=True)

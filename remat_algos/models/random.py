@@ -73,19 +73,15 @@ def ladder(length: int, skip: bool = False) -> ComputationGraph:
     """
     _at_least(0, length=length)
     loss, last = length + 1, 2 * length + 2
-    rows = np.arange(1, last + 1)
-    before = [rows - 1]
-    after = [rows]
+    node, forward = np.arange(1, last + 1), np.arange(loss)
+    edges = [(node - 1, node), (forward, last - forward)]
     if skip:
-        before.append(np.arange(length - 1))
-        after.append(np.arange(2, length + 1))
-    before.append(np.arange(length, -1, -1))
-    after.append(np.arange(loss + 1, last + 1))
+        edges.append((forward[:-2], forward[2:]))
     forward_of = np.full(last + 1, -1, np.int32)
-    forward_of[loss + 1 :] = before[-1]
+    forward_of[last - forward] = forward
     names = [*(f"f{i}" for i in range(loss)), "loss", *(f"b{i}" for i in range(length, -1, -1))]
     return ComputationGraph.from_edges(
-        np.stack([np.concatenate(before), np.concatenate(after)], axis=1),
+        np.concatenate([np.stack(pairs, axis=1) for pairs in edges]),
         forward_of=forward_of,
         labels=Labels(names=tuple(names)),
     )
@@ -231,12 +227,11 @@ def layered_dag(
     _at_least(0, n_nodes=n_nodes)
     if not 1 <= least <= most:
         raise GraphError(f"reads is {reads}; give two numbers (least, largest) from 1 on")
-    width = max(1, min(round(math.sqrt(n_nodes)), reach // 2, reach - most)) if width is None else width
+    if width is None:
+        width = max(1, min(round(math.sqrt(n_nodes)), (reach + 1) // 2, reach + 1 - most))
     _at_least(1, width=width)
-    if reach < max(2 * width, width + most):
-        raise GraphError(
-            f"reach is {reach}; for layers of {width} and {most} reads give {max(2 * width, width + most)}"
-        )
+    if reach < (needed := width - 1 + max(width, most)):
+        raise GraphError(f"reach is {reach}; for layers of {width} nodes and {most} reads give {needed} or more")
     rng = np.random.default_rng(seed)
     node = np.arange(n_nodes)
     layer_start = node - node % width

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.files.csv_rows import Row, Table
+from remat_algos.ir.files.csv_columns import Table
 from remat_algos.ir.resident import ROLES
-from remat_algos.ir.tables import NodeRow, ResidentRow, Tables, ValueRow
+from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
 
 # column: its aliases
 NODE_COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -50,140 +50,160 @@ def parse(nodes: tuple[str, str], edges: tuple[str, str], values: tuple[str, str
 
 
 class _Reader:
+    """Rows of the three tables, held together by the ids of the nodes."""
+
     def __init__(self, nodes: Table, edges: Table, values: Table | None) -> None:
-        if "id" not in nodes.place:
+        if "id" not in nodes:
             nodes.require("name")
         edges.require("src", "dst")
-        self.source = nodes.source
+        if not len(nodes):
+            raise GraphError(f"{nodes.source}: there is no node; add a line for each")
+        self.table = nodes
         self.nodes: dict[str, NodeRow] = {}
         self.residents: dict[str, ResidentRow] = {}
-        self.columns = set(nodes.place)
-        self.value_rows: dict[str, list[Row]] = {}
+        self.called: dict[str, str] = {}  # what an edge may say, to the name of a node, value or resident
+        self.said: dict[str, dict[str, bool]] = {}  # node: what it says of single reads and values being saved
+        self.needs: dict[str, tuple[bool, bool]] = {}  # node: whether its gradient needs its inputs, its output
+        columns = {*nodes.columns, *({"saved"} & set(edges.columns))}
+        self._add_rows(nodes)
         if values is not None:
             values.require("node", "memory_bytes")
-            self.columns |= {"saved", "grad_memory"} & set(values.place)
-            for row in values.rows():
-                self.value_rows.setdefault(row.text("node"), []).append(row)
-        self.columns |= {"saved"} & set(edges.place)
-        self.called: dict[str, str] = {}  # what an edge may say, to the name of a node, value or resident
-        self.needs: dict[str, tuple[bool, bool | None]] = {}
-        self.saved: dict[str, dict[str, bool | None]] = {}
-        for row in nodes.rows():
-            self._add(row)
-        lost = set(self.value_rows) - {key for key, name in self.called.items() if name in self.nodes}
-        if lost:
-            row = self.value_rows[min(lost)][0]
-            row.fail(f"node {row.text('node')!r} is not in {nodes.source}; add it there")
-        if not self.nodes and not self.residents:
-            raise GraphError(f"{nodes.source}: there is no node; add a line for each")
-        for row in edges.rows():
-            self._connect(row)
-
-    def tables(self) -> Tables:
+            columns |= {"saved", "grad_memory"} & set(values.columns)
+            self._add_values(values)
+        self._connect(edges)
         for node in self.nodes.values():
             node.gradient_of = node.gradient_of and self.called.get(node.gradient_of, node.gradient_of)
             for value in node.values:
                 value.view_of = value.view_of and self.called.get(value.view_of, value.view_of)
-        gradients = bool((GRADIENT_COLUMNS | {"saved"}) & self.columns)
-        present = any(node.gradient_of is not None for node in self.nodes.values())
-        if gradients and not present:
+        self.backward = "to come" if (GRADIENT_COLUMNS | {"saved"}) & columns else "none"
+        if any(node.gradient_of for node in self.nodes.values()):
+            self.backward = "present"
+
+    def tables(self) -> Tables:
+        if self.backward == "to come":
             for node in self.nodes.values():
                 node.saved = self._saved(node)
-        backward = "present" if present else "to come" if gradients else "none"
-        return Tables([*self.nodes.values()], [*self.residents.values()], backward, source=self.source)
+        return Tables([*self.nodes.values()], [*self.residents.values()], self.backward, source=self.table.source)
 
-    def _add(self, row: Row) -> None:
-        key = row.text("id") or row.text("name")
-        name = row.text("name") or key
-        if not key:
-            row.fail("the row has neither id nor name; give it one")
-        if key in self.called:
-            row.fail(f"two rows have the id {key!r}; give each its own")
-        if name in self.nodes or name in self.residents:
-            row.fail(f"two rows are called {name!r}; give each a name of its own")
-        self.called[key] = name
-        role = row.text("resident").lower()
-        if role not in ("", "0"):
-            self._add_resident(row, name, role)
-            return
-        view_of = row.text("view_of") or None
-        node = NodeRow(
-            name=name,
-            op=row.text("op"),
-            compute=row.number("compute", 0 if view_of else 1),
-            workspace=row.size("workspace", 0),
-            once=bool(row.flag("once")),
-            mark=row.mark(),
-            grad_compute=row.number("grad_compute", -1),
-            grad_workspace=row.size("grad_workspace", 0),
-            gradient_of=row.text("gradient_of") or None,
-            where=row.where,
-        )
-        self.nodes[name] = node
-        inputs, output = row.flag("grad_needs_inputs"), row.flag("grad_needs_output")
-        self.needs[name] = (inputs is not False, output)
-        if key in self.value_rows:
-            self._add_values(row, node, self.value_rows[key])
-        else:
-            memory = row.size("memory", 0 if view_of else 1)
-            node.values = [ValueRow(memory, None, bool(row.flag("output")), row.size("grad_memory"), view_of)]
-        parameters = row.size("param_memory", 0)
-        if parameters:
-            self.residents[f"param({name})"] = ResidentRow(f"param({name})", parameters, "parameter", [name], row.where)
-
-    def _add_resident(self, row: Row, name: str, role: str) -> None:
-        role = "input" if role == "1" else role
-        if role not in ROLES:
-            row.fail(f"resident is {role!r}; write {', '.join(ROLES)}, or nothing for a node")
-        self.residents[name] = ResidentRow(name, row.size("memory", 0), role, [], row.where)
-
-    def _add_values(self, row: Row, node: NodeRow, given: list[Row]) -> None:
-        for column in ("memory", "output", "view_of", "grad_memory"):
-            if row.text(column):
-                row.fail(f"node {node.name!r} has rows in {given[0].table.source}; leave its {column} empty here")
-        for line in given:
-            view_of = line.text("view_of") or None
-            node.values.append(
-                ValueRow(
-                    line.size("memory_bytes", 0 if view_of else 1),
-                    line.text("name") or None,
-                    bool(line.flag("output")),
-                    line.size("grad_memory"),
-                    view_of,
-                )
+    def _add_rows(self, table: Table) -> None:
+        names = table.texts("name")
+        keys = [key or name for key, name in zip(table.texts("id"), names, strict=True)]
+        names = [name or key for key, name in zip(keys, names, strict=True)]
+        roles, parameters = table.texts("resident"), table.sizes("param_memory", 0)
+        memory, views = table.sizes("memory"), table.texts("view_of")
+        compute = table.numbers("compute")
+        once, output, mark = table.flags("once"), table.flags("output"), table.marks()
+        inputs, own = table.flags("grad_needs_inputs"), table.flags("grad_needs_output")
+        ops, workspace, gradient_of = table.texts("op"), table.sizes("workspace", 0), table.texts("gradient_of")
+        grad_memory, grad_compute = table.sizes("grad_memory"), table.numbers("grad_compute", -1)
+        grad_workspace = table.sizes("grad_workspace", 0)
+        for row, (key, name) in enumerate(zip(keys, names, strict=True)):
+            self._check_name(row, key, name)
+            self.called[key] = name
+            if roles[row] not in ("", "0"):
+                self.residents[name] = self._resident(row, name, roles[row], memory[row] or 0)
+                continue
+            view_of = views[row] or None
+            otherwise = 0 if view_of else 1  # the size and cost of what says nothing
+            size, cost = memory[row], compute[row]
+            self.nodes[name] = NodeRow(
+                name=name,
+                op=ops[row],
+                compute=otherwise if cost is None else cost,
+                workspace=workspace[row],
+                once=bool(once[row]),
+                mark=mark[row],
+                values=[
+                    ValueRow(otherwise if size is None else size, None, bool(output[row]), grad_memory[row], view_of)
+                ],
+                grad_compute=grad_compute[row],
+                grad_workspace=grad_workspace[row],
+                gradient_of=gradient_of[row] or None,
+                line=table.lines[row],
             )
-        self.saved[node.name] = {node.value_name(k): line.flag("saved") for k, line in enumerate(given)}
-        key = row.text("id") or row.text("name")
-        for k in range(len(given)):
-            self.called.setdefault(node.value_name(k), node.value_name(k))
-            if k:
-                self.called.setdefault(f"{key}:{k}", node.value_name(k))
+            self.needs[name] = (inputs[row] is not False, own[row] is not False)
+            if parameters[row]:
+                self._add_parameter(row, name, parameters[row])
 
-    def _connect(self, row: Row) -> None:
-        src, dst = row.text("src"), row.text("dst")
-        for end in (src, dst):
-            if end not in self.called:
-                row.fail(f"{end!r} is no id of {self.source}; add a row for it there")
-        reader, read = self.called[dst], self.called[src]
-        if reader in self.residents:
-            row.fail(f"{dst!r} is a resident, and residents read nothing; remove the edge or the role")
-        if reader not in self.nodes:
-            row.fail(f"{dst!r} is a value; edges lead to nodes")
-        self.nodes[reader].reads.append(read)
-        if row.flag("saved") is not None:
-            self.saved.setdefault(reader, {})[read] = row.flag("saved")
+    def _check_name(self, row: int, key: str, name: str) -> None:
+        if not key:
+            self.table.fail(row, "the row has neither id nor name; give it one")
+        if key in self.called:
+            self.table.fail(row, f"two rows have the id {key!r}; give each its own")
+        if name in self.nodes or name in self.residents:
+            self.table.fail(row, f"two rows are called {name!r}; give each a name of its own")
+
+    def _resident(self, row: int, name: str, role: str, memory: Number) -> ResidentRow:
+        role = "input" if role == "1" else role.lower()
+        if role not in ROLES:
+            self.table.fail(row, f"resident is {role!r}; write {', '.join(ROLES)}, or nothing for a node")
+        return ResidentRow(name, memory, role, [], self.table.lines[row])
+
+    def _add_parameter(self, row: int, reader: str, memory: Number) -> None:
+        name = f"param({reader})"
+        self.residents[name] = ResidentRow(name, memory, "parameter", [reader], self.table.lines[row])
+
+    def _add_values(self, table: Table) -> None:
+        names, memory = table.texts("name"), table.sizes("memory_bytes")
+        output, views, saved = table.flags("output"), table.texts("view_of"), table.flags("saved")
+        grad_memory = table.sizes("grad_memory")
+        rows_of: dict[str, list[int]] = {}
+        for row, key in enumerate(table.texts("node")):
+            if self.called.get(key) not in self.nodes:
+                table.fail(row, f"node {key!r} is not in {self.table.source}; add it there")
+            rows_of.setdefault(key, []).append(row)
+        for key, rows in rows_of.items():
+            node = self.nodes[self.called[key]]
+            self._check_left_empty(key, table)
+            node.values = [
+                ValueRow(
+                    (0 if views[row] else 1) if memory[row] is None else memory[row],
+                    names[row] or None,
+                    bool(output[row]),
+                    grad_memory[row],
+                    views[row] or None,
+                )
+                for row in rows
+            ]
+            for k, row in enumerate(rows):
+                name, flag = node.value_name(k), saved[row]
+                if flag is not None:
+                    self.said.setdefault(node.name, {})[name] = flag
+                self.called.setdefault(name, name)
+                if k:
+                    self.called.setdefault(f"{key}:{k}", name)
+
+    def _check_left_empty(self, key: str, values: Table) -> None:
+        """The node's own cells must leave to its values what they say."""
+        table = self.table
+        row = [i or n for i, n in zip(table.texts("id"), table.texts("name"), strict=True)].index(key)
+        for column in ("memory", "output", "view_of", "grad_memory"):
+            if table.texts(column)[row]:
+                table.fail(row, f"node {key!r} has rows in {values.source}; leave its {column} empty here")
+
+    def _connect(self, table: Table) -> None:
+        saved = table.flags("saved")
+        for row, (src, dst) in enumerate(zip(table.texts("src"), table.texts("dst"), strict=True)):
+            read, reader = self.called.get(src), self.called.get(dst)
+            if read is None or reader is None:
+                lost = dst if reader is None else src
+                table.fail(row, f"{lost!r} is no id of {self.table.source}; add a row for it there")
+            if reader not in self.nodes:
+                kind = (
+                    "resident, and residents read nothing" if reader in self.residents else "value; edges lead to nodes"
+                )
+                table.fail(row, f"{dst!r} is a {kind}; turn the edge round or remove it")
+            self.nodes[reader].reads.append(read)
+            flag = saved[row]
+            if flag is not None:
+                self.said.setdefault(reader, {})[read] = flag
 
     def _saved(self, node: NodeRow) -> list[str]:
         """What the gradient reads: each read and value as its own flag says, else as the node's flags say."""
         inputs, output = self.needs[node.name]
-        said = self.saved.get(node.name, {})
-
-        def kept(name: str, otherwise: bool) -> bool:
-            flag = said.get(name)
-            return otherwise if flag is None else flag
-
+        said = self.said.get(node.name, {})
         own = [node.value_name(k) for k in range(len(node.values))]
         return [
-            *(name for name in node.reads if name not in self.residents and kept(name, inputs)),
-            *(name for name in own if kept(name, output is not False)),
+            *(name for name in node.reads if said.get(name, inputs) and name not in self.residents),
+            *(name for name in own if said.get(name, output)),
         ]

@@ -16,7 +16,7 @@ def parse(text: str, source: str) -> Tables:
             raise GraphError(f"{source}, line {line}: {len(words)} words; an edge is two, `u v`")
         for name in words:
             if name not in rows:
-                rows[name] = NodeRow(name, values=[ValueRow()], where=f"{source}, line {line}")
+                rows[name] = NodeRow(name, values=[ValueRow()], line=line)
         if len(words) == 2:
             rows[words[1]].reads.append(words[0])
     if not rows:

@@ -105,7 +105,6 @@ def _node(fields: "_Fields", place: int) -> NodeRow:
         grad_compute=fields.number("grad_compute", -1),
         grad_workspace=fields.size("grad_workspace", 0),
         gradient_of=fields.take("gradient_of", str, None),
-        where=fields.source,
     )
 
 
@@ -125,7 +124,6 @@ def _resident(fields: "_Fields") -> ResidentRow:
         memory=fields.size("memory", 0),
         role=fields.take("role", str, "input"),
         readers=fields.names("readers", []),
-        where=fields.source,
     )
 
 
