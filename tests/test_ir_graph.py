@@ -1,5 +1,6 @@
 """The graph: its laws, the ways in, what follows from its arrays, its hash."""
 
+import itertools
 import re
 from dataclasses import FrozenInstanceError, replace
 
@@ -143,6 +144,8 @@ LAWS = [
     ({"labels": Labels(value_names={0: "x", 1: "x"})}, "the name 'x' stands for two things"),
     ({"labels": Labels(value_names={0: "x"}), "resident": resident()}, "'x' is a resident and a node or value"),
     ({"labels": Labels(names=("x", "y")), "resident": resident()}, "'x' is a resident and a node or value"),
+    ({"labels": Labels(views={"flat": "z"})}, "'flat' is a view of 'z', which is no node, value or resident"),
+    ({"labels": Labels(views={"1": "0"})}, "'1' is a view and something else"),
 ]
 
 
@@ -276,7 +279,7 @@ def test_arrays_have_their_types_whatever_was_given(graph):
 
 
 def lists(indptr, indices):
-    return [indices[begin:end].tolist() for begin, end in zip(indptr[:-1], indptr[1:], strict=True)]
+    return [indices[begin:end].tolist() for begin, end in itertools.pairwise(indptr)]
 
 
 @given(any_graph)
@@ -391,7 +394,7 @@ def test_default_outputs_are_first_values_of_the_nodes_of_which_nothing_is_read(
         ({"once": [1]}, "once has 1 entries; 2 are wanted"),
         ({"output": [True]}, "output has 1 entries; 2 are wanted"),
         ({"value_indptr": [0, 1]}, "value_indptr has 2 entries; 3 are wanted"),
-        ({"value_indptr": [0, 1, -5]}, "value_indptr must rise from 0 to 0"),
+        ({"value_indptr": [0, 2, -5]}, "value_indptr must rise"),
         ({"value_indptr": [0, 0, 1]}, "node 0 has no value"),
         ({"value_indptr": [0, 3, 2]}, "value_indptr must rise from 0 to 2"),
         ({"read_indices": [-7]}, "node 1 reads value -7; there are 2"),
@@ -558,9 +561,10 @@ def rich():
     )
 
 
+FEWER_READS = {"read_indptr": [0, 0, 1, 3], "read_indices": [0, 1, 2], "backward": None}
 CHANGES = {
-    "values": lambda g: {"value_indptr": [0, 1, 3, 4], "read_indices": [0, 0, 1, 2], "backward": None},
-    "row of a read": lambda g: {"read_indptr": [0, 0, 1, 3], "read_indices": [0, 1, 2], "backward": None},
+    "values": lambda g: {"value_indptr": [0, 1, 3, 4], **FEWER_READS},
+    "row of a read": lambda g: FEWER_READS,
     "a read": lambda g: {"read_indices": [0, 1, 0, 2]},
     "order of reads": lambda g: {"read_indices": [1, 0, 1, 2]},
     "memory": lambda g: {"memory": [1, 2, 3, 5]},

@@ -12,10 +12,12 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.decimals import whole_bytes, whole_costs
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
 from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.ir.tables import NodeRow, Number, Tables, ValueRow
 from remat_algos.kernels import _graph
+
+MARKS = (0, KEEP, RECOMPUTE)
 
 
 def assemble(tables: Tables) -> dict[str, Any]:
@@ -167,6 +169,9 @@ class _Assembly:
 
     def arrays(self) -> dict[str, Any]:
         """The arguments."""
+        for node in self.nodes:
+            if node.mark not in MARKS:
+                self.names.fail(node, f"node {node.name!r} has mark {node.mark}; it is 0, 1 (keep) or 2 (recompute)")
         tables, nodes = self.tables, self.nodes
         read_indptr, read = _rows(*self.reads, self.order)
         costs = [node.compute for node in nodes] + [node.grad_compute for node in nodes]

@@ -166,21 +166,23 @@ class Problem:
         bound, nodes = least_peak_bound(graph)
         lowest = min(attempts, key=lambda a: (a.simulation.peak_memory, a.simulation.compute), default=None)
         within = [a for a in attempts if self.limit is None or a.simulation.peak_memory <= self.limit]
-        names = ", ".join(graph.labels[v] for v in nodes[:FORCING_NODES_NAMED])
-        names += f" and {len(nodes) - FORCING_NODES_NAMED} more" if len(nodes) > FORCING_NODES_NAMED else ""
         if within:
             least = min(a.simulation.overhead for a in within)
-            asked = self.overhead_limit
-            message = (
-                f"overhead {graph.labels.compute(asked or 0)} is too little: {graph.labels.compute(least)} was reached"
-            )
+            asked = graph.labels.compute(self.overhead_limit or 0)
+            message = f"overhead {asked} is too little: {graph.labels.compute(least)} was reached"
         else:
             reached = f"{lowest.method} reached {format_bytes(lowest.simulation.peak_memory)}" if lowest else "none ran"
             message = f"no schedule within {format_bytes(self.limit or 0)} was found; {reached} at least"
-        message += f"; no schedule goes below {format_bytes(bound)}, which {names or 'nothing'} needs while it runs"
-        if reasons:
-            message += "; " + "; ".join(f"{name} was not tried: {reason}" for name, reason in reasons.items())
+        message += f"; no schedule goes below {format_bytes(bound)}, which is held while {self._named(nodes)}"
+        for reason in dict.fromkeys(reasons.values()):
+            names = ", ".join(name for name in reasons if reasons[name] == reason)
+            message += f"; not tried: {names} ({reason})"
         return BudgetError(message, lowest.simulation.peak_memory if lowest else self.base, bound, nodes)
+
+    def _named(self, nodes: Sequence[int]) -> str:
+        names = ", ".join(self.graph.labels[v] for v in nodes[:FORCING_NODES_NAMED])
+        more = f" and {len(nodes) - FORCING_NODES_NAMED} more" if len(nodes) > FORCING_NODES_NAMED else ""
+        return f"{names}{more} {'runs' if len(nodes) == 1 else 'run'}"
 
 
 class _Search:

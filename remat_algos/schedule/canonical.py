@@ -4,7 +4,7 @@ import numpy as np
 
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels import _emitter
-from remat_algos.schedule.mirror import part_of
+from remat_algos.schedule.mirror import honoured, part_of
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.structure.lower_sets import LowerSets
 
@@ -46,9 +46,10 @@ def canonical_schedule(
     [0, 1, 2, 3, 4, 0, 5]
     """
     block = lower_sets.blocks(graph)
-    kept = lower_sets.kept(graph) | graph.once
+    kept = lower_sets.kept(graph)
     if keep_last:
         kept |= block == len(lower_sets) - 1
+    kept = honoured(graph, np.where(kept, 0, 1)) == 0
     if graph.n_nodes:
         kept |= np.logical_and.reduceat(graph.output, graph.value_indptr[:-1])  # pinned, so never missing
     order = _emitter.canonical(

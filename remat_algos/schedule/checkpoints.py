@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 
 from remat_algos.ir.arrays import frozen
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.schedule.mirror import mirror_schedule
+from remat_algos.schedule.mirror import honoured, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 
 
@@ -16,7 +16,7 @@ def checkpoint_schedule(graph: ComputationGraph, kept: ArrayLike) -> Schedule:
     ----------
     graph : ComputationGraph
     kept : bool[n]
-        `once` nodes count as kept whatever it says.
+        `once` nodes count as kept whatever it says, and marks have the last word.
 
     Returns
     -------
@@ -34,4 +34,4 @@ def checkpoint_schedule(graph: ComputationGraph, kept: ArrayLike) -> Schedule:
     [0, 1, 2, 3, 4, 0, 5]
     """
     flags = frozen(kept, np.bool_, "kept", graph.n_nodes)
-    return mirror_schedule(graph, np.where(flags | graph.once, 0, 1))
+    return mirror_schedule(graph, honoured(graph, np.where(flags, 0, 1)))

@@ -4,6 +4,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,8 @@ from numpy.typing import ArrayLike
 
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.solvers.registry import Progress, Solution, solver, training_graph
-from remat_algos.solvers.segments import CANDIDATES, both, candidate_places, segment_counts
-from remat_algos.solvers.selection import Plans, best, most_plans, undominated
+from remat_algos.solvers.segments import both, candidate_kinds, candidate_places, segment_counts
+from remat_algos.solvers.selection import MOST_PLANS, Plans, best, most_plans, undominated
 from remat_algos.structure.articulation import ForwardPart
 
 PAPER_GRID = 6
@@ -68,17 +69,17 @@ def _plans(
     if grid not in ("exact", "paper"):
         raise ValueError(f"grid is {grid!r}; use exact or paper")
     part = ForwardPart.of(graph)
-    plans = []
-    for kind in CANDIDATES if candidates is None else (candidates,):
+    plans: list[Any] = []
+    for kind in candidate_kinds(candidates):
         places = candidate_places(part, kind)
         walk = Walk(part.memory, places)
         found, sweep = paper_grid(walk), "paper"
         if grid == "exact":
-            found, sweep = exact_sweep(walk, most_plans(graph))
+            found, sweep = exact_sweep(walk, MOST_PLANS, most_plans(graph))
         for segmentation in found:
             chosen = {"budget": segmentation.budget, "candidates": kind, "sweep": sweep}
             for last in both(keep_last):
-                counts = segment_counts(part, segmentation.cuts, last)
+                counts = partial(segment_counts, part, segmentation.cuts, last)
                 plans.append((counts, {**chosen, "keep_last": last}))
     return plans
 
@@ -138,13 +139,13 @@ class Walk:
         )
 
 
-def exact_sweep(walk: Walk, most: int) -> tuple[list[Segmentation], str]:
-    """Every distinct plan, or, past `most`, plans for geometrically growing budgets; and which of the two."""
+def exact_sweep(walk: Walk, most: int, otherwise: int) -> tuple[list[Segmentation], str]:
+    """Every distinct plan, or, past `most`, plans for `otherwise` geometrically growing budgets; and which of the two."""
     found = []
     for segmentation in _rising(walk):
         found.append(segmentation)
         if len(found) > most:
-            budgets = np.unique(np.geomspace(1, max(walk.total, 1), most).round().astype(np.int64)).tolist()
+            budgets = np.unique(np.geomspace(1, max(walk.total, 1), otherwise).round().astype(np.int64)).tolist()
             return [walk.segmentation(budget) for budget in [0, *budgets]], "thinned"
     return found, "exact"
 

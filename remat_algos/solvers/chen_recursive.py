@@ -1,5 +1,6 @@
 """Recursive checkpointing: a segment is one operator whose inside is treated the same way."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.solvers.registry import Progress, Solution, solver, training_graph
-from remat_algos.solvers.segments import CANDIDATES, Cutter, both, candidate_places
+from remat_algos.solvers.segments import Cutter, both, candidate_kinds, candidate_places
 from remat_algos.solvers.selection import Plans, best, most_plans, thinned, undominated
 from remat_algos.structure.articulation import ForwardPart
 
@@ -75,14 +76,20 @@ def _plans(
         for k in ((splits,) if splits else range(1, part.nodes.size + 1))
         for d in ((depth,) if depth else range(1, 1 + _deepest(part.nodes.size, k)))
     ]
-    plans = []
-    for kind in CANDIDATES if candidates is None else (candidates,):
+    plans: list[Any] = []
+    for kind in candidate_kinds(candidates):
         cutter = Cutter(part.memory, candidate_places(part, kind))
         for k, d in thinned(shapes, most_plans(graph)):
             for last in both(keep_last):
                 chosen = {"splits": k, "depth": d, "candidates": kind, "keep_last": last}
-                plans.append((mirror_counts(part, cutter, k, d, last), chosen))
+                plans.append((partial(_counts, part, cutter, k, d, last), chosen))
     return plans
+
+
+def _counts(part: ForwardPart, cutter: Cutter, splits: int, depth: int, keep_last: bool) -> Int64:
+    count = np.zeros(part.graph.n_nodes, np.int64)
+    count[part.nodes] = cutter.split_counts(part.until, splits, depth, keep_last)
+    return count
 
 
 def _deepest(size: int, splits: int) -> int:
@@ -92,30 +99,3 @@ def _deepest(size: int, splits: int) -> int:
         size = -(-(size - splits) // (splits + 1))
         rounds += 1
     return rounds
-
-
-def mirror_counts(part: ForwardPart, cutter: Cutter, splits: int, depth: int, keep_last: bool) -> Int64:
-    """int64[n]: how deep in the tree of splits each node is kept; what is alive across a cut is kept as the cut is.
-
-    With `keep_last` the last part of a segment stands no deeper than the segment itself.
-    """
-    level = [0] * part.nodes.size
-    cuts_of: dict[int, list[int]] = {}
-    waiting = [(0, part.nodes.size, 0, depth)]
-    while waiting:
-        begin, end, here, left = waiting.pop()
-        cuts = cutter.cuts(begin, end, splits + 1) if left else []
-        if not cuts:
-            level[begin:end] = [here] * (end - begin)
-            continue
-        cuts_of.setdefault(here, []).extend(cuts)
-        for first, last in zip([begin, *(cut + 1 for cut in cuts)], [*cuts, end], strict=True):
-            if first < last:
-                waiting.append((first, last, here if keep_last and last == end else here + 1, left - 1))
-    count = np.zeros(part.graph.n_nodes, np.int64)
-    count[part.nodes] = level
-    for here in sorted(cuts_of, reverse=True):
-        kept = part.boundary(cuts_of[here])
-        count[kept] = np.minimum(count[kept], here)
-        count[part.nodes[cuts_of[here]]] = here
-    return count

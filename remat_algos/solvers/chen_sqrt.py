@@ -1,17 +1,19 @@
 """Square-root checkpointing."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.canonical import canonical_schedule
 from remat_algos.solvers.registry import Progress, Solution, solver, training_graph
 from remat_algos.solvers.segments import (
-    CANDIDATES,
     Cutter,
     both,
+    candidate_kinds,
     candidate_places,
     named_places,
     segment_counts,
@@ -28,7 +30,7 @@ def chen_sqrt(
     *,
     segments: int | None = None,
     candidates: str | None = None,
-    at: Sequence[str] | None = None,
+    at: str | Sequence[str] | None = None,
     keep_last: bool | None = None,
     unit: int = 1,
     time_limit: float | None = None,
@@ -45,7 +47,7 @@ def chen_sqrt(
     candidates : {"articulation", "all", "boundary1"}, optional
         Cut where one value alone is alive, or anywhere; by default the better of these two. "boundary1" is the one
         plan of the lower-set authors' baseline, whatever the limit.
-    at : sequence of str, optional
+    at : str or sequence of str, optional
         Names of the nodes to cut after, instead.
     keep_last : bool, optional
         Whether the last segment, which has only just run, is kept; by default the better.
@@ -79,7 +81,7 @@ def _plans(
     sweep: bool,
     segments: int | None = None,
     candidates: str | None = None,
-    at: Sequence[str] | None = None,
+    at: str | Sequence[str] | None = None,
     keep_last: bool | None = None,
     unit: int = 1,
 ) -> Plans:
@@ -88,20 +90,23 @@ def _plans(
     if candidates == "boundary1":
         chain = single_boundary_chain(graph, unit=unit)
         kept = both(keep_last) if sweep else (keep_last is not False,)
-        return [(canonical_schedule(graph, chain, keep_last=last), {"keep_last": last}) for last in kept]
+        return [(partial(canonical_schedule, graph, chain, keep_last=last), {"keep_last": last}) for last in kept]
     part = ForwardPart.of(graph)
     if at is not None:
-        cuts = named_places(graph, part, at)
-        return [(segment_counts(part, cuts, last), {"at": list(at), "keep_last": last}) for last in both(keep_last)]
-    plans = []
-    for kind in CANDIDATES if candidates is None else (candidates,):
-        places = candidate_places(part, kind)
+        cuts = named_places(graph, part, [at] if isinstance(at, str) else at)
+        return [(partial(segment_counts, part, cuts, last), {"at": at, "keep_last": last}) for last in both(keep_last)]
+    plans: list[Any] = []
+    for kind in candidate_kinds(candidates):
+        cutter = Cutter(part.memory, candidate_places(part, kind))
         numbers = [segments or max(1, round(np.sqrt(part.nodes.size)))]
         if sweep and segments is None:
-            numbers = thinned(range(1, places.size + 2), most_plans(graph))
-        cutter = Cutter(part.memory, places)
+            numbers = thinned(range(1, cutter.places.size + 2), most_plans(graph))
         for k in numbers:
-            cuts = cutter.cuts(0, part.nodes.size, k)
             for last in both(keep_last):
-                plans.append((segment_counts(part, cuts, last), {"segments": k, "candidates": kind, "keep_last": last}))
+                chosen = {"segments": k, "candidates": kind, "keep_last": last}
+                plans.append((partial(_counts, part, cutter, k, last), chosen))
     return plans
+
+
+def _counts(part: ForwardPart, cutter: Cutter, segments: int, keep_last: bool) -> Int64:
+    return segment_counts(part, cutter.cuts(0, part.nodes.size, segments), keep_last)

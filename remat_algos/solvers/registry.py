@@ -87,7 +87,7 @@ class Solver:
 
     @property
     def module(self) -> ModuleType | None:
-        """Where it stands; may define `frontier` or `least_budget`."""
+        """Where it stands; may define `frontier`, all plans that none of its others beats."""
         return inspect.getmodule(self.function)
 
     def _keywords(self) -> dict[str, inspect.Parameter]:

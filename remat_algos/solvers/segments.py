@@ -1,6 +1,5 @@
 """Cuts of the forward part into segments: what Chen's three methods share."""
 
-from bisect import bisect_left
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,9 +8,15 @@ from numpy.typing import ArrayLike
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.kernels import _segments
 from remat_algos.structure.articulation import ForwardPart
 
 CANDIDATES = ("articulation", "all")
+
+
+def candidate_kinds(candidates: str | None) -> tuple[str, ...]:
+    """The kinds of places to try: the one asked for, or all."""
+    return CANDIDATES if candidates is None else (candidates,)
 
 
 def candidate_places(part: ForwardPart, candidates: str) -> Int64:
@@ -45,40 +50,35 @@ class Cutter:
 
     Examples
     --------
-    >>> Cutter([4, 1, 1, 4, 1, 1], range(6)).cuts(0, 6, segments=3)
+    >>> Cutter([4, 1, 1, 4, 1, 1], range(6)).cuts(0, 6, segments=3).tolist()
     [0, 3]
     """
 
     def __init__(self, memory: ArrayLike, places: ArrayLike) -> None:
-        self.reached = [0, *np.cumsum(memory, dtype=np.int64).tolist()]
-        self.places = np.asarray(places, np.int64).tolist()
-        self.reached_at = [self.reached[place + 1] for place in self.places]
+        self.reached = np.concatenate([[0], np.cumsum(memory, dtype=np.int64)])
+        self.places = np.asarray(places, np.int64)
 
-    def cuts(self, begin: int, end: int, segments: int) -> list[int]:
+    def cuts(self, begin: int, end: int, segments: int) -> Int64:
         """The first candidates of begin..end - 1 that reach each multiple of their memory / segments."""
-        base = self.reached[begin]
-        memory = self.reached[end] - base
-        at, stop = bisect_left(self.places, begin), bisect_left(self.places, end)
-        found = []
-        j = 1
-        while j < segments:
-            at = bisect_left(self.reached_at, base - (-j * memory // segments), at, stop)
-            if at == stop:
-                break
-            found.append(self.places[at])
-            if not memory:
-                break
-            j = (self.reached_at[at] - base) * segments // memory + 1  # the next multiple beyond this cut
-            at += 1
-        return found
+        return _segments.cuts(self.reached, self.places, begin, end, segments)
+
+    def split_counts(self, until: Int64, splits: int, depth: int, keep_last: bool) -> Int64:
+        """How deep in the tree of splits each place is kept.
+
+        All places are cut `splits` times, each segment again, `depth` times over. A cut keeps its place and what is
+        alive across it, `until` a later place. With `keep_last` the last part of a segment, which has only just run,
+        stands no deeper than the segment itself.
+        """
+        return _segments.split_counts(self.reached, self.places, until, splits, depth, keep_last)
 
 
-def segment_counts(part: ForwardPart, cuts: Sequence[int], keep_last: bool) -> Int64:
+def segment_counts(part: ForwardPart, cuts: ArrayLike, keep_last: bool) -> Int64:
     """Mirror counts int64[n]: 0 for the nodes at the cuts and what is alive across them, else 1."""
-    kept = part.boundary(cuts)
-    kept[part.nodes[list(cuts)]] = True
+    places = np.asarray(cuts, np.int64)
+    kept = part.boundary(places)
+    kept[part.nodes[places]] = True
     if keep_last:
-        kept[part.nodes[(cuts[-1] + 1 if cuts else 0) :]] = True
+        kept[part.nodes[(places[-1] + 1 if places.size else 0) :]] = True
     return np.where(kept, 0, 1)
 
 

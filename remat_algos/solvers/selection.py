@@ -1,7 +1,7 @@
 """The best of the plans that a solver enumerates: each judged once, the limit looked at last."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -15,11 +15,11 @@ from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.registry import Progress, Solution
 
 Details = Mapping[str, Any]
-Plans = Sequence[tuple[Int64 | Schedule, Details]]
-"""Mirror counts or schedules, each with what was chosen to get it."""
+Plans = Sequence[tuple[Callable[[], Int64 | Schedule], Details]]
+"""What makes the mirror counts, or the schedule, of each plan, and what was chosen to get it."""
 
 MOST_PLANS = 2_000
-MOST_STEPS = 20_000_000
+MOST_STEPS = 5_000_000
 Thing = TypeVar("Thing")
 
 
@@ -36,12 +36,11 @@ class Judged:
         return Solution(self.schedule, details=self.details)
 
 
-def judged(
-    graph: ComputationGraph, plans: Iterable[tuple[Int64 | Schedule, Details]], total: int, progress: Progress | None
-) -> Iterator[Judged]:
-    """Judge plans, equal ones once."""
+def judged(graph: ComputationGraph, plans: Plans, progress: Progress | None) -> Iterator[Judged]:
+    """Judge plans from coarse to fine, equal ones once."""
     seen: set[bytes] = set()
-    for done, (decision, details) in enumerate(plans):
+    for done, (make, details) in enumerate(coarse_first(plans)):
+        decision = make()
         if not isinstance(decision, Schedule):
             count = honoured(graph, decision)
             key = count.astype(np.int32).tobytes()
@@ -51,7 +50,7 @@ def judged(
             decision = mirror_schedule(graph, count)
         simulation = simulate(graph, decision)
         if progress is not None:
-            progress(done + 1, total, ", ".join(f"{name} {value}" for name, value in details.items()))
+            progress(done + 1, len(plans), ", ".join(f"{name} {value}" for name, value in details.items()))
         yield Judged(decision, simulation.peak_memory, simulation.compute, details)
 
 
@@ -68,7 +67,7 @@ def best(
             return (False, plan.compute, plan.peak)
         return (True, plan.peak, plan.compute)
 
-    tried = list(_until(time_limit, judged(graph, coarse_first(plans), len(plans), progress)))
+    tried = list(_until(time_limit, judged(graph, plans, progress)))
     chosen = min(tried, key=rank)
     return Solution(chosen.schedule, details={**chosen.details, "judged": len(tried), "listed": len(plans)})
 
@@ -78,7 +77,7 @@ def undominated(
 ) -> list[Solution]:
     """The plans that no other beats in both peak and compute, lowest peak first."""
     kept: list[Judged] = []
-    tried = _until(time_limit, judged(graph, coarse_first(plans), len(plans), progress))
+    tried = _until(time_limit, judged(graph, plans, progress))
     for plan in sorted(tried, key=lambda plan: (plan.peak, plan.compute)):
         if not kept or plan.compute < kept[-1].compute:
             kept.append(plan)
@@ -86,8 +85,8 @@ def undominated(
 
 
 def most_plans(graph: ComputationGraph) -> int:
-    """How many plans a sweep over this graph may list: fewer on graphs where each takes long to judge."""
-    return max(50, min(MOST_PLANS, MOST_STEPS // max(1, graph.n_nodes)))
+    """How many plans of one kind a sweep over this graph may list: fewer where each takes long to judge."""
+    return max(100, min(MOST_PLANS, MOST_STEPS // max(1, graph.n_nodes)))
 
 
 def thinned(things: Sequence[Thing], most: int) -> list[Thing]:

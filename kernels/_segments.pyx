@@ -1,0 +1,123 @@
+# distutils: language = c++
+"""Cuts that divide a run of places into segments of about equal memory, once and recursively."""
+
+import numpy as np
+
+from libcpp.algorithm cimport lower_bound
+from libcpp.vector cimport vector
+
+ctypedef long long int64
+
+cdef struct Run:
+    Py_ssize_t begin
+    Py_ssize_t end
+    int64 level
+    int64 left
+
+
+cdef int64 _multiple(int64 j, int64 whole, int64 rest, int64 segments) noexcept nogil:
+    """j M / segments rounded up, for M = whole * segments + rest, without overflow."""
+    return j * whole + (j * rest + segments - 1) // segments
+
+
+cdef void _find(const int64[::1] reached, const int64[::1] places, Py_ssize_t begin, Py_ssize_t end, int64 segments,
+                vector[int64]& cuts) noexcept nogil:
+    cdef int64 base = reached[begin], memory = reached[end] - base
+    cdef int64 whole = memory // segments, rest = memory % segments, j = 1, wanted, got
+    cdef const int64* first = &places[0]
+    cdef const int64* last = lower_bound(first, first + places.shape[0], <int64>end)
+    cdef const int64* at = lower_bound(first, last, <int64>begin)
+    cdef const int64* low
+    cdef const int64* high
+    cdef const int64* middle
+    cuts.clear()
+    while j < segments:
+        wanted = base + _multiple(j, whole, rest, segments)
+        low, high = at, last                               # the first candidate that reaches it
+        while low < high:
+            middle = low + (high - low) // 2
+            if reached[middle[0] + 1] < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        if low == last:
+            return
+        cuts.push_back(low[0])
+        if memory == 0:
+            return
+        got = reached[low[0] + 1] - base
+        j = max(j, <int64>(<double>got / <double>memory * <double>segments) - 1)
+        while j < segments and _multiple(j, whole, rest, segments) <= got:
+            j += 1
+        at = low + 1
+
+
+def cuts(const int64[::1] reached, const int64[::1] places, Py_ssize_t begin, Py_ssize_t end, int64 segments):
+    """The first of the places begin..end - 1 that reach each multiple of their memory / segments.
+
+    reached : int64[f + 1] memory before each place, places : int64[k] where a cut may fall, ascending
+    Returns int64[<= segments - 1].
+    """
+    cdef vector[int64] found
+    cdef Py_ssize_t i
+    if places.shape[0]:
+        with nogil:
+            _find(reached, places, begin, end, segments, found)
+    result = np.empty(found.size(), np.int64)
+    cdef int64[::1] out = result
+    for i in range(<Py_ssize_t>found.size()):
+        out[i] = found[i]
+    return result
+
+
+def split_counts(const int64[::1] reached, const int64[::1] places, const int64[::1] until, int64 splits, int64 depth,
+                 bint keep_last):
+    """How deep in the tree of splits each place is kept; what is alive across a cut is kept as the cut is.
+
+    reached : int64[f + 1], places : int64[k], until : int64[f] last place that reads what is made at each place
+    Returns int64[f].
+    """
+    cdef Py_ssize_t f = until.shape[0], p, i, begin
+    cdef int64 level, deepest = 0
+    cdef vector[int64] found
+    cdef vector[Run] waiting
+    cdef Run run
+    result = np.zeros(f, np.int64)
+    cdef int64[::1] count = result
+    cdef int64[::1] cut_level = np.full(f, -1, np.int64)
+    cdef int64 next_cut
+    if f == 0:
+        return result
+    with nogil:
+        waiting.push_back(Run(0, f, 0, depth))
+        while not waiting.empty():
+            run = waiting.back()
+            waiting.pop_back()
+            found.clear()
+            if run.left > 0 and places.shape[0]:
+                _find(reached, places, run.begin, run.end, splits + 1, found)
+            if found.empty():
+                for p in range(run.begin, run.end):
+                    count[p] = run.level
+                continue
+            deepest = max(deepest, run.level)
+            begin = run.begin
+            for i in range(<Py_ssize_t>found.size()):
+                cut_level[found[i]] = run.level
+                if begin < found[i]:
+                    waiting.push_back(Run(begin, found[i], run.level + 1, run.left - 1))
+                begin = found[i] + 1
+            if begin < run.end:
+                level = run.level if keep_last else run.level + 1
+                waiting.push_back(Run(begin, run.end, level, run.left - 1))
+        for p in range(f):
+            if cut_level[p] >= 0:
+                count[p] = cut_level[p]
+        for level in range(deepest + 1):
+            next_cut = f
+            for p in range(f - 1, -1, -1):
+                if cut_level[p] == level:
+                    next_cut = p
+                if next_cut < until[p] and count[p] > level:
+                    count[p] = level
+    return result

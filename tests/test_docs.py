@@ -1,0 +1,211 @@
+"""The documentation says what is so."""
+
+import doctest
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import remat_algos as ra
+from remat_algos.ir.files import csv_tables, npz_bytes
+from remat_algos.plan.record import KINDS
+from remat_algos.solvers.registry import list_solvers
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+FORMATS = (DOCS / "formats.md").read_text(encoding="utf-8")
+MARKED = re.compile(r"<!-- file: (\S+?)(?:, ([a-z ]+): (\S+))? -->\n```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+FILES = {name: (kind, other, text) for name, kind, other, text in MARKED.findall(FORMATS)}
+GRAPHS = [name for name, (kind, _, _) in FILES.items() if not kind and not name.endswith((".edges.csv", ".values.csv"))]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """All files that the page on formats shows."""
+    place = tmp_path_factory.mktemp("formats")
+    for name, (_, _, text) in FILES.items():
+        (place / name).write_text(text, encoding="utf-8")
+    return place
+
+
+def cells(section):
+    """Code words in the first two columns of the table under a heading."""
+    text = FORMATS.partition(f"\n### {section}\n")[2].partition("\n#")[0]
+    rows = [line.split("|")[1:3] for line in text.splitlines() if line.startswith("| `")]
+    return {word for row in rows for cell in row for word in re.findall(r"`(\w+)`", cell)}
+
+
+def names_in_bibliography():
+    return set(re.findall(r"^@\w+\{(\w+),", (DOCS / "references.bib").read_text(encoding="utf-8"), re.MULTILINE))
+
+
+# formats
+
+
+def test_the_page_shows_every_format():
+    assert {Path(name).suffix for name in FILES} == {".csv", ".txt", ".json"}
+    assert {kind for kind, _, _ in FILES.values()} == {"", "nodes of", "plan for"}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_graphs_on_the_page_are_read_run_and_written_back(folder, tmp_path, name):
+    graph = ra.read_graph(folder / name)
+    training = graph if graph.is_training else ra.differentiate(graph)
+    assert ra.solve(training, "least").peak_memory > 0
+    for ending in (".json", ".npz", ".nodes.csv"):
+        ra.write_graph(graph, tmp_path / f"again{ending}")
+        again = ra.read_graph(tmp_path / f"again{ending}")
+        assert (again.n_nodes, again.labels.names) == (graph.n_nodes, graph.labels.names)
+        assert again.memory.tolist() == graph.memory.tolist()
+        assert again.hash == graph.hash
+
+
+def test_tables_of_nodes_on_the_page_go_with_their_edge_lists(folder):
+    for name, (kind, edges, _) in FILES.items():
+        if kind == "nodes of":
+            graph = ra.read_graph(folder / edges, nodes=folder / name)
+            assert graph.memory.tolist() == [8000, 1000, 1000, 2000, 4]
+
+
+def test_the_plan_on_the_page_is_true(folder):
+    for name, (kind, graph, _) in FILES.items():
+        if kind == "plan for":
+            assert ra.verify(ra.read_graph(folder / graph), folder / name).overhead > 0
+
+
+def test_the_differentiated_graph_on_the_page_is_what_is_written(folder):
+    assert ra.read_graph(folder / "chain.json").to_json() == FILES["chain.json"][2]
+
+
+def test_the_tables_with_everything_say_what_the_text_says(folder):
+    graph = ra.read_graph(folder / "norm.nodes.csv")
+    saved = {graph.labels[v]: [graph.value_name(x) for x in graph.backward.saved(v)] for v in range(graph.n_nodes)}
+    assert saved == {"linear 1": [], "norm": ["linear 1", "statistics"], "linear 2": ["norm"]}
+    weight = graph.resident.names.index("weight")
+    assert [weight in graph.resident.reads(v) for v in range(graph.n_nodes)] == [True, False, True]
+    assert graph.labels.views == {"flat": "norm"}
+    assert graph.mark.tolist() == [1, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("section", "columns"),
+    [
+        ("Columns of X.nodes.csv", csv_tables.NODE_COLUMNS),
+        ("Columns of X.values.csv", csv_tables.VALUE_COLUMNS),
+    ],
+)
+def test_every_column_and_alias_is_described(section, columns):
+    assert cells(section) >= {name for column, aliases in columns.items() for name in (column, *aliases)}
+
+
+def test_every_column_of_edges_is_described():
+    text = FORMATS.partition("\n### Columns of X.edges.csv\n")[2].partition("\n#")[0]
+    assert set(re.findall(r"^\| `(\w+)`", text, re.MULTILINE)) == set(csv_tables.EDGE_COLUMNS)
+
+
+def keys_of(thing):
+    if isinstance(thing, dict):
+        return set(thing).union(*map(keys_of, thing.values()))
+    return set().union(*map(keys_of, thing)) if isinstance(thing, list) else set()
+
+
+def test_every_key_of_graphs_in_json_is_described(folder):
+    text = FORMATS.partition("\n## JSON\n")[2].partition("\n## ")[0]
+    graph = ra.read_graph(folder / "net.json")
+    written = json.loads(graph.to_json()), json.loads(ra.differentiate(graph).to_json())
+    keys = set().union(*map(keys_of, written)) - {"factor", "parameter_gradients", "loss", "keep_outputs", "flat"}
+    assert {"compute_scale", "derivation", "gradient_of", "mark", "grad_memory"} <= keys
+    assert keys <= set(re.findall(r'[`"](\w+)[`"]', text))
+
+
+def test_every_array_of_npz_is_described():
+    text = FORMATS.partition("\n## npz\n")[2].partition("\n## ")[0]
+    arrays = {*npz_bytes.ARRAYS, *npz_bytes.OPTIONAL_ARRAYS, "remat_graph"}
+    arrays |= {f"backward.{name}" for name in npz_bytes.BACKWARD} | {f"resident.{name}" for name in npz_bytes.RESIDENT}
+    assert arrays <= set(re.findall(r"`([\w.]+)`", text))
+
+
+def test_every_key_of_plans_is_described_and_shown(folder):
+    text = FORMATS.partition("\n## Plans\n")[2]
+    plan = ra.solve(ra.differentiate(ra.read_graph(folder / "net.nodes.csv")), "least")
+    keys = {*KINDS, *plan.record(frees=True)}
+    described = {
+        word for line in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE) for word in re.findall(r"`(\w+)`", line)
+    }
+    assert keys == described
+    assert keys == set(json.loads(FILES["plan.json"][2]))
+
+
+def test_python_on_the_page_runs():
+    blocks = re.findall(r"<!-- run -->\n```python\n(.*?)^```$", FORMATS, re.DOTALL | re.MULTILINE)
+    assert blocks
+    for block in blocks:
+        test = doctest.DocTestParser().get_doctest(block, {}, "formats.md", "docs/formats.md", 0)
+        assert doctest.DocTestRunner().run(test).failed == 0
+
+
+# bibliography
+
+
+@pytest.mark.parametrize("solver", list_solvers(), ids=lambda solver: solver.name)
+def test_papers_of_solvers_are_in_the_bibliography(solver):
+    assert not solver.paper or solver.paper in names_in_bibliography()
+
+
+def test_papers_named_in_the_package_are_in_the_bibliography():
+    sources = [*(ROOT / "remat_algos").rglob("*.py"), *DOCS.glob("*.md")]
+    named = {
+        key for path in sources for key in re.findall(r"\b[a-z]{3,}(?:19|20)\d\d\b", path.read_text(encoding="utf-8"))
+    }
+    assert named
+    assert named <= names_in_bibliography()
+
+
+def test_entries_have_author_title_and_year():
+    entries = (DOCS / "references.bib").read_text(encoding="utf-8").split("@")[1:]
+    assert all(
+        re.search(rf"^  {field} += \{{.+\}},$", entry, re.MULTILINE)
+        for entry in entries
+        for field in ("author", "title", "year")
+    )
+
+
+# contributing
+
+
+def test_the_solver_on_the_page_works(tmp_path):
+    page = (DOCS / "contributing.md").read_text(encoding="utf-8")
+    source = re.search(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)[1]
+    check = "\n".join(
+        [
+            "import remat_algos as ra",
+            "from remat_algos.models.random import chain",
+            "training = ra.differentiate(chain(16))",
+            "plan = ra.solve(training, 10, solver=every_few)",
+            "assert plan.method == 'every_few', plan.method",
+            "assert plan.peak_memory <= 10 and plan.details['distance'] == 4, plan",
+        ]
+    )
+    script = tmp_path / "every_few.py"
+    script.write_text(f"{source}\n{check}\n", encoding="utf-8")
+    subprocess.run([sys.executable, script], check=True, timeout=120)
+
+
+def test_contributing_begins_with_the_command_that_installs():
+    page = (DOCS / "contributing.md").read_text(encoding="utf-8")
+    assert re.search(r"^```\w*\n(.*?)\n```$", page, re.DOTALL | re.MULTILINE)[1] == "python -m pip install -e '.[test]'"
+
+
+def test_links_within_the_documentation_lead_somewhere():
+    for page in DOCS.glob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        headings = {
+            re.sub(r"[^\w -]", "", line.lstrip("# ")).lower().replace(" ", "-")
+            for line in text.splitlines()
+            if line.startswith("#")
+        }
+        for link in re.findall(r"\]\(([^)]+)\)", text):
+            assert link[1:] in headings if link.startswith("#") else (DOCS / link).exists(), f"{page.name}: {link}"

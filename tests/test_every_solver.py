@@ -1,0 +1,742 @@
+"""The contract of a solver, played with every solver that the registry finds."""
+
+import inspect
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.errors import BudgetError, GraphError, ScheduleError
+from remat_algos.ir.backward import Backward
+from remat_algos.ir.budget import Budget
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan.baseline import baseline
+from remat_algos.plan.solve import solve
+from remat_algos.plan.verify import verify
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.solvers import registry
+from remat_algos.solvers.no_remat import no_remat
+from remat_algos.solvers.registry import RESERVED, SCOPES, Solution, Solver, any_graph, get_solver, list_solvers
+from tests.oracles.judge import judge
+from tests.oracles.plain import plain
+from tests.oracles.search import least_compute, least_peak
+from tests.strategies import graphs, rows, training_graphs
+
+ROOT = Path(__file__).resolve().parents[1]
+SOLVERS = list_solvers()
+PLAYED = settings(max_examples=25)  # for each solver
+each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.name)
+served = training_graphs(max_nodes=16)
+tiny = training_graphs(max_nodes=7)
+any_kind = graphs(max_nodes=9) | served
+
+
+@st.composite
+def marked_graphs(draw):
+    """Training graphs with wishes for some forward nodes."""
+    graph = draw(training_graphs(max_nodes=14))
+    mark = [draw(st.sampled_from([0, 0, 1, 2])) if forward else 0 for forward in graph.forward]
+    mark = np.where(graph.once & (np.array(mark) == 2), 1, mark)
+    return replace(graph, mark=mark, derivation=None)
+
+
+def forward_graph(reads, **arrays):
+    return ComputationGraph.from_arrays(**rows("read", reads), **arrays)
+
+
+def chain(n, **arrays):
+    """f0 -> f1 -> .. with its gradients."""
+    return differentiate(forward_graph([[]] + [[v] for v in range(n - 1)], **arrays))
+
+
+def diamond():
+    """0 -> 1 -> 3, 0 -> 2 -> 3, with its gradients."""
+    return differentiate(forward_graph([[], [0], [0], [1, 2]]))
+
+
+def by_hand():
+    """Graphs that people forget."""
+    nothing_saved = Backward([0, 0, 0, 0], [], [1, 1, 1], [-1, -1, -1], [0, 0, 0])
+    several = forward_graph([[], [0, 1], [1, 3]], value_indptr=[0, 2, 4, 5], memory=[3, 1, 4, 1, 5], compute=[2, 7, 1])
+    return {
+        "no node": forward_graph([]),
+        "one node": forward_graph([[]]),
+        "two nodes": forward_graph([[], [0]]),
+        "two nodes apart": forward_graph([[], []]),
+        "one node and its gradient": differentiate(forward_graph([[]])),
+        "two nodes and their gradients": differentiate(forward_graph([[], [0]])),
+        "two components": differentiate(forward_graph([[], [0], [1], [], [3], [4]])),
+        "several values": differentiate(several),
+        "once": chain(6, once=[False, True, False, True, False, False]),
+        "all once": chain(6, once=True),
+        "zero memory": chain(6, memory=0),
+        "zero compute": chain(6, compute=0),
+        "workspace": chain(6, workspace=[0, 9, 0, 0, 5, 0]),
+        "nothing saved": differentiate(forward_graph([[], [0], [1]], backward=nothing_saved)),
+        "a node that nobody needs": differentiate(forward_graph([[], [0], [0]], output=[False, True, False])),
+        "outputs that stay": differentiate(
+            forward_graph([[], [0], [1]], output=[True, True, True]), keep_outputs=True, loss=["2"]
+        ),
+        "wishes": replace(chain(5), mark=[1, 2, 0, 2, 1, 0, 0, 0, 0, 0], derivation=None),
+    }
+
+
+BY_HAND = by_hand()
+each_graph = pytest.mark.parametrize("graph", BY_HAND.values(), ids=BY_HAND)
+
+
+def least_held(graph):
+    """For each needed node the bytes that it holds at least while it runs."""
+    g = plain(graph)
+    return {v: g.workspace[v] + sum(g.memory[x] for x in {*g.reads[v], *g.values[v]}) for v in g.needed()}
+
+
+def base_peak(graph):
+    """Peak of the run without rematerialization, by the oracle."""
+    g = plain(replace(graph, mark=None))
+    return judge(g, sorted(g.needed())).peak
+
+
+def function_peak(solver, graph, limit, **options):
+    """The peak of what a solver gives by itself."""
+    found = solver.function(graph, limit, **options)
+    schedule = found.schedule if isinstance(found, Solution) else found
+    return judge(graph, schedule.order).peak
+
+
+def limits(graph):
+    return st.integers(0, base_peak(graph) + 1)
+
+
+def raw_plan(solver, graph, limit=None):
+    """What a solver gives under a limit, or why it gives nothing."""
+    try:
+        return solve(graph, limit, solver=solver.name, raw=True)
+    except (BudgetError, ScheduleError) as error:
+        return error
+
+
+def check_plan(graph, plan):
+    """Sound, and all figures are the oracle's."""
+    judgement = judge(graph, plan.schedule.order)
+    figures = plan.peak_memory, plan.simulation.compute, plan.overhead, plan.simulation.memory_trace.tolist()
+    assert figures == (judgement.peak, judgement.compute, judgement.overhead, judgement.trace)
+    assert plan.limit is None or plan.peak_memory <= plan.limit
+
+
+# ---------------------------------------------------------------- what the registry knows
+
+
+@each_solver
+def test_file_function_and_registered_name_are_one(solver):
+    assert solver.module.__name__ == f"remat_algos.solvers.{solver.name}"
+    assert getattr(solver.module, solver.name) is solver.function
+    assert get_solver(solver.name) is solver
+
+
+def test_the_registry_finds_every_solver_in_the_folder_and_nothing_else():
+    decorated = {
+        file.stem
+        for file in (ROOT / "remat_algos" / "solvers").glob("*.py")
+        if re.search(r"^@solver\(", file.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert {solver.name for solver in list_solvers()} == decorated
+
+
+def test_solvers_are_listed_by_name_and_each_once():
+    names = [solver.name for solver in list_solvers()]
+    assert names == sorted(set(names))
+    assert "auto" not in names
+    assert list_solvers() == list_solvers()
+
+
+@each_solver
+def test_a_solver_says_what_it_does_in_one_line(solver):
+    assert re.fullmatch(r"\S.*\.", solver.summary)
+
+
+@each_solver
+def test_a_solver_with_a_paper_refers_to_it(solver):
+    documentation = inspect.getdoc(solver.function)
+    assert re.fullmatch(r"([a-z]+[0-9]{4}[a-z]?)?", solver.paper)
+    if solver.paper:
+        _, heading, references = documentation.partition("References\n----------\n")
+        assert heading
+        assert solver.paper in references
+        bibliography = ROOT / "docs" / "references.bib"
+        if bibliography.exists():
+            assert re.search(rf"\{{{solver.paper},", bibliography.read_text(encoding="utf-8"))
+
+
+@each_solver
+def test_options_are_keyword_only_and_documented(solver):
+    parameters = inspect.signature(solver.function).parameters.values()
+    own = [p for p in parameters if p.name not in RESERVED]
+    assert [p.name for p in own[:2]] == ["graph", "limit"]
+    assert {p.name: p.default for p in own[2:]} == solver.options
+    assert all(p.kind is p.KEYWORD_ONLY for p in own[2:])
+    documented = set(re.findall(r"^(\w+(?:, \w+)*) : ", inspect.getdoc(solver.function), re.MULTILINE))
+    assert set(solver.options) <= {name for line in documented for name in line.split(", ")}
+    assert set(solver.reserved) <= set(RESERVED)
+
+
+@each_solver
+def test_a_class_of_optima_is_one_of_the_scopes(solver):
+    assert solver.optimal_in in (None, *SCOPES)
+
+
+def test_a_class_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="use any order, fixed order, canonical, chain"):
+        registry.solver(optimal_in="best")(no_remat)
+
+
+def test_an_unknown_solver_is_told_the_known_ones():
+    known = ", ".join(solver.name for solver in SOLVERS)
+    with pytest.raises(ValueError, match=f"no solver is called 'nobody'; there are auto, .*{known}"):
+        solve(chain(3), solver="nobody")
+    with pytest.raises(ValueError, match="no solver is called 'len'"):
+        solve(chain(3), solver=len)
+
+
+@each_solver
+def test_a_solver_may_be_given_as_the_function_that_it_is(solver):
+    asked = solve(chain(6), solver=solver.function)
+    assert asked.solver == solver.name
+    assert asked.schedule.order.tolist() == solve(chain(6), solver=solver.name).schedule.order.tolist()
+
+
+# ---------------------------------------------------------------- every plan
+
+
+@each_solver
+@given(graph=any_kind)
+@PLAYED
+def test_a_schedule_is_sound_and_its_peak_is_the_oracles(solver, graph):
+    reason = solver.needs(graph)
+    if reason is None:
+        check_plan(graph, solve(graph, solver=solver.name, raw=True))
+    else:
+        with pytest.raises(GraphError, match=re.escape(reason)):
+            solve(graph, solver=solver.name, raw=True)
+
+
+@each_solver
+@each_graph
+def test_graphs_that_people_forget_are_solved(solver, graph):
+    if solver.needs(graph) is not None:
+        with pytest.raises(GraphError, match=re.escape(solver.needs(graph))):
+            solve(graph, "100%", solver=solver.name)
+        return
+    if isinstance(raw_plan(solver, graph), ScheduleError):
+        assert graph.mark is not None
+        return
+    for budget in None, "100%", "least", Budget(overhead="100%"):
+        check_plan(graph, solve(graph, budget, solver=solver.name))
+
+
+@each_graph
+def test_auto_solves_graphs_that_people_forget(graph):
+    for budget in None, "100%", "least", Budget(overhead="100%"):
+        check_plan(graph, solve(graph, budget))
+
+
+@each_solver
+@given(data=st.data(), graph=served)
+@PLAYED
+def test_a_plan_is_within_its_limit_or_the_error_says_what_was_reached(solver, data, graph):
+    limit = data.draw(limits(graph))
+    plan = raw_plan(solver, graph, limit)
+    if isinstance(plan, BudgetError):
+        held = least_held(graph)
+        assert limit < plan.reached == function_peak(solver, graph, 0)
+        assert plan.lower_bound == max(held.values()) <= plan.reached
+        assert set(plan.nodes) == {v for v in held if held[v] == plan.lower_bound}
+        assert f"{solver.name} reached" in str(plan)
+    else:
+        assert plan.limit == limit
+        check_plan(graph, plan)
+
+
+@each_solver
+@given(data=st.data(), graph=served)
+@PLAYED
+def test_the_same_question_has_the_same_answer(solver, data, graph):
+    limit = data.draw(st.none() | limits(graph))
+    first, second = raw_plan(solver, graph, limit), raw_plan(solver, graph, limit)
+    if isinstance(first, BudgetError):
+        assert (str(first), first.reached, first.nodes) == (str(second), second.reached, second.nodes)
+    else:
+        assert first.schedule.order.tolist() == second.schedule.order.tolist()
+        assert (first.details, first.bound, first.scope) == (second.details, second.bound, second.scope)
+
+
+@each_solver
+@given(data=st.data(), graph=served)
+@PLAYED
+def test_once_is_once(solver, data, graph):
+    once = data.draw(st.lists(st.booleans(), min_size=graph.n_nodes, max_size=graph.n_nodes))
+    graph = replace(graph, once=graph.once | once, derivation=None)
+    for budget in None, "least":
+        plan = solve(graph, budget, solver=solver.name, raw=True)
+        assert (plan.simulation.runs[graph.once] <= 1).all()
+
+
+@each_solver
+@given(graph=marked_graphs())
+@PLAYED
+def test_wishes_are_honoured_or_the_error_names_the_node(solver, graph):
+    plan = raw_plan(solver, graph)
+    if isinstance(plan, ScheduleError):
+        assert graph.mark[plan.node] != 0
+        assert graph.labels[plan.node] in str(plan)
+    else:
+        check_plan(graph, plan)  # the oracle's laws include the marks
+        assert (plan.simulation.runs[graph.mark == 1] <= 1).all()
+
+
+@each_solver
+@given(graph=served)
+@PLAYED
+def test_a_keep_mark_can_always_be_honoured(solver, graph):
+    kept = replace(graph, mark=graph.forward.astype(int), derivation=None)
+    assert solve(kept, solver=solver.name, raw=True).overhead == 0
+
+
+@each_solver
+@given(data=st.data(), graph=served)
+@PLAYED
+def test_a_plan_is_never_worse_than_no_rematerialization(solver, data, graph):
+    base = baseline(graph)
+    budget = data.draw(st.none() | st.integers(base.peak_memory, base.peak_memory + 3) | st.just("least"))
+    plan = solve(graph, budget, solver=solver.name)
+    if isinstance(budget, int):
+        assert (plan.overhead, plan.peak_memory) <= (0, base.peak_memory)
+    else:
+        assert (plan.peak_memory, plan.overhead) <= (base.peak_memory, 0)
+    if plan.method == "no_remat":
+        assert plan.schedule.order.tolist() == base.schedule.order.tolist()
+
+
+@each_solver
+@given(data=st.data(), graph=served)
+@PLAYED
+def test_a_larger_limit_never_costs_more(solver, data, graph):
+    small, large = sorted(data.draw(st.lists(limits(graph), min_size=2, max_size=2)))
+    first, second = raw_plan(solver, graph, small), raw_plan(solver, graph, large)
+    if isinstance(second, BudgetError):
+        assert isinstance(first, BudgetError)
+    elif not isinstance(first, BudgetError):
+        assert second.simulation.compute <= first.simulation.compute
+
+
+@each_solver
+@given(graph=served)
+@PLAYED
+def test_the_least_budget_is_what_an_impossible_limit_reaches(solver, graph):
+    least = solve(graph, "least", solver=solver.name, raw=True)
+    assert least.peak_memory == function_peak(solver, graph, 0)
+    assert least.peak_memory <= solve(graph, solver=solver.name, raw=True).peak_memory
+    assert raw_plan(solver, graph, least.peak_memory).simulation.compute == least.simulation.compute
+
+
+@each_solver
+@given(data=st.data(), graph=served)
+@PLAYED
+def test_overhead_budgets_are_kept(solver, data, graph):
+    most = data.draw(st.integers(0, graph.needed_compute))
+    plan = solve(graph, Budget(overhead=most), solver=solver.name)
+    check_plan(graph, plan)
+    assert plan.overhead <= most * graph.labels.compute_scale
+    assert plan.peak_memory <= base_peak(graph)
+
+
+@each_solver
+@given(graph=served)
+@PLAYED
+def test_a_bound_is_never_above_what_was_found(solver, graph):
+    found = solver.function(graph, base_peak(graph))
+    if isinstance(found, Solution):
+        assert (found.bound is None) == (found.scope is None)
+        assert found.scope in (None, *SCOPES)
+        assert found.bound is None or found.bound <= simulate(graph, found.schedule).compute
+
+
+@each_solver
+@given(graph=served)
+@PLAYED
+def test_a_plan_stands_up_as_json(solver, graph):
+    plan = solve(graph, "100%", solver=solver.name)
+    record = json.loads(json.dumps(plan.record(frees=True), allow_nan=False))
+    assert record == plan.record(frees=True)
+    assert verify(graph, record).peak_memory == plan.peak_memory
+
+
+@each_solver
+@given(graph=served)
+@PLAYED
+def test_options_have_the_defaults_that_are_shown(solver, graph):
+    asked = solve(graph, "100%", solver=solver.name, raw=True, **solver.options)
+    plain_one = solve(graph, "100%", solver=solver.name, raw=True)
+    assert asked.schedule.order.tolist() == plain_one.schedule.order.tolist()
+    assert asked.details == plain_one.details
+
+
+@each_solver
+@given(graph=served)
+@PLAYED
+def test_a_plan_that_had_no_time_is_sound(solver, graph):
+    for budget in None, "100%", "least", Budget(overhead="50%"):
+        check_plan(graph, solve(graph, budget, solver=solver.name, time_limit=1e-9))
+
+
+@each_solver
+def test_progress_is_told(solver):
+    told = []
+    graph = chain(12)
+    for budget in "100%", "least":
+        told.clear()
+        solve(graph, budget, solver=solver.name, progress=lambda *news: told.append(news))
+        if "progress" in solver.reserved:
+            assert told
+        assert all(0 < done <= total and isinstance(what, str) for done, total, what in told)
+        assert [done for done, _, _ in told] == sorted({done for done, _, _ in told})
+
+
+@each_solver
+def test_a_wrong_option_is_a_type_error(solver):
+    with pytest.raises(TypeError, match="nonsense"):
+        solve(chain(4), solver=solver.name, nonsense=1)
+
+
+def test_auto_takes_no_options():
+    with pytest.raises(TypeError, match="options segments belong to one solver; name it, auto takes none"):
+        solve(chain(4), segments=2)
+
+
+@each_solver
+@pytest.mark.parametrize("budget", [None, 0, "1%", "least", Budget(overhead=0)], ids=str)
+def test_a_graph_without_a_backward_part_is_no_infeasible_budget(solver, budget):
+    graph = forward_graph([[], [0], [1]])
+    reason = solver.needs(graph)
+    if reason is None:
+        return
+    assert "call differentiate(graph) first" in reason
+    assert solver.needs(differentiate(graph)) is None
+    with pytest.raises(GraphError, match=re.escape(f"{solver.name} cannot serve this graph: {reason}")):
+        solve(graph, budget, solver=solver.name)
+
+
+def test_auto_says_who_was_not_tried_on_a_graph_without_a_backward_part():
+    graph = forward_graph([[], [0], [1]])
+    assert solve(graph, "100%").method == "no_remat"
+    with pytest.raises(BudgetError, match="was not tried: the graph has no backward part; call differentiate"):
+        solve(graph, 1)
+
+
+@given(graph=served)
+@settings(max_examples=30)
+def test_auto_is_the_best_of_all_who_can_serve(graph):
+    for budget in None, "least", base_peak(graph):
+        plans = [solve(graph, budget, solver=solver.name, raw=True) for solver in SOLVERS if solver.portfolio]
+        best = solve(graph, budget)
+        check_plan(graph, best)
+        if isinstance(budget, int):
+            assert best.simulation.compute == min(plan.simulation.compute for plan in plans)
+        else:
+            assert best.peak_memory == min(plan.peak_memory for plan in plans)
+
+
+# ---------------------------------------------------------------- modules that find whole frontiers
+
+
+def frontiers():
+    return [solver for solver in SOLVERS if hasattr(solver.module, "frontier")]
+
+
+@pytest.mark.parametrize("solver", frontiers(), ids=lambda solver: solver.name)
+@given(graph=served)
+@PLAYED
+def test_no_plan_of_a_frontier_beats_another(solver, graph):
+    judged = [judge(graph, solution.schedule.order) for solution in solver.module.frontier(graph)]
+    points = [(judgement.peak, judgement.compute) for judgement in judged]
+    assert points == sorted(set(points))
+    assert [compute for _, compute in points] == sorted({compute for _, compute in points}, reverse=True)
+
+
+@pytest.mark.parametrize("solver", frontiers(), ids=lambda solver: solver.name)
+@given(data=st.data(), graph=served)
+@PLAYED
+def test_a_frontier_holds_the_answer_to_every_limit(solver, data, graph):
+    points = [
+        (judgement.peak, judgement.compute)
+        for judgement in (judge(graph, solution.schedule.order) for solution in solver.module.frontier(graph))
+    ]
+    limit = data.draw(limits(graph))
+    plan = raw_plan(solver, graph, limit)
+    within = [compute for peak, compute in points if peak <= limit]
+    if isinstance(plan, BudgetError):
+        assert not within
+        assert plan.reached == points[0][0]
+    else:
+        assert plan.simulation.compute == min(within)
+
+
+# ---------------------------------------------------------------- claims of optimality
+
+# What nobody in the class can beat: (graph, limit) -> (compute, schedule), or None if nothing fits. A solver that
+# claims another class brings the search for it.
+OPTIMUM = {"any order": least_compute}
+
+
+def check_claim(solver, graph, limit):
+    """Within the class that its `optimal_in` names no schedule beats the solver's."""
+    assert solver.optimal_in in OPTIMUM, f"no oracle for the class {solver.optimal_in!r}; add it to OPTIMUM"
+    optimum = OPTIMUM[solver.optimal_in](graph, limit)
+    plan = raw_plan(solver, graph, limit)
+    if optimum is None:
+        assert isinstance(plan, BudgetError)
+    else:
+        assert not isinstance(plan, BudgetError), f"{optimum} fits"
+        assert plan.simulation.compute == optimum[0], f"{optimum} is cheaper"
+
+
+@pytest.mark.parametrize("solver", [solver for solver in SOLVERS if solver.optimal_in], ids=lambda solver: solver.name)
+@given(data=st.data(), graph=tiny)
+@PLAYED
+def test_nothing_in_its_class_beats_a_solver_that_claims_an_optimum(solver, data, graph):
+    if solver.needs(graph) is None:
+        check_claim(solver, graph, data.draw(limits(graph)))
+
+
+def optimum(graph, limit):
+    """By the oracle, with a bound for the limit; the lowest schedule if nothing fits."""
+    lowest, order = least_peak(graph)
+    if limit is None:
+        return Schedule(least_compute(graph, lowest)[1])
+    if limit < lowest:
+        return Schedule(order)
+    compute, order = least_compute(graph, limit)
+    return Solution(Schedule(order), bound=compute, scope="any order")
+
+
+def optimum_or_proof(graph, limit):
+    """The same, but it says that nothing fits."""
+    lowest, _ = least_peak(graph)
+    if limit is not None and limit < lowest:
+        raise BudgetError(f"the least peak is {lowest}", lowest, *least_peak_bound(graph))
+    return optimum(graph, limit)
+
+
+@pytest.mark.parametrize("function", [optimum, optimum_or_proof])
+def test_a_true_claim_of_an_optimum_passes(monkeypatch, function):
+    true = plant(monkeypatch, function, optimal_in="any order")
+    graph = chain(3, memory=[2, 1, 3])
+    for limit in range(base_peak(graph) + 2):
+        check_claim(true, graph, limit)
+
+
+def test_a_false_claim_of_an_optimum_is_found(monkeypatch):
+    false = plant(monkeypatch, everything_twice, optimal_in="any order")
+    with pytest.raises(AssertionError, match="is cheaper"):
+        check_claim(false, chain(3), 100)
+
+
+def test_a_claim_of_an_optimum_that_gives_up_too_early_is_found(monkeypatch):
+    def no_remat_is_all_there_is(graph, limit):
+        return no_remat(graph, limit)
+
+    graph = chain(4)
+    lowest, _ = least_peak(graph)
+    assert lowest < base_peak(graph)
+    false = plant(monkeypatch, no_remat_is_all_there_is, optimal_in="any order")
+    with pytest.raises(AssertionError, match="fits"):
+        check_claim(false, graph, lowest)
+
+
+def test_a_claim_in_a_class_without_an_oracle_is_not_passed_over(monkeypatch):
+    unknown = plant(monkeypatch, everything_twice, optimal_in="chain")
+    if "chain" not in OPTIMUM:
+        with pytest.raises(AssertionError, match="add it to OPTIMUM"):
+            check_claim(unknown, chain(3), 100)
+
+
+# ---------------------------------------------------------------- bounds
+
+
+@given(data=st.data(), graph=tiny)
+def test_a_bound_for_any_order_is_below_the_least_compute(data, graph):
+    budget = data.draw(st.none() | st.just("least") | limits(graph))
+    try:
+        plan = solve(graph, budget)
+    except BudgetError:
+        return
+    if plan.scope == "any order":
+        limit = plan.limit if plan.limit is not None else base_peak(graph)
+        assert plan.bound <= least_compute(graph, limit)[0]
+        assert plan.gap is None or plan.gap >= 0
+
+
+@given(graph=tiny | graphs(max_nodes=6))
+def test_the_bound_of_the_peak_is_below_the_least_peak(graph):
+    held = least_held(graph)
+    bound, nodes = least_peak_bound(graph)
+    assert bound == max(held.values(), default=0) <= least_peak(graph)[0]
+    assert nodes == sorted(v for v in held if held[v] == bound)
+
+
+@pytest.mark.parametrize("budget", [None, "least", Budget(overhead="100%")], ids=str)
+def test_a_bound_for_a_limit_that_was_only_tried_is_none_for_the_plan(monkeypatch, budget):
+    plant(monkeypatch, optimum)
+    graph = diamond()
+    plan = solve(graph, budget, solver="optimum", raw=True)
+    assert plan.limit is None
+    assert plan.overhead > 0  # so, without a limit, one pass is cheaper
+    assert plan.scope != "any order" or plan.bound <= graph.needed_compute
+
+
+# ---------------------------------------------------------------- the guard, with solvers that should not be
+
+
+def plant(monkeypatch, function, **facts):
+    """Register a solver for one test."""
+    list_solvers()
+    known = {"paper": "", "needs": any_graph, "optimal_in": None, "improves": False, "portfolio": True} | facts
+    monkeypatch.setitem(registry._registered, function.__name__, Solver(function, **known))
+    return registry._registered[function.__name__]
+
+
+def everything_twice(graph, limit):
+    order = np.flatnonzero(graph.needed & ~graph.once)
+    return Schedule(np.concatenate([np.flatnonzero(graph.needed), order]))
+
+
+def nothing_at_all(graph, limit):
+    return Schedule([])
+
+
+def impossible(graph, limit):
+    raise BudgetError("it was proved that nothing fits", 10**6, 10**6, [0])
+
+
+def test_a_bad_solver_loses_to_no_rematerialization(monkeypatch):
+    plant(monkeypatch, everything_twice)
+    graph = chain(5)
+    for budget in None, 100, "least", Budget(overhead="100%"), Budget(memory=100, overhead="100%"):
+        plan = solve(graph, budget, solver="everything_twice")
+        assert (plan.solver, plan.method, plan.overhead) == ("everything_twice", "no_remat", 0)
+        raw = solve(graph, budget, solver="everything_twice", raw=True)
+        assert (raw.solver, raw.method, len(raw.schedule)) == ("everything_twice", "everything_twice", 20)
+        assert raw.overhead == graph.needed_compute
+
+
+def test_a_bad_solver_is_no_way_around_the_budget(monkeypatch):
+    plant(monkeypatch, everything_twice)
+    graph = chain(5)
+    for budget in base_peak(graph) - 1, Budget(memory="100%", overhead=0):
+        with pytest.raises(BudgetError):
+            solve(graph, budget, solver="everything_twice", raw=True)
+    with pytest.raises(BudgetError) as error:
+        solve(graph, base_peak(graph) - 1, solver="everything_twice")
+    assert error.value.reached == base_peak(graph)
+
+
+def test_an_unsound_solver_is_told_the_law(monkeypatch):
+    plant(monkeypatch, nothing_at_all)
+    for raw in False, True:
+        with pytest.raises(ScheduleError, match="is never made"):
+            solve(chain(5), "100%", solver="nothing_at_all", raw=raw)
+
+
+@pytest.mark.parametrize("function", [everything_twice, nothing_at_all, impossible])
+@pytest.mark.parametrize("budget", [None, "80%", "least", Budget(overhead="50%")], ids=str)
+def test_auto_survives_a_solver_that_should_not_be(monkeypatch, function, budget):
+    graph = chain(8)
+    wanted = solve(graph, budget)
+    plant(monkeypatch, function)
+    plan = solve(graph, budget)
+    assert (plan.method, plan.peak_memory, plan.overhead) == (wanted.method, wanted.peak_memory, wanted.overhead)
+
+
+def test_auto_says_why_a_solver_gave_up(monkeypatch):
+    plant(monkeypatch, impossible)
+    with pytest.raises(BudgetError, match="impossible was not tried: it was proved that nothing fits"):
+        solve(chain(5), 0)
+
+
+def test_a_proof_that_nothing_fits_reaches_the_user(monkeypatch):
+    plant(monkeypatch, impossible)
+    with pytest.raises(BudgetError, match="it was proved") as error:
+        solve(chain(5), 0, solver="impossible")
+    assert error.value.reached == 10**6
+
+
+@pytest.mark.parametrize("budget", ["least", Budget(overhead="100%"), Budget(memory="90%", overhead="100%")], ids=str)
+def test_a_proof_for_one_limit_does_not_end_a_search_over_limits(monkeypatch, budget):
+    plant(monkeypatch, optimum_or_proof)
+    graph = diamond()
+    assert least_peak_bound(graph)[0] < least_peak(graph)[0] < base_peak(graph)
+    plan = solve(graph, budget, solver="optimum_or_proof", raw=True)
+    check_plan(graph, plan)
+    if budget == "least":
+        assert plan.peak_memory == least_peak(graph)[0]
+
+
+def test_wishes_that_nobody_can_honour_are_no_infeasible_budget():
+    graph = differentiate(forward_graph([[], [0], [1]], output=[False, True, True]), keep_outputs=True)
+    pinned = replace(graph, mark=[0, 2, 0, *[0] * (graph.n_nodes - 3)], derivation=None)
+    with pytest.raises(ScheduleError, match="marked to be recomputed"):
+        solve(pinned, solver="chen_sqrt")
+    with pytest.raises(ScheduleError, match="marked to be recomputed"):
+        solve(pinned)
+
+
+def test_a_recompute_mark_switches_the_guard_off():
+    graph = replace(chain(5), mark=[0, 2, 0, 0, 0, *[0] * 5], derivation=None)
+    plan = solve(graph, "100%")
+    assert plan.method != "no_remat"
+    assert plan.simulation.runs[1] > 1
+    with pytest.raises(ScheduleError, match="marked to be recomputed"):
+        solve(graph, solver="no_remat")
+
+
+# ---------------------------------------------------------------- what solvers are given
+
+
+def test_reserved_options_are_given_to_those_who_name_them(monkeypatch):
+    given_to = []
+
+    def curious(graph, limit, *, mode="a", seed, time_limit, progress, seeds):
+        given_to.append((limit, mode, seed, time_limit, progress, seeds))
+        return no_remat(graph, limit)
+
+    solver = plant(monkeypatch, curious, portfolio=False)
+    assert (solver.options, solver.reserved) == ({"mode": "a"}, ("seed", "time_limit", "progress", "seeds"))
+    plan = solve(chain(4), 20, solver="curious", seed=7, time_limit=60, progress=print, mode="b")
+    limit, mode, seed, seconds, progress, seeds = given_to[0]
+    assert (limit, mode, seed, progress, seeds) == (20, "b", 7, print, [])
+    assert 0 < seconds <= 60
+    assert plan.options == {"mode": "b"}
+    solve(chain(4))
+    assert len(given_to) == 1  # no part of the portfolio
+
+
+def test_who_improves_comes_last_and_is_given_what_others_found(monkeypatch):
+    seen = []
+
+    def a_better_one(graph, limit, *, seeds):
+        seen.extend(seeds)
+        return min(seeds, key=lambda found: found.peak_memory).schedule
+
+    plant(monkeypatch, a_better_one, improves=True)
+    graph = chain(8)
+    solve(graph, 8)
+    assert len(seen) == len([solver for solver in SOLVERS if solver.portfolio])
+    assert all(isinstance(found, Simulation) and found.graph is graph for found in seen)

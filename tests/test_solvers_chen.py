@@ -1,0 +1,691 @@
+"""Chen's three methods against the figures of the paper's algorithms, and the parts that they share."""
+
+import itertools
+import math
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remat_algos.errors import BudgetError, GraphError, GraphWarning
+from remat_algos.ir.backward import Backward
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.files.read import read_graph
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import Labels
+from remat_algos.plan.baseline import baseline_peak
+from remat_algos.plan.solve import solve
+from remat_algos.schedule.mirror import mirror_schedule
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import simulate
+from remat_algos.solvers import selection
+from remat_algos.solvers.chen_greedy import Walk, exact_sweep, paper_grid
+from remat_algos.solvers.chen_recursive import mirror_counts
+from remat_algos.solvers.segments import Cutter, candidate_places, segment_counts
+from remat_algos.solvers.selection import best, coarse_first, most_plans, thinned, undominated
+from remat_algos.structure.articulation import ForwardPart
+from remat_algos.structure.lower_sets import single_boundary_chain
+from tests.oracles.judge import judge
+from tests.oracles.plain import plain
+from tests.strategies import rows, training_graphs
+
+SQUARES = [4, 9, 16, 25, 64, 100]
+POOLING = [8, 8, 4, 4, 4, 2, 2, 2, 2, 1, 1, 1] * 3
+
+
+def forward_chain(n, memory=1, gradient=1, output=True, **arrays):
+    """f0 -> f1 -> ..; a gradient reads what its node read and, with `output`, what it made."""
+    saved = [[u for u in (v - 1,) if u >= 0] + [v] * output for v in range(n)]
+    rule = Backward(**rows("saved", saved), grad_memory=[gradient] * n, grad_compute=[-1] * n, grad_workspace=[0] * n)
+    reads = [[]] + [[v] for v in range(n - 1)]
+    return ComputationGraph.from_arrays(**rows("read", reads), memory=memory, backward=rule, **arrays)
+
+
+def chain(n, memory=1, gradient=1, output=True, **arrays):
+    """The chain with its gradients; all sizes are 1, the cost of the gradients is 0."""
+    return differentiate(forward_chain(n, memory, gradient, output, **arrays), factor=0)
+
+
+def called_chain(n):
+    """The other convention: a backward call reads what the forward node read and made; there is no seed."""
+    reads = [[]] + [[v] for v in range(n - 1)]
+    for v in reversed(range(n)):
+        reads.append([2 * n - 2 - v] * (v < n - 1) + [v, v - 1][: 1 + (v > 0)])
+    return ComputationGraph.from_arrays(
+        **rows("read", reads), forward_of=[-1] * n + list(reversed(range(n))), compute=[1] * n + [0] * n
+    )
+
+
+def segment_ends(n):
+    root = math.isqrt(n)
+    return [str(v) for v in range(root - 1, n, root)]
+
+
+def forward_runs(plan):
+    return int(plan.simulation.runs[plan.graph.forward].sum())
+
+
+def raw(graph, solver, budget=None, **options):
+    plan = solve(graph, budget, solver=solver, raw=True, **options)
+    assert judge(graph, plan.schedule.order).peak == plan.peak_memory
+    return plan
+
+
+def spoken(plan):
+    """The order as the paper writes it."""
+    n = int(plan.graph.forward.sum())
+    return " ".join(f"f{v + 1}" if v < n else f"g{2 * n - v}" for v in plan.schedule.order)
+
+
+# ---------------------------------------------------------------- chen2016, algorithm 1
+
+
+@pytest.mark.parametrize(
+    ("n", "runs", "peak", "forward_peak", "without", "inputs_only", "runs_with_last"),
+    [
+        (4, 6, 5, 3, 6, (4, 5), 5),
+        (9, 15, 7, 5, 11, (6, 10), 13),
+        (16, 28, 9, 7, 18, (8, 17), 25),
+        (25, 45, 11, 9, 27, (10, 26), 41),
+        (64, 120, 17, 15, 66, (16, 65), 113),
+        (100, 190, 21, 19, 102, (20, 101), 181),
+    ],
+)
+def test_segments_of_the_root_of_a_chain(n, runs, peak, forward_peak, without, inputs_only, runs_with_last):
+    segments = {"segments": math.isqrt(n), "candidates": "all"}
+    ends = {"at": segment_ends(n), "keep_last": False}
+    graph, forward_only, saves_inputs = chain(n), chain(n, gradient=0), chain(n, output=False)
+
+    kept = raw(graph, "chen_sqrt", keep_last=True, **segments)
+    assert (forward_runs(kept), kept.peak_memory) == (runs_with_last, peak)
+    dropped = raw(graph, "chen_sqrt", keep_last=False, **segments)
+    assert dropped.peak_memory == peak
+    assert forward_runs(dropped) <= runs + 1  # f_n, the end of the last segment, may run again
+    named = raw(graph, "chen_sqrt", **ends)
+    assert (forward_runs(named), named.peak_memory) == (runs, peak) == (2 * n - math.isqrt(n), 2 * math.isqrt(n) + 1)
+
+    assert baseline_peak(graph) == without == n + 2
+    assert baseline_peak(saves_inputs) == inputs_only[1]
+    for options in {**segments, "keep_last": True}, {**segments, "keep_last": False}, ends:
+        assert raw(forward_only, "chen_sqrt", **options).peak_memory == forward_peak == 2 * math.isqrt(n) - 1
+        assert raw(saves_inputs, "chen_sqrt", **options).peak_memory == inputs_only[0]
+        assert forward_runs(raw(saves_inputs, "chen_sqrt", **options)) == forward_runs(
+            raw(graph, "chen_sqrt", **options)
+        )
+
+
+@pytest.mark.parametrize("n", SQUARES)
+def test_segments_of_the_root_of_a_chain_in_the_other_convention(n):
+    graph = called_chain(n)
+    assert raw(graph, "chen_sqrt", at=segment_ends(n), keep_last=False).peak_memory == 2 * math.isqrt(n)
+    assert baseline_peak(graph) == n + 1
+
+
+@pytest.mark.parametrize("n", SQUARES)
+def test_without_a_limit_the_number_of_segments_is_the_rounded_root(n):
+    for size in n - 1, n, n + 1:
+        plan = raw(chain(size), "chen_sqrt", candidates="all")
+        assert plan.details["segments"] == round(math.sqrt(size))
+
+
+def test_the_last_segment_is_kept_by_default_where_that_is_better():
+    assert [raw(chain(n), "chen_sqrt").details["keep_last"] for n in SQUARES] == [True] * len(SQUARES)
+
+
+def test_the_kept_nodes_of_a_chain_give_the_papers_order():
+    plan = raw(chain(5), "chen_sqrt", at=["2", "4"], keep_last=False)
+    assert spoken(plan) == "f1 f2 f3 f4 f5 g5 f4 g4 g3 f1 f2 g2 g1"
+
+
+def test_mirror_counts_of_a_chain_give_the_papers_order():
+    schedule = mirror_schedule(chain(4), [2, 1, 0, 1, 0, 0, 0, 0])
+    order = " ".join(f"f{v + 1}" if v < 4 else f"g{8 - v}" for v in schedule.order)
+    assert order == "f1 f2 f3 f4 f4 g4 g3 f1 f2 g2 f1 g1"
+
+
+def test_under_a_limit_every_number_of_segments_is_tried():
+    graph = chain(16)
+    cheapest = {}
+    for k, last in itertools.product(range(1, 17), (True, False)):
+        plan = raw(graph, "chen_sqrt", segments=k, candidates="all", keep_last=last)
+        cheapest[plan.peak_memory] = min(plan.simulation.compute, cheapest.get(plan.peak_memory, 10**9))
+    for limit in range(min(cheapest), baseline_peak(graph) + 1):
+        plan = raw(graph, "chen_sqrt", limit, candidates="all")
+        assert plan.simulation.compute == min(compute for peak, compute in cheapest.items() if peak <= limit)
+    with pytest.raises(BudgetError) as error:
+        raw(graph, "chen_sqrt", min(cheapest) - 1, candidates="all")
+    assert error.value.reached == min(cheapest)
+
+
+@pytest.mark.parametrize("options", [{"segments": 0}, {"segments": -3}])
+def test_no_segment_is_refused(options):
+    with pytest.raises(ValueError, match=r"segments is -?\d; give 1 or more"):
+        raw(chain(4), "chen_sqrt", **options)
+
+
+@pytest.mark.parametrize("solver", ["chen_sqrt", "chen_greedy", "chen_recursive"])
+def test_unknown_candidates_are_refused(solver):
+    with pytest.raises(ValueError, match="candidates is 'some'; use articulation or all"):
+        raw(chain(4), solver, candidates="some")
+
+
+def test_one_segment_is_everything_kept_or_everything_again():
+    assert raw(chain(5), "chen_sqrt", segments=1, keep_last=True).overhead == 0
+    assert forward_runs(raw(chain(5), "chen_sqrt", segments=1, keep_last=False)) == 10
+
+
+# ---------------------------------------------------------------- the user's own cuts
+
+
+def named(n=6, **arrays):
+    return chain(n, labels=Labels(names=tuple("abcdefghij"[:n])), **arrays)
+
+
+def test_cuts_fall_after_the_named_nodes():
+    plan = raw(named(), "chen_sqrt", at=["b", "d"])
+    again = [plan.graph.labels[v] for v in np.flatnonzero(plan.simulation.runs > 1)]
+    assert again == ["a", "c"]
+    assert plan.details["at"] == ["b", "d"]
+    assert plan.options == {"at": ["b", "d"]}
+
+
+def test_neither_order_nor_repetition_of_the_names_matters():
+    wanted = raw(named(), "chen_sqrt", at=["b", "d"]).schedule.order.tolist()
+    for at in ["d", "b"], ("b", "d", "b"):
+        assert raw(named(), "chen_sqrt", at=at).schedule.order.tolist() == wanted
+
+
+def test_a_value_or_a_view_names_the_node_that_makes_it():
+    graph = ComputationGraph.from_arrays(
+        **rows("read", [[], [0], [2], [3]]),
+        value_indptr=[0, 1, 3, 4, 5],
+        labels=Labels(names=tuple("abcd"), value_names={2: "mask"}, views={"flat": "mask"}),
+    )
+    wanted = raw(differentiate(graph), "chen_sqrt", at=["b"]).schedule.order.tolist()
+    for name in "mask", "flat":
+        assert raw(differentiate(graph), "chen_sqrt", at=[name]).schedule.order.tolist() == wanted
+
+
+def test_no_cut_is_one_segment():
+    assert raw(named(), "chen_sqrt", at=[], keep_last=True).overhead == 0
+
+
+def test_a_name_that_is_no_node_is_told_its_neighbours():
+    graph = chain(3, labels=Labels(names=("conv1", "conv2", "loss")))
+    with pytest.raises(GraphError, match="no node is called 'conv3'; near: conv2, conv1"):
+        raw(graph, "chen_sqrt", at=["conv3"])
+
+
+@pytest.mark.parametrize("name", ["grad(c)", "unread"])
+def test_a_cut_after_what_is_no_needed_forward_node_is_refused(name):
+    graph = ComputationGraph.from_arrays(
+        **rows("read", [[], [0], [1], [0]]),
+        output=[False, False, True, False],
+        labels=Labels(names=("a", "b", "c", "unread")),
+    )
+    with pytest.raises(GraphError, match=r"is no needed node of the forward part; cut after one that is"):
+        raw(differentiate(graph), "chen_sqrt", at=[name])
+
+
+# ---------------------------------------------------------------- where cuts may fall
+
+
+def naive_articulations(graph):
+    """Places of the forward part after which one value alone is still to be read."""
+    g = plain(graph)
+    needed = g.needed()
+    part = [v for v in g.forward() if v in needed]
+    found = []
+    for place in range(len(part)):
+        before, after = part[: place + 1], part[place + 1 :]
+        alive = {x for v in after for x in g.reads[v] if g.producer[x] in before}
+        if len(alive) == 1:
+            found.append(place)
+    return found
+
+
+@given(training_graphs(max_nodes=20))
+def test_candidates_are_the_articulation_values_or_everywhere(graph):
+    part = ForwardPart.of(graph)
+    assert candidate_places(part, "articulation").tolist() == naive_articulations(graph)
+    assert candidate_places(part, "all").tolist() == list(range(part.nodes.size))
+
+
+@given(training_graphs(max_nodes=16))
+def test_without_candidates_both_kinds_are_tried(graph):
+    for solver in "chen_sqrt", "chen_greedy", "chen_recursive":
+        kinds = [raw(graph, solver, "least", candidates=kind) for kind in ("articulation", "all")]
+        assert raw(graph, solver, "least").peak_memory == min(plan.peak_memory for plan in kinds)
+
+
+def naive_cuts(memory, places, begin, end, segments):
+    """For each multiple of the memory / segments, in turn, the first candidate that reaches it."""
+    total, found = sum(memory[begin:end]), []
+    for j in range(1, segments):
+        for place in places:
+            if begin <= place < end and segments * sum(memory[begin : place + 1]) >= j * total:
+                if place not in found:
+                    found.append(place)
+                break
+    return found
+
+
+@given(st.data())
+def test_cuts_fall_at_the_first_candidate_that_reaches_each_multiple(data):
+    memory = data.draw(st.lists(st.integers(0, 5), max_size=12))
+    places = sorted(data.draw(st.sets(st.integers(0, max(len(memory) - 1, 0))))) if memory else []
+    begin = data.draw(st.integers(0, len(memory)))
+    end = data.draw(st.integers(begin, len(memory)))
+    segments = data.draw(st.integers(1, 14))
+    cuts = Cutter(memory, places).cuts(begin, end, segments)
+    assert cuts == naive_cuts(memory, places, begin, end, segments)
+
+
+def test_cuts_are_exact_beyond_the_floats():
+    big = 2**50
+    assert Cutter([big + 1, big, 1], range(3)).cuts(0, 3, 2) == [0]
+    assert Cutter([big, big + 1, 1], range(3)).cuts(0, 3, 2) == [1]
+
+
+@given(training_graphs(max_nodes=20), st.data())
+def test_a_cut_keeps_what_is_alive_across_it(graph, data):
+    g, part = plain(graph), ForwardPart.of(graph)
+    nodes = part.nodes.tolist()
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(nodes) - 1))))
+    keep_last = data.draw(st.booleans())
+    kept = {nodes[cut] for cut in cuts} | set(nodes[(cuts[-1] + 1 if cuts else 0) :] if keep_last else [])
+    for cut in cuts:
+        kept |= {u for v in nodes[cut + 1 :] for u in g.predecessors(v) if u in nodes[: cut + 1]}
+    count = segment_counts(part, cuts, keep_last)
+    assert [v for v in nodes if count[v] == 0] == sorted(kept)
+    assert set(count.tolist()) <= {0, 1}
+
+
+# ---------------------------------------------------------------- chen2016, section 4.4
+
+
+@pytest.mark.parametrize(
+    ("n", "forward_peak", "peak", "runs", "bound"),
+    [
+        (3, 2, 4, 5, 5),
+        (7, 3, 5, 15, 17),
+        (15, 4, 6, 39, 49),
+        (31, 5, 7, 95, 129),
+        (63, 6, 8, 223, 321),
+        (127, 7, 9, 511, 769),
+    ],
+)
+def test_recursive_halves_of_a_chain(n, forward_peak, peak, runs, bound):
+    depth = n.bit_length()
+    options = {"splits": 1, "depth": depth, "candidates": "all", "keep_last": False}
+    plan = raw(chain(n), "chen_recursive", **options)
+    assert plan.peak_memory == peak == depth + 2
+    assert forward_runs(plan) == runs == (depth + 1) * 2 ** (depth - 1) - 1
+    assert raw(chain(n, gradient=0), "chen_recursive", **options).peak_memory == forward_peak == depth
+    part = ForwardPart.of(chain(n))
+    count = mirror_counts(part, Cutter(part.memory, range(n)), 1, depth, keep_last=False)
+    assert count[:n].tolist() == split_depths(0, n)
+    assert int(count.sum()) + n == bound
+
+
+def split_depths(begin, end, depth=0):
+    """Depth of each node of a chain in the balanced tree that splits it in the middle."""
+    if begin == end:
+        return []
+    middle = (begin + end) // 2
+    return [*split_depths(begin, middle, depth + 1), depth, *split_depths(middle + 1, end, depth + 1)]
+
+
+def test_depth_one_is_one_row_of_segments():
+    for k in 1, 2, 3, 5:
+        once = raw(chain(24), "chen_recursive", splits=k, depth=1, candidates="all", keep_last=False)
+        row = raw(chain(24), "chen_sqrt", segments=k + 1, candidates="all", keep_last=False)
+        assert once.schedule.order.tolist() == row.schedule.order.tolist()
+
+
+def test_more_depth_than_there_is_changes_nothing():
+    plans = [raw(chain(15), "chen_recursive", splits=1, depth=d, candidates="all") for d in (4, 5, 40)]
+    assert len({tuple(plan.schedule.order.tolist()) for plan in plans}) == 1
+
+
+def test_under_a_limit_every_shape_is_tried():
+    graph = chain(12)
+    shapes = itertools.product(range(1, 13), range(1, 5), (True, False))
+    plans = [raw(graph, "chen_recursive", splits=k, depth=d, candidates="all", keep_last=last) for k, d, last in shapes]
+    least = min(plan.peak_memory for plan in plans)
+    assert raw(graph, "chen_recursive", "least", candidates="all").peak_memory == least
+    for limit in range(least, baseline_peak(graph) + 1):
+        cheapest = min(plan.simulation.compute for plan in plans if plan.peak_memory <= limit)
+        assert raw(graph, "chen_recursive", limit, candidates="all").simulation.compute == cheapest
+
+
+@pytest.mark.parametrize("options", [{"splits": 0}, {"depth": 0}, {"splits": -1}])
+def test_shapes_that_are_none_are_refused(options):
+    with pytest.raises(ValueError, match=r"(splits|depth) is (0|-1); give 1 or more"):
+        raw(chain(4), "chen_recursive", **options)
+
+
+# ---------------------------------------------------------------- chen2016, algorithm 3
+
+UNITS = ([1] * 8, range(8))
+MIXED = ([4, 1, 1, 4, 1, 1, 4, 1, 1, 2], range(10))
+THIRDS = (MIXED[0], [2, 5, 8])
+
+
+@pytest.mark.parametrize(
+    ("graph", "budget", "x", "y", "kept", "tail"),
+    [
+        (UNITS, 0, 8, 1, list(range(8)), 0),
+        (UNITS, 1, 4, 2, [1, 3, 5, 7], 0),
+        (UNITS, 2, 2, 3, [2, 5], 2),
+        (UNITS, 3, 2, 4, [3, 7], 0),
+        (UNITS, 4, 1, 5, [4], 3),
+        (UNITS, 5, 1, 6, [5], 2),
+        (UNITS, 6, 1, 7, [6], 1),
+        (UNITS, 7, 1, 8, [7], 0),
+        (UNITS, 8, 0, 0, [], 8),
+        (MIXED, 0, 20, 4, list(range(10)), 0),
+        (MIXED, 3, 14, 6, [0, 3, 6, 9], 0),
+        (MIXED, 5, 3, 6, [2, 5, 8], 2),
+        (MIXED, 6, 5, 10, [3, 7], 3),
+        (MIXED, 8, 6, 10, [3, 9], 0),
+        (MIXED, 12, 4, 16, [6], 4),
+        (MIXED, 20, 0, 0, [], 20),
+        (THIRDS, 0, 3, 6, [2, 5, 8], 2),
+        (THIRDS, 5, 3, 6, [2, 5, 8], 2),
+        (THIRDS, 6, 1, 12, [5], 8),
+        (THIRDS, 11, 1, 12, [5], 8),
+        (THIRDS, 12, 1, 18, [8], 2),
+        (THIRDS, 20, 0, 0, [], 20),
+    ],
+)
+def test_the_greedy_walk(graph, budget, x, y, kept, tail):
+    memory, places = graph
+    found = Walk(memory, places).segmentation(budget)
+    assert (found.x, found.y, found.cuts) == (x, y, kept)
+    assert sum(memory[(kept[-1] + 1 if kept else 0) :]) == tail
+    assert (x, y, kept) == greedy(memory, set(places), budget)
+
+
+def greedy(memory, candidates, budget):
+    """Algorithm 3 as it is printed: (x, y, nodes that are kept)."""
+    temp = x = y = 0
+    kept = []
+    for v, size in enumerate(memory):
+        temp += size
+        if v in candidates and temp > budget:
+            x, y, temp = x + size, max(y, temp), 0
+            kept.append(v)
+    return x, y, kept
+
+
+walks = st.lists(st.integers(0, 6), max_size=14).flatmap(
+    lambda memory: st.tuples(
+        st.just(memory), st.sets(st.sampled_from(range(len(memory)))) if memory else st.just(set())
+    )
+)
+
+
+@given(walks, st.integers(0, 90) | st.floats(0, 90))
+def test_the_walk_is_the_printed_algorithm(walk, budget):
+    memory, candidates = walk
+    found = Walk(memory, sorted(candidates)).segmentation(budget)
+    assert (found.x, found.y, found.cuts) == greedy(memory, candidates, budget)
+
+
+def test_a_segment_that_holds_the_budget_exactly_is_not_cut():
+    walk = Walk([3, 3, 3], range(3))
+    assert walk.segmentation(2).cuts == [0, 1, 2]
+    assert walk.segmentation(3).cuts == [1]
+    assert walk.segmentation(2.999).cuts == [0, 1, 2]
+
+
+@given(walks)
+def test_the_exact_sweep_meets_every_distinct_plan_once(walk):
+    memory, candidates = walk
+    found, kind = exact_sweep(Walk(memory, sorted(candidates)), most=10**6)
+    plans = [tuple(segmentation.cuts) for segmentation in found]
+    wanted = {tuple(greedy(memory, candidates, budget)[2]) for budget in range(sum(memory) + 1)}
+    assert kind == "exact"
+    assert len(plans) == len(set(plans))
+    assert set(plans) == wanted
+
+
+@pytest.mark.parametrize(
+    ("memory", "middle", "six", "least", "budgets", "without"),
+    [
+        ([1] * 64, 8, [15, 15, 15, 15, 15, 16], 15, range(5, 11), 64),
+        ([1] * 100, 10, [19, 19, 19, 19, 19, 20], 19, range(7, 13), 100),
+        (POOLING, 30.59, [44, 46, 41, 41, 40, 55], 32, [17], 117),
+    ],
+)
+def test_the_papers_grid_and_the_exact_sweep(memory, middle, six, least, budgets, without):
+    graph = chain(len(memory), memory=memory, gradient=0)
+    part, walk = ForwardPart.of(graph), Walk(memory, range(len(memory)))
+
+    def peak(segmentation):
+        return judge(graph, mirror_schedule(graph, segment_counts(part, segmentation.cuts, False)).order).peak
+
+    grid = paper_grid(walk)
+    assert [grid[0].budget, grid[-1].budget] == pytest.approx([middle / math.sqrt(2), middle * math.sqrt(2)], abs=0.01)
+    ratios = [after.budget / before.budget for before, after in itertools.pairwise(grid)]
+    assert ratios == pytest.approx([ratios[0]] * 5)
+    assert [peak(segmentation) for segmentation in grid] == six
+
+    found, kind = exact_sweep(walk, 2000)
+    assert kind == "exact"
+    assert [s.budget for s in found if peak(s) == least] == [b for b in budgets if b in {s.budget for s in found}]
+    assert {peak(walk.segmentation(budget)) for budget in budgets} == {least}
+    assert min(map(peak, found)) == least
+    assert baseline_peak(graph) == without
+
+    options = {"candidates": "all", "keep_last": False}
+    assert raw(graph, "chen_greedy", "least", **options).peak_memory == least
+    assert raw(graph, "chen_greedy", grid="paper", **options).peak_memory == min(six)
+
+
+@pytest.mark.parametrize(("memory", "plans"), [([1] * 64, 65), ([1] * 100, 101), (POOLING, 67)])
+def test_how_many_plans_the_exact_sweep_meets(memory, plans):
+    assert len(exact_sweep(Walk(memory, range(len(memory))), 2000)[0]) == plans
+
+
+def test_an_unknown_grid_is_refused():
+    with pytest.raises(ValueError, match="grid is 'fine'; use exact or paper"):
+        raw(chain(4), "chen_greedy", grid="fine")
+
+
+def test_the_grid_of_a_graph_without_memory_is_one_plan():
+    plan = raw(chain(5, memory=0, gradient=0), "chen_greedy", grid="paper", candidates="all")
+    assert plan.peak_memory == 0
+
+
+# ---------------------------------------------------------------- long sweeps
+
+
+def test_a_sweep_past_the_cap_is_thinned_and_says_so(monkeypatch):
+    graph = chain(40, memory=[1 + v % 7 for v in range(40)])
+    exact = raw(graph, "chen_greedy", candidates="all")
+    assert (exact.details["sweep"], exact.details["listed"]) == ("exact", exact.details["listed"])
+    monkeypatch.setattr("remat_algos.solvers.chen_greedy.most_plans", lambda graph: 10)
+    thin = raw(graph, "chen_greedy", candidates="all")
+    assert thin.details["sweep"] == "thinned"
+    assert thin.details["listed"] <= 2 * (10 + 1) < exact.details["listed"]
+    assert thin.peak_memory >= exact.peak_memory
+
+
+def test_a_thinned_sweep_grows_geometrically():
+    walk = Walk([1] * 1000, range(1000))
+    found, kind = exact_sweep(walk, 20)
+    budgets = [segmentation.budget for segmentation in found]
+    assert kind == "thinned"
+    assert (budgets[0], budgets[1], budgets[-1]) == (0, 1, 1000)
+    assert budgets == sorted(set(budgets))
+    ratios = [after / before for before, after in itertools.pairwise(budgets[8:])]
+    assert max(ratios) / min(ratios) < 1.2
+
+
+@pytest.mark.parametrize("solver", ["chen_sqrt", "chen_recursive"])
+def test_sweeps_over_segments_and_shapes_keep_to_the_cap(monkeypatch, solver):
+    graph = chain(60)
+    whole = raw(graph, solver, "least", candidates="all")
+    monkeypatch.setattr(f"remat_algos.solvers.{solver}.most_plans", lambda graph: 8)
+    told = []
+    thin = solve(graph, "least", solver=solver, raw=True, candidates="all", progress=lambda *news: told.append(news))
+    assert {total for _, total, _ in told} == {16}  # each with and without the last segment
+    assert thin.peak_memory >= whole.peak_memory
+
+
+def test_long_graphs_are_swept_with_fewer_plans():
+    sizes = [1, 10_000, 20_000, 100_000, 1_000_000]
+    caps = [most_plans(ComputationGraph.from_arrays(read_indptr=[0] * (n + 1), read_indices=[])) for n in sizes]
+    assert caps == [2000, 2000, 1000, 200, 50]
+
+
+@given(st.integers(0, 300), st.integers(1, 60))
+def test_a_thinned_list_has_its_first_and_last_and_no_more_than_asked(count, most):
+    things = list(range(count))
+    thin = thinned(things, most)
+    assert len(thin) <= max(most, 0)
+    assert thin == sorted(set(thin))
+    if count <= most:
+        assert thin == things
+    elif most > 1:
+        assert (thin[0], thin[-1]) == (0, count - 1)
+
+
+@given(st.integers(0, 200))
+def test_coarse_first_holds_everything_once(count):
+    assert sorted(coarse_first(range(count))) == list(range(count))
+
+
+@given(st.integers(2, 200), st.data())
+def test_every_beginning_of_coarse_first_is_spread_over_all_of_it(count, data):
+    length = data.draw(st.integers(1, count))
+    seen = sorted(coarse_first(range(count))[:length])
+    gaps = [after - before for before, after in itertools.pairwise([*seen, count])]
+    assert max(gaps) <= 4 * count / length
+
+
+def test_a_time_limit_leaves_a_coarse_sweep_that_the_details_count(monkeypatch):
+    seconds = itertools.count()
+    monkeypatch.setattr(selection.time, "monotonic", lambda: next(seconds))
+    graph = chain(30)
+    plans = [(np.where(np.arange(60) < k, 1, 0), {"k": k}) for k in range(31)]
+    told = []
+    solution = best(graph, plans, None, 4, lambda *news: told.append(news))
+    assert (solution.details["judged"], solution.details["listed"]) == (len(told), 31)
+    assert [what for _, _, what in told] == [f"k {k}" for k in (0, 16, 8, 24, 4)]
+    assert len(undominated(graph, plans, 4, None)) <= 5
+
+
+def test_one_plan_is_judged_even_without_time():
+    plans = [(np.zeros(8, int), {"k": 0}), (np.ones(8, int), {"k": 1})]
+    assert best(chain(4), plans, None, 0, None).details["judged"] == 1
+
+
+def test_equal_plans_are_judged_once():
+    graph = chain(4)
+    once = np.array([1, 0, 0, 0, 0, 0, 0, 0])
+    plans = [(once, {"k": 0}), (once.copy(), {"k": 1}), (np.zeros(8, int), {"k": 2})]
+    solution = best(graph, plans, None, None, None)
+    assert (solution.details["judged"], solution.details["listed"]) == (2, 3)
+    assert solution.details["k"] in (0, 2)
+
+
+def test_plans_that_the_graph_makes_equal_are_judged_once():
+    graph = chain(4, once=[True, False, False, False])
+    plans = [(np.array([m, 1, 0, 0, 0, 0, 0, 0]), {"m": m}) for m in range(3)]
+    assert best(graph, plans, None, None, None).details["judged"] == 1
+
+
+def test_the_best_plan_is_the_cheapest_that_fits_else_the_lowest():
+    graph = chain(16)
+    plans = [(Schedule(order), {"i": i}) for i, order in enumerate(orders(graph))]
+    peaks = [simulate(graph, schedule).peak_memory for schedule, _ in plans]
+    costs = [simulate(graph, schedule).compute for schedule, _ in plans]
+    for limit in range(min(peaks) - 1, max(peaks) + 2):
+        within = [i for i in range(len(plans)) if peaks[i] <= limit]
+        wanted = min(within, key=lambda i: (costs[i], peaks[i]), default=None)
+        lowest = min(range(len(plans)), key=lambda i: (peaks[i], costs[i]))
+        assert best(graph, plans, limit, None, None).details["i"] == (lowest if wanted is None else wanted)
+    assert best(graph, plans, None, None, None).details["i"] == lowest
+
+
+def orders(graph):
+    """Schedules of different peaks and costs."""
+    for k in (1, 2, 4, 8, 16):
+        yield raw(graph, "chen_sqrt", segments=k, candidates="all", keep_last=True).schedule.order
+
+
+# ---------------------------------------------------------------- real networks
+
+NETWORKS = ["vgg19", "unet", "resnet50", "googlenet"]
+
+
+@pytest.fixture(scope="module")
+def networks(shared_graphs):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GraphWarning)  # columns that are not ours
+        return {name: differentiate(read_graph(shared_graphs / f"{name}.nodes.csv")) for name in NETWORKS}
+
+
+@pytest.mark.parametrize(
+    ("name", "peak"),
+    [("vgg19", 2_132_279_296), ("unet", 7_803_387_904), ("resnet50", 3_468_165_120), ("googlenet", 871_841_804)],
+)
+def test_peaks_of_real_networks_without_rematerialization(networks, name, peak):
+    assert baseline_peak(networks[name]) == peak
+    assert raw(networks[name], "no_remat").peak_memory == peak
+
+
+@pytest.mark.parametrize(
+    ("name", "share", "bound"),
+    [("vgg19", 0.5784, True), ("unet", 0.4452, False), ("resnet50", 0.200, False), ("googlenet", 0.3537, True)],
+)
+def test_least_peaks_of_real_networks(networks, name, share, bound):
+    graph = networks[name]
+    plan = solve(graph, "least")
+    assert plan.peak_memory <= share * baseline_peak(graph)
+    if bound:
+        with pytest.raises(BudgetError) as error:
+            solve(graph, plan.peak_memory - 1)
+        assert error.value.lower_bound == plan.peak_memory == error.value.reached
+
+
+@pytest.mark.parametrize(("name", "overhead"), [("resnet50", 0.1295), ("unet", 0.241), ("googlenet", 0.119)])
+def test_overhead_of_real_networks_at_half_the_memory(networks, name, overhead):
+    graph = networks[name]
+    plan = solve(graph, "50%")
+    assert plan.peak_memory <= baseline_peak(graph) // 2
+    assert plan.overhead <= overhead * graph.needed_compute
+
+
+# Sizes in the units of the lower-set authors' program: its formula (1), its plan, run again in our order.
+@pytest.mark.parametrize(
+    ("name", "unit", "formula", "peak", "runs_again"),
+    [
+        ("vgg19", 100, 166, 1_669_857_280, 139),
+        ("unet", 1000, 220, 7_491_887_104, 220),
+        ("resnet50", 100, 647, 1_130_364_928, 652),
+        ("googlenet", 100, 654, 565_166_092, 656),
+    ],
+)
+def test_single_boundary_cuts_of_real_networks(networks, name, unit, formula, peak, runs_again):
+    graph = networks[name]
+    assert single_boundary_chain(graph, unit=unit).overhead(graph) == formula
+    plan = raw(graph, "chen_sqrt", candidates="boundary1", unit=unit, keep_last=False)
+    assert (plan.peak_memory, plan.overhead) == (peak, runs_again)
+    assert plan.peak_memory < baseline_peak(graph)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_single_boundary_cuts_are_one_plan_that_keeps_the_last_block(networks, name):
+    graph = networks[name]
+    plan = raw(graph, "chen_sqrt", candidates="boundary1")
+    assert plan.details["keep_last"] is True
+    assert plan.overhead <= raw(graph, "chen_sqrt", candidates="boundary1", keep_last=False).overhead
+    assert plan.overhead < graph.compute[graph.forward].sum()
+    within = raw(graph, "chen_sqrt", plan.peak_memory, candidates="boundary1")
+    assert (within.peak_memory, within.overhead) <= (plan.peak_memory, plan.overhead)
