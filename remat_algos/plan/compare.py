@@ -113,7 +113,7 @@ def compare(
     --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> [entry.solver for entry in compare(chain, 6).entries if entry.plan is None]
+    >>> [entry.solver for entry in compare(chain, 7).entries if entry.plan is None]
     ['no_remat']
     """
     asked = Budget.of(budget)

@@ -74,7 +74,7 @@ def solve(
     >>> chain = ComputationGraph.from_edges([(i, i + 1) for i in range(8)])
     >>> plan = solve(differentiate(chain), 7)
     >>> plan.peak_memory, plan.overhead
-    (7, 3)
+    (7, 4)
     """
     started = time.perf_counter()
     problem = Problem.of(graph, Budget.of(budget))
@@ -87,9 +87,14 @@ def solve(
         attempts += search.guard()
     chosen = min(attempts, key=problem.rank, default=None)
     if chosen is None or not problem.fits(chosen.simulation):
-        raise problem.budget_error(attempts, search.reasons)
+        raise (
+            search.unhonoured
+            if chosen is None and search.unhonoured
+            else problem.budget_error(attempts, search.reasons)
+        )
     solution = chosen.solution
-    known = solution.bound is not None
+    # a bound for a lower limit, tried on the way, says nothing of the limit that was asked for
+    known = solution.bound is not None and problem.limit is not None and chosen.limit == problem.limit
     return Plan(
         graph=graph,
         budget=problem.budget,
@@ -116,11 +121,12 @@ def _asked(solver: str | Callable[..., Any]) -> Solver | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attempt:
-    """A schedule of a solver, judged."""
+    """A schedule of a solver for a limit, judged; the limit is None where there was none."""
 
     method: str
     solution: Solution
     simulation: Simulation
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -194,6 +200,7 @@ class _Search:
         self.seed = seed
         self.progress = progress
         self.reasons: dict[str, str] = {}
+        self.unhonoured: ScheduleError | None = None  # by a schedule that goes against a mark
 
     def auto(self) -> list[Attempt]:
         """Attempts of every solver that can serve; those that improve others' schedules come last and get them."""
@@ -204,8 +211,10 @@ class _Search:
             if reason is None:
                 try:
                     attempts += self._attempts(candidate, {}, self._share(left), attempts)
-                except (BudgetError, ScheduleError) as error:  # a proof that it cannot, or a mark it cannot honour
+                except BudgetError as error:  # a proof that nothing fits
                     reason = str(error)
+                except ScheduleError as error:
+                    reason, self.unhonoured = str(error), error
             if reason is not None:
                 self.reasons[candidate.name] = reason
         return attempts
@@ -228,9 +237,9 @@ class _Search:
     def _share(self, parts: int) -> float | None:
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic()) / parts
 
-    def _judged(self, solver: Solver, found: Schedule | Solution) -> Attempt:
+    def _judged(self, solver: Solver, found: Schedule | Solution, limit: int | None = None) -> Attempt:
         solution = found if isinstance(found, Solution) else Solution(found)
-        return Attempt(solver.name, solution, simulate(self.problem.graph, solution.schedule))
+        return Attempt(solver.name, solution, simulate(self.problem.graph, solution.schedule), limit)
 
     def _attempts(
         self, solver: Solver, options: Mapping[str, Any], time_limit: float | None, others: Sequence[Attempt]
@@ -246,25 +255,26 @@ class _Search:
         inspect.signature(solver.function).bind(problem.graph, problem.limit, **given)  # TypeError for a wrong name
 
         def call(limit: int | None) -> Attempt:
-            return self._judged(solver, solver.function(problem.graph, limit, **given))
+            return self._judged(solver, solver.function(problem.graph, limit, **given), limit)
 
-        if not problem.budget.least and problem.overhead_limit is None:
+        if not problem.lowest_wanted or (problem.budget.memory is None and problem.overhead_limit is None):
             return [call(problem.limit)]
         frontier = getattr(solver.module, "frontier", None)
         if frontier is not None:
             return [self._judged(solver, found) for found in frontier(problem.graph, **given)]
-        if problem.overhead_limit is None or problem.limit is not None:
-            lowest = call(0 if problem.budget.least else problem.limit)
-            return [lowest, call(lowest.simulation.peak_memory)]
-        return list(self._lowest_within_overhead(call))
+        return list(self._lowest(call))
 
-    def _lowest_within_overhead(self, call: Callable[[int | None], Attempt]) -> Iterator[Attempt]:
-        """Bisect the limit: the lower it is the more a plan computes."""
+    def _lowest(self, call: Callable[[int | None], Attempt]) -> Iterator[Attempt]:
+        """Bisect the limit for the lowest peak that keeps the rest of the budget: the lower, the more is computed."""
         low, high = least_peak_bound(self.problem.graph)[0], self.problem.base
         yield call(high)
         while low < high and (self.deadline is None or time.monotonic() < self.deadline):
             middle = (low + high) // 2
-            attempt = call(middle)
+            try:
+                attempt = call(middle)
+            except BudgetError:  # a proof that nothing fits there
+                low = middle + 1
+                continue
             yield attempt
             if attempt.simulation.peak_memory <= middle and self.problem.fits(attempt.simulation):
                 high = min(middle, attempt.simulation.peak_memory)

@@ -51,7 +51,7 @@ def chen_greedy(
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
     >>> len(chen_greedy(chain, 7).schedule) - chain.n_nodes
-    3
+    4
     """
     return best(graph, _plans(graph, grid, candidates, keep_last), limit, time_limit, progress)
 
@@ -140,7 +140,7 @@ class Walk:
 
 
 def exact_sweep(walk: Walk, most: int, otherwise: int) -> tuple[list[Segmentation], str]:
-    """Every distinct plan, or, past `most`, plans for `otherwise` geometrically growing budgets; and which of the two."""
+    """Every distinct plan, or, past `most`, those of `otherwise` growing budgets; and which of the two it is."""
     found = []
     for segmentation in _rising(walk):
         found.append(segmentation)

@@ -1,0 +1,402 @@
+"""The rooms and what they import, read from the source; the public face."""
+
+import ast
+import graphlib
+import importlib
+import re
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import remat_algos
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = "remat_algos"
+ROOMS = (
+    *("kernels", "errors", "ir", "cost", "models", "structure", "bounds", "schedule", "allocate", "solvers", "plan"),
+    *("executor", "interop", "plot", "reproduce", "cli"),
+)
+FACE = (PACKAGE, f"{PACKAGE}.__main__")  # may reach everywhere
+FOR_KERNELS = ("numpy", "math")
+
+
+@dataclass(frozen=True)
+class Import:
+    """One name that a module asks another for."""
+
+    module: str  # who imports
+    line: int
+    target: str  # the module that is imported, as far as it is known
+    typing: bool  # under `if TYPE_CHECKING:`
+
+    def __str__(self):
+        return f"{self.module}, line {self.line}: {self.target}"
+
+
+# ---------------------------------------------------------------- reading
+
+
+def modules(root):
+    """Dotted name to file, of the package and of the kernels."""
+    found = {}
+    for folder, name in ((root / PACKAGE, PACKAGE), (root / "kernels", f"{PACKAGE}.kernels")):
+        for file in folder.rglob("*.py"):
+            parts = file.relative_to(folder).with_suffix("").parts
+            parts = parts[:-1] if parts[-1] == "__init__" else parts
+            found[".".join((name, *parts))] = file
+    return found
+
+
+def imports(root):
+    """Every import of every module, those inside functions too, relative ones spelled out."""
+    known = modules(root)
+    compiled = {f"{PACKAGE}.kernels.{file.stem}" for file in (root / "kernels").glob("_*.pyx")}
+    return [
+        found for module, file in sorted(known.items()) for found in imports_of(module, file, known.keys() | compiled)
+    ]
+
+
+def imports_of(module, file, known):
+    tree = ast.parse(file.read_text(encoding="utf-8"), str(file))
+    for_types = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+        for branch in node.body
+        for inner in ast.walk(branch)
+    }
+    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+    for node in ast.walk(tree):
+        for target in targets(node, package, known):
+            yield Import(module, node.lineno, target, id(node) in for_types)
+
+
+def targets(node, package, known):
+    """Dotted names of the modules that a node of the syntax tree imports."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+        base = ".".join([*above, *([node.module] if node.module else [])])
+        return [f"{base}.{alias.name}" if f"{base}.{alias.name}" in known else base for alias in node.names]
+    if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")) and node.args:
+        name = node.args[0]
+        return [name.value] if isinstance(name, ast.Constant) and isinstance(name.value, str) else []
+    return []
+
+
+def room_of(module):
+    """The room that a module stands in, "" for the face and for what is not ours."""
+    parts = module.split(".")
+    return parts[1] if parts[0] == PACKAGE and len(parts) > 1 else ""
+
+
+# ---------------------------------------------------------------- the rules
+
+
+def violations(root):
+    """One sentence for each broken rule."""
+    found = imports(root)
+    checks = (unknown_rooms(root), rightward(found), other_spellings(found), cycles(found), full_rooms(root))
+    return [
+        sentence
+        for check in (*checks, kernels_that_look_around(root, found), neighbours(root, found))
+        for sentence in check
+    ]
+
+
+def unknown_rooms(root):
+    for module in modules(root):
+        if module not in FACE and room_of(module) not in ROOMS:
+            yield f"{module} stands in no room; the rooms are {', '.join(ROOMS)}"
+
+
+def rightward(found):
+    """Imports go to rooms on the left or stay inside."""
+    for use in found:
+        here, there = room_of(use.module), room_of(use.target)
+        if here in ROOMS and there in ROOMS and use.module not in FACE and ROOMS.index(here) < ROOMS.index(there):
+            yield f"{use} lies to the right"
+        if here in ROOMS and use.target == PACKAGE and here != "cli":
+            yield f"{use} is the public face; import from the room"
+
+
+def other_spellings(found):
+    """Always remat_algos.kernels, never kernels, nor any other room without the package."""
+    for use in found:
+        if use.target.split(".")[0] in ("kernels", "tests"):
+            yield f"{use} is no part of the package; write {PACKAGE}.kernels"
+
+
+def cycles(found):
+    """Modules of a room that import each other in a ring; what only serves type checks does not count."""
+    inside = [use for use in found if room_of(use.module) == room_of(use.target) != "" and not use.typing]
+    for room in ROOMS:
+        sorter = graphlib.TopologicalSorter()
+        for use in inside:
+            if room_of(use.module) == room:
+                sorter.add(use.module, use.target)
+        try:
+            sorter.prepare()
+        except graphlib.CycleError as error:
+            yield f"a ring in {room}: {' <- '.join(error.args[1])}"
+
+
+def full_rooms(root):
+    """A room's __init__.py says what the room is, and nothing else."""
+    for module, file in modules(root).items():
+        if file.name == "__init__.py" and module not in (PACKAGE, f"{PACKAGE}.kernels"):
+            body = ast.parse(file.read_text(encoding="utf-8")).body
+            docstring = body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
+            if len(body) != 1 or not docstring or not isinstance(body[0].value.value, str):
+                yield f"{module} holds more or less than a docstring"
+
+
+def kernels_that_look_around(root, found):
+    """Kernels import NumPy, and what makes kernels."""
+    makers = (f"{PACKAGE}.kernels", f"{PACKAGE}.kernels._jit")
+    for use in found:
+        outward = room_of(use.module) == "kernels" != room_of(use.target) and use.module not in makers
+        if outward and use.target.split(".")[0] not in FOR_KERNELS:
+            yield f"{use} is nothing for a kernel"
+    for file in sorted((root / "kernels").glob("*.p[yx][xi]")):
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+            if re.match(rf"\s*(from|import|cimport)\s+({PACKAGE}|kernels)\b", line):
+                yield f"kernels/{file.name}, line {number}: {line.strip()} is nothing for a kernel"
+
+
+def neighbours(root, found):
+    """A solver imports another one only if its documentation says that it is built on it."""
+    known = modules(root)
+    solvers = {module for module, file in known.items() if room_of(module) == "solvers" and defines_solver(file)}
+    for use in found:
+        if use.module in solvers and use.target in solvers - {use.module} and not use.typing:
+            name = use.target.rpartition(".")[2]
+            tree = ast.parse(known[use.module].read_text(encoding="utf-8"))
+            documented = (tree, *(node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)))
+            if not any(f"`{name}`" in (ast.get_docstring(node) or "") for node in documented):
+                yield f"{use} is another solver, of which no docstring says `{name}`"
+
+
+def defines_solver(file):
+    return any(
+        isinstance(decorator, ast.Call) and ast.unparse(decorator.func).split(".")[-1] == "solver"
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef)
+        for decorator in node.decorator_list
+    )
+
+
+# ---------------------------------------------------------------- this house
+
+
+def test_the_house_breaks_no_rule():
+    assert violations(ROOT) == []
+
+
+def test_the_checker_reads_the_whole_house():
+    found = imports(ROOT)
+    assert {"ir", "structure", "bounds", "schedule", "solvers", "plan", "cli", "kernels"} <= {
+        room_of(module) for module in modules(ROOT)
+    }
+    assert any(use.typing for use in found)
+    assert any(use.module == "remat_algos.cli.commands.solve" and room_of(use.target) == "plan" for use in found)
+    assert any(use.target == "remat_algos.kernels._lifetimes" for use in found)
+
+
+# ---------------------------------------------------------------- houses with a fault
+
+
+def build(root, files):
+    """A small house: the rooms ir, schedule and solvers, and the given files."""
+    usual = {
+        "remat_algos/__init__.py": "",
+        "remat_algos/__main__.py": "from remat_algos.cli.main import main",
+        "remat_algos/cli/__init__.py": '"""Cli."""',
+        "remat_algos/cli/main.py": "from remat_algos import __version__\nfrom remat_algos.ir.graph import Graph",
+        "remat_algos/ir/__init__.py": '"""Ir."""',
+        "remat_algos/ir/graph.py": "from remat_algos.kernels import _graph\nfrom remat_algos.ir.labels import Labels",
+        "remat_algos/ir/labels.py": "from typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n    from remat_algos.ir.graph import Graph\n",
+        "remat_algos/solvers/__init__.py": '"""Solvers."""',
+        "remat_algos/solvers/registry.py": "from remat_algos.ir.graph import Graph",
+        "remat_algos/solvers/one.py": "from .registry import solver\n@solver()\ndef one(graph, limit): pass",
+        "remat_algos/solvers/two.py": "from remat_algos.solvers.registry import solver\n"
+        "from remat_algos.solvers.one import one\n@solver()\ndef two(graph, limit):\n    'Better than `one`.'\n",
+        "kernels/__init__.py": "",
+        "kernels/_jit.py": "import numba",
+        "kernels/fast.py": "import numpy as np\nfrom remat_algos.kernels._jit import njit",
+        "kernels/_graph.pyx": "import numpy as np",
+    }
+    for name, text in {**usual, **files}.items():
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(textwrap.dedent(text), encoding="utf-8")
+    return violations(root)
+
+
+def test_a_sound_house_breaks_no_rule(tmp_path):
+    assert build(tmp_path, {}) == []
+
+
+RIGHT = "lies to the right"
+FAULTS = {
+    "rightward at the top": ("ir/a.py", "from remat_algos.solvers.one import one", RIGHT),
+    "rightward, plain import": ("ir/a.py", "import remat_algos.solvers.one as best", RIGHT),
+    "rightward, a room": ("ir/a.py", "from remat_algos import solvers", RIGHT),
+    "rightward in a function": ("ir/a.py", "def f():\n    from remat_algos.solvers import one", RIGHT),
+    "rightward in a method": ("ir/a.py", "class A:\n    def f(self):\n        import remat_algos.cli.main", RIGHT),
+    "rightward in an except": ("ir/a.py", "try:\n    import x\nexcept ImportError:\n    import remat_algos.cli", RIGHT),
+    "rightward for types": (
+        "ir/a.py",
+        "import typing\nif typing.TYPE_CHECKING:\n    from remat_algos.solvers.one import one",
+        RIGHT,
+    ),
+    "rightward, relative": ("ir/a.py", "from ..solvers.one import one", RIGHT),
+    "rightward, relative module": ("ir/a.py", "from ..solvers import one", RIGHT),
+    "rightward, relative room": ("ir/a.py", "from .. import solvers", RIGHT),
+    "rightward, relative, deep": ("ir/files/a.py", "from ...solvers.one import one", RIGHT),
+    "rightward, relative, in an __init__": ("ir/files/__init__.py", '"""Files."""\nfrom ...cli import main', RIGHT),
+    "rightward by name": ("ir/a.py", "import importlib\nimportlib.import_module('remat_algos.solvers.one')", RIGHT),
+    "rightward by hand": ("ir/a.py", "__import__('remat_algos.solvers')", RIGHT),
+    "the face": ("ir/a.py", "import remat_algos", "is the public face"),
+    "the face, a name": ("solvers/a.py", "from remat_algos import solve", "is the public face"),
+    "the kernels without the house": ("ir/a.py", "from kernels import _graph", "write remat_algos.kernels"),
+    "the kernels, plainly": ("ir/a.py", "import kernels._graph", "write remat_algos.kernels"),
+    "the kernels in a function": ("ir/a.py", "def f():\n    import kernels", "write remat_algos.kernels"),
+    "the tests": ("ir/a.py", "from tests.oracles import judge", "is no part of the package"),
+    "a room of its own": ("utils/a.py", "", "utils.a stands in no room"),
+    "a module beside the rooms": ("helpers.py", "", "helpers stands in no room"),
+    "a room that exports": ("ir/__init__.py", '"""Ir."""\nfrom remat_algos.ir.graph import Graph', "than a docstring"),
+    "a room without words": ("ir/__init__.py", "", "than a docstring"),
+    "a room that is a number": ("ir/__init__.py", "7", "than a docstring"),
+    "a room in a room that exports": ("ir/files/__init__.py", '"""Files."""\nx = 1', "than a docstring"),
+    "a kernel that knows the house": ("../kernels/a.py", "from remat_algos.ir.graph import Graph", RIGHT),
+    "a kernel that knows more than NumPy": ("../kernels/a.py", "import scipy.sparse", "is nothing for a kernel"),
+    "a compiled kernel that knows the house": (
+        "../kernels/_a.pyx",
+        "def f():\n    from remat_algos.ir import graph",
+        "is nothing for a kernel",
+    ),
+    "a compiled kernel that imports another": (
+        "../kernels/_a.pyx",
+        "from kernels cimport _b",
+        "is nothing for a kernel",
+    ),
+    "a solver that uses another in silence": (
+        "solvers/three.py",
+        "from remat_algos.solvers.registry import solver\n"
+        "def f():\n    from remat_algos.solvers import one\n"
+        "@solver(paper='x')\ndef three(graph, limit):\n    'Alone.'\n",
+        "no docstring says `one`",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "text", "wanted"), FAULTS.values(), ids=FAULTS)
+def test_a_planted_fault_is_found(tmp_path, name, text, wanted):
+    found = build(tmp_path, {f"remat_algos/{name}": text})
+    assert any(wanted in sentence for sentence in found), found
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        "from remat_algos.ir.c import c",
+        "from remat_algos.ir import c",
+        "import remat_algos.ir.c",
+        "from .c import c",
+        "from . import c",
+        "def f():\n    from . import c",
+    ],
+)
+def test_a_ring_of_three_is_found(tmp_path, second):
+    found = build(
+        tmp_path,
+        {
+            "remat_algos/ir/a.py": "from remat_algos.ir.b import b",
+            "remat_algos/ir/b.py": second,
+            "remat_algos/ir/c.py": "def f():\n    from remat_algos.ir import a",
+        },
+    )
+    assert len(found) == 1
+    assert found[0].startswith("a ring in ir: ")
+    assert all(f"remat_algos.ir.{name}" in found[0] for name in "abc")
+
+
+def test_a_ring_that_only_types_close_is_none(tmp_path):
+    types = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from remat_algos.ir import a"
+    ring = {"remat_algos/ir/a.py": "import remat_algos.ir.b", "remat_algos/ir/b.py": types}
+    assert build(tmp_path, ring) == []
+
+
+def test_what_else_stands_under_the_check_for_types_counts(tmp_path):
+    other = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    pass\nelse:\n    from remat_algos.ir import a"
+    ring = {"remat_algos/ir/a.py": "import remat_algos.ir.b", "remat_algos/ir/b.py": other}
+    assert len(build(tmp_path, ring)) == 1
+
+
+def test_a_ring_through_a_subfolder_is_found(tmp_path):
+    files = {
+        "remat_algos/ir/files/__init__.py": '"""Files."""',
+        "remat_algos/ir/files/a.py": "from ..b import b",
+        "remat_algos/ir/b.py": "from .files import a",
+    }
+    assert len(build(tmp_path, files)) == 1
+
+
+# ---------------------------------------------------------------- the public face
+
+
+def typed_face():
+    """Name to module of what __init__.py imports for type checkers."""
+    tree = ast.parse((ROOT / PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    blocks = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    return {
+        alias.name: node.module
+        for block in blocks
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.asname is None
+    }
+
+
+def test_what_is_public_is_listed_typed_and_at_home_alike():
+    homes = {name: f"{PACKAGE}.{home}" for name, home in remat_algos._HOMES.items()}
+    assert typed_face() == homes
+    assert sorted(remat_algos.__all__) == sorted(homes)
+    assert len(set(remat_algos.__all__)) == len(remat_algos.__all__)
+
+
+def test_the_promised_names_are_public():
+    promised = ["read_graph", "ComputationGraph", "differentiate", "Schedule", "simulate", "verify", "solve"]
+    promised += ["compare", "Plan", "Budget", "list_solvers", "GraphError", "ScheduleError", "BudgetError"]
+    assert set(promised) <= set(remat_algos.__all__)
+
+
+@pytest.mark.parametrize("name", remat_algos.__all__)
+def test_a_public_name_is_what_its_home_defines(name):
+    found = getattr(remat_algos, name)
+    assert found is getattr(importlib.import_module(f"{PACKAGE}.{remat_algos._HOMES[name]}"), name)
+    assert found.__module__ == f"{PACKAGE}.{remat_algos._HOMES[name]}"
+    assert found.__doc__
+    assert name in dir(remat_algos)
+
+
+def test_no_submodule_shadows_a_public_name():
+    submodules = {file.stem for file in (ROOT / PACKAGE).iterdir() if file.suffix == ".py" or file.is_dir()}
+    assert not (submodules | {"kernels"}) & set(remat_algos.__all__)
+
+
+def test_what_is_not_public_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'remat_algos' has no attribute 'nonsense'"):
+        remat_algos.nonsense  # noqa: B018
+    with pytest.raises(ImportError):
+        from remat_algos import nonsense  # noqa: F401
+
+
+def test_the_package_says_that_it_is_typed():
+    assert (ROOT / PACKAGE / "py.typed").exists()

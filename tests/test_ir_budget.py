@@ -1,0 +1,323 @@
+"""Budgets and bytes as people write them."""
+
+import re
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remat_algos.ir.budget import Budget
+from remat_algos.ir.units import format_bytes, parse_bytes
+
+# ---------------------------------------------------------------- bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("0", 0),
+        ("1024", 1024),
+        ("7B", 7),
+        ("7 b", None),
+        ("1k", 1000),
+        ("1K", 1000),
+        ("1kB", 1000),
+        ("1KB", 1000),
+        ("1kb", 1000),
+        ("1Kb", 1000),
+        ("1Ki", 1024),
+        ("1KiB", 1024),
+        ("1kiB", 1024),
+        ("1kib", 1024),
+        ("1M", 10**6),
+        ("1MB", 10**6),
+        ("1mb", 10**6),
+        ("1MiB", 2**20),
+        ("1mib", 2**20),
+        ("1GB", 10**9),
+        ("4GiB", 4 * 2**30),
+        ("1TB", 10**12),
+        ("1TiB", 2**40),
+        ("1PB", 10**15),
+        ("1PiB", 2**50),
+        ("1EB", 10**18),
+        ("1EiB", 2**60),
+        (" 1.5 kB ", 1500),
+        ("1.5KiB", 1536),
+        ("1.", 1),
+        (".5 kB", 500),
+        ("1e3", 1000),
+        ("1E3 kB", 10**6),
+        ("1e-3 MB", 1000),
+        ("0.1", 1),
+        ("1.0001 kB", 1001),
+        ("1.001 kB", 1001),
+        ("7.99EiB", 9211842821808707339),
+        (str(2**63 - 1), 2**63 - 1),
+    ],
+)
+def test_bytes_have_units_and_parts_of_a_byte_round_up(text, size):
+    if size is None:
+        with pytest.raises(ValueError, match="is no size"):
+            parse_bytes(text)
+    else:
+        assert parse_bytes(text) == size
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "MB", "-1", "-1 MB", "+1", "1 2", "1,5 MB", "1_000", "0x10", "nan", "inf", "4 GBB", "4 iB", "4XB", "50%"],
+)
+def test_what_is_no_size_is_refused_with_an_example(text):
+    with pytest.raises(
+        ValueError, match=re.escape(f"{text!r} is no size; write bytes, or a number with a unit such as")
+    ):
+        parse_bytes(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["8 EiB", "1e19", "1e999", "9" * 30, "1e999999 GiB", "1e1000000", "1e99999999999999999999"]
+)
+def test_sizes_are_below_2_to_the_63(text):
+    with pytest.raises(ValueError, match=r"2\*\*63"):
+        parse_bytes(text)
+
+
+@given(st.integers(0, 2**63 - 1))
+def test_a_whole_number_is_bytes(size):
+    assert parse_bytes(str(size)) == size
+
+
+@given(st.fractions(0, 1000, max_denominator=1000), st.sampled_from(["kB", "MiB", "GB"]))
+def test_sizes_round_up_exactly(amount, unit):
+    text = f"{float(amount):.3f}"
+    exact = Fraction(text) * {"kB": 1000, "MiB": 2**20, "GB": 10**9}[unit]
+    assert parse_bytes(f"{text} {unit}") == -(-exact.numerator // exact.denominator)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1 kB"),
+        (1500, "1.5 kB"),
+        (999_999, "1000 kB"),
+        (10**6, "1 MB"),
+        (123_456_789, "123 MB"),
+        (2132279296, "2.13 GB"),
+        (7 * 10**12, "7 TB"),
+        (2**53, "9.01 PB"),
+        (-1500, "-1.5 kB"),
+    ],
+)
+def test_bytes_are_shown_in_powers_of_1000(size, text):
+    assert format_bytes(size) == text
+
+
+# ---------------------------------------------------------------- memory
+
+
+@pytest.mark.parametrize(
+    ("memory", "limit"),
+    [
+        (None, None),
+        (0, 0),
+        (64, 64),
+        (2**70, 2**70),
+        ("64", 64),
+        ("1.5 kB", 1500),
+        ("1GiB", 2**30),
+        ("0%", 0),
+        ("50%", 50),
+        (" 50 % ", 50),
+        ("100%", 101),
+        ("200%", 202),
+        ("99.9%", 100),
+        (".5%", 0),
+        ("1.%", 1),
+        ("33.3%", 33),
+        ("least", None),
+        (" Least ", None),
+        ("LEAST", None),
+    ],
+)
+def test_memory_is_bytes_or_a_share_or_the_least(memory, limit):
+    budget = Budget(memory=memory)
+    assert budget.memory_limit(base=101, resident=7) == limit
+    assert budget.least == (isinstance(memory, str) and memory.strip().lower() == "least")
+
+
+@pytest.mark.parametrize(
+    ("share", "base", "limit"),
+    [
+        ("33.3%", 1000, 333),
+        ("33.3%", 1001, 333),
+        ("33.4%", 2**53 - 1, 3008404551083490),
+        ("10%", 9, 0),
+        ("0.1%", 10**15 + 999, 10**12),
+        ("99.99999999999999999999%", 2**53 - 1, 2**53 - 2),
+        ("100%", 2**53 - 1, 2**53 - 1),
+        ("29%", 100, 29),  # 0.29 * 100 is 28.999999999999996 in floats
+        ("57%", 100, 57),
+        ("1.1%", 1000, 11),
+    ],
+)
+def test_shares_round_down_exactly(share, base, limit):
+    assert Budget(memory=share).memory_limit(base, 0) == limit
+    assert Budget(overhead=share).overhead_limit(base, 1) == limit
+    assert Budget(overhead=share).overhead_limit(base, 1000) == limit
+
+
+@given(st.integers(0, 10**6), st.integers(0, 2**53))
+def test_any_share_is_exact(thousandths, base):
+    share = f"{thousandths // 1000}.{thousandths % 1000:03d}%"
+    assert Budget(memory=share).memory_limit(base, 0) == thousandths * base // 100_000
+
+
+# ---------------------------------------------------------------- device
+
+
+@pytest.mark.parametrize(
+    ("memory", "device", "limit"),
+    [
+        (None, 40, 33),
+        (None, "1kB", 993),
+        (None, 7, 0),
+        (None, 5, -2),
+        (64, "40", 33),
+        (20, 40, 20),
+        ("50%", 40, 33),
+        ("10%", 40, 10),
+        ("least", 40, 33),
+    ],
+)
+def test_the_device_holds_the_residents_too_and_the_tighter_bound_counts(memory, device, limit):
+    assert Budget(memory=memory, device=device).memory_limit(base=101, resident=7) == limit
+
+
+def test_the_least_within_a_device_is_still_the_least():
+    assert Budget(memory="least", device=40).least
+    assert not Budget(device=40).least
+
+
+# ---------------------------------------------------------------- overhead
+
+
+@pytest.mark.parametrize(
+    ("overhead", "scale", "limit"),
+    [
+        (None, 1, None),
+        (0, 1, 0),
+        (120, 1, 120),
+        (120, 10, 1200),
+        ("120", 10, 1200),
+        ("1.5", 10, 15),
+        ("1.55", 10, 15),
+        ("0.5", 1, 0),
+        ("1e2", 1, 100),
+        (" 12 ", 1, 12),
+        ("30%", 1, 60),
+        ("30%", 10, 60),
+        ("33.3%", 1, 67),
+        ("0%", 1, 0),
+        ("250%", 1, 507),
+    ],
+)
+def test_overhead_is_in_the_unit_that_was_read_or_a_share_of_one_pass(overhead, scale, limit):
+    assert Budget(overhead=overhead).overhead_limit(one_pass=203, scale=scale) == limit
+
+
+# ---------------------------------------------------------------- what is given
+
+
+@pytest.mark.parametrize("part", ["memory", "overhead", "device"])
+@pytest.mark.parametrize("number", [np.int64(64), np.int32(64), np.uint8(64), np.array(64)])
+def test_whole_numbers_of_numpy_are_whole_numbers(part, number):
+    budget = Budget(**{part: number})
+    assert getattr(budget, part) == 64
+    assert type(getattr(budget, part)) is int
+
+
+@pytest.mark.parametrize(("part", "example"), [("memory", "50%"), ("overhead", "30%"), ("device", "16GiB")])
+@pytest.mark.parametrize(
+    "given", [0.5, 64.0, np.float64(0.5), float("nan"), True, False, [64], (), b"64", Fraction(1, 2)]
+)
+def test_floats_flags_and_the_like_are_type_errors_with_an_example(part, example, given):
+    with pytest.raises(TypeError, match=rf'{part} budget is .*; give whole numbers or text such as "{example}"'):
+        Budget(**{part: given})
+
+
+@pytest.mark.parametrize("given", [np.bool_(True), np.array([64]), np.array(0.5)])
+def test_other_things_of_numpy_are_type_errors(given):
+    with pytest.raises(TypeError):
+        Budget(memory=given)
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"memory": -1}, "memory budget is -1; give 0 or more"),
+        ({"device": -1}, "device budget is -1; give 0 or more"),
+        ({"overhead": -1}, "overhead budget is -1; give 0 or more"),
+        ({"memory": "-50%"}, "memory budget: '-50%' is no size"),
+        ({"memory": "half"}, "memory budget: 'half' is no size; write bytes, or a number with a unit such as 4GiB"),
+        ({"memory": "half"}, "a share is written 50%, the lowest peak least"),
+        ({"memory": ""}, "memory budget: '' is no size"),
+        ({"memory": "%"}, "memory budget: '%' is no size"),
+        ({"memory": "50%%"}, "memory budget: '50%%' is no size"),
+        ({"memory": "1e2%"}, "memory budget: '1e2%' is no size"),
+        ({"memory": "nan%"}, "memory budget: 'nan%' is no size"),
+        ({"memory": "8EiB"}, "memory budget: '8EiB' is 2**63 bytes or more"),
+        ({"memory": "1e999999 GiB"}, "memory budget: '1e999999 GiB'"),
+        ({"device": "50%"}, "device budget '50%' is a share; give bytes, such as 16GiB"),
+        ({"device": "least"}, "device budget: 'least' is no size"),
+        ({"overhead": "least"}, "overhead budget 'least' is no number; write 120, or 30% of one pass"),
+        ({"overhead": "-5"}, "overhead budget"),
+        ({"overhead": "-5%"}, "overhead budget '-5%' is no number"),
+        ({"overhead": "1/0"}, "overhead budget '1/0'"),
+        ({"overhead": "nan"}, "overhead budget 'nan' is no number"),
+        ({"overhead": "inf"}, "overhead budget 'inf' is no number"),
+        ({"overhead": ""}, "overhead budget '' is no number"),
+        ({"overhead": "5 s"}, "overhead budget '5 s' is no number"),
+    ],
+)
+def test_text_that_is_no_budget_is_refused(parts, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Budget(**parts)
+
+
+def test_what_is_no_budget_makes_a_number_or_text_bound_the_memory():
+    budget = Budget(memory=64, overhead="30%")
+    assert Budget.of(budget) is budget
+    assert Budget.of(64) == Budget(memory=64)
+    assert Budget.of("50%") == Budget(memory="50%")
+    assert Budget.of(None) == Budget()
+    with pytest.raises(TypeError, match='"50%"'):
+        Budget.of(0.5)
+
+
+@pytest.mark.parametrize(
+    ("budget", "text"),
+    [
+        (Budget(), "none"),
+        (Budget(memory="50%"), "memory 50%"),
+        (Budget(memory=64, overhead="30%", device="1GiB"), "memory 64, overhead 30%, device 1GiB"),
+        (Budget(overhead=0), "overhead 0"),
+    ],
+)
+def test_a_budget_is_shown_as_it_was_asked(budget, text):
+    assert str(budget) == text
+
+
+def test_the_record_of_a_budget_makes_it_again():
+    budget = Budget(memory=np.int64(64), overhead="30%")
+    assert budget.record() == {"memory": 64, "overhead": "30%", "device": None}
+    assert Budget(**budget.record()) == budget
+
+
+def test_no_bound_is_no_limit():
+    assert Budget().memory_limit(100, 7) is None
+    assert Budget().overhead_limit(100, 1) is None

@@ -1,0 +1,396 @@
+"""The backward part: node by node what the oracle derives."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.backward import Backward
+from remat_algos.ir.differentiate import differentiate, everything_saved
+from remat_algos.ir.files.read import read_graph
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import Labels
+from remat_algos.ir.resident import Resident
+from remat_algos.schedule.simulation import simulate
+from tests.oracles.gradients import PARAMETER, active_values, derive, forward_outputs, seeded
+from tests.oracles.plain import plain
+from tests.strategies import differentiation, graphs, rows
+
+forward_graphs = graphs(min_nodes=1, seeded=True)
+
+
+@st.composite
+def tasks(draw):
+    """A graph, and options to differentiate it with."""
+    graph = draw(forward_graphs)
+    return graph, draw(differentiation(graph))
+
+
+def graph_of(reads, **arrays):
+    """A graph from what each node reads, as lists of values."""
+    return ComputationGraph.from_arrays(**rows("read", reads), **arrays)
+
+
+def names(*letters):
+    return Labels(names=tuple(letters))
+
+
+def saving(*saved, **arrays):
+    """Rules of nodes of one value each, whose gradients read these values."""
+    n = len(saved)
+    given = {"grad_memory": [1] * n, "grad_compute": [-1] * n, "grad_workspace": [0] * n}
+    return Backward(**rows("saved", saved), **given | arrays)
+
+
+def made(graph):
+    """(name, names of values read) of each backward node."""
+    g = plain(graph)
+    return [(g.node_names[v], [g.value_names[x] for x in g.reads[v]]) for v in g.backward()]
+
+
+# ---------------------------------------------------------------- against the oracle
+
+
+@given(tasks())
+def test_every_gradient_is_the_oracles(task):
+    graph, options = task
+    g, wanted = plain(differentiate(graph, **options)), derive(graph, **options)
+    assert [g.node_names[v] for v in g.backward()] == [gradient.name for gradient in wanted]
+    for v, gradient in zip(g.backward(), wanted, strict=True):
+        assert [g.value_names[x] for x in g.reads[v]] == gradient.reads
+        assert [g.memory[x] for x in g.values[v]] == [gradient.memory]
+        assert (g.compute[v], g.workspace[v], g.once[v]) == (gradient.compute, gradient.workspace, False)
+        assert g.forward_of[v] == gradient.forward_of
+        assert g.resident_reads[v] == gradient.residents
+        assert (g.values[v][0] in g.outputs) == gradient.output
+
+
+@given(tasks())
+def test_the_forward_part_stays_as_it_is(task):
+    graph, options = task
+    before, after = plain(graph), plain(differentiate(graph, **options))
+    n, n_values = len(before.reads), len(before.memory)
+    assert after.forward() == list(before.nodes)
+    assert after.reads[:n] == before.reads
+    assert after.values[:n] == before.values
+    assert after.memory[:n_values] == before.memory
+    assert (after.compute[:n], after.workspace[:n], after.once[:n]) == (before.compute, before.workspace, before.once)
+    assert (after.node_names[:n], after.value_names[:n_values]) == (before.node_names, before.value_names)
+    assert after.resident_reads[:n] == before.resident_reads
+    assert (after.resident_memory, after.resident_names) == (before.resident_memory, before.resident_names)
+    kept = {name: options[name] for name in ("loss", "keep_outputs")}
+    assert {x for x in after.outputs if x < n_values} == forward_outputs(graph, **kept)
+
+
+@given(tasks())
+def test_the_cost_of_a_gradient_is_split_without_loss(task):
+    graph, options = task
+    g, training = plain(graph), differentiate(graph, **options)
+    wanted = 0
+    for w in g.nodes:
+        targets = gradients_by(g, w, options)
+        if targets:
+            given = g.grad_compute[w]
+            wanted += given if given >= 0 else round(options["factor"] * g.compute[w])
+    assert int(training.compute[~training.forward].sum()) == wanted
+
+
+def gradients_by(g, w, options):
+    """What the gradient of w computes."""
+    seeds = seeded(g, options["loss"])
+    if not set(g.values[w]) & active_values(g, seeds):
+        return []
+    parameters = [p for p in g.resident_reads[w] if g.resident_role[p] == PARAMETER]
+    return [x for x in g.reads[w] if g.grad_memory[x] != -1] + parameters * options["parameter_gradients"]
+
+
+@given(tasks())
+def test_gradients_are_needed_and_lead_to_outputs(task):
+    graph, options = task
+    training = differentiate(graph, **options)
+    g = plain(training)
+    assert all(training.needed[v] for v in g.backward())
+    assert training.is_training
+    assert simulate(training, g.nodes).overhead == sum(g.compute[v] for v in g.nodes if v not in g.needed())
+
+
+@given(tasks())
+def test_labels_marks_and_the_source_are_kept(task):
+    graph, options = task
+    wishes = [0 if once else v % 3 for v, once in enumerate(graph.once.tolist())]
+    views = {"a view": graph.value_name(0)}
+    labels = replace(graph.labels, views=views, compute_unit="ns", compute_scale=10)
+    marked = replace(graph, mark=wishes if any(wishes) else None, labels=labels)
+    training = differentiate(marked, **options)
+    assert training.mark is None or training.mark.tolist() == wishes + [0] * (training.n_nodes - graph.n_nodes)
+    assert (training.mark is None) == (not any(wishes))
+    assert (training.labels.compute_unit, training.labels.compute_scale) == ("ns", 10)
+    assert dict(training.labels.views) == views
+    assert training.backward is None
+    assert training.derivation.source_hash == marked.hash
+    assert training.derivation.options == options
+
+
+@given(forward_graphs)
+def test_without_rules_gradients_read_all_and_are_as_large_as_the_values(graph):
+    plain_rules = replace(graph, backward=None)
+    rules = everything_saved(plain_rules)
+    g = plain(plain_rules)
+    assert [rules.saved(v) for v in g.nodes] == g.saved
+    assert (rules.grad_memory.tolist(), rules.grad_compute.tolist()) == (g.grad_memory, g.grad_compute)
+    again = replace(graph, backward=rules)
+    assert differentiate(again).hash == differentiate(plain_rules).hash
+
+
+@given(tasks())
+def test_operations_of_gradients_are_named_after_those_of_their_readers(task):
+    graph, options = task
+    graph = replace(graph, labels=replace(graph.labels, ops=tuple(f"op{v}" for v in range(graph.n_nodes))))
+    training = differentiate(graph, **options)
+    reader = {f"grad(op{v})" for v in range(graph.n_nodes)}
+    for v in range(graph.n_nodes, training.n_nodes):
+        assert training.labels.op(v) in reader | {""}
+        if training.labels[v].endswith("@loss"):
+            assert training.labels.op(v) == ""
+
+
+# ---------------------------------------------------------------- the chain of the notes
+
+
+def chain(n, inputs=True, output=True):
+    """f1 -> .. -> fn; flags as in a table."""
+    saved = [[v - 1] * (inputs and v > 0) + [v] * output for v in range(n)]
+    return graph_of([[v - 1] * (v > 0) for v in range(n)], backward=saving(*saved))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 10])
+def test_a_chain_has_one_gradient_for_each_node(n):
+    g = plain(differentiate(chain(n)))
+    gradient = {v: 2 * n - 1 - v for v in range(n)}  # g_v, from the last to the first
+    assert g.backward() == sorted(gradient.values())
+    assert g.reads[gradient[n - 1]] == [n - 1]
+    for v in range(n - 1):
+        assert g.reads[gradient[v]] == [gradient[v + 1], v, v + 1]
+    assert g.outputs == {gradient[0]}
+    assert [g.forward_of[v] for v in g.backward()] == list(reversed(range(n)))
+
+
+@pytest.mark.parametrize(
+    ("flags", "reads"), [((True, False), [0]), ((False, True), [1]), ((False, False), []), ((True, True), [0, 1])]
+)
+def test_flags_say_what_the_gradient_of_the_reader_reads(flags, reads):
+    g = plain(differentiate(chain(2, *flags)))
+    assert g.reads[3] == [2, *reads]
+
+
+# ---------------------------------------------------------------- cases
+
+
+def test_gradients_add_up_from_the_last_reader_to_the_first():
+    graph = graph_of([[], [0], [0], [1, 2]], labels=names(*"abcd"), backward=saving([], [], [], []))
+    assert made(differentiate(graph)) == [
+        ("grad(d)", ["d"]),
+        ("grad(b)", ["grad(d)"]),
+        ("grad(c)", ["grad(d)"]),
+        ("grad(a)@c", ["grad(c)"]),
+        ("grad(a)", ["grad(b)", "grad(a)@c"]),
+    ]
+
+
+def test_the_remainder_of_a_cost_goes_to_the_first():
+    graph = graph_of([[], [], [], [2, 0, 1]], compute=[1, 1, 1, 4], labels=names(*"abcd"))
+    g = plain(differentiate(graph))
+    assert [(g.node_names[v], g.compute[v]) for v in g.backward()] == [
+        ("grad(d)", 0),
+        ("grad(c)", 4),
+        ("grad(a)", 2),
+        ("grad(b)", 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("factor", "cost"), [(0, 0), (1, 5), (2, 10), (0.5, 2), (0.7, 4), (1.5, 8), (np.float64(2), 10)]
+)
+def test_a_gradient_costs_factor_times_its_node(factor, cost):
+    assert differentiate(graph_of([[], [0]], compute=[1, 5]), factor=factor).compute.tolist() == [1, 5, 0, cost]
+
+
+def test_a_cost_of_its_own_goes_before_the_factor():
+    graph = graph_of([[], [0], [1]], compute=5, backward=saving([], [], [], grad_compute=[-1, 0, 7]))
+    assert differentiate(graph, factor=3).compute.tolist() == [5, 5, 5, 0, 7, 0]
+
+
+def test_scratch_bytes_are_held_by_every_gradient_of_a_node_and_by_no_seed():
+    graph = graph_of([[], [], [0, 1]], backward=saving([], [], [], grad_workspace=[1, 2, 3]))
+    assert differentiate(graph).workspace.tolist() == [0, 0, 0, 0, 3, 3]
+
+
+def test_a_node_of_several_values_passes_on_the_gradients_of_those_that_have_one():
+    rule = Backward([0, 0, 1, 1, 1], [1], [8, 4, -1, 5, 1], [-1] * 4, [0] * 4)
+    graph = graph_of(
+        [[], [0], [1, 2], [3]],
+        value_indptr=[0, 1, 3, 4, 5],
+        labels=Labels(names=tuple("abcd"), value_names={2: "mask"}),
+        backward=rule,
+    )
+    training = differentiate(graph)
+    assert made(training) == [
+        ("grad(d)", ["d"]),
+        ("grad(c)", ["grad(d)"]),
+        ("grad(b)", ["grad(c)"]),
+        ("grad(a)", ["grad(b)", "b"]),
+    ]
+    assert training.memory[5:].tolist() == [1, 5, 4, 8]
+
+
+def test_two_values_of_a_node_have_two_gradients_and_the_node_reads_both():
+    graph = graph_of([[], [0], [1, 2]], value_indptr=[0, 1, 3, 4], labels=names(*"abc"))
+    training = differentiate(replace(graph, backward=Backward([0] * 4, [], [1] * 4, [-1] * 3, [0] * 3)))
+    assert made(training) == [
+        ("grad(c)", ["c"]),
+        ("grad(b)", ["grad(c)"]),
+        ("grad(b:1)", ["grad(c)"]),
+        ("grad(a)", ["grad(b)", "grad(b:1)"]),
+    ]
+
+
+PARAMETERS = Resident([5, 7, 9], [0, 1, 2], [0, 2, 4, 4], [0, 1, 1, 2], ("x", "w", "state"))
+
+
+def test_a_tied_parameter_has_one_gradient_the_sum_over_its_readers():
+    graph = graph_of([[], [0], [1]], labels=names(*"abc"), compute=10, resident=PARAMETERS, backward=saving([], [], []))
+    training = differentiate(graph, parameter_gradients=True)
+    g = plain(training)
+    assert made(training) == [
+        ("grad(c)", ["c"]),
+        ("grad(b)", ["grad(c)"]),
+        ("grad(a)", ["grad(b)"]),
+        ("grad(w)@b", ["grad(b)"]),
+        ("grad(w)", ["grad(a)", "grad(w)@b"]),
+    ]
+    assert [g.compute[v] for v in g.backward()] == [0, 20, 10, 10, 20]
+    assert [g.memory[v] for v in g.backward()] == [1, 1, 1, 7, 7]
+    assert [g.forward_of[v] for v in g.backward()] == [2, 1, 0, 1, 0]
+    assert [g.resident_reads[v] for v in g.backward()] == [[], [], [1, 2], [1, 2], [0, 1]]
+    assert g.outputs == {g.node_names.index("grad(w)")}
+
+
+def test_parameters_have_no_gradients_unless_asked():
+    graph = graph_of([[], [0], [1]], resident=PARAMETERS)
+    training = differentiate(graph)
+    assert training.n_nodes == 6
+    assert [training.resident.reads(v) for v in range(3, 6)] == [[], [], [1, 2]]
+
+
+def test_seeded_outputs_are_let_go_unless_kept():
+    graph = graph_of([[], [0]], labels=names("a", "loss"))
+    assert outputs(differentiate(graph)) == ["grad(a)"]
+    assert outputs(differentiate(graph, keep_outputs=True)) == ["loss", "grad(a)"]
+
+
+def outputs(graph):
+    return [graph.value_name(x) for x in np.flatnonzero(graph.output)]
+
+
+def test_outputs_that_are_no_loss_stay():
+    graph = graph_of([[], [0], [0]], labels=names(*"abc"))
+    assert outputs(differentiate(graph, loss="c")) == ["b", "grad(a)"]
+    no_gradient = replace(graph, backward=saving([], [], [], grad_memory=[1, -1, 1]))
+    assert outputs(differentiate(no_gradient)) == ["b", "grad(a)"]
+
+
+def test_a_loss_is_named_by_one_text_or_several():
+    graph = graph_of([[], [0], [0]], labels=names(*"abc"))
+    assert differentiate(graph, loss="c").hash == differentiate(graph, loss=["c"]).hash
+    assert differentiate(graph, loss=["c", "b"]).hash == differentiate(graph).hash
+    assert differentiate(graph, loss=("b", "c")).derivation.options["loss"] == ["b", "c"]
+    assert made(differentiate(graph, loss="c"))[0] == ("grad(c)", ["c"])
+
+
+def test_a_loss_may_be_any_value_a_view_or_a_node_of_several():
+    graph = graph_of(
+        [[], [0], [1]], value_indptr=[0, 1, 3, 4], labels=Labels(names=tuple("abc"), views={"flat": "b:1"})
+    )
+    assert differentiate(graph, loss="flat").hash == differentiate(graph, loss="b:1").hash
+    assert made(differentiate(graph, loss="b:1"))[0] == ("grad(b:1)", ["b:1"])
+    assert made(differentiate(graph, loss="b"))[0] == ("grad(b)", ["b"])
+
+
+def test_a_loss_inside_the_graph_starts_its_sum():
+    graph = graph_of([[], [0], [1]], labels=names(*"abc"), backward=saving([], [], []))
+    assert made(differentiate(graph, loss=["b", "c"])) == [
+        ("grad(c)", ["c"]),
+        ("grad(b)@loss", ["b"]),
+        ("grad(b)", ["grad(c)", "grad(b)@loss"]),
+        ("grad(a)", ["grad(b)"]),
+    ]
+    assert [name for name, _ in made(differentiate(graph, loss="b"))] == ["grad(b)", "grad(a)"]
+
+
+def test_a_loss_without_readers_or_inputs_is_its_own_gradient():
+    graph = graph_of([[]], labels=names("a"))
+    assert made(differentiate(graph)) == [("grad(a)", ["a"])]
+    assert outputs(differentiate(graph)) == ["grad(a)"]
+
+
+def test_gradients_of_names_that_are_numbers():
+    assert made(differentiate(graph_of([[], [0]]))) == [("grad(1)", ["1"]), ("grad(0)", ["grad(1)", "0", "1"])]
+
+
+# ---------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("graph", "options", "message"),
+    [
+        (differentiate(graph_of([[], [0]])), {}, "the graph has a backward part already; differentiate the graph that"),
+        (graph_of([[], [0]]), {"factor": -1}, "factor is -1; give a number of 0 or more"),
+        (graph_of([[], [0]]), {"factor": float("nan")}, "factor is nan; give a number of 0 or more"),
+        (graph_of([[], [0]]), {"factor": float("inf")}, "factor is inf; give a number of 0 or more"),
+        (graph_of([[], [0]], compute=10), {"factor": 2.0**50}, "the sum of compute is 2**53 or more"),
+        (graph_of([[], [0]], compute=10), {"factor": 1e300}, "compute"),
+        (graph_of([]), {}, "no output has a gradient, so there is nothing to differentiate; name a loss"),
+        (
+            graph_of([[], [0]], backward=saving([], [], grad_memory=[1, -1])),
+            {},
+            "no output has a gradient, so there is nothing to differentiate; name a loss",
+        ),
+        (
+            graph_of([[], [0]], backward=saving([], [], grad_memory=[1, -1])),
+            {"loss": "1"},
+            "'1' has no gradient, so it cannot be a loss",
+        ),
+        (graph_of([[], [0]]), {"loss": []}, "no loss is named, so there is nothing to differentiate"),
+        (graph_of([[], [0]]), {"loss": "z"}, "'z'"),
+        (graph_of([[], [0]], labels=names("a", "loss")), {"loss": "los"}, "near: loss"),
+        (graph_of([[], [0]], labels=names("a", "grad(a)")), {}, "grad(a)"),
+        (graph_of([[], [0]], labels=Labels(value_names={0: "grad(1)"})), {}, "grad(1)"),
+        (graph_of([[], [0]], resident=Resident([1], [0], [0, 1, 1], [0], ("grad(0)",))), {}, "grad(0)"),
+    ],
+)
+def test_what_cannot_be_differentiated_is_named(graph, options, message):
+    with pytest.raises(GraphError, match=re.escape(message)):
+        differentiate(graph, **options)
+
+
+def test_a_factor_that_is_no_number_is_an_error_of_python():
+    with pytest.raises(TypeError):
+        differentiate(graph_of([[], [0]]), factor="2")
+
+
+# ---------------------------------------------------------------- the lower-set authors' graphs
+
+
+@pytest.mark.parametrize(
+    ("name", "peak"),
+    [("vgg19", 2132279296), ("unet", 7803387904), ("resnet50", 3468165120), ("googlenet", 871841804)],
+)
+@pytest.mark.filterwarnings("ignore::remat_algos.errors.GraphWarning")
+def test_published_graphs_have_their_published_peaks(shared_graphs, name, peak):
+    """kusumoto2019's graphs, run without rematerialization in the order of the ids."""
+    training = differentiate(read_graph(shared_graphs / f"{name}.nodes.csv"))
+    assert simulate(training, np.arange(training.n_nodes)).peak_memory == peak

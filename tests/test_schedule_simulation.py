@@ -1,0 +1,331 @@
+"""The judge against the oracle; what it says of live values, shares of the peak, frees."""
+
+import re
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from remat_algos.errors import GraphError, ScheduleError
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import Labels
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import simulate
+from tests.oracles.judge import Unsound, judge
+from tests.oracles.plain import plain
+from tests.strategies import graphs, orders, rows, training_graphs
+
+KUMAR = [("A", "B"), ("A", "C"), ("B", "D"), ("C", "D"), ("A", "E"), ("D", "E")]
+WORDS = {
+    "unknown": "; nodes are 0 to",
+    "unmade": "before it has been made",
+    "once": "again, which must run only once",
+    "output": "is never made; run",
+    "keep": "again, which is marked to keep",
+    "recompute": "which is marked to be recomputed",
+}
+any_graph = graphs(max_nodes=10) | training_graphs(max_nodes=14)
+
+
+@pytest.mark.parametrize(("order", "trace", "peak"), [("ABCDE", [1, 2, 3, 4, 3], 4), ("ABCDAE", [1, 2, 3, 3, 2, 3], 3)])
+def test_figure_1_of_kumar_2019(order, trace, peak):
+    graph = ComputationGraph.from_edges(KUMAR)
+    simulation = simulate(graph, Schedule.from_names(graph, order))
+    assert simulation.memory_trace.tolist() == trace
+    assert simulation.peak_memory == peak
+    assert simulation.peak_step == trace.index(peak)
+
+
+@st.composite
+def runs(draw, source=any_graph):
+    """A graph and a sound schedule."""
+    graph = draw(source)
+    return graph, draw(orders(graph))
+
+
+def graph_of(reads, **arrays):
+    """A graph from what each node reads, as lists of values."""
+    return ComputationGraph.from_arrays(**rows("read", reads), **arrays)
+
+
+def instances(simulation):
+    """(step, value, end) of every instance."""
+    lives, length = simulation.lifetimes, len(simulation.schedule)
+    made_at = np.repeat(np.arange(length), np.diff(lives.instance_indptr)).tolist()
+    return list(zip(made_at, lives.value.tolist(), lives.end.tolist(), strict=True))
+
+
+# ---------------------------------------------------------------- against the oracle
+
+
+@given(runs())
+def test_the_judge_says_what_the_oracle_says(run):
+    graph, order = run
+    simulation, wanted = simulate(graph, order), judge(graph, order)
+    assert simulation.memory_trace.tolist() == wanted.trace
+    assert (simulation.peak_memory, simulation.peak_step) == (wanted.peak, wanted.peak_step)
+    assert (simulation.compute, simulation.overhead) == (wanted.compute, wanted.overhead)
+    assert Counter(instances(simulation)) == Counter(wanted.lifetimes)
+    assert simulation.runs.tolist() == [order.count(v) for v in range(graph.n_nodes)]
+
+
+@given(runs())
+def test_orders_come_in_any_form(run):
+    graph, order = run
+    wanted = simulate(graph, Schedule(np.array(order, np.int32))).memory_trace.tolist()
+    for form in (order, tuple(order), np.array(order, np.int64), Schedule(order)):
+        assert simulate(graph, form).memory_trace.tolist() == wanted
+
+
+def agree(graph, order):
+    """The judge and the oracle find the same, a fault with its law, step and node or a judgement."""
+    try:
+        wanted = judge(graph, order)
+    except Unsound as fault:
+        with pytest.raises(ScheduleError, match=re.escape(WORDS[fault.law])) as error:
+            simulate(graph, order)
+        assert (error.value.step, error.value.node) == (fault.step, fault.node)
+    else:
+        assert simulate(graph, order).memory_trace.tolist() == wanted.trace
+
+
+@st.composite
+def corruptions(draw, order, n_nodes):
+    """A schedule after an accident."""
+    order = order.copy()
+    accident = draw(st.sampled_from(["drop", "swap", "repeat", "cut", "strange"]))
+    if not order:
+        return [draw(st.sampled_from([-1, n_nodes, 2**31 - 1]))]
+    at = draw(st.integers(0, len(order) - 1))
+    if accident == "drop":
+        del order[at]
+    elif accident == "swap":
+        other = draw(st.integers(0, len(order) - 1))
+        order[at], order[other] = order[other], order[at]
+    elif accident == "repeat":
+        order.insert(draw(st.integers(at, len(order))), order[at])
+    elif accident == "cut":
+        del order[at:]
+    else:
+        order.insert(at, draw(st.sampled_from([-1, n_nodes, n_nodes + 7, -(2**31), 2**31 - 1])))
+    return order
+
+
+@given(st.data())
+def test_the_judge_finds_the_fault_that_the_oracle_finds(data):
+    graph, order = data.draw(runs())
+    agree(graph, data.draw(corruptions(order, graph.n_nodes)))
+
+
+@given(st.data())
+def test_any_order_of_nodes_is_judged_as_the_oracle_judges(data):
+    graph = data.draw(graphs(min_nodes=1, max_nodes=5))
+    agree(graph, data.draw(st.lists(st.integers(0, graph.n_nodes - 1), max_size=12)))
+
+
+@given(st.data())
+def test_marks_are_judged_as_the_oracle_judges(data):
+    graph, order = data.draw(runs(training_graphs(max_nodes=12) | graphs(min_nodes=1, max_nodes=8)))
+    wishes = [data.draw(st.sampled_from([0, 0, 1] if once else [0, 0, 1, 2])) for once in graph.once.tolist()]
+    agree(replace(graph, mark=wishes), order)
+
+
+def test_a_keep_mark_forbids_a_second_run():
+    graph = graph_of([[], [0], [1]], mark=[1, 0, 0])
+    assert simulate(graph, [0, 1, 2]).overhead == 0
+    with pytest.raises(ScheduleError, match="step 2 runs 0 again, which is marked to keep") as error:
+        simulate(graph, [0, 1, 0, 2])
+    assert (error.value.step, error.value.node) == (2, 0)
+
+
+def test_a_recompute_mark_demands_a_second_run_before_the_backward_part_reads():
+    graph = graph_of([[], [0], [1]], mark=[0, 2, 0], forward_of=[-1, -1, 0])
+    assert simulate(graph, [0, 1, 0, 1, 2]).overhead == 2
+    with pytest.raises(ScheduleError, match="step 2, 2, reads what the first run of 1 made, which is marked") as error:
+        simulate(graph, [0, 1, 2])
+    assert (error.value.step, error.value.node) == (2, 1)
+
+
+def test_a_recompute_mark_on_a_pinned_value_that_the_backward_part_reads_cannot_be_met():
+    graph = graph_of([[], [0], [1]], mark=[0, 2, 0], forward_of=[-1, -1, 0], output=[False, True, True])
+    with pytest.raises(ScheduleError, match="marked to be recomputed"):
+        simulate(graph, [0, 1, 0, 1, 2])
+
+
+def test_messages_speak_in_names():
+    graph = graph_of([[], [0], [1]], labels=Labels(names=("conv", "relu", "loss"), value_names={1: "y"}))
+    for order, message in [
+        ([0, 2], "step 1 runs loss, which reads y before it has been made"),
+        ([0, 1], "output loss is never made; run loss"),
+        ([3], "step 0 runs node 3; nodes are 0 to 2"),
+    ]:
+        with pytest.raises(ScheduleError, match=re.escape(message)):
+            simulate(graph, order)
+
+
+def test_an_empty_schedule_of_an_empty_graph():
+    simulation = simulate(graph_of([]), [])
+    assert (simulation.peak_memory, simulation.peak_step, simulation.compute, simulation.overhead) == (0, -1, 0, 0)
+    assert simulation.breakdown() == {"kept": 0, "recomputed": 0, "gradients": 0, "workspace": 0}
+    assert list(simulation.actions()) == []
+
+
+@given(runs())
+def test_no_array_of_a_simulation_can_be_written(run):
+    simulation = simulate(*run)
+    lives = simulation.lifetimes
+    for array in (simulation.memory_trace, lives.instance_indptr, lives.value, lives.end, simulation.schedule.order):
+        assert not array.flags.writeable
+
+
+# ---------------------------------------------------------------- schedules
+
+
+@given(runs())
+def test_names_of_a_schedule_make_it_again(run):
+    graph, order = run
+    schedule = Schedule(order)
+    assert schedule.names(graph) == [plain(graph).node_names[v] for v in order]
+    assert Schedule.from_names(graph, schedule.names(graph)).order.tolist() == order
+    assert len(schedule) == len(order)
+    assert schedule.mirror_count(graph.n_nodes).tolist() == [max(order.count(v) - 1, 0) for v in range(graph.n_nodes)]
+
+
+def test_a_schedule_of_unknown_names_says_where():
+    graph = ComputationGraph.from_edges([("conv", "relu")])
+    with pytest.raises(ScheduleError, match="step 1: no node is called 'rel'; near: relu") as error:
+        Schedule.from_names(graph, ["conv", "rel"])
+    assert (error.value.step, error.value.node) == (1, -1)
+
+
+@pytest.mark.parametrize("order", [[0.5], ["a"], [2**31], [[0]], 0])
+def test_a_schedule_is_a_list_of_ids(order):
+    with pytest.raises((GraphError, ScheduleError)):
+        Schedule(order)
+
+
+# ---------------------------------------------------------------- what is held
+
+
+@given(runs())
+def test_what_is_live_and_the_workspace_add_up_to_the_trace(run):
+    graph, order = run
+    simulation = simulate(graph, order)
+    for step, node in enumerate(order):
+        live = simulation.live_at(step)
+        sizes = [int(graph.memory[value]) for value, _ in live]
+        assert sizes == sorted(sizes, reverse=True)
+        assert sum(sizes) + graph.workspace[node] == simulation.memory_trace[step]
+        wanted = {(x, begin) for begin, x, end in judge(graph, order).lifetimes if begin <= step < end}
+        assert len(live) == len(wanted)
+        assert set(live) == wanted
+
+
+@given(runs())
+def test_the_breakdown_of_every_step_adds_up_to_the_trace(run):
+    graph, order = run
+    simulation, g = simulate(graph, order), plain(graph)
+    for step in range(len(order)):
+        parts = simulation.breakdown(step)
+        assert list(parts) == ["kept", "recomputed", "gradients", "workspace"]
+        assert sum(parts.values()) == simulation.memory_trace[step]
+        wanted = dict.fromkeys(parts, 0) | {"workspace": g.workspace[order[step]]}
+        for begin, x, end in judge(graph, order).lifetimes:
+            if begin <= step < end:
+                forward = "kept" if order.index(g.producer[x]) == begin else "recomputed"
+                wanted["gradients" if g.is_backward(g.producer[x]) else forward] += g.memory[x]
+        assert parts == wanted
+
+
+@given(runs())
+def test_the_breakdown_is_of_the_peak_unless_a_step_is_named(run):
+    simulation = simulate(*run)
+    assume(len(simulation.schedule))
+    assert simulation.breakdown() == simulation.breakdown(simulation.peak_step)
+    assert sum(simulation.breakdown().values()) == simulation.peak_memory
+
+
+# ---------------------------------------------------------------- frees
+
+
+def held_by(graph, actions):
+    """Bytes held during each run by someone who does these actions; a second copy of a value counts in its run only."""
+    held, trace = {}, []
+    for kind, name in actions:
+        if kind == "free":
+            del held[name]
+            continue
+        node = graph.node_id(name)
+        assert all(graph.value_name(x) in held for x in graph.reads(node)), f"{name} reads what has been freed"
+        made = {graph.value_name(x): int(graph.memory[x]) for x in graph.values(node)}
+        trace.append(sum(held.values()) + sum(made.values()))
+        held |= made
+    return trace, set(held)
+
+
+@given(runs())
+def test_whoever_does_the_actions_holds_what_the_trace_says(run):
+    graph, order = run
+    simulation = simulate(graph, order)
+    trace, held = held_by(graph, simulation.actions())
+    assert trace == (simulation.memory_trace - graph.workspace[simulation.schedule.order]).tolist()
+    assert held == {graph.value_name(x) for x in np.flatnonzero(graph.output)}
+
+
+@given(runs())
+def test_actions_run_the_nodes_in_order(run):
+    graph, order = run
+    ran = [name for kind, name in simulate(graph, order).actions() if kind == "compute"]
+    assert ran == [graph.labels[v] for v in order]
+
+
+@given(runs())
+def test_no_value_could_be_freed_earlier(run):
+    """Each is freed right after a step that reads it, or right after it was made."""
+    graph, order = run
+    g = plain(graph)
+    for node, freed in zip(order, simulate(graph, order).frees(), strict=True):
+        assert set(freed) <= set(g.reads[node] + g.values[node]) - g.outputs
+        assert len(set(freed)) == len(freed)
+
+
+@given(runs())
+def test_freeing_later_never_holds_less(run):
+    """Of all ways to free that let the schedule run, the actions hold the least at every step."""
+    graph, order = run
+    simulation = simulate(graph, order)
+    least, _ = held_by(graph, simulation.actions())
+    waiting, late = [], []
+    for action in simulation.actions():  # each free is put off to the end of the next step
+        if action[0] == "compute":
+            due, waiting = waiting, []
+            late += [action, *(free for free in due if free[1] not in made_by(graph, action[1]))]
+        else:
+            waiting.append(action)
+    trace, _ = held_by(graph, late)
+    assert all(a <= b for a, b in zip(least, trace, strict=True))
+
+
+def made_by(graph, node):
+    return {graph.value_name(x) for x in graph.values(graph.node_id(node))}
+
+
+def test_a_second_copy_of_an_output_counts_in_its_step_only():
+    graph = graph_of([[], [0]], memory=[4, 1], output=[True, True])
+    simulation = simulate(graph, [0, 0, 1])
+    assert simulation.memory_trace.tolist() == [4, 8, 5]
+    assert list(simulation.actions()) == [("compute", "0"), ("compute", "0"), ("compute", "1")]
+    assert held_by(graph, simulation.actions()) == ([4, 8, 5], {"0", "1"})
+
+
+def test_values_that_nobody_reads_are_freed_at_once():
+    graph = graph_of([[], [0]], value_indptr=[0, 2, 3], memory=[1, 10, 100])
+    assert list(simulate(graph, [0, 1]).actions()) == [
+        ("compute", "0"),
+        ("free", "0:1"),
+        ("compute", "1"),
+        ("free", "0"),
+    ]
