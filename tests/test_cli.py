@@ -509,6 +509,13 @@ def test_a_device_smaller_than_the_residents_is_not_a_negative_budget(remat, fol
 
 
 @pytest.mark.parametrize("command", ["solve", "compare"])
+def test_a_solver_that_cannot_serve_is_bad_input_not_an_infeasible_budget(remat, folder, command):
+    said = remat(command, "chain.nodes.csv", "--inference", "--solver", "chen_sqrt")
+    assert said.code == 2
+    assert "differentiate" in said.err + said.out
+
+
+@pytest.mark.parametrize("command", ["solve", "compare"])
 def test_an_infeasible_budget_is_exit_code_3(remat, folder, command):
     assert remat(command, "chain.nodes.csv", "--budget", "3").code == 3
     assert isinstance(remat(command, "chain.nodes.csv", "--budget", "3", "--json").record, dict)
@@ -738,6 +745,17 @@ def test_an_interrupt_is_one_line_and_exit_code_130(remat, folder, monkeypatch, 
     monkeypatch.setattr(f"remat_algos.plan.{command}.{command}", interrupt)
     said = remat(command, "chain.nodes.csv", "--json")
     assert (said.code, said.out, said.err) == (130, "", "remat: interrupted\n")
+
+
+def test_too_little_memory_here_is_one_line(remat, folder, monkeypatch):
+    def exhausted(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr("remat_algos.plan.solve.solve", exhausted)
+    said = remat("solve", "chain.nodes.csv", "--json")
+    assert (said.code, said.out) == (2, "")
+    assert said.err.count("\n") == 1
+    assert "memory" in said.err
 
 
 def break_solve(monkeypatch):

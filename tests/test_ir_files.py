@@ -758,6 +758,10 @@ BAD_TABLES = {
     "two names": ({"nodes": "id,name 1,a 2,a"}, "X.nodes.csv, line 3: two rows are called 'a'; give each a name"),
     "a name twice": ({"nodes": "name a b a"}, "X.nodes.csv, line 4: two rows have the id 'a'"),
     "resident and node": ({"nodes": "id,name,resident 1,a,1 2,a,"}, "X.nodes.csv, line 3: two rows are called 'a'"),
+    "resident and parameter": (
+        {"nodes": "name,memory,resident,param_memory param(a),7,parameter, a,1,,5"},
+        r"X.nodes.csv, line \d: two rows are called 'param\(a\)'; give each a name of its own",
+    ),
     "two values": (
         {"nodes": AB, "values": "node,name,memory_bytes a,y,1 b,y,1"},
         "X.nodes.csv, line 3: two values are called 'y'; give each a name of its own",

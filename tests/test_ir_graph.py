@@ -146,6 +146,7 @@ LAWS = [
     ({"labels": Labels(names=("x", "y")), "resident": resident()}, "'x' is a resident and a node or value"),
     ({"labels": Labels(views={"flat": "z"})}, "'flat' is a view of 'z', which is no node, value or resident"),
     ({"labels": Labels(views={"1": "0"})}, "'1' is a view and something else"),
+    ({"labels": Labels(views={" v": "0"})}, "' v' is no name"),
 ]
 
 
@@ -253,6 +254,15 @@ def test_a_graph_does_not_see_later_changes_of_its_source(graph):
         array[:] = ~array if array.dtype == bool else array + 1
     assert ComputationGraph(**{name: getattr(again, name) for name in ARRAYS}).hash == before
     assert [getattr(again, name).tolist() for name in ARRAYS] == [getattr(graph, name).tolist() for name in ARRAYS]
+
+
+def test_a_graph_does_not_see_later_changes_of_its_names():
+    names, value_names, views = ["a", "b"], {0: "y"}, {"flat": "y"}
+    graph = two_nodes(labels=Labels(names=names, value_names=value_names, views=views))
+    for source in (names, value_names, views):
+        source.clear()
+    labels = graph.labels
+    assert (labels.names, dict(labels.value_names), dict(labels.views)) == (("a", "b"), {0: "y"}, {"flat": "y"})
 
 
 def test_slices_of_a_writable_array_are_copied():
@@ -469,6 +479,8 @@ def test_edges_take_further_arrays():
         ([("a", "b"), ("b", "a")], {}, "the graph has a cycle: a -> b -> a; remove one of these edges"),
         ([("a", "a")], {}, "the graph has a cycle: a -> a"),
         ([("a", "b")], {"memory": [1, 2, 3]}, "memory has 3 entries; 2 are wanted"),
+        ([("a", "b")], {"n_nodes": 5}, "n_nodes"),
+        ([(0.5, 1.5)], {}, "edges are pairs"),
         ([("a", "b")], {"once": [True, True]}, "once: only edges between integer ids take further arrays"),
     ],
 )

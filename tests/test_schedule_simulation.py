@@ -80,16 +80,23 @@ def test_orders_come_in_any_form(run):
         assert simulate(graph, form).memory_trace.tolist() == wanted
 
 
-def agree(graph, order):
-    """The judge and the oracle find the same, a fault with its law, step and node or a judgement."""
+def verdict(graph, order):
+    """(judgement, fault) of the oracle, one of them None."""
     try:
-        wanted = judge(graph, order)
+        return judge(graph, order), None
     except Unsound as fault:
-        with pytest.raises(ScheduleError, match=re.escape(WORDS[fault.law])) as error:
-            simulate(graph, order)
-        assert (error.value.step, error.value.node) == (fault.step, fault.node)
-    else:
+        return None, fault
+
+
+def agree(graph, order):
+    """The judge finds the fault that the oracle finds, with its law, step and node, or comes to its judgement."""
+    wanted, fault = verdict(graph, order)
+    if fault is None:
         assert simulate(graph, order).memory_trace.tolist() == wanted.trace
+        return
+    with pytest.raises(ScheduleError, match=re.escape(WORDS[fault.law])) as error:
+        simulate(graph, order)
+    assert (error.value.step, error.value.node) == (fault.step, fault.node)
 
 
 @st.composite

@@ -22,6 +22,7 @@ def add_graph(parser: argparse.ArgumentParser) -> None:
 
 def graph_of(arguments: argparse.Namespace) -> tuple[ComputationGraph, str]:
     """The graph as it will be planned, and a line that says what was done to it."""
+    from remat_algos.errors import GraphError
     from remat_algos.ir.differentiate import differentiate
     from remat_algos.ir.files.read import read_graph
 
@@ -31,11 +32,14 @@ def graph_of(arguments: argparse.Namespace) -> tuple[ComputationGraph, str]:
         return graph, f"{size}, its own backward part among them; not differentiated"
     if arguments.inference:
         return graph, f"{size}; not differentiated (--inference)"
-    whole = differentiate(
-        graph,
-        factor=arguments.factor,
-        parameter_gradients=arguments.parameter_gradients,
-        loss=arguments.loss,
-    )
+    try:
+        whole = differentiate(
+            graph,
+            factor=arguments.factor,
+            parameter_gradients=arguments.parameter_gradients,
+            loss=arguments.loss,
+        )
+    except GraphError as error:
+        raise GraphError(f"{arguments.graph}: {error}") from error
     added = whole.n_nodes - graph.n_nodes
     return whole, f"{size}; differentiated, which adds {added} gradient nodes (--inference adds none)"

@@ -27,33 +27,47 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; returns 0, 1 a claim is false, 2 bad input, 3 infeasible budget."""
+    _mend_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        chosen = _parser(given).parse_args(given)
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.showwarning = _say_warning
-            return _run(chosen)
-    except SystemExit as stop:  # argparse, for --help and for errors
-        return int(stop.code or 0)
-
-
-def _run(chosen: argparse.Namespace) -> int:
-    try:
-        code = int(chosen.run(chosen))
+            code = _run(given)
         sys.stdout.flush()
         return code
+    except BrokenPipeError:  # the reader of our output has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _mend_streams() -> None:
+    """Closed streams lead nowhere; characters that a terminal does not know are spelled out."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - open for the rest of the process
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _run(given: Sequence[str]) -> int:
+    chosen = argparse.Namespace(json=False)
+    try:
+        chosen = _parser(given).parse_args(given)
+        return int(chosen.run(chosen))
+    except SystemExit as stop:  # argparse, for --help and for errors
+        return int(stop.code or 0)
     except BudgetError as error:
         if chosen.json:
             say_json({"feasible": False, "reached": error.reached, "lower_bound": error.lower_bound})
         return _complain(str(error), INFEASIBLE)
     except ClaimError as error:
         return _complain(str(error), FALSE_CLAIM)
-    except (RematError, argparse.ArgumentTypeError) as error:
+    except (RematError, argparse.ArgumentTypeError, ImportError) as error:  # kernels that are not built, too
         return _complain(str(error), BAD_INPUT)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of our output has gone
-        return 0
+        raise
     except OSError as error:
         return _complain(f"{error.filename or 'output'}: {error.strerror or error}", BAD_INPUT)
     except KeyboardInterrupt:

@@ -68,3 +68,9 @@ def repeats(indptr: Int64, indices: Int32) -> int:
     order = np.lexsort((indices, rows))
     twice = (np.diff(rows[order]) == 0) & (np.diff(indices[order]) == 0)
     return int(rows[order][1:][twice].min()) if twice.any() else -1
+
+
+def sorted_rows(indptr: Int64, indices: Int32) -> Int32:
+    """The entries with each row ascending."""
+    rows = np.repeat(np.arange(indptr.shape[0] - 1), np.diff(indptr))
+    return frozen(indices[np.lexsort((indices, rows))], np.int32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NoReturn
 
@@ -48,7 +48,7 @@ class _Names:
             if value.view_of is not None
         }
         for name in tables.views:
-            if name in self.place:
+            if name in self.place and self.of[self.place[name]] == name:
                 self.fail(None, f"{name!r} is a view and something else; give each a name of its own")
         view_of.update(tables.views)
         self.views = {name: self._base(name, view_of) for name in view_of}
@@ -80,7 +80,7 @@ class _Names:
         seen = [name]
         while True:
             base = view_of[seen[-1]]
-            canonical = self.of[self.place[base]] if base in self.place else base
+            canonical = self._canonical(base, view_of)
             if canonical not in view_of:
                 if base not in self.place:
                     self.fail(None, f"{seen[-1]!r} is a view of {base!r}, which is no node, value or resident")
@@ -95,9 +95,13 @@ class _Names:
         for name in names:
             if name not in self.place and name not in self.views:
                 self.fail(row, f"node {row.name!r} reads {name!r}, which is no node, value or resident")
-            canonical = self.of[self.place[name]] if name in self.place else name
+            canonical = self._canonical(name, self.views)
             found.append(self.views[canonical] if canonical in self.views else self.place[name])
         return found
+
+    def _canonical(self, name: str, views: Mapping[str, Any]) -> str:
+        """A view's own name, or the name of the value that the name stands for."""
+        return name if name in views or name not in self.place else self.of[self.place[name]]
 
     def resolve_rows(self, rows: Sequence[NodeRow], named: Sequence[Sequence[str]]) -> tuple[Int64, Int64]:
         """What the names of each row stand for, each once, as CSR rows."""
@@ -175,16 +179,18 @@ class _Assembly:
         tables, nodes = self.tables, self.nodes
         read_indptr, read = _rows(*self.reads, self.order)
         costs = [node.compute for node in nodes] + [node.grad_compute for node in nodes]
+        self._checked(costs[: len(nodes)], nodes, "compute")  # before they are rounded
+        self._checked(costs[len(nodes) :], nodes, "grad_compute", -1)
         whole, scale = whole_costs(costs, tables.source) if tables.compute_scale is None else (costs, None)
-        memory = whole_bytes([value.memory for value in self.values], tables.source)
-        workspace = whole_bytes([node.workspace for node in nodes], tables.source)
+        owners = [nodes[v] for v in self.value_node.tolist()]
+        memory = self._bytes([value.memory for value in self.values], owners, "memory")
         arrays: dict[str, Any] = {
             "value_indptr": _indptr(np.bincount(self.value_node, minlength=len(nodes))),
             "read_indptr": _indptr(_counts(read_indptr, read >= 0)),
             "read_indices": self.value_id[read[read >= 0]],
-            "memory": self._checked(memory, self.value_node, "memory"),
-            "compute": self._checked(whole[: len(nodes)], range(len(nodes)), "compute"),
-            "workspace": self._checked(workspace, range(len(nodes)), "workspace"),
+            "memory": memory,
+            "compute": self._checked(whole[: len(nodes)], nodes, "compute"),
+            "workspace": self._bytes([node.workspace for node in nodes], nodes, "workspace"),
             "once": [node.once for node in nodes],
             "output": self._outputs(),
             "mark": [node.mark for node in nodes] if any(node.mark for node in nodes) else None,
@@ -195,30 +201,35 @@ class _Assembly:
         if tables.backward == "present":
             arrays["forward_of"] = [self._forward_of(node) for node in nodes]
         if tables.backward == "to come":
-            grads = [
-                m if row.grad_memory is None else row.grad_memory for m, row in zip(memory, self.values, strict=True)
-            ]
             saved_indptr, saved_indices = self._saved(arrays["read_indptr"], arrays["read_indices"])
+            sizes = zip(memory.tolist(), self.values, strict=True)
+            grads = [m if row.grad_memory is None else row.grad_memory for m, row in sizes]
             arrays["backward"] = Backward(
                 saved_indptr,
                 saved_indices.astype(np.int32),
-                grad_memory=np.array(whole_bytes(grads, tables.source), np.int64),
-                grad_compute=np.array(whole[len(nodes) :], np.int64),
-                grad_workspace=np.array(whole_bytes([node.grad_workspace for node in nodes], tables.source), np.int64),
+                grad_memory=self._bytes(grads, owners, "grad_memory", -1),
+                grad_compute=self._checked(whole[len(nodes) :], nodes, "grad_compute", -1),
+                grad_workspace=self._bytes([node.grad_workspace for node in nodes], nodes, "grad_workspace"),
             )
         return arrays
 
-    def _checked(self, amounts: Sequence[Number], nodes: Iterable[int], what: str) -> Int64:
-        """The amounts as an array, if they are sizes or costs and their sum stays exact."""
+    def _bytes(self, sizes: Sequence[Number], rows: Sequence[Any], what: str, least: int = 0) -> Int64:
+        """Whole bytes, checked before they are rounded."""
+        self._checked(sizes, rows, what, least)
+        return np.array(whole_bytes(sizes, self.tables.source), np.int64)
+
+    def _checked(self, amounts: Sequence[Number], rows: Sequence[Any], what: str, least: int = 0) -> Int64:
+        """The amounts as an array, if they are sizes or costs and their sum stays exact; a `least` of -1 means none."""
         if min(amounts, default=0) < 0 or sum(amounts) >= LARGEST_SUM:
-            total = 0
-            for amount, v in zip(amounts, nodes, strict=True):
-                node, total = self.nodes[v], total + int(amount)
-                if amount < 0:
-                    self.names.fail(node, f"node {node.name!r} has {what} {amount}; sizes and costs are 0 or more")
+            total: Number = 0
+            for amount, row in zip(amounts, rows, strict=True):
+                called = f"{'node' if isinstance(row, NodeRow) else 'resident'} {row.name!r}"
+                if amount < 0 and amount != least:
+                    self.names.fail(row, f"{called} has {what} {amount}; sizes and costs are 0 or more")
+                total += max(amount, 0)
                 if total >= LARGEST_SUM:
-                    self.names.fail(node, f"with node {node.name!r} the sum of {what} passes 2**53; use a coarser unit")
-        return np.array(amounts, np.int64)
+                    self.names.fail(row, f"with {called} the sum of {what} passes 2**53; use a coarser unit")
+        return np.array([int(amount) for amount in amounts], np.int64)
 
     def _outputs(self) -> Bool | None:
         """Flags of the outputs, None for the default ones."""
@@ -281,8 +292,6 @@ class _Assembly:
             if resident.role not in ROLES:
                 known = ", ".join(ROLES)
                 self.names.fail(resident, f"resident {resident.name!r} has role {resident.role!r}; use {known}")
-            if resident.memory < 0:
-                self.names.fail(resident, f"resident {resident.name!r} has memory {resident.memory}; give 0 or more")
             for reader in resident.readers:
                 if reader not in row_of:
                     self.names.fail(resident, f"resident {resident.name!r} is read by {reader!r}, which is no node")
@@ -290,7 +299,7 @@ class _Assembly:
                     reads.add((int(self.node_id[row_of[reader]]), r))
         pairs = np.array(sorted(reads), np.int64).reshape(-1, 2)
         return Resident(
-            np.array(whole_bytes([resident.memory for resident in residents], self.tables.source), np.int64),
+            self._bytes([resident.memory for resident in residents], residents, "memory"),
             np.array([ROLES.index(resident.role) for resident in residents], np.int8),
             _indptr(np.bincount(pairs[:, 0], minlength=len(self.nodes))),
             pairs[:, 1].astype(np.int32),

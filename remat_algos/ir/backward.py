@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, check_indptr, check_sizes, frozen, repeats
+from remat_algos.ir.arrays import Int32, Int64, check_indptr, check_sizes, frozen, repeats, sorted_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -16,7 +16,7 @@ class Backward:
     ----------
     saved_indptr : int64[n + 1]
     saved_indices : int32[k]
-        Row v: those of its reads and of its own values that the gradient of v reads.
+        Row v: those of its reads and of its own values that the gradient of v reads; rows are sorted.
     grad_memory : int64[n_values]
         Bytes of the gradient of each value, -1 for values that have none.
     grad_compute : int64[n]
@@ -51,6 +51,7 @@ class Backward:
             check_sizes(np.maximum(getattr(self, name), 0), name)
         if (row := repeats(self.saved_indptr, self.saved_indices)) >= 0:
             raise GraphError(f"the gradient of node {row} saves a value twice; name it once")
+        object.__setattr__(self, "saved_indices", sorted_rows(self.saved_indptr, self.saved_indices))
 
     def saved(self, node: int) -> list[int]:
         """Values that the gradient of a node reads."""

@@ -4,10 +4,12 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
+from remat_algos.ir.decimals import ABSURD, decimal
 from remat_algos.ir.units import parse_bytes
 
 LEAST = "least"
-_SHARE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*%\s*")
+_SHARE = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})\s*%\s*")
+_BARE_DECIMAL = re.compile(r"\s*[0-9]*\.[0-9]*\s*")
 Amount = int | str
 
 
@@ -87,11 +89,13 @@ class Budget:
         if share is not None:
             return int(Fraction(share[1]) * one_pass / 100)
         try:
-            return int(_positive(Fraction(self.overhead.strip()), "overhead") * scale)
+            number = decimal(self.overhead.strip())
+            if number >= ABSURD:
+                raise ValueError("too large to mean anything")
         except ValueError as error:
-            raise ValueError(
-                f"overhead budget {self.overhead!r} is no number; write 120, or 30% of one pass"
-            ) from error
+            given = self.overhead[:40]
+            raise ValueError(f"overhead budget {given!r} is no number; write 120, or 30% of one pass") from error
+        return int(_positive(Fraction(number), "overhead") * scale)
 
     def __str__(self) -> str:
         parts = [f"{name} {getattr(self, name)}" for name in ("memory", "overhead", "device")]
@@ -114,7 +118,10 @@ def _amount(given: Amount, base: int, what: str) -> int:
     share = _SHARE.fullmatch(given)
     if share is not None:
         return int(Fraction(share[1]) * base / 100)
+    if _BARE_DECIMAL.fullmatch(given):
+        raise ValueError(f'{what} budget {given!r} could be bytes or a share; write whole bytes, or a share as "50%"')
     try:
         return parse_bytes(given)
     except ValueError as error:
-        raise ValueError(f"{what} budget: {error}; a share is written 50%, the lowest peak {LEAST}") from error
+        hint = f"; a share is written 50%, the lowest peak {LEAST}" if what == "memory" else ""
+        raise ValueError(f"{what} budget: {error}{hint}") from error

@@ -2,12 +2,24 @@
 
 import warnings
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Decimal
+from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Decimal, DecimalException
 
 from remat_algos.errors import GraphWarning
-from remat_algos.ir.arrays import LARGEST_SUM
 
 FINEST_SCALE = 10**6
+ABSURD = 2**63
+"""What numbers are cut to, so that 1e999999 does not become a million digits; checks of sums refuse it."""
+
+
+def decimal(text: str) -> int | Decimal:
+    """A number from text, cut to `ABSURD`; ValueError if the text is none."""
+    try:
+        number = Decimal(text)
+    except DecimalException as error:
+        raise ValueError(f"{text[:40]!r} is no number") from error
+    if not number.is_finite():
+        raise ValueError(f"{text[:40]!r} is no number")
+    return number if number.adjusted() < 19 and abs(number) < ABSURD else ABSURD if number > 0 else -ABSURD
 
 
 def whole_bytes(amounts: Sequence[int | Decimal], source: str) -> list[int]:
@@ -20,25 +32,14 @@ def whole_costs(amounts: Sequence[int | Decimal], source: str) -> tuple[list[int
 
     What is finer still is rounded, with one notice. A cost of -1 (none given) stays.
     """
-    places = [
-        -int(a.normalize().as_tuple().exponent) for a in amounts if isinstance(a, Decimal) and 0 < a < LARGEST_SUM
-    ]
-    scale = min(FINEST_SCALE, 10 ** min(max([0, *places]), 6))
+    places = [-int(a.normalize().as_tuple().exponent) for a in amounts if isinstance(a, Decimal) and a]
+    scale = 10 ** min(max([0, *places]), 6)
     scaled = [a if a == -1 else a * scale for a in amounts]
     return _whole(scaled, ROUND_HALF_EVEN, f"{source}: costs were rounded to 1/{scale} of their unit"), scale
 
 
 def _whole(amounts: Sequence[int | Decimal], rounding: str, notice: str) -> list[int]:
-    whole = []
-    changed = False
-    for amount in amounts:
-        if isinstance(amount, int):
-            whole.append(amount)
-        elif abs(amount) >= LARGEST_SUM:  # 1e999999 must not become a million digits; the sum check names the node
-            whole.append(LARGEST_SUM if amount > 0 else -LARGEST_SUM)
-        else:
-            whole.append(int(Decimal(amount).to_integral_value(rounding)))
-            changed |= whole[-1] != amount
-    if changed:
+    whole = [a if isinstance(a, int) else int(a.to_integral_value(rounding)) for a in amounts]
+    if any(a != b for a, b in zip(amounts, whole, strict=True)):
         warnings.warn(notice, GraphWarning, stacklevel=2)
     return whole

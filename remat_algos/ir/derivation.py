@@ -1,16 +1,34 @@
 """Where a differentiated graph comes from."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
+
+from remat_algos.errors import GraphError
 
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """Where a differentiated graph comes from: the hash of its source, and the options of `differentiate`."""
+    """The hash of its source, and the options of `differentiate`."""
 
     source_hash: str
     options: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, record: Any, source: str) -> Derivation:
+        """What `record` gave; GraphError, with the file, if it is something else."""
+        if (
+            not isinstance(record, dict)
+            or record.keys() != {"source_hash", "options"}
+            or not isinstance(record["source_hash"], str)
+            or not isinstance(record["options"], dict)
+        ):
+            raise GraphError(f'{source}: "derivation" holds "source_hash" and "options"')
+        options = {name: float(o) if isinstance(o, Decimal) else o for name, o in record["options"].items()}
+        return cls(record["source_hash"], options)
 
     def record(self) -> dict[str, Any]:
         """As JSON has it."""

@@ -12,6 +12,7 @@ from remat_algos.ir.graph import ComputationGraph, Derivation
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import ROLES, Resident
 
+MOST_FACTOR = 2**32
 PARAMETER = ROLES.index("parameter")
 
 
@@ -61,7 +62,7 @@ def differentiate(
     """
     if graph.forward_of is not None:
         raise GraphError("the graph has a backward part already; differentiate the graph that it was made from")
-    if not factor >= 0 or factor == float("inf"):
+    if not 0 <= factor < MOST_FACTOR:
         raise GraphError(f"factor is {factor}; give a number of 0 or more, such as 2")
     if isinstance(loss, str):
         loss = [loss]

@@ -12,12 +12,15 @@ from remat_algos.ir.arrays import Bool, Int32, Int64
 
 def checked_pairs(edges: Iterable[tuple[Any, Any]] | ArrayLike) -> np.ndarray:
     """The edges as an array [k, 2] of ids or names."""
-    pairs = edges if isinstance(edges, np.ndarray) else np.asarray(list(edges))  # type: ignore[arg-type]
+    try:
+        pairs = edges if isinstance(edges, np.ndarray) else np.asarray(list(edges))  # type: ignore[arg-type]
+    except (TypeError, ValueError):  # no list, or rows of different lengths
+        pairs = np.empty(1)
     if pairs.size == 0:
         return np.empty((0, 2), np.int64)
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         raise GraphError("edges are pairs (u, v) of node ids or names")
-    return pairs
+    return pairs.astype(np.int64) if pairs.dtype.kind in "iu" else pairs
 
 
 def rows_of_pairs(pairs: np.ndarray, n: int) -> tuple[Int64, np.ndarray]:
@@ -28,7 +31,7 @@ def rows_of_pairs(pairs: np.ndarray, n: int) -> tuple[Int64, np.ndarray]:
     if backwards.size:
         u, v = pairs[backwards[0]].tolist()
         raise GraphError(f"edge ({u}, {v}) goes backwards; number the nodes topologically")
-    _, first = np.unique(pairs[:, 1].astype(np.int64) * n + pairs[:, 0], return_index=True)
+    _, first = np.unique(pairs[:, 1] * n + pairs[:, 0], return_index=True)
     pairs = pairs[np.sort(first)]
     pairs = pairs[np.argsort(pairs[:, 1], kind="stable")]
     return np.concatenate([[0], np.cumsum(np.bincount(pairs[:, 1], minlength=n))]), pairs[:, 0]

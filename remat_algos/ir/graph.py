@@ -22,6 +22,8 @@ from remat_algos.ir.resident import Resident
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 from remat_algos.kernels import _graph
 
+MOST_VALUES = 2**31
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComputationGraph:
@@ -105,8 +107,11 @@ class ComputationGraph:
         if self.forward_of is not None:
             object.__setattr__(self, "forward_of", frozen(self.forward_of, np.int32, "forward_of", self.n_nodes))
         if self.mark is not None:
-            object.__setattr__(self, "mark", frozen(self.mark, np.int8, "mark", self.n_nodes))
-        object.__setattr__(self, "labels", laws.plain_labels(self.labels))
+            mark = frozen(self.mark, np.int8, "mark", self.n_nodes)
+            object.__setattr__(self, "mark", mark if mark.any() else None)
+        if self.resident is not None and not self.resident.names:
+            object.__setattr__(self, "resident", None)
+        object.__setattr__(self, "labels", laws.plain_labels(self.labels, self.value_indptr))
         laws.check(self)
 
     # ---------------------------------------------------------------- ways in
@@ -146,6 +151,8 @@ class ComputationGraph:
         values = frozen(np.arange(n + 1) if value_indptr is None else value_indptr, np.int64, "value_indptr", n + 1)
         n_values = int(values[-1]) if values.size else 0
         check_indptr(values, n, n_values, "value_indptr")
+        if n_values >= MOST_VALUES:
+            raise GraphError(f"the graph has {n_values} values; ids are below 2**31")
         sizes = frozen(memory, np.int64, "memory", n_values)
         if output is None:
             output = unread_first_values(values, indices)
@@ -229,7 +236,7 @@ class ComputationGraph:
         """A graph from rows that speak in names, as files do; numbered topologically, earliest row first."""
         given = assemble(tables)
         derivation = given.pop("derivation")
-        return cls.from_arrays(**given, derivation=Derivation(**derivation) if derivation else None)
+        return cls.from_arrays(**given, derivation=Derivation.of(derivation, tables.source) if derivation else None)
 
     @classmethod
     def from_json(cls, text: str, source: str = "JSON") -> "ComputationGraph":
@@ -243,9 +250,7 @@ class ComputationGraph:
     @classmethod
     def from_npz(cls, data: bytes, source: str = "npz") -> "ComputationGraph":
         """Read what `to_npz` writes; nothing in it is executed."""
-        given = npz_bytes.parse(data, source)
-        derivation = given.pop("derivation", None)
-        return cls.from_arrays(**given, derivation=Derivation(**derivation) if derivation else None)
+        return cls.from_arrays(**npz_bytes.parse(data, source))
 
     def to_npz(self) -> bytes:
         """The graph as the bytes of an npz file: the form for millions of nodes, and between processes."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, check_indptr, check_sizes
+from remat_algos.ir.arrays import Int32, Int64, check_indptr, check_sizes
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.labels import RECOMPUTE, Labels
 from remat_algos.kernels import _graph
@@ -25,13 +26,20 @@ def check(graph: ComputationGraph) -> None:
     _check_labels(graph)
 
 
-def plain_labels(labels: Labels) -> Labels:
-    """Labels without names that only repeat the ids and ops that say nothing, so that equal graphs hash alike."""
+def plain_labels(labels: Labels, value_indptr: Int64) -> Labels:
+    """Labels without names that only repeat ids or the rule, so that equal graphs hash alike, and without empty ops."""
     names = tuple(labels.names) if labels.names is not None else None
     if names is not None and all(name == str(v) for v, name in enumerate(names)):
         names = None
     ops = tuple(labels.ops) if labels.ops is not None and any(labels.ops) else None
-    return replace(labels, names=names, ops=ops)
+    plain = replace(labels, names=names, ops=ops, value_names={})
+    if names is None or len(names) == value_indptr.size - 1:
+        owners = np.searchsorted(value_indptr, list(labels.value_names), side="right") - 1
+        for (x, name), v in zip(labels.value_names.items(), owners.tolist(), strict=True):
+            inside = 0 <= v < value_indptr.size - 1
+            if not inside or name != plain.value(x, v, x - int(value_indptr[v])):
+                plain.value_names[x] = name  # type: ignore[index]  # a dict until it is handed out
+    return plain
 
 
 def _check_arrays(graph: ComputationGraph) -> None:
@@ -115,7 +123,7 @@ def _check_forward_of(graph: ComputationGraph, forward_of: Int32) -> None:
 
 def _check_labels(graph: ComputationGraph) -> None:
     labels, n = graph.labels, graph.n_nodes
-    if labels.names is None and not labels.value_names and graph.resident is None:
+    if labels.names is None and not labels.value_names and not labels.views and graph.resident is None:
         return
     if any(not 0 <= x < graph.n_values for x in labels.value_names):
         raise GraphError(f"a name is given to a value that is not there; there are {graph.n_values}")
@@ -136,3 +144,15 @@ def _check_labels(graph: ComputationGraph) -> None:
     for name in graph.resident.names if graph.resident is not None else ():
         if name in node_of or name in seen:
             raise GraphError(f"{name!r} is a resident and a node or value; give each a name of its own")
+        seen.add(name)
+    _check_views(graph, node_of, seen)
+
+
+def _check_views(graph: ComputationGraph, node_of: Mapping[str, int], seen: Container[str]) -> None:
+    """Bases are known; a view may be called as a node is only where that is not the name of a value."""
+    for name, base in graph.labels.views.items():
+        if base not in node_of and base not in seen:
+            raise GraphError(f"{name!r} is a view of {base!r}, which is no node, value or resident")
+        first = graph.value_name(int(graph.value_indptr[node_of[name]])) if name in node_of else None
+        if name in seen or first == name:
+            raise GraphError(f"{name!r} is a view and something else; give each a name of its own")

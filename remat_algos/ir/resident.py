@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int8, Int32, Int64, check_indptr, check_sizes, frozen, repeats
+from remat_algos.ir.arrays import Int8, Int32, Int64, check_indptr, check_sizes, frozen, repeats, sorted_rows
 
 ROLES = ("input", "parameter", "state")
 
@@ -22,7 +22,7 @@ class Resident:
         Place in `ROLES`.
     read_indptr : int64[n + 1]
     read_indices : int32[k]
-        Residents that each of the n nodes reads.
+        Residents that each of the n nodes reads; rows are sorted.
     names : tuple of str
         One per resident, all different.
     """
@@ -51,6 +51,7 @@ class Resident:
             raise GraphError(f"a node reads a resident that is not there; there are {size}")
         if (row := repeats(self.read_indptr, self.read_indices)) >= 0:
             raise GraphError(f"node {row} reads a resident twice; name it once")
+        object.__setattr__(self, "read_indices", sorted_rows(self.read_indptr, self.read_indices))
 
     def reads(self, node: int) -> list[int]:
         """Residents that a node reads."""

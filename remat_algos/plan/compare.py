@@ -47,29 +47,26 @@ class Comparison:
     budget: Budget
     entries: tuple[Entry, ...]
 
-    COLUMNS = ("solver", "peak", "of base", "overhead", "runs again", "seconds", "")
+    COLUMNS = ("solver", "peak", "of base", "with residents", "overhead", "runs again", "seconds", "")
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """Cells under `COLUMNS`."""
-        base, one_pass = baseline_peak(self.graph), max(1, self.graph.needed_compute)
+        one_pass = max(1, self.graph.needed_compute)
         for entry in self.entries:
             plan = entry.plan
             if plan is not None:
-                cells = format_bytes(plan.peak_memory), f"{100 * plan.peak_memory / max(1, base):.1f} %"
                 again = int((plan.simulation.runs > 1).sum())
-                yield (
-                    entry.solver,
-                    *cells,
-                    f"{100 * plan.overhead / one_pass:.1f} %",
-                    str(again),
-                    f"{plan.seconds:.2f}",
-                    "",
-                )
+                overhead = f"{100 * plan.overhead / one_pass:.1f} %"
+                yield (entry.solver, *self._peak(plan.peak_memory), overhead, str(again), f"{plan.seconds:.2f}", "")
             elif entry.reached is not None:
-                share = f"{100 * entry.reached / max(1, base):.1f} %"
-                yield (entry.solver, format_bytes(entry.reached), share, "", "", "", "does not fit")
+                yield (entry.solver, *self._peak(entry.reached), "", "", "", "does not fit")
             else:
-                yield (entry.solver, "", "", "", "", "", entry.reason)
+                yield (entry.solver, "", "", "", "", "", "", entry.reason)
+
+    def _peak(self, peak: int) -> tuple[str, str, str]:
+        """A peak, its share of that without rematerialization, its sum with the residents."""
+        share = 100 * peak / max(1, baseline_peak(self.graph))
+        return format_bytes(peak), f"{share:.1f} %", format_bytes(peak + self.graph.resident_memory)
 
     def record(self) -> dict[str, Any]:
         """As JSON has it."""

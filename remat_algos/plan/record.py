@@ -26,6 +26,7 @@ KINDS: Mapping[str, type | tuple[type, ...]] = {
     "bound_scope": (str, type(None)),
     "gap": (int, float, type(None)),
     "compute_unit": str,
+    "compute_scale": int,
     "seconds": (int, float),
 }
 
@@ -51,7 +52,7 @@ def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
     """The record, if every entry is there and of its kind."""
     if record.get("format") != FORMAT:
         raise PlanError(f'not a plan: there is no "format": "{FORMAT}"')
-    if record.get("version") != VERSION:
+    if type(record.get("version")) is not int or record["version"] != VERSION:
         raise PlanError(f"the plan has version {record.get('version')}; this release reads version {VERSION}")
     for name, kind in KINDS.items():
         if name not in record:

@@ -1,5 +1,6 @@
 """From a graph and a budget to the best plan that the judge confirms."""
 
+import contextlib
 import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -142,11 +143,17 @@ class Problem:
     @classmethod
     def of(cls, graph: ComputationGraph, budget: Budget) -> "Problem":
         base = baseline_peak(graph)
+        limit = budget.memory_limit(base, graph.resident_memory)
+        if limit is not None and limit < 0:
+            resident = format_bytes(graph.resident_memory)
+            bound, nodes = least_peak_bound(graph)
+            message = f"the device budget {budget.device} is less than the residents, {resident}; give more"
+            raise BudgetError(message, base, bound, nodes)
         return cls(
             graph,
             budget,
             base,
-            budget.memory_limit(base, graph.resident_memory),
+            limit,
             budget.overhead_limit(graph.needed_compute, graph.labels.compute_scale),
         )
 
@@ -265,8 +272,18 @@ class _Search:
         return list(self._lowest(call))
 
     def _lowest(self, call: Callable[[int | None], Attempt]) -> Iterator[Attempt]:
-        """Bisect the limit for the lowest peak that keeps the rest of the budget: the lower, the more is computed."""
+        """Attempts down to the lowest peak that keeps the rest of the budget.
+
+        For a limit out of reach a solver gives its lowest schedule, or raises a proof; where that does not settle it,
+        the limit is bisected: the lower it is, the more is computed.
+        """
         low, high = least_peak_bound(self.problem.graph)[0], self.problem.base
+        with contextlib.suppress(BudgetError):
+            lowest = call(low)
+            yield lowest
+            yield call(lowest.simulation.peak_memory)
+            if self.problem.overhead_limit is None:
+                return
         yield call(high)
         while low < high and (self.deadline is None or time.monotonic() < self.deadline):
             middle = (low + high) // 2

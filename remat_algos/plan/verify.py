@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -53,7 +54,11 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
     2
     """
     if isinstance(plan, str | os.PathLike):
-        return checked(graph, shaped(read_record(plan)))[1]
+        record = read_record(plan)
+        try:
+            return checked(graph, shaped(record))[1]
+        except PlanError as error:
+            raise type(error)(f"{Path(plan).name}: {error}") from error
     return checked(graph, shaped(plan if isinstance(plan, Mapping) else plan.record()))[1]
 
 
@@ -67,6 +72,7 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> tuple[Computa
         "compute": simulation.compute,
         "overhead": simulation.overhead,
         "compute_unit": graph.labels.compute_unit,
+        "compute_scale": graph.labels.compute_scale,
         "gap": gap(simulation.compute, record["bound"], record["bound_scope"]),
     }
     if "frees" in record:

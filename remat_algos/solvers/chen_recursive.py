@@ -8,7 +8,7 @@ import numpy as np
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.solvers.registry import Progress, Solution, solver, training_graph
-from remat_algos.solvers.segments import Cutter, both, candidate_kinds, candidate_places
+from remat_algos.solvers.segments import Cutter, both, candidate_kinds, candidate_places, check_positive
 from remat_algos.solvers.selection import Plans, best, most_plans, thinned, undominated
 from remat_algos.structure.articulation import ForwardPart
 
@@ -67,9 +67,7 @@ def _plans(
     candidates: str | None = None,
     keep_last: bool | None = None,
 ) -> Plans:
-    for name, given in (("splits", splits), ("depth", depth)):
-        if given is not None and given < 1:
-            raise ValueError(f"{name} is {given}; give 1 or more")
+    check_positive(splits=splits, depth=depth)
     part = ForwardPart.of(graph)
     shapes = [
         (k, d)

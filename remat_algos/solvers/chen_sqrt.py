@@ -15,6 +15,7 @@ from remat_algos.solvers.segments import (
     both,
     candidate_kinds,
     candidate_places,
+    check_positive,
     named_places,
     segment_counts,
 )
@@ -85,16 +86,18 @@ def _plans(
     keep_last: bool | None = None,
     unit: int = 1,
 ) -> Plans:
-    if segments is not None and segments < 1:
-        raise ValueError(f"segments is {segments}; give 1 or more")
+    check_positive(segments=segments, unit=unit)
     if candidates == "boundary1":
         chain = single_boundary_chain(graph, unit=unit)
         kept = both(keep_last) if sweep else (keep_last is not False,)
         return [(partial(canonical_schedule, graph, chain, keep_last=last), {"keep_last": last}) for last in kept]
     part = ForwardPart.of(graph)
     if at is not None:
-        cuts = named_places(graph, part, [at] if isinstance(at, str) else at)
-        return [(partial(segment_counts, part, cuts, last), {"at": at, "keep_last": last}) for last in both(keep_last)]
+        names = [str(name) for name in ([at] if isinstance(at, str | int) else at)]
+        cuts = named_places(graph, part, names)
+        return [
+            (partial(segment_counts, part, cuts, last), {"at": names, "keep_last": last}) for last in both(keep_last)
+        ]
     plans: list[Any] = []
     for kind in candidate_kinds(candidates):
         cutter = Cutter(part.memory, candidate_places(part, kind))

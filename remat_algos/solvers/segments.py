@@ -12,6 +12,7 @@ from remat_algos.kernels import _segments
 from remat_algos.structure.articulation import ForwardPart
 
 CANDIDATES = ("articulation", "all")
+KNOWN = (*CANDIDATES, "boundary1 (of chen_sqrt)")
 
 
 def candidate_kinds(candidates: str | None) -> tuple[str, ...]:
@@ -25,7 +26,7 @@ def candidate_places(part: ForwardPart, candidates: str) -> Int64:
         return part.articulations()
     if candidates == "all":
         return np.arange(part.nodes.size)
-    raise ValueError(f"candidates is {candidates!r}; use {' or '.join(CANDIDATES)}")
+    raise ValueError(f"candidates is {candidates!r}; use {', '.join(KNOWN)}")
 
 
 def named_places(graph: ComputationGraph, part: ForwardPart, names: Sequence[str]) -> list[int]:
@@ -82,6 +83,15 @@ def segment_counts(part: ForwardPart, cuts: ArrayLike, keep_last: bool) -> Int64
     return np.where(kept, 0, 1)
 
 
-def both(choice: bool | None) -> tuple[bool, ...]:
-    """The choices that an option leaves open."""
-    return (True, False) if choice is None else (choice,)
+def both(keep_last: bool | None) -> tuple[bool, ...]:
+    """The choices that `keep_last` leaves open."""
+    if keep_last not in (None, True, False):
+        raise ValueError(f"keep_last is {keep_last!r}; use True, False or None")
+    return (True, False) if keep_last is None else (bool(keep_last),)
+
+
+def check_positive(**options: int | None) -> None:
+    """ValueError for an option that is neither None nor a whole number of 1 or more."""
+    for name, given in options.items():
+        if given is not None and (not isinstance(given, int) or isinstance(given, bool) or given < 1):
+            raise ValueError(f"{name} is {given!r}; give a whole number of 1 or more")

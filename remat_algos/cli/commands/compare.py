@@ -18,7 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Compare; 3 if no solver meets the budget."""
+    """Compare; 3 if no solver meets the budget, 2 if none can serve the graph."""
+    from remat_algos.ir.units import format_bytes
     from remat_algos.plan.compare import compare
     from remat_algos.solvers.registry import get_solver
 
@@ -26,7 +27,8 @@ def run(arguments: argparse.Namespace) -> int:
     names = arguments.solver.split(",") if arguments.solver else None
     try:
         for name in names or ():
-            get_solver(name)
+            if name != "auto":
+                get_solver(name)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
     graph, said = graph_of(arguments)
@@ -45,5 +47,9 @@ def run(arguments: argparse.Namespace) -> int:
         say_json(comparison.record())
     else:
         print(f"budget: {budget}")
+        if graph.resident_memory:
+            print(f"residents: {format_bytes(graph.resident_memory)}")
         say_table(comparison.COLUMNS, comparison.rows())
-    return 0 if any(entry.plan is not None for entry in comparison.entries) else 3
+    if any(entry.plan is not None for entry in comparison.entries):
+        return 0
+    return 3 if any(entry.reached is not None for entry in comparison.entries) else 2

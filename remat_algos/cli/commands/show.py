@@ -84,6 +84,9 @@ def _rows(record: dict[str, Any], graph: Any) -> list[tuple[str, str]]:
     ]
     if record["peak_node"] is not None:
         peak = format_bytes(record["peak_without_rematerialization"])
+        if record["resident_memory"]:
+            together = record["peak_without_rematerialization"] + record["resident_memory"]
+            peak += f" (with residents {format_bytes(together)})"
         rows.append(("peak", f"{peak} without rematerialization, at step {record['peak_step']}, {record['peak_node']}"))
         rows.append(("no less than", f"{format_bytes(record['least_peak_bound'])}: {some(record['least_peak_nodes'])}"))
     return rows

@@ -23,21 +23,24 @@ def run(arguments: argparse.Namespace) -> int:
     from remat_algos.plan.verify import verify
 
     graph = read_graph(arguments.graph, nodes=arguments.nodes)
-    record = read_record(arguments.plan)
     try:
-        found = verify(graph, record)
+        found = verify(graph, arguments.plan)
     except ClaimError as error:
         if arguments.json:
             say_json({"valid": False, "reason": str(error)})
         raise
+    record = read_record(arguments.plan)
     done = "not differentiated" if record["differentiate"] is None else "differentiated as the plan says"
     if arguments.json:
         claims = ("peak_memory", "resident_memory", "compute", "overhead", "limit", "bound", "bound_scope", "gap")
         say_json({"valid": True, "graph_hash": graph.source_hash, **{name: record[name] for name in claims}})
     else:
         print(f"{arguments.graph}: {graph.n_nodes} nodes, {done}")
+        resident = found.graph.resident_memory
+        together = format_bytes(found.peak_memory + resident)
+        together = f", with residents of {format_bytes(resident)} {together}," if resident else ""
         print(
-            f"the plan holds: {len(found.schedule)} steps, peak {format_bytes(found.peak_memory)} "
+            f"the plan holds: {len(found.schedule)} steps, peak {format_bytes(found.peak_memory)}{together} "
             f"at step {found.peak_step}, overhead {found.graph.labels.compute(found.overhead)}"
         )
     return 0

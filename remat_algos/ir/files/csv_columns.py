@@ -4,15 +4,17 @@ import csv
 import io
 import warnings
 from collections.abc import Callable, Mapping
-from decimal import Decimal, InvalidOperation
 from typing import Any, NoReturn
 
 from remat_algos.errors import GraphError, GraphWarning
+from remat_algos.ir.decimals import decimal
 from remat_algos.ir.tables import Number
 from remat_algos.ir.units import parse_bytes
 
 FLAGS = {"": None, "0": False, "1": True, "false": False, "true": True, "no": False, "yes": True}
 MARKS = {"": 0, "0": 0, "keep": 1, "1": 1, "recompute": 2, "2": 2}
+
+LONGEST = 4000  # digits that int() takes
 
 
 class Table:
@@ -123,8 +125,8 @@ class Table:
         if not text:
             return default
         try:
-            return int(text) if text.lstrip("-").isdecimal() else _finite(text)
-        except (InvalidOperation, ValueError):
+            return int(text) if text.lstrip("-").isdecimal() and len(text) < LONGEST else decimal(text)
+        except ValueError:
             try:
                 if read is not None:
                     return read(text)
@@ -134,10 +136,3 @@ class Table:
 
     def _name(self, row: int) -> str:
         return next((self.columns[c][row] for c in ("name", "id", "node") if c in self and self.columns[c][row]), "")
-
-
-def _finite(text: str) -> Decimal:
-    number = Decimal(text)
-    if not number.is_finite():
-        raise ValueError(text)
-    return number

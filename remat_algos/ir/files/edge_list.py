@@ -23,5 +23,5 @@ def parse(text: str, source: str) -> Tables:
         raise GraphError(f"{source}: the file is empty; write an edge `u v` per line")
     nodes = list(rows.values())
     if all(name.isdecimal() for name in rows):
-        nodes.sort(key=lambda node: int(node.name))
+        nodes.sort(key=lambda node: (len(node.name.lstrip("0")), node.name.lstrip("0")))
     return Tables(nodes, source=source)

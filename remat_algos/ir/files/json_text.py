@@ -5,6 +5,8 @@ from decimal import Decimal
 from typing import Any, NoReturn
 
 from remat_algos.errors import GraphError
+from remat_algos.ir.decimals import decimal
+from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
 from remat_algos.ir.units import parse_bytes
 
@@ -17,7 +19,7 @@ def parse(text: str, source: str) -> Tables:
     """Rows from JSON text; GraphError with line and column, or with the node, if it is not the format."""
     try:
         record = json.loads(
-            text, parse_float=Decimal, parse_constant=lambda name: _fail(source, f"{name} is no number")
+            text, parse_float=decimal, parse_constant=lambda name: _fail(source, f"{name} is no number")
         )
     except json.JSONDecodeError as error:
         _fail(source, f"not valid JSON at line {error.lineno}, column {error.colno} ({error.msg}); is the file whole?")
@@ -27,7 +29,7 @@ def parse(text: str, source: str) -> Tables:
         _fail(source, "nested too deeply to be a graph")
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         _fail(source, f'not a graph: there is no "format": "{FORMAT}"')
-    if record.get("version") != VERSION:
+    if type(record.get("version")) is not int or record["version"] != VERSION:
         _fail(source, f"version {record.get('version')} is not known here; this release reads version {VERSION}")
     top = _Fields(record, source, "the graph")
     nodes = [_node(_Fields(entry, source, f"node {i}"), i) for i, entry in enumerate(top.records("nodes"))]
@@ -49,8 +51,7 @@ def parse(text: str, source: str) -> Tables:
     views, derivation = top.take("views", dict, {}), top.take("derivation", dict, None)
     if not all(isinstance(name, str) and isinstance(base, str) for name, base in views.items()):
         _fail(source, '"views" maps names to names')
-    if derivation is not None and derivation.keys() != {"source_hash", "options"}:
-        _fail(source, '"derivation" holds "source_hash" and "options"')
+    derivation = Derivation.of(derivation, source).record() if derivation is not None else None
     return Tables(nodes, residents, backward, views, top.take("compute_unit", str, ""), scale, derivation, source)
 
 

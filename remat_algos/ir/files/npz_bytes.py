@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.backward import Backward
+from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
 
@@ -56,31 +57,44 @@ def parse(data: bytes, source: str) -> dict[str, Any]:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             held = {name: archive[name] for name in archive.files}
         rest = json.loads(bytes(held.pop("remat_graph")))
-        if rest["version"] != VERSION:
-            raise GraphError(f"{source}: version {rest['version']} is not known here; this release reads {VERSION}")
-        return _arguments(held, rest)
-    except (zipfile.BadZipFile, ValueError, KeyError, OSError, EOFError, TypeError) as error:
-        if isinstance(error, GraphError):
-            raise
-        reason = f"there is no {error}" if isinstance(error, KeyError) else str(error).split("\n")[0]
+        return _arguments(held, rest, source)
+    except GraphError:
+        raise
+    except Exception as error:  # an archive of arrays can be broken in more ways than can be listed
+        reason = f"there is no {error}" if isinstance(error, KeyError) else str(error).split("\n")[0][:80]
         raise GraphError(f"{source}: not an npz graph ({reason}); is the file whole?") from error
 
 
-def _arguments(held: dict[str, Any], rest: dict[str, Any]) -> dict[str, Any]:
+def _arguments(held: dict[str, Any], rest: dict[str, Any], source: str) -> dict[str, Any]:
+    if rest["version"] != VERSION:
+        raise GraphError(f"{source}: version {rest['version']} is not known here; this release reads {VERSION}")
+    if any(array.ndim != 1 for array in held.values()):
+        raise ValueError("an array is not flat")
     arguments: dict[str, Any] = {name: held[name] for name in ARRAYS}
     arguments |= {name: held.get(name) for name in OPTIONAL_ARRAYS}
     if "backward.saved_indptr" in held:
         arguments["backward"] = Backward(**{name: held[f"backward.{name}"] for name in BACKWARD})
     if "resident.memory" in held:
         parts = {name: held[f"resident.{name}"] for name in RESIDENT}
-        arguments["resident"] = Resident(**parts, names=tuple(rest["resident_names"]))
+        arguments["resident"] = Resident(**parts, names=_texts(rest["resident_names"]))
+    scale = rest["compute_scale"]
+    if type(scale) is not int or scale < 1:
+        raise ValueError("compute_scale is no whole number of 1 or more")
     arguments["labels"] = Labels(
-        names=tuple(rest["names"]) if rest["names"] is not None else None,
-        value_names={int(x): str(name) for x, name in rest["value_names"]},
-        ops=tuple(rest["ops"]) if rest["ops"] is not None else None,
-        views=rest["views"],
-        compute_unit=rest["compute_unit"],
-        compute_scale=rest["compute_scale"],
+        names=_texts(rest["names"]) if rest["names"] is not None else None,
+        value_names={int(x): name for x, name in rest["value_names"] if _texts([name])},
+        ops=_texts(rest["ops"]) if rest["ops"] is not None else None,
+        views=dict(zip(_texts(rest["views"]), _texts(rest["views"].values()), strict=True)),
+        compute_unit=_texts([rest["compute_unit"]])[0],
+        compute_scale=scale,
     )
-    arguments["derivation"] = rest["derivation"]
+    arguments["derivation"] = Derivation.of(rest["derivation"], source) if rest["derivation"] is not None else None
     return arguments
+
+
+def _texts(given: Iterable[Any]) -> tuple[str, ...]:
+    """All of them, if all are text."""
+    texts = tuple(given)
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("a name is no text")
+    return texts

@@ -1,7 +1,9 @@
 """Any file to a graph: the content tells what it is."""
 
 import contextlib
+import csv
 import gc
+import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,6 +54,15 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
     4
     """
     file = Path(path)
+    try:
+        return _read(file, Path(nodes) if nodes is not None else None)
+    except GraphError as error:
+        if _stem(file)[0] in str(error):
+            raise
+        raise GraphError(f"{file.name}: {error}") from error
+
+
+def _read(file: Path, nodes: Path | None) -> ComputationGraph:
     if nodes is None and file.name.endswith(".csv"):
         stem, kind = _stem(file)
         if kind is not None or (file.parent / f"{stem}.edges.csv").exists():
@@ -61,10 +72,10 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
         return ComputationGraph.from_npz(data, file.name)
     text = _text(data, file.name)
     if nodes is not None:
-        return _read_edges_with_nodes(text, file.name, Path(nodes))
-    if text.lstrip()[:1] in ("{", "["):
+        return _read_edges_with_nodes(text, file.name, nodes)
+    if text.lstrip()[:1] == "{":
         return ComputationGraph.from_json(text, file.name)
-    if "," in text.partition("\n")[0]:
+    if "," in text.partition("\n")[0].partition("#")[0]:
         raise GraphError(
             f"{file.name}: a lone table; call it X.nodes.csv, with X.edges.csv beside it, or write `u v` lines"
         )
@@ -72,8 +83,8 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
 
 
 def _stem(file: Path) -> tuple[str, str | None]:
-    """X and the kind of X.kind.csv; the kind is None for X.csv."""
-    stem = file.name[: -len(".csv")]
+    """X and the kind of X.kind.csv; the kind is None for X.csv and for other names."""
+    stem = file.name.removesuffix(".csv")
     for kind in KINDS:
         if stem.endswith(f".{kind}"):
             return stem[: -len(kind) - 1], kind
@@ -95,9 +106,11 @@ def _read_tables(file: Path, stem: str, kind: str | None) -> ComputationGraph:
 
 def _read_edges_with_nodes(text: str, source: str, nodes: Path) -> ComputationGraph:
     """A list of edges, as text or as table, over a table of nodes."""
-    if "," not in text.partition("\n")[0]:
-        edges = [f"{u},{node.name}" for node in edge_list.parse(text, source).nodes for u in node.reads]
-        text = "\n".join(["src,dst", *edges])
+    if "," not in text.partition("\n")[0].partition("#")[0]:
+        table = io.StringIO()
+        rows = [(u, node.name) for node in edge_list.parse(text, source).nodes for u in node.reads]
+        csv.writer(table).writerows([("src", "dst"), *rows])
+        text = table.getvalue()
     values = nodes.with_name(f"{_stem(nodes)[0]}.values.csv")
     value_text = (_text(_bytes(values), values.name), values.name) if values.exists() else None
     return ComputationGraph.from_tables(

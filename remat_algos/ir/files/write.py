@@ -21,8 +21,12 @@ def write_graph(graph: ComputationGraph, path: str | os.PathLike[str]) -> None:
     elif file.suffix == ".npz":
         write_whole(file, graph.to_npz())
     elif file.name.endswith(".nodes.csv"):
-        for kind, text in csv_dump.dump(graph.to_tables()).items():
-            write_whole(file.with_name(file.name.replace(".nodes.csv", f".{kind}.csv")), text.encode())
+        stem = file.name.removesuffix(".nodes.csv")
+        texts = csv_dump.dump(graph.to_tables())
+        for kind, text in texts.items():
+            write_whole(file.with_name(f"{stem}.{kind}.csv"), text.encode())
+        if "values" not in texts:  # an older graph's would be read with this one
+            file.with_name(f"{stem}.values.csv").unlink(missing_ok=True)
     else:
         raise GraphError(f"{file.name}: the ending is no format; use .json, .npz or .nodes.csv")
 

@@ -1,0 +1,34 @@
+"""How long each solver takes."""
+
+import os
+
+import pytest
+
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.models.random import chain, layered_dag
+from remat_algos.plan.solve import solve
+from remat_algos.solvers.registry import list_solvers
+
+GRAPHS = {
+    "chain of 1,000 nodes": (lambda: chain(1000), "20%"),
+    "layered graph of 500 nodes": (lambda: layered_dag(500, width=5, reach=20), "90%"),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("solver", [solver.name for solver in list_solvers()])
+def test_solve(benchmark, solver, name):
+    make, budget = GRAPHS[name]
+    graph = differentiate(make())
+    if solver == "no_remat":
+        budget = "100%"
+    plan = benchmark.pedantic(solve, (graph, budget), {"solver": solver, "raw": True}, rounds=3, warmup_rounds=1)
+    benchmark.extra_info.update(
+        cores=os.cpu_count(),
+        nodes=graph.n_nodes,
+        reads=graph.read_indices.size,
+        budget=budget,
+        overhead=plan.overhead / graph.needed_compute,
+        plans=plan.details.get("judged"),
+    )
+    assert plan.peak_memory <= plan.limit

@@ -1,0 +1,174 @@
+"""What the command line loads before it answers, and where it finds its kernels."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import remat_algos
+
+PACKAGE = Path(remat_algos.__file__).parent
+KERNELS = Path(find_spec("remat_algos.kernels").origin).parent
+BUILD = "python -m pip install -e ."
+SLOW = ("numba", "scipy", "cupy", "matplotlib", "networkx", "torch", "pydot")
+LOADED = """
+import json, sys
+from remat_algos.cli.main import main
+code = main(sys.argv[1:])
+sys.stdout.flush()
+print(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with a chain of nine nodes and a plan for it."""
+    place = tmp_path_factory.mktemp("chain")
+    (place / "chain.txt").write_text("".join(f"{i} {i + 1}\n" for i in range(8)))
+    run(["-m", "remat_algos", "solve", "chain.txt", "-o", "plan.json"], place)
+    return place
+
+
+def run(words, folder, path=None, isolated=False):
+    """Runs Python in a folder; isolated: without what site-packages adds, as `path` alone says."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "REMAT_TRACEBACK")}
+    if path is not None:
+        environment["PYTHONPATH"] = os.pathsep.join(map(str, path))
+    command = [sys.executable, *(["-S"] if isolated else []), *words]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+COMMAND_LINES = {
+    "--help": ["--help"],
+    "--version": ["--version"],
+    "help of solve": ["solve", "--help"],
+    "show": ["show", "chain.txt"],
+    "solve": ["solve", "chain.txt", "--budget", "90%"],
+    "solve --json": ["solve", "chain.txt", "--budget", "90%", "--json"],
+    "compare": ["compare", "chain.txt", "--budget", "90%"],
+    "verify": ["verify", "chain.txt", "plan.json"],
+}
+
+
+@pytest.mark.parametrize("words", COMMAND_LINES.values(), ids=COMMAND_LINES)
+def test_small_answers_load_nothing_that_is_slow(folder, words):
+    done = run(["-c", LOADED, *words], folder)
+    code, loaded = json.loads(done.stderr)
+    assert code == 0
+    assert done.stdout
+    assert [name for name in (*SLOW, "rich") if name in loaded] == []
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"]], ids=" ".join)
+def test_help_does_not_load_numpy(folder, words):
+    code, loaded = json.loads(run(["-c", LOADED, *words], folder).stderr)
+    assert code == 0
+    assert "numpy" not in loaded
+    assert [name for name in loaded if name.startswith("remat_algos.solvers")] == []
+
+
+def test_importing_the_package_loads_nothing_else(folder):
+    done = run(["-c", "import sys, remat_algos; print(*sorted(sys.modules))"], folder)
+    loaded = done.stdout.split()
+    assert "numpy" not in loaded
+    assert [name for name in loaded if name.startswith("remat_algos.")] == []
+
+
+# Kernels: not built, built in a checkout, installed. Each place is made of copies, and nothing else is on the path.
+
+
+def needed():
+    """Folders that hold what the core needs."""
+    return sorted({Path(find_spec(name).origin).parents[1] for name in ("numpy", "rich")})
+
+
+def leave_out(*patterns):
+    return shutil.ignore_patterns("__pycache__", *patterns)
+
+
+def checkout(place, built):
+    """A checkout: the package, beside it kernels/, compiled or not, and setup.py."""
+    compiled = [] if built else [f"*{suffix}" for suffix in EXTENSION_SUFFIXES]
+    shutil.copytree(PACKAGE, place / "remat_algos", ignore=leave_out("kernels"))
+    shutil.copytree(KERNELS, place / "kernels", ignore=leave_out(*compiled))
+    (place / "setup.py").write_text("# what tells a checkout from an install\n")
+    return place
+
+
+def install(place):
+    """An install that is no link: kernels inside the package."""
+    shutil.copytree(PACKAGE, place / "remat_algos", ignore=leave_out("kernels"))
+    shutil.copytree(KERNELS, place / "remat_algos" / "kernels", ignore=leave_out())
+    return place
+
+
+def places(folder, path):
+    """Where the package and its kernels come from when Python runs in a folder."""
+    ask = "import remat_algos, remat_algos.kernels._graph as k; print(remat_algos.__file__); print(k.__file__)"
+    done = run(["-c", ask], folder, path, isolated=True)
+    assert done.stderr == ""
+    return [Path(line).parent for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["show", "chain.txt"], ["solve", "chain.txt"], ["compare", "chain.txt"], ["solve", "--help"]],
+    ids=" ".join,
+)
+def test_kernels_that_are_not_built_name_the_command_that_builds_them(folder, tmp_path, words):
+    place = checkout(tmp_path / "checkout", built=False)
+    done = run(["-m", "remat_algos", *words], folder, [place, *needed()], isolated=True)
+    assert done.returncode not in (0, 70)
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("remat: ")
+    assert BUILD in done.stderr
+    assert "bug" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"]], ids=" ".join)
+def test_help_works_before_kernels_are_built(folder, tmp_path, words):
+    place = checkout(tmp_path / "checkout", built=False)
+    done = run(["-m", "remat_algos", *words], folder, [place, *needed()], isolated=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_from_python_kernels_that_are_not_built_name_the_command(folder, tmp_path):
+    place = checkout(tmp_path / "checkout", built=False)
+    done = run(["-c", "import remat_algos as ra; ra.read_graph"], folder, [place, *needed()], isolated=True)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("ImportError: ")
+    assert BUILD in done.stderr.splitlines()[-1]
+
+
+def test_an_install_is_complete_in_itself(folder, tmp_path):
+    installed = install(tmp_path / "site")
+    assert places(folder, [installed, *needed()]) == [
+        installed / "remat_algos",
+        installed / "remat_algos" / "kernels",
+    ]
+    done = run(["-m", "remat_algos", "verify", "chain.txt", "plan.json"], folder, [installed, *needed()], isolated=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_checkout_that_shadows_an_install_finds_its_own_kernels(folder, tmp_path):
+    installed, place = install(tmp_path / "site"), checkout(tmp_path / "checkout", built=True)
+    shutil.copy(folder / "chain.txt", place)
+    assert places(place, ["", installed, *needed()]) == [place / "remat_algos", place / "kernels"]
+    done = run(["-m", "remat_algos", "solve", "chain.txt"], place, [installed, *needed()], isolated=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "differentiated" in done.stdout
+
+
+def test_a_folder_called_kernels_beside_an_install_is_not_taken_for_ours(folder, tmp_path):
+    installed = install(tmp_path / "site")
+    (installed / "kernels").mkdir()
+    (installed / "kernels" / "__init__.py").write_text("raise ImportError('somebody else')\n")
+    assert places(folder, [installed, *needed()])[1] == installed / "remat_algos" / "kernels"

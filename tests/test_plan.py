@@ -1,0 +1,832 @@
+"""Solve, plans and their files, verify, compare."""
+
+import json
+import os
+import re
+import sys
+import types
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from remat_algos.errors import BudgetError, ClaimError, PlanError, RematError
+from remat_algos.ir.backward import Backward
+from remat_algos.ir.budget import Budget
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import Labels
+from remat_algos.ir.resident import Resident
+from remat_algos.plan.baseline import baseline, baseline_peak
+from remat_algos.plan.compare import compare
+from remat_algos.plan.plan import Plan
+from remat_algos.plan.solve import solve
+from remat_algos.plan.verify import verify
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.solvers import registry
+from remat_algos.solvers.no_remat import no_remat
+from remat_algos.solvers.registry import Solution, Solver, any_graph, list_solvers
+from tests.oracles.judge import judge
+from tests.strategies import differentiation, graphs, rows, training_graphs
+
+KEYS = [
+    *("format", "version", "graph_hash", "differentiate", "solver", "method", "options", "budget", "limit"),
+    *("schedule", "peak_memory", "resident_memory", "compute", "overhead", "bound", "bound_scope", "gap"),
+    *("compute_unit", "compute_scale", "seconds", "details"),
+]
+NUMBERS = ["peak_memory", "resident_memory", "compute", "overhead"]
+
+
+def source():
+    """A forward graph with names, residents, several values, workspace, a scale of compute, a node that runs once."""
+    saved = [[0], [1, 2], [3], [4, 5], [5, 6], [6, 7]]
+    rule = Backward(
+        **rows("saved", saved),
+        grad_memory=[30, 40, -1, 40, 20, -1, 10, 1],
+        grad_compute=[-1] * 6,
+        grad_workspace=[0, 5, 0, 0, 0, 0],
+    )
+    return ComputationGraph.from_arrays(
+        value_indptr=[0, 1, 3, 4, 6, 7, 8],
+        **rows("read", [[], [0], [1], [3], [4, 5], [6]]),
+        memory=[30, 40, 4, 40, 20, 6, 10, 1],
+        compute=[25, 10, 15, 30, 5, 5],
+        workspace=[0, 7, 0, 0, 0, 0],
+        once=[False, False, False, True, False, False],
+        backward=rule,
+        resident=Resident(memory=[100, 11], role=[0, 1], **rows("read", [[0], [1], [], [], [1], []]), names=("x", "w")),
+        labels=Labels(
+            names=("conv", "norm", "relu", "drop", "sum", "loss"),
+            value_names={2: "statistics"},
+            compute_unit="ms",
+            compute_scale=10,
+        ),
+    )
+
+
+def nameless(n=8):
+    return ComputationGraph.from_edges([(v, v + 1) for v in range(n - 1)])
+
+
+GRAPH = differentiate(source(), parameter_gradients=True)
+PLAN = solve(GRAPH, "85%")
+
+
+def plant(monkeypatch, function, frontier=None, **facts):
+    """Register a solver for one test; `frontier` goes into its module."""
+    list_solvers()
+    if frontier is not None:
+        module = types.ModuleType(f"planted_{function.__name__}")
+        module.frontier = frontier
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        function.__module__ = module.__name__
+    known = {"paper": "", "needs": any_graph, "optimal_in": None, "improves": False, "portfolio": False} | facts
+    monkeypatch.setitem(registry._registered, function.__name__, Solver(function, **known))
+
+
+def record(**changes):
+    """The record of a sound plan, with changes."""
+    return {**json.loads(PLAN.to_json(frees=True)), **changes}
+
+
+# ---------------------------------------------------------------- the record
+
+
+def test_the_graph_of_these_tests_has_a_plan_that_runs_nodes_again():
+    assert PLAN.overhead > 0
+    assert PLAN.simulation.runs[GRAPH.node_id("drop")] == 1
+    assert GRAPH.resident_memory == 111
+
+
+def test_a_record_has_the_documented_keys_in_their_order():
+    assert list(PLAN.record()) == KEYS
+    assert list(PLAN.record(frees=True)) == [*KEYS, "frees"]
+
+
+def test_a_record_says_what_the_judge_found():
+    judged = judge(GRAPH, PLAN.schedule.order)
+    made = PLAN.record(frees=True)
+    assert (made["format"], made["version"]) == ("remat-plan", 1)
+    assert (made["peak_memory"], made["compute"], made["overhead"]) == (judged.peak, judged.compute, judged.overhead)
+    assert made["resident_memory"] == 111
+    assert made["graph_hash"] == source().hash != GRAPH.hash
+    assert made["differentiate"] == {"factor": 2, "parameter_gradients": True, "loss": None, "keep_outputs": False}
+    assert made["budget"] == {"memory": "85%", "overhead": None, "device": None}
+    assert made["limit"] == baseline_peak(GRAPH) * 85 // 100
+    assert (made["solver"], made["method"], made["options"]) == ("auto", PLAN.method, {})
+    assert (made["bound"], made["bound_scope"]) == (GRAPH.needed_compute, "any order")
+    assert made["gap"] == judged.overhead / GRAPH.needed_compute
+    assert (made["compute_unit"], made["compute_scale"]) == ("ms", 10)
+    assert made["schedule"] == [GRAPH.labels[v] for v in PLAN.schedule.order]
+    assert made["details"] == dict(PLAN.details)
+
+
+def test_frees_are_the_ends_of_lives_but_for_outputs():
+    lives = judge(GRAPH, PLAN.schedule.order).lifetimes
+    wanted = [set() for _ in PLAN.schedule.order]
+    for _, x, end in lives:
+        if not GRAPH.output[x]:
+            wanted[end - 1].add(GRAPH.value_name(x))
+    assert list(map(set, PLAN.record(frees=True)["frees"])) == wanted
+
+
+def test_actions_run_and_free_in_turn():
+    steps = iter(PLAN.record(frees=True)["frees"])
+    wanted = []
+    for node in PLAN.record()["schedule"]:
+        wanted += [("compute", node), *(("free", value) for value in next(steps))]
+    assert list(PLAN.actions()) == wanted
+
+
+def test_a_schedule_has_names_where_the_graph_has_some_else_ids():
+    named, bare = PLAN.record(), solve(nameless(), "100%").record()
+    assert all(isinstance(step, str) for step in named["schedule"])
+    assert bare["schedule"] == list(range(8))
+    assert solve(differentiate(nameless()), "100%").record()["schedule"][-1] == "grad(0)"
+
+
+def test_a_plan_for_a_graph_that_was_not_differentiated_says_null():
+    made = solve(nameless(), "100%").record()
+    assert made["differentiate"] is None
+    assert made["graph_hash"] == nameless().hash
+
+
+def test_numbers_of_numpy_are_no_obstacle():
+    plan = solve(differentiate(nameless()), np.int64(9), solver="chen_sqrt", segments=np.int64(2), raw=True)
+    assert json.loads(plan.to_json())["options"] == {"segments": 2}
+
+
+# ---------------------------------------------------------------- to a file and back
+
+
+def same(loaded, plan):
+    """Every field, as far as files hold it."""
+    assert [field.name for field in fields(Plan)] == [
+        *("graph", "budget", "limit", "simulation", "solver", "method"),
+        *("options", "bound", "scope", "seconds", "details"),
+    ]
+    for name in ("budget", "limit", "solver", "method", "bound", "scope"):
+        assert getattr(loaded, name) == getattr(plan, name), name
+    assert dict(loaded.options) == dict(plan.options)
+    assert dict(loaded.details) == dict(plan.details)
+    assert loaded.seconds == pytest.approx(plan.seconds, abs=1e-6)
+    assert loaded.graph.hash == plan.graph.hash
+    assert loaded.schedule.order.tolist() == plan.schedule.order.tolist()
+    assert loaded.simulation.memory_trace.tolist() == plan.simulation.memory_trace.tolist()
+    assert loaded.record(frees=True) == plan.record(frees=True)
+
+
+@pytest.mark.parametrize("frees", [False, True])
+@pytest.mark.parametrize("given", [source(), GRAPH], ids=["before", "after"])
+def test_load_reads_back_what_save_wrote(tmp_path, frees, given):
+    PLAN.save(tmp_path / "plan.json", frees=frees)
+    same(Plan.load(tmp_path / "plan.json", given), PLAN)
+
+
+BUDGETS = [
+    *(None, 10**6, "85%", "1 kB", "least"),
+    *(Budget(overhead="40%"), Budget(overhead=3), Budget(overhead="2.5")),
+    *(Budget(memory="90%", overhead="90%"), Budget(device="1kB"), Budget(memory="least", device=10**4)),
+]
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=str)
+def test_every_form_of_budget_is_read_back(tmp_path, budget):
+    plan = solve(GRAPH, budget)
+    plan.save(str(tmp_path / "plan.json"))
+    same(Plan.load(str(tmp_path / "plan.json"), source()), plan)
+
+
+@given(st.data())
+@settings(max_examples=30)
+def test_save_and_load_are_inverse(tmp_path_factory, data):
+    graph = data.draw(graphs(max_nodes=7, min_nodes=1, seeded=True))
+    made = differentiate(graph, **data.draw(differentiation(graph)))
+    budget = data.draw(st.sampled_from([None, "100%", "least"]))
+    solver = data.draw(st.sampled_from(["auto", *(solver.name for solver in list_solvers())]))
+    path = tmp_path_factory.mktemp("plans") / "plan.json"
+    plan = solve(made, budget, solver=solver)
+    plan.save(path)
+    same(Plan.load(path, graph), plan)
+    same(Plan.load(path, made), plan)
+
+
+def test_a_plan_survives_a_graph_that_comes_from_a_file_with_a_backward_part(tmp_path):
+    PLAN.save(tmp_path / "plan.json")
+    again = ComputationGraph.from_json(GRAPH.to_json())
+    same(Plan.load(tmp_path / "plan.json", again), PLAN)
+
+
+def test_a_plan_with_options_is_read_back(tmp_path):
+    plan = solve(GRAPH, "100%", solver="chen_sqrt", at=("norm", "sum"), keep_last=False, raw=True)
+    plan.save(tmp_path / "plan.json")
+    loaded = Plan.load(tmp_path / "plan.json", GRAPH)
+    assert loaded.options == {"at": ["norm", "sum"], "keep_last": False}
+    again = solve(GRAPH, loaded.budget, solver=loaded.solver, raw=True, **loaded.options)
+    assert again.schedule.order.tolist() == plan.schedule.order.tolist()
+
+
+def test_save_leaves_the_old_file_where_the_new_one_cannot_be_written(tmp_path, monkeypatch):
+    path = tmp_path / "plan.json"
+    path.write_text("old", encoding="utf-8")
+
+    def fail(*names):
+        raise OSError(28, "No space left on device")
+
+    for broken in "replace", "chmod", "fdopen":
+        with monkeypatch.context() as patch:
+            patch.setattr(os, broken, fail)
+            with pytest.raises(OSError, match="No space left"):
+                PLAN.save(path)
+        assert [file.name for file in tmp_path.iterdir()] == ["plan.json"]
+        assert path.read_text(encoding="utf-8") == "old"
+    PLAN.save(path)
+    assert json.loads(path.read_text(encoding="utf-8")) == PLAN.record()
+
+
+def test_save_to_a_folder_that_is_not_there_is_an_os_error(tmp_path):
+    with pytest.raises(OSError, match="nowhere"):
+        PLAN.save(tmp_path / "nowhere" / "plan.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---------------------------------------------------------------- verify
+
+
+@pytest.mark.parametrize("graph", [source(), GRAPH], ids=["before", "after"])
+def test_verify_takes_a_plan_its_record_and_its_file(tmp_path, graph):
+    PLAN.save(tmp_path / "plan.json", frees=True)
+    for plan in PLAN, PLAN.record(), PLAN.record(frees=True), tmp_path / "plan.json", str(tmp_path / "plan.json"):
+        assert verify(graph, plan).memory_trace.tolist() == PLAN.simulation.memory_trace.tolist()
+
+
+def test_verify_reads_what_windows_editors_write(tmp_path):
+    (tmp_path / "plan.json").write_bytes(b"\xef\xbb\xbf" + PLAN.to_json().replace("\n", "\r\n").encode())
+    assert verify(GRAPH, tmp_path / "plan.json").peak_memory == PLAN.peak_memory
+
+
+def swapped(steps):
+    return [steps[1], steps[0], *steps[2:]]
+
+
+FRAUDS = {
+    **{f"{name} {more:+}": {name: record()[name] + more} for name in NUMBERS for more in (-1, 1)},
+    "compute unit": {"compute_unit": "s"},
+    "compute scale": {"compute_scale": 1},
+    "gap": {"gap": 0.0},
+    "no gap": {"gap": None},
+    "gap for another scope": {"bound_scope": "canonical"},
+    "bound above what is computed": {"bound": PLAN.simulation.compute + 1},
+    "bound and gap": {"bound": PLAN.simulation.compute, "gap": 0.1},
+    "bound without scope": {"bound_scope": None, "gap": None},
+    "scope without bound": {"bound": None, "gap": None},
+    "unknown scope": {"bound_scope": "the best", "gap": None},
+    "limit": {"limit": PLAN.limit + 1},
+    "no limit": {"limit": None},
+    "limit without budget": {"budget": None},
+    "budget that is not kept": {"budget": {"memory": PLAN.peak_memory - 1}, "limit": PLAN.peak_memory - 1},
+    "overhead that is not kept": {"budget": {"memory": "85%", "overhead": "1%"}},
+    "device that is not kept": {
+        "budget": {"device": PLAN.peak_memory + GRAPH.resident_memory - 1},
+        "limit": PLAN.peak_memory - 1,
+    },
+    "a schedule of nothing": {"schedule": []},
+    "a schedule that lacks a step": {"schedule": record()["schedule"][:-1]},
+    "a schedule out of order": {"schedule": swapped(record()["schedule"])},
+    "an unknown node": {"schedule": [*record()["schedule"], "nobody"]},
+    "an unknown id": {"schedule": [*PLAN.schedule.order.tolist(), 10**6]},
+    "once twice": {"schedule": [*record()["schedule"], "drop"]},
+    "a step more": {"schedule": [*record()["schedule"], "conv"]},
+    "a free less": {"frees": [*record()["frees"][:-1], []]},
+    "frees in another step": {"frees": swapped(record()["frees"])},
+    "frees that are none": {"frees": None},
+}
+
+
+@pytest.mark.parametrize("fraud", FRAUDS.values(), ids=FRAUDS)
+def test_a_false_claim_is_denied(tmp_path, fraud):
+    false = record(**fraud)
+    with pytest.raises(ClaimError):
+        verify(GRAPH, false)
+    (tmp_path / "plan.json").write_text(json.dumps(false), encoding="utf-8")
+    for graph in source(), GRAPH:
+        with pytest.raises(ClaimError):
+            Plan.load(tmp_path / "plan.json", graph)
+
+
+def test_a_true_record_with_ids_for_names_stands():
+    assert verify(GRAPH, record(schedule=PLAN.schedule.order.tolist())).peak_memory == PLAN.peak_memory
+
+
+def test_a_denial_says_what_is_claimed_and_what_is_found():
+    with pytest.raises(ClaimError, match=f"claims peak_memory 1; the judge finds {PLAN.peak_memory}"):
+        verify(GRAPH, record(peak_memory=1))
+    with pytest.raises(ClaimError, match=r"cannot be run: output grad\(conv\) is never made; run grad\(conv\)"):
+        verify(GRAPH, record(schedule=[]))
+
+
+@given(data=st.data(), graph=training_graphs(max_nodes=14))
+@settings(max_examples=30)
+def test_no_number_can_be_changed_unnoticed(data, graph):
+    plan = solve(graph, "100%")
+    name = data.draw(st.sampled_from(NUMBERS))
+    lie = data.draw(st.integers(0, 10**6).filter(lambda number: number != plan.record()[name]))
+    with pytest.raises(ClaimError, match=name):
+        verify(graph, {**plan.record(), name: lie})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"memory": [31, 40, 4, 40, 20, 6, 10, 1]},
+        {"compute": [26, 10, 15, 30, 5, 5]},
+        {"once": [True, False, False, True, False, False]},
+        {"labels": Labels(names=("c", "norm", "relu", "drop", "sum", "loss"), value_names={2: "statistics"})},
+        {"mark": [1, 0, 0, 0, 0, 0]},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_a_plan_for_another_graph_is_refused(changes):
+    other = replace(source(), **changes)
+    for graph in other, differentiate(other, parameter_gradients=True):
+        with pytest.raises(PlanError, match="the plan was made for another graph") as error:
+            verify(graph, PLAN)
+        assert not isinstance(error.value, ClaimError)
+        assert source().hash[:12] in str(error.value)
+
+
+def test_a_plan_for_other_gradients_is_refused():
+    with pytest.raises(PlanError, match=r"differentiated with .*'parameter_gradients': True.*; give the graph before"):
+        verify(differentiate(source()), PLAN)
+
+
+def test_a_plan_for_the_forward_part_alone_is_refused_after_differentiation():
+    plan = solve(source(), "100%")
+    assert verify(source(), plan).peak_memory == plan.peak_memory
+    with pytest.raises(PlanError, match="give the graph before that"):
+        verify(GRAPH, plan)
+
+
+KINDS_OF_RUBBISH = {
+    **{
+        f"no {name}": lambda made, name=name: made.pop(name)
+        for name in KEYS
+        if name not in ("details", "compute_scale")
+    },
+    "another format": {"format": "remat-graph"},
+    "a later version": {"version": 2},
+    "a version that is true": {"version": True},
+    "a hash that is a number": {"graph_hash": 7},
+    "differentiate is a list": {"differentiate": []},
+    "unknown options of differentiate": {"differentiate": {"speed": 2}},
+    "a negative factor": {"differentiate": {"factor": -1}},
+    "a factor beyond all bounds": {"differentiate": {"factor": 1e300}},
+    "a factor that is text": {"differentiate": {"factor": "2"}},
+    "a loss that is not there": {"differentiate": {"loss": ["nobody"]}},
+    "a loss that is a number": {"differentiate": {"loss": 3}},
+    "solver is null": {"solver": None},
+    "method is a number": {"method": 1},
+    "options are a list": {"options": []},
+    "budget is a number": {"budget": 3},
+    "unknown budget": {"budget": {"money": 3}},
+    "a budget that is a float": {"budget": {"memory": 0.5}},
+    "a budget that is negative": {"budget": {"memory": -1}},
+    "a budget that is no size": {"budget": {"memory": "much"}},
+    "a budget that is a list": {"budget": {"memory": [1]}},
+    "a device budget that is a share": {"budget": {"device": "5%"}},
+    "an overhead that is no number": {"budget": {"overhead": "much"}},
+    "an overhead by zero": {"budget": {"overhead": "1/0"}},
+    "limit is text": {"limit": "3"},
+    "limit is true": {"limit": True},
+    "schedule is text": {"schedule": "abc"},
+    "schedule of fractions": {"schedule": [0.5]},
+    "schedule of truths": {"schedule": [True]},
+    "schedule of lists": {"schedule": [[0]]},
+    "schedule of ids beyond int32": {"schedule": [2**31]},
+    "schedule of names and ids": {"schedule": ["conv", 1]},
+    **{f"{name} is text": {name: "1"} for name in NUMBERS},
+    **{f"{name} is a float": {name: float(record()[name])} for name in NUMBERS},
+    **{f"{name} is true": {name: True} for name in NUMBERS},
+    "bound is a float": {"bound": 1.5},
+    "scope is a number": {"bound_scope": 1},
+    "gap is text": {"gap": "0"},
+    "compute unit is null": {"compute_unit": None},
+    "seconds is text": {"seconds": "1"},
+    "details are a number": {"details": 5},
+}
+
+
+@pytest.mark.parametrize("rubbish", KINDS_OF_RUBBISH.values(), ids=KINDS_OF_RUBBISH)
+def test_a_malformed_record_is_no_plan(tmp_path, rubbish):
+    made = record()
+    if callable(rubbish):
+        rubbish(made)
+    else:
+        made.update(rubbish)
+    with pytest.raises(PlanError) as error:
+        verify(source(), made)
+    assert "\n" not in str(error.value)
+    (tmp_path / "plan.json").write_text(json.dumps(made), encoding="utf-8")
+    with pytest.raises(PlanError):
+        Plan.load(tmp_path / "plan.json", source())
+
+
+FILES = {
+    "nothing": b"",
+    "blanks": b"  \n",
+    "half of it": PLAN.to_json().encode()[:200],
+    "a list": b"[1, 2]",
+    "a number": b"3",
+    "no JSON": b"node,memory\n1,2\n",
+    "binary": bytes(range(256)),
+    "UTF-16": PLAN.to_json().encode("utf-16"),
+    "too deep": b"[" * 100_000,
+    "a number too long": b'{"limit": ' + b"9" * 10_000 + b"}",
+    "a graph": nameless(3).to_json().encode(),
+}
+
+
+@pytest.mark.parametrize("content", FILES.values(), ids=FILES)
+def test_a_file_that_is_no_plan_is_told_so(tmp_path, content):
+    (tmp_path / "plan.json").write_bytes(content)
+    for read in (lambda path: Plan.load(path, GRAPH)), (lambda path: verify(GRAPH, path)):
+        with pytest.raises(PlanError) as error:
+            read(tmp_path / "plan.json")
+        assert "\n" not in str(error.value)
+        assert str(tmp_path / "plan.json") in str(error.value) or "plan" in str(error.value)
+
+
+def test_a_cut_file_says_where_it_ends(tmp_path):
+    (tmp_path / "plan.json").write_text(PLAN.to_json()[:100], encoding="utf-8")
+    with pytest.raises(PlanError, match=r"plan.json: not valid JSON at line \d+, column \d+ .*; is the file whole\?"):
+        verify(GRAPH, tmp_path / "plan.json")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    for path in tmp_path / "nowhere.json", tmp_path:
+        with pytest.raises(PlanError, match=f"{re.escape(str(path))}: cannot be read"):
+            verify(GRAPH, path)
+
+
+# ---------------------------------------------------------------- in words
+
+
+def test_a_plan_says_who_made_it_what_it_holds_and_what_it_costs():
+    text = str(PLAN)
+    assert f"plan by {PLAN.method} (asked: auto)" in text
+    share = 100 * PLAN.peak_memory / baseline_peak(GRAPH)
+    assert f"{PLAN.peak_memory} B, {share:.1f} % of the peak without rematerialization, limit {PLAN.limit} B" in text
+    assert f"resident   111 B; together {PLAN.peak_memory + 111} B" in text
+    overhead = 100 * PLAN.overhead / GRAPH.needed_compute
+    assert f"compute    {PLAN.simulation.compute / 10:g} ms, {overhead:.1f} % over one pass" in text
+    again = int((PLAN.simulation.runs > 1).sum())
+    assert f"{len(PLAN.schedule)} steps; {again} nodes run again" in text
+    assert f"at most {100 * PLAN.gap:.1f} % from the optimum (any order)" in text
+
+
+def test_a_plan_without_a_limit_a_resident_or_another_solver_says_none_of_it():
+    text = str(solve(nameless(), solver="no_remat"))
+    assert "limit" not in text
+    assert "resident" not in text
+    assert "asked" not in text
+    assert "no schedule computes less (any order)" in text
+
+
+def test_large_sizes_are_said_twice():
+    text = str(solve(ComputationGraph.from_edges([(0, 1)], memory=[10**9, 5 * 10**8]), "100%"))
+    assert "1.5 GB (1,500,000,000 bytes), 100.0 % of the peak" in text
+
+
+@pytest.mark.parametrize("scope", ["fixed order", "canonical", "chain"])
+def test_a_bound_of_a_smaller_class_makes_no_gap(monkeypatch, tmp_path, scope):
+    def bounded(graph, limit):
+        return Solution(no_remat(graph, limit), bound=graph.needed_compute, scope=scope)
+
+    plant(monkeypatch, bounded)
+    plan = solve(GRAPH, "100%", solver="bounded", raw=True)
+    assert (plan.bound, plan.scope, plan.gap) == (GRAPH.needed_compute, scope, None)
+    assert plan.record()["gap"] is None
+    assert "optim" not in str(plan)
+    plan.save(tmp_path / "plan.json")
+    same(Plan.load(tmp_path / "plan.json", GRAPH), plan)
+
+
+def test_a_bound_of_any_order_makes_the_gap(monkeypatch):
+    def bounded(graph, limit):
+        order = [*no_remat(graph, limit).order.tolist(), 0]
+        return Solution(Schedule(order), bound=graph.needed_compute + 5, scope="any order", details={"tried": 3})
+
+    plant(monkeypatch, bounded)
+    plan = solve(GRAPH, 10**4, solver="bounded", raw=True)
+    assert plan.gap == 20 / (GRAPH.needed_compute + 5)
+    assert plan.details == {"tried": 3}
+
+
+def test_a_graph_without_cost_has_no_gap_to_speak_of():
+    plan = solve(differentiate(ComputationGraph.from_edges([(0, 1)], compute=0)), "100%")
+    assert (plan.bound, plan.gap) == (0, 0.0)
+    assert "no schedule computes less" in str(plan)
+
+
+# ---------------------------------------------------------------- budgets
+
+
+def peaks_and_overheads(graph):
+    """(peak, overhead) of all plans of all methods."""
+    modules = [solver.module for solver in list_solvers() if hasattr(solver.module, "frontier")]
+    orders = [solution.schedule.order for module in modules for solution in module.frontier(graph)]
+    judged = [judge(graph, order) for order in [*orders, baseline(graph).schedule.order]]
+    return [(judgement.peak, judgement.overhead) for judgement in judged]
+
+
+POINTS = peaks_and_overheads(GRAPH)
+BASE = baseline_peak(GRAPH)
+
+
+@pytest.mark.parametrize("share", range(60, 121, 7))
+def test_a_memory_budget_is_kept_at_the_least_overhead(share):
+    limit = BASE * share // 100
+    within = [overhead for peak, overhead in POINTS if peak <= limit]
+    if not within:
+        with pytest.raises(BudgetError) as error:
+            solve(GRAPH, f"{share}%")
+        assert error.value.reached == min(POINTS)[0]
+        return
+    for budget in f"{share}%", limit, f"{limit} B", Budget(memory=limit), Budget(device=limit + 111):
+        plan = solve(GRAPH, budget)
+        assert plan.limit == limit
+        assert plan.peak_memory <= limit
+        assert plan.overhead == min(within)
+
+
+@pytest.mark.parametrize("share", [0, 1, 5, 10, 20, 50, 100])
+def test_an_overhead_budget_is_kept_at_the_lowest_peak(share):
+    most = GRAPH.needed_compute * share // 100
+    for budget in Budget(overhead=f"{share}%"), Budget(memory="least", overhead=f"{share}%"):
+        plan = solve(GRAPH, budget)
+        assert plan.limit is None
+        assert plan.overhead <= most
+        assert plan.peak_memory == min(peak for peak, overhead in POINTS if overhead <= most)
+
+
+def test_an_overhead_in_the_unit_of_the_file_is_scaled():
+    least = min(overhead for _, overhead in POINTS if overhead)
+    assert solve(GRAPH, Budget(overhead=f"{least / 10}")).overhead == least
+    assert solve(GRAPH, Budget(overhead=-(-least // 10))).overhead >= least
+    assert solve(GRAPH, Budget(overhead=f"{(least - 1) / 10}")).overhead == 0
+
+
+@pytest.mark.parametrize("memory", [75, 85, 95])
+@pytest.mark.parametrize("overhead", [0, 10, 40, 100])
+def test_of_two_budgets_both_hold_at_the_least_overhead(memory, overhead):
+    budget = Budget(memory=f"{memory}%", overhead=f"{overhead}%")
+    limit, most = BASE * memory // 100, GRAPH.needed_compute * overhead // 100
+    within = [extra for peak, extra in POINTS if peak <= limit and extra <= most]
+    if within:
+        plan = solve(GRAPH, budget)
+        assert (plan.limit, plan.overhead) == (limit, min(within))
+        assert plan.peak_memory <= limit
+    else:
+        with pytest.raises(BudgetError, match=r"is too little|no schedule within"):
+            solve(GRAPH, budget)
+
+
+def test_memory_and_device_budgets_both_hold():
+    assert solve(GRAPH, Budget(memory=BASE, device=BASE + 10**4)).limit == BASE
+    assert solve(GRAPH, Budget(memory=BASE + 10**4, device=BASE + 111)).limit == BASE
+
+
+def test_a_device_smaller_than_the_residents_is_an_infeasible_budget():
+    with pytest.raises(BudgetError) as error:
+        solve(GRAPH, Budget(device=100))
+    assert error.value.reached == min(POINTS)[0]
+
+
+def test_no_budget_and_the_least_give_the_lowest_peak():
+    lowest = min(POINTS)
+    for budget in None, Budget(), "least", " Least ":
+        plan = solve(GRAPH, budget)
+        assert plan.limit is None
+        assert plan.method != "no_remat"
+        assert lowest[0] <= plan.peak_memory < BASE
+    assert (plan.peak_memory, plan.overhead) == lowest
+
+
+def test_least_within_a_device_keeps_to_the_device():
+    plan = solve(GRAPH, Budget(memory="least", device=BASE + 111))
+    assert (plan.limit, plan.peak_memory) == (BASE, min(POINTS)[0])
+    with pytest.raises(BudgetError):
+        solve(GRAPH, Budget(memory="least", device=min(POINTS)[0] + 110))
+
+
+def test_too_little_overhead_says_what_was_reached():
+    lowest, overhead = min(POINTS)
+    with pytest.raises(BudgetError, match=f"overhead 0.1 ms is too little: {overhead / 10:g} ms was reached"):
+        solve(GRAPH, Budget(memory=lowest, overhead="0.1"))
+
+
+def test_an_infeasible_budget_says_what_was_reached_and_what_forces_it():
+    with pytest.raises(BudgetError) as error:
+        solve(GRAPH, 1)
+    text = str(error.value)
+    assert "no schedule within 1 B was found" in text
+    assert f"reached {min(POINTS)[0]} B at least" in text
+    assert f"no schedule goes below {error.value.lower_bound} B" in text
+    assert all(GRAPH.labels[v] in text for v in error.value.nodes[:3])
+
+
+@pytest.mark.parametrize(
+    ("budget", "error"),
+    [(0.5, TypeError), ([1], TypeError), (True, TypeError), ("half", ValueError), (-1, ValueError), ("", ValueError)],
+)
+def test_a_budget_that_is_none_is_refused(budget, error):
+    with pytest.raises(error, match="budget"):
+        solve(GRAPH, budget)
+
+
+def test_a_budget_that_is_a_float_is_shown_a_share():
+    with pytest.raises(TypeError, match=r'memory budget is 0\.5; give whole numbers or text such as "50%"'):
+        solve(GRAPH, 0.5)
+
+
+@pytest.mark.parametrize("overhead", ["1/0", "much", "-5", -5, "nan", "inf"])
+def test_an_overhead_that_is_no_number_is_refused(overhead):
+    with pytest.raises(ValueError, match="overhead budget"):
+        Budget(overhead=overhead)
+
+
+# ---------------------------------------------------------------- searches for budgets that solvers do not know
+
+
+def stairs(calls):
+    """A solver of three plans: the less memory, the more nodes run again."""
+    found = sorted({(p, o, tuple(order)) for p, o, order in of_chain(differentiate(nameless()))})
+
+    def climbing(graph, limit):
+        calls.append(limit)
+        within = [plan for plan in found if limit is not None and plan[0] <= limit]
+        return Schedule((min(within, key=lambda plan: plan[1]) if within else found[0])[2])
+
+    return climbing, [plan[:2] for plan in found]
+
+
+def of_chain(graph):
+    for k in 1, 2, 3:
+        plan = solve(graph, solver="chen_sqrt", segments=k, candidates="all", raw=True, keep_last=True)
+        yield plan.peak_memory, plan.overhead, plan.schedule.order.tolist()
+
+
+def test_the_stairs_of_these_tests_fall():
+    _, points = stairs([])
+    assert len(points) == 3
+    assert [overhead for _, overhead in points] == sorted({overhead for _, overhead in points}, reverse=True)
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_overhead_is_searched_by_trying_limits(monkeypatch, raw):
+    calls = []
+    climbing, points = stairs(calls)
+    plant(monkeypatch, climbing)
+    graph = differentiate(nameless())
+    for most in range(max(overhead for _, overhead in points) + 2):
+        calls.clear()
+        plan = solve(graph, Budget(overhead=most), solver="climbing", raw=raw)
+        assert plan.peak_memory == min(peak for peak, overhead in points if overhead <= most)
+        assert plan.overhead <= most
+        assert len(calls) <= 4 + baseline_peak(graph).bit_length()
+
+
+def test_the_least_is_searched_by_an_impossible_limit(monkeypatch):
+    climbing, points = stairs([])
+    plant(monkeypatch, climbing)
+    plan = solve(differentiate(nameless()), "least", solver="climbing")
+    assert (plan.peak_memory, plan.overhead) == min(points)
+
+
+def test_a_frontier_saves_the_search(monkeypatch):
+    calls, asked = [], []
+    climbing, points = stairs(calls)
+    graph = differentiate(nameless())
+    plans = [Solution(Schedule(order), details={"peak": peak}) for peak, _, order in of_chain(graph)]
+
+    def frontier(graph, **options):
+        asked.append(options)
+        return plans
+
+    plant(monkeypatch, climbing, frontier=frontier)
+    for most in range(max(overhead for _, overhead in points) + 2):
+        plan = solve(graph, Budget(overhead=most), solver="climbing")
+        assert plan.peak_memory == min(peak for peak, overhead in points if overhead <= most)
+        assert plan.method == "no_remat" or plan.details == {"peak": plan.peak_memory}
+    assert solve(graph, "least", solver="climbing").peak_memory == min(points)[0]
+    assert asked[0] == {}
+    assert calls == []
+    solve(graph, min(points)[0], solver="climbing")
+    assert calls == [min(points)[0]]
+
+
+def test_a_time_limit_ends_the_search_over_limits(monkeypatch):
+    calls = []
+    climbing, _ = stairs(calls)
+    plant(monkeypatch, climbing)
+    plan = solve(differentiate(nameless()), Budget(overhead="100%"), solver="climbing", time_limit=1e-9)
+    assert len(calls) <= 3
+    assert plan.peak_memory <= baseline_peak(differentiate(nameless()))
+
+
+# ---------------------------------------------------------------- compare
+
+
+def test_compare_has_an_entry_for_every_solver_the_cheapest_first():
+    comparison = compare(GRAPH, "85%")
+    assert sorted(entry.solver for entry in comparison.entries) == [solver.name for solver in list_solvers()]
+    fit = [entry for entry in comparison.entries if entry.plan is not None]
+    rest = comparison.entries[len(fit) :]
+    assert fit
+    assert [entry.plan.simulation.compute for entry in fit] == sorted(e.plan.simulation.compute for e in fit)
+    assert all(entry.plan is None and entry.reason for entry in rest)
+    assert [entry.reached for entry in rest] == sorted(entry.reached for entry in rest)
+    for entry in fit:
+        alone = solve(GRAPH, "85%", solver=entry.solver, raw=True)
+        assert entry.plan.schedule.order.tolist() == alone.schedule.order.tolist()
+        assert entry.plan.method == entry.solver
+
+
+def test_compare_shows_what_each_solver_can_do_itself(monkeypatch):
+    def twice(graph, limit):
+        order = no_remat(graph, limit).order.tolist()
+        return Schedule([order[0], *order])
+
+    plant(monkeypatch, twice)
+    entry = compare(GRAPH, solvers=["twice"]).entries[0]
+    assert entry.plan.overhead == 25
+
+
+def test_compare_says_why_there_is_no_plan(monkeypatch):
+    def unsound(graph, limit):
+        return Schedule([])
+
+    plant(monkeypatch, unsound)
+    comparison = compare(GRAPH, 1, solvers=["no_remat", "unsound", "chen_sqrt"])
+    assert [entry.solver for entry in comparison.entries] == ["chen_sqrt", "no_remat", "unsound"]
+    assert [entry.reached is None for entry in comparison.entries] == [False, False, True]
+    assert comparison.entries[1].reached == BASE
+    assert "never made" in comparison.entries[2].reason
+    forward = compare(source(), "100%", solvers=["chen_sqrt"])
+    assert "call differentiate(graph) first" in forward.entries[0].reason
+
+
+def test_compare_of_an_unknown_solver_is_a_value_error():
+    with pytest.raises(ValueError, match="no solver is called 'nobody'"):
+        compare(GRAPH, solvers=["nobody"])
+
+
+def test_a_comparison_is_rows_and_a_record():
+    comparison = compare(GRAPH, "85%")
+    rows_ = list(comparison.rows())
+    assert [row[0] for row in rows_] == [entry.solver for entry in comparison.entries]
+    assert {len(row) for row in rows_} == {len(comparison.COLUMNS)}
+    made = json.loads(json.dumps(comparison.record()))
+    assert made["budget"] == {"memory": "85%", "overhead": None, "device": None}
+    assert made["graph_hash"] == source().hash
+    assert (made["peak_without_rematerialization"], made["resident_memory"]) == (BASE, 111)
+    for entry, told in zip(comparison.entries, made["solvers"], strict=True):
+        assert (told["solver"], told["feasible"]) == (entry.solver, entry.plan is not None)
+        if entry.plan is not None:
+            shared = set(told) & set(KEYS) - {"solver"}
+            assert {"peak_memory", "compute", "overhead", "bound", "gap", "seconds"} <= shared
+            assert {name: told[name] for name in shared} == {name: entry.plan.record()[name] for name in shared}
+        else:
+            assert (told["reason"], told["reached"]) == (entry.reason, entry.reached)
+
+
+def test_rows_show_shares_of_the_base_and_of_one_pass():
+    rows_ = {row[0]: row for row in compare(GRAPH, "85%").rows()}
+    assert rows_["no_remat"][2] == "100.0 %"
+    assert rows_["no_remat"][-1] == "does not fit"
+    entry = next(entry for entry in compare(GRAPH, "85%").entries if entry.plan is not None)
+    assert rows_[entry.solver][2] == f"{100 * entry.plan.peak_memory / BASE:.1f} %"
+    assert rows_[entry.solver][3] == f"{100 * entry.plan.overhead / GRAPH.needed_compute:.1f} %"
+
+
+def test_progress_reaches_every_solver():
+    told = []
+    compare(GRAPH, "85%", progress=lambda *news: told.append(news))
+    assert told
+
+
+def test_an_empty_graph_has_an_empty_plan():
+    empty = ComputationGraph.from_edges([])
+    plan = solve(empty, 0)
+    assert (len(plan.schedule), plan.peak_memory, plan.gap) == (0, 0, 0.0)
+    assert verify(empty, plan).compute == 0
+    assert "0 steps" in str(plan)
+    assert compare(empty).entries[0].solver == "no_remat"
+
+
+def test_all_errors_of_this_page_are_for_users():
+    assert issubclass(PlanError, RematError)
+    assert issubclass(ClaimError, PlanError)
+    assert issubclass(BudgetError, RematError)

@@ -1,0 +1,511 @@
+"""From decisions to an order: mirror counts, kept nodes, lower sets, and the unrolled graph."""
+
+import itertools
+import math
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remat_algos.errors import GraphError, ScheduleError
+from remat_algos.ir.backward import Backward
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.files.read import read_graph
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import Labels
+from remat_algos.ir.resident import Resident
+from remat_algos.schedule.canonical import canonical_schedule
+from remat_algos.schedule.checkpoints import checkpoint_schedule
+from remat_algos.schedule.mirror import honoured, mirror_schedule
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import simulate
+from remat_algos.schedule.unroll import unroll
+from remat_algos.structure.lower_sets import LowerSets, single_boundary_chain
+from tests.oracles import emitter
+from tests.oracles.emitter import boundary, co_inputs
+from tests.oracles.judge import judge
+from tests.oracles.plain import plain
+from tests.strategies import graphs, lower_set_chains, orders, rows, subsets, training_graphs
+
+FLAGS = list(itertools.product((True, False), repeat=2))
+any_graph = training_graphs() | graphs(max_nodes=10)
+
+
+def graph_of(reads, **arrays):
+    """A graph from what each node reads, as lists of values."""
+    return ComputationGraph.from_arrays(**rows("read", reads), **arrays)
+
+
+@st.composite
+def mirrored(draw):
+    """A graph and how often its nodes may run again."""
+    graph = draw(any_graph)
+    return graph, [0 if once else draw(st.integers(0, 3)) for once in graph.once.tolist()]
+
+
+@st.composite
+def halved(draw):
+    """A graph and some of its nodes."""
+    graph = draw(any_graph)
+    return graph, set(draw(subsets(range(graph.n_nodes))))
+
+
+@st.composite
+def chained(draw, source=any_graph):
+    """A graph and a growing chain of lower sets of its forward part."""
+    graph = draw(source)
+    return graph, draw(lower_set_chains(graph))
+
+
+def flags(nodes, n):
+    return [v in nodes for v in range(n)]
+
+
+# ---------------------------------------------------------------- against the oracle
+
+
+@given(mirrored())
+def test_mirror_counts_give_the_oracles_order(decision):
+    graph, m = decision
+    assert mirror_schedule(graph, m).order.tolist() == emitter.mirror(graph, m)
+
+
+@given(halved())
+def test_kept_nodes_give_the_oracles_order(decision):
+    graph, kept = decision
+    order = checkpoint_schedule(graph, flags(kept, graph.n_nodes)).order.tolist()
+    assert order == emitter.checkpoint(graph, kept)
+
+
+@pytest.mark.parametrize(("keep_last", "lazy"), FLAGS)
+@given(decision=chained())
+def test_lower_sets_give_the_oracles_order(keep_last, lazy, decision):
+    graph, chain = decision
+    schedule = canonical_schedule(graph, LowerSets.of(graph, chain), keep_last=keep_last, lazy=lazy)
+    assert schedule.order.tolist() == emitter.canonical(graph, chain, keep_last, lazy)
+
+
+@given(mirrored())
+def test_mirror_counts_give_sound_schedules(decision):
+    graph, m = decision
+    g, order = plain(graph), mirror_schedule(graph, m).order.tolist()
+    assert judge(graph, order).overhead >= 0
+    for v in g.nodes:
+        most = 1 + m[v] if v in g.forward() else 1
+        assert (v in g.needed()) <= order.count(v) <= most * (v in g.needed())
+
+
+@given(chained())
+def test_lower_sets_give_sound_schedules(decision):
+    graph, chain = decision
+    g, sets = plain(graph), LowerSets.of(graph, chain)
+    kept = sets.kept(graph)
+    for keep_last, lazy in FLAGS:
+        order = canonical_schedule(graph, sets, keep_last=keep_last, lazy=lazy).order.tolist()
+        assert judge(graph, order).overhead >= 0
+        assert {v for v in order if order.count(v) > 1} <= {v for v in g.forward() if not kept[v] and not g.once[v]}
+        assert set(order) == g.needed()
+
+
+@given(any_graph)
+def test_keeping_everything_is_the_run_in_id_order(graph):
+    wanted = np.flatnonzero(graph.needed).tolist()
+    whole = [set(plain(graph).forward())] if plain(graph).forward() else []
+    assert checkpoint_schedule(graph, np.ones(graph.n_nodes, bool)).order.tolist() == wanted
+    assert mirror_schedule(graph, np.zeros(graph.n_nodes, int)).order.tolist() == wanted
+    assert canonical_schedule(graph, LowerSets.of(graph, whole)).order.tolist() == wanted
+
+
+# ---------------------------------------------------------------- chen2016 on chains
+
+
+def chain(n, gradient=1, output=True):
+    """f1 -> .. -> fn and its gradients; they weigh `gradient`, and read what their node read and, if asked, made."""
+    saved = [[v - 1] * (v > 0) + [v] * output for v in range(n)]
+    rule = Backward(**rows("saved", saved), grad_memory=[gradient] * n, grad_compute=[-1] * n, grad_workspace=[0] * n)
+    return differentiate(graph_of([[v - 1] * (v > 0) for v in range(n)], backward=rule))
+
+
+def segment_ends(n):
+    root = math.isqrt(n)
+    return set(range(root - 1, n, root))
+
+
+def judged(graph, order):
+    """(forward computations, peak) by the oracle."""
+    return sum(v < graph.n_nodes // 2 for v in order), judge(graph, order).peak
+
+
+def peaks(n, kept, **options):
+    graph = chain(n, **options)
+    return judged(graph, checkpoint_schedule(graph, flags(kept, graph.n_nodes)).order.tolist())
+
+
+# Square-root segments with their ends kept. The notes' row "other convention" is of another rule for gradients (a
+# backward call of f_v reads f_v and f_(v-1), and there is no seed), which differentiate does not make.
+@pytest.mark.parametrize(
+    ("n", "runs", "peak", "forward_peak", "without", "inputs_peak", "inputs_without", "runs_with_last"),
+    [
+        (4, 6, 5, 3, 6, 4, 5, 5),
+        (9, 15, 7, 5, 11, 6, 10, 13),
+        (16, 28, 9, 7, 18, 8, 17, 25),
+        (25, 45, 11, 9, 27, 10, 26, 41),
+        (64, 120, 17, 15, 66, 16, 65, 113),
+        (100, 190, 21, 19, 102, 20, 101, 181),
+    ],
+)
+def test_square_root_segments_of_a_chain(
+    n, runs, peak, forward_peak, without, inputs_peak, inputs_without, runs_with_last
+):
+    ends, last = segment_ends(n), set(range(n - math.isqrt(n), n))
+    everything = set(range(2 * n))
+    assert runs == 2 * n - math.isqrt(n)
+    assert peaks(n, ends) == (runs, peak)
+    assert peaks(n, ends, gradient=0) == (runs, forward_peak)
+    assert peaks(n, everything) == (n, without)
+    assert peaks(n, ends, output=False) == (runs, inputs_peak)
+    assert peaks(n, everything, output=False) == (n, inputs_without)
+    assert peaks(n, ends | last) == (runs_with_last, peak)
+
+
+def spoken(n, schedule):
+    return " ".join(f"f{v + 1}" if v < n else f"g{2 * n - v}" for v in schedule.order.tolist())
+
+
+def test_kept_nodes_of_a_chain():
+    graph = chain(5)
+    order = checkpoint_schedule(graph, flags({2, 4}, 10))
+    assert spoken(5, order) == "f1 f2 f3 f4 f5 g5 f4 g4 g3 f1 f2 g2 g1"
+
+
+def test_mirror_counts_of_a_chain():
+    graph = chain(4)
+    order = mirror_schedule(graph, [2, 1, 0, 1, 0, 0, 0, 0])
+    assert spoken(4, order) == "f1 f2 f3 f4 f4 g4 g3 f1 f2 g2 f1 g1"
+
+
+def split_depths(begin, end, depth=0):
+    """Depth of each node of a chain in the balanced tree that splits it in the middle."""
+    if begin == end:
+        return []
+    middle = (begin + end) // 2
+    return [*split_depths(begin, middle, depth + 1), depth, *split_depths(middle + 1, end, depth + 1)]
+
+
+@pytest.mark.parametrize(
+    ("n", "forward_peak", "peak", "runs", "bound"),
+    [
+        (3, 2, 4, 5, 5),
+        (7, 3, 5, 15, 17),
+        (15, 4, 6, 39, 49),
+        (31, 5, 7, 95, 129),
+        (63, 6, 8, 223, 321),
+        (127, 7, 9, 511, 769),
+    ],
+)
+def test_recursive_halves_of_a_chain(n, forward_peak, peak, runs, bound):
+    m = split_depths(0, n) + [0] * n
+    assert sum(m) + n == bound
+    assert judged(chain(n), mirror_schedule(chain(n), m).order.tolist()) == (runs, peak)
+    light = chain(n, gradient=0)
+    assert judged(light, mirror_schedule(light, m).order.tolist()) == (runs, forward_peak)
+
+
+def test_a_long_chain_takes_no_recursion():
+    n = 20000
+    graph = chain(n)
+    order = checkpoint_schedule(graph, np.arange(2 * n) == n - 1).order
+    assert order.size == 3 * n - 1
+
+
+# ---------------------------------------------------------------- errors and wishes
+
+
+@pytest.mark.parametrize(
+    ("m", "message"),
+    [
+        ([0, 0, -1, 0, 0, 0], "mirror count of c is -1; counts are 0 or more"),
+        ([0, 1, 0, 0, 0, 0], "b must run only once, so its mirror count is 0, not 1"),
+        ([2**31, 0, 0, 0, 0, 0], "the mirror counts add up to 2**31 runs or more; lower them"),
+        ([2**62, 0, 2**62, 0, 0, 0], "the mirror counts add up to 2**31 runs or more; lower them"),
+        ([0, 0, 0], "mirror_count has 3 entries; 6 are wanted"),
+        ([0.5, 0, 0, 0, 0, 0], "mirror_count[0] is 0.5"),
+        ([[0] * 6], "mirror_count has 2 dimensions"),
+    ],
+)
+def test_mirror_counts_that_cannot_be(m, message):
+    with pytest.raises(GraphError, match=re.escape(message)):
+        mirror_schedule(once_in_the_middle(), m)
+
+
+def once_in_the_middle():
+    """a -> b -> c, b once, and the gradients."""
+    return differentiate(graph_of([[], [0], [1]], once=[0, 1, 0], labels=Labels(names=("a", "b", "c"))))
+
+
+def test_counts_of_backward_nodes_say_nothing():
+    graph = once_in_the_middle()
+    wanted = mirror_schedule(graph, [1, 0, 1, 0, 0, 0]).order.tolist()
+    assert mirror_schedule(graph, [1, 0, 1, 5, -1, 2**40]).order.tolist() == wanted
+
+
+@pytest.mark.parametrize("kept", [[True] * 5, [0, 1, 2, 0, 0, 0], [[True] * 6]])
+def test_kept_nodes_are_flags_of_all_nodes(kept):
+    with pytest.raises(GraphError, match="kept"):
+        checkpoint_schedule(once_in_the_middle(), kept)
+
+
+def test_once_nodes_are_kept_in_every_form():
+    graph = once_in_the_middle()
+    for schedule in (
+        checkpoint_schedule(graph, [False] * 6),
+        *(canonical_schedule(graph, LowerSets.of(graph, [[0, 1, 2]]), keep_last=k, lazy=z) for k, z in FLAGS),
+    ):
+        assert schedule.order.tolist().count(1) == 1
+
+
+def test_counts_are_bent_to_what_the_graph_demands():
+    graph = graph_of([[], [0], [1], [2]], once=[1, 0, 0, 0], mark=[0, 1, 2, 2])
+    assert honoured(graph, np.array([3, 3, 0, 3])).tolist() == [0, 0, 1, 3]
+    assert honoured(graph_of([[], [0]]), np.array([1, 0])).tolist() == [1, 0]
+
+
+@given(st.data())
+def test_what_marks_demand_of_counts_satisfies_the_judge(data):
+    graph = data.draw(training_graphs(max_nodes=14))
+    wishes = [data.draw(st.sampled_from([0, 1])) for _ in range(graph.n_nodes)]
+    graph = ComputationGraph.from_arrays(**arrays(graph), mark=wishes)
+    m = honoured(graph, np.array([data.draw(st.integers(0, 2)) for _ in range(graph.n_nodes)]))
+    assert simulate(graph, mirror_schedule(graph, m)).overhead >= 0
+
+
+def arrays(graph):
+    names = ("value_indptr", "read_indptr", "read_indices", "memory", "compute", "workspace", "once", "output")
+    return {name: getattr(graph, name) for name in (*names, "forward_of", "resident")}
+
+
+# ---------------------------------------------------------------- the unrolled graph
+
+
+@given(st.data())
+def test_the_unrolled_graph_costs_and_holds_what_the_schedule_does(data):
+    graph = data.draw(graphs(max_nodes=10) | training_graphs(max_nodes=14))
+    order = data.draw(orders(graph))
+    unrolled, simulation = unroll(graph, Schedule(order)), simulate(graph, order)
+    once_each = simulate(unrolled, np.arange(unrolled.n_nodes))
+    assert unrolled.n_nodes == len(order)
+    assert once_each.memory_trace.tolist() == simulation.memory_trace.tolist()
+    assert (once_each.peak_memory, once_each.compute) == (simulation.peak_memory, simulation.compute)
+    assert unrolled.resident_memory == graph.resident_memory
+    assert sorted(plain(unrolled).memory) == sorted(int(graph.memory[x]) for v in order for x in graph.values(v))
+    assert [bool(flag) for flag in unrolled.forward] == [bool(graph.forward[v]) for v in order]
+    assert [unrolled.labels.op(i) for i in range(len(order))] == [graph.labels.op(v) for v in order]
+
+
+def test_runs_are_numbered_and_read_the_newest_copy():
+    graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
+    unrolled = unroll(graph, Schedule.from_names(graph, "ABAAC"))
+    assert unrolled.labels.names == ("A", "B", "A#1", "A#2", "C")
+    assert unrolled.reads(4) == [3, 1]
+
+
+def test_gradients_belong_to_the_first_run_of_their_node():
+    graph = differentiate(graph_of([[], [0]]))
+    unrolled = unroll(graph, Schedule([0, 1, 2, 0, 3]))
+    assert unrolled.forward_of.tolist() == [-1, -1, 1, -1, 0]
+
+
+def test_a_pinned_value_is_read_from_its_first_run_and_is_one_output():
+    graph = graph_of([[], [0]], output=[True, True])
+    unrolled = unroll(graph, Schedule([0, 0, 1]))
+    assert unrolled.output.tolist() == [True, False, True]
+    assert unrolled.reads(2) == [0]
+
+
+def test_only_sound_schedules_are_unrolled():
+    with pytest.raises(ScheduleError, match="before it has been made"):
+        unroll(graph_of([[], [0]]), Schedule([1, 0]))
+
+
+def test_the_number_of_a_run_does_not_clash_with_a_name():
+    graph = graph_of([[], [0], [0]], labels=Labels(names=("a", "a#1", "b")))
+    unrolled = unroll(graph, Schedule([0, 1, 0, 2]))
+    assert len(set(unrolled.labels.names)) == 4
+
+
+def test_gradients_of_a_node_that_does_not_run_are_unrolled_too():
+    graph = graph_of([[], [], [1], [2]], forward_of=[-1, -1, 1, 0], output=[False, False, False, True])
+    unrolled = unroll(graph, Schedule([1, 2, 3]))
+    assert unrolled.n_nodes == 3
+    assert not unrolled.forward[1:].any()
+
+
+def test_residents_are_read_by_every_run():
+    graph = graph_of([[], [0]], resident=Resident([5, 7], [0, 1], [0, 2, 3], [0, 1, 1], ("x", "p")))
+    unrolled = unroll(graph, Schedule([0, 0, 1]))
+    assert [unrolled.resident.reads(v) for v in range(3)] == [[0, 1], [0, 1], [1]]
+    assert unrolled.resident.names == ("x", "p")
+
+
+# ---------------------------------------------------------------- lower sets
+
+
+@given(chained())
+def test_blocks_and_kept_nodes_of_lower_sets(decision):
+    graph, chain = decision
+    g, sets = plain(graph), LowerSets.of(graph, chain)
+    assert len(sets) == len(chain)
+    block = sets.blocks(graph).tolist()
+    for v in g.nodes:
+        assert block[v] == next((i for i, lower_set in enumerate(chain) if v in lower_set), -1)
+    wanted = {v for lower_set in chain for v in boundary(g, lower_set)}
+    assert set(np.flatnonzero(sets.kept(graph)).tolist()) == wanted
+
+
+def total(amounts, nodes):
+    return sum(amounts[v] for v in nodes)
+
+
+def bytes_of(g):
+    return [sum(g.memory[x] for x in own) for own in g.values]
+
+
+@given(chained())
+def test_overhead_of_lower_sets_is_formula_1(decision):
+    """kusumoto2019, formula (1): T(V minus U_k), and its sum over blocks."""
+    graph, chain = decision
+    g = plain(graph)
+    segments = [after - before for before, after in itertools.pairwise([set(), *chain])]
+    kept = {v for lower_set in chain for v in boundary(g, lower_set)}
+    overhead = LowerSets.of(graph, chain).overhead(graph)
+    assert overhead == total(g.compute, set().union(*chain) - kept)
+    by_block = [total(g.compute, v_i - boundary(g, l_i)) for v_i, l_i in zip(segments, chain, strict=True)]
+    assert overhead == sum(by_block)
+
+
+@given(chained())
+def test_peak_of_lower_sets_is_formula_2(decision):
+    """kusumoto2019, formula (2): the greatest M(U_(i-1)) + 2 M(V_i) + M(d+(L_i) - L_i) + M(d-(d+(L_i)) - L_i)."""
+    graph, chain = decision
+    g = plain(graph)
+    size, needs, before, kept = bytes_of(g), [], set(), set()
+    for lower_set in chain:
+        successors = {v for v in g.forward() if set(g.predecessors(v)) & lower_set}
+        terms = (
+            total(size, kept),
+            2 * total(size, lower_set - before),
+            total(size, successors - lower_set),
+            total(size, co_inputs(g, lower_set)),
+        )
+        needs.append(sum(terms))
+        before, kept = lower_set, kept | boundary(g, lower_set)
+    assert LowerSets.of(graph, chain).peak(graph) == max(needs, default=0)
+
+
+def diamond():
+    """0 -> 1 -> 3, 0 -> 2 -> 3, and the gradients."""
+    return differentiate(graph_of([[], [0], [0], [1, 2]]))
+
+
+@pytest.mark.parametrize(
+    ("sets", "message"),
+    [
+        ([], "no lower set holds 0; the last one is the whole forward part"),
+        ([[0, 1]], "no lower set holds 2; the last one is the whole forward part"),
+        ([[0, 1], [0, 2, 1]], "no lower set holds 3"),
+        ([[1], [0, 1, 2, 3]], "lower set 0 holds 1 but not 0, which it reads"),
+        ([[0], [0, 1, 3], [0, 1, 2, 3]], "lower set 1 holds 3 but not 2, which it reads"),
+        ([[0], [0], [0, 1, 2, 3]], "lower set 1 does not hold the one before it and more; sort them, drop equal ones"),
+        ([[0, 1], [0, 2], [0, 1, 2, 3]], "lower set 1 does not hold the one before it and more"),
+        ([[], [0, 1, 2, 3]], "lower set 0 does not hold the one before it and more"),
+        ([[0, 1, 2, 3, 99]], "lower set 0 holds a node that is not there; nodes are 0 to"),
+        ([[0], [-1, 0]], "lower set 1 holds a node that is not there"),
+    ],
+)
+def test_laws_of_lower_sets(sets, message):
+    with pytest.raises(GraphError, match=re.escape(message)):
+        LowerSets.of(diamond(), sets)
+
+
+def test_lower_sets_hold_forward_nodes_only():
+    graph = diamond()
+    with pytest.raises(GraphError):
+        LowerSets.of(graph, [range(graph.n_nodes)])
+
+
+def test_lower_sets_of_another_graph_do_not_fit():
+    sets = LowerSets.of(diamond(), [[0, 1, 2, 3]])
+    large = chain(100)
+    for use in (sets.blocks, sets.kept, sets.overhead, sets.peak, lambda graph: canonical_schedule(graph, sets)):
+        with pytest.raises(GraphError, match="lower sets of 1 words do not fit 200 nodes"):
+            use(large)
+
+
+def test_words_of_lower_sets_are_rows_and_cannot_be_written():
+    with pytest.raises(GraphError, match="rows of words"):
+        LowerSets(np.zeros(3, np.uint64))
+    source = np.array([[1], [3]], np.uint64)
+    sets = LowerSets(source)
+    source[:] = 0
+    assert sets.words.tolist() == [[1], [3]]
+    assert not sets.words.flags.writeable
+
+
+def test_nodes_that_are_not_needed_may_stay_outside():
+    graph = graph_of([[], [0], [0]], output=[False, True, False])
+    assert len(LowerSets.of(graph, [[0], [0, 1]])) == 2
+    assert canonical_schedule(graph, LowerSets.of(graph, [[0], [0, 1]])).order.tolist() == [0, 1]
+
+
+def test_the_empty_graph_has_the_empty_chain():
+    graph = graph_of([])
+    sets = LowerSets.of(graph, [])
+    assert (len(sets), sets.overhead(graph), sets.peak(graph)) == (0, 0, 0)
+    assert canonical_schedule(graph, sets).order.tolist() == []
+
+
+def test_more_than_a_word_of_nodes():
+    graph = chain(100)
+    sets = LowerSets.of(graph, [range(64), range(65), range(100)])
+    assert np.flatnonzero(sets.kept(graph)).tolist() == [63, 64]
+    wanted = emitter.canonical(graph, [set(range(64)), set(range(65)), set(range(100))])
+    assert canonical_schedule(graph, sets).order.tolist() == wanted
+
+
+# ---------------------------------------------------------------- the square-root baseline of the lower-set authors
+
+
+@given(training_graphs())
+def test_the_single_boundary_chain_is_a_chain_of_lower_sets(graph):
+    g, sets = plain(graph), single_boundary_chain(graph)
+    block = sets.blocks(graph).tolist()
+    wanted = {v for v in g.forward() if v in g.needed()}
+    assert {v for v in g.nodes if block[v] >= 0} == wanted
+    for i in range(len(sets) - 1):
+        outside = {v for v in wanted if block[v] > i}
+        assert len({u for v in outside for u in g.predecessors(v)} - outside) <= 1
+
+
+def test_an_empty_forward_part_has_no_chain():
+    with pytest.raises(GraphError, match="the forward part is empty; there is no chain of lower sets"):
+        single_boundary_chain(graph_of([]))
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "overhead", "peak"),
+    [
+        ("vgg19", 100, 166, 1746927616),
+        ("unet", 1000, 220, 7803387904),
+        ("resnet50", 100, 647, 1130364928),
+        ("googlenet", 100, 654, 565166092),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::remat_algos.errors.GraphWarning")
+def test_published_graphs_have_their_published_square_root_plans(shared_graphs, name, unit, overhead, peak):
+    """kusumoto2019's "Chen": T by formula (1), and the peak of what is run, in the order of the tables."""
+    graph = differentiate(read_graph(shared_graphs / f"{name}.nodes.csv"))
+    sets = single_boundary_chain(graph, unit=unit)
+    assert sets.overhead(graph) == overhead
+    assert simulate(graph, canonical_schedule(graph, sets, keep_last=False, lazy=False)).peak_memory == peak
