@@ -6,7 +6,6 @@ a hash of everything that can change the code; REMAT_CACHE_DIR says where such f
 """
 
 import contextlib
-import getpass
 import hashlib
 import os
 import stat
@@ -30,14 +29,15 @@ def source_hash(folder=_HERE):
 
 def _places(name):
     """Folders to try, best first; the last lies in the system's temporary folder, whose sticky bit protects it."""
-    if "REMAT_CACHE_DIR" in os.environ:
+    if os.environ.get("REMAT_CACHE_DIR"):
         yield Path(os.environ["REMAT_CACHE_DIR"], name)
     elif sys.platform == "win32":
-        yield Path(os.environ.get("LOCALAPPDATA") or tempfile.gettempdir(), "remat_algos", name)
+        yield Path(os.environ.get("LOCALAPPDATA") or Path.home(), "remat_algos", name)
     else:
-        with contextlib.suppress(RuntimeError):      # no home directory at all
+        with contextlib.suppress(RuntimeError):  # no home directory at all
             yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "remat_algos", name)
-    yield Path(tempfile.gettempdir(), f"remat_algos-{getpass.getuser()}-{name}")
+    with contextlib.suppress(OSError):  # no temporary folder either
+        yield Path(tempfile.gettempdir(), f"remat_algos-{os.getuid() if hasattr(os, 'getuid') else ''}-{name}")
 
 
 def cache_folder(folder=_HERE):
@@ -47,7 +47,7 @@ def cache_folder(folder=_HERE):
             place.mkdir(parents=True, exist_ok=True, mode=0o700)
             status = place.stat()
             if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & stat.S_IWOTH):
-                continue                              # somebody else's code is not to be run
+                continue  # somebody else's code is not to be run
             with tempfile.TemporaryFile(dir=place):
                 return place
         except OSError:

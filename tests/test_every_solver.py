@@ -454,6 +454,17 @@ def test_auto_is_the_best_of_all_who_can_serve(graph):
             assert best.peak_memory == min(plan.peak_memory for plan in plans)
 
 
+@given(graph=served)
+@settings(max_examples=30)
+def test_where_nothing_fits_auto_tells_the_lowest_that_anybody_reached(graph):
+    lowest = min(function_peak(solver, graph, 0) for solver in SOLVERS if solver.portfolio)
+    assert solve(graph, "least").peak_memory == lowest
+    if lowest:
+        with pytest.raises(BudgetError) as error:
+            solve(graph, lowest - 1)
+        assert error.value.reached == lowest
+
+
 # ---------------------------------------------------------------- modules that find whole frontiers
 
 

@@ -821,7 +821,7 @@ BAD_TABLES = {
         {"nodes": f"name,compute a,{2**52} b,{2**52}"},
         "line 3: with node 'b' the sum of compute passes",
     ),
-    "sum of residents": ({"nodes": f"name,memory,resident a,1, x,{2**53},1"}, r"resident memory is 2\*\*53 or more"),
+    "sum of residents": ({"nodes": f"name,memory,resident a,1, x,{2**53},1"}, r"'x'.*2\*\*53"),
     "huge resident": ({"nodes": f"name,memory,resident a,1, x,{10**30},1"}, "resident"),
     "huge param_memory": ({"nodes": f"name,param_memory a,{10**30}"}, "resident"),
     "huge grad_memory": ({"nodes": f"name,grad_memory a,1 b,{10**30}"}, "grad_memory"),
@@ -1299,7 +1299,7 @@ def with_tables(folder, **changed):
         Path(folder, f"X.{kind}.csv").write_bytes(data)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.binary(max_size=120), st.sampled_from([b"", b"PK\x03\x04", b"{", b"\xef\xbb\xbf", b"\xff\xfe"]))
 def test_any_bytes_are_read_or_refused(junk, start):
     with tempfile.TemporaryDirectory() as folder:
@@ -1311,7 +1311,7 @@ def test_any_bytes_are_read_or_refused(junk, start):
                 with_tables(folder)
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(st.text("ab,\n\r\t \"'#0.-_:1e[]{}", max_size=60))
 def test_any_text_is_read_or_refused(text):
     with tempfile.TemporaryDirectory() as folder:
@@ -1338,7 +1338,7 @@ def mutations(draw, data):
     return data
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @pytest.mark.parametrize("name", SEEDS)
 @given(data=st.data())
 def test_spoilt_files_are_read_or_refused(name, data):
@@ -1347,7 +1347,7 @@ def test_spoilt_files_are_read_or_refused(name, data):
         harmless(folder, name)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @pytest.mark.parametrize("kind", TABLES)
 @given(data=st.data())
 def test_spoilt_tables_are_read_or_refused(kind, data):
@@ -1360,7 +1360,7 @@ CELLS = ["", "0", "1", "-1", "2", "0.5", "-0.5", "1e30", "1e999999", "1e9999999"
 CELLS += ["1", "2", "3", "4", "3:1", "mask", "keep", "recompute", "input", "\ud7ff", "9" * 20, "9" * 5000, " a ", '""']
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(st.data())
 def test_tables_with_strange_cells_are_read_or_refused(data):
     kind = data.draw(st.sampled_from(list(TABLES)))
@@ -1411,7 +1411,7 @@ def replaced(draw, record):
     return draw(st.sampled_from(STRANGE))
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @pytest.mark.parametrize("seed", ["forward", "training"])
 @given(data=st.data())
 def test_json_with_strange_parts_is_read_or_refused(seed, data):
@@ -1441,7 +1441,7 @@ ODD_ARRAYS = [
 ]
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @pytest.mark.parametrize("seed", ["forward", "training"])
 @given(data=st.data())
 def test_npz_with_strange_parts_is_read_or_refused(seed, data):

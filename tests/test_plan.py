@@ -370,11 +370,7 @@ def test_a_plan_for_the_forward_part_alone_is_refused_after_differentiation():
 
 
 KINDS_OF_RUBBISH = {
-    **{
-        f"no {name}": lambda made, name=name: made.pop(name)
-        for name in KEYS
-        if name not in ("details", "compute_scale")
-    },
+    **{f"no {name}": lambda made, name=name: made.pop(name) for name in KEYS if name != "details"},
     "another format": {"format": "remat-graph"},
     "a later version": {"version": 2},
     "a version that is true": {"version": True},
@@ -599,9 +595,12 @@ def test_memory_and_device_budgets_both_hold():
 
 
 def test_a_device_smaller_than_the_residents_is_an_infeasible_budget():
-    with pytest.raises(BudgetError) as error:
-        solve(GRAPH, Budget(device=100))
-    assert error.value.reached == min(POINTS)[0]
+    for device in 0, 110:
+        with pytest.raises(BudgetError, match=f"the device budget {device} is less than the residents, 111 B") as error:
+            solve(GRAPH, Budget(device=device))
+        assert error.value.reached in [peak for peak, _ in POINTS]
+    with pytest.raises(BudgetError, match="no schedule within 0 B was found"):
+        solve(GRAPH, Budget(device=111))
 
 
 def test_no_budget_and_the_least_give_the_lowest_peak():
@@ -803,12 +802,13 @@ def test_a_comparison_is_rows_and_a_record():
 
 
 def test_rows_show_shares_of_the_base_and_of_one_pass():
-    rows_ = {row[0]: row for row in compare(GRAPH, "85%").rows()}
-    assert rows_["no_remat"][2] == "100.0 %"
-    assert rows_["no_remat"][-1] == "does not fit"
-    entry = next(entry for entry in compare(GRAPH, "85%").entries if entry.plan is not None)
-    assert rows_[entry.solver][2] == f"{100 * entry.plan.peak_memory / BASE:.1f} %"
-    assert rows_[entry.solver][3] == f"{100 * entry.plan.overhead / GRAPH.needed_compute:.1f} %"
+    comparison = compare(GRAPH, "85%")
+    cells = {row[0]: dict(zip(comparison.COLUMNS, row, strict=True)) for row in comparison.rows()}
+    assert (cells["no_remat"]["of base"], cells["no_remat"][""]) == ("100.0 %", "does not fit")
+    plan = comparison.entries[0].plan
+    assert cells[plan.method]["of base"] == f"{100 * plan.peak_memory / BASE:.1f} %"
+    assert cells[plan.method]["with residents"] == f"{plan.peak_memory + 111} B"
+    assert cells[plan.method]["overhead"] == f"{100 * plan.overhead / GRAPH.needed_compute:.1f} %"
 
 
 def test_progress_reaches_every_solver():

@@ -161,13 +161,13 @@ def test_under_a_limit_every_number_of_segments_is_tried():
 
 @pytest.mark.parametrize("options", [{"segments": 0}, {"segments": -3}])
 def test_no_segment_is_refused(options):
-    with pytest.raises(ValueError, match=r"segments is -?\d; give 1 or more"):
+    with pytest.raises(ValueError, match=r"segments is -?\d; give a whole number of 1 or more"):
         raw(chain(4), "chen_sqrt", **options)
 
 
 @pytest.mark.parametrize("solver", ["chen_sqrt", "chen_greedy", "chen_recursive"])
 def test_unknown_candidates_are_refused(solver):
-    with pytest.raises(ValueError, match="candidates is 'some'; use articulation or all"):
+    with pytest.raises(ValueError, match="candidates is 'some'; use articulation, all, boundary1"):
         raw(chain(4), solver, candidates="some")
 
 
@@ -374,7 +374,7 @@ def test_under_a_limit_every_shape_is_tried():
 
 @pytest.mark.parametrize("options", [{"splits": 0}, {"depth": 0}, {"splits": -1}])
 def test_shapes_that_are_none_are_refused(options):
-    with pytest.raises(ValueError, match=r"(splits|depth) is (0|-1); give 1 or more"):
+    with pytest.raises(ValueError, match=r"(splits|depth) is (0|-1); give a whole number of 1 or more"):
         raw(chain(4), "chen_recursive", **options)
 
 

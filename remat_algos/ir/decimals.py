@@ -1,5 +1,6 @@
 """Whole numbers from decimals: bytes round up, costs are scaled until they are whole."""
 
+import re
 import warnings
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Decimal, DecimalException
@@ -10,12 +11,16 @@ FINEST_SCALE = 10**6
 ABSURD = 2**63
 """What numbers are cut to, so that 1e999999 does not become a million digits; checks of sums refuse it."""
 
+_ENDLESS = re.compile(r"\s*[0-9]+(\.[0-9]*)?[eE]\+?[0-9]{8,}\s*")  # more than Decimal takes
+
 
 def decimal(text: str) -> int | Decimal:
     """A number from text, cut to `ABSURD`; ValueError if the text is none."""
     try:
         number = Decimal(text)
     except DecimalException as error:
+        if _ENDLESS.fullmatch(text):
+            return ABSURD
         raise ValueError(f"{text[:40]!r} is no number") from error
     if not number.is_finite():
         raise ValueError(f"{text[:40]!r} is no number")

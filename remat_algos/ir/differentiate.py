@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Bool
+from remat_algos.ir.arrays import LARGEST_SUM, Bool
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.graph import ComputationGraph, Derivation
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import ROLES, Resident
 
-MOST_FACTOR = 2**32
 PARAMETER = ROLES.index("parameter")
 
 
@@ -62,7 +61,7 @@ def differentiate(
     """
     if graph.forward_of is not None:
         raise GraphError("the graph has a backward part already; differentiate the graph that it was made from")
-    if not 0 <= factor < MOST_FACTOR:
+    if not 0 <= factor < float("inf"):
         raise GraphError(f"factor is {factor}; give a number of 0 or more, such as 2")
     if isinstance(loss, str):
         loss = [loss]
@@ -203,7 +202,10 @@ class _Builder:
     def _share_cost(self, w: int, nodes: list[_Gradient]) -> None:
         if nodes:
             given = int(self.backward.grad_compute[w])
-            share, rest = divmod(given if given >= 0 else round(self.factor * int(self.source.compute[w])), len(nodes))
+            cost = given if given >= 0 else self.factor * int(self.source.compute[w])
+            if cost >= LARGEST_SUM:
+                raise GraphError("the sum of compute is 2**53 or more; give it in a coarser unit")
+            share, rest = divmod(round(cost), len(nodes))
             for node in nodes:
                 node.compute = share
             nodes[0].compute += rest

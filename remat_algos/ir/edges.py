@@ -18,7 +18,7 @@ def checked_pairs(edges: Iterable[tuple[Any, Any]] | ArrayLike) -> np.ndarray:
         pairs = np.empty(1)
     if pairs.size == 0:
         return np.empty((0, 2), np.int64)
-    if pairs.ndim != 2 or pairs.shape[1] != 2:
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iuUO":
         raise GraphError("edges are pairs (u, v) of node ids or names")
     return pairs.astype(np.int64) if pairs.dtype.kind in "iu" else pairs
 

@@ -205,9 +205,13 @@ class ComputationGraph:
         """
         pairs = checked_pairs(edges)
         if pairs.dtype.kind not in "iu":
+            if n_nodes is not None:
+                arrays["n_nodes"] = n_nodes
             return cls._from_named_edges(pairs.tolist(), memory, compute, arrays)
         sizes = [np.asarray(a).shape[0] for a in (memory, compute) if np.asarray(a).ndim == 1]
         n = n_nodes if n_nodes is not None else max([0, *sizes, int(pairs.max(initial=-1)) + 1])
+        if n < 0:
+            raise GraphError(f"n_nodes is {n}; give 0 or more")
         indptr, indices = rows_of_pairs(pairs, n)
         memory = frozen(memory, np.int64, "memory", n)
         return cls.from_arrays(read_indptr=indptr, read_indices=indices, memory=memory, compute=compute, **arrays)

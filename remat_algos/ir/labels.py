@@ -47,6 +47,10 @@ class Labels:
     compute_unit: str = ""
     compute_scale: int = 1
 
+    def __post_init__(self) -> None:
+        for name in ("value_names", "views"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
     def __getitem__(self, node: int) -> str:
         return self.names[node] if self.names is not None else str(int(node))
 

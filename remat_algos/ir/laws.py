@@ -33,13 +33,14 @@ def plain_labels(labels: Labels, value_indptr: Int64) -> Labels:
         names = None
     ops = tuple(labels.ops) if labels.ops is not None and any(labels.ops) else None
     plain = replace(labels, names=names, ops=ops, value_names={})
+    own = {}
     if names is None or len(names) == value_indptr.size - 1:
         owners = np.searchsorted(value_indptr, list(labels.value_names), side="right") - 1
         for (x, name), v in zip(labels.value_names.items(), owners.tolist(), strict=True):
             inside = 0 <= v < value_indptr.size - 1
             if not inside or name != plain.value(x, v, x - int(value_indptr[v])):
-                plain.value_names[x] = name  # type: ignore[index]  # a dict until it is handed out
-    return plain
+                own[x] = name
+    return replace(plain, value_names=own)
 
 
 def _check_arrays(graph: ComputationGraph) -> None:
@@ -128,7 +129,8 @@ def _check_labels(graph: ComputationGraph) -> None:
     if any(not 0 <= x < graph.n_values for x in labels.value_names):
         raise GraphError(f"a name is given to a value that is not there; there are {graph.n_values}")
     node_of = {labels[v]: v for v in range(n)}
-    for name in (*node_of, *labels.value_names.values(), *(graph.resident.names if graph.resident is not None else ())):
+    residents = graph.resident.names if graph.resident is not None else ()
+    for name in (*node_of, *labels.value_names.values(), *residents, *labels.views):
         if not name or name != name.strip() or not name.isprintable():
             raise GraphError(f"{name!r} is no name: it is empty, ends in white space, or cannot be printed")
     if len(node_of) != n:
@@ -141,7 +143,7 @@ def _check_labels(graph: ComputationGraph) -> None:
         if name in seen or (name in node_of and not own_first):
             raise GraphError(f"the name {name!r} stands for two things; give each value a name of its own")
         seen.add(name)
-    for name in graph.resident.names if graph.resident is not None else ():
+    for name in residents:
         if name in node_of or name in seen:
             raise GraphError(f"{name!r} is a resident and a node or value; give each a name of its own")
         seen.add(name)

@@ -14,7 +14,7 @@ from remat_algos.ir.files.write import write_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import format_bytes
 from remat_algos.plan.baseline import baseline_peak
-from remat_algos.plan.record import FORMAT, VERSION, gap, read_record, shaped
+from remat_algos.plan.record import FORMAT, VERSION, gap, plain, read_record, shaped
 from remat_algos.plan.verify import checked
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation
@@ -95,7 +95,7 @@ class Plan:
             "differentiate": dict(graph.derivation.options) if graph.derivation is not None else None,
             "solver": self.solver,
             "method": self.method,
-            "options": dict(self.options),
+            "options": plain(self.options),
             "budget": self.budget.record(),
             "limit": self.limit,
             "schedule": self.schedule.names(graph) if names else self.schedule.order.tolist(),
@@ -109,7 +109,7 @@ class Plan:
             "compute_unit": graph.labels.compute_unit,
             "compute_scale": graph.labels.compute_scale,
             "seconds": round(self.seconds, 6),
-            "details": dict(self.details),
+            "details": plain(self.details),
         }
         if frees:
             record["frees"] = [[graph.value_name(x) for x in step] for step in simulation.frees()]

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from remat_algos.errors import PlanError
 
 FORMAT, VERSION = "remat-plan", 1
@@ -59,7 +61,18 @@ def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
             raise PlanError(f'the plan has no "{name}"')
         if not isinstance(record[name], kind) or isinstance(record[name], bool):
             raise PlanError(f'"{name}" of the plan is {str(record[name])[:40]!r}, which is not of its kind')
+    if not isinstance(record.get("details", {}), dict):
+        raise PlanError('"details" of the plan is no object')
     return record
+
+
+def plain(given: Any) -> Any:
+    """What JSON can hold of it: NumPy's numbers as Python's."""
+    if isinstance(given, Mapping):
+        return {str(name): plain(value) for name, value in given.items()}
+    if isinstance(given, list | tuple):
+        return [plain(value) for value in given]
+    return given.item() if isinstance(given, np.generic) else given
 
 
 def gap(compute: int, bound: int | None, scope: str | None) -> float | None:

@@ -143,17 +143,11 @@ class Problem:
     @classmethod
     def of(cls, graph: ComputationGraph, budget: Budget) -> "Problem":
         base = baseline_peak(graph)
-        limit = budget.memory_limit(base, graph.resident_memory)
-        if limit is not None and limit < 0:
-            resident = format_bytes(graph.resident_memory)
-            bound, nodes = least_peak_bound(graph)
-            message = f"the device budget {budget.device} is less than the residents, {resident}; give more"
-            raise BudgetError(message, base, bound, nodes)
         return cls(
             graph,
             budget,
             base,
-            limit,
+            budget.memory_limit(base, graph.resident_memory),
             budget.overhead_limit(graph.needed_compute, graph.labels.compute_scale),
         )
 
@@ -179,7 +173,10 @@ class Problem:
         bound, nodes = least_peak_bound(graph)
         lowest = min(attempts, key=lambda a: (a.simulation.peak_memory, a.simulation.compute), default=None)
         within = [a for a in attempts if self.limit is None or a.simulation.peak_memory <= self.limit]
-        if within:
+        if self.limit is not None and self.limit < 0:
+            resident = format_bytes(graph.resident_memory)
+            message = f"the device budget {self.budget.device} is less than the residents, {resident}; give more"
+        elif within:
             least = min(a.simulation.overhead for a in within)
             asked = graph.labels.compute(self.overhead_limit or 0)
             message = f"overhead {asked} is too little: {graph.labels.compute(least)} was reached"

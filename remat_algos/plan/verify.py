@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from remat_algos.errors import ClaimError, PlanError, ScheduleError
+from remat_algos.errors import ClaimError, GraphError, PlanError, ScheduleError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
@@ -101,8 +101,8 @@ def _same_graph(graph: ComputationGraph, record: Mapping[str, Any]) -> Computati
         return graph
     try:
         return differentiate(graph, **options)
-    except TypeError as error:
-        raise PlanError(f'"differentiate" of the plan holds options that are not known: {_short(options)}') from error
+    except (TypeError, GraphError) as error:
+        raise PlanError(f'"differentiate" of the plan holds options that do not fit: {_short(options)}') from error
 
 
 def _simulated(graph: ComputationGraph, record: Mapping[str, Any]) -> Simulation:

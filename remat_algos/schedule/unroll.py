@@ -42,10 +42,15 @@ def unroll(graph: ComputationGraph, schedule: Schedule) -> ComputationGraph:
     newest = np.full(graph.n_values, -1, np.int64)
     first_run = np.full(graph.n_nodes, -1, np.int32)
     names, reads, output = [], [], []
+    taken = {graph.labels[v] for v in range(graph.n_nodes)}
     made = 0
     for step, v in enumerate(order.tolist()):
         k = int(runs_before[v])
-        names.append(f"{graph.labels[v]}#{k}" if k else graph.labels[v])
+        name = graph.labels[v] if not k else f"{graph.labels[v]}#{k}"
+        while k and name in taken:
+            name += "#"
+        taken.add(name)
+        names.append(name)
         if not k:
             first_run[v] = step
         runs_before[v] += 1
@@ -83,8 +88,12 @@ def _indptr(counts: np.ndarray | list[int]) -> np.ndarray:
 def _forward_of(graph: ComputationGraph, order: np.ndarray, first_run: np.ndarray) -> np.ndarray | None:
     if graph.forward_of is None:
         return None
+    forward_steps = np.flatnonzero(graph.forward[order])
+    if not forward_steps.size:
+        return None  # gradients alone
     owner = part_of(graph)[order]
-    return np.where(owner >= 0, first_run[owner], -1)
+    ran = np.where(first_run < 0, forward_steps[0], first_run)  # a gradient of what never runs needs some owner
+    return np.where(owner >= 0, ran[owner], -1)
 
 
 def _resident(graph: ComputationGraph, order: np.ndarray) -> Resident | None:

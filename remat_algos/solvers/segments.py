@@ -93,5 +93,5 @@ def both(keep_last: bool | None) -> tuple[bool, ...]:
 def check_positive(**options: int | None) -> None:
     """ValueError for an option that is neither None nor a whole number of 1 or more."""
     for name, given in options.items():
-        if given is not None and (not isinstance(given, int) or isinstance(given, bool) or given < 1):
+        if given is not None and (not hasattr(given, "__index__") or isinstance(given, bool) or given < 1):
             raise ValueError(f"{name} is {given!r}; give a whole number of 1 or more")

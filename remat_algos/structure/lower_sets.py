@@ -68,6 +68,9 @@ class LowerSets:
         if self.words.shape[1] != (graph.n_nodes + 63) // 64:
             raise GraphError(f"lower sets of {self.words.shape[1]} words do not fit {graph.n_nodes} nodes")
         block = _lower_sets.blocks(self.words, graph.n_nodes)
+        if ((block >= 0) & ~graph.forward).any():
+            node = int(np.argmax((block >= 0) & ~graph.forward))
+            raise GraphError(f"a lower set holds {graph.labels[node]}, which is no forward node")
         last = len(self)
         wanted = graph.forward & graph.needed
         if (wanted & (block < 0)).any():

@@ -61,7 +61,8 @@ def check_step(g, order, step):
         run = serving_run(g, order, step, x)
         if run is None:
             raise Unsound("unmade", step, node)
-        if g.is_backward(node) and g.mark[g.producer[x]] == 2 and run == order.index(g.producer[x]):
+        made_forward = not g.is_backward(g.producer[x]) and run == order.index(g.producer[x])
+        if g.is_backward(node) and g.mark[g.producer[x]] == 2 and made_forward:
             raise Unsound("recompute", step, node)
 
 

@@ -122,7 +122,7 @@ def gradient_rows(backward, reads, values, memory):
     """Without rules a gradient reads all that its node read and made, and is as large as its value."""
     if backward is None:
         return {
-            "saved": [read + own for read, own in zip(reads, values, strict=True)],
+            "saved": [sorted(read + own) for read, own in zip(reads, values, strict=True)],
             "grad_memory": list(memory),
             "grad_compute": [-1] * len(reads),
             "grad_workspace": [0] * len(reads),

@@ -101,6 +101,8 @@ class _Reader:
             self._check_name(row, key, name)
             self.called[key] = name
             if roles[row] not in ("", "0"):
+                if parameters[row]:
+                    table.fail(row, f"{name!r} is a resident; leave its param_memory empty")
                 self.residents[name] = self._resident(row, name, roles[row], memory[row] or 0)
                 continue
             view_of = views[row] or None

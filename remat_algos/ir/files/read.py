@@ -73,7 +73,7 @@ def _read(file: Path, nodes: Path | None) -> ComputationGraph:
     text = _text(data, file.name)
     if nodes is not None:
         return _read_edges_with_nodes(text, file.name, nodes)
-    if text.lstrip()[:1] == "{":
+    if text.lstrip()[:1] == "{" or file.suffix == ".json":
         return ComputationGraph.from_json(text, file.name)
     if "," in text.partition("\n")[0].partition("#")[0]:
         raise GraphError(
