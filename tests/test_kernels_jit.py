@@ -175,7 +175,7 @@ def test_an_unwritable_home_gives_way_to_the_temporary_folder(places):
     unwritable(places / "home")
     folder = _jit.cache_folder()
     assert folder.parent == places / "temporary"
-    assert getpass.getuser() in folder.name
+    assert f"-{os.getuid()}-" in folder.name
     assert folder.name.endswith(_jit.source_hash())
     assert folder.stat().st_mode & 0o077 == 0
 
@@ -231,15 +231,13 @@ def test_no_home_is_no_trouble(places, monkeypatch):
 
 
 @posix
-@pytest.mark.parametrize("error", [KeyError("uid not found"), OSError("no username set in the environment")])
-def test_a_user_without_a_name_is_no_trouble(places, monkeypatch, error):
+def test_a_user_without_a_name_is_no_trouble(places, monkeypatch):
     def nameless():
-        raise error
+        raise KeyError("getpwuid(): uid not found")
 
     monkeypatch.setattr(getpass, "getuser", nameless)
     unwritable(places / "home")
-    folder = _jit.cache_folder()
-    assert folder is None or folder.parent == places / "temporary"
+    assert _jit.cache_folder().parent == places / "temporary"
 
 
 @posix

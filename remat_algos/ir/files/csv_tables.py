@@ -143,6 +143,8 @@ class _Reader:
 
     def _add_parameter(self, row: int, reader: str, memory: Number) -> None:
         name = f"param({reader})"
+        if name in self.nodes or name in self.residents:
+            self.table.fail(row, f"two rows are called {name!r}; give each a name of its own")
         self.residents[name] = ResidentRow(name, memory, "parameter", [reader], self.table.lines[row])
 
     def _add_values(self, table: Table) -> None:
