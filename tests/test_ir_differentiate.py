@@ -384,7 +384,7 @@ def test_what_cannot_be_differentiated_is_named(graph, options, message):
 
 
 def test_an_absurd_factor_is_refused():
-    with pytest.raises(GraphError, match="factor|sum of compute"):
+    with pytest.raises(GraphError, match="sum of compute is 2"):
         differentiate(graph_of([[], [0]]), factor=1e300)
 
 
