@@ -301,6 +301,12 @@ def test_cuts_are_exact_for_real_sizes_and_any_number_of_segments(memory, segmen
     assert Cutter(memory, range(len(memory))).cuts(0, len(memory), segments).tolist() == wanted
 
 
+@pytest.mark.parametrize("segments", [4_935_080_969, 10**19])
+def test_more_segments_than_bytes_cut_everywhere(segments):
+    graph = chain(7, memory=[1_347_095, 4552, 2, 2_468_546_533, 1_284_308_472, 20_929, 137_954])
+    assert raw(graph, "chen_sqrt", segments=segments, candidates="all", keep_last=False).overhead == 0
+
+
 @given(training_graphs(max_nodes=20), st.data())
 def test_a_cut_keeps_what_is_alive_across_it(graph, data):
     g, part = plain(graph), ForwardPart.of(graph)

@@ -31,7 +31,7 @@ def plain_labels(labels: Labels, value_indptr: Int64) -> Labels:
     names = tuple(labels.names) if labels.names is not None else None
     if names is not None and all(name == str(v) for v, name in enumerate(names)):
         names = None
-    ops = tuple(labels.ops) if labels.ops is not None and any(labels.ops) else None
+    ops = tuple(op.strip() for op in labels.ops) if labels.ops is not None and any(labels.ops) else None
     plain = replace(labels, names=names, ops=ops, value_names={})
     own = {}
     if names is None or len(names) == value_indptr.size - 1:
@@ -124,6 +124,8 @@ def _check_forward_of(graph: ComputationGraph, forward_of: Int32) -> None:
 
 def _check_labels(graph: ComputationGraph) -> None:
     labels, n = graph.labels, graph.n_nodes
+    if not all(op.isprintable() for op in labels.ops or ()):
+        raise GraphError("an op cannot be printed; give it a plain name")
     if labels.names is None and not labels.value_names and not labels.views and graph.resident is None:
         return
     if any(not 0 <= x < graph.n_values for x in labels.value_names):

@@ -135,4 +135,6 @@ class Table:
         self.fail(row, f"{column} of {self._name(row)!r} is {text[:40]!r}; write a number")
 
     def _name(self, row: int) -> str:
-        return next((self.columns[c][row] for c in ("name", "id", "node") if c in self and self.columns[c][row]), "")
+        return next(
+            (self.columns[c][row] for c in ("name", "id", "node", "dst") if c in self and self.columns[c][row]), ""
+        )

@@ -121,8 +121,9 @@ def _read_edges_with_nodes(text: str, source: str, nodes: Path) -> ComputationGr
 def _bytes(file: Path) -> bytes:
     try:
         data = file.read_bytes()
-    except OSError as error:
-        raise GraphError(f"{file}: cannot be read ({error.strerror})") from error
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise GraphError(f"{file}: cannot be read ({reason}); give a file that is there") from error
     if not data.strip():
         raise GraphError(f"{file}: the file is empty")
     return data
