@@ -86,7 +86,7 @@ def canonical(const unsigned char[::1] needed, const int[::1] forward_of, const 
     """The order of a chain of lower sets, block by block.
 
     needed, kept : uint8[n] (kept: forward nodes only), forward_of : int32[n], read_indptr : int64[n + 1], read_indices : int32[k],
-    producer : int32[n_values], output : uint8[n_values], block : int32[n] of the forward nodes,
+    producer : int32[n_values], output : uint8[n_values], block : int32[n], 0 to n_blocks - 1 for all forward nodes,
     co_input_from : int32[n] the least block whose gradients may still read the node as a co-input
     Returns int32[m].
     """

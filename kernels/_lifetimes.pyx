@@ -5,7 +5,16 @@ import numpy as np
 ctypedef long long int64
 
 # What can be wrong with a schedule; the caller has the words.
-UNKNOWN_NODE, NOT_MADE, RUN_TWICE, NEVER_MADE, KEEP_MARK, RECOMPUTE_MARK = 1, 2, 3, 4, 5, 6
+cdef enum Law:
+    unknown_node = 1
+    not_made
+    run_twice
+    never_made
+    keep_mark
+    recompute_mark
+
+UNKNOWN_NODE, RUN_TWICE, NEVER_MADE = unknown_node, run_twice, never_made
+KEEP_MARK, RECOMPUTE_MARK = keep_mark, recompute_mark
 
 
 def lifetimes(const int[::1] order, const int64[::1] value_indptr, const int64[::1] read_indptr,
@@ -26,7 +35,7 @@ def lifetimes(const int[::1] order, const int64[::1] value_indptr, const int64[:
 
     for step in range(m):
         if order[step] < 0 or order[step] >= n:
-            return 1, step, order[step], None, None, None, None
+            return unknown_node, step, order[step], None, None, None, None
 
     instance_indptr = np.empty(m + 1, np.int64)
     cdef int64[::1] indptr = instance_indptr
@@ -50,12 +59,12 @@ def lifetimes(const int[::1] order, const int64[::1] value_indptr, const int64[:
             for j in range(read_indptr[v], read_indptr[v + 1]):
                 x = read_indices[j]
                 if newest[x] < 0:
-                    law = 2
+                    law = not_made
                     about = x
                     break
                 out_end[newest[x]] = step + 1
             if law == 0 and once[v] and newest[value_indptr[v]] >= 0:
-                law = 3
+                law = run_twice
                 about = v
             if law:
                 break
@@ -71,7 +80,7 @@ def lifetimes(const int[::1] order, const int64[::1] value_indptr, const int64[:
             for x in range(n_values):
                 if output[x]:
                     if newest[x] < 0:
-                        law = 4
+                        law = never_made
                         about = x
                         break
                     out_end[newest[x]] = m
@@ -92,18 +101,23 @@ def lifetimes(const int[::1] order, const int64[::1] value_indptr, const int64[:
 def broken_mark(const int[::1] order, const int64[::1] value_indptr, const int64[::1] read_indptr,
                 const int[::1] read_indices, const int[::1] producer, const unsigned char[::1] output,
                 const signed char[::1] mark, const int[::1] forward_of):
-    """The first step that goes against a mark: (law, step, node), law 0 if none does."""
+    """The first step that goes against a mark.
+
+    order : int32[m], value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k],
+    producer : int32[n_values], output : uint8[n_values], mark : int8[n], forward_of : int32[n]
+    Returns (law, step, node); law 0 if none does.
+    """
     cdef Py_ssize_t step, j
     cdef int v, u
     cdef int[::1] runs = np.zeros(value_indptr.shape[0] - 1, np.int32)
     for step in range(order.shape[0]):
         v = order[step]
         if mark[v] == 1 and runs[v] > 0:
-            return 5, step, v
+            return keep_mark, step, v
         if forward_of[v] >= 0:
             for j in range(read_indptr[v], read_indptr[v + 1]):
                 u = producer[read_indices[j]]
                 if mark[u] == 2 and forward_of[u] < 0 and (runs[u] == 1 or output[read_indices[j]]):
-                    return 6, step, u
+                    return recompute_mark, step, u
         runs[v] += 1
     return 0, -1, -1

@@ -674,7 +674,6 @@ CLAIMS = {
     "unknown scope": (lambda r: r | {"bound_scope": "my own", "gap": None}, "my own"),
     "smaller gap": (change("gap", 0.0), "gap"),
     "no gap": (change("gap", None), "gap"),
-    "other unit": (change("compute_unit", "ns"), "compute_unit"),
     "other scale": (change("compute_scale", 10), "compute_scale"),
     "first step gone": (without_step(0), "schedule"),
     "a rerun gone": (without_step(10), "peak_memory"),

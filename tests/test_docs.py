@@ -3,6 +3,7 @@
 import doctest
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import remat_algos as ra
+from remat_algos.cli.main import main
 from remat_algos.ir.files import csv_tables, npz_bytes
 from remat_algos.plan.record import KINDS
 from remat_algos.solvers.registry import list_solvers
@@ -209,3 +211,17 @@ def test_links_within_the_documentation_lead_somewhere():
         }
         for link in re.findall(r"\]\(([^)]+)\)", text):
             assert link[1:] in headings if link.startswith("#") else (DOCS / link).exists(), f"{page.name}: {link}"
+
+
+def test_the_readmes_own_graph_is_solved_and_verified(tmp_path, monkeypatch, capsys):
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name, text in re.findall(r"<!-- file: (\S+) -->\n```\n(.*?)```", readme, re.DOTALL):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    commands = re.search(r"<!-- command: own graph -->\n```sh\n(.*?)```", readme, re.DOTALL)[1].splitlines()
+    python = re.search(r"```python\n(.*?)```", readme, re.DOTALL)[1]
+    monkeypatch.chdir(tmp_path)
+    for command in commands:
+        words = shlex.split(command, comments=True)
+        assert (words[0], main(words[1:])) == ("remat", 0), capsys.readouterr().err
+    assert len(commands) == 4
+    exec(compile(python, "README.md", "exec"), {})

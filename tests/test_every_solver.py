@@ -259,7 +259,7 @@ def test_a_plan_is_within_its_limit_or_the_error_says_what_was_reached(solver, d
         assert limit < plan.reached == function_peak(solver, graph, 0)
         assert plan.lower_bound == max(held.values()) <= plan.reached
         assert set(plan.nodes) == {v for v in held if held[v] == plan.lower_bound}
-        assert f"{solver.name} reached" in str(plan)
+        assert f"by {solver.name}" in str(plan)
     else:
         assert plan.limit == limit
         check_plan(graph, plan)

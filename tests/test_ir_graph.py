@@ -494,7 +494,10 @@ def test_other_costs_leave_everything_else(graph):
     other = graph.with_costs(memory=graph.memory + 1, compute=3)
     assert other.memory.tolist() == [size + 1 for size in graph.memory.tolist()]
     assert other.compute.tolist() == [3] * graph.n_nodes
-    assert replace(other, memory=graph.memory, compute=graph.compute).hash == graph.hash
+    assert replace(other, memory=graph.memory, compute=graph.compute, backward=graph.backward).hash == graph.hash
+    for x, size in enumerate(graph.backward.grad_memory.tolist() if graph.backward is not None else ()):
+        as_before = other.memory[x] if size == graph.memory[x] else size
+        assert other.backward.grad_memory[x] == as_before
 
 
 def test_other_costs_obey_the_laws_and_forget_the_derivation():

@@ -509,3 +509,15 @@ def test_published_graphs_have_their_published_square_root_plans(shared_graphs, 
     sets = single_boundary_chain(graph, unit=unit)
     assert sets.overhead(graph) == overhead
     assert simulate(graph, canonical_schedule(graph, sets, keep_last=False, lazy=False)).peak_memory == peak
+
+
+def test_gradients_of_a_node_that_never_runs_are_emitted_in_some_block():
+    """`differentiate` makes no such graph, a file may: the owner of a needed gradient need not be needed."""
+    graph = ComputationGraph.from_arrays(
+        read_indptr=[0, 0, 1, 2, 3],
+        read_indices=[0, 0, 2],
+        output=[False, False, False, True],
+        forward_of=[-1, -1, 1, 0],
+    )
+    schedule = canonical_schedule(graph, LowerSets.of(graph, [[0]]))
+    assert judge(graph, schedule.order.tolist()).peak == 2

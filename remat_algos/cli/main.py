@@ -60,7 +60,8 @@ def _run(given: Sequence[str]) -> int:
         return int(stop.code or 0)
     except BudgetError as error:
         if chosen.json:
-            say_json({"feasible": False, "reached": error.reached, "lower_bound": error.lower_bound})
+            bound = {"lower_bound": error.lower_bound, "nodes": list(error.nodes)}
+            say_json({"feasible": False, "reason": str(error), "reached": error.reached, **bound})
         return _complain(str(error), INFEASIBLE)
     except ClaimError as error:
         return _complain(str(error), FALSE_CLAIM)

@@ -18,6 +18,7 @@ from remat_algos.ir.tables import NodeRow, Number, Tables, ValueRow
 from remat_algos.kernels import _graph
 
 MARKS = (0, KEEP, RECOMPUTE)
+LONGEST_CYCLE = 20  # names that a message shows
 
 
 def assemble(tables: Tables) -> dict[str, Any]:
@@ -164,11 +165,16 @@ class _Assembly:
         for w, u in zip(reader.tolist(), source.tolist(), strict=True):
             if w in stuck and u in stuck:
                 sources.setdefault(w, u)
-        path = [min(stuck & sources.keys())]
-        while (u := sources[path[-1]]) not in path:
-            path.append(u)
-        cycle = [*path[path.index(u) :], u][::-1]
-        shown = " -> ".join(self.tables.nodes[i].name for i in cycle)
+        path: dict[int, None] = {min(stuck & sources.keys()): None}
+        u = sources[next(iter(path))]
+        while u not in path:
+            path[u] = None
+            u = sources[u]
+        places = list(path)
+        names = [self.tables.nodes[i].name for i in [*places[places.index(u) :], u][::-1]]
+        if len(names) > LONGEST_CYCLE:
+            names[LONGEST_CYCLE // 2 : -LONGEST_CYCLE // 2] = ["..."]
+        shown = " -> ".join(names)
         self.names.fail(None, f"the graph has a cycle: {shown}; remove one of these edges")
 
     def arrays(self) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def whole_costs(amounts: Sequence[int | Decimal], source: str) -> tuple[list[int
     What is finer still is rounded, with one notice. A cost of -1 (none given) stays.
     """
     places = [-int(a.normalize().as_tuple().exponent) for a in amounts if isinstance(a, Decimal) and a]
-    scale = 10 ** min(max([0, *places]), 6)
+    scale = min(10 ** min(max([0, *places]), 9), FINEST_SCALE)
     scaled = [a if a == -1 else a * scale for a in amounts]
     return _whole(scaled, ROUND_HALF_EVEN, f"{source}: costs were rounded to 1/{scale} of their unit"), scale
 

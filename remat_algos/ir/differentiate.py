@@ -204,7 +204,7 @@ class _Builder:
             given = int(self.backward.grad_compute[w])
             cost = given if given >= 0 else self.factor * int(self.source.compute[w])
             if cost >= LARGEST_SUM:
-                raise GraphError("the sum of compute is 2**53 or more; give it in a coarser unit")
+                raise GraphError(f"factor {self.factor} takes the sum of compute past 2**53; give a smaller one")
             share, rest = divmod(round(cost), len(nodes))
             for node in nodes:
                 node.compute = share
@@ -213,10 +213,18 @@ class _Builder:
     def _names(self) -> list[str]:
         """`grad(x)` for the last node of x, `grad(x)@w` for the others."""
         last = {node.of: i for i, node in enumerate(self.nodes)}
-        return [
+        names = [
             f"grad({node.of})" if last[node.of] == i else f"grad({node.of})@{node.source}"
             for i, node in enumerate(self.nodes)
         ]
+        taken = {self.source.labels[v] for v in range(self.source.n_nodes)}
+        for name, node in zip(names, self.nodes, strict=True):
+            if name in taken:
+                raise GraphError(
+                    f"the gradient {name} clashes with another name; rename {node.source!r} or {node.of!r}"
+                )
+            taken.add(name)
+        return names
 
     def graph(self, kept_output: Bool, derivation: Derivation) -> ComputationGraph:
         graph, nodes = self.source, self.nodes

@@ -105,7 +105,8 @@ class ComputationGraph:
         ):
             object.__setattr__(self, name, frozen(getattr(self, name), dtype, name))
         if self.forward_of is not None:
-            object.__setattr__(self, "forward_of", frozen(self.forward_of, np.int32, "forward_of", self.n_nodes))
+            forward_of = frozen(self.forward_of, np.int32, "forward_of", self.n_nodes)
+            object.__setattr__(self, "forward_of", None if (forward_of == -1).all() else forward_of)
         if self.mark is not None:
             mark = frozen(self.mark, np.int8, "mark", self.n_nodes)
             object.__setattr__(self, "mark", mark if mark.any() else None)
@@ -263,12 +264,19 @@ class ComputationGraph:
     def with_costs(
         self, memory: ArrayLike | None = None, compute: ArrayLike | None = None, workspace: ArrayLike | None = None
     ) -> "ComputationGraph":
-        """The same graph with other bytes or costs."""
+        """The same graph with other bytes or costs; gradients that were as large as their values stay so."""
+        backward = self.backward
+        if backward is not None and memory is not None:
+            new = frozen(memory, np.int64, "memory", self.n_values)
+            backward = replace(
+                backward, grad_memory=np.where(backward.grad_memory == self.memory, new, backward.grad_memory)
+            )
         return replace(
             self,
             memory=self.memory if memory is None else frozen(memory, np.int64, "memory", self.n_values),
             compute=self.compute if compute is None else frozen(compute, np.int64, "compute", self.n_nodes),
             workspace=self.workspace if workspace is None else frozen(workspace, np.int64, "workspace", self.n_nodes),
+            backward=backward,
             derivation=None,
         )
 

@@ -16,11 +16,8 @@ def graph_hash(graph: ComputationGraph) -> str:
     digest = hashlib.sha256(b"remat-graph 1")
 
     def add(name: str, content: Any) -> None:
-        digest.update(f"\0{name}\0".encode())
-        if isinstance(content, np.ndarray):
-            digest.update(content.tobytes())
-        elif content is not None:
-            digest.update("\0".join(content).encode())
+        data = content.tobytes() if isinstance(content, np.ndarray) else "\0".join(content or ()).encode()
+        digest.update(f"\0{name} {len(data)}\0".encode() + data)
 
     for name in ("value_indptr", "read_indptr", "read_indices", "memory", "compute", "workspace", "once", "output"):
         add(name, getattr(graph, name))

@@ -46,3 +46,14 @@ def format_bytes(amount: int) -> str:
             scaled = amount / unit
             return f"{scaled:.0f} {letter}B" if abs(scaled) >= 100 else f"{scaled:.3g} {letter}B"
     return f"{amount} B"
+
+
+def exact_bytes(amount: int) -> str:
+    """The same, with all digits behind it.
+
+    Examples
+    --------
+    >>> exact_bytes(2132279296), exact_bytes(999)
+    ('2.13 GB (2,132,279,296 bytes)', '999 B')
+    """
+    return f"{format_bytes(amount)} ({amount:,} bytes)" if amount >= 1000 else format_bytes(amount)

@@ -51,22 +51,28 @@ class Comparison:
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """Cells under `COLUMNS`."""
-        one_pass = max(1, self.graph.needed_compute)
+        one_pass, base = max(1, self.graph.needed_compute), max(1, baseline_peak(self.graph))
         for entry in self.entries:
             plan = entry.plan
             if plan is not None:
                 again = int((plan.simulation.runs > 1).sum())
                 overhead = f"{100 * plan.overhead / one_pass:.1f} %"
-                yield (entry.solver, *self._peak(plan.peak_memory), overhead, str(again), f"{plan.seconds:.2f}", "")
+                yield (
+                    entry.solver,
+                    *self._peak(plan.peak_memory, base),
+                    overhead,
+                    str(again),
+                    f"{plan.seconds:.2f}",
+                    "",
+                )
             elif entry.reached is not None:
-                yield (entry.solver, *self._peak(entry.reached), "", "", "", "does not fit")
+                yield (entry.solver, *self._peak(entry.reached, base), "", "", "", "does not fit")
             else:
                 yield (entry.solver, "", "", "", "", "", "", entry.reason)
 
-    def _peak(self, peak: int) -> tuple[str, str, str]:
+    def _peak(self, peak: int, base: int) -> tuple[str, str, str]:
         """A peak, its share of that without rematerialization, its sum with the residents."""
-        share = 100 * peak / max(1, baseline_peak(self.graph))
-        return format_bytes(peak), f"{share:.1f} %", format_bytes(peak + self.graph.resident_memory)
+        return format_bytes(peak), f"{100 * peak / base:.1f} %", format_bytes(peak + self.graph.resident_memory)
 
     def record(self) -> dict[str, Any]:
         """As JSON has it."""

@@ -12,7 +12,7 @@ from typing import Any
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.files.write import write_whole
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.units import format_bytes
+from remat_algos.ir.units import exact_bytes, format_bytes
 from remat_algos.plan.baseline import baseline_peak
 from remat_algos.plan.record import FORMAT, VERSION, gap, plain, read_record, shaped
 from remat_algos.plan.verify import checked
@@ -150,12 +150,12 @@ class Plan:
         limit = "" if self.limit is None else f", limit {format_bytes(self.limit)}"
         lines = [
             f"plan by {self.method}" + (f" (asked: {self.solver})" if self.solver != self.method else ""),
-            f"peak       {_bytes(self.peak_memory)}, {_share(self.peak_memory, base)} of the peak without "
+            f"peak       {exact_bytes(self.peak_memory)}, {_share(self.peak_memory, base)} of the peak without "
             f"rematerialization{limit}",
         ]
         if graph.resident_memory:
             together = self.peak_memory + graph.resident_memory
-            lines.append(f"resident   {_bytes(graph.resident_memory)}; together {_bytes(together)}")
+            lines.append(f"resident   {exact_bytes(graph.resident_memory)}; together {exact_bytes(together)}")
         lines.append(
             f"compute    {labels.compute(simulation.compute)}, "
             f"{_share(simulation.overhead, graph.needed_compute)} over one pass"
@@ -166,10 +166,6 @@ class Plan:
             optimal = "no schedule computes less" if self.gap == 0 else f"at most {_percent(self.gap)} from the optimum"
             lines.append(f"optimality {optimal} (any order)")
         return "\n".join(lines)
-
-
-def _bytes(amount: int) -> str:
-    return f"{format_bytes(amount)} ({amount:,} bytes)" if amount >= 1000 else format_bytes(amount)
 
 
 def _share(part: int, whole: int) -> str:

@@ -11,7 +11,7 @@ from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.units import format_bytes
+from remat_algos.ir.units import exact_bytes, format_bytes
 from remat_algos.plan.baseline import baseline_peak
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.schedule import Schedule
@@ -116,7 +116,10 @@ def _asked(solver: str | Callable[..., Any]) -> Solver | None:
     if solver == AUTO:
         return None
     if callable(solver):
-        return get_solver(solver.__name__)
+        known = get_solver(solver.__name__)
+        if known.function is not solver:
+            raise ValueError(f"{solver.__name__} is the name of another solver; register the function with @solver")
+        return known
     return get_solver(solver)
 
 
@@ -181,8 +184,9 @@ class Problem:
             asked = graph.labels.compute(self.overhead_limit or 0)
             message = f"overhead {asked} is too little: {graph.labels.compute(least)} was reached"
         else:
-            reached = f"{lowest.method} reached {format_bytes(lowest.simulation.peak_memory)}" if lowest else "none ran"
-            message = f"no schedule within {format_bytes(self.limit or 0)} was found; {reached} at least"
+            message = f"no schedule within {exact_bytes(self.limit or 0)} was found"
+            if lowest is not None:
+                message += f"; the lowest reached is {exact_bytes(lowest.simulation.peak_memory)}, by {lowest.method}"
         message += f"; no schedule goes below {format_bytes(bound)}, which is held while {self._named(nodes)}"
         for reason in dict.fromkeys(reasons.values()):
             names = ", ".join(name for name in reasons if reasons[name] == reason)

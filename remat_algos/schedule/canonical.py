@@ -46,6 +46,7 @@ def canonical_schedule(
     [0, 1, 2, 3, 4, 0, 5]
     """
     block = lower_sets.blocks(graph)
+    n_blocks = max(1, len(lower_sets))
     kept = lower_sets.kept(graph)
     if keep_last:
         kept |= block == len(lower_sets) - 1
@@ -59,10 +60,10 @@ def canonical_schedule(
         graph.read_indices,
         graph.producer,
         graph.output.view(np.uint8),
-        block,
+        np.where(block < 0, n_blocks - 1, block).astype(np.int32),  # gradients of nodes that never run come first
         (kept & graph.forward).view(np.uint8),
-        _co_input_from(graph, block, len(lower_sets)),
-        len(lower_sets),
+        _co_input_from(graph, block, n_blocks),
+        n_blocks,
         lazy,
     )
     return Schedule(order)

@@ -17,6 +17,7 @@ from remat_algos.solvers.selection import MOST_PLANS, Plans, best, most_plans, u
 from remat_algos.structure.articulation import ForwardPart
 
 PAPER_GRID = 6
+MOST_CUTS = 1_000_000  # that an exact sweep may list, a second or so
 
 
 @solver(paper="chen2016", needs=training_graph)
@@ -141,11 +142,15 @@ class Walk:
 
 def exact_sweep(walk: Walk, most: int, otherwise: int) -> tuple[list[Segmentation], str]:
     """Every distinct plan, or, past `most`, those of `otherwise` growing budgets; and which of the two it is."""
-    found = []
+    found, work = [], 0
     for segmentation in _rising(walk):
         found.append(segmentation)
-        if len(found) > most:
-            budgets = np.unique(np.geomspace(1, max(walk.total, 1), otherwise).round().astype(np.int64)).tolist()
+        work += len(segmentation.cuts)
+        if len(found) > most or work > MOST_CUTS:
+            least = max(1, found[0].next_budget)
+            budgets = np.unique(
+                np.geomspace(least, max(walk.total, least), otherwise).round().astype(np.int64)
+            ).tolist()
             return [walk.segmentation(budget) for budget in [0, *budgets]], "thinned"
     return found, "exact"
 

@@ -87,6 +87,8 @@ def _plans(
     unit: int = 1,
 ) -> Plans:
     check_positive(segments=segments, unit=unit)
+    if at is not None and (segments is not None or candidates is not None):
+        raise ValueError("at says where to cut; leave out segments and candidates")
     if candidates == "boundary1":
         chain = single_boundary_chain(graph, unit=unit)
         kept = both(keep_last) if sweep else (keep_last is not False,)
@@ -112,4 +114,7 @@ def _plans(
 
 
 def _counts(part: ForwardPart, cutter: Cutter, segments: int, keep_last: bool) -> Int64:
-    return segment_counts(part, cutter.cuts(0, part.nodes.size, segments), keep_last)
+    cuts = cutter.cuts(0, part.nodes.size, segments)
+    if not keep_last:  # the last segment too keeps its end
+        cuts = np.unique(np.append(cuts, part.nodes.size - 1))
+    return segment_counts(part, cuts, keep_last)

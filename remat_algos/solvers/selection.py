@@ -1,6 +1,8 @@
 """The best of the plans that a solver enumerates: each judged once, the limit looked at last."""
 
+import hashlib
 import time
+from bisect import insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -43,7 +45,7 @@ def judged(graph: ComputationGraph, plans: Plans, progress: Progress | None) -> 
         decision = make()
         if not isinstance(decision, Schedule):
             count = honoured(graph, decision)
-            key = count.astype(np.int32).tobytes()
+            key = hashlib.blake2b(count.astype(np.int32).tobytes(), digest_size=16).digest()
             if key in seen:
                 continue
             seen.add(key)
@@ -67,20 +69,20 @@ def best(
             return (False, plan.compute, plan.peak)
         return (True, plan.peak, plan.compute)
 
-    tried = list(_until(time_limit, judged(graph, plans, progress)))
-    chosen = min(tried, key=rank)
-    return Solution(chosen.schedule, details={**chosen.details, "judged": len(tried), "listed": len(plans)})
+    sweep = _Sweep(graph, plans, time_limit, progress)
+    chosen = min(sweep, key=rank)
+    return Solution(chosen.schedule, details={**chosen.details, **sweep.details()})
 
 
 def undominated(
     graph: ComputationGraph, plans: Plans, time_limit: float | None, progress: Progress | None
 ) -> list[Solution]:
     """The plans that no other beats in both peak and compute, lowest peak first."""
-    kept: list[Judged] = []
-    tried = _until(time_limit, judged(graph, plans, progress))
-    for plan in sorted(tried, key=lambda plan: (plan.peak, plan.compute)):
-        if not kept or plan.compute < kept[-1].compute:
-            kept.append(plan)
+    kept: list[Judged] = []  # rising in peak, falling in compute
+    for plan in _Sweep(graph, plans, time_limit, progress):
+        if not any(k.peak <= plan.peak and k.compute <= plan.compute for k in kept):
+            kept = [k for k in kept if k.peak < plan.peak or k.compute < plan.compute]
+            insort(kept, plan, key=lambda k: k.peak)
     return [plan.solution() for plan in kept]
 
 
@@ -113,10 +115,26 @@ def coarse_first(things: Sequence[Thing]) -> list[Thing]:
     return [things[place] for place in places]
 
 
-def _until(time_limit: float | None, plans: Iterator[Judged]) -> Iterator[Judged]:
-    """The plans that are judged in time; the first always."""
-    started = time.monotonic()
-    for plan in plans:
-        yield plan
-        if time_limit is not None and time.monotonic() - started > time_limit:
-            return
+class _Sweep:
+    """The plans, judged one by one, as far as the time goes; the first always."""
+
+    def __init__(
+        self, graph: ComputationGraph, plans: Plans, time_limit: float | None, progress: Progress | None
+    ) -> None:
+        self.plans = judged(graph, plans, progress)
+        self.listed = len(plans)
+        self.deadline = None if time_limit is None else time.monotonic() + time_limit
+        self.judged = 0
+        self.complete = True
+
+    def __iter__(self) -> Iterator[Judged]:
+        for plan in self.plans:
+            self.judged += 1
+            yield plan
+            if self.deadline is not None and time.monotonic() > self.deadline:
+                self.complete = False
+                return
+
+    def details(self) -> dict[str, Any]:
+        """How many plans there were, how many of them were different and judged, and whether time cut that short."""
+        return {"listed": self.listed, "judged": self.judged, "complete": self.complete}

@@ -1,6 +1,7 @@
 """remat solve: a plan within a budget."""
 
 import argparse
+from pathlib import Path
 
 from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, options_of
 from remat_algos.cli.graph_argument import add_graph, graph_of
@@ -37,9 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Solve, say what came out, and write it."""
+    from remat_algos.errors import GraphError
     from remat_algos.plan.solve import solve
 
     budget, options = budget_of(arguments), options_of(arguments.solver, arguments.option)
+    if arguments.output and Path(arguments.output).resolve() == Path(arguments.graph).resolve():
+        raise argparse.ArgumentTypeError(f"-o {arguments.output} would overwrite the graph; name another file")
     graph, said = graph_of(arguments)
     if not arguments.json:
         print(said)
@@ -55,6 +59,9 @@ def run(arguments: argparse.Namespace) -> int:
                 progress=progress,
                 **options,
             )
+        except GraphError as error:
+            remedy = "; leave out --inference" if arguments.inference else ""
+            raise GraphError(f"{arguments.graph}: {error}{remedy}") from error
         except (TypeError, ValueError) as error:
             if not options:
                 raise

@@ -33,14 +33,16 @@ def run(arguments: argparse.Namespace) -> int:
     done = "not differentiated" if record["differentiate"] is None else "differentiated as the plan says"
     if arguments.json:
         claims = ("peak_memory", "resident_memory", "compute", "overhead", "limit", "bound", "bound_scope", "gap")
-        say_json({"valid": True, "graph_hash": graph.source_hash, **{name: record[name] for name in claims}})
+        said = {name: record[name] for name in claims}
+        proven = record["bound"] is not None and record["bound"] <= found.graph.needed_compute
+        say_json({"valid": True, "graph_hash": graph.source_hash, **said, "bound_proven": proven})
     else:
         print(f"{arguments.graph}: {graph.n_nodes} nodes, {done}")
         resident = found.graph.resident_memory
         together = format_bytes(found.peak_memory + resident)
-        together = f", with residents of {format_bytes(resident)} {together}," if resident else ""
+        together = f", {together} with the residents' {format_bytes(resident)}" if resident else ""
         print(
-            f"the plan holds: {len(found.schedule)} steps, peak {format_bytes(found.peak_memory)}{together} "
-            f"at step {found.peak_step}, overhead {found.graph.labels.compute(found.overhead)}"
+            f"the plan holds: {len(found.schedule)} steps, peak {format_bytes(found.peak_memory)} "
+            f"at step {found.peak_step}{together}, overhead {found.graph.labels.compute(found.overhead)}"
         )
     return 0

@@ -36,6 +36,8 @@ class Table:
         header = [cell.strip() for cell in rows.pop(0)]
         del self.lines[0]
         known = {alias: column for column, aliases in columns.items() for alias in (column, *aliases)}
+        if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
+            raise GraphError(f"{source}, line 1: the cells are not separated by commas; save the table with commas")
         unknown = [cell for cell in header if cell not in known]
         if unknown:
             warnings.warn(f"{source}: ignored columns {', '.join(unknown)}", GraphWarning, stacklevel=2)
@@ -115,8 +117,12 @@ class Table:
     def _numbers(self, column: str, default: Any, read: Callable[[str], Number] | None) -> list[Any]:
         if column not in self.columns:
             return [default] * len(self)
+        texts = self.columns[column]
+        joined = "".join(texts)
         try:
-            return [int(text) if text else default for text in self.columns[column]]
+            if "_" in joined or not joined.isascii():  # int() takes more than we do
+                raise ValueError
+            return [int(text) if text else default for text in texts]
         except ValueError:  # a decimal or a unit among them
             return [self._number(row, column, default, read) for row in range(len(self))]
 
@@ -125,7 +131,9 @@ class Table:
         if not text:
             return default
         try:
-            return int(text) if text.lstrip("-").isdecimal() and len(text) < LONGEST else decimal(text)
+            if "_" in text or not text.isascii():
+                raise ValueError
+            return int(text) if text.lstrip("-").isdigit() and len(text) < LONGEST else decimal(text)
         except ValueError:
             try:
                 if read is not None:

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import tempfile
 from pathlib import Path
 
 from remat_algos.errors import GraphError
@@ -32,16 +31,20 @@ def write_graph(graph: ComputationGraph, path: str | os.PathLike[str]) -> None:
 
 
 def write_whole(file: Path, data: bytes) -> None:
-    """Write to a temporary name and rename, so that no half-written file is ever seen."""
-    descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    """Write to a temporary name and rename, so that no half-written file is ever seen.
+
+    A link is followed; a pipe or a device is written to as it is.
+    """
+    target = file.resolve()
+    if target.exists() and not target.is_file():
+        target.write_bytes(data)
+        return
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        with os.fdopen(descriptor, "wb") as out:
+        with open(temporary, "xb") as out:
             out.write(data)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)  # mkstemp is stricter than what open() would have given
-        os.replace(temporary, file)
+        os.replace(temporary, target)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(temporary)
+            temporary.unlink()
         raise
