@@ -293,10 +293,12 @@ class ComputationGraph:
 
     @property
     def n_nodes(self) -> int:
+        """How many nodes there are."""
         return max(self.value_indptr.shape[0] - 1, 0)
 
     @property
     def n_values(self) -> int:
+        """How many values the nodes make."""
         return int(self.memory.shape[0])
 
     @property

@@ -63,6 +63,7 @@ class Plan:
 
     @property
     def schedule(self) -> Schedule:
+        """The order in which to run the nodes."""
         return self.simulation.schedule
 
     @property

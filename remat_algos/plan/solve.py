@@ -145,6 +145,7 @@ class Problem:
 
     @classmethod
     def of(cls, graph: ComputationGraph, budget: Budget) -> "Problem":
+        """What a budget comes to on a graph."""
         base = baseline_peak(graph)
         return cls(
             graph,
@@ -160,6 +161,7 @@ class Problem:
         return self.limit is None or self.budget.least
 
     def fits(self, simulation: Simulation) -> bool:
+        """Whether peak and overhead keep to the budget."""
         within = self.limit is None or simulation.peak_memory <= self.limit
         return within and (self.overhead_limit is None or simulation.overhead <= self.overhead_limit)
 

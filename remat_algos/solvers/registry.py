@@ -68,6 +68,7 @@ class Solver:
 
     @property
     def name(self) -> str:
+        """The name of its function and of its file."""
         return self.function.__name__
 
     @property

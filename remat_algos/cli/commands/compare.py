@@ -10,6 +10,7 @@ HELP = "solve with every solver at one budget, side by side"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The graph, the budget, which solvers."""
     add_graph(parser)
     add_budget(parser)
     parser.add_argument("--solver", metavar="NAME,...", help="only these")

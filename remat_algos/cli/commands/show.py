@@ -11,11 +11,13 @@ NAMED = 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The graph."""
     add_graph(parser)
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    """Describe the graph."""
     graph, said = graph_of(arguments)
     record = _record(graph)
     if arguments.json:

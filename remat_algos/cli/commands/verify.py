@@ -8,6 +8,7 @@ HELP = "judge a plan anew and compare everything that it claims; exit code 1 if 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The graph and the plan."""
     parser.add_argument("graph", metavar="GRAPH", help="the graph that the plan was made for")
     parser.add_argument("plan", metavar="PLAN", help="the JSON that solve -o wrote")
     parser.add_argument("--nodes", metavar="FILE", help="table of sizes and costs for the nodes of an edge list")

@@ -80,9 +80,11 @@ class Table:
                 raise GraphError(f"{self.source}, line 1: there is no column {column}; add it")
 
     def where(self, row: int) -> str:
+        """File and line of a row, for messages."""
         return f"{self.source}, line {self.lines[row]}"
 
     def fail(self, row: int, message: str) -> NoReturn:
+        """GraphError at a row."""
         raise GraphError(f"{self.where(row)}: {message}")
 
     def texts(self, column: str) -> list[str]:
