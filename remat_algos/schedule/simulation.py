@@ -8,11 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.errors import ScheduleError
-from remat_algos.ir.arrays import Int64
+from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels import _lifetimes
 from remat_algos.schedule.lifetimes import Lifetimes
 from remat_algos.schedule.schedule import Schedule
+
+ROLES = ("kept", "recomputed", "gradients", "workspace")
+"""What holds bytes during a step."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,30 +63,50 @@ class Simulation:
 
     def live_at(self, step: int) -> list[tuple[int, int]]:
         """(value, step that made it) of every instance held during a step, the largest first."""
-        made_at = np.repeat(np.arange(len(self.schedule)), np.diff(self.lifetimes.instance_indptr))
+        made_at = self.made_at
         live = np.flatnonzero((made_at <= step) & (self.lifetimes.end > step))
         live = live[np.argsort(-self.graph.memory[self.lifetimes.value[live]], kind="stable")]
         return list(zip(self.lifetimes.value[live].tolist(), made_at[live].tolist(), strict=True))
 
-    def breakdown(self, step: int | None = None) -> dict[str, int]:
-        """Bytes during a step, by default the peak's, by what holds them.
+    @property
+    def made_at(self) -> Int64:
+        """int64[n_instances]: the step that makes each instance."""
+        return np.repeat(np.arange(len(self.schedule)), np.diff(self.lifetimes.instance_indptr))
+
+    @property
+    def first_run(self) -> Bool:
+        """bool[m]: steps that run their node for the first time."""
+        first = np.zeros(len(self.schedule), bool)
+        first[np.unique(self.schedule.order, return_index=True)[1]] = True
+        return first
+
+    def trace_by_role(self) -> dict[str, Int64]:
+        """int64[m] of bytes per step for each of `ROLES`; together they are `memory_trace`.
 
         Keys: "kept" (forward values of a node's first run), "recomputed" (of a later run), "gradients" (values of the
-        backward part), "workspace"; they add up to `memory_trace[step]`.
+        backward part), "workspace".
+
+        Examples
+        --------
+        >>> graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
+        >>> traces = simulate(graph, Schedule.from_names(graph, "ABAC")).trace_by_role()
+        >>> traces["kept"].tolist(), traces["recomputed"].tolist()
+        ([1, 2, 1, 2], [0, 0, 1, 1])
         """
-        held = dict.fromkeys(("kept", "recomputed", "gradients", "workspace"), 0)
+        value, made_at = self.lifetimes.value, self.made_at
+        gradient = ~self.graph.forward[self.graph.producer[value]]
+        role = np.where(gradient, 2, np.where(self.first_run[made_at], 0, 1))
+        change = np.zeros((len(ROLES), len(self.schedule) + 1), np.int64)
+        np.add.at(change, (role, made_at), self.graph.memory[value])
+        np.subtract.at(change, (role, self.lifetimes.end), self.graph.memory[value])
+        traces = dict(zip(ROLES, np.cumsum(change, axis=1)[:, :-1], strict=True))
+        traces["workspace"] = self.graph.workspace[self.schedule.order]
+        return traces
+
+    def breakdown(self, step: int | None = None) -> dict[str, int]:
+        """Bytes during a step, by default the peak's, by what holds them: the keys of `trace_by_role`."""
         step = self.peak_step if step is None else step
-        if step < 0:
-            return held
-        order, graph = self.schedule.order, self.graph
-        _, first_run = np.unique(order, return_index=True)
-        is_first = np.zeros(len(self.schedule), bool)
-        is_first[first_run] = True
-        for value, made_at in self.live_at(step):
-            role = "kept" if is_first[made_at] else "recomputed"
-            held[role if graph.forward[graph.producer[value]] else "gradients"] += int(graph.memory[value])
-        held["workspace"] = int(graph.workspace[order[step]])
-        return held
+        return {role: int(trace[step]) if trace.size else 0 for role, trace in self.trace_by_role().items()}
 
     def frees(self) -> list[list[int]]:
         """Values to free after each step. Outputs are in no list: a later copy of one replaces it, and stays."""
