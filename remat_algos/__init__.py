@@ -31,9 +31,14 @@ if TYPE_CHECKING:
     from remat_algos.ir.files.write import write_graph
     from remat_algos.ir.graph import ComputationGraph
     from remat_algos.plan.compare import compare
+    from remat_algos.plan.difference import difference
+    from remat_algos.plan.explain import explain
+    from remat_algos.plan.frontier import Frontier, frontier
+    from remat_algos.plan.orders import read_order
     from remat_algos.plan.plan import Plan
     from remat_algos.plan.solve import solve
     from remat_algos.plan.verify import verify
+    from remat_algos.schedule.checkpoints import checkpoint_schedule
     from remat_algos.schedule.schedule import Schedule
     from remat_algos.schedule.simulation import simulate
     from remat_algos.solvers.registry import list_solvers
@@ -55,9 +60,15 @@ _HOMES = {
     "write_graph": "ir.files.write",
     "Schedule": "schedule.schedule",
     "simulate": "schedule.simulation",
+    "checkpoint_schedule": "schedule.checkpoints",
     "list_solvers": "solvers.registry",
-    "Plan": "plan.plan",
     "compare": "plan.compare",
+    "difference": "plan.difference",
+    "explain": "plan.explain",
+    "Frontier": "plan.frontier",
+    "frontier": "plan.frontier",
+    "read_order": "plan.orders",
+    "Plan": "plan.plan",
     "solve": "plan.solve",
     "verify": "plan.verify",
 }
@@ -74,6 +85,12 @@ __all__ = [
     "compare",
     "verify",
     "Plan",
+    "frontier",
+    "Frontier",
+    "explain",
+    "difference",
+    "read_order",
+    "checkpoint_schedule",
     "Budget",
     "RematError",
     "GraphError",

@@ -19,6 +19,8 @@ from remat_algos.plan.verify import checked
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation
 
+INTERRUPTED = "interrupted"  # in the details of a plan whose search the user stopped
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
@@ -80,6 +82,11 @@ class Plan:
     def gap(self) -> float | None:
         """How far the compute may be from the optimum, as a share of the bound; None without a bound for any order."""
         return gap(self.simulation.compute, self.bound, self.scope)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the search was stopped, so that this is the best that it had by then."""
+        return bool(self.details.get(INTERRUPTED, False))
 
     def actions(self) -> Iterator[tuple[str, str]]:
         """("compute", node) and ("free", value), in the order to do them."""
@@ -166,6 +173,8 @@ class Plan:
         if self.gap is not None:
             optimal = "no schedule computes less" if self.gap == 0 else f"at most {_percent(self.gap)} from the optimum"
             lines.append(f"optimality {optimal} (any order)")
+        if self.interrupted:
+            lines.append("stopped    interrupted; this is the best plan so far")
         return "\n".join(lines)
 
 

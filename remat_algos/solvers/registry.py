@@ -3,7 +3,7 @@
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, TypeVar
@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import remat_algos.solvers as room
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import Simulation
 
 RESERVED = ("seed", "time_limit", "progress", "seeds")  # given by `solve`, to those that name them
 SCOPES = ("any order", "fixed order", "canonical", "chain")
@@ -31,12 +32,23 @@ class Solution:
     scope : {"any order", "fixed order", "canonical", "chain"}, optional
     details : mapping
         What the solver chose; goes into the plan.
+    simulation : Simulation, optional
+        What the judge said of the schedule, where the solver had to ask; it is not judged a second time.
     """
 
     schedule: Schedule
     bound: int | None = None
     scope: str | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
+    simulation: Simulation | None = None
+
+
+class Interrupted(KeyboardInterrupt):
+    """The user's Ctrl-C, with the solutions that a solver had by then."""
+
+    def __init__(self, found: Sequence[Solution]) -> None:
+        super().__init__("interrupted")
+        self.found = tuple(found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,6 +5,7 @@ import time
 from bisect import insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,8 +14,8 @@ from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.mirror import honoured, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.registry import Progress, Solution
+from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.solvers.registry import Interrupted, Progress, Solution
 
 Details = Mapping[str, Any]
 Plans = Sequence[tuple[Callable[[], Int64 | Schedule], Details]]
@@ -29,13 +30,13 @@ Thing = TypeVar("Thing")
 class Judged:
     """A plan with what the judge says of it."""
 
-    schedule: Schedule
+    simulation: Simulation
     peak: int
     compute: int
     details: Details
 
-    def solution(self) -> Solution:
-        return Solution(self.schedule, details=self.details)
+    def solution(self, more: Details = MappingProxyType({})) -> Solution:
+        return Solution(self.simulation.schedule, details={**self.details, **more}, simulation=self.simulation)
 
 
 def judged(graph: ComputationGraph, plans: Plans, progress: Progress | None) -> Iterator[Judged]:
@@ -53,7 +54,7 @@ def judged(graph: ComputationGraph, plans: Plans, progress: Progress | None) -> 
         simulation = simulate(graph, decision)
         if progress is not None:
             progress(done + 1, len(plans), ", ".join(f"{name} {value}" for name, value in details.items()))
-        yield Judged(decision, simulation.peak_memory, simulation.compute, details)
+        yield Judged(simulation, simulation.peak_memory, simulation.compute, details)
 
 
 def best(
@@ -70,8 +71,16 @@ def best(
         return (True, plan.peak, plan.compute)
 
     sweep = _Sweep(graph, plans, time_limit, progress)
-    chosen = min(sweep, key=rank)
-    return Solution(chosen.schedule, details={**chosen.details, **sweep.details()})
+    chosen: Judged | None = None
+    try:
+        for plan in sweep:
+            if chosen is None or rank(plan) < rank(chosen):
+                chosen = plan
+    except KeyboardInterrupt as stop:
+        raise Interrupted([chosen.solution(sweep.details())] if chosen is not None else []) from stop
+    if chosen is None:
+        raise ValueError("there is no plan to choose from")
+    return chosen.solution(sweep.details())
 
 
 def undominated(
@@ -79,11 +88,15 @@ def undominated(
 ) -> list[Solution]:
     """The plans that no other beats in both peak and compute, lowest peak first."""
     kept: list[Judged] = []  # rising in peak, falling in compute
-    for plan in _Sweep(graph, plans, time_limit, progress):
-        if not any(k.peak <= plan.peak and k.compute <= plan.compute for k in kept):
-            kept = [k for k in kept if k.peak < plan.peak or k.compute < plan.compute]
-            insort(kept, plan, key=lambda k: k.peak)
-    return [plan.solution() for plan in kept]
+    sweep = _Sweep(graph, plans, time_limit, progress)
+    try:
+        for plan in sweep:
+            if not any(k.peak <= plan.peak and k.compute <= plan.compute for k in kept):
+                kept = [k for k in kept if k.peak < plan.peak or k.compute < plan.compute]
+                insort(kept, plan, key=lambda k: k.peak)
+    except KeyboardInterrupt as stop:
+        raise Interrupted([plan.solution(sweep.details()) for plan in kept]) from stop
+    return [plan.solution(sweep.details()) for plan in kept]
 
 
 def most_plans(graph: ComputationGraph) -> int:
@@ -125,15 +138,15 @@ class _Sweep:
         self.listed = len(plans)
         self.deadline = None if time_limit is None else time.monotonic() + time_limit
         self.judged = 0
-        self.complete = True
+        self.complete = False
 
     def __iter__(self) -> Iterator[Judged]:
         for plan in self.plans:
             self.judged += 1
             yield plan
             if self.deadline is not None and time.monotonic() > self.deadline:
-                self.complete = False
                 return
+        self.complete = True
 
     def details(self) -> dict[str, Any]:
         """How many plans there were, how many of them were different and judged, and whether time cut that short."""

@@ -1,0 +1,151 @@
+"""Two plans side by side: what one runs again and the other keeps."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from remat_algos.errors import PlanError
+from remat_algos.ir.arrays import Int64
+from remat_algos.ir.units import format_bytes
+from remat_algos.plan.plan import Plan
+
+NAMED = 12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Difference:
+    """Nodes that two plans for one graph run differently often.
+
+    Parameters
+    ----------
+    plan, other : Plan
+    """
+
+    plan: Plan
+    other: Plan
+
+    def __post_init__(self) -> None:
+        ours, theirs = self.plan.graph, self.other.graph
+        if ours.source_hash != theirs.source_hash or ours.hash != theirs.hash:
+            raise PlanError(
+                "the plans were made for different graphs, or differentiated differently; they cannot be held together"
+            )
+
+    @property
+    def more_runs(self) -> Int64:
+        """int64[n]: how much more often the first plan runs each node; below 0, the other does."""
+        return self.plan.simulation.runs - self.other.simulation.runs
+
+    @property
+    def first_step(self) -> int | None:
+        """The first step at which the orders part, None if they are the same."""
+        ours, theirs = self.plan.schedule.order, self.other.schedule.order
+        shared = min(ours.size, theirs.size)
+        parted = np.flatnonzero(ours[:shared] != theirs[:shared])
+        if parted.size:
+            return int(parted[0])
+        return None if ours.size == theirs.size else shared
+
+    def nodes(self, sign: int) -> list[int]:
+        """Nodes that the first plan (1) or the other (-1) runs more often, the most bytes first."""
+        found = np.flatnonzero(self.more_runs * sign > 0)
+        return found[np.argsort(-self.plan.graph.node_memory[found], kind="stable")].tolist()
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        graph = self.plan.graph
+        ours, theirs = self.plan.simulation.runs, self.other.simulation.runs
+        return {
+            "graph_hash": graph.source_hash,
+            "peak_memory": [self.plan.peak_memory, self.other.peak_memory],
+            "compute": [self.plan.simulation.compute, self.other.simulation.compute],
+            "overhead": [self.plan.overhead, self.other.overhead],
+            "steps": [len(self.plan.schedule), len(self.other.schedule)],
+            "first_step": self.first_step,
+            "nodes": [
+                {
+                    "node": graph.labels[v],
+                    "runs": [int(ours[v]), int(theirs[v])],
+                    "memory": int(graph.node_memory[v]),
+                    "compute": int(graph.compute[v]),
+                }
+                for v in [*self.nodes(1), *self.nodes(-1)]
+            ],
+        }
+
+    def rows(self, names: Sequence[str] = ("first", "second")) -> Iterator[tuple[str, ...]]:
+        """Figures of both plans, and how much more the second has; the first row holds the headings."""
+        plans = (self.plan, self.other)
+        graph = self.plan.graph
+        again = [int((plan.simulation.runs > 1).sum()) for plan in plans]
+        yield ("", *names, "difference")
+        yield ("peak", *_compared([plan.peak_memory for plan in plans], format_bytes))
+        yield ("compute", *_compared([plan.simulation.compute for plan in plans], graph.labels.compute))
+        yield ("steps", *_compared([len(plan.schedule) for plan in plans], str))
+        yield ("nodes run again", *_compared(again, str))
+        yield ("solver", self.plan.method, self.other.method, "")
+
+    def lines(self, names: Sequence[str] = ("first", "second")) -> Iterator[str]:
+        """Which nodes each runs more often, with their bytes and cost."""
+        graph = self.plan.graph
+        if self.first_step is None:
+            yield "the same schedule"
+            return
+        if not self.more_runs.any():
+            yield f"every node runs equally often, in another order from step {self.first_step} on"
+            return
+        for name, other, sign in zip(names, reversed(names), (1, -1), strict=True):
+            nodes = self.nodes(sign)
+            extra = self.more_runs * sign
+            cost = int((extra[nodes] * graph.compute[nodes]).sum())
+            yield (
+                f"{name} runs {len(nodes)} nodes more often than {other}: "
+                f"{format_bytes(int(graph.node_memory[nodes].sum()))}, {graph.labels.compute(cost)} more compute"
+            )
+            for v in nodes[:NAMED]:
+                each = f"{format_bytes(int(graph.node_memory[v]))}, {graph.labels.compute(int(graph.compute[v]))}"
+                yield f"    {graph.labels[v]}  {each}" + (f", {extra[v]} times more" if extra[v] > 1 else "")
+            if len(nodes) > NAMED:
+                yield f"    ... {len(nodes) - NAMED} more"
+
+    def __str__(self) -> str:
+        return "\n".join(["  ".join(row).rstrip() for row in self.rows()] + list(self.lines()))
+
+
+def difference(plan: Plan, other: Plan) -> Difference:
+    """What one plan runs again and the other keeps, in bytes and cost.
+
+    Parameters
+    ----------
+    plan, other : Plan
+        For the same graph, differentiated the same way.
+
+    Returns
+    -------
+    Difference
+
+    Raises
+    ------
+    PlanError
+        If they were made for different graphs.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> from remat_algos.plan.solve import solve
+    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
+    >>> apart = difference(solve(chain, 7), solve(chain, 9))
+    >>> [[chain.labels[v] for v in apart.nodes(sign)] for sign in (1, -1)]
+    [['1', '2', '3'], ['4']]
+    """
+    return Difference(plan, other)
+
+
+def _compared(amounts: Sequence[int], shown: Any) -> tuple[str, str, str]:
+    """Both amounts, and by how much the second is more."""
+    change = amounts[1] - amounts[0]
+    sign = "+" if change > 0 else "-" if change < 0 else ""
+    return shown(amounts[0]), shown(amounts[1]), f"{sign}{shown(abs(change))}"

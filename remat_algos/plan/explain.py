@@ -1,0 +1,311 @@
+"""Why a value is kept or run again: bytes, readers, and what the other decision would bring."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import KEEP
+from remat_algos.ir.units import format_bytes
+from remat_algos.plan.plan import Plan
+from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.schedule.turn import Turn, idle_gap, reads_of, run_again, run_once
+
+NAMED = 4
+AT_PEAK = 3
+MOST_COUNTED = 1000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Turned:
+    """What the judge says of the schedule with one decision turned round.
+
+    Parameters
+    ----------
+    compute : int
+        Change of the compute.
+    freed, held : int
+        The most bytes by which a step holds less, and by which a step holds more.
+    freed_steps, held_steps : int
+        How many steps hold less, and how many more.
+    peak_memory : int
+        Bytes of the new peak.
+    """
+
+    compute: int
+    freed: int
+    freed_steps: int
+    held: int
+    held_steps: int
+    peak_memory: int
+
+    @classmethod
+    def of(cls, simulation: Simulation, turn: Turn) -> "Turned":
+        """The difference that a turn makes; bytes are compared at the steps that both schedules have."""
+        graph = simulation.graph
+        unmarked = graph if graph.mark is None else replace(graph, mark=None)
+        judged = simulate(unmarked, turn.schedule)
+        change = judged.memory_trace[turn.there] - simulation.memory_trace[turn.here]
+        return cls(
+            compute=judged.compute - simulation.compute,
+            freed=int(-change.min(initial=0)),
+            freed_steps=int((change < 0).sum()),
+            held=int(change.max(initial=0)),
+            held_steps=int((change > 0).sum()),
+            peak_memory=judged.peak_memory,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """What a plan does with a node, and what the contrary would bring.
+
+    Parameters
+    ----------
+    simulation : Simulation
+    node : int
+    """
+
+    simulation: Simulation
+    node: int
+
+    @property
+    def graph(self) -> ComputationGraph:
+        return self.simulation.graph
+
+    @property
+    def memory(self) -> int:
+        """Bytes of all values of the node."""
+        return int(self.graph.node_memory[self.node])
+
+    @property
+    def runs(self) -> list[int]:
+        """The steps that run the node."""
+        return np.flatnonzero(self.simulation.schedule.order == self.node).tolist()
+
+    @property
+    def reads(self) -> list[int]:
+        """The steps that read a value of it."""
+        return reads_of(self.simulation, self.node).tolist()
+
+    @property
+    def lives(self) -> list[tuple[int, int]]:
+        """(first, last) step of each run's values."""
+        lifetimes = self.simulation.lifetimes
+        return [
+            (step, int(lifetimes.end[lifetimes.instance_indptr[step] : lifetimes.instance_indptr[step + 1]].max()) - 1)
+            for step in self.runs
+        ]
+
+    @property
+    def fixed(self) -> str:
+        """Why there is nothing to decide, "" if there is."""
+        graph, node = self.graph, self.node
+        name = graph.labels[node]
+        if not self.runs:
+            return f"no output needs {name}, so it does not run"
+        if not graph.forward[node]:
+            return f"{name} is a gradient; gradients run once"
+        if graph.once[node]:
+            return f"{name} must run only once"
+        mark = int(graph.mark[node]) if graph.mark is not None else 0
+        if mark:
+            return f"{name} is marked to be {'kept' if mark == KEEP else 'recomputed'}"
+        if graph.output[graph.value_indptr[node] : graph.value_indptr[node + 1]].any():
+            return f"{name} is an output, held to the end"
+        begin, end = idle_gap(self.simulation, node)
+        if len(self.runs) == 1 and end - begin < 2:
+            return f"{name} is never idle, so running it again would free nothing"
+        return ""
+
+    @property
+    def turned(self) -> Turned | None:
+        """What the contrary would bring; None if there is nothing to decide.
+
+        To run a node again there are two ways, with what it reads held for it or run again too: the one with the lower
+        peak, then the one that frees something, then the cheaper one.
+        """
+        if self.fixed:
+            return None
+        if len(self.runs) > 1:
+            return Turned.of(self.simulation, run_once(self.simulation, self.node))
+        ways = [Turned.of(self.simulation, turn) for turn in run_again(self.simulation, self.node)]
+        return min(ways, key=lambda way: (way.peak_memory, way.freed == 0, way.compute))
+
+    def held_at(self, step: int) -> int:
+        """Bytes of its values during a step."""
+        made = set(self.graph.values(self.node))
+        return sum(int(self.graph.memory[x]) for x, _ in self.simulation.live_at(step) if x in made)
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        turned = self.turned
+        names = self.simulation.schedule.names(self.graph)
+        return {
+            "node": self.graph.labels[self.node],
+            "values": [self.graph.value_name(x) for x in self.graph.values(self.node)],
+            "memory": self.memory,
+            "compute": int(self.graph.compute[self.node]),
+            "runs": self.runs,
+            "lives": self.lives,
+            "reads": [{"step": step, "node": names[step]} for step in self.reads],
+            "held_at_peak": self.held_at(self.simulation.peak_step),
+            "fixed": self.fixed or None,
+            "turned": None if turned is None else {name: getattr(turned, name) for name in Turned.__dataclass_fields__},
+        }
+
+    def lines(self) -> Iterator[str]:
+        """What is done, and what the contrary would bring."""
+        graph, simulation = self.graph, self.simulation
+        lives = self.lives
+        if len(lives) == 1:
+            begin, end = lives[0]
+            did = f"kept from step {begin} to step {end}" if end > begin else f"there at step {begin} alone"
+        else:
+            did = f"run {len(lives)} times, held in steps " + _some([f"{begin} to {end}" for begin, end in lives])
+        readers = [f"{graph.labels[int(simulation.schedule.order[step])]} ({step})" for step in self.reads]
+        read = f", read by {_some(readers)}" if readers else ", read by nobody"
+        yield f"{graph.labels[self.node]}  {format_bytes(self.memory)}, {did if lives else 'never run'}{read}"
+        peak = simulation.peak_memory
+        share = 100 * self.held_at(simulation.peak_step) / peak if peak else 0
+        turned = self.turned
+        yield f"    {self.fixed if turned is None else self._contrary(turned)}"
+        yield f"    at the peak (step {simulation.peak_step}, {format_bytes(peak)}) it holds {share:.1f} %"
+
+    def _contrary(self, turned: Turned) -> str:
+        share = 100 * abs(turned.compute) / max(1, self.graph.needed_compute)
+        cost = f"{self.graph.labels.compute(abs(turned.compute))} ({share:.1f} % of one pass)"
+        freed = "free nothing"
+        if turned.freed:
+            freed = f"free {format_bytes(turned.freed)} over {_steps(turned.freed_steps)}"
+        held = f"hold {format_bytes(turned.held)} more over {_steps(turned.held_steps)}" if turned.held else ""
+        if len(self.runs) == 1:
+            said = f"running it again would {', '.join(filter(None, [freed, held]))} and cost {cost}"
+        else:
+            said = f"keeping it would {held or 'hold nothing more'} and save {cost}"
+        change = turned.peak_memory - self.simulation.peak_memory
+        return said + (f"; the peak would be {format_bytes(turned.peak_memory)}" if change else "")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Explanation:
+    """The decisions of a plan, the largest first, and what stands at its peak.
+
+    Parameters
+    ----------
+    plan : Plan
+    nodes : tuple of int
+        Whose decisions are told.
+    left_out : int
+        How many other decisions there are.
+    """
+
+    plan: Plan
+    nodes: tuple[int, ...]
+    left_out: int
+
+    @property
+    def decisions(self) -> Iterator[Decision]:
+        """A decision per node."""
+        return (Decision(self.plan.simulation, node) for node in self.nodes)
+
+    def at_peak(self) -> list[tuple[str, int, str]]:
+        """(name, bytes, role) of what is live at the peak, the largest first."""
+        return _live(self.plan.simulation)
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        simulation = self.plan.simulation
+        live = [{"value": name, "memory": size, "role": role} for name, size, role in self.at_peak()]
+        return {
+            "graph_hash": self.plan.graph.source_hash,
+            "peak_memory": simulation.peak_memory,
+            "peak_step": simulation.peak_step,
+            "compute_unit": self.plan.graph.labels.compute_unit,
+            "compute_scale": self.plan.graph.labels.compute_scale,
+            "decisions": [decision.record() for decision in self.decisions],
+            "left_out": self.left_out,
+            "at_peak": live,
+        }
+
+    def __str__(self) -> str:
+        lines = [line for decision in self.decisions for line in decision.lines()]
+        if self.left_out:
+            many = "or more " if self.left_out == MOST_COUNTED else ""
+            lines.append(f"{self.left_out} {many}smaller ones are left out")
+        live = self.at_peak()
+        shown = [f"{name} {format_bytes(size)}" + (f" ({role})" if role else "") for name, size, role in live[:AT_PEAK]]
+        more = f", ... {len(live) - AT_PEAK} more" if len(live) > AT_PEAK else ""
+        return "\n".join([*lines, f"at the peak: {', '.join(shown) or 'nothing'}{more}"])
+
+
+def explain(plan: Plan, value: str | None = None, *, most: int = 10) -> Explanation:
+    """Why values are kept or run again, and what the contrary would free or cost.
+
+    Each figure comes from judging the schedule with that one decision turned round.
+
+    Parameters
+    ----------
+    plan : Plan
+    value : str, optional
+        The value, or node, to explain; by default the decisions about the most bytes.
+    most : int
+        How many decisions to tell where no value is named.
+
+    Returns
+    -------
+    Explanation
+        Its text is `str(explanation)`.
+
+    Raises
+    ------
+    GraphError
+        If no value is called so.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> from remat_algos.plan.solve import solve
+    >>> chain = ComputationGraph.from_edges([(i, i + 1) for i in range(8)])
+    >>> print(explain(solve(differentiate(chain), 7), "6"))
+    6  1 B, kept from step 6 to step 12, read by 7 (7), grad(6) (11), grad(5) (12)
+        running it again would free 1 B over 3 steps and cost 1 (4.0 % of one pass)
+        at the peak (step 10, 7 B) it holds 14.3 %
+    at the peak: 4 1 B (kept), 5 1 B (kept), 6 1 B (kept), ... 4 more
+    """
+    graph, simulation = plan.graph, plan.simulation
+    if value is not None:
+        return Explanation(plan, (int(graph.producer[graph.value_id(value)]),), 0)
+    ran = np.flatnonzero(graph.forward & (simulation.runs > 0))
+    largest_first = ran[np.argsort(-graph.node_memory[ran], kind="stable")].tolist()
+    decided = (v for v in largest_first if not Decision(simulation, v).fixed)
+    nodes = tuple(itertools.islice(decided, most))
+    return Explanation(plan, nodes, len(list(itertools.islice(decided, MOST_COUNTED))))
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+
+
+def _steps(count: int) -> str:
+    return f"{count} step" + ("s" if count != 1 else "")
+
+
+def _live(simulation: Simulation) -> list[tuple[str, int, str]]:
+    """(name, bytes, role) of what is live at the peak, the largest first; gradients have no role to tell."""
+    graph, step, first = simulation.graph, simulation.peak_step, simulation.first_run
+    found = [
+        (
+            graph.value_name(x),
+            int(graph.memory[x]),
+            ("kept" if first[made_at] else "run again") if graph.forward[graph.producer[x]] else "",
+        )
+        for x, made_at in (simulation.live_at(step) if step >= 0 else ())
+    ]
+    if step >= 0 and graph.workspace[simulation.schedule.order[step]]:
+        node = int(simulation.schedule.order[step])
+        found.append((f"workspace of {graph.labels[node]}", int(graph.workspace[node]), ""))
+    return sorted(found, key=lambda entry: -entry[1])

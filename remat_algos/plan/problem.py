@@ -1,0 +1,122 @@
+"""What a plan for a graph must keep to, and how attempts at it are ranked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.errors import BudgetError
+from remat_algos.ir.budget import Budget
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.units import exact_bytes, format_bytes
+from remat_algos.plan.baseline import baseline_peak
+from remat_algos.plan.plan import INTERRUPTED, Plan
+from remat_algos.schedule.simulation import Simulation
+from remat_algos.solvers.registry import Solution
+
+FORCING_NODES_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attempt:
+    """A schedule of a solver for a limit, judged; the limit is None where there was none."""
+
+    method: str
+    solution: Solution
+    simulation: Simulation
+    limit: int | None = None
+
+    @property
+    def figures(self) -> tuple[int, int]:
+        """Peak and compute."""
+        return self.simulation.peak_memory, self.simulation.compute
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """A graph, and what a plan for it must keep to."""
+
+    graph: ComputationGraph
+    budget: Budget
+    base: int
+    limit: int | None
+    overhead_limit: int | None
+
+    @classmethod
+    def of(cls, graph: ComputationGraph, budget: Budget) -> "Problem":
+        """What a budget comes to on a graph."""
+        base = baseline_peak(graph)
+        return cls(
+            graph,
+            budget,
+            base,
+            budget.memory_limit(base, graph.resident_memory),
+            budget.overhead_limit(graph.needed_compute, graph.labels.compute_scale),
+        )
+
+    @property
+    def lowest_wanted(self) -> bool:
+        """Whether the peak counts first: there is no bound on it, or the least is asked for."""
+        return self.limit is None or self.budget.least
+
+    def fits(self, simulation: Simulation) -> bool:
+        """Whether peak and overhead keep to the budget."""
+        within = self.limit is None or simulation.peak_memory <= self.limit
+        return within and (self.overhead_limit is None or simulation.overhead <= self.overhead_limit)
+
+    def rank(self, attempt: Attempt) -> tuple[bool, int, int]:
+        """What fits comes first; then the least compute, or the least peak where that is wanted."""
+        judged = attempt.simulation
+        if self.lowest_wanted:
+            return (not self.fits(judged), judged.peak_memory, judged.compute)
+        return (not self.fits(judged), judged.compute, judged.peak_memory)
+
+    def plan(
+        self, chosen: Attempt, *, solver: str, options: Mapping[str, Any], seconds: float, interrupted: bool = False
+    ) -> Plan:
+        """The plan that an attempt makes."""
+        solution = chosen.solution
+        # a bound for a lower limit, tried on the way, says nothing of the limit that was asked for
+        known = solution.bound is not None and self.limit is not None and chosen.limit == self.limit
+        return Plan(
+            graph=self.graph,
+            budget=self.budget,
+            limit=self.limit,
+            simulation=chosen.simulation,
+            solver=solver,
+            method=chosen.method,
+            options=options,
+            # running every needed node once is the least that any schedule can compute
+            bound=solution.bound if known else self.graph.needed_compute,
+            scope=solution.scope if known else "any order",
+            seconds=seconds,
+            details={**solution.details, INTERRUPTED: True} if interrupted else solution.details,
+        )
+
+    def budget_error(self, attempts: Sequence[Attempt], reasons: Mapping[str, str]) -> BudgetError:
+        """What was reached, what cannot be beaten, and why."""
+        graph = self.graph
+        bound, nodes = least_peak_bound(graph)
+        lowest = min(attempts, key=lambda a: a.figures, default=None)
+        within = [a for a in attempts if self.limit is None or a.simulation.peak_memory <= self.limit]
+        if self.limit is not None and self.limit < 0:
+            resident = format_bytes(graph.resident_memory)
+            message = f"the device budget {self.budget.device} is less than the residents, {resident}; give more"
+        elif within:
+            least = min(a.simulation.overhead for a in within)
+            asked = graph.labels.compute(self.overhead_limit or 0)
+            message = f"overhead {asked} is too little: {graph.labels.compute(least)} was reached"
+        else:
+            message = f"no schedule within {exact_bytes(self.limit or 0)} was found"
+            if lowest is not None:
+                message += f"; the lowest reached is {exact_bytes(lowest.simulation.peak_memory)}, by {lowest.method}"
+        message += f"; no schedule goes below {format_bytes(bound)}, which is held while {self._named(nodes)}"
+        for reason in dict.fromkeys(reasons.values()):
+            names = ", ".join(name for name in reasons if reasons[name] == reason)
+            message += f"; not tried: {names} ({reason})"
+        return BudgetError(message, lowest.simulation.peak_memory if lowest else self.base, bound, nodes)
+
+    def _named(self, nodes: Sequence[int]) -> str:
+        names = ", ".join(self.graph.labels[v] for v in nodes[:FORCING_NODES_NAMED])
+        more = f" and {len(nodes) - FORCING_NODES_NAMED} more" if len(nodes) > FORCING_NODES_NAMED else ""
+        return f"{names}{more} {'runs' if len(nodes) == 1 else 'run'}"

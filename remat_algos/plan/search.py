@@ -1,0 +1,160 @@
+"""Solvers called, what they give judged, and limits searched where they cannot."""
+
+import contextlib
+import inspect
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.errors import BudgetError, GraphError, ScheduleError
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan.problem import Attempt, Problem
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import simulate
+from remat_algos.solvers.registry import Interrupted, Progress, Solution, Solver, get_solver, list_solvers
+
+
+class Call:
+    """A solver on a graph with its options, ready to be given limits; what it finds is judged.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    solver : Solver
+    options : mapping
+        Its own and the reserved ones; of these it gets what its signature names. TypeError for a name it lacks.
+    """
+
+    def __init__(self, graph: ComputationGraph, solver: Solver, options: Mapping[str, Any], **reserved: Any) -> None:
+        self.graph = graph
+        self.solver = solver
+        self.given = {**options, **{name: reserved[name] for name in solver.reserved}}
+        inspect.signature(solver.function).bind(graph, None, **self.given)
+
+    def at(self, limit: int | None) -> Attempt:
+        """What the solver finds for a limit."""
+        return self.judged(self.solver.function(self.graph, limit, **self.given), limit)
+
+    @property
+    def enumerates(self) -> bool:
+        """Whether the solver can list all plans that none of its others beats."""
+        return hasattr(self.solver.module, "frontier")
+
+    def frontier(self) -> list[Attempt]:
+        """These plans."""
+        found = self.solver.module.frontier(self.graph, **self.given)  # type: ignore[union-attr]
+        return [self.judged(solution) for solution in found]
+
+    def judged(self, found: Schedule | Solution, limit: int | None = None) -> Attempt:
+        """A schedule with the judge's word, asked for where the solver has not asked itself."""
+        solution = found if isinstance(found, Solution) else Solution(found)
+        simulation = solution.simulation
+        if simulation is None or simulation.graph is not self.graph or simulation.schedule is not solution.schedule:
+            simulation = simulate(self.graph, solution.schedule)
+        return Attempt(self.solver.name, solution, simulation, limit)
+
+
+class Search:
+    """Attempts at a problem; they stay at hand if the user interrupts."""
+
+    def __init__(self, problem: Problem, time_limit: float | None, seed: int, progress: Progress | None) -> None:
+        self.problem = problem
+        self.deadline = None if time_limit is None else time.monotonic() + time_limit
+        self.seed = seed
+        self.progress = progress
+        self.attempts: list[Attempt] = []
+        self.reasons: dict[str, str] = {}
+        self.unhonoured: ScheduleError | None = None  # by a schedule that goes against a mark
+        self.interrupted = False
+
+    def run(self, solver: Solver | None, options: Mapping[str, Any]) -> None:
+        """Ask one solver, or all; an interrupt ends this, and what was found stays."""
+        try:
+            self._all() if solver is None else self._one(solver, options)
+        except KeyboardInterrupt:
+            self.interrupted = True
+
+    def guard(self) -> None:
+        """Try no rematerialization, unless a mark forbids it."""
+        with contextlib.suppress(ScheduleError):
+            self.attempts.append(self._call(get_solver("no_remat"), {}, None).at(None))
+
+    def _all(self) -> None:
+        """Ask every solver that can serve; those that improve others' schedules come last and get them."""
+        solvers = sorted((s for s in list_solvers() if s.portfolio), key=lambda s: s.improves)
+        for left, candidate in zip(range(len(solvers), 0, -1), solvers, strict=True):
+            reason = candidate.needs(self.problem.graph)
+            if reason is None:
+                try:
+                    self._ask(candidate, {}, left)
+                except BudgetError as error:  # a proof that nothing fits
+                    reason = str(error)
+                except ScheduleError as error:
+                    reason, self.unhonoured = str(error), error
+            if reason is not None:
+                self.reasons[candidate.name] = reason
+
+    def _one(self, solver: Solver, options: Mapping[str, Any]) -> None:
+        reason = solver.needs(self.problem.graph)
+        if reason is not None:
+            raise GraphError(f"{solver.name} cannot serve this graph: {reason}")
+        self._ask(solver, options, 1)
+
+    def _call(self, solver: Solver, options: Mapping[str, Any], time_limit: float | None) -> Call:
+        return Call(
+            self.problem.graph,
+            solver,
+            options,
+            seed=self.seed,
+            time_limit=time_limit,
+            progress=self.progress,
+            seeds=[attempt.simulation for attempt in self.attempts],
+        )
+
+    def _ask(self, solver: Solver, options: Mapping[str, Any], parts: int) -> None:
+        """Ask a solver, in its part of the time that is left."""
+        share = None if self.deadline is None else max(0.0, self.deadline - time.monotonic()) / parts
+        call = self._call(solver, options, share)
+        try:
+            for attempt in self._attempts(call):
+                self.attempts.append(attempt)
+        except Interrupted as stop:
+            self.attempts += [call.judged(solution) for solution in stop.found]
+            raise
+
+    def _attempts(self, call: Call) -> Iterator[Attempt]:
+        problem = self.problem
+        if not problem.lowest_wanted or (problem.budget.memory is None and problem.overhead_limit is None):
+            yield call.at(problem.limit)
+        elif call.enumerates:
+            yield from call.frontier()
+        else:
+            yield from self._lowest(call.at)
+
+    def _lowest(self, call: Callable[[int | None], Attempt]) -> Iterator[Attempt]:
+        """Attempts down to the lowest peak that keeps the rest of the budget.
+
+        For a limit out of reach a solver gives its lowest schedule, or raises a proof; where that does not settle it,
+        the limit is bisected: the lower it is, the more is computed.
+        """
+        low, high = least_peak_bound(self.problem.graph)[0], self.problem.base
+        with contextlib.suppress(BudgetError):
+            lowest = call(low)
+            yield lowest
+            yield call(lowest.simulation.peak_memory)
+            if self.problem.overhead_limit is None:
+                return
+        yield call(high)
+        while low < high and (self.deadline is None or time.monotonic() < self.deadline):
+            middle = (low + high) // 2
+            try:
+                attempt = call(middle)
+            except BudgetError:  # a proof that nothing fits there
+                low = middle + 1
+                continue
+            yield attempt
+            if attempt.simulation.peak_memory <= middle and self.problem.fits(attempt.simulation):
+                high = min(middle, attempt.simulation.peak_memory)
+            else:
+                low = middle + 1

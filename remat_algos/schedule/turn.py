@@ -1,0 +1,121 @@
+"""A decision of a schedule turned round: what is kept runs again, what runs again is kept."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from remat_algos.ir.arrays import Bool, Int32, Int64
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import KEEP
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import Simulation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Turn:
+    """A schedule made from another, and the steps that the two share.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    here, there : int64[k]
+        The shared steps in the old schedule, and the same steps in the new one.
+    """
+
+    schedule: Schedule
+    here: Int64
+    there: Int64
+
+
+def reads_of(simulation: Simulation, node: int) -> Int64:
+    """int64[k]: the steps that read a value of a node, ascending."""
+    indptr, readers = simulation.graph.readers
+    values = simulation.graph.values(node)
+    return np.flatnonzero(np.isin(simulation.schedule.order, readers[indptr[values.start] : indptr[values.stop]]))
+
+
+def run_once(simulation: Simulation, node: int) -> Turn:
+    """The same order with a node's first run only, and without the runs that then serve nobody.
+
+    Examples
+    --------
+    >>> from remat_algos.schedule.simulation import simulate
+    >>> graph = ComputationGraph.from_edges([("A", "B"), ("B", "C"), ("B", "D"), ("C", "D")])
+    >>> judged = simulate(graph, Schedule.from_names(graph, "ABCABD"))
+    >>> run_once(judged, graph.node_id("B")).schedule.names(graph)
+    ['A', 'B', 'C', 'D']
+    """
+    order = simulation.schedule.order
+    steps = np.flatnonzero(simulation.first_run | (order != node))
+    steps = steps[_serving(simulation.graph, order[steps])]
+    return Turn(Schedule(order[steps]), steps, np.arange(steps.size))
+
+
+def idle_gap(simulation: Simulation, node: int) -> tuple[int, int]:
+    """The longest time (from, to) in which the only run of a node waits to be read; (-1, -1) if it is never read."""
+    uses = np.append(np.flatnonzero(simulation.schedule.order == node)[:1], reads_of(simulation, node))
+    if uses.size < 2:
+        return -1, -1
+    longest = int(np.diff(uses).argmax())
+    return int(uses[longest]), int(uses[longest + 1])
+
+
+def run_again(simulation: Simulation, node: int) -> list[Turn]:
+    """Orders in which a node that runs once runs a second time, at the end of its longest idle time.
+
+    In the first of them it reads what is held until then for it; in the second, if that is another one, what it lacks
+    runs again before it, as far as nodes may. Empty if the node is never idle.
+
+    Examples
+    --------
+    >>> from remat_algos.schedule.simulation import simulate
+    >>> graph = ComputationGraph.from_edges([("A", "B"), ("B", "C"), ("C", "D"), ("B", "E"), ("D", "E")])
+    >>> judged = simulate(graph, Schedule.from_names(graph, "ABCDE"))
+    >>> [turn.schedule.names(graph) for turn in run_again(judged, graph.node_id("B"))]
+    [['A', 'B', 'C', 'D', 'B', 'E'], ['A', 'B', 'C', 'D', 'A', 'B', 'E']]
+    """
+    begin, end = idle_gap(simulation, node)
+    if end - begin < 2:
+        return []
+    order = simulation.schedule.order
+    lacking = _lacking(simulation, node, end)
+    runs = [[node]] if lacking == [node] else [[node], lacking]
+    here = np.arange(order.size)
+    return [
+        Turn(Schedule(np.insert(order, end, np.array(run, np.int32))), here, here + len(run) * (here >= end))
+        for run in runs
+    ]
+
+
+def _lacking(simulation: Simulation, node: int, step: int) -> list[int]:
+    """The node and all that must run before it at a step, because no instance is held there; in id order."""
+    graph = simulation.graph
+    held = np.zeros(graph.n_values, bool)
+    held[[value for value, _ in simulation.live_at(step)]] = True
+    fixed = graph.once if graph.mark is None else graph.once | (graph.mark == KEEP)
+    found, todo = {node}, [node]
+    while todo:
+        for value in graph.reads(todo.pop()):
+            producer = int(graph.producer[value])
+            if not (held[value] or fixed[producer] or producer in found):
+                found.add(producer)
+                todo.append(producer)
+    return sorted(found)
+
+
+def _serving(graph: ComputationGraph, order: Int32) -> Bool:
+    """bool[m]: the runs that are the first of their node, or that a later run reads."""
+    stays = np.zeros(order.size, bool)
+    stays[np.unique(order, return_index=True)[1]] = True
+    first = stays.copy()
+    wanted = np.zeros(graph.n_values, bool)
+    for step in range(order.size - 1, -1, -1):
+        node = int(order[step])
+        made = np.arange(graph.value_indptr[node], graph.value_indptr[node + 1])
+        if not first[step]:
+            made = made[~graph.output[made]]  # the first copy of an output serves all reads
+            stays[step] = wanted[made].any()
+        if stays[step]:
+            wanted[made] = False
+            wanted[graph.reads(node)] = True
+    return stays
