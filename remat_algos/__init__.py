@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from remat_algos.plan.plan import Plan
     from remat_algos.plan.solve import solve
     from remat_algos.plan.verify import verify
+    from remat_algos.plan.what_if import what_if
     from remat_algos.schedule.checkpoints import checkpoint_schedule
     from remat_algos.schedule.schedule import Schedule
     from remat_algos.schedule.simulation import simulate
@@ -71,6 +72,7 @@ _HOMES = {
     "Plan": "plan.plan",
     "solve": "plan.solve",
     "verify": "plan.verify",
+    "what_if": "plan.what_if",
 }
 
 __all__ = [
@@ -91,6 +93,7 @@ __all__ = [
     "difference",
     "read_order",
     "checkpoint_schedule",
+    "what_if",
     "Budget",
     "RematError",
     "GraphError",

@@ -25,7 +25,7 @@ SHOW_KEYS = {
     *("graph_hash", "nodes", "forward_nodes", "backward_nodes", "values", "value_memory", "resident_memory"),
     *("compute", "compute_unit", "depth", "articulation_values", "peak_without_rematerialization"),
 }
-COMMANDS = ("compare", "show", "solve", "verify")
+COMMANDS = ("compare", "convert", "diff", "explain", "frontier", "show", "simulate", "solve", "verify")
 SOLVERS = [solver.name for solver in list_solvers()]
 DRAWN = re.compile("[\x1b─-╿]")  # escape sequences and box drawing
 
@@ -95,7 +95,7 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def plan(remat, folder):
     """The record of a plan for the chain, with its frees, and its file plan.json."""
-    said = remat("solve", "chain.nodes.csv", "--budget", "80%", "-o", "plan.json", "--frees", "--json")
+    said = remat("solve", "chain.nodes.csv", "--budget", "80%", "-o", "plan.json", "--format", "frees", "--json")
     assert said.code == 0
     return said.record
 
@@ -364,7 +364,7 @@ def test_names_that_look_like_markup_are_shown_as_they_are(folder):
 # Plans on disk
 
 
-@pytest.mark.parametrize("frees", [[], ["--frees"]], ids=["no frees", "frees"])
+@pytest.mark.parametrize("frees", [[], ["--format", "frees"]], ids=["no frees", "frees"])
 @pytest.mark.parametrize("inference", [[], ["--inference"]], ids=["training", "inference"])
 @pytest.mark.parametrize("graph", ["chain.nodes.csv", "resident.nodes.csv"])
 def test_what_solve_writes_verify_accepts(remat, folder, graph, inference, frees):
@@ -378,7 +378,7 @@ def test_what_solve_writes_verify_accepts(remat, folder, graph, inference, frees
 
 
 def test_the_file_is_what_json_prints(remat, folder):
-    said = remat("solve", "chain.nodes.csv", "-o", "plan.json", "--json", "--frees")
+    said = remat("solve", "chain.nodes.csv", "-o", "plan.json", "--json", "--format", "frees")
     assert json.loads((folder / "plan.json").read_text()) == said.record
 
 
@@ -811,7 +811,7 @@ def test_a_full_disk_is_one_line(folder, words):
     with open("/dev/full", "w") as full:
         said = process(*words, stdout=full)
     assert said.code == 2
-    assert said.err.splitlines() == ["remat: output: No space left on device"]
+    assert said.err.splitlines() == ["remat: output: No space left on device; make room, or choose another folder"]
 
 
 @pytest.mark.parametrize("words", [["show", "accents.txt"], ["solve", "accents.txt", "--budget", "1"]], ids=" ".join)
@@ -868,7 +868,7 @@ def test_help_of_solve_lists_solvers_and_their_options(remat):
     for solver in list_solvers():
         assert f"  {solver.name} " in said.out
         assert all(name in said.out for name in solver.options)
-    budget = ("--budget", "--overhead", "--device", "--solver", "--raw", "--time-limit", "--frees", "-o")
+    budget = ("--budget", "--overhead", "--device", "--solver", "--raw", "--time-limit", "--format", "--plot", "-o")
     assert all(name in said.out for name in (*budget, "--inference", "--factor", "--parameter-gradients", "--loss"))
 
 

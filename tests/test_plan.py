@@ -179,10 +179,10 @@ def same(loaded, plan):
     assert loaded.record(frees=True) == plan.record(frees=True)
 
 
-@pytest.mark.parametrize("frees", [False, True])
+@pytest.mark.parametrize("form", ["plan", "frees"])
 @pytest.mark.parametrize("given", [source(), GRAPH], ids=["before", "after"])
-def test_load_reads_back_what_save_wrote(tmp_path, frees, given):
-    PLAN.save(tmp_path / "plan.json", frees=frees)
+def test_load_reads_back_what_save_wrote(tmp_path, form, given):
+    PLAN.save(tmp_path / "plan.json", form)
     same(Plan.load(tmp_path / "plan.json", given), PLAN)
 
 
@@ -258,7 +258,7 @@ def test_save_to_a_folder_that_is_not_there_is_an_os_error(tmp_path):
 
 @pytest.mark.parametrize("graph", [source(), GRAPH], ids=["before", "after"])
 def test_verify_takes_a_plan_its_record_and_its_file(tmp_path, graph):
-    PLAN.save(tmp_path / "plan.json", frees=True)
+    PLAN.save(tmp_path / "plan.json", "frees")
     for plan in PLAN, PLAN.record(), PLAN.record(frees=True), tmp_path / "plan.json", str(tmp_path / "plan.json"):
         assert verify(graph, plan).memory_trace.tolist() == PLAN.simulation.memory_trace.tolist()
 

@@ -38,6 +38,32 @@ def budget_of(arguments: argparse.Namespace) -> Budget:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def memory_limit(size: str | None, base: int, resident: int) -> int | None:
+    """Bytes of --budget, where it stands alone."""
+    from remat_algos.ir.budget import Budget
+
+    try:
+        return Budget(size).memory_limit(base, resident)
+    except (TypeError, ValueError) as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def solvers_of(arguments: argparse.Namespace, *, auto: bool = False) -> list[str] | None:
+    """The names of --solver NAME,..., perhaps "auto" among them; None for all."""
+    from remat_algos.solvers.registry import get_solver
+
+    if not arguments.solver:
+        return None
+    names = [name.strip() for name in arguments.solver.split(",")]
+    try:
+        for name in names:
+            if not (auto and name == "auto"):
+                get_solver(name)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return list(dict.fromkeys(names))
+
+
 def options_of(solver: str, words: Sequence[str]) -> dict[str, Any]:
     """Options NAME=VALUE of a solver, checked against its signature."""
     from remat_algos.solvers.registry import get_solver

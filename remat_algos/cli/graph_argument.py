@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from remat_algos.ir.graph import ComputationGraph
 
 
@@ -20,8 +22,13 @@ def add_graph(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--loss", metavar="NAME", action="append", help="value to differentiate (all outputs)")
 
 
-def graph_of(arguments: argparse.Namespace) -> tuple[ComputationGraph, str]:
-    """The graph as it will be planned, and a line that says what was done to it."""
+def graph_of(
+    arguments: argparse.Namespace, derivation: Mapping[str, Any] | None = None
+) -> tuple[ComputationGraph, str]:
+    """The graph as it will be planned, and a line that says what was done to it.
+
+    `derivation` are options of `differentiate` that a plan names; they come before those of the command line.
+    """
     from remat_algos.errors import GraphError
     from remat_algos.ir.differentiate import differentiate
     from remat_algos.ir.files.read import read_graph
@@ -32,14 +39,12 @@ def graph_of(arguments: argparse.Namespace) -> tuple[ComputationGraph, str]:
         return graph, f"{size}, its own backward part among them; not differentiated"
     if arguments.inference:
         return graph, f"{size}; not differentiated (--inference)"
+    given = {"factor": arguments.factor, "parameter_gradients": arguments.parameter_gradients, "loss": arguments.loss}
     try:
-        whole = differentiate(
-            graph,
-            factor=arguments.factor,
-            parameter_gradients=arguments.parameter_gradients,
-            loss=arguments.loss,
-        )
+        whole = differentiate(graph, **(given if derivation is None else derivation))
     except GraphError as error:
         raise GraphError(f"{arguments.graph}: {error}") from error
-    added = whole.n_nodes - graph.n_nodes
-    return whole, f"{size}; differentiated, which adds {added} gradient nodes (--inference adds none)"
+    added = f"which adds {whole.n_nodes - graph.n_nodes} gradient nodes"
+    if derivation is not None:
+        return whole, f"{size}; differentiated as the plan says, {added}"
+    return whole, f"{size}; differentiated, {added} (--inference adds none)"

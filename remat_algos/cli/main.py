@@ -1,6 +1,7 @@
 """The command `remat`: finds the commands, turns errors into one sentence and an exit code."""
 
 import argparse
+import errno
 import importlib
 import os
 import pkgutil
@@ -12,10 +13,17 @@ from typing import NoReturn, TextIO
 
 import remat_algos.cli.commands as commands_room
 from remat_algos import __version__
-from remat_algos.cli.output import say_json
+from remat_algos.cli.output import INTERRUPTED, say_json
 from remat_algos.errors import BudgetError, ClaimError, RematError
 
-FALSE_CLAIM, BAD_INPUT, INFEASIBLE, BUG, INTERRUPTED = 1, 2, 3, 70, 130
+FALSE_CLAIM, BAD_INPUT, INFEASIBLE, BUG = 1, 2, 3, 70
+REMEDIES = {
+    errno.ENOSPC: "make room, or choose another folder",
+    errno.EDQUOT: "make room, or choose another folder",
+    errno.EACCES: "choose a folder that you may write to",
+    errno.EROFS: "choose a folder that you may write to",
+    errno.EPERM: "choose a folder that you may write to",
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -70,9 +78,10 @@ def _run(given: Sequence[str]) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        return _complain(f"{error.filename or 'output'}: {error.strerror or error}", BAD_INPUT)
-    except KeyboardInterrupt:
-        return _complain("interrupted", INTERRUPTED)
+        remedy = REMEDIES.get(error.errno or 0, "try another file or folder")
+        return _complain(f"{error.filename or 'output'}: {error.strerror or error}; {remedy}", BAD_INPUT)
+    except KeyboardInterrupt as stop:
+        return _complain(str(stop) or "interrupted", INTERRUPTED)
     except MemoryError:
         return _complain("the graph does not fit into memory here", BAD_INPUT)
     except Exception as error:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+INTERRUPTED = 130  # exit code, also where what was found so far has been said
+
 _AMOUNT = re.compile(r"([0-9][0-9.,]*( ?(%|[kMGTPE]?B))?)?")
 
 

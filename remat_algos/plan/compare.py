@@ -29,7 +29,8 @@ class Entry:
             return {"solver": self.solver, "feasible": False, "reason": self.reason, "reached": self.reached}
         kept = ("peak_memory", "resident_memory", "compute", "overhead", "bound", "bound_scope", "gap", "seconds")
         record = self.plan.record()
-        return {"solver": self.solver, "feasible": True, **{name: record[name] for name in kept}}
+        shown = {name: record[name] for name in kept}
+        return {"solver": self.solver, "feasible": True, "interrupted": self.plan.interrupted, **shown}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,11 +42,14 @@ class Comparison:
     graph : ComputationGraph
     budget : Budget
     entries : tuple of Entry
+    complete : bool
+        Whether every solver came to its end; False if the user interrupted.
     """
 
     graph: ComputationGraph
     budget: Budget
     entries: tuple[Entry, ...]
+    complete: bool = True
 
     COLUMNS = ("solver", "peak", "of base", "with residents", "overhead", "runs again", "seconds", "")
 
@@ -63,7 +67,7 @@ class Comparison:
                     overhead,
                     str(again),
                     f"{plan.seconds:.2f}",
-                    "",
+                    "interrupted, the best so far" if plan.interrupted else "",
                 )
             elif entry.reached is not None:
                 yield (entry.solver, *self._peak(entry.reached, base), "", "", "", "does not fit")
@@ -81,6 +85,7 @@ class Comparison:
             "graph_hash": self.graph.source_hash,
             "peak_without_rematerialization": baseline_peak(self.graph),
             "resident_memory": self.graph.resident_memory,
+            "complete": self.complete,
             "solvers": [entry.record() for entry in self.entries],
         }
 
@@ -111,6 +116,7 @@ def compare(
     Returns
     -------
     Comparison
+        Not `complete` if interrupted; then it holds what was found so far.
 
     Examples
     --------
@@ -120,16 +126,23 @@ def compare(
     ['no_remat']
     """
     asked = Budget.of(budget)
-    entries = []
+    entries, complete = [], True
     for name in solvers if solvers is not None else [solver.name for solver in list_solvers()]:
+        if not complete:
+            entries.append(Entry(name, None, "not tried: interrupted"))
+            continue
         try:
             plan = solve(graph, asked, solver=name, time_limit=time_limit, seed=seed, raw=True, progress=progress)
             entries.append(Entry(name, plan))
+            complete = not plan.interrupted
         except BudgetError as error:
             entries.append(Entry(name, None, str(error), error.reached))
         except (GraphError, ScheduleError) as error:
             entries.append(Entry(name, None, str(error)))
-    return Comparison(graph, asked, tuple(sorted(entries, key=_rank)))
+        except KeyboardInterrupt:
+            entries.append(Entry(name, None, "interrupted"))
+            complete = False
+    return Comparison(graph, asked, tuple(sorted(entries, key=_rank)), complete)
 
 
 def _rank(entry: Entry) -> tuple[bool, int, int]:

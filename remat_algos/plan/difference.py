@@ -101,7 +101,7 @@ class Difference:
             extra = self.more_runs * sign
             cost = int((extra[nodes] * graph.compute[nodes]).sum())
             yield (
-                f"{name} runs {len(nodes)} nodes more often than {other}: "
+                f"{name} runs {len(nodes)} node{'s' if len(nodes) != 1 else ''} more often than {other}: "
                 f"{format_bytes(int(graph.node_memory[nodes].sum()))}, {graph.labels.compute(cost)} more compute"
             )
             for v in nodes[:NAMED]:

@@ -41,6 +41,8 @@ class Frontier:
         Why a solver has no curve.
     complete : bool
         Whether nothing was cut short, by the user or by a time limit.
+    interrupted : bool
+        Whether it was the user.
     """
 
     graph: ComputationGraph
@@ -50,6 +52,7 @@ class Frontier:
     base: int
     reasons: Mapping[str, str] = field(default_factory=dict)
     complete: bool = True
+    interrupted: bool = False
 
     COLUMNS = ("peak", "of base", "with residents", "overhead", "runs again", "solver")
 
@@ -99,6 +102,7 @@ class Frontier:
             "compute_unit": self.graph.labels.compute_unit,
             "compute_scale": self.graph.labels.compute_scale,
             "complete": self.complete,
+            "interrupted": self.interrupted,
             "reasons": dict(self.reasons),
             "points": [
                 {
@@ -179,10 +183,18 @@ def frontier(
         for left, solver in zip(range(len(asked), 0, -1), asked, strict=True):
             walk.ask(solver, left)
     except KeyboardInterrupt:
-        walk.complete = False
+        walk.interrupted = True
         walk.reasons |= {solver.name: "interrupted" for solver in asked if solver.name not in walk.curves}
-    bound_memory = least_peak_bound(graph)[0]
-    return Frontier(graph, walk.curves, bound_memory, graph.needed_compute, problem.base, walk.reasons, walk.complete)
+    return Frontier(
+        graph=graph,
+        curves=walk.curves,
+        bound_memory=least_peak_bound(graph)[0],
+        bound_compute=graph.needed_compute,
+        base=problem.base,
+        reasons=walk.reasons,
+        complete=walk.complete and not walk.interrupted,
+        interrupted=walk.interrupted,
+    )
 
 
 class _Walk:
@@ -199,6 +211,7 @@ class _Walk:
         self.curves: dict[str, tuple[Plan, ...]] = {}
         self.reasons: dict[str, str] = {}
         self.complete = True
+        self.interrupted = False
 
     def ask(self, solver: Solver, parts: int) -> None:
         """Add the curve of a solver, found in its part of the time that is left; or the reason why it has none."""

@@ -69,8 +69,11 @@ class Order:
         """The schedule on a graph; ScheduleError if it names what is not there or frees what is still read."""
         if self.computed is not None:
             return self._of_stages(graph, self.computed)
-        ids = {name: v for v, name in enumerate(graph.labels[v] for v in range(graph.n_nodes))}
-        order = [_node(graph, ids, step, place, self.source) for place, step in enumerate(self.steps)]
+        ids = {graph.labels[v]: v for v in range(graph.n_nodes)}
+        steps = self.steps
+        if len(steps) == 1 and isinstance(steps[0], str) and steps[0] not in ids:  # names on one line
+            steps = [name.strip() for name in steps[0].split("," if "," in steps[0] else None)]
+        order = [_node(graph, ids, step, place, self.source) for place, step in enumerate(steps)]
         schedule = Schedule(np.array(order, np.int32))
         if self.frees:
             self._check_frees(graph, schedule)
@@ -216,8 +219,6 @@ def _lines(text: str, source: str) -> Order:
             else:
                 frees.append((len(steps), line.removeprefix(FREE)))
         return Order(source, steps, frees)
-    if len(lines) == 1:
-        return Order(source, [name.strip() for name in (lines[0].split(",") if "," in lines[0] else lines[0].split())])
     return Order(source, lines)
 
 

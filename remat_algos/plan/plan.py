@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from remat_algos.errors import PlanError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.files.write import write_whole
 from remat_algos.ir.graph import ComputationGraph
@@ -19,6 +20,7 @@ from remat_algos.plan.verify import checked
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation
 
+FORMS = ("plan", "frees", "names", "actions")
 INTERRUPTED = "interrupted"  # in the details of a plan whose search the user stopped
 
 
@@ -127,9 +129,34 @@ class Plan:
         """The record as text."""
         return json.dumps(self.record(frees), indent=1) + "\n"
 
-    def save(self, path: str | os.PathLike[str], frees: bool = False) -> None:
-        """Write the plan as JSON, whole or not at all."""
-        write_whole(Path(path), self.to_json(frees).encode())
+    def text(self, form: str = "plan") -> str:
+        """The plan as text.
+
+        Parameters
+        ----------
+        form : {"plan", "frees", "names", "actions"}
+            JSON; JSON with the values to free after each step; the nodes in order, one per line; lines `compute X` and
+            `free Y`.
+
+        Raises
+        ------
+        PlanError
+            For another form, and for names with line breaks where a line holds a name.
+        """
+        if form in ("plan", "frees"):
+            return self.to_json(frees=form == "frees")
+        if form not in FORMS:
+            raise PlanError(f"the form {form!r} is not known; use {', '.join(FORMS)}")
+        names = self.schedule.names(self.graph)
+        lines = names if form == "names" else [f"{deed} {name}" for deed, name in self.actions()]
+        broken = next((line for line in lines if len(line.splitlines()) > 1), None)
+        if broken is not None:
+            raise PlanError(f"{broken!r} has a line break in its name; use the form plan or frees, which can hold it")
+        return "".join(f"{line}\n" for line in lines)
+
+    def save(self, path: str | os.PathLike[str], form: str = "plan") -> None:
+        """Write the plan as text of a form, by default as JSON; whole or not at all."""
+        write_whole(Path(path), self.text(form).encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], graph: ComputationGraph) -> Plan:

@@ -2,9 +2,9 @@
 
 import argparse
 
-from remat_algos.cli.budget_argument import add_budget, add_search, budget_of
+from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, solvers_of
 from remat_algos.cli.graph_argument import add_graph, graph_of
-from remat_algos.cli.output import add_json, progress_line, say_json, say_table
+from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say_json, say_table
 
 HELP = "solve with every solver at one budget, side by side"
 
@@ -19,19 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Compare; 3 if no solver meets the budget, 2 if none can serve the graph."""
+    """Compare; 3 if no solver meets the budget, 2 if none can serve the graph, 130 if interrupted."""
     from remat_algos.ir.units import format_bytes
     from remat_algos.plan.compare import compare
-    from remat_algos.solvers.registry import get_solver
 
-    budget = budget_of(arguments)
-    names = arguments.solver.split(",") if arguments.solver else None
-    try:
-        for name in names or ():
-            if name != "auto":
-                get_solver(name)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+    budget, names = budget_of(arguments), solvers_of(arguments, auto=True)
     graph, said = graph_of(arguments)
     if not arguments.json:
         print(said)
@@ -51,6 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
         if graph.resident_memory:
             print(f"residents: {format_bytes(graph.resident_memory)}")
         say_table(comparison.COLUMNS, comparison.rows())
+    if not comparison.complete:
+        return INTERRUPTED
     if any(entry.plan is not None for entry in comparison.entries):
         return 0
     return 3 if any(entry.reached is not None for entry in comparison.entries) else 2

@@ -5,6 +5,7 @@ from typing import Any
 
 from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import add_json, say_json, say_table
+from remat_algos.cli.plot_argument import add_plot, draw
 
 HELP = "describe a graph: nodes, values, bytes, compute, where it is narrow, its peak without rematerialization"
 NAMED = 8
@@ -13,6 +14,7 @@ NAMED = 8
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The graph."""
     add_graph(parser)
+    add_plot(parser, pictures=("graph", "memory"))
     add_json(parser)
 
 
@@ -22,9 +24,13 @@ def run(arguments: argparse.Namespace) -> int:
     record = _record(graph)
     if arguments.json:
         say_json(record)
-        return 0
-    print(said)
-    say_table(("", ""), _rows(record, graph), headed=False)
+    else:
+        print(said)
+        say_table(("", ""), _rows(record, graph), headed=False)
+    if arguments.plot:
+        from remat_algos.plan.baseline import baseline
+
+        draw(arguments, graph if arguments.picture == "graph" else baseline(graph))
     return 0
 
 

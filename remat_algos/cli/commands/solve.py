@@ -1,11 +1,13 @@
 """remat solve: a plan within a budget."""
 
 import argparse
+import sys
 from pathlib import Path
 
 from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, options_of
 from remat_algos.cli.graph_argument import add_graph, graph_of
-from remat_algos.cli.output import add_json, progress_line, say_json, writable
+from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say_json, writable
+from remat_algos.cli.plot_argument import add_plot, draw
 
 HELP = "find an order of running the nodes whose peak stays within a budget, at the least compute"
 
@@ -24,8 +26,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--raw", action="store_true", help="the solver's plan even where no rematerialization is better"
     )
     add_search(parser)
-    parser.add_argument("-o", "--output", metavar="PLAN.json", type=writable, help="write the plan, with its order")
-    parser.add_argument("--frees", action="store_true", help="say in the plan what may be freed after each step")
+    parser.add_argument("-o", "--output", metavar="FILE", type=writable, help="write the plan, with its order")
+    parser.add_argument(
+        "--format",
+        choices=("plan", "frees", "names", "actions"),
+        help="what -o writes, or without -o standard output: the plan as JSON (the default), the same with what may be "
+        "freed after each step, the nodes in order, or lines `compute X` and `free Y`",
+    )
+    add_plot(parser)
     add_json(parser)
     lines = []
     for solver in list_solvers():
@@ -37,16 +45,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Solve, say what came out, and write it."""
+    """Solve, say what came out, and write it; 130 if interrupted, with the best plan so far."""
     from remat_algos.errors import GraphError
     from remat_algos.plan.solve import solve
 
     budget, options = budget_of(arguments), options_of(arguments.solver, arguments.option)
     if arguments.output and Path(arguments.output).resolve() == Path(arguments.graph).resolve():
         raise argparse.ArgumentTypeError(f"-o {arguments.output} would overwrite the graph; name another file")
+    form = arguments.format or "plan"
+    alone = arguments.format is not None and not arguments.output  # the plan is all that standard output gets
+    if alone and arguments.json:
+        raise argparse.ArgumentTypeError("--json and --format both want standard output; give -o FILE, or one of them")
+    if alone and arguments.plot == "-":
+        raise argparse.ArgumentTypeError(
+            "--plot - and --format both want standard output; give -o FILE, or one of them"
+        )
     graph, said = graph_of(arguments)
+    out = sys.stderr if alone else sys.stdout
     if not arguments.json:
-        print(said)
+        print(said, file=out)
     with progress_line() as progress:
         try:
             plan = solve(
@@ -67,10 +84,14 @@ def run(arguments: argparse.Namespace) -> int:
                 raise
             raise argparse.ArgumentTypeError(f"{arguments.solver}: {error}") from error  # a value it cannot take
     if arguments.output:
-        plan.save(arguments.output, arguments.frees)
+        plan.save(arguments.output, form)
+    if alone:
+        print(plan.text(form), end="")
     if arguments.json:
-        say_json(plan.record(arguments.frees))
+        say_json(plan.record(frees=form == "frees"))
     else:
-        print(plan)
-        print(f"written    {arguments.output}" if arguments.output else "order      -o PLAN.json writes it")
-    return 0
+        print(plan, file=out)
+        if not alone:
+            print(f"written    {arguments.output}" if arguments.output else "order      -o PLAN.json writes it")
+    draw(arguments, plan)
+    return INTERRUPTED if plan.interrupted else 0

@@ -1,0 +1,32 @@
+"""remat explain: why a value is kept or run again."""
+
+import argparse
+
+from remat_algos.cli.output import add_json, say_json
+
+HELP = "say why values are kept or run again: bytes, readers, and what the contrary would free or cost"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The graph, the plan, the value."""
+    parser.add_argument("graph", metavar="GRAPH", help="the graph that the plan was made for")
+    parser.add_argument("plan", metavar="PLAN", help="the JSON that solve -o wrote")
+    parser.add_argument("--nodes", metavar="FILE", help="table of sizes and costs for the nodes of an edge list")
+    parser.add_argument("--value", metavar="NAME", help="this value alone; else those of the most bytes")
+    parser.add_argument("--most", type=int, default=10, metavar="N", help="how many values to tell of (10)")
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Explain."""
+    from remat_algos.ir.files.read import read_graph
+    from remat_algos.plan.explain import explain
+    from remat_algos.plan.plan import Plan
+
+    plan = Plan.load(arguments.plan, read_graph(arguments.graph, nodes=arguments.nodes))
+    explanation = explain(plan, arguments.value, most=max(0, arguments.most))
+    if arguments.json:
+        say_json(explanation.record())
+    else:
+        print(explanation)
+    return 0

@@ -1,0 +1,61 @@
+"""remat frontier: what memory costs in compute."""
+
+import argparse
+
+from remat_algos.cli.budget_argument import add_search, solvers_of
+from remat_algos.cli.graph_argument import add_graph, graph_of
+from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say_json, say_table
+from remat_algos.cli.plot_argument import add_plot, draw
+
+HELP = "list the plans from the lowest peak to no rematerialization that no other beats in both peak and compute"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The graph, which solvers, how many budgets."""
+    add_graph(parser)
+    parser.add_argument("--solver", metavar="NAME,...", help="only these")
+    parser.add_argument("--points", type=int, default=20, metavar="N", help="budgets, 20 or more are a curve (20)")
+    add_search(parser)
+    add_plot(parser, pictures=("frontier",))
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List; 2 if no solver can serve, 130 if interrupted."""
+    from remat_algos.ir.units import exact_bytes, format_bytes
+    from remat_algos.plan.frontier import frontier
+
+    if arguments.points < 2:
+        raise argparse.ArgumentTypeError(f"--points {arguments.points}: give 2 or more")
+    solvers = solvers_of(arguments)
+    graph, said = graph_of(arguments)
+    if not arguments.json:
+        print(said)
+    with progress_line() as progress:
+        found = frontier(
+            graph,
+            solvers=solvers,
+            points=arguments.points,
+            time_limit=arguments.time_limit,
+            seed=arguments.seed,
+            progress=progress,
+        )
+    if arguments.json:
+        say_json(found.record())
+    else:
+        print(f"no schedule goes below {exact_bytes(found.bound_memory)}")
+        if graph.resident_memory:
+            print(f"residents: {format_bytes(graph.resident_memory)}")
+        say_table(found.COLUMNS, found.rows(arguments.points))
+        shown = len(found.sampled(arguments.points))
+        if shown < len(found.plans):
+            print(f"{shown} of {len(found.plans)} plans; --json lists all")
+        for solver, reason in found.reasons.items():
+            print(f"{solver}: {reason}")
+        if not found.complete:
+            print("not complete: stopped before every plan was judged")
+    if found.plans:
+        draw(arguments, found)
+    if found.interrupted:
+        return INTERRUPTED
+    return 0 if found.plans else 2

@@ -1,0 +1,135 @@
+"""remat simulate: any order judged."""
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from remat_algos.cli.graph_argument import add_graph, graph_of
+from remat_algos.cli.output import add_json, say_json, say_table
+from remat_algos.cli.plot_argument import add_plot, draw
+
+HELP = "judge an order of yours or a choice of what to keep: peak, where it is, what is live there, cost"
+LISTED = 12
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The graph, the order, decisions made by hand."""
+    add_graph(parser)
+    parser.add_argument(
+        "order",
+        metavar="ORDER",
+        nargs="?",
+        help="a plan, a list of names or ids, compute and free lines, or npz with R and S; without: as the file has it",
+    )
+    group = parser.add_argument_group(
+        "what if; without ORDER the others do the contrary, with it they stay as they are"
+    )
+    group.add_argument("--keep", metavar="NAME,...", action="append", default=[], help="values that run once")
+    group.add_argument("--recompute", metavar="NAME,...", action="append", default=[], help="values that run again")
+    parser.add_argument("--step", type=int, metavar="STEP", help="tell of this step instead of the peak's")
+    parser.add_argument("--budget", metavar="SIZE", help="bytes, 4GiB or 50%%; exit code 3 if the peak is above it")
+    add_plot(parser)
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Judge; 3 if a budget is given and the peak is above it."""
+    from remat_algos.cli.budget_argument import memory_limit
+    from remat_algos.plan.baseline import baseline
+    from remat_algos.plan.orders import Order
+    from remat_algos.plan.what_if import what_if
+    from remat_algos.schedule.simulation import simulate
+
+    order = Order.read(arguments.order) if arguments.order else None
+    graph, said = graph_of(arguments, order.derivation if order is not None else None)
+    schedule = order.schedule(graph) if order is not None else None
+    keep, recompute = (_names(graph, given) for given in (arguments.keep, arguments.recompute))
+    if keep or recompute:
+        schedule = what_if(graph, keep=keep, recompute=recompute, schedule=schedule)
+    base = baseline(graph)
+    judged = base if schedule is None else simulate(graph, schedule)
+    step = judged.peak_step if arguments.step is None else arguments.step
+    if arguments.step is not None and not 0 <= step < len(judged.schedule):
+        raise argparse.ArgumentTypeError(f"--step {step}: steps are 0 to {len(judged.schedule) - 1}")
+    limit = memory_limit(arguments.budget, base.peak_memory, graph.resident_memory)
+    if arguments.json:
+        say_json(_record(judged, step, base.peak_memory, limit))
+    else:
+        print(said)
+        _say(judged, step, base.peak_memory, limit)
+    draw(arguments, judged, **({"limit": limit} if arguments.picture == "memory" else {}))
+    return 3 if limit is not None and judged.peak_memory > limit else 0
+
+
+def _names(graph: Any, given: Sequence[str]) -> list[str]:
+    """Names between commas; a name that has a comma itself stands alone."""
+    known = {graph.labels[v] for v in range(graph.n_nodes)} if any("," in words for words in given) else set()
+    return [
+        name.strip() for words in given for name in ([words] if words in known else words.split(",")) if name.strip()
+    ]
+
+
+def _live(judged: Any, step: int) -> list[dict[str, Any]]:
+    graph, first = judged.graph, judged.first_run
+    return [
+        {
+            "value": graph.value_name(x),
+            "memory": int(graph.memory[x]),
+            "role": ("kept" if first[made_at] else "recomputed") if graph.forward[graph.producer[x]] else "gradient",
+            "made_at": made_at,
+        }
+        for x, made_at in (judged.live_at(step) if step >= 0 else ())
+    ]
+
+
+def _record(judged: Any, step: int, base: int, limit: int | None) -> dict[str, Any]:
+    graph, names = judged.graph, judged.schedule.names(judged.graph)
+    return {
+        "graph_hash": graph.source_hash,
+        "steps": len(judged.schedule),
+        "peak_memory": judged.peak_memory,
+        "peak_step": judged.peak_step,
+        "peak_node": names[judged.peak_step] if names else None,
+        "peak_without_rematerialization": base,
+        "resident_memory": graph.resident_memory,
+        "limit": limit,
+        "compute": judged.compute,
+        "overhead": judged.overhead,
+        "compute_unit": graph.labels.compute_unit,
+        "compute_scale": graph.labels.compute_scale,
+        "nodes_run_again": int((judged.runs > 1).sum()),
+        "step": step,
+        "breakdown": judged.breakdown(step),
+        "live": _live(judged, step),
+        "memory_trace": judged.memory_trace.tolist(),
+    }
+
+
+def _say(judged: Any, step: int, base: int, limit: int | None) -> None:
+    from remat_algos.ir.units import exact_bytes, format_bytes
+
+    graph, peak = judged.graph, judged.peak_memory
+    names = judged.schedule.names(graph)
+    share = f"{100 * peak / max(1, base):.1f} % of the peak without rematerialization"
+    at = f" at step {judged.peak_step}, {names[judged.peak_step]}" if names else ""
+    rows = [("peak", f"{exact_bytes(peak)}{at}; {share}")]
+    if limit is not None:
+        rows.append(("budget", f"{exact_bytes(limit)}: {'it fits' if peak <= limit else 'it does not fit'}"))
+    if graph.resident_memory:
+        together = exact_bytes(peak + graph.resident_memory)
+        rows.append(("resident", f"{exact_bytes(graph.resident_memory)}; together {together}"))
+    overhead = 100 * judged.overhead / max(1, graph.needed_compute)
+    rows.append(("compute", f"{graph.labels.compute(judged.compute)}, {overhead:.1f} % over one pass"))
+    rows.append(("schedule", f"{len(names)} steps; {int((judged.runs > 1).sum())} nodes run again"))
+    held = {role: size for role, size in judged.breakdown(step).items() if size}
+    breakdown = ", ".join(f"{role} {format_bytes(size)}" for role, size in held.items())
+    if names:
+        total = format_bytes(int(judged.memory_trace[step]))
+        rows.append((f"at step {step}", f"{names[step]} runs, {total} in all: {breakdown or 'nothing'}"))
+    say_table(("", ""), rows, headed=False)
+    live = _live(judged, step)
+    if live:
+        shown = [(e["value"], format_bytes(e["memory"]), e["role"], str(e["made_at"])) for e in live[:LISTED]]
+        say_table(("live", "bytes", "role", "since step"), shown)
+    if len(live) > LISTED:
+        print(f"... {len(live) - LISTED} more, {format_bytes(sum(e['memory'] for e in live[LISTED:]))}")

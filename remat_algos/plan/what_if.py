@@ -1,0 +1,93 @@
+"""Decisions made by hand: what to keep, what to run again."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.schedule.checkpoints import checkpoint_schedule
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.schedule.turn import run_again, run_once
+
+
+def what_if(
+    graph: ComputationGraph,
+    *,
+    keep: Iterable[str] = (),
+    recompute: Iterable[str] = (),
+    schedule: Schedule | None = None,
+) -> Schedule:
+    """The order that follows from a choice of what is kept, to be judged by `simulate`.
+
+    Without a schedule, forward nodes not named are run again where `keep` is given, and kept where `recompute` is.
+    With one, the decisions about the named nodes alone are turned round in it.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    keep, recompute : iterable of str
+        Names of values or nodes of the forward part.
+    schedule : Schedule, optional
+        What is changed.
+
+    Returns
+    -------
+    Schedule
+
+    Raises
+    ------
+    GraphError
+        For a name that is not known or no forward node, for a node that must run only once, and for one that is never
+        idle.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> chain = differentiate(ComputationGraph.from_edges([("A", "B"), ("B", "C"), ("C", "D")]))
+    >>> what_if(chain, keep=["B"]).names(chain)
+    ['A', 'B', 'C', 'D', 'C', 'D', 'grad(D)', 'grad(C)', 'grad(B)', 'A', 'grad(A)']
+    """
+    kept, again = _nodes(graph, keep), _nodes(graph, recompute)
+    both = [graph.labels[node] for node in kept if node in again]
+    if both:
+        raise GraphError(f"{both[0]} is named both to keep and to recompute; choose one")
+    for node in again:
+        if graph.once[node]:
+            raise GraphError(f"{graph.labels[node]} must run only once; it cannot be recomputed")
+    if schedule is not None:
+        return _changed(graph, kept, again, schedule)
+    if kept and again:
+        raise GraphError("keep and recompute together leave open what happens to the others; give one, or an order")
+    flags = np.zeros(graph.n_nodes, bool) if kept else np.ones(graph.n_nodes, bool)
+    flags[kept], flags[again] = True, False
+    return checkpoint_schedule(graph, flags)
+
+
+def _nodes(graph: ComputationGraph, names: Iterable[str]) -> list[int]:
+    nodes = [int(graph.producer[graph.value_id(name)]) for name in names]
+    for node in nodes:
+        if not graph.forward[node]:
+            raise GraphError(f"{graph.labels[node]} is a gradient; name values of the forward part")
+    return nodes
+
+
+def _changed(graph: ComputationGraph, kept: list[int], again: list[int], schedule: Schedule) -> Schedule:
+    for node in kept:
+        schedule = run_once(simulate(graph, schedule), node).schedule
+    for node in again:
+        simulation = simulate(graph, schedule)
+        if simulation.runs[node] == 1:
+            schedule = _best_again(simulation, node)
+    return schedule
+
+
+def _best_again(simulation: Simulation, node: int) -> Schedule:
+    """The schedule with one more run that has the lower peak, then the less compute."""
+    turns = run_again(simulation, node)
+    if not turns:
+        name = simulation.graph.labels[node]
+        raise GraphError(f"{name} is never idle in this order, so running it again would free nothing; leave it out")
+    judged = [simulate(simulation.graph, turn.schedule) for turn in turns]
+    return min(judged, key=lambda other: (other.peak_memory, other.compute)).schedule

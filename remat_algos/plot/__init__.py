@@ -1,0 +1,1 @@
+"""Pictures of schedules, frontiers and graphs, and their forms in plain text."""

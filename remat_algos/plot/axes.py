@@ -1,0 +1,76 @@
+"""Axes to draw on: of a fitting size, in bytes, with their legend beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from remat_algos.plot.names import shortened
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+
+POINT = 1 / 72  # inches
+LETTER = 0.62  # width of a letter, in sizes of the font: what DejaVu Sans has on average, and a little more
+
+
+def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
+    """The axes that were given, else those of a new figure of that many inches, which no window manager knows."""
+    if ax is not None:
+        return ax
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained").add_subplot()
+
+
+def inches(ax: Axes) -> tuple[float, float]:
+    """Width and height of axes."""
+    box = ax.get_window_extent()
+    dpi = ax.get_figure().get_dpi()  # type: ignore[union-attr]
+    return box.width / dpi, box.height / dpi
+
+
+def label(name: str, most: int = 24) -> str:
+    """A name as matplotlib can draw it: short, no formula, a question mark where the font has no glyph."""
+    from matplotlib.font_manager import FontProperties, findfont
+
+    fonts = tuple(findfont(FontProperties(family=[family])) for family in FontProperties().get_family())
+    known = _glyphs(fonts)
+    drawn = "".join(c if ord(c) in known else "?" for c in shortened(name, most))
+    return drawn.replace("$", r"\$")
+
+
+@lru_cache(maxsize=8)
+def _glyphs(fonts: tuple[str, ...]) -> frozenset[int]:
+    from matplotlib.font_manager import get_font
+
+    return frozenset(character for font in fonts for character in get_font(font).get_charmap())
+
+
+def byte_axis(axis: Axis, most: int, what: str) -> None:
+    """Ticks in the unit that suits `most` bytes; the data stay in bytes."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    power = min(max(0, (len(str(most)) - 1) // 3), 6)
+    unit = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")[power]
+    axis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 2.5, 5, 10], integer=power == 0))
+    axis.set_major_formatter(FuncFormatter(lambda amount, _: f"{amount / 1000**power:g}"))
+    axis.set_label_text(f"{what} ({unit})")
+
+
+def legend_beside(ax: Axes, rows: Sequence[tuple[Any, str]]) -> None:
+    """A legend to the right of the axes; a row without a handle is a line of text."""
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], linestyle="none") if handle is None else handle for handle, _ in rows]
+    ax.legend(
+        handles,
+        [text for _, text in rows],
+        loc="upper left",
+        bbox_to_anchor=(1.01, 1),
+        borderaxespad=0,
+        frameon=False,
+        fontsize=9,
+    )

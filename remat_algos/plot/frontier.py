@@ -1,0 +1,204 @@
+"""What memory costs in compute: a staircase for each solver."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from remat_algos.ir.units import format_bytes
+from remat_algos.plan.frontier import Frontier
+from remat_algos.plan.plan import Plan
+from remat_algos.plot.axes import axes_or_new, byte_axis, label, legend_beside
+from remat_algos.plot.colours import BLACK, CURVES, GREY, PALE, YELLOW
+from remat_algos.plot.subject import counted, percent
+from remat_algos.plot.text import LEAST_WIDTH, fitted, wrapped
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FEW = 30  # plans of a curve; of more, a marker for some only
+
+
+def plot_frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
+    """Draw the overhead of the plans of each solver against their peak.
+
+    A stair reaches to the right as far as no plan of the solver is cheaper.
+
+    Parameters
+    ----------
+    frontier : Frontier
+    ax : Axes, optional
+        By default those of a new figure.
+
+    Returns
+    -------
+    Axes
+        x is in bytes, above it in % of the peak without rematerialization; y in % of one pass.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> from remat_algos.plan.frontier import frontier
+    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
+    >>> plot_frontier(frontier(chain)).get_ylabel()
+    'overhead (% of one pass)'
+    """
+    ax = axes_or_new(ax, 10, 5)
+    right = _right(frontier)
+    rows = _best(ax, frontier, right)
+    above = len(frontier.curves)
+    for i, (solver, curve) in enumerate(frontier.curves.items()):
+        if curve:
+            colour, marker, style = CURVES[i % len(CURVES)]
+            broader = (above - 1 - i) * min(1, 6 / above)  # what lies below another curve shows on both sides of it
+            (stairs,) = ax.step(
+                *_staircase(frontier, curve, right),
+                where="post",
+                color=colour,
+                marker=marker,
+                markersize=5.5 + 1.2 * broader,
+                markeredgecolor="white",
+                markeredgewidth=0.5,
+                markevery=slice(0, len(curve), 1 + len(curve) // FEW),
+                linestyle=style,
+                linewidth=1.4 + 1.1 * broader,
+                label=solver,
+            )
+            rows.append((stairs, f"{label(solver)}: {counted(len(curve), 'plan')}"))
+    rows += _ends(ax, frontier)
+    _scales(ax, frontier, right)
+    ax.set_title("\n".join(_sentences(frontier)), fontsize=10, pad=10)
+    legend_beside(ax, rows)
+    return ax
+
+
+def _right(frontier: Frontier) -> int:
+    """Where the stairs end."""
+    return max([frontier.base, frontier.bound_memory, *(plan.peak_memory for plan in frontier.plans)])
+
+
+def _staircase(frontier: Frontier, plans: Sequence[Plan], right: int) -> tuple[Any, Any]:
+    """(bytes, % of one pass) of the plans, and of the end of the last stair."""
+    x = np.array([plan.peak_memory for plan in plans] + [right], np.int64)
+    overhead = [100 * plan.overhead / max(1, frontier.bound_compute) for plan in plans]
+    return x, np.array([*overhead, overhead[-1]])
+
+
+def _best(ax: Axes, frontier: Frontier, right: int) -> list[tuple[Any, str]]:
+    """A broad band under the curves: the plans that none of any solver beats."""
+    if not frontier.plans:
+        return []
+    x, y = _staircase(frontier, frontier.plans, right)
+    (band,) = ax.step(x, y, where="post", color=YELLOW, linewidth=10, solid_joinstyle="miter", label="best of all")
+    return [(band, f"best of all: {counted(len(frontier.plans), 'plan')}")]
+
+
+def _ends(ax: Axes, frontier: Frontier) -> list[tuple[Any, str]]:
+    """Where no schedule goes, and where the run without rematerialization stands."""
+    nobody = ax.axvspan(
+        *(0, frontier.bound_memory),
+        facecolor=PALE,
+        edgecolor="white",
+        hatch="///",
+        linewidth=0,
+        label="bound",
+        zorder=0,
+    )
+    (base,) = ax.plot(
+        *(frontier.base, 0, "o"),
+        color=BLACK,
+        markersize=11,
+        fillstyle="none",
+        clip_on=False,
+        label="without rematerialization",
+    )
+    return [
+        (base, f"without rematerialization: {format_bytes(frontier.base)}"),
+        (nobody, f"no schedule: below {format_bytes(frontier.bound_memory)}"),
+    ]
+
+
+def _scales(ax: Axes, frontier: Frontier, right: int) -> None:
+    plans = [plan for curve in frontier.curves.values() for plan in curve]
+    least = min([frontier.bound_memory, right, *(plan.peak_memory for plan in plans)])
+    margin = max(1, right - least) * 0.06
+    ax.set_xlim(max(0, least - margin), right + margin)
+    most = max([1.0, *(100 * plan.overhead / max(1, frontier.bound_compute) for plan in plans)])
+    ax.set_ylim(-0.04 * most, 1.06 * most)
+    byte_axis(ax.xaxis, right, "peak memory")
+    ax.set_ylabel("overhead (% of one pass)")
+    ax.grid(color=GREY, alpha=0.25, linewidth=0.6)
+    base = max(1, frontier.base)
+    share = ax.secondary_xaxis("top", functions=(lambda x: 100 * x / base, lambda x: x * base / 100))
+    share.set_xlabel("% of the peak without rematerialization")
+
+
+def _sentences(frontier: Frontier) -> list[str]:
+    graph, plans = frontier.graph, frontier.plans
+    lines = [f"{counted(graph.n_nodes, 'node')}; peak {format_bytes(frontier.base)} without rematerialization"]
+    if plans:
+        least = plans[0]
+        overhead = percent(least.overhead, frontier.bound_compute)
+        lines.append(
+            f"lowest peak {format_bytes(least.peak_memory)}, "
+            f"{percent(least.peak_memory, frontier.base)} of that, for {overhead} more compute"
+        )
+    if graph.resident_memory:
+        lines[0] += f", residents {format_bytes(graph.resident_memory)} besides"
+    if not frontier.complete:
+        lines.append("cut short: what was found so far")
+    return lines
+
+
+def frontier_text(frontier: Frontier, *, width: int = 72, height: int = 12) -> str:
+    """The same in characters: a line for each plan, its bar as long as its peak.
+
+    Parameters
+    ----------
+    frontier : Frontier
+    width : int
+        Columns, at least 40.
+    height : int
+        Lines for a solver, at least 2; of more plans some are left out, never the first or the last.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> from remat_algos.plan.frontier import frontier
+    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
+    >>> print(frontier_text(frontier(chain, solvers=["chen_sqrt"]), width=60))
+    """
+    width, lines = max(width, LEAST_WIDTH), []
+    for sentence in _sentences(frontier):
+        lines += wrapped(sentence, width)
+    best = {(plan.peak_memory, plan.overhead) for plan in frontier.plans}
+    most = max(1, _right(frontier))
+    bar = width - len(COLUMNS) - 1
+    lines += [COLUMNS, _row("  bound", frontier.bound_memory, frontier, "", bar, most)]
+    for solver, curve in frontier.curves.items():
+        shown = _some(len(curve), max(2, height))
+        few = f", {len(shown)} of them here" if len(shown) < len(curve) else ""
+        lines.append(fitted(f"{solver}: {counted(len(curve), 'plan')}{few}", width).rstrip())
+        for at in shown:
+            plan = curve[at]
+            overhead = percent(plan.overhead, frontier.bound_compute)
+            mark = "  *" if (plan.peak_memory, plan.overhead) in best else ""
+            lines.append(_row(mark, plan.peak_memory, frontier, overhead, bar, most))
+    return "\n".join([*lines, "* no plan of any solver is better in both"])
+
+
+COLUMNS = "            peak  of base  overhead"
+
+
+def _row(mark: str, peak: int, frontier: Frontier, overhead: str, bar: int, most: int) -> str:
+    filled = (2 * peak * bar + most) // (2 * most)
+    return f"{mark:<8}{format_bytes(peak):>8}{percent(peak, frontier.base):>9}{overhead:>10} {'█' * filled}".rstrip()
+
+
+def _some(count: int, most: int) -> list[int]:
+    """Places of at most so many of a row, the ends among them."""
+    return sorted({i * (count - 1) // max(1, min(count, most) - 1) for i in range(min(count, most))})

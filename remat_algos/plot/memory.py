@@ -1,0 +1,231 @@
+"""Memory over the steps of a schedule."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from remat_algos.ir.arrays import Int64
+from remat_algos.ir.units import format_bytes
+from remat_algos.plan.baseline import baseline_peak
+from remat_algos.plot.axes import POINT, axes_or_new, byte_axis, inches, label, legend_beside
+from remat_algos.plot.bins import bins
+from remat_algos.plot.colours import BLACK, ROLES, VERMILION
+from remat_algos.plot.live_set import live_set
+from remat_algos.plot.subject import Subject, judged, peak_of, size_of
+from remat_algos.plot.text import LEAST_WIDTH, fitted, wrapped
+from remat_algos.schedule.simulation import Simulation
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_COLUMNS = 2000
+SHOWN = 8  # values of the live set
+NEAR = 2.5  # lines that stand higher than so many peaks are only named
+TICK_SIZE = 8
+GUTTER = 10  # columns left of the bars
+MOST_WIDE = 4  # columns of a step
+
+
+def plot_memory(subject: Subject, *, limit: int | None = None, ax: Axes | None = None) -> Axes:
+    """Draw the bytes of each step, stacked by what holds them, with the budget and the live set at the peak.
+
+    Parameters
+    ----------
+    subject : Plan, Simulation or ComputationGraph
+        Of a graph, its run without rematerialization.
+    limit : int, optional
+        Bytes of the budget; by default the plan's.
+    ax : Axes, optional
+        By default those of a new figure.
+
+    Returns
+    -------
+    Axes
+        y is in bytes, x in steps; step s reaches from s - 0.5 to s + 0.5. Of more than 2,000 steps each column shows
+        the highest of several.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")], memory=[4, 2, 1])
+    >>> plot_memory(chain).get_ylabel()
+    'live memory (bytes)'
+    """
+    simulation, budget = judged(subject)
+    limit = budget if limit is None else limit
+    base, peak = baseline_peak(simulation.graph), simulation.peak_memory
+    ax = axes_or_new(ax, 10, 4.8)
+    rows = _lines(ax, limit, base, peak) + _areas(ax, simulation) + _peak(ax, simulation)
+    near = [line for line in (limit or 0, base, peak) if line <= NEAR * peak]
+    ax.set_ylim(0, 1.08 * max(1, *near))
+    ax.set_xlim(-0.5, max(1, len(simulation.schedule)) - 0.5)
+    byte_axis(ax.yaxis, max(near), "live memory")
+    _name_steps(ax, simulation)
+    ax.set_title(f"{size_of(simulation)}\n{peak_of(simulation, base, limit)}", fontsize=10)
+    legend_beside(ax, rows)
+    return ax
+
+
+def columns(simulation: Simulation, most: int) -> tuple[Int64, Int64]:
+    """(ends of the ranges of steps that columns stand for, the step that each shows): the highest of its range."""
+    trace = simulation.memory_trace
+    edges = bins(trace.size, most) if trace.size else np.zeros(1, np.int64)
+    shown = [begin + int(trace[begin:end].argmax()) for begin, end in zip(edges[:-1], edges[1:], strict=True)]
+    return edges, np.array(shown, np.int64)
+
+
+def _areas(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
+    """One band per role that ever holds anything, on top of those before it."""
+    edges, shown = columns(simulation, MOST_COLUMNS)
+    bottom, rows = np.zeros(shown.size, np.int64), []
+    for role, trace in simulation.trace_by_role().items():
+        if not trace.any():
+            continue
+        look, top = ROLES[role], bottom + trace[shown]
+        area = ax.stairs(
+            *(top, edges - 0.5),
+            baseline=bottom,
+            fill=True,
+            facecolor=look.colour,
+            edgecolor="white" if look.hatch else "none",
+            hatch=look.hatch,
+            linewidth=0,
+            label=look.label,
+        )
+        rows.append((area, look.label))
+        bottom = top
+    ax.stairs(bottom, edges - 0.5, color=BLACK, linewidth=0.8, label="all")
+    return rows
+
+
+def _lines(ax: Axes, limit: int | None, base: int, peak: int) -> list[tuple[Any, str]]:
+    """The budget, and the peak without rematerialization."""
+    rows = []
+    if limit is not None:
+        said = f"budget {format_bytes(limit)}" + (" (higher up)" if limit > NEAR * peak else "")
+        rows.append((ax.axhline(limit, color=VERMILION, linewidth=1.6, label="budget"), said))
+    if base != peak:
+        said = f"without rematerialization {format_bytes(base)}" + (" (higher up)" if base > NEAR * peak else "")
+        line = ax.axhline(base, color=BLACK, linewidth=1.2, linestyle="--", label="without rematerialization")
+        rows.append((line, said))
+    return rows
+
+
+def _peak(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
+    """A mark at the peak, and what is held there."""
+    from matplotlib.markers import CARETDOWN
+    from matplotlib.patches import Patch
+
+    step = simulation.peak_step
+    if step < 0:
+        return []
+    node = label(simulation.graph.labels[int(simulation.schedule.order[step])])
+    (mark,) = ax.plot(step, simulation.peak_memory, linestyle="none", marker=CARETDOWN, color=BLACK, markersize=9, label="peak", clip_on=False)
+    rows: list[tuple[Any, str]] = [(mark, f"peak {format_bytes(simulation.peak_memory)}, step {step}: {node}")]
+    held = live_set(simulation, step)
+    rows.append((None, "held there:"))
+    for one in held[:SHOWN]:
+        look = ROLES[one.role]
+        patch = Patch(facecolor=look.colour, edgecolor="white" if look.hatch else "none", hatch=look.hatch)
+        rows.append((patch, f"{format_bytes(one.memory)}  {label(one.name)}"))
+    if len(held) > SHOWN:
+        rest = sum(one.memory for one in held[SHOWN:])
+        rows.append((None, f"{len(held) - SHOWN} more, {format_bytes(rest)}"))
+    if simulation.graph.resident_memory:
+        rows.append((None, f"residents, besides: {format_bytes(simulation.graph.resident_memory)}"))
+    return rows
+
+
+def _name_steps(ax: Axes, simulation: Simulation) -> None:
+    """The nodes that run under the steps, if they fit; else numbers."""
+    from matplotlib.ticker import MaxNLocator
+
+    steps = len(simulation.schedule)
+    if 0 < steps <= inches(ax)[0] / (1.4 * TICK_SIZE * POINT):
+        names = [label(name, 18) for name in simulation.schedule.names(simulation.graph)]
+        ax.set_xticks(range(steps), names, rotation=90, fontsize=TICK_SIZE)
+        ax.set_xlabel("step, by the node that it runs")
+    else:
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+        ax.set_xlabel("step")
+
+
+def memory_text(subject: Subject, *, limit: int | None = None, width: int = 72, height: int = 16) -> str:
+    """The same in characters: columns are steps, or the highest of several; below them the live set at the peak.
+
+    Parameters
+    ----------
+    subject : Plan, Simulation or ComputationGraph
+    limit : int, optional
+        Bytes of the budget; by default the plan's.
+    width : int
+        Columns, at least 40.
+    height : int
+        Rows of bars, at least 4.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")], memory=[4, 2, 1])
+    >>> print(memory_text(chain, width=40, height=7))
+    """
+    simulation, budget = judged(subject)
+    limit = budget if limit is None else limit
+    width, base = max(width, LEAST_WIDTH), baseline_peak(simulation.graph)
+    lines = wrapped(size_of(simulation), width) + wrapped(peak_of(simulation, base, limit), width)
+    lines += _bars(simulation, limit, width, max(height, 4))
+    roles = [ROLES[role] for role, trace in simulation.trace_by_role().items() if trace.any()]
+    legend = [f"{look.character} {look.label}" for look in roles] + (["─ budget"] if limit is not None else [])
+    return "\n".join(lines + wrapped("  ".join(legend), width) + _held(simulation, width))
+
+
+def _bars(simulation: Simulation, limit: int | None, width: int, height: int) -> list[str]:
+    """The chart; the top row stays free for the mark of the peak."""
+    peak = simulation.peak_memory
+    most = max(1, peak, limit if limit is not None and limit <= NEAR * peak else 0)
+    marks = {_row(peak, most, height): format_bytes(peak)}
+    canvas = [[" "] * (width - GUTTER) for _ in range(height)]
+    if limit is not None and limit <= most:
+        marks[_row(limit, most, height)] = format_bytes(limit)
+        canvas[_row(limit, most, height)] = ["─"] * (width - GUTTER)
+    edges, shown = columns(simulation, width - GUTTER)
+    wide = max(1, min(MOST_WIDE, (width - GUTTER) // max(1, shown.size)))
+    bottom = np.zeros(shown.size, np.int64)
+    for role, trace in simulation.trace_by_role().items():
+        for i, (low, high) in enumerate(zip(bottom.tolist(), (bottom + trace[shown]).tolist(), strict=True)):
+            for row in range(_row(low, most, height), _row(high, most, height)):
+                canvas[row][i * wide : (i + 1) * wide] = ROLES[role].character * wide
+        bottom = bottom + trace[shown]
+    if shown.size:
+        at = int(np.searchsorted(edges, simulation.peak_step, side="right") - 1) * wide + (wide - 1) // 2
+        canvas[_row(peak, most, height)][at] = "▼"
+    lines = [f"{marks.get(row, ''):>{GUTTER - 2}} │{''.join(canvas[row])}".rstrip() for row in range(height)[::-1]]
+    used = max(1, shown.size) * wide
+    last = str(max(0, len(simulation.schedule) - 1))
+    lines.append(f"{'0':>{GUTTER - 2}} └{'─' * used}")
+    return [*lines, f"{'step':>{GUTTER - 2}}  0{last:>{max(0, used - 1)}}" if used > len(last) else " " * GUTTER + "0"]
+
+
+def _row(amount: int, most: int, height: int) -> int:
+    """Rows that an amount fills, of all but the topmost."""
+    return (2 * amount * (height - 1) + most) // (2 * most)
+
+
+def _held(simulation: Simulation, width: int) -> list[str]:
+    """The live set at the peak."""
+    step = simulation.peak_step
+    if step < 0:
+        return []
+    node, held = simulation.graph.labels[int(simulation.schedule.order[step])], live_set(simulation, step)
+    lines = [fitted(f"at the peak, step {step}, {node}:", width).rstrip()]
+    for one in held[:SHOWN]:
+        amount = f"  {ROLES[one.role].character} {format_bytes(one.memory):>7}  "
+        lines.append(amount + fitted(one.name, width - len(amount)).rstrip())
+    if len(held) > SHOWN:
+        rest = format_bytes(sum(one.memory for one in held[SHOWN:]))
+        lines.append(f"    {rest:>7}  in {len(held) - SHOWN} more")
+    if simulation.graph.resident_memory:
+        lines.append(f"    {format_bytes(simulation.graph.resident_memory):>7}  residents, besides")
+    return lines

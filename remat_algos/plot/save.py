@@ -1,0 +1,59 @@
+"""Pictures as files."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from remat_algos.ir.files.write import write_whole
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# What would differ from one writing to the next.
+UNDATED: dict[str, dict[str, str | None]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None},
+    "pdf": {"CreationDate": None},
+}
+ENDINGS = ", ".join(f".{kind}" for kind in UNDATED)
+
+
+def picture_format(path: str | os.PathLike[str]) -> str:
+    """The format that the ending of a path names; ValueError if it is none of ours."""
+    kind = Path(path).suffix.lower().removeprefix(".")
+    if kind not in UNDATED:
+        raise ValueError(f"{os.fspath(path)}: the ending is no kind of picture; use one of {ENDINGS}")
+    return kind
+
+
+def save_picture(picture: Axes | Figure, path: str | os.PathLike[str], *, dpi: int = 150) -> None:
+    """Write a figure, whole or not at all, the same bytes each time.
+
+    Parameters
+    ----------
+    picture : Axes or Figure
+        Axes stand for their figure.
+    path : path
+        The ending says what it is: png, svg or pdf.
+    dpi : int
+        Points per inch of a png.
+
+    Raises
+    ------
+    ValueError
+        For another ending.
+    OSError
+        If the file cannot be written.
+    """
+    import matplotlib
+
+    kind = picture_format(path)
+    figure = picture.figure
+    data = io.BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": "remat"}):
+        figure.canvas.figure.savefig(data, format=kind, dpi=dpi, bbox_inches="tight", metadata=UNDATED[kind])
+    write_whole(Path(path), data.getvalue())

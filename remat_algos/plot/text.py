@@ -1,0 +1,37 @@
+"""Lines of plain text that fit a terminal."""
+
+import textwrap
+from collections.abc import Iterable
+
+from remat_algos.plot.names import shortened
+
+LEAST_WIDTH = 40
+
+
+def fitted(text: str, width: int) -> str:
+    """A name that takes exactly so many columns: its middle gives way, spaces fill it up.
+
+    Examples
+    --------
+    >>> fitted("encoder.attention", 9), fitted("fc", 4)
+    ('enco…tion', 'fc  ')
+    """
+    from rich.cells import cell_len, set_cell_size
+
+    printed = shortened(text, len(text))
+    if cell_len(printed) <= width:
+        return set_cell_size(printed, width)
+    head = width // 2
+    return f"{set_cell_size(printed, head)}…{set_cell_size(printed[::-1], width - head - 1)[::-1]}"[: max(width, 0)]
+
+
+def columns_of(names: Iterable[str], most: int) -> int:
+    """Columns that the longest of some names takes, at most so many."""
+    from rich.cells import cell_len
+
+    return min(most, max((cell_len(shortened(name, len(name))) for name in names), default=0))
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """A sentence as lines."""
+    return textwrap.wrap(text, width)
