@@ -39,6 +39,11 @@ if TYPE_CHECKING:
     from remat_algos.plan.solve import solve
     from remat_algos.plan.verify import verify
     from remat_algos.plan.what_if import what_if
+    from remat_algos.plot.frontier import frontier_text, plot_frontier
+    from remat_algos.plot.graph import graph_text, plot_graph
+    from remat_algos.plot.memory import memory_text, plot_memory
+    from remat_algos.plot.save import save_picture
+    from remat_algos.plot.schedule import plot_schedule, schedule_text
     from remat_algos.schedule.checkpoints import checkpoint_schedule
     from remat_algos.schedule.schedule import Schedule
     from remat_algos.schedule.simulation import simulate
@@ -73,6 +78,15 @@ _HOMES = {
     "solve": "plan.solve",
     "verify": "plan.verify",
     "what_if": "plan.what_if",
+    "frontier_text": "plot.frontier",
+    "plot_frontier": "plot.frontier",
+    "graph_text": "plot.graph",
+    "plot_graph": "plot.graph",
+    "memory_text": "plot.memory",
+    "plot_memory": "plot.memory",
+    "save_picture": "plot.save",
+    "plot_schedule": "plot.schedule",
+    "schedule_text": "plot.schedule",
 }
 
 __all__ = [
@@ -94,6 +108,15 @@ __all__ = [
     "read_order",
     "checkpoint_schedule",
     "what_if",
+    "plot_memory",
+    "memory_text",
+    "plot_schedule",
+    "schedule_text",
+    "plot_frontier",
+    "frontier_text",
+    "plot_graph",
+    "graph_text",
+    "save_picture",
     "Budget",
     "RematError",
     "GraphError",

@@ -51,7 +51,12 @@ class Call:
         solution = found if isinstance(found, Solution) else Solution(found)
         simulation = solution.simulation
         if simulation is None or simulation.graph is not self.graph or simulation.schedule is not solution.schedule:
-            simulation = simulate(self.graph, solution.schedule)
+            try:
+                simulation = simulate(self.graph, solution.schedule)
+            except ScheduleError as error:
+                if self.graph.mark is None:
+                    raise
+                raise ScheduleError(f"it cannot honour a mark: {error}", error.step, error.node) from error
         return Attempt(self.solver.name, solution, simulation, limit)
 
 
@@ -99,7 +104,10 @@ class Search:
         reason = solver.needs(self.problem.graph)
         if reason is not None:
             raise GraphError(f"{solver.name} cannot serve this graph: {reason}")
-        self._ask(solver, options, 1)
+        try:
+            self._ask(solver, options, 1)
+        except ScheduleError as error:
+            raise ScheduleError(f"{solver.name} cannot serve this graph: {error}", error.step, error.node) from error
 
     def _call(self, solver: Solver, options: Mapping[str, Any], time_limit: float | None) -> Call:
         return Call(

@@ -1,76 +1,172 @@
 """Where the nodes of a graph stand in a picture of it: in layers, the backward part mirrored beside the forward part."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from remat_algos.ir.arrays import Bool, Int32, Int64
+from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels import _graph
 
 Float64 = NDArray[np.float64]
 
-NARROW = 0.4  # room of a bend beside that of a node, which is 1
-SWEEPS = 6
+BEND = 0.4  # room of a bend, where a node has 1
+APART = 1.5  # from the forward to the backward part
+WIDEST = 4  # room that the gradients of one node share
 MOST_BENDS = 20_000
-APART = 1.5  # between the forward and the backward part
+SWEEPS = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """Places of nodes and ways of edges.
+    """Points are (place, layer).
 
     Parameters
     ----------
-    layer : int64[n]
-        Nodes before a node on the longest path to it; of a gradient that of the node that it belongs to.
-    place : float64[n]
-        Within the layer, from 0; nodes are at least 1 apart.
-    ways : list of float64[k, 2]
-        For each edge (place, layer) of the points that it goes through.
+    points : float64[n, 2]
+        One per node. Its layer is the length of the longest path to it; a gradient stands in that of its node.
+    inside : float64[k, 2, 2]
+        Lines from point to point: edges inside the forward part and inside the backward part, long ones in pieces.
+    across : float64[j, 2, 2]
+        Lines for the edges from the forward to the backward part.
+    apart : float
+        The least distance of two gradients of a node; other nodes of a layer are at least 1 apart.
     """
 
-    layer: Int64
-    place: Float64
-    ways: list[Float64]
-
-    @property
-    def width(self) -> float:
-        """From the first place to the last."""
-        return float(self.place.max(initial=0))
-
-    @property
-    def depth(self) -> int:
-        """How many layers there are."""
-        return int(self.layer.max(initial=-1)) + 1
+    points: Float64
+    inside: Float64
+    across: Float64
+    apart: float
 
 
 def layout(graph: ComputationGraph) -> Layout:
     """Lay out a graph.
 
+    A node and its gradients are one block, as wide as they need, so that one arrangement serves both parts. An edge
+    over several layers gets a bend in each, for which the blocks leave room.
+
     Examples
     --------
     >>> from remat_algos.ir.differentiate import differentiate
-    >>> chain = ComputationGraph.from_edges([(0, 1), (1, 2)])
-    >>> found = layout(differentiate(chain))
-    >>> found.layer.tolist(), found.place.tolist()
-    ([0, 1, 2, 2, 1, 0], [0.0, 0.0, 0.0, 1.5, 1.5, 1.5])
+    >>> chain = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2)]))
+    >>> layout(chain).points.tolist()
+    [[0.0, 0.0], [0.0, 1.0], [0.0, 2.0], [1.5, 2.0], [1.5, 1.0], [1.5, 0.0]]
     """
-    indptr, source = graph.predecessors
-    target = np.repeat(np.arange(graph.n_nodes), np.diff(indptr))
-    forward = graph.forward
-    layer = _layers(graph, source, target)
-    place, ways = np.zeros(graph.n_nodes), [np.empty((0, 2))] * source.size
-    left = _part(layer, source, target, forward, place, ways)
-    if not forward.all():
-        assert graph.forward_of is not None
-        place[~forward] = left - place[graph.forward_of[~forward]]  # mirrored
-        _part(layer, source, target, ~forward, place, ways)
-        place[~forward] += left + APART
-        for edge in np.flatnonzero(~forward[target] & ~forward[source]).tolist():
-            ways[edge][:, 0] += left + APART
-    for edge in np.flatnonzero(forward[source] & ~forward[target]).tolist():
-        ways[edge] = np.array([[place[v], layer[v]] for v in (source[edge], target[edge])], float)
-    return Layout(layer, place, ways)
+    n, forward, (indptr, source) = graph.n_nodes, graph.forward, graph.predecessors
+    target = np.repeat(np.arange(n), np.diff(indptr))
+    block = np.arange(n) if graph.forward_of is None else np.where(forward, np.arange(n), graph.forward_of)
+    layer = _layers(graph, source, target)[block]
+    gradients = np.bincount(block[~forward], minlength=n)
+
+    together = forward[source] == forward[target]
+    u, v = source[together], target[together]
+    u, v = np.where(layer[u] <= layer[v], (u, v), (v, u))  # lines have no direction
+    pairs, pair = np.unique(block[u] * n + block[v], return_inverse=True)
+    above, below = np.divmod(pairs, max(n, 1))
+    bends = _bends(layer[below] - layer[above])
+    first = n + np.cumsum(bends) - bends
+    way, a, b = _pieces(above, below, first, bends)
+    nth_bend = np.arange(bends.sum()) - np.repeat(first - n, bends)
+    layer = np.concatenate([layer, np.repeat(layer[above], bends) + 1 + nth_bend])
+    room = np.concatenate([np.clip(gradients, 1, WIDEST), np.full(nth_bend.size, BEND)])
+    items = np.concatenate([np.flatnonzero(forward), np.arange(n, layer.size)])
+    near = layer[b] == layer[a] + 1
+    place = _settle(layer, room, items, a[near], b[near])
+
+    width = (place + room / 2)[items].max(initial=0.5) - 0.5
+    mirrored = 2 * width + APART - place
+    shift, apart = _side_by_side(block, ~forward, gradients)
+    place[:n] = np.where(forward, place[:n], mirrored[block] + shift)
+    mirrored[:n] = place[:n]
+    sides = np.stack([np.column_stack([x, layer]) for x in (mirrored, place)])
+    way, a, b = _pieces(u, v, first[pair], bends[pair])
+    side = forward[u[way]].astype(np.intp)
+    passed = forward[source] & ~forward[target]
+    across = np.stack([sides[1, source[passed]], sides[1, target[passed]]], axis=1)
+    return Layout(sides[1, :n], np.stack([sides[side, a], sides[side, b]], axis=1), across, apart)
+
+
+def _layers(graph: ComputationGraph, source: Int64, target: Int64) -> Int64:
+    """int64[n], right for the forward part; what reads nothing stands just before its first reader."""
+    layer = _graph.depth(graph.read_indptr, graph.read_indices, graph.producer).astype(np.int64) - 1
+    inside, never = graph.forward[target], np.iinfo(np.int64).max
+    reader = np.full(graph.n_nodes, never)
+    np.minimum.at(reader, source[inside], layer[target[inside]])
+    return np.where((layer == 0) & (reader < never), reader - 1, layer)
+
+
+def _bends(span: Int64) -> Int64:
+    """How many bends edges of those spans get: one in each layer on the way, the longest edges none if they are many."""
+    order = np.argsort(span, kind="stable")
+    bends = np.maximum(span - 1, 0)
+    bends[order[np.cumsum(bends[order]) > MOST_BENDS]] = 0
+    return bends
+
+
+def _pieces(begin: Int64, end: Int64, first: Int64, bends: Int64) -> tuple[Int64, Int64, Int64]:
+    """Ways from begin to end over so many bends, numbered from the first: (way, from, to) of each piece."""
+    way = np.repeat(np.arange(begin.size), bends + 1)
+    nth = np.arange(way.size) - (np.cumsum(bends + 1) - bends - 1)[way]
+    return (
+        way,
+        np.where(nth == 0, begin[way], first[way] + nth - 1),
+        np.where(nth == bends[way], end[way], first[way] + nth),
+    )
+
+
+def _side_by_side(block: Int64, gradient: NDArray[np.bool_], gradients: Int64) -> tuple[Float64, float]:
+    """(float64[n]: how far each gradient stands from the middle of its block, the least distance of two)."""
+    ids = np.flatnonzero(gradient)
+    ids = ids[np.argsort(block[ids], kind="stable")]
+    nth = np.arange(ids.size) - np.searchsorted(block[ids], block[ids])
+    apart = np.minimum(1, (WIDEST - 1) / np.maximum(gradients - 1, 1))
+    shift = np.zeros(block.size)
+    shift[ids] = ((nth - (gradients - 1)[block[ids]] / 2)) * apart[block[ids]]
+    return shift, float(apart.min(initial=1))
+
+
+def _settle(layer: Int64, room: Float64, items: Int64, above: Int64, below: Int64) -> Float64:
+    """Places of items, given pairs that should be near: sweeps over the layers, down and up.
+
+    Everything moves towards the mean of its neighbours in the layer before. The order is that of the means; the
+    places are the nearest to the means that keep it and leave enough room (isotonic regression).
+    """
+    levels = int(layer[items].max(initial=-1)) + 1
+    rows = _rows(items, layer[items], levels)
+    rank, place = np.zeros(layer.size, np.int64), np.zeros(layer.size)
+    for row in rows:
+        rank[row] = np.arange(row.size)
+    ways = [
+        (below, above, _rows(np.arange(below.size), layer[below], levels)),
+        (above, below, _rows(np.arange(above.size), layer[above], levels)),
+    ]
+    for sweep in range(SWEEPS):
+        here, there, pieces = ways[sweep % 2]
+        for level in range(levels) if sweep % 2 == 0 else range(levels)[::-1]:
+            row, piece = rows[level], pieces[level]
+            count = np.bincount(rank[here[piece]], minlength=row.size)
+            total = np.bincount(rank[here[piece]], place[there[piece]], minlength=row.size)
+            wanted = np.where(count > 0, total / np.maximum(count, 1), place[row])
+            place[row] = _spread(wanted, place[row], room[row])
+    return place - (place - room / 2)[items].min(initial=-0.5) - 0.5
+
+
+def _rows(items: Int64, key: Int64, levels: int) -> list[Int64]:
+    """Items by key."""
+    order = np.argsort(key, kind="stable")
+    return np.split(items[order], np.searchsorted(key[order], np.arange(1, levels)))
+
+
+def _spread(wanted: Float64, place: Float64, room: Float64) -> Float64:
+    """The nearest places to those wanted, in their order, that leave enough room."""
+    from scipy.optimize import isotonic_regression
+
+    if wanted.size < 2:
+        return wanted
+    order = np.lexsort((place, wanted))
+    wide = room[order]
+    offset = np.concatenate([[0], np.cumsum((wide[1:] + wide[:-1]) / 2)])
+    found = np.empty(wanted.size)
+    found[order] = isotonic_regression(wanted[order] - offset).x + offset
+    return found

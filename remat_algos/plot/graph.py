@@ -1,0 +1,274 @@
+"""The graph, its backward part mirrored beside its forward part, coloured by what becomes of its nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.units import format_bytes
+from remat_algos.plan.baseline import baseline_peak
+from remat_algos.plot.axes import LETTER, POINT, axes_or_new, inches, label, legend_beside
+from remat_algos.plot.colours import BLACK, BLUE, GREY, NODES, VERMILION
+from remat_algos.plot.layers import Float64, Layout, layout
+from remat_algos.plot.subject import Subject, counted, judged, peak_of, size_of
+from remat_algos.plot.text import LEAST_WIDTH, columns_of, fitted, wrapped
+from remat_algos.schedule.simulation import Simulation
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Kinds = NDArray[np.str_]
+
+FONT = 8
+NAME = 16  # letters
+LAYER = 0.36  # inches, where nodes have names
+LEGEND = 2.8  # inches
+TITLE = 5.4  # inches
+LARGEST = (14.0, 14.0)  # inches of a picture with names
+MOST_NAMED = 150
+MANY = 400  # edges from part to part that would hide the rest
+
+
+def plot_graph(subject: Subject, *, ax: Axes | None = None) -> Axes:
+    """Draw nodes and edges in layers: the forward part downwards, the backward part beside it upwards.
+
+    Parameters
+    ----------
+    subject : Plan, Simulation or ComputationGraph
+        With a schedule the colours say what is kept and what runs again, without one what must run only once.
+    ax : Axes, optional
+        By default those of a new figure.
+
+    Returns
+    -------
+    Axes
+        Without axis lines. Where names do not fit, nodes are dots and deep graphs lie on their side.
+
+    Examples
+    --------
+    >>> chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")])
+    >>> [text.get_text() for text in plot_graph(chain).texts]
+    ['A', 'B', 'C']
+    """
+    graph, runs, kinds = _what(subject)
+    found = layout(graph)
+    names = [label(graph.labels[v], NAME) for v in range(graph.n_nodes)] if graph.n_nodes <= MOST_NAMED else []
+    names = [f"{name} ×{count}" if count > 1 else name for name, count in zip(names, runs.tolist(), strict=False)]
+    wide, high = _size(found, names)
+    room = LARGEST if ax is None else inches(ax)
+    named = bool(names) and wide <= room[0] and high <= room[1]
+    ax = axes_or_new(ax, *((max(wide, TITLE) + LEGEND, high + 0.6) if named else _size_of_dots(found)))
+    rows = _boxes(ax, graph, found, kinds, names) if named else _dots(ax, graph, found, kinds)
+    ax.axis("off")
+    ax.set_title("\n".join(_sentences(subject)), fontsize=10)
+    legend_beside(ax, rows)
+    return ax
+
+
+def _what(subject: Subject) -> tuple[ComputationGraph, Any, Kinds]:
+    """The graph, int64[n] of how often nodes run, and the kind of each: a key of `NODES`."""
+    if isinstance(subject, ComputationGraph):
+        kinds = np.where(subject.forward, "forward", "gradient")
+        return subject, np.ones(subject.n_nodes, np.int64), np.where(subject.once, "once", kinds)
+    simulation, _ = judged(subject)
+    return simulation.graph, simulation.runs, node_kinds(simulation)
+
+
+def node_kinds(simulation: Simulation) -> Kinds:
+    """str[n]: what a schedule does with each node, a key of `NODES`.
+
+    "freed" are nodes of the forward part that run once and hold nothing when the first gradient runs.
+
+    Examples
+    --------
+    >>> from remat_algos.schedule.simulation import simulate
+    >>> graph = ComputationGraph.from_edges([(0, 1), (0, 2), (1, 2)])
+    >>> node_kinds(simulate(graph, [0, 1, 0, 2])).tolist()
+    ['again', 'kept', 'kept']
+    """
+    graph, lifetimes = simulation.graph, simulation.lifetimes
+    gradients = np.flatnonzero(~graph.forward[simulation.schedule.order])
+    begin = int(gradients[0]) if gradients.size else 0
+    held = np.zeros(graph.n_nodes, bool)
+    held[graph.producer[lifetimes.value[lifetimes.end > begin]]] = True
+    return np.select(
+        [simulation.runs == 0, simulation.runs > 2, simulation.runs == 2, ~graph.forward, held],
+        ["idle", "often", "again", "gradient", "kept"],
+        "freed",
+    )
+
+
+def _size(found: Layout, names: list[str]) -> tuple[float, float]:
+    """Inches that boxes with names need."""
+    wide, deep = found.points.max(axis=0, initial=0) + 1
+    return wide * _box(names) / found.apart, deep * LAYER
+
+
+def _box(names: list[str]) -> float:
+    """Inches from one box to the next."""
+    return (max(map(len, names), default=0) + 3.5) * LETTER * FONT * POINT
+
+
+def _size_of_dots(found: Layout) -> tuple[float, float]:
+    wide, deep = (found.points.max(axis=0, initial=0) + 1).tolist()
+    if deep > wide:
+        wide, deep = deep, wide
+    return min(12, max(TITLE, 0.1 * wide)) + LEGEND, min(9, max(2.6, 0.3 * deep) + 0.6)
+
+
+def _boxes(
+    ax: Axes, graph: ComputationGraph, found: Layout, kinds: Kinds, names: list[str]
+) -> list[tuple[Any, str]]:
+    """Nodes as their names in boxes; the first layer stands at the top."""
+    _edges(ax, found, on_side=False)
+    outputs = _outputs(graph)
+    for v, name in enumerate(names):
+        look = NODES[str(kinds[v])]
+        style = {"boxstyle": "round,pad=0.3", "facecolor": look.colour, "edgecolor": BLACK if outputs[v] else GREY}
+        style |= {"linewidth": 2 if outputs[v] else 0.8, "linestyle": ":" if kinds[v] == "idle" else "-"}
+        light = look.colour in (BLUE, VERMILION)
+        ax.text(
+            *found.points[v],
+            name,
+            ha="center",
+            va="center",
+            fontsize=FONT,
+            color="white" if light else BLACK,
+            bbox=style,
+        )
+    wide, deep = found.points.max(axis=0, initial=0)
+    ax.set_xlim(-0.5, wide + 0.5)
+    ax.set_ylim(deep + 0.6, -0.6)
+    return _legend(graph, kinds, "downwards, gradients upwards", "s")
+
+
+def _dots(ax: Axes, graph: ComputationGraph, found: Layout, kinds: Kinds) -> list[tuple[Any, str]]:
+    """Nodes as dots, the larger the more bytes; a graph that is deeper than wide lies on its side."""
+    wide, deep = found.points.max(axis=0, initial=0) + 1
+    on_side = bool(deep > wide)
+    _edges(ax, found, on_side)
+    points = found.points[:, ::-1] if on_side else found.points
+    room = min(inches(ax)[0] / (deep if on_side else wide), inches(ax)[1] / (wide if on_side else deep)) / POINT
+    largest = min(90.0, max(6.0, (0.9 * room) ** 2))
+    memory = graph.node_memory / max(1, int(graph.node_memory.max(initial=0)))
+    area = largest * (0.3 + 0.7 * memory)
+    outputs = _outputs(graph)
+    for kind, look in NODES.items():
+        here = kinds == kind
+        edges = np.where(outputs[here], BLACK, look.colour if look.marker == "x" else GREY)
+        widths = np.where(outputs[here], 1.2, 0.4)
+        filled = {} if look.marker == "x" else {"edgecolors": edges, "linewidths": widths}
+        at = points[here]
+        ax.scatter(at[:, 0], at[:, 1], s=area[here], c=look.colour, marker=look.marker, zorder=2, **filled)
+    ax.margins(0.02, 0.08)
+    ax.invert_yaxis()
+    rows = _legend(graph, kinds, "to the right, gradients to the left" if on_side else "downwards, gradients upwards")
+    largest_node = format_bytes(int(graph.node_memory.max(initial=0)))
+    return [*rows, (None, f"the larger the more bytes, up to {largest_node}")]
+
+
+def _edges(ax: Axes, found: Layout, on_side: bool) -> None:
+    from matplotlib.collections import LineCollection
+
+    faint = 0.5 if len(found.across) < MANY else 0.2
+    for lines, width, alpha in ((found.across, 0.5, faint), (found.inside, 0.9, 0.9)):
+        drawn: Float64 = lines[:, :, ::-1] if on_side else lines
+        ax.add_collection(LineCollection(list(drawn), colors=GREY, linewidths=width, alpha=alpha, zorder=1))
+
+
+def _outputs(graph: ComputationGraph) -> NDArray[np.bool_]:
+    """bool[n]: nodes that make an output."""
+    found = np.zeros(graph.n_nodes, bool)
+    found[graph.producer[graph.output]] = True
+    return found
+
+
+def _legend(graph: ComputationGraph, kinds: Kinds, way: str, marker: str = "") -> list[tuple[Any, str]]:
+    from matplotlib.lines import Line2D
+
+    rows: list[tuple[Any, str]] = []
+    for kind, look in NODES.items():
+        if count := int((kinds == kind).sum()):
+            edge = look.colour if look.marker == "x" else GREY
+            handle = Line2D([], [], linestyle="none", marker=marker or look.marker, markersize=8)
+            handle.set(markerfacecolor=look.colour, markeredgecolor=edge)
+            rows.append((handle, f"{look.label} ({count:,})"))
+    if outputs := int(_outputs(graph).sum()):
+        ring = Line2D([], [], linestyle="none", marker=marker or "o", markersize=8, fillstyle="none", color=BLACK)
+        rows.append((ring, f"makes an output ({outputs:,})"))
+    return [*rows, (None, f"forward {way}" if graph.is_training else f"runs {way.split(',')[0]}")]
+
+
+def _sentences(subject: Subject) -> list[str]:
+    if not isinstance(subject, ComputationGraph):
+        simulation, limit = judged(subject)
+        return [size_of(simulation), peak_of(simulation, baseline_peak(simulation.graph), limit)]
+    forward, edges = int(subject.forward.sum()), counted(subject.read_indices.size, "read")
+    return [
+        f"{counted(subject.n_nodes, 'node')}, {forward:,} forward and {subject.n_nodes - forward:,} backward; {edges}",
+        f"peak {format_bytes(baseline_peak(subject))} without rematerialization",
+    ]
+
+
+def graph_text(subject: Subject, *, width: int = 72, height: int = 40) -> str:
+    """The same in characters: a line for each node, with its bytes and what it reads.
+
+    Parameters
+    ----------
+    subject : Plan, Simulation or ComputationGraph
+    width : int
+        Columns, at least 40.
+    height : int
+        Lines for nodes, at least 4; of more nodes the middle is left out.
+
+    Examples
+    --------
+    >>> from remat_algos.schedule.simulation import simulate
+    >>> graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
+    >>> print(graph_text(simulate(graph, [0, 1, 0, 2])))
+    3 nodes in 4 steps, 1 of them again
+    peak 3 B, 100 % of that without rematerialization
+    █ 2 kept  ▒ 1 runs twice
+      node   bytes  reads
+    ▒ A ×2     1 B
+    █ B        1 B  A
+    █ C        1 B  A, B
+    """
+    graph, runs, kinds = _what(subject)
+    width, lines = max(width, LEAST_WIDTH), []
+    for sentence in _sentences(subject):
+        lines += wrapped(sentence, width)
+    counts = [(look, int((kinds == kind).sum())) for kind, look in NODES.items()]
+    legend = "  ".join(f"{look.character} {count:,} {look.label}" for look, count in counts if count)
+    lines += wrapped(legend, width)
+    shown, left_out = _ends(graph.n_nodes, max(4, height))
+    names = {v: graph.labels[v] + (f" ×{runs[v]}" if runs[v] > 1 else "") for v in shown}
+    name = max(4, columns_of(names.values(), width // 3))
+    lines.append(f"  {fitted('node', name)}  {'bytes':>7}  reads")
+    for v in shown:
+        if v == left_out[1]:
+            lines.append(f"  … {counted(left_out[1] - left_out[0], 'more node')}")
+        amount = f"  {format_bytes(int(graph.node_memory[v])):>7}  "
+        reads = _listed([graph.value_name(x) for x in graph.reads(v)], width - name - len(amount) - 2)
+        lines.append(f"{NODES[str(kinds[v])].character} {fitted(names[v], name)}{amount}{reads}".rstrip())
+    return "\n".join(lines)
+
+
+def _listed(names: list[str], width: int) -> str:
+    """Names with commas, each shortened if they are too long together."""
+    text = ", ".join(names)
+    if columns_of([text], width + 1) > width:
+        each = max(6, (width + 2) // len(names) - 2)
+        text = ", ".join(fitted(name, each).rstrip() for name in names)
+    return fitted(text, width)
+
+
+def _ends(count: int, most: int) -> tuple[list[int], tuple[int, int]]:
+    """Of so many nodes those to show, and the range left out between them; (0, -1) if none is."""
+    if count <= most:
+        return list(range(count)), (0, -1)
+    first = most // 2
+    return [*range(first), *range(count - (most - first), count)], (first, count - (most - first))
