@@ -1,0 +1,36 @@
+"""Which method, and how much memory: an LSTM with every solver, then at every budget.
+
+You learn to compare the solvers at one budget, and to take the best plan for a budget from the
+frontier of peak and overhead. The picture shows the frontier of each solver.
+
+Usage: python examples/3_compare_and_frontier.py [FOLDER for the picture]
+"""
+
+import sys
+from pathlib import Path
+
+import remat_algos as ra
+
+HERE = Path(__file__).parent
+FOLDER = Path(sys.argv[1]) if sys.argv[1:] else HERE.parent / "docs" / "figures"
+MB = 1_000_000
+
+training = ra.differentiate(ra.read_graph(HERE / "graphs" / "lstm.nodes.csv"))
+one_pass = training.needed_compute
+
+for entry in ra.compare(training, "70%").entries:
+    if entry.plan is None:
+        print(f"{entry.solver:>16}: {entry.reached / MB:.2f} MB, which is too much")
+    else:
+        peak, overhead = entry.plan.peak_memory / MB, entry.plan.overhead / one_pass
+        print(f"{entry.solver:>16}: {peak:.2f} MB, {overhead:.1%} overhead")
+
+frontier = ra.frontier(training)
+least, bound = frontier.plans[0].peak_memory / MB, frontier.bound_memory / MB
+print(f"{len(frontier.plans)} plans that no other beats, from {least:.2f} MB up")
+print(f"no order takes less than {bound:.2f} MB")
+for budget in ("95%", "85%", "75%", "65%"):
+    plan = frontier.best(budget)
+    print(f"{budget}: {plan.overhead / one_pass:.1%} overhead, by {plan.method}")
+
+ra.save_picture(ra.plot_frontier(frontier), FOLDER / "compare_and_frontier.svg")
