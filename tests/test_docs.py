@@ -4,8 +4,6 @@ import doctest
 import json
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -178,39 +176,9 @@ def test_entries_have_author_title_and_year():
 # contributing
 
 
-def test_the_solver_on_the_page_works(tmp_path):
-    page = (DOCS / "contributing.md").read_text(encoding="utf-8")
-    source = re.search(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)[1]
-    check = "\n".join(
-        [
-            "import remat_algos as ra",
-            "from remat_algos.models.random import chain",
-            "training = ra.differentiate(chain(16))",
-            "plan = ra.solve(training, 10, solver=every_few)",
-            "assert plan.method == 'every_few', plan.method",
-            "assert plan.peak_memory <= 10 and plan.details['distance'] == 4, plan",
-        ]
-    )
-    script = tmp_path / "every_few.py"
-    script.write_text(f"{source}\n{check}\n", encoding="utf-8")
-    subprocess.run([sys.executable, script], check=True, timeout=120)
-
-
 def test_contributing_begins_with_the_command_that_installs():
     page = (DOCS / "contributing.md").read_text(encoding="utf-8")
     assert re.search(r"^```\w*\n(.*?)\n```$", page, re.DOTALL | re.MULTILINE)[1] == "python -m pip install -e '.[test]'"
-
-
-def test_links_within_the_documentation_lead_somewhere():
-    for page in DOCS.glob("*.md"):
-        text = page.read_text(encoding="utf-8")
-        headings = {
-            re.sub(r"[^\w -]", "", line.lstrip("# ")).lower().replace(" ", "-")
-            for line in text.splitlines()
-            if line.startswith("#")
-        }
-        for link in re.findall(r"\]\(([^)]+)\)", text):
-            assert link[1:] in headings if link.startswith("#") else (DOCS / link).exists(), f"{page.name}: {link}"
 
 
 def test_the_readmes_own_graph_is_solved_and_verified(tmp_path, monkeypatch, capsys):
@@ -220,8 +188,10 @@ def test_the_readmes_own_graph_is_solved_and_verified(tmp_path, monkeypatch, cap
     commands = re.search(r"<!-- command: own graph -->\n```sh\n(.*?)```", readme, re.DOTALL)[1].splitlines()
     python = re.search(r"```python\n(.*?)```", readme, re.DOTALL)[1]
     monkeypatch.chdir(tmp_path)
+    told = set()
     for command in commands:
         words = shlex.split(command, comments=True)
         assert (words[0], main(words[1:])) == ("remat", 0), capsys.readouterr().err
-    assert len(commands) == 4
+        told.add(words[1])
+    assert told >= {"show", "solve", "verify", "compare"}
     exec(compile(python, "README.md", "exec"), {})

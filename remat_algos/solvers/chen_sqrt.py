@@ -57,7 +57,7 @@ def chen_sqrt(
 
     References
     ----------
-    chen2016, section 4.3, algorithm 1; kusumoto2019, section 5, for "boundary1".
+    chen2016, algorithm 1 and section 4.3; kusumoto2019, section 5, for "boundary1".
 
     Examples
     --------

@@ -144,6 +144,10 @@ def solver(
 def list_solvers() -> list[Solver]:
     """All solvers, by name.
 
+    Returns
+    -------
+    list of Solver
+
     Examples
     --------
     >>> [solver.name for solver in list_solvers()][:2]

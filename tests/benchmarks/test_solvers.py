@@ -28,7 +28,7 @@ def test_solve(benchmark, solver, name):
         nodes=graph.n_nodes,
         reads=graph.read_indices.size,
         budget=budget,
-        overhead=plan.overhead / graph.needed_compute,
-        plans=plan.details.get("judged"),
+        overhead_share=plan.overhead / graph.needed_compute,
+        plans_judged=plan.details.get("judged", 1),
     )
     assert plan.peak_memory <= plan.limit

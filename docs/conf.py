@@ -1,0 +1,52 @@
+"""How Sphinx builds these pages: python -m sphinx -W --keep-going -b html docs build/docs."""
+
+from pybtex.plugin import register_plugin
+from pybtex.style.formatting.plain import Style as Plain
+from pybtex.style.labels import BaseLabelStyle
+from pygments.lexers.special import TextLexer
+
+import remat_algos
+
+
+class KeyLabels(BaseLabelStyle):
+    """A paper's label is its key, by which docstrings and pages name it."""
+
+    def format_labels(self, sorted_entries):
+        return [entry.key for entry in sorted_entries]
+
+
+class Keyed(Plain):
+    default_label_style = KeyLabels
+
+
+register_plugin("pybtex.style.formatting", "keyed", Keyed)
+
+project = "remat_algos"
+author = copyright = "the authors of remat_algos"
+version = release = remat_algos.__version__
+extensions = ["myst_nb", "sphinx.ext.autodoc", "numpydoc", "sphinxcontrib.bibtex"]
+
+html_theme = "furo"
+html_title = f"remat_algos {release}"
+html_show_sourcelink = False
+
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 4
+
+nb_execution_mode = "force"  # a cache would not see that the package has changed
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+nb_execution_timeout = 60
+nb_merge_streams = True
+
+autodoc_typehints = "none"  # the docstrings say more
+autodoc_member_order = "bysource"
+numpydoc_class_members_toctree = False
+numpydoc_show_class_members = False
+
+bibtex_bibfiles = ["references.bib"]
+bibtex_default_style = "keyed"
+
+
+def setup(app):
+    app.add_lexer("csv", TextLexer)  # GitHub knows it, Pygments does not

@@ -1,0 +1,70 @@
+"""The `console` blocks of these pages: what stands behind `$` is run, what follows is what it says.
+
+`python docs/console.py` writes into every page what the commands say now; a test compares.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parent
+GRAPHS = DOCS.parent / "examples" / "graphs"
+README = DOCS.parent / "README.md"
+MARKED = re.compile(r"^<!-- file: ([^\s,]+).*? -->\n```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+WRITTEN = re.compile(r"^```\{code-cell\}\n%%writefile (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SECONDS = re.compile(r"\b\d+\.\d\d(?= *$)", re.MULTILINE)  # the last column of `remat compare`
+
+
+def prepare(folder, text=""):
+    """The graph of the README, the example graphs and the files that a page shows, as its reader has them."""
+    text = README.read_text("utf-8") + text
+    for name, content in MARKED.findall(text) + WRITTEN.findall(text):
+        (folder / name).write_text(content, "utf-8")
+    for path in GRAPHS.glob("*.csv"):
+        shutil.copy(path, folder)
+
+
+def transcript(block, folder):
+    """The commands of a block, each followed by what it says."""
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    said = []
+    for command in re.findall(r"^\$ (.*)$", block, re.MULTILINE):
+        run = subprocess.run(
+            command,
+            shell=True,
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=60,
+            encoding="utf-8",
+        )
+        said.append(f"$ {command}\n{run.stdout}")
+    return "".join(said)
+
+
+def renewed(text):
+    """A page whose commands, run one after the other in one folder, say what they say now."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        prepare(folder, text)
+        return BLOCK.sub(lambda block: f"```console\n{transcript(block[1], folder)}```", text)
+
+
+def timeless(text):
+    """The same page, whatever time its commands took."""
+    return SECONDS.sub("0.00", text)
+
+
+if __name__ == "__main__":
+    for page in sorted(DOCS.rglob("*.md")):
+        old = page.read_text("utf-8")
+        new = renewed(old)
+        if timeless(new) != timeless(old):
+            page.write_text(new, "utf-8")
+            print(page.relative_to(DOCS))

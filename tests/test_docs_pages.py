@@ -1,0 +1,193 @@
+"""The pages for readers show what happens: their commands, their Python, their tables."""
+
+import doctest
+import pkgutil
+import re
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import remat_algos as ra
+from docs import console
+from remat_algos.cli import commands
+from remat_algos.solvers import registry
+from remat_algos.solvers.registry import list_solvers
+from tests.benchmarks.page import Row, page
+
+DOCS = Path(console.DOCS)
+PAGES = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))}
+PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+INTERPRETER = re.search(r"<!-- interpreter -->\n```python\n(.*?)```", PAGES["actions.md"], re.DOTALL)[1]
+SOLVERS = list_solvers()
+
+
+def pages_with(pattern):
+    return [name for name, text in PAGES.items() if re.search(pattern, text)]
+
+
+def table(text):
+    """Rows of cells of the tables in a text, the lines below the heads apart."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    return [row for row in rows if not all(re.fullmatch(r":?-+:?", cell) for cell in row)]
+
+
+# commands
+
+
+@pytest.mark.parametrize("name", pages_with("```console"))
+def test_commands_on_the_page_say_what_it_shows(name):
+    """`python docs/console.py` writes what they say now."""
+    assert "this is a bug" not in PAGES[name]
+    assert console.timeless(console.renewed(PAGES[name])) == console.timeless(PAGES[name])
+
+
+@pytest.mark.parametrize("name", [module.name for module in pkgutil.iter_modules(commands.__path__)])
+def test_every_command_has_a_section_with_an_example(name):
+    section = PAGES["cli.md"].partition(f"\n## remat {name}\n")[2].partition("\n## ")[0]
+    assert any(f"$ remat {name} " in block for block in console.BLOCK.findall(section))
+
+
+# Python
+
+
+@pytest.mark.parametrize("name", sorted({*pages_with("```python")} - {"formats.md"}))
+def test_python_on_the_page_runs(name, tmp_path, monkeypatch):
+    """All blocks of a page in one namespace, in the folder of a reader; a solver on it goes when the page is done."""
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
+    monkeypatch.chdir(tmp_path)
+    console.prepare(tmp_path, PAGES[name])
+    namespace = {"__name__": "page"}
+    for block in PYTHON.finditer(PAGES[name]):
+        line = PAGES[name].count("\n", 0, block.start())
+        if ">>>" in block[1]:
+            test = doctest.DocTestParser().get_doctest(block[1], namespace, name, name, line)
+            assert doctest.DocTestRunner().run(test, clear_globs=False).failed == 0
+            namespace = test.globs
+        else:
+            exec(compile("\n" * (line + 1) + block[1], name, "exec"), namespace)
+
+
+# running a plan
+
+
+def toy_functions(graph):
+    """For each node a function that makes values of the bytes that the graph says, with a number that tells inputs."""
+
+    def function(node):
+        def run(*inputs):
+            told = tuple(value.number for value in inputs)
+            return [
+                types.SimpleNamespace(nbytes=int(graph.memory[x]), number=hash((x, told))) for x in graph.values(node)
+            ]
+
+        return run
+
+    return {graph.labels[v]: function(v) for v in range(graph.n_nodes)}
+
+
+def interpreted(graph, lines):
+    namespace = {}
+    exec(INTERPRETER, namespace)
+    reads = {graph.labels[v]: [graph.value_name(x) for x in graph.reads(v)] for v in range(graph.n_nodes)}
+    makes = {graph.labels[v]: [graph.value_name(x) for x in graph.values(v)] for v in range(graph.n_nodes)}
+    held, most = namespace["run"](lines, toy_functions(graph), reads, makes)
+    return {name: value.number for name, value in held.items()}, most
+
+
+def test_the_interpreter_is_as_short_as_promised():
+    assert len(INTERPRETER.splitlines()) <= 20
+
+
+@pytest.mark.parametrize("budget", ["least", "80%", "100%"])
+@pytest.mark.parametrize(
+    "name", ["mine", *(path.name[: -len(".nodes.csv")] for path in console.GRAPHS.glob("*.nodes.csv"))]
+)
+def test_the_interpreter_gets_the_same_numbers_within_the_peak(name, budget, tmp_path):
+    console.prepare(tmp_path)
+    training = ra.differentiate(ra.read_graph(tmp_path / f"{name}.nodes.csv"))
+    training = training.with_costs(workspace=np.zeros(training.n_nodes, np.int64))  # the functions' own affair
+    plan, plain = ra.solve(training, budget), ra.solve(training, solver="no_remat")
+    results, most = interpreted(training, [f"{action} {name}\n" for action, name in plan.actions()])
+    assert most == plan.peak_memory
+    wanted, most = interpreted(training, [f"{action} {name}" for action, name in plain.actions()])
+    assert most == plain.peak_memory
+    assert results == wanted
+    assert results.keys() == {training.value_name(x) for x in np.flatnonzero(training.output)}
+
+
+# solvers
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.name)
+def test_every_solver_has_a_page_that_describes_its_options(solver):
+    page = PAGES[f"solvers/{solver.name}.md"]
+    assert f"\n# {solver.name}\n" in page
+    rows = table(page.partition("\n## Options\n")[2].partition("\n## ")[0])
+    defaults = {name.strip("`"): default.strip("`") for name, default, _ in rows[1:]}
+    assert defaults == {name: "" if value is None else str(value) for name, value in solver.options.items()}
+    assert solver.paper in page
+
+
+def test_the_list_of_solvers_leads_to_their_pages():
+    linked = re.findall(r"^\| \[(\w+)\]\(\1\.md\)", PAGES["solvers/index.md"], re.MULTILINE)
+    assert sorted(linked) == [solver.name for solver in SOLVERS]
+
+
+# reference
+
+
+def test_every_public_name_stands_on_the_page_of_the_api_once():
+    named = re.findall(r"^\.\. auto\w+:: remat_algos\.(\w+)$", PAGES["api.md"], re.MULTILINE)
+    assert sorted(named) == sorted(ra.__all__)
+
+
+def outline(text):
+    """The page of benchmarks without what was measured."""
+    lines = re.sub(r"^Measured on .*", "Measured on", text, flags=re.MULTILINE).splitlines()
+    heads = ("| benchmark |", "| ---")
+    return [line.split(" | ")[0] if line[:1] == "|" and not line.startswith(heads) else line for line in lines]
+
+
+def test_the_page_of_benchmarks_is_what_the_benchmarks_write():
+    """`python -m pytest tests/benchmarks --benchmark-only --write-benchmarks-page` writes it."""
+    command = [sys.executable, "-m", "pytest", "tests/benchmarks", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    said = subprocess.run(command, cwd=DOCS.parent, check=True, timeout=120, capture_output=True, text=True).stdout
+    rows = [Row.of(line) for line in said.splitlines() if "::" in line]
+    assert len(rows) > 10
+    assert outline(PAGES["benchmarks.md"]) == outline(page(rows, "this machine"))
+
+
+def test_a_row_of_benchmarks_holds_what_was_measured():
+    info = {"nodes": 2000, "wanted_s": 2, "cores": 2, "peak_mib": 381, "overhead_share": 0.25, "budget": "20%"}
+    row = Row.of("tests/benchmarks/test_files.py::test_read_it[a-b-c]", info, [0.003, 0.00012, 1.5])
+    assert row.file == "files"
+    more = "peak 381 MiB, overhead 25.0%, budget 20%"
+    assert row.cells() == ("read it: a, b-c", "2,000", "", "3 ms", "120 µs", "2 s", "3", more)
+
+
+def test_every_page_is_in_a_table_of_contents():
+    listed = set()
+    for name in pages_with("{toctree}"):
+        for tree in re.findall(r"```\{toctree\}\n(.*?)```", PAGES[name], re.DOTALL):
+            lines = [line for line in tree.splitlines() if line and not line.startswith(":")]
+            listed |= {(Path(name).parent / f"{line}.md").as_posix() for line in lines}
+    assert listed == PAGES.keys() - {"index.md"}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_somewhere(name):
+    for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", PAGES[name], flags=re.DOTALL)):
+        path, _, anchor = link.partition("#")
+        target = (DOCS / name).parent / path if path else DOCS / name
+        assert path.startswith("http") or target.exists(), link
+        assert not anchor or anchor in anchors(target.read_text(encoding="utf-8")), link
+
+
+def anchors(text):
+    """Names of the headings, as GitHub and MyST make them."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}

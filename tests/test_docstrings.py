@@ -1,0 +1,80 @@
+"""What the documentation of the public names promises is what their signatures say."""
+
+import ast
+import inspect
+import re
+import textwrap
+
+import pytest
+from numpydoc.docscrape import ClassDoc, FunctionDoc
+
+import remat_algos as ra
+
+PUBLIC = {name: getattr(ra, name) for name in ra.__all__}
+FUNCTIONS = {name: thing for name, thing in PUBLIC.items() if inspect.isfunction(thing)}
+CLASSES = {name: thing for name, thing in PUBLIC.items() if inspect.isclass(thing)}
+MEMBERS = {
+    f"{owner}.{name}": thing
+    for owner, cls in CLASSES.items()
+    for name, thing in vars(cls).items()
+    if not name.startswith("_")
+    and (inspect.isroutine(thing) or isinstance(thing, property | classmethod | staticmethod))
+}
+
+
+def function_of(member):
+    return member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+
+
+def documented(section):
+    """Names of the parameters in a section; one line may name several."""
+    return [name for parameter in section for name in parameter.name.split(", ")]
+
+
+def taken(function):
+    """Names of the parameters of a signature, stars as docstrings write them."""
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    parameters = inspect.signature(function).parameters.values()
+    return [stars.get(p.kind, "") + p.name for p in parameters if p.name not in ("self", "cls")]
+
+
+def raised(function):
+    """Errors that stand behind `raise` in the function itself."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    calls = [node.exc.func for node in ast.walk(tree) if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)]
+    return {call.id for call in calls if isinstance(call, ast.Name) and call.id[0].isupper()}
+
+
+def sections(name, thing):
+    return ClassDoc(thing) if name in CLASSES else FunctionDoc(function_of(thing))
+
+
+@pytest.mark.parametrize("name", PUBLIC | MEMBERS)
+def test_everything_public_is_documented(name):
+    thing = (PUBLIC | MEMBERS)[name]
+    summary = (inspect.getdoc(function_of(thing)) or "").partition("\n")[0]
+    assert re.fullmatch(r"\S.*[.:]", summary), "one sentence in the first line"
+
+
+@pytest.mark.parametrize("name", PUBLIC | MEMBERS)
+def test_documented_parameters_are_those_of_the_signature(name):
+    thing = (PUBLIC | MEMBERS)[name]
+    if name in CLASSES and "__init__" not in vars(thing):
+        return  # an error that takes its text
+    names = documented(sections(name, thing)["Parameters"])
+    if name in MEMBERS and not names:
+        return  # the summary of a short method says it all
+    assert names == taken(function_of(thing))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_say_what_they_return_and_raise(name):
+    doc = FunctionDoc(FUNCTIONS[name])
+    returns = inspect.signature(FUNCTIONS[name]).return_annotation
+    assert bool(doc["Returns"] or doc["Yields"]) == (returns not in (None, "None"))
+    assert raised(FUNCTIONS[name]) <= set(re.findall(r"\w+", " ".join(entry.type for entry in doc["Raises"])))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_have_an_example(name):
+    assert ">>>" in "\n".join(FunctionDoc(FUNCTIONS[name])["Examples"])
