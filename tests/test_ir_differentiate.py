@@ -13,7 +13,7 @@ from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import differentiate, everything_saved
 from remat_algos.ir.files.read import read_graph
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.labels import OF_ALL, GradientNames, Labels
 from remat_algos.ir.resident import Resident
 from remat_algos.schedule.simulation import simulate
 from tests.oracles.gradients import PARAMETER, active_values, derive, forward_outputs, seeded
@@ -338,6 +338,56 @@ def test_a_loss_inside_the_graph_starts_its_sum():
     assert [name for name, _ in made(differentiate(graph, loss="b"))] == ["grad(b)", "grad(a)"]
 
 
+def test_a_loss_that_is_read_starts_its_sum_right_before_its_last_reader():
+    graph = graph_of([[], [0], [0], [2], [1, 3]], labels=names(*"abcde"), backward=saving([], [], [], [], []))
+    assert made(differentiate(graph, loss=["a", "e"])) == [
+        ("grad(e)", ["e"]),
+        ("grad(b)", ["grad(e)"]),
+        ("grad(d)", ["grad(e)"]),
+        ("grad(c)", ["grad(d)"]),
+        ("grad(a)@loss", ["a"]),
+        ("grad(a)@c", ["grad(c)", "grad(a)@loss"]),
+        ("grad(a)", ["grad(b)", "grad(a)@c"]),
+    ]
+
+
+def test_a_loss_whose_readers_lead_to_none_begins_in_the_turn_of_its_own_node():
+    graph = graph_of([[], [0], [1], [0]], labels=names(*"abcd"), backward=saving([], [], [], []))
+    assert made(differentiate(graph, loss=["b", "d"])) == [
+        ("grad(d)", ["d"]),
+        ("grad(a)@d", ["grad(d)"]),
+        ("grad(b)", ["b"]),
+        ("grad(a)", ["grad(b)", "grad(a)@d"]),
+    ]
+
+
+def test_losses_among_several_values_of_a_node_begin_together():
+    graph = graph_of([[], [0]], value_indptr=[0, 1, 4], labels=names("a", "b"))
+    silent = Backward([0] * 3, [], [1] * 4, [-1] * 2, [0] * 2)
+    assert made(differentiate(replace(graph, backward=silent), loss=["b:2", "b"])) == [
+        ("grad(b)", ["b"]),
+        ("grad(b:2)", ["b:2"]),
+        ("grad(a)", ["grad(b)", "grad(b:2)"]),
+    ]
+
+
+def test_nodes_that_read_nothing_have_seeds_alone():
+    training = differentiate(graph_of([[], [], []], labels=names(*"abc")))
+    assert made(training) == [("grad(c)", ["c"]), ("grad(b)", ["b"]), ("grad(a)", ["a"])]
+    assert training.compute.tolist() == [1, 1, 1, 0, 0, 0]
+
+
+def test_a_parameter_of_nodes_that_lead_to_no_loss_has_no_gradient():
+    tied = Resident([8], [1], [0, 1, 2, 3], [0, 0, 0], ("w",))
+    graph = graph_of([[], [0], [0]], labels=names(*"abc"), resident=tied, backward=saving([], [], []))
+    assert made(differentiate(graph, loss="b", parameter_gradients=True)) == [
+        ("grad(b)", ["b"]),
+        ("grad(a)", ["grad(b)"]),
+        ("grad(w)@b", ["grad(b)"]),
+        ("grad(w)", ["grad(a)", "grad(w)@b"]),
+    ]
+
+
 def test_a_loss_without_readers_or_inputs_is_its_own_gradient():
     graph = graph_of([[]], labels=names("a"))
     assert made(differentiate(graph)) == [("grad(a)", ["a"])]
@@ -346,6 +396,51 @@ def test_a_loss_without_readers_or_inputs_is_its_own_gradient():
 
 def test_gradients_of_names_that_are_numbers():
     assert made(differentiate(graph_of([[], [0]]))) == [("grad(1)", ["1"]), ("grad(0)", ["grad(1)", "0", "1"])]
+
+
+# ---------------------------------------------------------------- names made on demand
+
+
+@given(tasks())
+def test_names_on_demand_are_those_that_are_spelled_out(task):
+    graph, options = task
+    training = differentiate(graph, **options)
+    labels = training.labels
+    spelled = replace(training, labels=replace(labels, names=tuple(labels.names)))
+    assert len(labels.names) == training.n_nodes
+    assert [labels[v] for v in range(training.n_nodes)] == training.node_names() == list(spelled.labels.names)
+    assert [training.value_name(x) for x in range(training.n_values)] == training.value_names()
+    assert training.hash == spelled.hash
+    assert ComputationGraph.from_npz(training.to_npz()).hash == training.hash
+
+
+CLEAR, DOUBTFUL = ("a", "b)", "@c", "loss"), ("grad(a", "a)@b", "grad(a)")
+
+
+@pytest.mark.parametrize("name", [*CLEAR, *DOUBTFUL])
+@pytest.mark.parametrize("place", ["node", "value", "view", "resident"])
+def test_a_name_is_doubtful_if_it_looks_like_that_of_a_gradient(place, name):
+    graph = graph_of(
+        [[], [0]],
+        labels=Labels(
+            names=(name, "n") if place == "node" else None,
+            value_names={0: name} if place == "value" else {},
+            views={name: "0"} if place == "view" else {},
+        ),
+        resident=Resident([1], [0], [0, 1, 1], [0], (name,)) if place == "resident" else None,
+    )
+    assert GradientNames(graph, [0], [OF_ALL]).distinct == (name in CLEAR)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [{"views": {"grad(0)": "0"}}, {"value_names": {0: "grad(1)"}}, {"value_names": {2: "0"}}],
+    ids=["view", "value of a node", "value of a gradient"],
+)
+def test_names_that_are_changed_afterwards_are_checked(labels):
+    training = differentiate(graph_of([[], [0]]))
+    with pytest.raises(GraphError):
+        replace(training, labels=replace(training.labels, **labels))
 
 
 # ---------------------------------------------------------------- errors
@@ -373,9 +468,33 @@ def test_gradients_of_names_that_are_numbers():
         (graph_of([[], [0]]), {"loss": []}, "no loss is named, so there is nothing to differentiate"),
         (graph_of([[], [0]]), {"loss": "z"}, "'z'"),
         (graph_of([[], [0]], labels=names("a", "loss")), {"loss": "los"}, "near: loss"),
-        (graph_of([[], [0]], labels=names("a", "grad(a)")), {}, "grad(a)"),
-        (graph_of([[], [0]], labels=Labels(value_names={0: "grad(1)"})), {}, "grad(1)"),
-        (graph_of([[], [0]], resident=Resident([1], [0], [0, 1, 1], [0], ("grad(0)",))), {}, "grad(0)"),
+        (
+            graph_of([[], [0]], labels=names("a", "grad(a)")),
+            {},
+            "the gradient grad(a) clashes with another name; rename 'grad(a)' or 'a'",
+        ),
+        (
+            graph_of([[], [0]], labels=names("a", "grad(a)@loss")),
+            {"loss": ["a", "grad(a)@loss"]},
+            "the gradient grad(a)@loss clashes with another name; rename 'loss' or 'a'",
+        ),
+        (
+            graph_of([[], [0], [0]], labels=names("a", "b", "loss")),
+            {"loss": ["a", "b", "loss"]},
+            "the gradient grad(a)@loss clashes with another name; rename 'loss' or 'a'",
+        ),
+        (
+            graph_of([[], [0]], labels=Labels(value_names={0: "grad(1)"})),
+            {},
+            "the name 'grad(1)' stands for two things",
+        ),
+        (
+            graph_of([[], [0]], resident=Resident([1], [0], [0, 1, 1], [0], ("grad(0)",))),
+            {},
+            "'grad(0)' is a resident and a node or value",
+        ),
+        (graph_of([[], [0]], labels=Labels(views={"grad(0)": "0"})), {}, "'grad(0)' is a view and something else"),
+        (graph_of([[], [0]], backward=saving([], [], grad_memory=[-1, -1])), {}, "no output has a gradient"),
     ],
 )
 def test_what_cannot_be_differentiated_is_named(graph, options, message):
@@ -383,9 +502,25 @@ def test_what_cannot_be_differentiated_is_named(graph, options, message):
         differentiate(graph, **options)
 
 
-def test_an_absurd_factor_is_refused():
+@pytest.mark.parametrize("factor", [1e300, 10**400, 2**53])
+def test_an_absurd_factor_is_refused_unless_there_is_nothing_to_multiply(factor):
     with pytest.raises(GraphError, match="takes the sum of compute past"):
-        differentiate(graph_of([[], [0]]), factor=1e300)
+        differentiate(graph_of([[], [0]]), factor=factor)
+    assert differentiate(graph_of([[], [0]], compute=0), factor=factor).compute.tolist() == [0] * 4
+
+
+def test_costs_are_exact_up_to_the_largest_sum():
+    most = 2**53 - 2
+    assert differentiate(graph_of([[], [0]], compute=[0, 1]), factor=most).compute.tolist() == [0, 1, 0, most]
+    with pytest.raises(GraphError, match=re.escape("the sum of compute is 2**53 or more")):
+        differentiate(graph_of([[], [0]], compute=[0, 1]), factor=most + 1)
+    with pytest.raises(GraphError, match=re.escape(f"factor {most + 2} takes the sum of compute past 2**53")):
+        differentiate(graph_of([[], [0]], compute=[0, 1]), factor=most + 2)
+
+
+def test_nodes_without_gradients_may_cost_what_they_like():
+    graph = graph_of([[], []], compute=2**52 - 1)
+    assert differentiate(graph, factor=64).compute.tolist() == [2**52 - 1, 2**52 - 1, 0, 0]
 
 
 def test_a_factor_that_is_no_number_is_an_error_of_python():

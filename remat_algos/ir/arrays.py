@@ -64,13 +64,17 @@ def check_indptr(indptr: Int64, n_rows: int, n_entries: int, what: str) -> None:
 
 def repeats(indptr: Int64, indices: Int32) -> int:
     """The first row that names an entry twice, or -1."""
-    rows = np.repeat(np.arange(indptr.shape[0] - 1), np.diff(indptr))
-    order = np.lexsort((indices, rows))
-    twice = (np.diff(rows[order]) == 0) & (np.diff(indices[order]) == 0)
-    return int(rows[order][1:][twice].min()) if twice.any() else -1
+    entries = np.sort(_row_keys(indptr) + indices)
+    twice = np.flatnonzero(entries[1:] == entries[:-1])
+    return int(np.searchsorted(indptr, twice[0], side="right")) - 1 if twice.size else -1
 
 
 def sorted_rows(indptr: Int64, indices: Int32) -> Int32:
     """The entries with each row ascending."""
-    rows = np.repeat(np.arange(indptr.shape[0] - 1), np.diff(indptr))
-    return frozen(indices[np.lexsort((indices, rows))], np.int32)
+    keys = _row_keys(indptr)
+    return frozen(np.sort(keys + indices) - keys, np.int32)
+
+
+def _row_keys(indptr: Int64) -> Int64:
+    """A number for each entry: plus an id of 32 bits, it sorts by row, then by id."""
+    return np.repeat(np.arange(indptr.shape[0] - 1) << 32, np.diff(indptr))

@@ -1,16 +1,17 @@
 """The backward part of a graph: one node per pair of a reader and a value that it reads."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 import numpy as np
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import LARGEST_SUM, Bool
+from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.graph import ComputationGraph, Derivation
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.labels import OF_ALL, GradientNames, Labels
 from remat_algos.ir.resident import ROLES, Resident
+from remat_algos.kernels import _gradients
 
 PARAMETER = ROLES.index("parameter")
 
@@ -56,8 +57,8 @@ def differentiate(
     Examples
     --------
     >>> chain = ComputationGraph.from_edges([("a", "b"), ("b", "c")])
-    >>> differentiate(chain).labels.names
-    ('a', 'b', 'c', 'grad(c)', 'grad(b)', 'grad(a)')
+    >>> differentiate(chain).node_names()
+    ['a', 'b', 'c', 'grad(c)', 'grad(b)', 'grad(a)']
     """
     if graph.forward_of is not None:
         raise GraphError("the graph has a backward part already; differentiate the graph that it was made from")
@@ -67,26 +68,44 @@ def differentiate(
         loss = [loss]
     backward = graph.backward or everything_saved(graph)
     seeds = _seeds(graph, backward, loss)
-    builder = _Builder(graph, backward, _active(graph, backward, seeds), seeds, factor, parameter_gradients)
+    sizes = backward.grad_memory if graph.resident is None else _with(backward.grad_memory, graph.resident.memory)
+    seeded = np.zeros(sizes.size, np.uint8)
+    seeded[: graph.n_values] = seeds
+    target, reader = _gradients.order(graph.value_indptr, *_targets(graph, backward, parameter_gradients), seeded)
+    read_indptr, read_indices, whole = _gradients.reads(
+        target, reader, graph.value_indptr, backward.saved_indptr, backward.saved_indices, sizes.size
+    )
+    unread = np.ones(target.size, bool)
+    unread[read_indices[read_indices >= graph.n_values] - graph.n_values] = False
     options = {
         "factor": factor,
         "parameter_gradients": parameter_gradients,
         "loss": list(loss) if loss is not None else None,
         "keep_outputs": keep_outputs,
     }
-    output = graph.output if keep_outputs else graph.output & ~seeds
-    return builder.graph(output, Derivation(graph.hash, options))
+    return ComputationGraph(
+        value_indptr=_with(graph.value_indptr, graph.n_values + np.arange(1, target.size + 1)),
+        read_indptr=_with(graph.read_indptr, graph.read_indices.size + read_indptr[1:]),
+        read_indices=_with(graph.read_indices, read_indices),
+        memory=_with(graph.memory, sizes[target]),
+        compute=_with(graph.compute, _costs(graph, backward, reader, factor)),
+        workspace=_with(graph.workspace, np.append(backward.grad_workspace, 0)[reader]),
+        once=_with(graph.once, np.zeros(target.size, bool)),
+        output=_with(graph.output if keep_outputs else graph.output & ~seeds, unread),
+        forward_of=_with(np.full(graph.n_nodes, -1, np.int32), _owners(graph, target, reader)),
+        resident=_resident(graph.resident, reader),
+        mark=_with(graph.mark, np.zeros(target.size, np.int8)) if graph.mark is not None else None,
+        derivation=Derivation(graph.hash, options),
+        labels=_labels(graph, target, reader, whole),
+    )
 
 
 def everything_saved(graph: ComputationGraph) -> Backward:
     """Gradients that read all that their node reads and makes, as large as the values."""
     n = graph.n_nodes
-    reads = np.repeat(np.arange(n), np.diff(graph.read_indptr))
-    rows = np.concatenate([reads, graph.producer])
-    saved = np.concatenate([graph.read_indices, np.arange(graph.n_values, dtype=np.int32)])
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
-    nothing = np.full(n, -1, np.int64)
-    return Backward(indptr, saved[np.argsort(rows, kind="stable")], graph.memory, nothing, np.zeros(n, np.int64))
+    own = np.arange(graph.n_values, dtype=np.int32)
+    saved = _joined(graph.read_indptr, graph.read_indices, graph.value_indptr, own)
+    return Backward(*saved, graph.memory, np.full(n, -1, np.int64), np.zeros(n, np.int64))
 
 
 def _seeds(graph: ComputationGraph, backward: Backward, loss: Sequence[str] | None) -> Bool:
@@ -107,169 +126,96 @@ def _seeds(graph: ComputationGraph, backward: Backward, loss: Sequence[str] | No
     return seeds
 
 
-def _active(graph: ComputationGraph, backward: Backward, seeds: Bool) -> list[bool]:
-    """Which values have a gradient that leads to a loss."""
-    has_gradient = (backward.grad_memory >= 0).tolist()
-    active: list[bool] = seeds.tolist()
-    for w in range(graph.n_nodes - 1, -1, -1):
-        if any(active[x] for x in graph.values(w)):
-            for x in graph.reads(w):
-                active[x] = has_gradient[x]
-    return active
+def _targets(graph: ComputationGraph, backward: Backward, parameter_gradients: bool) -> tuple[Int64, Int32]:
+    """What the gradients of each node can be of: its reads, then its parameters, whose ids follow those of values."""
+    has_gradient = (backward.grad_memory >= 0)[graph.read_indices]
+    reads = _only(graph.read_indptr, graph.read_indices, has_gradient)
+    resident = graph.resident
+    if not parameter_gradients or resident is None:
+        return reads
+    is_parameter = (resident.role == PARAMETER)[resident.read_indices]
+    indptr, parameters = _only(resident.read_indptr, resident.read_indices, is_parameter)
+    return _joined(*reads, indptr, parameters + graph.n_values)
 
 
-@dataclass(slots=True)
-class _Gradient:
-    """A node of the backward part, before it has a number among values."""
-
-    of: str
-    source: str
-    reads: list[int]
-    memory: int
-    forward_of: int
-    compute: int = 0
-    workspace: int = 0
-    residents: list[int] = field(default_factory=list)
-    op: str = ""
+def _owners(graph: ComputationGraph, target: Int32, reader: Int32) -> Int32:
+    """The gradient of a value belongs to the node that makes it, that of a parameter to its reader."""
+    owner, of_value = reader.copy(), target < graph.n_values
+    owner[of_value] = graph.producer[target[of_value]]
+    return owner
 
 
-class _Builder:
-    def __init__(
-        self,
-        graph: ComputationGraph,
-        backward: Backward,
-        active: list[bool],
-        seeds: Bool,
-        factor: float,
-        parameter_gradients: bool,
-    ) -> None:
-        self.source, self.backward, self.active = graph, backward, active
-        self.nodes: list[_Gradient] = []
-        self.sum_of_value: dict[int, int] = {}
-        self.sum_of_parameter: dict[int, int] = {}
-        self.seeds = seeds.tolist()
-        self.factor = factor
-        self.parameter_gradients = parameter_gradients
-        for w in range(graph.n_nodes - 1, -1, -1):
-            self._differentiate_node(w)
-
-    def _differentiate_node(self, w: int) -> None:
-        graph = self.source
-        for x in graph.values(w):
-            self._seed(x)
-        incoming = [self.sum_of_value[x] for x in graph.values(w) if self.active[x]]
-        if not incoming:
-            return
-        base = [*incoming, *self.backward.saved(w)]
-        residents = graph.resident.reads(w) if graph.resident is not None else []
-        nodes: list[_Gradient] = []
-
-        def add(of: str, memory: int, owner: int, sums: dict[int, int], key: int) -> None:
-            nodes.append(_Gradient(of, graph.labels[w], list(base), memory, owner, 0, self._workspace(w), residents))
-            nodes[-1].op = f"grad({graph.labels.op(w)})" if graph.labels.op(w) else ""
-            self._add(nodes[-1], sums, key)
-
-        for x in graph.reads(w):
-            if self.active[x]:
-                self._seed(x)
-                add(graph.value_name(x), self._size(x), int(graph.producer[x]), self.sum_of_value, x)
-        if self.parameter_gradients and graph.resident is not None:
-            for r in sorted(residents):
-                if graph.resident.role[r] == PARAMETER:
-                    add(graph.resident.names[r], int(graph.resident.memory[r]), w, self.sum_of_parameter, r)
-        self._share_cost(w, nodes)
-
-    def _seed(self, x: int) -> None:
-        """The sum of a loss begins with its seed: before its first reader's share, or, unread, in its node's turn."""
-        if self.seeds[x] and x not in self.sum_of_value:
-            graph = self.source
-            seed = _Gradient(graph.value_name(x), "loss", [x], self._size(x), int(graph.producer[x]))
-            self._add(seed, self.sum_of_value, x)
-
-    def _add(self, node: _Gradient, sums: dict[int, int], key: int) -> None:
-        if key in sums:
-            node.reads.append(sums[key])
-        node.reads = list(dict.fromkeys(node.reads))
-        sums[key] = self.source.n_values + len(self.nodes)
-        self.nodes.append(node)
-
-    def _size(self, value: int) -> int:
-        return int(self.backward.grad_memory[value])
-
-    def _workspace(self, w: int) -> int:
-        return int(self.backward.grad_workspace[w])
-
-    def _share_cost(self, w: int, nodes: list[_Gradient]) -> None:
-        if nodes:
-            given = int(self.backward.grad_compute[w])
-            cost = given if given >= 0 else self.factor * int(self.source.compute[w])
-            if cost >= LARGEST_SUM:
-                raise GraphError(f"factor {self.factor} takes the sum of compute past 2**53; give a smaller one")
-            share, rest = divmod(round(cost), len(nodes))
-            for node in nodes:
-                node.compute = share
-            nodes[0].compute += rest
-
-    def _names(self) -> list[str]:
-        """`grad(x)` for the last node of x, `grad(x)@w` for the others."""
-        last = {node.of: i for i, node in enumerate(self.nodes)}
-        names = [
-            f"grad({node.of})" if last[node.of] == i else f"grad({node.of})@{node.source}"
-            for i, node in enumerate(self.nodes)
-        ]
-        taken = {self.source.labels[v] for v in range(self.source.n_nodes)}
-        for name, node in zip(names, self.nodes, strict=True):
-            if name in taken:
-                raise GraphError(
-                    f"the gradient {name} clashes with another name; rename {node.source!r} or {node.of!r}"
-                )
-            taken.add(name)
-        return names
-
-    def graph(self, kept_output: Bool, derivation: Derivation) -> ComputationGraph:
-        graph, nodes = self.source, self.nodes
-        n_new = len(nodes)
-        reads = np.array([x for node in nodes for x in node.reads], np.int32)
-        unread = np.ones(n_new, bool)
-        unread[reads[reads >= graph.n_values] - graph.n_values] = False
-        labels = graph.labels
-        return ComputationGraph(
-            value_indptr=_longer(graph.value_indptr, np.ones(n_new, np.int64)),
-            read_indptr=_longer(graph.read_indptr, [len(node.reads) for node in nodes]),
-            read_indices=np.concatenate([graph.read_indices, reads]),
-            memory=np.concatenate([graph.memory, np.array([node.memory for node in nodes], np.int64)]),
-            compute=np.concatenate([graph.compute, np.array([node.compute for node in nodes], np.int64)]),
-            workspace=np.concatenate([graph.workspace, np.array([node.workspace for node in nodes], np.int64)]),
-            once=np.concatenate([graph.once, np.zeros(n_new, bool)]),
-            output=np.concatenate([kept_output, unread]),
-            forward_of=np.array([-1] * graph.n_nodes + [node.forward_of for node in nodes], np.int32),
-            resident=self._resident(),
-            mark=np.concatenate([graph.mark, np.zeros(n_new, np.int8)]) if graph.mark is not None else None,
-            derivation=derivation,
-            labels=Labels(
-                names=(*(labels[v] for v in range(graph.n_nodes)), *self._names()),
-                value_names=labels.value_names,
-                ops=(*(labels.op(v) for v in range(graph.n_nodes)), *(node.op for node in nodes)),
-                views=labels.views,
-                compute_unit=labels.compute_unit,
-                compute_scale=labels.compute_scale,
-            ),
-        )
-
-    def _resident(self) -> Resident | None:
-        resident = self.source.resident
-        if resident is None:
-            return None
-        more = np.array([r for node in self.nodes for r in node.residents], np.int32)
-        return Resident(
-            resident.memory,
-            resident.role,
-            _longer(resident.read_indptr, [len(node.residents) for node in self.nodes]),
-            np.concatenate([resident.read_indices, more]),
-            resident.names,
-        )
+def _costs(graph: ComputationGraph, backward: Backward, reader: Int32, factor: float) -> Int64:
+    """int64[g]: the gradients of a node share its cost, and the first takes what is left over."""
+    shares = np.flatnonzero(reader >= 0)
+    first = np.flatnonzero(np.diff(reader[shares], prepend=-1))
+    count = np.diff(first, append=shares.size)
+    node = reader[shares[first]]
+    given = backward.grad_compute[node]
+    # below 2**53 the float product is as exact as one of whole numbers
+    cost = np.where(given >= 0, given, np.rint(float(min(factor, LARGEST_SUM)) * graph.compute[node]))
+    if cost.max(initial=0) >= LARGEST_SUM:
+        raise GraphError(f"factor {factor} takes the sum of compute past 2**53; give a smaller one")
+    share, rest = np.divmod(cost.astype(np.int64), count)
+    compute = np.zeros(reader.size, np.int64)
+    compute[shares] = np.repeat(share, count)
+    compute[shares[first]] += rest
+    return compute
 
 
-def _longer(indptr: np.ndarray, counts: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Row pointers with rows of these lengths added."""
-    return np.concatenate([indptr, indptr[-1] + np.cumsum(np.asarray(counts, np.int64))])
+def _labels(graph: ComputationGraph, target: Int32, reader: Int32, whole: Int32) -> Labels:
+    last = reader.copy()
+    last[whole[whole >= 0]] = OF_ALL
+    names, ops = GradientNames(graph, target, last), graph.labels.ops
+    if ops is not None:
+        gradient = [*(f"grad({op})" if op else "" for op in ops), ""]  # the last one is that of a seed
+        ops = (*ops, *(gradient[w] for w in reader.tolist()))
+    if not names.distinct:
+        _check_names(names, reader)
+    return replace(graph.labels, names=names, ops=ops)
+
+
+def _check_names(names: GradientNames, reader: Int32) -> None:
+    """GraphError if a gradient is called as a node or another gradient is."""
+    labels, all_names = names.graph.labels, list(names)
+    taken = set(all_names[: names.graph.n_nodes])
+    for i, name in enumerate(all_names[names.graph.n_nodes :]):
+        if name in taken:
+            by = labels[reader[i]] if reader[i] >= 0 else "loss"
+            raise GraphError(f"the gradient {name} clashes with another name; rename {by!r} or {names.of(i)!r}")
+        taken.add(name)
+
+
+def _resident(resident: Resident | None, reader: Int32) -> Resident | None:
+    """Residents, read by the gradients of a node as by the node."""
+    if resident is None:
+        return None
+    counts = np.append(np.diff(resident.read_indptr), 0)[reader]  # the row added at the end is that of a seed
+    begin = np.append(resident.read_indptr[:-1], 0)[reader]
+    end = np.cumsum(counts)
+    places = np.arange(counts.sum()) + np.repeat(begin - (end - counts), counts)
+    return replace(
+        resident,
+        read_indptr=_with(resident.read_indptr, resident.read_indices.size + end),
+        read_indices=_with(resident.read_indices, resident.read_indices[places]),
+    )
+
+
+def _with(forward: np.ndarray, backward: np.ndarray) -> np.ndarray:
+    """The entries of both; read-only, so that the graph need not copy them."""
+    both = np.concatenate([forward, backward])
+    both.setflags(write=False)
+    return both
+
+
+def _only(indptr: Int64, indices: Int32, wanted: Bool) -> tuple[Int64, Int32]:
+    """Rows with the wanted entries alone."""
+    return np.concatenate([[0], np.cumsum(wanted)])[indptr], indices[wanted]
+
+
+def _joined(indptr: Int64, indices: Int32, more_indptr: Int64, more: Int32) -> tuple[Int64, Int32]:
+    """Rows with the entries of others behind their own."""
+    joined = np.empty(indices.size + more.size, np.int32)
+    joined[np.arange(indices.size) + np.repeat(more_indptr[:-1], np.diff(indptr))] = indices
+    joined[np.arange(more.size) + np.repeat(indptr[1:], np.diff(more_indptr))] = more
+    return indptr + more_indptr, joined

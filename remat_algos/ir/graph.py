@@ -402,9 +402,28 @@ class ComputationGraph:
         node = int(self.producer[value])
         return self.labels.value(value, node, value - int(self.value_indptr[node]))
 
+    def node_names(self) -> list[str]:
+        """The names of all nodes, by id."""
+        return list(map(str, range(self.n_nodes)) if self.labels.names is None else self.labels.names)
+
+    def value_names(self) -> list[str]:
+        """The names of all values, by id."""
+        counts = zip(self.node_names(), np.diff(self.value_indptr).tolist(), strict=True)
+        names = [f"{node}:{k}" if k else node for node, count in counts for k in range(count)]
+        for x, name in self.labels.value_names.items():
+            names[x] = name
+        return names
+
+    @property
+    def resident_names(self) -> tuple[str, ...]:
+        """The names of inputs, parameters and states."""
+        return self.resident.names if self.resident is not None else ()
+
     def node_id(self, name: str) -> int:
         """The node of that name; GraphError if there is none."""
-        ids: dict[str, int] = self._once_derived("node_ids", lambda: {self.labels[v]: v for v in range(self.n_nodes)})
+        ids: dict[str, int] = self._once_derived(
+            "node_ids", lambda: {name: v for v, name in enumerate(self.node_names())}
+        )
         if name not in ids:
             raise GraphError(f"no node is called {name!r}{_nearest(name, ids)}")
         return ids[name]
@@ -412,7 +431,7 @@ class ComputationGraph:
     def value_id(self, name: str) -> int:
         """The value of that name, or the value that a view of that name stands for; GraphError if there is none."""
         ids: dict[str, int] = self._once_derived(
-            "value_ids", lambda: {self.value_name(x): x for x in range(self.n_values)}
+            "value_ids", lambda: {name: x for x, name in enumerate(self.value_names())}
         )
         name = self.labels.views.get(name, name)
         if name in ids:

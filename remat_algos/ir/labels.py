@@ -1,13 +1,83 @@
 """What people call the nodes and values of a graph."""
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from remat_algos.ir.arrays import Int32, frozen
+
+if TYPE_CHECKING:
+    from remat_algos.ir.graph import ComputationGraph
 
 KEEP, RECOMPUTE = 1, 2  # the user's marks on nodes
 
 _NOTHING: Mapping[int, str] = MappingProxyType({})
 _NO_VIEWS: Mapping[str, str] = MappingProxyType({})
+
+OF_LOSS, OF_ALL = -1, -2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GradientNames:
+    """Names of the nodes of a graph and, after them, of its gradients, made when they are asked for.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+        The forward part.
+    target : int32[g]
+        What each gradient is of: a value or, from `n_values` on, a resident.
+    reader : int32[g]
+        The node w that is last in a sum: `grad(x)@w`. `OF_LOSS`: `grad(x)@loss`; `OF_ALL`, the whole sum: `grad(x)`.
+    """
+
+    graph: ComputationGraph
+    target: Int32
+    reader: Int32
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "target", frozen(self.target, np.int32))
+        object.__setattr__(self, "reader", frozen(self.reader, np.int32))
+
+    def __len__(self) -> int:
+        return self.graph.n_nodes + self.target.shape[0]
+
+    def __getitem__(self, node: int) -> str:
+        labels, i = self.graph.labels, node - self.graph.n_nodes
+        if i < 0:
+            return labels[node]
+        w = int(self.reader[i])
+        last = "" if w == OF_ALL else "@loss" if w == OF_LOSS else f"@{labels[w]}"
+        return f"grad({self.of(i)}){last}"
+
+    def __iter__(self) -> Iterator[str]:
+        nodes = self.graph.node_names()
+        of = [*self.graph.value_names(), *self.graph.resident_names]
+        last = [*(f"@{name}" for name in nodes), "", "@loss"]  # OF_ALL and OF_LOSS are places from the end
+        yield from nodes
+        for x, w in zip(self.target.tolist(), self.reader.tolist(), strict=True):
+            yield f"grad({of[x]}){last[w]}"
+
+    def of(self, gradient: int) -> str:
+        """The value or parameter that a gradient is of."""
+        x, n_values = int(self.target[gradient]), self.graph.n_values
+        return self.graph.value_name(x) if x < n_values else self.graph.resident_names[x - n_values]
+
+    @property
+    def distinct(self) -> bool:
+        """Whether no gradient can be called as anything else: no name looks like theirs, and `@loss` is no node."""
+        labels = self.graph.labels
+        given = chain(("",), labels.names or (), labels.value_names.values(), self.graph.resident_names, labels.views)
+        lines = "\n".join(given)
+        begun = np.isin(self.target, self.target[self.reader == OF_LOSS])
+        readers = self.reader[begun & (self.reader >= 0)].tolist()
+        return "\ngrad(" not in lines and ")@" not in lines and all(labels[w] != "loss" for w in readers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -19,7 +89,7 @@ class Labels:
 
     Parameters
     ----------
-    names : tuple of str, optional
+    names : tuple of str or GradientNames, optional
         One per node, all different.
     value_names : mapping of int to str
         Names of values, by value id, where they differ from the rule.
@@ -40,7 +110,7 @@ class Labels:
     '1'
     """
 
-    names: tuple[str, ...] | None = None
+    names: tuple[str, ...] | GradientNames | None = None
     value_names: Mapping[int, str] = field(default_factory=lambda: _NOTHING)
     ops: tuple[str, ...] | None = None
     views: Mapping[str, str] = field(default_factory=lambda: _NO_VIEWS)

@@ -11,7 +11,7 @@ import numpy as np
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, check_indptr, check_sizes
 from remat_algos.ir.backward import Backward
-from remat_algos.ir.labels import RECOMPUTE, Labels
+from remat_algos.ir.labels import RECOMPUTE, GradientNames, Labels
 from remat_algos.kernels import _graph
 
 if TYPE_CHECKING:
@@ -28,9 +28,10 @@ def check(graph: ComputationGraph) -> None:
 
 def plain_labels(labels: Labels, value_indptr: Int64) -> Labels:
     """Labels without names that only repeat ids or the rule, so that equal graphs hash alike, and without empty ops."""
-    names = tuple(labels.names) if labels.names is not None else None
-    if names is not None and all(name == str(v) for v, name in enumerate(names)):
-        names = None
+    names = labels.names
+    if not isinstance(names, GradientNames | None):
+        names = tuple(names)
+        names = None if all(name == str(v) for v, name in enumerate(names)) else names
     ops = tuple(op.strip() for op in labels.ops) if labels.ops is not None and any(labels.ops) else None
     plain = replace(labels, names=names, ops=ops, value_names={})
     own = {}
@@ -114,8 +115,8 @@ def _check_forward_of(graph: ComputationGraph, forward_of: Int32) -> None:
         raise GraphError("forward_of names a node that is not in the forward part")
     if forward_of.size and forward_of.min() < -1:
         raise GraphError("forward_of is -1 in the forward part, else a node")
-    from_backward = forward_of[graph.producer[graph.read_indices]] >= 0
-    reader = np.repeat(forward_of, np.diff(graph.read_indptr)) < 0
+    from_backward = (forward_of >= 0)[graph.producer][graph.read_indices]
+    reader = np.repeat(forward_of < 0, np.diff(graph.read_indptr))
     if (from_backward & reader).any():
         at = int(np.argmax(from_backward & reader))
         node = int(np.searchsorted(graph.read_indptr, at, side="right")) - 1
@@ -126,21 +127,21 @@ def _check_labels(graph: ComputationGraph) -> None:
     labels, n = graph.labels, graph.n_nodes
     if not all(op.isprintable() for op in labels.ops or ()):
         raise GraphError("an op cannot be printed; give it a plain name")
-    if labels.names is None and not labels.value_names and not labels.views and graph.resident is None:
+    if _distinct_by_rule(graph):
         return
     if any(not 0 <= x < graph.n_values for x in labels.value_names):
         raise GraphError(f"a name is given to a value that is not there; there are {graph.n_values}")
-    node_of = {labels[v]: v for v in range(n)}
-    residents = graph.resident.names if graph.resident is not None else ()
+    names = graph.node_names()
+    node_of = {name: v for v, name in enumerate(names)}
+    residents = graph.resident_names
     for name in (*node_of, *labels.value_names.values(), *residents, *labels.views):
         if not name or name != name.strip() or not name.isprintable():
             raise GraphError(f"{name!r} is no name: it is empty, ends in white space, or cannot be printed")
     if len(node_of) != n:
-        twice = next(labels[v] for v in range(n) if node_of[labels[v]] != v)
+        twice = next(name for v, name in enumerate(names) if node_of[name] != v)
         raise GraphError(f"two nodes are called {twice!r}; give each a name of its own")
     seen = set()
-    for x in range(graph.n_values) if labels.value_names or not graph.single_valued else ():
-        name = graph.value_name(x)
+    for x, name in enumerate(graph.value_names() if labels.value_names or not graph.single_valued else ()):
         own_first = name in node_of and x == graph.value_indptr[node_of[name]]
         if name in seen or (name in node_of and not own_first):
             raise GraphError(f"the name {name!r} stands for two things; give each value a name of its own")
@@ -150,6 +151,16 @@ def _check_labels(graph: ComputationGraph) -> None:
             raise GraphError(f"{name!r} is a resident and a node or value; give each a name of its own")
         seen.add(name)
     _check_views(graph, node_of, seen)
+
+
+def _distinct_by_rule(graph: ComputationGraph) -> bool:
+    """Whether no two names can be the same: they are ids alone, or those of a graph that was checked, and gradients."""
+    labels, names = graph.labels, graph.labels.names
+    others = (labels.value_names, labels.views, graph.resident_names)
+    if not isinstance(names, GradientNames):
+        return names is None and not any(others)
+    source = names.graph
+    return names.distinct and others == (source.labels.value_names, source.labels.views, source.resident_names)
 
 
 def _check_views(graph: ComputationGraph, node_of: Mapping[str, int], seen: Container[str]) -> None:
