@@ -81,6 +81,7 @@ def plant(monkeypatch, function, frontier=None, **facts):
     if frontier is not None:
         module = types.ModuleType(f"planted_{function.__name__}")
         module.frontier = frontier
+        frontier.__module__ = module.__name__
         monkeypatch.setitem(sys.modules, module.__name__, module)
         function.__module__ = module.__name__
     known = {"paper": "", "needs": any_graph, "optimal_in": None, "improves": False, "portfolio": False} | facts

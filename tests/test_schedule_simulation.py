@@ -13,7 +13,7 @@ from remat_algos.errors import GraphError, ScheduleError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.schedule.simulation import simulate
+from remat_algos.schedule.simulation import ROLES, simulate
 from tests.oracles.judge import Unsound, judge, serving_run
 from tests.oracles.plain import plain
 from tests.strategies import graphs, orders, rows, training_graphs
@@ -242,27 +242,70 @@ def test_what_is_live_and_the_workspace_add_up_to_the_trace(run):
 
 
 @given(runs())
-def test_the_breakdown_of_every_step_adds_up_to_the_trace(run):
-    graph, order = run
-    simulation, g = simulate(graph, order), plain(graph)
-    for step in range(len(order)):
-        parts = simulation.breakdown(step)
-        assert list(parts) == ["kept", "recomputed", "gradients", "workspace"]
-        assert sum(parts.values()) == simulation.memory_trace[step]
-        wanted = dict.fromkeys(parts, 0) | {"workspace": g.workspace[order[step]]}
-        for begin, x, end in judge(graph, order).lifetimes:
-            if begin <= step < end:
-                forward = "kept" if order.index(g.producer[x]) == begin else "recomputed"
-                wanted["gradients" if g.is_backward(g.producer[x]) else forward] += g.memory[x]
-        assert parts == wanted
-
-
-@given(runs())
 def test_the_breakdown_is_of_the_peak_unless_a_step_is_named(run):
     simulation = simulate(*run)
     assume(len(simulation.schedule))
     assert simulation.breakdown() == simulation.breakdown(simulation.peak_step)
     assert sum(simulation.breakdown().values()) == simulation.peak_memory
+
+
+def role_of(g, order, begin, x):
+    """What an instance counts as: the words of `trace_by_role`."""
+    if g.is_backward(g.producer[x]):
+        return "gradients"
+    return "kept" if order.index(g.producer[x]) == begin else "recomputed"
+
+
+@given(runs())
+def test_the_trace_by_role_is_what_each_role_holds_at_every_step(run):
+    graph, order = run
+    g, traces = plain(graph), simulate(graph, order).trace_by_role()
+    wanted = {role: [0] * len(order) for role in ("kept", "recomputed", "gradients")}
+    for begin, x, end in judge(graph, order).lifetimes:
+        for step in range(begin, end):
+            wanted[role_of(g, order, begin, x)][step] += g.memory[x]
+    wanted["workspace"] = [g.workspace[v] for v in order]
+    assert {role: trace.tolist() for role, trace in traces.items()} == wanted
+    assert list(traces) == list(ROLES) == list(wanted)
+
+
+@given(runs())
+def test_the_traces_by_role_add_up_to_the_memory_trace_and_are_the_breakdowns(run):
+    graph, order = run
+    simulation = simulate(graph, order)
+    traces = simulation.trace_by_role()
+    assert sum(traces.values()).tolist() == simulation.memory_trace.tolist()
+    assert all(trace.dtype == np.int64 and trace.shape == (len(order),) for trace in traces.values())
+    for step in {0, len(order) // 2, len(order) - 1} if order else ():
+        assert simulation.breakdown(step) == {role: trace[step] for role, trace in traces.items()}
+
+
+def test_a_second_copy_of_an_output_is_recomputed_and_the_first_one_kept():
+    graph = graph_of([[], [0]], memory=[4, 1], output=[True, True])
+    traces = simulate(graph, [0, 0, 1]).trace_by_role()
+    assert (traces["kept"].tolist(), traces["recomputed"].tolist()) == ([4, 4, 5], [0, 4, 0])
+
+
+def test_a_gradient_that_runs_again_is_a_gradient():
+    graph = graph_of([[], [0], [1]], memory=[1, 2, 4], workspace=[0, 8, 0], forward_of=[-1, 0, 0])
+    traces = simulate(graph, [0, 1, 1, 2]).trace_by_role()
+    assert traces["gradients"].tolist() == [0, 2, 2, 6]
+    assert traces["kept"].tolist() == [1, 1, 1, 0]
+    assert traces["recomputed"].tolist() == [0, 0, 0, 0]
+    assert traces["workspace"].tolist() == [0, 8, 8, 0]
+
+
+def test_the_traces_of_an_empty_schedule_are_empty():
+    assert [trace.tolist() for trace in simulate(graph_of([]), []).trace_by_role().values()] == [[], [], [], []]
+
+
+@given(runs())
+def test_the_makers_of_instances_and_the_first_runs_are_those_of_the_order(run):
+    graph, order = run
+    simulation = simulate(graph, order)
+    made = zip(simulation.made_at.tolist(), simulation.lifetimes.value.tolist(), strict=True)
+    assert list(made) == [(step, x) for step, v in enumerate(order) for x in plain(graph).values[v]]
+    assert simulation.first_run.tolist() == [v not in order[:step] for step, v in enumerate(order)]
 
 
 # ---------------------------------------------------------------- frees

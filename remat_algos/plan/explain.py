@@ -103,21 +103,23 @@ class Decision:
     @property
     def fixed(self) -> str:
         """Why there is nothing to decide, "" if there is."""
-        graph, node = self.graph, self.node
+        graph, node, n_runs = self.graph, self.node, len(self.runs)
         name = graph.labels[node]
-        if not self.runs:
+        if not n_runs:
             return f"no output needs {name}, so it does not run"
-        if not graph.forward[node]:
+        if not graph.forward[node] and n_runs == 1:
             return f"{name} is a gradient; gradients run once"
         if graph.once[node]:
             return f"{name} must run only once"
         mark = int(graph.mark[node]) if graph.mark is not None else 0
         if mark:
             return f"{name} is marked to be {'kept' if mark == KEEP else 'recomputed'}"
-        if graph.output[graph.value_indptr[node] : graph.value_indptr[node + 1]].any():
+        if n_runs > 1:
+            return ""
+        if graph.output[graph.value_indptr[node] : graph.value_indptr[node + 1]].all():
             return f"{name} is an output, held to the end"
         begin, end = idle_gap(self.simulation, node)
-        if len(self.runs) == 1 and end - begin < 2:
+        if end - begin < 2:
             return f"{name} is never idle, so running it again would free nothing"
         return ""
 

@@ -62,9 +62,12 @@ class Frontier:
         return undominated(plan for curve in self.curves.values() for plan in curve)
 
     def best(self, limit: int | str) -> Plan | None:
-        """The cheapest plan with a peak of at most so much: bytes, "4GiB" or "50%"; None if there is none."""
-        most = Budget(limit).memory_limit(self.base, self.graph.resident_memory)
-        within = [plan for plan in self.plans if most is None or plan.peak_memory <= most]
+        """The cheapest plan with a peak of at most so much: bytes, "4GiB", "50%" or "least"; None if there is none."""
+        budget, plans = Budget(limit), self.plans
+        if budget.least:
+            return plans[0] if plans else None
+        most = budget.memory_limit(self.base, self.graph.resident_memory)
+        within = [plan for plan in plans if most is None or plan.peak_memory <= most]
         return within[-1] if within else None
 
     def sampled(self, points: int = POINTS) -> tuple[Plan, ...]:
@@ -73,7 +76,7 @@ class Frontier:
         if len(plans) <= 2 * points:
             return plans
         least, most = plans[0].peak_memory, plans[-1].peak_memory
-        budgets = [least + (most - least) * i // (points - 1) for i in range(points)]
+        budgets = [least + (most - least) * i // max(1, points - 1) for i in range(points)]
         places = {bisect_right(plans, budget, key=lambda plan: plan.peak_memory) - 1 for budget in budgets}
         return tuple(plans[place] for place in sorted(places))
 
@@ -178,13 +181,15 @@ def frontier(
         raise ValueError(f"points is {points}; give 2 or more")
     problem = Problem.of(graph, Budget())
     asked = [get_solver(name) for name in solvers] if solvers is not None else list_solvers()
+    asked.sort(key=lambda solver: solver.improves)  # they get what the others found
     walk = _Walk(problem, points, time_limit, seed, progress)
     try:
         for left, solver in zip(range(len(asked), 0, -1), asked, strict=True):
             walk.ask(solver, left)
     except KeyboardInterrupt:
         walk.interrupted = True
-        walk.reasons |= {solver.name: "interrupted" for solver in asked if solver.name not in walk.curves}
+        told = {*walk.curves, *walk.reasons}
+        walk.reasons |= {solver.name: "interrupted" for solver in asked if solver.name not in told}
     return Frontier(
         graph=graph,
         curves=walk.curves,

@@ -5,14 +5,15 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 
-from remat_algos.errors import PlanError, ScheduleError
+from remat_algos.errors import GraphError, PlanError, ScheduleError
 from remat_algos.ir.arrays import Bool
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
@@ -20,7 +21,10 @@ from remat_algos.plan.record import FORMAT
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 
+ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # how an npz file begins, and an empty one
+MOST_DIGITS = 10  # of an id
 COMPUTE, FREE = "compute ", "free "
+_JSON = re.compile(r'\s*(\{\s*(["}]|$)|\[\s*(["[\]{\d-]|true|false|null|$))')  # a node may be called [CLS]
 FORMS = "a plan, a list of nodes, `compute X` and `free Y` lines, or an npz file with the matrices R and S"
 
 
@@ -34,19 +38,22 @@ class Order:
         The file, for messages.
     steps : sequence of str or int
         Names or ids of nodes.
-    frees : sequence of (int, str), optional
-        Values that the file frees, each with the number of steps before it.
+    lines : sequence of str
+        Lines of text instead: names, actions, comments. A node may be called `compute x` or `#1`, so the graph decides.
     computed, saved : bool[t, n], optional
         R and S: whether stage t computes node v, and whether it has the value of v from stage t - 1.
+    is_plan : bool
+        Whether it is a plan, which says how its graph was differentiated.
     derivation : mapping, optional
-        The options of `differentiate` that a plan names.
+        The options of `differentiate` that a plan names; None: it was not.
     """
 
     source: str
     steps: Sequence[str | int] = ()
-    frees: Sequence[tuple[int, str]] = ()
+    lines: Sequence[str] = ()
     computed: Bool | None = None
     saved: Bool | None = None
+    is_plan: bool = False
     derivation: Mapping[str, Any] | None = None
 
     @classmethod
@@ -57,27 +64,42 @@ class Order:
             data = file.read_bytes()
         except OSError as error:
             raise PlanError(f"{file}: cannot be read ({error.strerror}); give {FORMS}") from error
-        if data[:4] == b"PK\x03\x04":
+        if data[:4] in ZIP:
             return _matrices(data, file.name)
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise PlanError(f"{file.name}: byte {error.start} is not UTF-8 text; give {FORMS}") from error
-        return _json(text, file.name) if text.lstrip()[:1] in ("{", "[") else _lines(text, file.name)
+        return _json(text, file.name) if _JSON.match(text) else _lines(text, file.name)
 
     def schedule(self, graph: ComputationGraph) -> Schedule:
         """The schedule on a graph; ScheduleError if it names what is not there or frees what is still read."""
         if self.computed is not None:
             return self._of_stages(graph, self.computed)
         ids = {graph.labels[v]: v for v in range(graph.n_nodes)}
-        steps = self.steps
-        if len(steps) == 1 and isinstance(steps[0], str) and steps[0] not in ids:  # names on one line
-            steps = [name.strip() for name in steps[0].split("," if "," in steps[0] else None)]
+        steps, frees = self._of_lines(ids) if self.lines else (self.steps, [])
         order = [_node(graph, ids, step, place, self.source) for place, step in enumerate(steps)]
         schedule = Schedule(np.array(order, np.int32))
-        if self.frees:
-            self._check_frees(graph, schedule)
+        if frees:
+            self._check_frees(graph, schedule, frees)
         return schedule
+
+    def _of_lines(self, known: Collection[str]) -> tuple[list[str], list[tuple[int, str]]]:
+        """Names of nodes, and of values that are freed, each with the number of steps before it."""
+        lines = [line for line in self.lines if line in known or not line.startswith("#")]
+        if not lines:
+            raise PlanError(f"{self.source}: the file is empty; give {FORMS}")
+        if all(line in known for line in lines) or not all(line.startswith((COMPUTE, FREE)) for line in lines):
+            if len(lines) == 1 and lines[0] not in known:  # names on one line
+                lines = [name.strip() for name in lines[0].split("," if "," in lines[0] else None)]
+            return lines, []
+        steps, frees = [], []
+        for line in lines:
+            if line.startswith(COMPUTE):
+                steps.append(line.removeprefix(COMPUTE).strip())
+            else:
+                frees.append((len(steps), line.removeprefix(FREE).strip()))
+        return steps, frees
 
     def _of_stages(self, graph: ComputationGraph, computed: Bool) -> Schedule:
         if computed.shape[1] != graph.n_nodes:
@@ -93,42 +115,41 @@ class Order:
         lost[1:] &= ~held[:-1]
         if lost.any():
             stage, node = (int(i) for i in np.argwhere(lost)[0])
-            self._fail(graph, f"stage {stage} has {graph.labels[node]} from a stage that does not hold it", stage, node)
+            self._fail(f"stage {stage} has {graph.labels[node]} from a stage that does not hold it", stage, node)
         indptr, sources = graph.predecessors
         readers = np.repeat(np.arange(graph.n_nodes), np.diff(indptr))
         for reader, source in zip(readers.tolist(), sources.tolist(), strict=True):
             broken = np.flatnonzero(computed[:, reader] & ~held[:, source])
             if broken.size:
                 names = f"computes {graph.labels[reader]} without {graph.labels[source]}, which it reads"
-                self._fail(graph, f"stage {broken[0]} {names}", int(broken[0]), reader)
+                self._fail(f"stage {broken[0]} {names}", int(broken[0]), reader)
 
-    def _check_frees(self, graph: ComputationGraph, schedule: Schedule) -> None:
-        """Nothing is read after it was freed."""
-        simulation = simulate(graph, schedule)
-        newest: dict[int, int] = {}
-        instances = iter(sorted((place, name) for place, name in self.frees))
-        lifetimes = simulation.lifetimes
-        free = next(instances, None)
-        for step in range(len(schedule) + 1):
-            while free is not None and free[0] == step:
-                value = graph.value_id(free[1])
-                if value not in newest:
-                    self._fail(graph, f"step {step} frees {free[1]} before it has been made", step, -1)
-                end = int(lifetimes.end[newest[value]])
-                if end > step and not graph.output[value]:
-                    reader = graph.labels[int(schedule.order[end - 1])]
-                    self._fail(
-                        graph,
-                        f"{free[1]} is freed before step {step}, but step {end - 1}, {reader}, reads it",
-                        step,
-                        -1,
-                    )
-                free = next(instances, None)
-            if step < len(schedule):
-                for i in range(lifetimes.instance_indptr[step], lifetimes.instance_indptr[step + 1]):
-                    newest[int(lifetimes.value[i])] = i
+    def _check_frees(self, graph: ComputationGraph, schedule: Schedule, frees: Sequence[tuple[int, str]]) -> None:
+        """Nothing is freed that is not held, and nothing is read after it was freed."""
+        try:
+            lifetimes = simulate(graph, schedule).lifetimes
+        except ScheduleError as error:
+            self._fail(str(error), error.step, error.node)
+        held: dict[int, int] = {}  # instance of each value
+        made = 0
+        for step, name in frees:
+            for i in range(made, int(lifetimes.instance_indptr[step])):
+                held[int(lifetimes.value[i])] = i
+            made = int(lifetimes.instance_indptr[step])
+            try:
+                value = graph.value_id(name)
+            except GraphError as error:
+                self._fail(f"before step {step} {name} is freed: {error}", step)
+            freed = f"{name} is freed before step {step}, but"
+            if value not in held:
+                self._fail(f"{freed} it is not held there", step)
+            if graph.output[value] and step < len(schedule):
+                self._fail(f"{freed} it is an output, held to the end", step)
+            end = int(lifetimes.end[held.pop(value)])
+            if end > step:
+                self._fail(f"{freed} step {end - 1}, {graph.labels[int(schedule.order[end - 1])]}, reads it", step)
 
-    def _fail(self, graph: ComputationGraph, message: str, step: int, node: int) -> NoReturn:
+    def _fail(self, message: str, step: int, node: int = -1) -> NoReturn:
         raise ScheduleError(f"{self.source}: {message}", step, node)
 
 
@@ -151,9 +172,9 @@ def read_order(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[C
     Raises
     ------
     PlanError
-        If the file is none of these.
+        If the file is none of these, or a plan whose options of `differentiate` do not fit the graph.
     ScheduleError
-        If it names a node that is not there, or frees or drops what is read later.
+        If it names a node that is not there, frees or drops what is read later, or frees what is not held.
 
     Examples
     --------
@@ -167,7 +188,10 @@ def read_order(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[C
     """
     order = Order.read(path)
     if order.derivation is not None and not graph.is_training:
-        graph = differentiate(graph, **order.derivation)
+        try:
+            graph = differentiate(graph, **order.derivation)
+        except (TypeError, GraphError) as error:
+            raise PlanError(f'{order.source}: "differentiate" holds options that do not fit ({error})') from error
     return graph, order.schedule(graph)
 
 
@@ -175,12 +199,14 @@ def _node(graph: ComputationGraph, ids: Mapping[str, int], step: str | int, plac
     """The node of a name, or of an id."""
     if isinstance(step, str) and step in ids:
         return ids[step]
-    if isinstance(step, int) or step.isdecimal():
-        if int(step) < graph.n_nodes:
-            return int(step)
-        raise ScheduleError(f"{source}: step {place} runs node {step}; nodes are 0 to {graph.n_nodes - 1}", place, -1)
+    name = str(step)
+    if name.isdecimal():
+        if len(name) <= MOST_DIGITS and int(name) < graph.n_nodes:
+            return int(name)
+        message = f"step {place} runs node {name[:20]}; nodes are 0 to {graph.n_nodes - 1}"
+        raise ScheduleError(f"{source}: {message}", place, -1)
     try:
-        return graph.node_id(step)
+        return graph.node_id(name)
     except ValueError as error:
         raise ScheduleError(f"{source}: step {place}: {error}", place, -1) from error
 
@@ -188,15 +214,14 @@ def _node(graph: ComputationGraph, ids: Mapping[str, int], step: str | int, plac
 def _json(text: str, source: str) -> Order:
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PlanError(f"{source}: not valid JSON ({error}); give {FORMS}") from error
     if isinstance(found, dict):
         if found.get("format") != FORMAT or not isinstance(found.get("schedule"), list):
             raise PlanError(f'{source}: no plan: it has no "format": "{FORMAT}" with a "schedule"; give {FORMS}')
-        derivation = found.get("differentiate")
-        return Order(
-            source, _steps(found["schedule"], source), derivation=derivation if isinstance(derivation, dict) else None
-        )
+        given = found.get("differentiate")
+        derivation = given if isinstance(given, dict) else None
+        return Order(source, _steps(found["schedule"], source), is_plan=True, derivation=derivation)
     return Order(source, _steps(found, source))
 
 
@@ -207,32 +232,23 @@ def _steps(found: Any, source: str) -> list[str | int]:
 
 
 def _lines(text: str, source: str) -> Order:
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         raise PlanError(f"{source}: the file is empty; give {FORMS}")
-    if all(line.startswith((COMPUTE, FREE)) for line in lines):
-        steps: list[str | int] = []
-        frees = []
-        for line in lines:
-            if line.startswith(COMPUTE):
-                steps.append(line.removeprefix(COMPUTE))
-            else:
-                frees.append((len(steps), line.removeprefix(FREE)))
-        return Order(source, steps, frees)
-    return Order(source, lines)
+    return Order(source, lines=lines)
 
 
 def _matrices(data: bytes, source: str) -> Order:
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            held = {name: archive[name] for name in archive.files}
+            matrices = {name: np.asarray(archive[name]) for name in ("R", "S") if name in archive.files}
     except Exception as error:  # an archive of arrays can be broken in more ways than can be listed
         raise PlanError(f"{source}: not an npz file that can be read; give {FORMS}") from error
-    if "R" not in held:
+    if "R" not in matrices:
         raise PlanError(f"{source}: the npz file has no matrix R; give {FORMS}")
-    matrices = {name: held[name] for name in ("R", "S") if name in held}
     for name, matrix in matrices.items():
-        if matrix.ndim != 2 or matrix.shape != matrices["R"].shape or not np.isin(matrix, (0, 1)).all():
+        numbers = matrix.ndim == 2 and matrix.dtype.kind in "biuf"
+        if not numbers or matrix.shape != matrices["R"].shape or not np.isin(matrix, (0, 1)).all():
             raise PlanError(f"{source}: {name} is no matrix of 0 and 1 with a row per stage and a column per node")
     saved = matrices["S"].astype(bool) if "S" in matrices else None
     return Order(source, computed=matrices["R"].astype(bool), saved=saved)

@@ -141,7 +141,7 @@ class Plan:
         Raises
         ------
         PlanError
-            For another form, and for names with line breaks where a line holds a name.
+            For another form.
         """
         if form in ("plan", "frees"):
             return self.to_json(frees=form == "frees")
@@ -149,9 +149,6 @@ class Plan:
             raise PlanError(f"the form {form!r} is not known; use {', '.join(FORMS)}")
         names = self.schedule.names(self.graph)
         lines = names if form == "names" else [f"{deed} {name}" for deed, name in self.actions()]
-        broken = next((line for line in lines if len(line.splitlines()) > 1), None)
-        if broken is not None:
-            raise PlanError(f"{broken!r} has a line break in its name; use the form plan or frees, which can hold it")
         return "".join(f"{line}\n" for line in lines)
 
     def save(self, path: str | os.PathLike[str], form: str = "plan") -> None:
@@ -161,8 +158,11 @@ class Plan:
     @classmethod
     def load(cls, path: str | os.PathLike[str], graph: ComputationGraph) -> Plan:
         """Read a plan for a graph, before or after its differentiation, and verify it; the errors of `verify`."""
-        record = shaped(read_record(path))
-        graph, simulation = checked(graph, record)
+        record = read_record(path)
+        try:
+            graph, simulation = checked(graph, shaped(record))
+        except PlanError as error:
+            raise type(error)(f"{Path(path).name}: {error}") from error
         return cls(
             graph=graph,
             budget=Budget(**(record["budget"] or {})),

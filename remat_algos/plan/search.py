@@ -39,7 +39,9 @@ class Call:
     @property
     def enumerates(self) -> bool:
         """Whether the solver can list all plans that none of its others beats."""
-        return hasattr(self.solver.module, "frontier")
+        found = getattr(self.solver.module, "frontier", None)
+        # a user's script may hold a solver and `from remat_algos import frontier`
+        return found is not None and found.__module__ == self.solver.function.__module__
 
     def frontier(self) -> list[Attempt]:
         """These plans."""

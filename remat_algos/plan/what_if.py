@@ -6,6 +6,7 @@ import numpy as np
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.schedule.checkpoints import checkpoint_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
@@ -39,8 +40,8 @@ def what_if(
     Raises
     ------
     GraphError
-        For a name that is not known or no forward node, for a node that must run only once, and for one that is never
-        idle.
+        For a name that is not known or no forward node, for a wish against `once` or a mark, and for a node that does
+        not run, or is never idle, in the schedule.
 
     Examples
     --------
@@ -53,9 +54,7 @@ def what_if(
     both = [graph.labels[node] for node in kept if node in again]
     if both:
         raise GraphError(f"{both[0]} is named both to keep and to recompute; choose one")
-    for node in again:
-        if graph.once[node]:
-            raise GraphError(f"{graph.labels[node]} must run only once; it cannot be recomputed")
+    _check_free(graph, kept, again)
     if schedule is not None:
         return _changed(graph, kept, again, schedule)
     if kept and again:
@@ -73,12 +72,28 @@ def _nodes(graph: ComputationGraph, names: Iterable[str]) -> list[int]:
     return nodes
 
 
-def _changed(graph: ComputationGraph, kept: list[int], again: list[int], schedule: Schedule) -> Schedule:
-    for node in kept:
-        schedule = run_once(simulate(graph, schedule), node).schedule
+def _check_free(graph: ComputationGraph, kept: list[int], again: list[int]) -> None:
+    """Neither `once` nor a mark has decided already."""
+    mark = graph.mark if graph.mark is not None else np.zeros(graph.n_nodes, np.int8)
     for node in again:
+        if graph.once[node]:
+            raise GraphError(f"{graph.labels[node]} must run only once; it cannot be recomputed")
+        if mark[node] == KEEP:
+            raise GraphError(f"{graph.labels[node]} is marked to be kept; it cannot be recomputed")
+    for node in kept:
+        if mark[node] == RECOMPUTE:
+            raise GraphError(f"{graph.labels[node]} is marked to be recomputed; it cannot be kept")
+
+
+def _changed(graph: ComputationGraph, kept: list[int], again: list[int], schedule: Schedule) -> Schedule:
+    for node in [*kept, *again]:
         simulation = simulate(graph, schedule)
-        if simulation.runs[node] == 1:
+        n_runs = int(simulation.runs[node])
+        if not n_runs:
+            raise GraphError(f"{graph.labels[node]} does not run in this order; leave it out")
+        if node in kept and n_runs > 1:
+            schedule = run_once(simulation, node).schedule
+        elif node in again and n_runs == 1:
             schedule = _best_again(simulation, node)
     return schedule
 

@@ -1,5 +1,6 @@
 """A decision of a schedule turned round: what is kept runs again, what runs again is kept."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,9 +30,7 @@ class Turn:
 
 def reads_of(simulation: Simulation, node: int) -> Int64:
     """int64[k]: the steps that read a value of a node, ascending."""
-    indptr, readers = simulation.graph.readers
-    values = simulation.graph.values(node)
-    return np.flatnonzero(np.isin(simulation.schedule.order, readers[indptr[values.start] : indptr[values.stop]]))
+    return _reads_of(simulation, simulation.graph.values(node))
 
 
 def run_once(simulation: Simulation, node: int) -> Turn:
@@ -52,8 +51,13 @@ def run_once(simulation: Simulation, node: int) -> Turn:
 
 
 def idle_gap(simulation: Simulation, node: int) -> tuple[int, int]:
-    """The longest time (from, to) in which the only run of a node waits to be read; (-1, -1) if it is never read."""
-    uses = np.append(np.flatnonzero(simulation.schedule.order == node)[:1], reads_of(simulation, node))
+    """The longest time (from, to) in which the only run of a node waits to be read; (-1, -1) if it is never read.
+
+    Reads of outputs do not count: their first copy is held to the end.
+    """
+    graph = simulation.graph
+    freed = [x for x in graph.values(node) if not graph.output[x]]
+    uses = np.append(np.flatnonzero(simulation.schedule.order == node)[:1], _reads_of(simulation, freed))
     if uses.size < 2:
         return -1, -1
     longest = int(np.diff(uses).argmax())
@@ -85,6 +89,13 @@ def run_again(simulation: Simulation, node: int) -> list[Turn]:
         Turn(Schedule(np.insert(order, end, np.array(run, np.int32))), here, here + len(run) * (here >= end))
         for run in runs
     ]
+
+
+def _reads_of(simulation: Simulation, values: Sequence[int]) -> Int64:
+    """int64[k]: the steps that read any of these values, ascending."""
+    indptr, readers = simulation.graph.readers
+    reading = [readers[indptr[x] : indptr[x + 1]] for x in values]
+    return np.flatnonzero(np.isin(simulation.schedule.order, np.concatenate([np.empty(0, np.int32), *reading])))
 
 
 def _lacking(simulation: Simulation, node: int, step: int) -> list[int]:

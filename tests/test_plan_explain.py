@@ -1,0 +1,421 @@
+"""Why values are kept or run again: each figure is what the judge says of the order with one decision turned round."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.budget import Budget
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
+from remat_algos.ir.tables import NodeRow, Tables, ValueRow
+from remat_algos.plan.explain import MOST_COUNTED, Decision, Turned, explain
+from remat_algos.plan.plan import Plan
+from remat_algos.plan.solve import solve
+from remat_algos.schedule.mirror import honoured, mirror_schedule
+from remat_algos.schedule.simulation import simulate
+from tests.oracles import turn as oracle
+from tests.oracles.judge import judge
+from tests.oracles.plain import plain
+from tests.strategies import graphs, orders, rows, training_graphs
+
+PLAYED = settings(max_examples=25)
+
+
+def plan_of(graph, order):
+    """A plan for any order."""
+    return Plan(graph, Budget(), None, simulate(graph, order), "mine", "mine", {}, None, None, 0.0)
+
+
+def graph_of(reads, **arrays):
+    return ComputationGraph.from_arrays(**rows("read", reads), **arrays)
+
+
+@st.composite
+def plans(draw):
+    """Plans for orders of a solver's kind, with up to three runs of a node, and for any others."""
+    graph = draw(graphs(max_nodes=8, min_nodes=1) | training_graphs(max_nodes=12))
+    if graph.is_training and draw(st.booleans()):
+        counts = draw(st.lists(st.integers(0, 2), min_size=graph.n_nodes, max_size=graph.n_nodes))
+        return plan_of(graph, mirror_schedule(graph, honoured(graph, np.array(counts))).order.tolist())
+    return plan_of(graph, draw(orders(graph)))
+
+
+# ---------------------------------------------------------------- the contrary, read slowly
+
+
+def difference(graph, old, new, shared):
+    """The figures of `Turned` for two orders and the pairs of steps that they share."""
+    before, after = judge(graph, old), judge(graph, new)
+    change = [after.trace[there] - before.trace[here] for here, there in shared]
+    return Turned(
+        compute=after.compute - before.compute,
+        freed=max([0, *(-c for c in change)]),
+        freed_steps=sum(c < 0 for c in change),
+        held=max([0, *change]),
+        held_steps=sum(c > 0 for c in change),
+        peak_memory=after.peak,
+    )
+
+
+def contrary(graph, order, node):
+    """What the judge says of the order with the decision about a node turned round."""
+    g = plain(graph)
+    if order.count(node) > 1:
+        steps = oracle.kept(g, order, node)
+        return difference(
+            oracle.unmarked(g), order, [order[s] for s in steps], zip(steps, range(len(steps)), strict=True)
+        )
+    ways = []
+    for place, way in oracle.run_again(g, order, node):
+        there = [s + len(way) * (s >= place) for s in range(len(order))]
+        new = order[:place] + way + order[place:]
+        ways.append(difference(oracle.unmarked(g), order, new, enumerate(there)))
+    return min(ways, key=lambda t: (t.peak_memory, t.freed == 0, t.compute))
+
+
+def figures(turned):
+    return {name: getattr(turned, name) for name in Turned.__dataclass_fields__}
+
+
+@PLAYED
+@given(plans())
+def test_the_contrary_of_every_decision_is_judged(plan):
+    order = plan.schedule.order.tolist()
+    for node in range(plan.graph.n_nodes):
+        decision = Decision(plan.simulation, node)
+        assert (decision.turned is None) == bool(decision.fixed)
+        if not decision.fixed:
+            assert figures(decision.turned) == figures(contrary(plan.graph, order, node))
+
+
+@PLAYED
+@given(plans(), st.data())
+def test_with_marks_the_contrary_is_judged_too(plan, data):
+    """Marks on nodes that run once; those that keep do not run again for another node's sake."""
+    graph, order = plan.graph, plan.schedule.order.tolist()
+    mark = [KEEP * (order.count(v) < 2 and graph.forward[v] and data.draw(st.booleans())) for v in range(graph.n_nodes)]
+    marked = plan_of(replace(graph, mark=mark, derivation=None), order)
+    for node in range(graph.n_nodes):
+        decision = Decision(marked.simulation, node)
+        if mark[node] and order.count(node):
+            assert decision.turned is None
+        elif not decision.fixed:
+            assert figures(decision.turned) == figures(contrary(marked.graph, order, node))
+
+
+@PLAYED
+@given(plans())
+def test_keeping_never_computes_more_and_running_again_never_less(plan):
+    for node, runs in enumerate(plan.simulation.runs.tolist()):
+        turned = Decision(plan.simulation, node).turned
+        if turned is not None:
+            cost = int(plan.graph.compute[node])
+            assert turned.compute <= -cost * (runs - 1) if runs > 1 else turned.compute >= cost
+
+
+@PLAYED
+@given(plans())
+def test_what_is_fixed_is_fixed_for_a_reason_that_holds(plan):
+    g, order = plain(plan.graph), plan.schedule.order.tolist()
+    for node in g.nodes:
+        count = order.count(node)
+        outputs = set(g.values[node]) & g.outputs
+        wait = oracle.idle_time(g, order, node) if count == 1 else None
+        reasons = {
+            "so it does not run": count == 0,
+            "gradients run once": g.is_backward(node) and count == 1,
+            "must run only once": g.once[node] and count == 1,
+            "held to the end": len(outputs) == len(g.values[node]) and count == 1,
+            "never idle": count == 1 and (wait is None or wait[1] - wait[0] < 2),
+        }
+        said = [reason for reason in reasons if reason in Decision(plan.simulation, node).fixed]
+        assert said == [reason for reason, holds in reasons.items() if holds][:1]
+
+
+@PLAYED
+@given(plans())
+def test_a_decision_tells_runs_reads_and_lives_as_the_judge_sees_them(plan):
+    g, order = plain(plan.graph), plan.schedule.order.tolist()
+    judged = judge(g, order)
+    for node in g.nodes:
+        decision = Decision(plan.simulation, node)
+        own = [(begin, x, end) for begin, x, end in judged.lifetimes if g.producer[x] == node]
+        runs = [s for s, v in enumerate(order) if v == node]
+        assert decision.runs == runs
+        assert decision.reads == [s for s, v in enumerate(order) if set(g.reads[v]) & set(g.values[node])]
+        assert decision.lives == [(s, max(end for begin, _, end in own if begin == s) - 1) for s in runs]
+        assert decision.memory == sum(g.memory[x] for x in g.values[node])
+        for step in range(len(order)):
+            assert decision.held_at(step) == sum(g.memory[x] for begin, x, end in own if begin <= step < end)
+
+
+# ---------------------------------------------------------------- by hand
+
+
+#   A -> B -> C -> D -> E
+#        B ----------> E        bytes 1, 8, 2, 4, 1; costs 10, 20, 30, 40, 50
+def small(**arrays):
+    return graph_of(
+        [[], [0], [1], [2], [1, 3]],
+        memory=[1, 8, 2, 4, 1],
+        compute=[10, 20, 30, 40, 50],
+        labels=Labels(names=tuple("ABCDE")),
+        **arrays,
+    )
+
+
+def test_a_run_more_by_hand():
+    """Bytes per step: A 1, B 9, C 10, D 14, E 13; with `B` again before E: A 1, B 9, C 11, D 7, B 13, E 13.
+
+    It holds A up to the second run of B; were A to run again too: A 1, B 9, C 10, D 6, A 5, B 13, E 13. Both have the
+    peak 13 and free something, so the cheaper one is told.
+    """
+    plan = plan_of(small(), range(5))
+    assert plan.simulation.memory_trace.tolist() == [1, 9, 10, 14, 13]
+    turned = Decision(plan.simulation, 1).turned
+    assert figures(turned) == {
+        "compute": 20,
+        "freed": 7,
+        "freed_steps": 1,
+        "held": 1,
+        "held_steps": 1,
+        "peak_memory": 13,
+    }
+
+
+def test_a_run_less_by_hand():
+    """ABCDABE holds 1, 9, 10, 6, 5, 13, 13, and without the second runs of B, and of A for it, 1, 9, 10, 14, 13."""
+    plan = plan_of(small(), [0, 1, 2, 3, 0, 1, 4])
+    assert plan.simulation.memory_trace.tolist() == [1, 9, 10, 6, 5, 13, 13]
+    turned = Decision(plan.simulation, 1).turned
+    assert figures(turned) == {
+        "compute": -30,
+        "freed": 0,
+        "freed_steps": 0,
+        "held": 8,
+        "held_steps": 1,
+        "peak_memory": 14,
+    }
+
+
+def test_the_text_by_hand():
+    assert str(explain(plan_of(small(), range(5)), "B")) == (
+        "B  8 B, kept from step 1 to step 4, read by C (2), E (4)\n"
+        "    running it again would free 7 B over 1 step, hold 1 B more over 1 step and cost 20 (13.3 % of one pass); "
+        "the peak would be 13 B\n"
+        "    at the peak (step 3, 14 B) it holds 57.1 %\n"
+        "at the peak: B 8 B (kept), D 4 B (kept), C 2 B (kept)"
+    )
+    assert str(explain(plan_of(small(), [0, 1, 2, 3, 0, 1, 4]), "B")) == (
+        "B  8 B, run 2 times, held in steps 1 to 2, 5 to 6, read by C (2), E (6)\n"
+        "    keeping it would hold 8 B more over 1 step and save 30 (20.0 % of one pass); the peak would be 14 B\n"
+        "    at the peak (step 5, 13 B) it holds 61.5 %\n"
+        "at the peak: B 8 B (run again), D 4 B (kept), A 1 B (run again)"
+    )
+
+
+def test_a_node_that_runs_three_times_is_told_with_all_its_lives():
+    plan = plan_of(small(), [0, 1, 2, 0, 1, 3, 0, 1, 4])
+    decision = Decision(plan.simulation, 1)
+    assert decision.lives == [(1, 2), (4, 4), (7, 8)]
+    assert figures(decision.turned) == {
+        "compute": -60,  # the second and third runs of B, and of A for them
+        "freed": 0,
+        "freed_steps": 0,
+        "held": 8,
+        "held_steps": 1,
+        "peak_memory": 14,
+    }
+    assert "run 3 times, held in steps 1 to 2, 4 to 4, 7 to 8, read by C (2), E (8)" in str(explain(plan, "B"))
+
+
+FIXED = {
+    "once": (small(once=[False, True, False, False, False]), "B", "B must run only once"),
+    "kept": (small(mark=[0, KEEP, 0, 0, 0]), "B", "B is marked to be kept"),
+    "recomputed": (small(mark=[0, RECOMPUTE, 0, 0, 0]), "B", "B is marked to be recomputed"),
+    "output": (small(), "E", "E is an output, held to the end"),
+    "never idle": (small(), "A", "A is never idle, so running it again would free nothing"),
+    "gradient": (differentiate(small()), "grad(D)", "grad(D) is a gradient; gradients run once"),
+}
+
+
+@pytest.mark.parametrize(("graph", "name", "reason"), FIXED.values(), ids=FIXED)
+def test_a_reason_why_there_is_nothing_to_decide(graph, name, reason):
+    explanation = explain(plan_of(graph, range(graph.n_nodes)), name)
+    assert [decision.fixed for decision in explanation.decisions] == [reason]
+    assert f"\n    {reason}\n" in str(explanation)
+    assert explanation.record()["decisions"][0]["fixed"] == reason
+    assert explanation.record()["decisions"][0]["turned"] is None
+
+
+def test_a_node_that_no_output_needs():
+    graph = graph_of([[], [0], [0]], output=[False, True, False], labels=Labels(names=("a", "b", "spare")))
+    assert str(explain(plan_of(graph, [0, 1]), "spare")) == (
+        "spare  1 B, never run, read by nobody\n"
+        "    no output needs spare, so it does not run\n"
+        "    at the peak (step 1, 2 B) it holds 0.0 %\n"
+        "at the peak: a 1 B (kept), b 1 B (kept)"
+    )
+
+
+def test_a_gradient_that_somebody_ran_twice_may_run_once():
+    graph = differentiate(small())
+    order = list(range(graph.n_nodes))
+    first = int(np.flatnonzero(~graph.forward)[0])
+    plan = plan_of(graph, [*order[: first + 1], *order[first:]])
+    assert Decision(plan.simulation, first).turned.compute == -int(graph.compute[first])
+
+
+# ---------------------------------------------------------------- several values, views
+
+
+def test_a_node_of_several_values_is_one_decision():
+    """conv makes its output and statistics; both are told of by either name."""
+    graph = graph_of(
+        [[], [0], [2], [1, 3]],
+        value_indptr=[0, 2, 3, 4, 5],
+        memory=[8, 2, 1, 1, 1],
+        labels=Labels(names=("conv", "relu", "fc", "end"), value_names={1: "statistics"}),
+    )
+    plan = plan_of(graph, range(4))
+    assert [d.node for d in explain(plan, "statistics").decisions] == [0]
+    [decision] = explain(plan, "conv").record()["decisions"]
+    assert decision["values"] == ["conv", "statistics"]
+    assert (decision["memory"], decision["held_at_peak"]) == (10, 10)
+    assert decision["lives"] == [(0, 3)]
+    assert decision["turned"]["freed"] == 2  # the output dies with relu, the statistics wait
+
+
+def test_a_node_with_an_output_among_its_values_is_a_decision_about_the_others():
+    """0 makes an output of 1 byte and 8 bytes that 1 and 3 read."""
+    graph = graph_of(
+        [[], [1], [2], [1, 3]],
+        value_indptr=[0, 2, 3, 4, 5],
+        memory=[1, 8, 1, 1, 1],
+        output=[True, False, False, False, True],
+    )
+    kept = Decision(plan_of(graph, [0, 1, 2, 3]).simulation, 0)
+    assert kept.fixed == ""
+    assert (kept.turned.freed, kept.turned.freed_steps, kept.turned.compute) == (8, 1, 1)
+    again = Decision(plan_of(graph, [0, 1, 2, 0, 3]).simulation, 0)
+    assert (again.turned.held, again.turned.held_steps, again.turned.compute) == (8, 1, -1)
+
+
+def test_a_view_is_told_of_as_its_base():
+    tables = Tables(
+        nodes=[
+            NodeRow(name="conv", values=[ValueRow(memory=4)]),
+            NodeRow(name="flat", values=[ValueRow(view_of="conv")], compute=0, reads=["conv"]),
+            NodeRow(name="fc", reads=["flat"], values=[ValueRow()]),
+        ]
+    )
+    graph = ComputationGraph.from_tables(tables)
+    assert [d.graph.labels[d.node] for d in explain(plan_of(graph, [0, 1]), "flat").decisions] == ["conv"]
+
+
+# ---------------------------------------------------------------- the text and the record
+
+
+@PLAYED
+@given(plans())
+def test_figures_in_the_text_are_those_of_the_record(plan):
+    """Sizes of these graphs stay below 1000 bytes, which text gives exactly."""
+    assume(plan.peak_memory < 1000)
+    explanation = explain(plan)
+    record = explanation.record()
+    lines = str(explanation).splitlines()
+    assert len(lines) == 3 * len(record["decisions"]) + bool(record["left_out"]) + 1
+    for decision, (head, contrary, share) in zip(
+        record["decisions"], zip(*[iter(lines)] * 3, strict=False), strict=False
+    ):
+        check_text(plan, decision, head, contrary, share)
+    shown = [f"{live['value']} {live['memory']} B" for live in record["at_peak"][:3]]
+    assert all(text in lines[-1] for text in shown)
+    assert ("more" in lines[-1]) == (len(record["at_peak"]) > 3)
+
+
+def check_text(plan, decision, head, contrary, share):
+    """Each number that the three lines of a decision name is the record's."""
+    labels, turned = plan.graph.labels, decision["turned"]
+    assert head.startswith(f"{decision['node']}  {decision['memory']} B, ")
+    for read in decision["reads"][:4]:
+        assert f"{read['node']} ({read['step']})" in head
+    for begin, end in decision["lives"][:4]:
+        said = (f"from step {begin} to step {end}", f"at step {begin} alone", f"{begin} to {end}")
+        assert any(words in head for words in said)
+    cost = abs(turned["compute"])
+    assert f" {labels.compute(cost)} ({100 * cost / max(1, plan.graph.needed_compute):.1f} % of one pass)" in contrary
+    again = len(decision["runs"]) == 1
+    assert contrary.strip().startswith("running it again would " if again else "keeping it would ")
+    assert ("cost" if again else "save") in contrary
+    freed = re.search(r"free (\d+) B over (\d+) step", contrary)
+    if again:
+        assert (freed and (int(freed[1]), int(freed[2]))) == (
+            (turned["freed"], turned["freed_steps"]) if turned["freed"] else None
+        )
+    held = re.search(r"hold (\d+) B more over (\d+) step", contrary)
+    assert (held and (int(held[1]), int(held[2]))) == (
+        (turned["held"], turned["held_steps"]) if turned["held"] else None
+    )
+    peak = re.search(r"the peak would be (\d+) B", contrary)
+    assert (int(peak[1]) if peak else plan.peak_memory) == turned["peak_memory"]
+    of_peak = 100 * decision["held_at_peak"] / max(1, plan.peak_memory)
+    assert share == f"    at the peak (step {plan.simulation.peak_step}, {plan.peak_memory} B) it holds {of_peak:.1f} %"
+
+
+@PLAYED
+@given(plans())
+def test_what_is_at_the_peak_adds_up_to_it(plan):
+    g, order, step = plain(plan.graph), plan.schedule.order.tolist(), plan.simulation.peak_step
+    live = explain(plan).at_peak()
+    assert sum(size for _, size, _ in live) == plan.peak_memory
+    assert [size for _, size, _ in live] == sorted((size for _, size, _ in live), reverse=True)
+    roles = sorted(
+        (g.value_names[x], "" if g.is_backward(g.producer[x]) else "kept" if first else "run again")
+        for begin, x, end in judge(g, order).lifetimes
+        if begin <= step < end
+        for first in [g.producer[x] not in order[:begin]]
+    )
+    assert sorted((name, role) for name, _, role in live if not name.startswith("workspace of ")) == roles
+
+
+@PLAYED
+@given(plans(), st.integers(0, 4))
+def test_the_largest_decisions_come_first_and_the_others_are_counted(plan, most):
+    decided = [v for v in range(plan.graph.n_nodes) if plan.graph.forward[v] and not Decision(plan.simulation, v).fixed]
+    decided.sort(key=lambda v: -plan.graph.node_memory[v])
+    explanation = explain(plan, most=most)
+    assert list(explanation.nodes) == decided[:most]
+    assert explanation.left_out == max(0, len(decided) - most)
+    assert (f"{explanation.left_out} smaller ones are left out" in str(explanation)) == bool(explanation.left_out)
+
+
+def test_very_many_decisions_are_not_counted_to_the_end():
+    chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(MOST_COUNTED + 20)]))
+    explanation = explain(plan_of(chain, range(chain.n_nodes)), most=1)
+    assert explanation.left_out == MOST_COUNTED
+    assert f"{MOST_COUNTED} or more smaller ones are left out" in str(explanation)
+
+
+def test_a_plan_of_nothing():
+    empty = graph_of([])
+    assert str(explain(plan_of(empty, []))) == "at the peak: nothing"
+
+
+def test_a_name_that_is_none_brings_those_near():
+    plan = plan_of(ComputationGraph.from_edges([("conv1", "conv2"), ("conv2", "loss")]), range(3))
+    with pytest.raises(GraphError, match="no node is called 'conv3'; near: conv2, conv1"):
+        explain(plan, "conv3")
+
+
+def test_a_plan_of_a_solver_is_explained_without_a_name():
+    plan = solve(differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)])), 7)
+    text = str(explain(plan, most=2))
+    assert text.count("% of one pass") == 2
+    assert re.search(r"^\d+ smaller ones are left out$", text, re.M)

@@ -1,0 +1,449 @@
+"""What memory costs in compute: curves that hold the best of every solver, and nothing that another plan beats."""
+
+import json
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.errors import BudgetError, ScheduleError
+from remat_algos.ir.budget import Budget
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import KEEP, RECOMPUTE
+from remat_algos.models.random import chain
+from remat_algos.plan import search
+from remat_algos.plan.baseline import baseline_peak
+from remat_algos.plan.frontier import Frontier, frontier, undominated
+from remat_algos.plan.plan import Plan
+from remat_algos.plan.solve import solve
+from remat_algos.plan.verify import verify
+from remat_algos.schedule.checkpoints import checkpoint_schedule
+from remat_algos.schedule.mirror import mirror_schedule
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import simulate
+from remat_algos.solvers import registry, selection
+from remat_algos.solvers.registry import Solution, Solver, any_graph, list_solvers, training_graph
+from tests.oracles.judge import judge
+from tests.strategies import graphs, rows, training_graphs
+
+PLAYED = settings(max_examples=15)
+CHEN = ["chen_greedy", "chen_recursive", "chen_sqrt"]
+each_chen = pytest.mark.parametrize("solver", CHEN)
+served = training_graphs(max_nodes=18)
+CHAIN = differentiate(chain(12))
+
+
+def figures(plan):
+    return plan.peak_memory, plan.simulation.compute
+
+
+@pytest.fixture
+def plant(monkeypatch):
+    """Register a solver for one test."""
+    list_solvers()
+
+    def plant(function, **facts):
+        known = {"paper": "", "needs": any_graph, "optimal_in": None, "improves": False, "portfolio": False} | facts
+        monkeypatch.setitem(registry._registered, function.__name__, Solver(function, **known))
+
+    return plant
+
+
+def keeping(graph, distance):
+    """Every so many nodes kept."""
+    return checkpoint_schedule(graph, np.arange(graph.n_nodes) % distance == 0)
+
+
+def best_distance(graph, limit):
+    """What a solver of that kind finds: the lowest without a limit, else the cheapest that fits, else the lowest."""
+    judged = [simulate(graph, keeping(graph, distance)) for distance in range(1, graph.n_nodes + 1)]
+    fitting = [j for j in judged if limit is not None and j.peak_memory <= limit]
+    if fitting:
+        return min(fitting, key=lambda j: (j.compute, j.peak_memory)).schedule
+    return min(judged, key=lambda j: (j.peak_memory, j.compute)).schedule
+
+
+# ---------------------------------------------------------------- curves
+
+
+def dominated(one, other):
+    return other != one and all(b <= a for a, b in zip(one, other, strict=True))
+
+
+@PLAYED
+@given(served)
+def test_curves_rise_in_peak_and_fall_in_compute_and_the_plans_are_what_none_of_them_beats(graph):
+    found = frontier(graph)
+    for plans in (*found.curves.values(), found.plans):
+        points = [figures(plan) for plan in plans]
+        assert points
+        assert points == sorted(points)
+        assert len({peak for peak, _ in points}) == len({compute for _, compute in points}) == len(points)
+        assert not any(dominated(one, other) for one in points for other in points)
+    everything = [plan for curve in found.curves.values() for plan in curve]
+    points = {figures(plan) for plan in everything}
+    wanted = {one for one in points if not any(dominated(one, other) for other in points)}
+    assert [figures(plan) for plan in found.plans] == sorted(wanted)
+    for best in found.plans:
+        assert best is next(plan for plan in everything if figures(plan) == figures(best))
+    assert min(plan.overhead for plan in found.plans) == 0  # no rematerialization is a plan, too
+
+
+@PLAYED
+@given(served)
+def test_every_plan_can_be_verified_and_is_what_the_oracle_says(graph):
+    found = frontier(graph)
+    assert found.bound_memory == least_peak_bound(graph)[0]
+    assert found.bound_compute == graph.needed_compute
+    assert found.base == baseline_peak(graph)
+    assert (found.complete, found.interrupted, found.reasons) == (True, False, {})
+    for name, curve in found.curves.items():
+        for plan in curve:
+            verify(graph, plan)
+            judged = judge(graph, plan.schedule.order)
+            assert (judged.peak, judged.compute) == figures(plan)
+            assert (plan.solver, plan.method, plan.limit) == (name, name, judged.peak)
+            assert found.bound_memory <= judged.peak
+            assert found.bound_compute <= judged.compute
+
+
+@PLAYED
+@given(served)
+def test_each_curve_begins_with_the_lowest_peak_that_its_solver_finds(graph):
+    found = frontier(graph)
+    for solver in list_solvers():
+        assert figures(found.curves[solver.name][0]) == figures(solve(graph, "least", solver=solver.name, raw=True))
+
+
+@each_chen
+@PLAYED
+@given(graph=served, data=st.data())
+def test_a_curve_answers_every_limit_as_its_solver_does(solver, graph, data):
+    found = frontier(graph, solvers=[solver])
+    for plan in found.plans:
+        assert figures(solve(graph, plan.peak_memory, solver=solver, raw=True)) == figures(plan)
+    limit = data.draw(st.integers(found.plans[0].peak_memory, found.base + 3))
+    assert solve(graph, limit, solver=solver, raw=True).simulation.compute == found.best(limit).simulation.compute
+
+
+@PLAYED
+@given(graphs(max_nodes=8))
+def test_without_a_backward_part_there_is_one_plan_and_reasons(graph):
+    found = frontier(graph)
+    assert list(found.curves) == ["no_remat"]
+    assert {name: "call differentiate" in reason for name, reason in found.reasons.items()} == dict.fromkeys(CHEN, True)
+    assert found.complete
+    assert [figures(plan) for plan in found.plans] == [(found.base, graph.needed_compute)]
+
+
+def test_of_no_solver_there_is_no_plan():
+    found = frontier(CHAIN, solvers=[])
+    assert (found.plans, found.sampled(), list(found.rows()), found.best("100%"), found.best("least")) == (
+        (),
+        (),
+        [],
+        None,
+        None,
+    )
+
+
+@PLAYED
+@given(served, st.data())
+def test_marks_are_honoured_by_every_plan(graph, data):
+    wish = [data.draw(st.sampled_from([0, 0, KEEP, RECOMPUTE])) if forward else 0 for forward in graph.forward]
+    marked = replace(graph, mark=np.where(graph.once & (np.array(wish) == RECOMPUTE), KEEP, wish), derivation=None)
+    found = frontier(marked)
+    for curve in found.curves.values():
+        for plan in curve:
+            judge(marked, plan.schedule.order)  # raises where a mark is broken
+    for reason in found.reasons.values():
+        assert "mark" in reason
+    assert set(found.curves) | set(found.reasons) == {solver.name for solver in list_solvers()}
+
+
+def test_a_mark_that_one_solver_cannot_honour_is_its_reason():
+    marked = replace(CHAIN, mark=[RECOMPUTE] + [0] * (CHAIN.n_nodes - 1), derivation=None)
+    found = frontier(marked)
+    assert list(found.reasons) == ["no_remat"]
+    assert "marked to be recomputed" in found.reasons["no_remat"]
+    assert set(found.curves) == set(CHEN)
+
+
+def test_a_mark_that_forbids_all_leaves_only_reasons():
+    """The gradient reads a pinned value that is marked to be recomputed."""
+    training = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2)]), keep_outputs=True)
+    output = int(np.flatnonzero(training.output & training.forward)[0])
+    mark = np.where(np.arange(training.n_nodes) == output, RECOMPUTE, 0)
+    found = frontier(replace(training, mark=mark, derivation=None))
+    assert found.curves == {}
+    assert set(found.reasons) == {solver.name for solver in list_solvers()}
+    assert found.plans == ()
+
+
+# ---------------------------------------------------------------- how solvers are asked
+
+
+@each_chen
+def test_each_plan_of_a_sweep_is_judged_once(monkeypatch, solver):
+    decisions, judged, again = [], [], []
+
+    def emitted(graph, count):
+        decisions.append(tuple(count))
+        return mirror_schedule(graph, count)
+
+    def counted(into, graph, schedule):
+        into.append(schedule)
+        return simulate(graph, schedule)
+
+    monkeypatch.setattr(selection, "mirror_schedule", emitted)
+    monkeypatch.setattr(selection, "simulate", partial(counted, judged))
+    monkeypatch.setattr(search, "simulate", partial(counted, again))
+    found = frontier(CHAIN, solvers=[solver])
+    assert again == []
+    assert {plan.details["judged"] for plan in found.plans} == {len(judged)}
+    assert len(judged) == len(decisions) == len(set(decisions)) > len(found.plans)
+
+
+def test_a_solver_that_does_not_enumerate_is_asked_at_twenty_budgets_or_more(plant):
+    """This module has a `frontier` too, but it is not the solver's."""
+    limits = []
+
+    def climbing(graph, limit):
+        limits.append(limit)
+        return best_distance(graph, limit)
+
+    plant(climbing)
+    found = frontier(CHAIN, solvers=["climbing"])
+    least, base = found.plans[0].peak_memory, baseline_peak(CHAIN)
+    assert limits[0] is None
+    assert limits[1:] == [least + (base - least) * i // 19 for i in range(20)]
+    for limit in limits[1:]:
+        assert found.best(limit).simulation.compute == simulate(CHAIN, best_distance(CHAIN, limit)).compute
+    limits.clear()
+    frontier(CHAIN, solvers=["climbing"], points=3)
+    assert limits[1:] == [least, (least + base) // 2, base]
+
+
+def test_a_solver_whose_lowest_peak_is_that_of_no_rematerialization_is_asked_once(plant):
+    limits = []
+
+    def plodding(graph, limit):
+        limits.append(limit)
+        return Schedule(range(graph.n_nodes))
+
+    plant(plodding)
+    assert len(frontier(CHAIN, solvers=["plodding"]).plans) == 1
+    assert limits == [None]
+
+
+@pytest.mark.parametrize("error", [BudgetError("nothing fits", 9, 5, [0]), ScheduleError("it is broken", 0, 0)])
+def test_an_error_of_one_solver_is_its_reason_and_the_others_go_on(plant, error):
+    def failing(graph, limit):
+        raise error
+
+    plant(failing)
+    found = frontier(CHAIN, solvers=["failing", "no_remat"])
+    assert found.reasons == {"failing": str(error)}
+    assert list(found.curves) == ["no_remat"]
+    assert found.complete
+
+
+def test_an_unsound_schedule_is_a_reason(plant):
+    def unsound(graph, limit):
+        return Schedule([0])
+
+    plant(unsound)
+    found = frontier(CHAIN, solvers=["unsound", "no_remat"])
+    assert "is never made" in found.reasons["unsound"]
+    assert list(found.curves) == ["no_remat"]
+
+
+def test_what_was_found_before_an_error_stays(plant):
+    def stumbling(graph, limit):
+        if limit is not None and limit > 10:
+            raise BudgetError("too high for me", 9, 5, [])
+        return best_distance(graph, limit)
+
+    plant(stumbling)
+    found = frontier(CHAIN, solvers=["stumbling"])
+    assert found.reasons == {"stumbling": "too high for me"}
+    assert found.plans[0].peak_memory == simulate(CHAIN, best_distance(CHAIN, None)).peak_memory
+
+
+def test_reserved_options_are_given_and_those_who_improve_come_last(plant):
+    given = {}
+
+    def a_better(graph, limit, *, seed, time_limit, progress, seeds):
+        given.update(seed=seed, time_limit=time_limit, progress=progress, seeds=seeds)
+        return Schedule(range(graph.n_nodes))
+
+    plant(a_better, improves=True, needs=training_graph)
+    told = []
+    found = frontier(CHAIN, solvers=["a_better", "chen_sqrt"], seed=7, progress=lambda *call: told.append(call))
+    assert (given["seed"], given["time_limit"]) == (7, None)
+    assert {id(seed) for seed in given["seeds"]} == {id(plan.simulation) for plan in found.curves["chen_sqrt"]}
+    assert told
+    assert all(0 < done <= listed for done, listed, _ in told)
+
+
+def test_without_time_each_solver_still_gives_a_plan_and_says_that_this_is_not_all():
+    found = frontier(CHAIN, time_limit=0)
+    assert not found.complete
+    assert not found.interrupted
+    assert set(found.curves) == {solver.name for solver in list_solvers()}
+    for name in CHEN:
+        assert [plan.details["complete"] for plan in found.curves[name]] == [False]
+
+
+def test_a_sampled_solver_stops_when_its_time_is_over(plant):
+    limits = []
+
+    def slow(graph, limit):
+        limits.append(limit)
+        return best_distance(graph, limit)
+
+    plant(slow)
+    assert not frontier(CHAIN, solvers=["slow"], time_limit=0).complete
+    assert limits == [None]
+
+
+def test_a_curve_that_a_solver_itself_cut_short_is_not_complete(plant):
+    def hasty(graph, limit):
+        return Solution(Schedule(range(graph.n_nodes)), details={"complete": False})
+
+    plant(hasty)
+    assert not frontier(CHAIN, solvers=["hasty", "no_remat"]).complete
+
+
+@pytest.mark.parametrize("points", [1, 0, -3])
+def test_one_budget_is_no_curve(points):
+    with pytest.raises(ValueError, match=f"points is {points}; give 2 or more"):
+        frontier(CHAIN, points=points)
+
+
+def test_an_unknown_solver_is_named():
+    with pytest.raises(ValueError, match="no solver is called 'chen'; there are auto, chen_greedy"):
+        frontier(CHAIN, solvers=["chen"])
+
+
+# ---------------------------------------------------------------- the best under a limit
+
+
+@PLAYED
+@given(served, st.data())
+def test_the_best_under_a_limit_is_the_cheapest_that_fits(graph, data):
+    found = frontier(graph)
+    limit = data.draw(st.integers(0, found.base + 2))
+    fitting = [figures(plan) for curve in found.curves.values() for plan in curve if plan.peak_memory <= limit]
+    best = found.best(limit)
+    assert (best and best.simulation.compute) == min((compute for _, compute in fitting), default=None)
+    assert best is None or best.peak_memory == min(
+        peak for peak, compute in fitting if compute == best.simulation.compute
+    )
+
+
+def test_a_limit_is_given_as_everywhere():
+    graph = differentiate(chain(12, memory=1000))
+    found = frontier(graph)
+    assert found.best("100%").overhead == 0
+    assert found.best("50%") is found.best(found.base // 2)
+    assert found.best("9kB") is found.best(9000)
+    assert found.best("least") is found.plans[0]
+    assert found.best(found.plans[0].peak_memory - 1) is None
+    with pytest.raises(TypeError, match="50%"):
+        found.best(0.5)
+
+
+# ---------------------------------------------------------------- of equal plans, thinning, rows, the record
+
+
+def plans_of(points):
+    """Plans of given peaks and computes: a node that holds and costs so much."""
+    made = []
+    for peak, compute in points:
+        graph = ComputationGraph.from_arrays(**rows("read", [[]]), memory=peak, compute=compute)
+        made.append(Plan(graph, Budget(peak), peak, simulate(graph, [0]), "mine", "mine", {}, None, None, 0.0))
+    return made
+
+
+points = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12)
+
+
+@PLAYED
+@given(points)
+def test_of_equals_the_first_is_kept(points):
+    plans = plans_of(points)
+    kept = undominated(plans)
+    assert [figures(plan) for plan in kept] == sorted({p for p in points if not any(dominated(p, q) for q in points)})
+    for plan in kept:
+        assert plan is next(other for other in plans if figures(other) == figures(plan))
+
+
+@PLAYED
+@given(st.sets(st.integers(0, 300), min_size=1, max_size=60), st.integers(1, 12))
+def test_thinned_plans_are_the_best_ones_at_evenly_spaced_budgets(peaks, points):
+    peaks = sorted(peaks)
+    plans = plans_of([(peak, 1000 - peak) for peak in peaks])
+    sampled = [plan.peak_memory for plan in Frontier(plans[0].graph, {"s": tuple(plans)}, 0, 0, 1).sampled(points)]
+    if len(peaks) <= 2 * points:
+        assert sampled == peaks
+        return
+    least, most = peaks[0], peaks[-1]
+    budgets = [least + (most - least) * i // max(1, points - 1) for i in range(points)]
+    assert sampled == sorted({max(peak for peak in peaks if peak <= budget) for budget in budgets})
+    assert len(sampled) <= points
+    assert sampled[0] == least
+    assert points == 1 or sampled[-1] == most
+
+
+@PLAYED
+@given(served)
+def test_the_rows_say_what_the_plans_are(graph):
+    found = frontier(graph)
+    table = list(found.rows())
+    assert len(table) == len(found.sampled())
+    for row, plan in zip(table, found.sampled(), strict=True):
+        assert len(row) == len(found.COLUMNS)
+        share = 100 * plan.peak_memory / max(1, found.base)
+        over = 100 * plan.overhead / max(1, found.bound_compute)
+        again = len({v for v in plan.schedule.order.tolist() if plan.schedule.order.tolist().count(v) > 1})
+        together = plan.peak_memory + graph.resident_memory
+        assert row == (
+            f"{plan.peak_memory} B",
+            f"{share:.1f} %",
+            f"{together} B",
+            f"{over:.1f} %",
+            str(again),
+            plan.method,
+        )
+
+
+@PLAYED
+@given(served)
+def test_the_record_is_json_and_has_every_point_of_every_curve(graph):
+    found = frontier(graph)
+    record = json.loads(json.dumps(found.record()))
+    curves = [(name, plan) for name, curve in found.curves.items() for plan in curve]
+    assert [(p["solver"], p["peak_memory"], p["compute"]) for p in record["points"]] == [
+        (name, *figures(plan)) for name, plan in curves
+    ]
+    assert [p["best"] for p in record["points"]] == [any(plan is best for best in found.plans) for _, plan in curves]
+    assert all(p["overhead"] == p["compute"] - record["compute_bound"] for p in record["points"])
+    assert record["graph_hash"] == graph.source_hash
+    assert (record["least_peak_bound"], record["peak_without_rematerialization"]) == (found.bound_memory, found.base)
+    assert (record["complete"], record["interrupted"], record["reasons"]) == (True, False, {})
+    assert record["resident_memory"] == graph.resident_memory
+
+
+def test_a_long_chain_costs_ever_more_to_hold_less():
+    """From 2 n values without rematerialization down to about 2 sqrt(2 n), each step with its price."""
+    found = frontier(differentiate(chain(64)))
+    assert len(found.plans) >= 20
+    assert found.plans[-1].overhead == 0
+    assert found.plans[0].peak_memory <= 30 < found.base
+    assert all(plan.method in CHEN for plan in found.plans[:-1])

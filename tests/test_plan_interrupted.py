@@ -1,0 +1,336 @@
+"""Ctrl-C: what was found by then is given, and says so; where nothing was, the interrupt goes on."""
+
+import json
+
+import numpy as np
+import pytest
+
+from remat_algos.ir.budget import Budget
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.models.random import chain
+from remat_algos.plan.compare import compare
+from remat_algos.plan.frontier import frontier, undominated
+from remat_algos.plan.plan import Plan
+from remat_algos.plan.solve import solve
+from remat_algos.plan.verify import verify
+from remat_algos.schedule.checkpoints import checkpoint_schedule
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import simulate
+from remat_algos.solvers import registry, selection
+from remat_algos.solvers.registry import Solver, any_graph, list_solvers
+
+GRAPH = differentiate(chain(9))
+CHEN = ["chen_greedy", "chen_recursive", "chen_sqrt"]
+STOPPED = "stopped    interrupted; this is the best plan so far"
+each_chen = pytest.mark.parametrize("solver", CHEN)
+
+
+class Sweep:
+    """The judge of the sweeps, as they call it: remembers what it judged, stops at a given call."""
+
+    def __init__(self):
+        self.judged = []
+        self.stop_at = None
+        self.calls = 0
+
+    def __call__(self, graph, schedule):
+        self.calls += 1
+        if self.calls == self.stop_at:
+            raise KeyboardInterrupt
+        self.judged.append(simulate(graph, schedule))
+        return self.judged[-1]
+
+    def restart(self, stop_at):
+        self.judged, self.stop_at, self.calls = [], stop_at, 0
+
+
+@pytest.fixture
+def sweep(monkeypatch):
+    judge = Sweep()
+    monkeypatch.setattr(selection, "simulate", judge)
+    return judge
+
+
+@pytest.fixture
+def plant(monkeypatch):
+    """Register a solver for one test."""
+    list_solvers()
+
+    def plant(function, **facts):
+        known = {"paper": "", "needs": any_graph, "optimal_in": None, "improves": False, "portfolio": False} | facts
+        monkeypatch.setitem(registry._registered, function.__name__, Solver(function, **known))
+
+    return plant
+
+
+def figures(simulation):
+    return simulation.peak_memory, simulation.compute
+
+
+def stops(sweep, ask):
+    """The number of each plan that is judged: an interrupt may come there."""
+    sweep.restart(None)
+    ask()
+    return range(1, sweep.calls + 1)
+
+
+# ---------------------------------------------------------------- solve
+
+
+@each_chen
+@pytest.mark.parametrize("limit", [7, 8, 10, None])
+def test_a_sweep_interrupted_at_any_plan_gives_the_best_before_it(sweep, solver, limit):
+    def ask():
+        try:
+            return solve(GRAPH, limit, solver=solver, raw=True)
+        except KeyboardInterrupt:
+            return None
+
+    assert not ask().interrupted
+    for stop in stops(sweep, ask):
+        sweep.restart(stop)
+        plan = ask()
+        fitting = [j for j in sweep.judged if limit is None or j.peak_memory <= limit]
+        assert len(sweep.judged) == stop - 1
+        assert (plan is None) == (not fitting)
+        if plan is not None:
+            wanted = min(fitting, key=figures if limit is None else lambda j: (j.compute, j.peak_memory))
+            assert figures(plan.simulation) == figures(wanted)
+            assert plan.interrupted
+            assert STOPPED in str(plan)
+            assert plan.details["judged"] == stop - 1
+            assert plan.details["complete"] is False
+
+
+@each_chen
+def test_the_least_is_the_lowest_found_before_the_interrupt(sweep, solver):
+    def ask():
+        return solve(GRAPH, "least", solver=solver, raw=True)
+
+    for stop in stops(sweep, ask)[1:]:
+        sweep.restart(stop)
+        plan = ask()
+        assert figures(plan.simulation) == min(map(figures, sweep.judged))
+        assert plan.interrupted
+
+
+@each_chen
+def test_under_an_overhead_the_lowest_that_keeps_it_is_given(sweep, solver):
+    def ask():
+        return solve(GRAPH, Budget(overhead=4), solver=solver)
+
+    for stop in stops(sweep, ask):
+        sweep.restart(stop)
+        plan = ask()
+        assert plan.overhead <= 4
+        assert plan.interrupted
+        fitting = [j for j in sweep.judged if j.overhead <= 4]
+        assert figures(plan.simulation) == min(map(figures, [simulate(GRAPH, range(GRAPH.n_nodes)), *fitting]))
+
+
+def test_no_rematerialization_is_there_when_nothing_else_is(sweep):
+    sweep.restart(1)
+    plan = solve(GRAPH, "100%", solver="chen_sqrt")
+    assert (plan.method, plan.overhead, plan.interrupted) == ("no_remat", 0, True)
+
+
+def test_nothing_within_the_budget_is_an_interrupt(sweep):
+    sweep.restart(1)
+    with pytest.raises(KeyboardInterrupt, match="interrupted before a plan within the budget was found"):
+        solve(GRAPH, 6, solver="chen_sqrt")
+
+
+def test_a_limit_out_of_reach_is_an_interrupt_not_an_infeasible_budget(sweep):
+    """Who was interrupted cannot say that nothing fits."""
+    sweep.restart(5)
+    with pytest.raises(KeyboardInterrupt):
+        solve(GRAPH, 1, solver="chen_sqrt")
+
+
+@pytest.mark.parametrize("stop", [1, 2, 5])
+def test_a_progress_line_may_be_what_is_interrupted(stop):
+    """The plan that was judged right before is lost, no more."""
+    told = []
+
+    def progress(done, listed, what):
+        told.append(what)
+        if len(told) == stop:
+            raise KeyboardInterrupt
+
+    if stop == 1:
+        with pytest.raises(KeyboardInterrupt):
+            solve(GRAPH, "least", solver="chen_sqrt", raw=True, progress=progress)
+    else:
+        plan = solve(GRAPH, "least", solver="chen_sqrt", raw=True, progress=progress)
+        assert (plan.interrupted, plan.details["judged"]) == (True, stop - 1)
+    assert len(told) == stop
+
+
+def test_auto_asks_nobody_after_the_interrupt(sweep):
+    solve(GRAPH, 8, solver="chen_greedy")
+    first = sweep.calls
+    sweep.restart(first + 3)
+    plan = solve(GRAPH, 8)
+    assert sweep.calls == first + 3
+    fitting = [j for j in sweep.judged if j.peak_memory <= 8]
+    assert (plan.simulation.compute, plan.peak_memory) == min((j.compute, j.peak_memory) for j in fitting)
+    assert (plan.solver, plan.interrupted) == ("auto", True)
+    assert plan.method in CHEN[:2]
+
+
+def test_a_search_over_limits_keeps_what_it_had(plant):
+    """A solver that does not enumerate is interrupted at its third limit."""
+    limits = []
+
+    def patient(graph, limit):
+        limits.append(limit)
+        if len(limits) == 3:
+            raise KeyboardInterrupt
+        return checkpoint_schedule(graph, np.arange(graph.n_nodes) % 3 == 0)
+
+    plant(patient)
+    plan = solve(GRAPH, Budget(overhead="100%"), solver="patient", raw=True)
+    assert len(limits) == 3
+    assert (plan.method, plan.interrupted) == ("patient", True)
+
+
+def test_an_uninterrupted_plan_does_not_say_so():
+    plan = solve(GRAPH, 8)
+    assert not plan.interrupted
+    assert "stopped" not in str(plan)
+    assert "interrupted" not in plan.details
+
+
+def test_the_label_is_written_read_and_verified(tmp_path, sweep):
+    sweep.restart(4)
+    plan = solve(GRAPH, 8, solver="chen_greedy")
+    assert plan.interrupted
+    assert json.loads(plan.to_json())["details"]["interrupted"] is True
+    for form in ("plan", "frees"):
+        plan.save(tmp_path / "plan.json", form)
+        loaded = Plan.load(tmp_path / "plan.json", GRAPH)
+        assert loaded.interrupted
+        assert str(loaded) == str(plan)
+        assert verify(GRAPH, tmp_path / "plan.json").peak_memory == plan.peak_memory
+    assert figures(verify(GRAPH, plan)) == figures(plan.simulation)
+
+
+# ---------------------------------------------------------------- frontier
+
+
+@each_chen
+def test_a_curve_interrupted_at_any_plan_holds_those_before_it(sweep, solver):
+    def ask():
+        return frontier(GRAPH, solvers=[solver])
+
+    for stop in stops(sweep, ask):
+        sweep.restart(stop)
+        found = ask()
+        assert (found.complete, found.interrupted) == (False, True)
+        before = [figures(j) for j in sweep.judged]
+        wanted = [p for p in sorted(set(before)) if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in before)]
+        assert [figures(plan.simulation) for plan in found.plans] == wanted
+        assert found.reasons == ({} if wanted else {solver: "interrupted"})
+        assert found.record()["interrupted"] is True
+
+
+def test_curves_found_before_the_interrupt_stay_and_nobody_is_asked_after_it(sweep):
+    whole = frontier(GRAPH, solvers=CHEN[:1])
+    first = sweep.calls
+    sweep.restart(first + 3)
+    found = frontier(GRAPH)
+    assert sweep.calls == first + 3
+    assert list(found.curves) == CHEN[:2]
+    assert [figures(p.simulation) for p in found.curves["chen_greedy"]] == [figures(p.simulation) for p in whole.plans]
+    assert found.reasons == {"chen_sqrt": "interrupted", "no_remat": "interrupted"}
+    assert (found.complete, found.interrupted) == (False, True)
+
+
+def test_a_sampled_curve_keeps_the_budgets_before_the_interrupt(plant):
+    plans = []
+
+    def patient(graph, limit):
+        if len(plans) == 4:
+            raise KeyboardInterrupt
+        distance = 3 - min(len(plans), 2)
+        plans.append(checkpoint_schedule(graph, np.arange(graph.n_nodes) % distance == 0))
+        return plans[-1]
+
+    plant(patient)
+    found = frontier(GRAPH, solvers=["patient", "no_remat"])
+    judged = {figures(simulate(GRAPH, schedule)) for schedule in plans}
+    assert len(plans) == 4
+    assert {figures(plan.simulation) for plan in found.plans} <= judged
+    assert found.plans[0].peak_memory == min(judged)[0]
+    assert found.reasons == {"no_remat": "interrupted"}
+
+
+def test_a_reason_told_before_the_interrupt_stays(plant):
+    def stopped(graph, limit):
+        raise KeyboardInterrupt
+
+    plant(stopped)
+    found = frontier(chain(5), solvers=["chen_sqrt", "stopped", "no_remat"])
+    assert "no backward part" in found.reasons["chen_sqrt"]
+    assert (found.reasons["stopped"], found.reasons["no_remat"]) == ("interrupted", "interrupted")
+    assert (found.plans, found.best("100%")) == ((), None)
+
+
+# ---------------------------------------------------------------- compare
+
+
+def test_a_comparison_has_what_was_found_and_says_who_was_not_tried(sweep):
+    compare(GRAPH, 8, solvers=CHEN[:1])
+    first = sweep.calls
+    sweep.restart(first + 4)
+    found = compare(GRAPH, 8)
+    assert sweep.calls == first + 4
+    entries = {entry.solver: entry for entry in found.entries}
+    assert not entries["chen_greedy"].plan.interrupted
+    assert entries["chen_recursive"].plan.interrupted
+    for name in ("chen_sqrt", "no_remat"):
+        assert (entries[name].plan, entries[name].reason) == (None, "not tried: interrupted")
+    assert not found.complete
+    record = found.record()
+    assert record["complete"] is False
+    said = {entry["solver"]: entry.get("interrupted") for entry in record["solvers"]}
+    assert said == {"chen_greedy": False, "chen_recursive": True, "chen_sqrt": None, "no_remat": None}
+    assert {row[0]: row[-1] for row in found.rows()} == {
+        "chen_greedy": "",
+        "chen_recursive": "interrupted, the best so far",
+        "chen_sqrt": "not tried: interrupted",
+        "no_remat": "not tried: interrupted",
+    }
+
+
+def test_a_solver_interrupted_before_anything_fits_has_no_plan(sweep):
+    sweep.restart(1)
+    found = compare(GRAPH, 8)
+    assert [(entry.solver, entry.plan is None) for entry in found.entries] == [(s.name, True) for s in list_solvers()]
+    assert found.entries[0].reason == "interrupted"
+    assert not found.complete
+
+
+def test_a_comparison_that_came_to_its_end_is_complete():
+    found = compare(GRAPH, 8)
+    assert found.complete
+    assert found.record()["complete"] is True
+
+
+# ---------------------------------------------------------------- a solver of one's own
+
+
+def test_what_a_solver_hands_over_with_the_interrupt_is_judged_and_kept(plant):
+    handed = [Schedule(range(GRAPH.n_nodes)), checkpoint_schedule(GRAPH, np.arange(GRAPH.n_nodes) % 3 == 0)]
+
+    def careful(graph, limit):
+        raise registry.Interrupted([registry.Solution(schedule) for schedule in handed])
+
+    plant(careful)
+    points = {figures(simulate(GRAPH, schedule)) for schedule in handed}
+    plan = solve(GRAPH, solver="careful", raw=True)
+    assert figures(plan.simulation) == min(points)
+    assert plan.interrupted
+    found = frontier(GRAPH, solvers=["careful"])
+    assert {figures(plan.simulation) for plan in found.plans} == points
+    assert found.plans == undominated(found.plans)

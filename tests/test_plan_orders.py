@@ -1,0 +1,444 @@
+"""Orders that others wrote down: every kind of file read, every fault one sentence."""
+
+import contextlib
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from remat_algos.errors import PlanError, RematError, ScheduleError
+from remat_algos.ir.budget import Budget
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.files.write import write_graph
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import Labels
+from remat_algos.plan.orders import read_order
+from remat_algos.plan.plan import FORMS, Plan
+from remat_algos.plan.solve import solve
+from remat_algos.schedule.simulation import simulate
+from tests.oracles.judge import judge
+from tests.oracles.plain import plain
+from tests.strategies import graphs, orders, rows, training_graphs
+
+PLAYED = settings(max_examples=30)
+
+
+def graph_of(reads, **arrays):
+    return ComputationGraph.from_arrays(**rows("read", reads), **arrays)
+
+
+def chain(*names):
+    """Each reads the one before."""
+    return graph_of([[v - 1] if v else [] for v in range(len(names))], labels=Labels(names=names))
+
+
+def plan_of(graph, order):
+    simulation = simulate(graph, order)
+    return Plan(graph, Budget(), None, simulation, "mine", "mine", {}, None, None, 0.0)
+
+
+ABC = graph_of([[], [0], [0, 1]], labels=Labels(names=("A", "B", "C")))
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Write text, bytes or arrays to a file, and read it as an order of a graph."""
+
+    def read(content, graph=ABC):
+        file = tmp_path / "order.txt"
+        if isinstance(content, dict):
+            np.savez(file, **content)
+            file = tmp_path / "order.txt.npz"
+        elif isinstance(content, bytes):
+            file.write_bytes(content)
+        else:
+            file.write_text(content, encoding="utf-8")
+        found, schedule = read_order(file, graph)
+        assert found is graph or found.derivation is not None
+        return schedule.order.tolist()
+
+    return read
+
+
+# ---------------------------------------------------------------- every kind, told by content
+
+
+WANTED = [0, 1, 0, 2]
+KINDS = {
+    "plan": plan_of(ABC, WANTED).to_json(),
+    "plan with frees": plan_of(ABC, WANTED).to_json(frees=True),
+    "plan in one line": json.dumps(plan_of(ABC, WANTED).record()),
+    "a plan of bare bones": '{"format": "remat-plan", "schedule": ["A", 1, "A", "C"]}',
+    "JSON names": '["A", "B", "A", "C"]',
+    "JSON ids": "[0, 1, 0, 2]",
+    "JSON of both": ' \n["A", 1, 0, "C"]',
+    "names": "A\nB\nA\nC\n",
+    "names without an end of line": "A\nB\nA\nC",
+    "names with ends of Windows": "A\r\nB\r\nA\r\nC\r\n",
+    "names with a byte order mark": b"\xef\xbb\xbfA\nB\nA\nC\n",
+    "names, blanks and comments": "# mine\n\n  A\nB  \n\t A\n# the last\nC\n\n",
+    "ids": "0\n1\n0\n2\n",
+    "names and ids": "A\n1\n0\nC\n",
+    "one line with blanks": "A B  A\tC",
+    "one line with commas": "A, B,A , C\n",
+    "one line of ids": "0,1,0,2",
+    "actions": "compute A\ncompute B\ncompute A\ncompute C\n",
+    "actions with frees": "compute A\ncompute B\nfree A\ncompute A\ncompute C\nfree A\nfree B\n",
+    "actions with ids and blanks": "# what to do\n  compute  0\n\ncompute B\ncompute 0\ncompute C",
+    "R": {"R": np.array([[1, 0, 0], [0, 1, 0], [1, 0, 1]], bool)},
+    "R of integers": {"R": np.array([[1, 1, 0], [1, 0, 1]])},
+    "R of decimals": {"R": np.array([[1.0, 1.0, 0.0], [1.0, 0.0, 1.0]], np.float32)},
+    "R and S": {"R": np.array([[1, 0, 0], [0, 1, 0], [1, 0, 1]]), "S": np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0]])},
+    "R, S and more": {"R": np.array([[1, 1, 0], [1, 0, 1]]), "S": np.array([[0] * 3, [0, 1, 0]]), "T": np.array("x")},
+}
+
+
+@pytest.mark.parametrize("content", KINDS.values(), ids=KINDS)
+def test_every_kind_of_file_is_told_by_its_content(read, content):
+    assert read(content) == WANTED
+
+
+def test_a_plan_says_how_its_graph_was_differentiated(tmp_path):
+    graph = ComputationGraph.from_edges([(i, i + 1) for i in range(6)])
+    training = differentiate(graph, factor=3, keep_outputs=True)
+    plan = solve(training, "least")
+    plan.save(tmp_path / "plan.json")
+    found, schedule = read_order(tmp_path / "plan.json", graph)
+    assert found.hash == training.hash
+    assert schedule.order.tolist() == plan.schedule.order.tolist()
+    found, schedule = read_order(tmp_path / "plan.json", training)
+    assert found is training
+
+
+def test_a_plan_for_the_graph_as_it_is_adds_no_gradients(tmp_path):
+    plan_of(ABC, WANTED).save(tmp_path / "plan.json")
+    assert read_order(tmp_path / "plan.json", ABC)[0] is ABC
+
+
+# ---------------------------------------------------------------- what a plan writes is read
+
+
+ODD = [
+    "A",
+    "a b",
+    "a, b",
+    "#1",
+    "# note",
+    "compute x",
+    "free x",
+    "compute",
+    "é",
+    "名 前",
+    "0",
+    "1",
+    "2",
+    "-1",
+    "a:1",
+    "{",
+    '"',
+]
+
+
+@st.composite
+def odd_names(draw, graph):
+    """The graph with names that would mean something else elsewhere; digits come as names while ids exist."""
+    names = draw(st.lists(st.sampled_from(ODD), min_size=graph.n_nodes, max_size=graph.n_nodes, unique=True))
+    return replace(graph, labels=Labels(names=tuple(names)), derivation=None)
+
+
+@st.composite
+def written(draw):
+    """A plan for a graph with names or without."""
+    graph = draw(graphs(max_nodes=8, min_nodes=1) | training_graphs(max_nodes=12))
+    if graph.single_valued and graph.n_nodes <= len(ODD) and draw(st.booleans()):
+        graph = draw(odd_names(replace(graph, resident=None)))
+    return plan_of(graph, draw(orders(graph)))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@PLAYED
+@given(plan=written())
+def test_every_form_of_a_plan_is_read_as_the_plan(tmp_path_factory, form, plan):
+    file = tmp_path_factory.mktemp("plans") / "order"
+    plan.save(file, form)
+    first = plan.schedule.names(plan.graph)[0]
+    if form == "names" and first[0] in "{[":
+        return  # a file that begins like that is JSON
+    graph, schedule = read_order(file, plan.graph)
+    assert graph is plan.graph
+    assert schedule.order.tolist() == plan.schedule.order.tolist()
+
+
+@pytest.mark.parametrize(
+    "names", [("compute x", "x"), ("compute x", "free x"), ("#1", "1"), ("1", "0"), ("a b", "a"), ("a,b", "c")]
+)
+def test_odd_names_on_lines_are_names(read, names):
+    graph = chain(*names)
+    assert read("\n".join(names), graph) == [0, 1]
+    assert read("".join(f"compute {name}\n" for name in names), graph) == [0, 1]
+
+
+def test_a_list_of_names_that_begins_like_json_is_told_so(read):
+    """The one thing that lines of names cannot say; actions can. Brackets alone are no JSON."""
+    with pytest.raises(PlanError, match="not valid JSON"):
+        read("[0]conv\n[1]relu\n", chain("[0]conv", "[1]relu"))
+    assert read("[CLS]\n{x}\n", chain("[CLS]", "{x}")) == [0, 1]
+    assert read("compute [0]conv\ncompute [1]relu\n", chain("[0]conv", "[1]relu")) == [0, 1]
+
+
+def test_a_name_goes_before_an_id_and_an_id_before_nothing(read):
+    graph = chain("2", "1", "c")
+    assert read("2 1 2 c", graph) == [0, 1, 0, 2]
+    assert read('["2", 2, "0"]', graph) == [0, 2, 0]
+
+
+def test_one_name_with_a_blank_is_one_step(read):
+    assert read("a b", graph_of([[]], labels=Labels(names=("a b",)))) == [0]
+    assert read("compute a b", graph_of([[]], labels=Labels(names=("a b",)))) == [0]
+
+
+def test_a_string_of_a_json_list_is_one_name(read):
+    with pytest.raises(ScheduleError, match="no node is called 'A B C'"):
+        read('["A B C"]')
+
+
+def test_an_unknown_form_is_refused():
+    with pytest.raises(PlanError, match="the form 'yaml' is not known; use plan, frees, names, actions"):
+        plan_of(ABC, WANTED).text("yaml")
+
+
+# ---------------------------------------------------------------- stage by stage, as Checkmate has it
+
+
+@st.composite
+def stages(draw):
+    """A graph, and a sound order that rises by ids within each stage."""
+    graph = draw(graphs(max_nodes=7, min_nodes=1) | training_graphs(max_nodes=12))
+    return graph, draw(orders(graph))
+
+
+def matrices(graph, order):
+    """R and S of a schedule: a stage ends where the order falls; S holds what is read in a later stage, no longer."""
+    g, stage_of = plain(graph), []
+    for step, node in enumerate(order):
+        stage_of.append(stage_of[-1] + (node <= order[step - 1]) if step else 0)
+    count = stage_of[-1] + 1 if order else 0
+    computed, saved = np.zeros((2, count, graph.n_nodes), bool)
+    computed[stage_of, order] = True
+    for begin, x, end in judge(g, order).lifetimes:
+        saved[stage_of[begin] + 1 : stage_of[end - 1] + 1, g.producer[x]] = True
+    return computed, saved
+
+
+@PLAYED
+@given(stages())
+def test_matrices_of_a_schedule_give_it_back(tmp_path_factory, run):
+    graph, order = run
+    computed, saved = matrices(graph, order)
+    file = tmp_path_factory.mktemp("matrices") / "stages.npz"
+    for kept in ({}, {"S": saved}):
+        np.savez(file, R=computed, **kept)
+        assert read_order(file, graph)[1].order.tolist() == order
+
+
+@PLAYED
+@given(stages(), st.data())
+def test_a_value_that_s_forgets_or_invents_is_missed(tmp_path_factory, run, data):
+    """With one entry of S turned round the stages are refused, or hold more or less than is needed but can be run."""
+    graph, order = run
+    g = plain(graph)
+    computed, saved = matrices(graph, order)
+    if not saved.size:
+        return
+    stage, node = (data.draw(st.integers(0, size - 1)) for size in saved.shape)
+    saved[stage, node] ^= True
+    file = tmp_path_factory.mktemp("matrices") / "stages.npz"
+    np.savez(file, R=computed, S=saved)
+    if possible(g, computed, saved):
+        assert read_order(file, graph)[1].order.tolist() == order
+    else:
+        with pytest.raises(ScheduleError, match=r"^stages\.npz: stage \d+ (computes|has) "):
+            read_order(file, graph)
+
+
+def possible(g, computed, saved):
+    """Checkmate's laws: S keeps what the stage before had, and R reads what its stage has."""
+    stages, nodes = computed.shape
+    for t in range(stages):
+        for v in range(nodes):
+            if saved[t, v] and not (t and (computed[t - 1, v] or saved[t - 1, v])):
+                return False
+            if computed[t, v] and not all(computed[t, u] or saved[t, u] for u in g.predecessors(v)):
+                return False
+    return True
+
+
+# ---------------------------------------------------------------- faults
+
+
+R = np.array([[1, 1, 0], [0, 0, 1]])
+FAULTS = {
+    # lists
+    "an unknown name": ("A\nB\nX\n", "step 2: no node is called 'X'"),
+    "a name with one near": ("A B AB", "step 2: no node is called 'AB'; near: "),
+    "an id that is too large": ("0 1 3", "step 2 runs node 3; nodes are 0 to 2"),
+    "an id of very many digits": ("9" * 5000, "step 0 runs node 99999999999999999999; nodes are 0 to 2"),
+    "an id below zero": ("0 1 -1", "step 2: no node is called '-1'"),
+    "JSON with an id that is too large": ("[0, 1, 3]", "step 2 runs node 3; nodes are 0 to 2"),
+    "JSON with an id below zero": ("[0, -1]", "neither the name nor the id of a node"),
+    "JSON with a decimal": ("[0, 1.0]", "neither the name nor the id of a node"),
+    "JSON with true": ('["A", true]', "neither the name nor the id of a node"),
+    "JSON with a list": ("[[0, 1]]", "neither the name nor the id of a node"),
+    "JSON that ends early": ('["A", "B"', "not valid JSON"),
+    "JSON that is very deep": ("[" * 100_000, "not valid JSON"),
+    # plans and graphs
+    "a graph as JSON": (ABC.to_json(), 'no plan: it has no "format": "remat-plan" with a "schedule"'),
+    "a plan without a schedule": (
+        '{"format": "remat-plan"}',
+        'no plan: it has no "format": "remat-plan" with a "schedule"',
+    ),
+    "a graph as npz": (ABC.to_npz(), "the npz file has no matrix R"),
+    # bytes
+    "nothing": ("", "the file is empty"),
+    "blanks": (" \n\n\t\n", "the file is empty"),
+    "comments": ("# nothing\n#more\n", "the file is empty"),
+    "garbage": (bytes(range(128, 256)), "byte 0 is not UTF-8 text"),
+    "garbage that is text": (b"\x00\x01\x02\x7f", "no node is called"),
+    "an archive that is cut": (ABC.to_npz()[:200], "not an npz file that can be read"),
+    "an archive of nothing": (b"PK\x05\x06" + bytes(18), "the npz file has no matrix R"),
+    "an npy file": (b"\x93NUMPY" + bytes(80), "byte 0 is not UTF-8 text"),
+    # actions
+    "an action on an unknown node": ("compute A\ncompute X\n", "step 1: no node is called 'X'"),
+    "a free of an unknown value": (
+        "compute A\nfree X\ncompute B\ncompute C\n",
+        "before step 1 X is freed: no node is called 'X'",
+    ),
+    "a free of what was never made": (
+        "compute A\nfree B\ncompute B\ncompute C\n",
+        "B is freed before step 1, but it is not held",
+    ),
+    "a second free": (
+        "compute A\ncompute B\nfree A\nfree A\ncompute A\ncompute C\n",
+        "A is freed before step 2, but it is not held there",
+    ),
+    "a free too early": (
+        "compute A\ncompute B\nfree A\ncompute C\n",
+        "A is freed before step 2, but step 2, C, reads it",
+    ),
+    "a free of an output": (
+        "compute A\ncompute B\ncompute C\nfree C\ncompute A",
+        "C is freed before step 3, but it is an output",
+    ),
+    "nothing but frees": ("free A", "output C is never made; run C"),
+    "an action that cannot be run": (
+        "compute A\nfree A\ncompute C\n",
+        "step 1 runs C, which reads B before it has been made",
+    ),
+    "something that is no action": ("compute A\nrun B\n", "step 0: no node is called 'compute A'"),
+    # matrices
+    "R for another graph": ({"R": np.ones((2, 4))}, "R has 4 columns; the graph has 3 nodes, gradients among them"),
+    "a list for R": ({"R": np.array([0, 1, 2])}, "R is no matrix of 0 and 1"),
+    "R of other numbers": ({"R": R * 2}, "R is no matrix of 0 and 1"),
+    "R of text": ({"R": np.array([["0", "1", "0"]])}, "R is no matrix of 0 and 1"),
+    "R of records": ({"R": np.zeros((2, 3), [("a", "i4")])}, "R is no matrix of 0 and 1"),
+    "R of objects": ({"R": np.array([[None] * 3])}, "not an npz file that can be read"),
+    "R with a gap": ({"R": np.array([[1, np.nan, 0]])}, "R is no matrix of 0 and 1"),
+    "S alone": ({"S": R}, "the npz file has no matrix R"),
+    "S of another shape": ({"R": R, "S": np.zeros((3, 3))}, "S is no matrix of 0 and 1"),
+    "S that has what is not there": (
+        {"R": R, "S": np.array([[0, 0, 1], [1, 1, 0]])},
+        "stage 0 has C from a stage that does not hold it",
+    ),
+    "S that keeps what is gone": (
+        {"R": np.array([[1, 1, 0], [0, 0, 0], [0, 0, 1]]), "S": np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0]])},
+        "stage 2 has B from a stage that does not hold it",
+    ),
+    "R that reads what is gone": (
+        {"R": R, "S": np.array([[0, 0, 0], [1, 0, 0]])},
+        "stage 1 computes C without B, which it reads",
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "fault"), FAULTS.values(), ids=FAULTS)
+def test_a_fault_is_one_sentence(read, content, fault):
+    with pytest.raises((PlanError, ScheduleError), match=re.escape(fault)) as error:
+        read(content)
+    message = str(error.value)
+    assert "\n" not in message
+    assert len(message) < 300
+    if "step 1 runs C" not in fault and "never made" not in fault:  # these are the judge's, who knows of no file
+        assert message.startswith("order.txt")
+
+
+@pytest.mark.parametrize("options", ['{"twice": true}', '{"factor": "two"}', '{"factor": -1}', '{"loss": ["nowhere"]}'])
+def test_options_of_differentiate_that_do_not_fit(read, options):
+    plan = f'{{"format": "remat-plan", "schedule": ["A"], "differentiate": {options}}}'
+    with pytest.raises(PlanError, match=r'^order\.txt: "differentiate" holds options that do not fit'):
+        read(plan)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(
+        PlanError, match=r"nowhere\.txt: cannot be read \(No such file or directory\); give a plan, a list"
+    ):
+        read_order(tmp_path / "nowhere.txt", ABC)
+
+
+def test_a_folder(tmp_path):
+    with pytest.raises(PlanError, match=r"cannot be read \(Is a directory\)"):
+        read_order(tmp_path, ABC)
+
+
+def test_a_graph_of_tables_is_no_order(tmp_path):
+    write_graph(ABC, tmp_path / "mine.nodes.csv")
+    with pytest.raises(ScheduleError, match=r"^mine\.nodes\.csv: step 0: no node is called"):
+        read_order(tmp_path / "mine.nodes.csv", ABC)
+
+
+def test_frees_of_a_second_run_are_of_the_second_run(read):
+    """Freed after C, which reads the second A; the first was freed before."""
+    assert read("compute A\ncompute B\nfree A\ncompute A\ncompute C\nfree A\nfree B\nfree C\n") == WANTED
+
+
+def test_a_value_that_is_made_again_need_not_be_freed_before(read):
+    assert read("compute A\ncompute B\ncompute A\ncompute C\nfree A\n") == WANTED
+
+
+def test_frees_speak_of_values_not_of_nodes(read):
+    graph = graph_of([[], [0], [1, 2]], value_indptr=[0, 2, 3, 4], labels=Labels(names=("a", "b", "c")))
+    assert read("compute a\ncompute b\nfree a\ncompute c\nfree a:1\n", graph) == [0, 1, 2]
+    with pytest.raises(ScheduleError, match="a:1 is freed before step 2, but step 2, c, reads it"):
+        read("compute a\ncompute b\nfree a:1\ncompute c\n", graph)
+
+
+@PLAYED
+@given(written(), st.data())
+def test_a_free_moved_forward_past_a_read_is_found(tmp_path_factory, plan, data):
+    """A plan frees as early as can be: a step earlier is before a read, or before the value is made."""
+    actions = list(plan.actions())
+    frees = [i for i, (deed, _) in enumerate(actions) if deed == "free"]
+    if not frees:
+        return
+    at = data.draw(st.sampled_from(frees))
+    before = max(i for i in range(at) if actions[i][0] == "compute")
+    moved = [*actions[:before], actions[at], *actions[before:at], *actions[at + 1 :]]
+    file = tmp_path_factory.mktemp("actions") / "moved.txt"
+    file.write_text("".join(f"{deed} {name}\n" for deed, name in moved), encoding="utf-8")
+    with pytest.raises(ScheduleError, match=r"is freed before step \d+, but (step|it is not held)"):
+        read_order(file, plan.graph)
+
+
+@PLAYED
+@given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
+def test_any_file_is_an_order_or_a_fault(tmp_path_factory, content):
+    file = tmp_path_factory.mktemp("any") / "file"
+    file.write_bytes(content)
+    with contextlib.suppress(RematError):  # any other error is a fault of ours
+        graph, schedule = read_order(file, ABC)
+        assert graph is ABC
+        assert set(schedule.order.tolist()) <= {0, 1, 2}

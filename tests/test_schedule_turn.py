@@ -1,0 +1,236 @@
+"""Decisions turned round: the new order can be run, shares its steps with the old one, drops nothing that is read."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import KEEP, RECOMPUTE
+from remat_algos.schedule.mirror import honoured, mirror_schedule
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import simulate
+from remat_algos.schedule.turn import idle_gap, reads_of, run_again, run_once
+from tests.oracles import turn as oracle
+from tests.oracles.judge import Unsound, judge
+from tests.oracles.plain import plain
+from tests.strategies import graphs, orders, rows, training_graphs
+
+PLAYED = settings(max_examples=25)
+
+
+@st.composite
+def wishes(draw, graph, order):
+    """Marks that a schedule honours."""
+    mark = [0] * graph.n_nodes
+    for v in np.flatnonzero(graph.forward).tolist():
+        one = draw(st.sampled_from([0, 0, KEEP] if graph.once[v] else [0, 0, KEEP, RECOMPUTE]))
+        try:
+            judge(replace(graph, mark=np.eye(1, graph.n_nodes, v, dtype=int)[0] * one, derivation=None), order)
+        except Unsound:
+            continue
+        mark[v] = one
+    return replace(graph, mark=mark, derivation=None)
+
+
+@st.composite
+def judged(draw, marked=False, again=False):
+    """A judged schedule, of a solver's kind or any, and a node that it runs; with `again` one that may run again."""
+    graph = draw(graphs(max_nodes=8, min_nodes=2) | training_graphs(max_nodes=12))
+    if graph.is_training and draw(st.booleans()):
+        counts = draw(st.lists(st.integers(0, 2), min_size=graph.n_nodes, max_size=graph.n_nodes))
+        order = mirror_schedule(graph, honoured(graph, np.array(counts))).order.tolist()
+    else:
+        order = draw(orders(graph))
+    if marked:
+        graph = draw(wishes(graph, order))
+    ran = sorted(set(order))
+    if again:
+        ran = [v for v in ran if order.count(v) == 1 and graph.forward[v] and not graph.once[v]]
+        ran = [v for v in ran if oracle.run_again(graph, order, v)] or ran
+    assume(ran)
+    return simulate(graph, order), draw(st.sampled_from(ran))
+
+
+def order_of(simulation):
+    """The order of a simulation, or of a turn."""
+    return simulation.schedule.order.tolist()
+
+
+def graph_of(reads, **arrays):
+    return ComputationGraph.from_arrays(**rows("read", reads), **arrays)
+
+
+# ---------------------------------------------------------------- what both turns keep to
+
+
+def check_shared(simulation, turn):
+    """The shared steps run the same nodes, in the same order."""
+    old, new = simulation.schedule.order, turn.schedule.order
+    assert old[turn.here].tolist() == new[turn.there].tolist()
+    for steps in (turn.here, turn.there):
+        assert (np.diff(steps) > 0).all()
+
+
+@PLAYED
+@given(judged())
+def test_run_once_drops_later_runs_and_then_what_nobody_reads(given):
+    simulation, node = given
+    turn = run_once(simulation, node)
+    check_shared(simulation, turn)
+    assert turn.here.tolist() == oracle.kept(simulation.graph, order_of(simulation), node)
+    assert turn.there.tolist() == list(range(len(turn.schedule)))  # nothing is new
+
+
+@PLAYED
+@given(judged())
+def test_a_node_run_once_runs_once_and_all_others_still_run(given):
+    simulation, node = given
+    after = simulate(simulation.graph, run_once(simulation, node).schedule)
+    assert after.runs[node] == 1
+    assert ((after.runs > 0) == (simulation.runs > 0)).all()
+    assert (after.runs <= simulation.runs).all()
+
+
+@PLAYED
+@given(judged(marked=True, again=True))
+def test_run_again_puts_the_node_and_what_it_lacks_before_the_read_that_ends_its_longest_idle_time(given):
+    simulation, node = given
+    graph, order = simulation.graph, order_of(simulation)
+    turns = run_again(simulation, node)
+    wanted = oracle.run_again(graph, order, node)
+    assert [order_of(turn) for turn in turns] == [order[:place] + way + order[place:] for place, way in wanted]
+    for turn in turns:
+        check_shared(simulation, turn)
+        assert turn.here.tolist() == list(range(len(order)))  # every old step is there
+
+
+@PLAYED
+@given(judged(marked=True, again=True))
+def test_a_node_run_again_runs_twice_and_nothing_that_must_not(given):
+    simulation, node = given
+    graph = simulation.graph
+    for turn in run_again(simulation, node):
+        after = simulate(replace(graph, mark=None), turn.schedule)
+        assert after.runs[node] == 2
+        more = np.flatnonzero(after.runs - simulation.runs)
+        assert (after.runs[more] == simulation.runs[more] + 1).all()
+        assert not graph.once[more].any()
+        assert graph.mark is None or not (graph.mark[more[more != node]] == KEEP).any()
+
+
+@PLAYED
+@given(judged(marked=True))
+def test_marks_of_others_are_honoured_still(given):
+    """The judge raises if the turned order goes against a mark."""
+    simulation, node = given
+    mark = simulation.graph.mark
+    wish = 0 if mark is None else mark[node]
+    if wish != RECOMPUTE:
+        simulate(simulation.graph, run_once(simulation, node).schedule)
+    if wish != KEEP and not simulation.graph.once[node] and simulation.runs[node] == 1:
+        for turn in run_again(simulation, node):
+            simulate(simulation.graph, turn.schedule)
+
+
+@PLAYED
+@given(judged(again=True))
+def test_to_keep_what_was_run_again_gives_the_old_order_without_its_idle_runs(given):
+    simulation, node = given
+    for turn in run_again(simulation, node)[:1]:
+        back = run_once(simulate(simulation.graph, turn.schedule), node)
+        assert order_of(back) == order_of(run_once(simulation, node))
+
+
+@PLAYED
+@given(judged(again=True))
+def test_reads_of_a_node_are_the_steps_that_read_it_and_its_idle_time_is_between_them(given):
+    simulation, node = given
+    g, order = plain(simulation.graph), order_of(simulation)
+    wanted = [s for s, v in enumerate(order) if set(g.reads[v]) & set(g.values[node])]
+    assert reads_of(simulation, node).tolist() == wanted
+    assert idle_gap(simulation, node) == (oracle.idle_time(g, order, node) or (-1, -1))
+
+
+# ---------------------------------------------------------------- by hand
+
+
+#   A -> B -> C -> D -> E
+#        B ----------> E
+LETTERS = [("A", "B"), ("B", "C"), ("C", "D"), ("B", "E"), ("D", "E")]
+
+
+@pytest.mark.parametrize(
+    ("before", "node", "after"),
+    [
+        ("ABCDE", "B", "ABCDE"),
+        ("ABCDBE", "B", "ABCDE"),
+        ("ABCDABE", "B", "ABCDE"),  # A ran again for B alone
+        ("ABCDABE", "A", "ABCDBE"),  # but B runs again whatever becomes of A
+        ("ABABCDE", "B", "ABCDE"),
+        ("ABCBDABE", "B", "ABCDE"),
+        ("ABCDCDE", "B", "ABCDCDE"),  # D is read from its second run, and D reads the second C
+        ("ABCDCBE", "B", "ABCDE"),  # a C that nobody reads goes along
+    ],
+)
+def test_run_once_by_hand(before, node, after):
+    graph = ComputationGraph.from_edges(LETTERS)
+    turn = run_once(simulate(graph, Schedule.from_names(graph, before)), graph.node_id(node))
+    assert "".join(turn.schedule.names(graph)) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "node", "after"),
+    [
+        ("ABCDE", "A", []),  # its only reader comes next
+        ("ABCDE", "B", ["ABCDBE", "ABCDABE"]),  # of its waits of 1 and 2 steps the longer
+        ("ABCDAE", "B", ["ABCDABE", "ABCDAABE"]),  # the second A is read by nobody and not held
+        ("ABCDE", "C", []),
+        ("ABCDE", "E", []),  # an output
+        ("ABACDE", "B", ["ABABCDE", "ABAABCDE"]),  # two waits are as long: the first
+    ],
+)
+def test_run_again_by_hand(before, node, after):
+    graph = ComputationGraph.from_edges(LETTERS)
+    turns = run_again(simulate(graph, Schedule.from_names(graph, before)), graph.node_id(node))
+    assert ["".join(turn.schedule.names(graph)) for turn in turns] == after
+
+
+def test_what_must_run_once_is_held_for_a_run_of_its_reader():
+    """0 -> 1 -> 2 -> 3 -> 4 -> 5, and 5 reads 2: of what 2 lacks, 1 may run again, and 0 may not."""
+    for fixed in ({"once": [True, *[False] * 5]}, {"mark": [KEEP, *[0] * 5]}):
+        graph = graph_of([[], [0], [1], [2], [3], [4, 2]], **fixed)
+        turns = run_again(simulate(graph, range(6)), 2)
+        assert [order_of(turn) for turn in turns] == [[0, 1, 2, 3, 4, 2, 5], [0, 1, 2, 3, 4, 1, 2, 5]]
+
+
+def test_what_is_held_anyway_does_not_run_again():
+    """As above, but 5 reads 1 too."""
+    graph = graph_of([[], [0], [1], [2], [3], [4, 2, 1]])
+    assert [order_of(turn) for turn in run_again(simulate(graph, range(6)), 2)] == [[0, 1, 2, 3, 4, 2, 5]]
+
+
+def test_a_pinned_value_does_not_wait_but_its_sibling_does():
+    """Node 0 makes an output, read by 2 and 3, and a value that 1 and 3 read."""
+    graph = graph_of(
+        [[], [1], [0, 2], [0, 1, 3]], value_indptr=[0, 2, 3, 4, 5], output=[True, False, False, False, True]
+    )
+    simulation = simulate(graph, range(4))
+    assert reads_of(simulation, 0).tolist() == [1, 2, 3]
+    assert idle_gap(simulation, 0) == (1, 3)
+    assert [order_of(turn) for turn in run_again(simulation, 0)] == [[0, 1, 2, 0, 3]]
+
+
+def test_an_output_is_never_idle():
+    graph = graph_of([[], [0], [1], [0, 2]], output=[True, False, False, True])
+    simulation = simulate(graph, range(4))
+    assert idle_gap(simulation, 0) == (-1, -1)
+    assert run_again(simulation, 0) == []
+
+
+def test_a_second_run_of_an_output_serves_nobody():
+    graph = graph_of([[], [0], [1], [0, 2]], output=[True, False, False, True])
+    simulation = simulate(graph, [0, 1, 2, 0, 3])
+    assert order_of(run_once(simulation, 1)) == [0, 1, 2, 3]
