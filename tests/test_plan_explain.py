@@ -14,7 +14,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
-from remat_algos.plan.explain import MOST_COUNTED, Decision, Turned, explain
+from remat_algos.plan.explain import MOST_COUNTED, Decision, explain
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.mirror import honoured, mirror_schedule
@@ -53,7 +53,7 @@ def difference(graph, old, new, shared):
     """The figures of `Turned` for two orders and the pairs of steps that they share."""
     before, after = judge(graph, old), judge(graph, new)
     change = [after.trace[there] - before.trace[here] for here, there in shared]
-    return Turned(
+    return dict(
         compute=after.compute - before.compute,
         freed=max([0, *(-c for c in change)]),
         freed_steps=sum(c < 0 for c in change),
@@ -76,11 +76,7 @@ def contrary(graph, order, node):
         there = [s + len(way) * (s >= place) for s in range(len(order))]
         new = order[:place] + way + order[place:]
         ways.append(difference(oracle.unmarked(g), order, new, enumerate(there)))
-    return min(ways, key=lambda t: (t.peak_memory, t.freed == 0, t.compute))
-
-
-def figures(turned):
-    return {name: getattr(turned, name) for name in Turned.__dataclass_fields__}
+    return min(ways, key=lambda t: (t["peak_memory"], t["freed"] == 0, t["compute"]))
 
 
 @PLAYED
@@ -91,7 +87,7 @@ def test_the_contrary_of_every_decision_is_judged(plan):
         decision = Decision(plan.simulation, node)
         assert (decision.turned is None) == bool(decision.fixed)
         if not decision.fixed:
-            assert figures(decision.turned) == figures(contrary(plan.graph, order, node))
+            assert decision.turned.record() == contrary(plan.graph, order, node)
 
 
 @PLAYED
@@ -106,7 +102,7 @@ def test_with_marks_the_contrary_is_judged_too(plan, data):
         if mark[node] and order.count(node):
             assert decision.turned is None
         elif not decision.fixed:
-            assert figures(decision.turned) == figures(contrary(marked.graph, order, node))
+            assert decision.turned.record() == contrary(marked.graph, order, node)
 
 
 @PLAYED
@@ -179,7 +175,7 @@ def test_a_run_more_by_hand():
     plan = plan_of(small(), range(5))
     assert plan.simulation.memory_trace.tolist() == [1, 9, 10, 14, 13]
     turned = Decision(plan.simulation, 1).turned
-    assert figures(turned) == {
+    assert turned.record() == {
         "compute": 20,
         "freed": 7,
         "freed_steps": 1,
@@ -194,7 +190,7 @@ def test_a_run_less_by_hand():
     plan = plan_of(small(), [0, 1, 2, 3, 0, 1, 4])
     assert plan.simulation.memory_trace.tolist() == [1, 9, 10, 6, 5, 13, 13]
     turned = Decision(plan.simulation, 1).turned
-    assert figures(turned) == {
+    assert turned.record() == {
         "compute": -30,
         "freed": 0,
         "freed_steps": 0,
@@ -224,7 +220,7 @@ def test_a_node_that_runs_three_times_is_told_with_all_its_lives():
     plan = plan_of(small(), [0, 1, 2, 0, 1, 3, 0, 1, 4])
     decision = Decision(plan.simulation, 1)
     assert decision.lives == [(1, 2), (4, 4), (7, 8)]
-    assert figures(decision.turned) == {
+    assert decision.turned.record() == {
         "compute": -60,  # the second and third runs of B, and of A for them
         "freed": 0,
         "freed_steps": 0,
@@ -393,14 +389,14 @@ def test_the_largest_decisions_come_first_and_the_others_are_counted(plan, most)
     explanation = explain(plan, most=most)
     assert list(explanation.nodes) == decided[:most]
     assert explanation.left_out == max(0, len(decided) - most)
-    assert (f"{explanation.left_out} smaller ones are left out" in str(explanation)) == bool(explanation.left_out)
+    assert (f"left out: {explanation.left_out} decision" in str(explanation)) == bool(explanation.left_out)
 
 
 def test_very_many_decisions_are_not_counted_to_the_end():
     chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(MOST_COUNTED + 20)]))
     explanation = explain(plan_of(chain, range(chain.n_nodes)), most=1)
     assert explanation.left_out == MOST_COUNTED
-    assert f"{MOST_COUNTED} or more smaller ones are left out" in str(explanation)
+    assert f"left out: {MOST_COUNTED:,} decisions or more about fewer bytes" in str(explanation)
 
 
 def test_a_plan_of_nothing():
@@ -418,4 +414,4 @@ def test_a_plan_of_a_solver_is_explained_without_a_name():
     plan = solve(differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)])), 7)
     text = str(explain(plan, most=2))
     assert text.count("% of one pass") == 2
-    assert re.search(r"^\d+ smaller ones are left out$", text, re.M)
+    assert re.search(r"^left out: \d+ decisions about fewer bytes$", text, re.M)

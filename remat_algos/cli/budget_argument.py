@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,9 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
     """--budget, --overhead, --device."""
     group = parser.add_argument_group("budget; all that are given hold")
     group.add_argument(
-        "--budget", metavar="SIZE", help="peak, residents apart: bytes, 4GiB, 50%% of the peak without, or least"
+        "--budget",
+        metavar="SIZE",
+        help="peak, residents apart: bytes, 4GiB, 50%% of the peak without rematerialization, or least",
     )
     group.add_argument("--overhead", metavar="COST", help="compute beyond one pass: a number, or 30%% of the pass")
     group.add_argument("--device", metavar="SIZE", help="peak and residents together: bytes or 16GiB")
@@ -43,7 +44,10 @@ def memory_limit(size: str | None, base: int, resident: int) -> int | None:
     from remat_algos.ir.budget import Budget
 
     try:
-        return Budget(size).memory_limit(base, resident)
+        budget = Budget(size)
+        if budget.least:
+            raise ValueError(f"--budget {size}: an order has the peak that it has; give bytes, 4GiB or 50%")
+        return budget.memory_limit(base, resident)
     except (TypeError, ValueError) as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 
@@ -52,12 +56,14 @@ def solvers_of(arguments: argparse.Namespace, *, auto: bool = False) -> list[str
     """The names of --solver NAME,..., perhaps "auto" among them; None for all."""
     from remat_algos.solvers.registry import get_solver
 
-    if not arguments.solver:
+    if arguments.solver is None:
         return None
     names = [name.strip() for name in arguments.solver.split(",")]
+    if "auto" in names and not auto:
+        raise argparse.ArgumentTypeError("--solver auto: all solvers are asked if none is named; leave it out")
     try:
         for name in names:
-            if not (auto and name == "auto"):
+            if name != "auto":
                 get_solver(name)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
@@ -88,6 +94,8 @@ def options_of(solver: str, words: Sequence[str]) -> dict[str, Any]:
 
 def _value(text: str) -> Any:
     """A number, True, False or None as Python writes them, a list where there are commas, else text."""
+    import ast
+
     if "," in text:
         return [_value(part) for part in text.split(",") if part]
     try:

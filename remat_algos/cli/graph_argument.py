@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from remat_algos.ir.wording import counted
 
+if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
+    from remat_algos.plan.orders import Order
 
 
 def add_graph(parser: argparse.ArgumentParser) -> None:
@@ -17,34 +19,42 @@ def add_graph(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nodes", metavar="FILE", help="table of sizes and costs for the nodes of an edge list")
     group = parser.add_argument_group("gradients, where the graph has none")
     group.add_argument("--inference", action="store_true", help="plan the graph as it is; add no gradients")
-    group.add_argument("--factor", type=float, default=2, help="cost of a node's gradient, in times of its own (2)")
+    group.add_argument("--factor", type=float, default=2, help="cost of a gradient: so many times that of its node (2)")
     group.add_argument("--parameter-gradients", action="store_true", help="parameters get gradients too")
-    group.add_argument("--loss", metavar="NAME", action="append", help="value to differentiate (all outputs)")
+    group.add_argument(
+        "--loss", metavar="NAME", action="append", help="value to differentiate, once or more (all outputs)"
+    )
 
 
-def graph_of(
-    arguments: argparse.Namespace, derivation: Mapping[str, Any] | None = None
-) -> tuple[ComputationGraph, str]:
+def graph_of(arguments: argparse.Namespace, order: Order | None = None) -> tuple[ComputationGraph, str]:
     """The graph as it will be planned, and a line that says what was done to it.
 
-    `derivation` are options of `differentiate` that a plan names; they come before those of the command line.
+    What a plan says of its graph comes before what the command line says.
     """
     from remat_algos.errors import GraphError
     from remat_algos.ir.differentiate import differentiate
     from remat_algos.ir.files.read import read_graph
 
     graph = read_graph(arguments.graph, nodes=arguments.nodes)
-    size = f"{arguments.graph}: {graph.n_nodes} nodes"
+    size = f"{arguments.graph}: {counted(graph.n_nodes, 'node')}"
     if graph.is_training:
         return graph, f"{size}, its own backward part among them; not differentiated"
-    if arguments.inference:
-        return graph, f"{size}; not differentiated (--inference)"
-    given = {"factor": arguments.factor, "parameter_gradients": arguments.parameter_gradients, "loss": arguments.loss}
+    plan = order if order is not None and order.is_plan else None
+    options = _options(arguments) if plan is None else plan.derivation
+    if options is None:
+        return graph, f"{size}; not differentiated ({'--inference' if plan is None else 'as the plan says'})"
     try:
-        whole = differentiate(graph, **(given if derivation is None else derivation))
-    except GraphError as error:
+        whole = differentiate(graph, **options)
+    except (TypeError, GraphError) as error:  # a plan's options can be of any kind
         raise GraphError(f"{arguments.graph}: {error}") from error
-    added = f"which adds {whole.n_nodes - graph.n_nodes} gradient nodes"
-    if derivation is not None:
-        return whole, f"{size}; differentiated as the plan says, {added}"
-    return whole, f"{size}; differentiated, {added} (--inference adds none)"
+    added = f"which adds {counted(whole.n_nodes - graph.n_nodes, 'gradient node')}"
+    if plan is None:
+        return whole, f"{size}; differentiated, {added} (--inference adds none)"
+    return whole, f"{size}; differentiated as the plan says, {added}"
+
+
+def _options(arguments: argparse.Namespace) -> Mapping[str, Any] | None:
+    """The options of `differentiate` on the command line; None with --inference."""
+    if arguments.inference:
+        return None
+    return {"factor": arguments.factor, "parameter_gradients": arguments.parameter_gradients, "loss": arguments.loss}

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,8 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 def say_json(record: dict[str, Any]) -> None:
     """One JSON object on standard output."""
+    import json
+
     print(json.dumps(record, indent=1))
 
 
@@ -55,6 +56,12 @@ def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, headed: 
         print("  ".join(padded).rstrip())
 
 
+def say_reasons(reasons: Mapping[str, str]) -> None:
+    """Why solvers have nothing to show, each reason once."""
+    for reason in dict.fromkeys(reasons.values()):
+        print(f"{', '.join(solver for solver in reasons if reasons[solver] == reason)}: {reason}")
+
+
 @contextlib.contextmanager
 def progress_line() -> Iterator[Callable[[int, int, str], None] | None]:
     """A line on a terminal that says what is being tried; None where standard error is no terminal."""
@@ -70,11 +77,15 @@ def progress_line() -> Iterator[Callable[[int, int, str], None] | None]:
 def writable(path: str) -> str:
     """The path, if a file can be put there: asked before the work is done, not after it."""
     file = Path(path)
-    folder = file.parent
+    folder = (file.resolve() if file.is_symlink() else file).parent
+    if file.is_dir():
+        raise argparse.ArgumentTypeError(f"{path or '.'} is a folder; name a file in it")
+    if file.exists() and not os.access(file, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{path} cannot be written to; choose another file")
+    if file.exists() and not file.is_file():
+        return path  # a pipe or a device, which stays where it is
     if not folder.is_dir():
         raise argparse.ArgumentTypeError(f"{path}: there is no folder {folder}; make it first")
-    if file.is_dir():
-        raise argparse.ArgumentTypeError(f"{path} is a folder; name a file in it")
     if not os.access(folder, os.W_OK):
         raise argparse.ArgumentTypeError(f"{path}: the folder {folder} cannot be written to; choose another")
     return path

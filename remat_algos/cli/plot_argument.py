@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import importlib
+import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from remat_algos.cli.output import writable
 
 PICTURES = ("memory", "schedule", "graph")
-ENDINGS = (".png", ".svg", ".pdf")
+TEXT = "-"
+WIDEST = 120  # columns
 
 
 def add_plot(parser: argparse.ArgumentParser, pictures: Sequence[str] = PICTURES) -> None:
@@ -19,32 +19,53 @@ def add_plot(parser: argparse.ArgumentParser, pictures: Sequence[str] = PICTURES
     parser.add_argument(
         "--plot",
         metavar="FILE",
-        type=_picture,
+        type=_file,
         help="draw it: FILE.png, .svg or .pdf, or - for text on standard output",
     )
     if len(pictures) > 1:
-        parser.add_argument("--picture", choices=pictures, default=pictures[0], help=f"which picture ({pictures[0]})")
-    else:
-        parser.set_defaults(picture=pictures[0])
+        parser.add_argument("--picture", choices=pictures, help=f"which picture ({pictures[0]})")
+    parser.set_defaults(picture=None, first_picture=pictures[0])
 
 
-def draw(arguments: argparse.Namespace, thing: Any, **given: Any) -> None:
-    """Draw, if that is wanted, and say where the picture was written; what is `given` goes to the picture."""
+def check_plot(arguments: argparse.Namespace) -> None:
+    """What no argument shows alone; before the work. Afterwards `picture` is the one to draw."""
+    if arguments.picture is not None and arguments.plot is None:
+        raise argparse.ArgumentTypeError(f"--picture {arguments.picture} goes with --plot; give a file, or - for text")
+    if arguments.plot == TEXT and arguments.json:
+        raise argparse.ArgumentTypeError("--plot - and --json both want standard output; name a file for the picture")
+    arguments.picture = arguments.picture or arguments.first_picture
+
+
+def draw(arguments: argparse.Namespace, thing: Any, *, out: TextIO | None = None, **given: Any) -> None:
+    """Draw, if that is wanted, and say on `out` where the picture is; what is `given` goes to the picture."""
     if arguments.plot is None:
         return
-    picture = importlib.import_module(f"remat_algos.plot.{arguments.picture}")
-    if arguments.plot == "-":
+    from importlib import import_module
+
+    picture = import_module(f"remat_algos.plot.{arguments.picture}")
+    if arguments.plot == TEXT:
+        if sys.stdout.isatty():
+            from shutil import get_terminal_size
+
+            given["width"] = min(WIDEST, get_terminal_size().columns)
+        print()
         print(getattr(picture, f"{arguments.picture}_text")(thing, **given))
         return
     from remat_algos.plot.save import save_picture
 
     save_picture(getattr(picture, f"plot_{arguments.picture}")(thing, **given), arguments.plot)
     if not arguments.json:
-        print(f"drawn      {arguments.plot}")
+        print(f"drawn      {arguments.plot}", file=out)
 
 
-def _picture(path: str) -> str:
+def _file(path: str) -> str:
     """The path, if a picture can be put there."""
-    if path != "-" and Path(path).suffix.lower() not in ENDINGS:
-        raise argparse.ArgumentTypeError(f"{path}: pictures are {', '.join(ENDINGS)}, or - for text")
-    return path if path == "-" else writable(path)
+    if path == TEXT:
+        return path
+    from remat_algos.plot.save import picture_format
+
+    try:
+        picture_format(path)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return writable(path)

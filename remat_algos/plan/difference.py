@@ -9,6 +9,7 @@ import numpy as np
 from remat_algos.errors import PlanError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.units import format_bytes
+from remat_algos.ir.wording import counted
 from remat_algos.plan.plan import Plan
 
 NAMED = 12
@@ -101,7 +102,7 @@ class Difference:
             extra = self.more_runs * sign
             cost = int((extra[nodes] * graph.compute[nodes]).sum())
             yield (
-                f"{name} runs {len(nodes)} node{'s' if len(nodes) != 1 else ''} more often than {other}: "
+                f"{name} runs {counted(len(nodes), 'node')} more often than {other}: "
                 f"{format_bytes(int(graph.node_memory[nodes].sum()))}, {graph.labels.compute(cost)} more compute"
             )
             for v in nodes[:NAMED]:

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,53 +10,15 @@ import numpy as np
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
 from remat_algos.ir.units import format_bytes
+from remat_algos.ir.wording import counted
 from remat_algos.plan.plan import Plan
-from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.schedule.turn import Turn, idle_gap, reads_of, run_again, run_once
+from remat_algos.plan.turned import Turned, turned_round
+from remat_algos.schedule.simulation import Simulation
+from remat_algos.schedule.turn import idle_gap, reads_of
 
 NAMED = 4
 AT_PEAK = 3
 MOST_COUNTED = 1000
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Turned:
-    """What the judge says of the schedule with one decision turned round.
-
-    Parameters
-    ----------
-    compute : int
-        Change of the compute.
-    freed, held : int
-        The most bytes by which a step holds less, and by which a step holds more.
-    freed_steps, held_steps : int
-        How many steps hold less, and how many more.
-    peak_memory : int
-        Bytes of the new peak.
-    """
-
-    compute: int
-    freed: int
-    freed_steps: int
-    held: int
-    held_steps: int
-    peak_memory: int
-
-    @classmethod
-    def of(cls, simulation: Simulation, turn: Turn) -> "Turned":
-        """The difference that a turn makes; bytes are compared at the steps that both schedules have."""
-        graph = simulation.graph
-        unmarked = graph if graph.mark is None else replace(graph, mark=None)
-        judged = simulate(unmarked, turn.schedule)
-        change = judged.memory_trace[turn.there] - simulation.memory_trace[turn.here]
-        return cls(
-            compute=judged.compute - simulation.compute,
-            freed=int(-change.min(initial=0)),
-            freed_steps=int((change < 0).sum()),
-            held=int(change.max(initial=0)),
-            held_steps=int((change > 0).sum()),
-            peak_memory=judged.peak_memory,
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,17 +87,8 @@ class Decision:
 
     @property
     def turned(self) -> Turned | None:
-        """What the contrary would bring; None if there is nothing to decide.
-
-        To run a node again there are two ways, with what it reads held for it or run again too: the one with the lower
-        peak, then the one that frees something, then the cheaper one.
-        """
-        if self.fixed:
-            return None
-        if len(self.runs) > 1:
-            return Turned.of(self.simulation, run_once(self.simulation, self.node))
-        ways = [Turned.of(self.simulation, turn) for turn in run_again(self.simulation, self.node)]
-        return min(ways, key=lambda way: (way.peak_memory, way.freed == 0, way.compute))
+        """What the contrary would bring; None if there is nothing to decide."""
+        return None if self.fixed else turned_round(self.simulation, self.node)
 
     def held_at(self, step: int) -> int:
         """Bytes of its values during a step."""
@@ -156,7 +109,7 @@ class Decision:
             "reads": [{"step": step, "node": names[step]} for step in self.reads],
             "held_at_peak": self.held_at(self.simulation.peak_step),
             "fixed": self.fixed or None,
-            "turned": None if turned is None else {name: getattr(turned, name) for name in Turned.__dataclass_fields__},
+            "turned": turned.record() if turned is not None else None,
         }
 
     def lines(self) -> Iterator[str]:
@@ -182,8 +135,8 @@ class Decision:
         cost = f"{self.graph.labels.compute(abs(turned.compute))} ({share:.1f} % of one pass)"
         freed = "free nothing"
         if turned.freed:
-            freed = f"free {format_bytes(turned.freed)} over {_steps(turned.freed_steps)}"
-        held = f"hold {format_bytes(turned.held)} more over {_steps(turned.held_steps)}" if turned.held else ""
+            freed = f"free {format_bytes(turned.freed)} over {counted(turned.freed_steps, 'step')}"
+        held = f"hold {format_bytes(turned.held)} more over {counted(turned.held_steps, 'step')}" if turned.held else ""
         if len(self.runs) == 1:
             said = f"running it again would {', '.join(filter(None, [freed, held]))} and cost {cost}"
         else:
@@ -236,8 +189,8 @@ class Explanation:
     def __str__(self) -> str:
         lines = [line for decision in self.decisions for line in decision.lines()]
         if self.left_out:
-            many = "or more " if self.left_out == MOST_COUNTED else ""
-            lines.append(f"{self.left_out} {many}smaller ones are left out")
+            many = " or more" if self.left_out == MOST_COUNTED else ""
+            lines.append(f"left out: {counted(self.left_out, 'decision')}{many} about fewer bytes")
         live = self.at_peak()
         shown = [f"{name} {format_bytes(size)}" + (f" ({role})" if role else "") for name, size, role in live[:AT_PEAK]]
         more = f", ... {len(live) - AT_PEAK} more" if len(live) > AT_PEAK else ""
@@ -290,10 +243,6 @@ def explain(plan: Plan, value: str | None = None, *, most: int = 10) -> Explanat
 
 def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
-
-
-def _steps(count: int) -> str:
-    return f"{count} step" + ("s" if count != 1 else "")
 
 
 def _live(simulation: Simulation) -> list[tuple[str, int, str]]:

@@ -123,9 +123,9 @@ class Frontier:
 
 
 def undominated(plans: Iterable[Plan]) -> tuple[Plan, ...]:
-    """Those that no other beats in both peak and compute, the lowest peak first; of equals the first."""
+    """Those that no other beats in both peak and compute, the lowest peak first; of equals no_remat, or the first."""
     kept: list[Plan] = []
-    for plan in sorted(plans, key=lambda plan: (plan.peak_memory, plan.simulation.compute)):
+    for plan in sorted(plans, key=lambda p: (p.peak_memory, p.simulation.compute, p.method != "no_remat")):
         if not kept or plan.simulation.compute < kept[-1].simulation.compute:
             kept.append(plan)
     return tuple(kept)

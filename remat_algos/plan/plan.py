@@ -14,6 +14,7 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.files.write import write_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import exact_bytes, format_bytes
+from remat_algos.ir.wording import counted
 from remat_algos.plan.baseline import baseline_peak
 from remat_algos.plan.record import FORMAT, VERSION, gap, plain, read_record, shaped
 from remat_algos.plan.verify import checked
@@ -196,7 +197,10 @@ class Plan:
             f"{_share(simulation.overhead, graph.needed_compute)} over one pass"
         )
         more_runs = int(runs.sum() - (runs > 0).sum())
-        lines.append(f"schedule   {len(self.schedule)} steps; {again} nodes run again, {more_runs} runs more")
+        lines.append(
+            f"schedule   {counted(len(self.schedule), 'step')}; {counted(again, 'node')} run again, "
+            f"{counted(more_runs, 'more run')}"
+        )
         if self.gap is not None:
             optimal = "no schedule computes less" if self.gap == 0 else f"at most {_percent(self.gap)} from the optimum"
             lines.append(f"optimality {optimal} (any order)")

@@ -9,6 +9,7 @@ from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import exact_bytes, format_bytes
+from remat_algos.ir.wording import counted
 from remat_algos.plan.baseline import baseline_peak
 from remat_algos.plan.plan import INTERRUPTED, Plan
 from remat_algos.schedule.simulation import Simulation
@@ -111,6 +112,8 @@ class Problem:
             if lowest is not None:
                 message += f"; the lowest reached is {exact_bytes(lowest.simulation.peak_memory)}, by {lowest.method}"
         message += f"; no schedule goes below {format_bytes(bound)}, which is held while {self._named(nodes)}"
+        if graph.mark is not None:
+            message += f"; {counted(int((graph.mark > 0).sum()), 'mark')} on nodes must be honoured"
         for reason in dict.fromkeys(reasons.values()):
             names = ", ".join(name for name in reasons if reasons[name] == reason)
             message += f"; not tried: {names} ({reason})"

@@ -7,10 +7,10 @@ import numpy as np
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
+from remat_algos.plan.turned import turned_round
 from remat_algos.schedule.checkpoints import checkpoint_schedule
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.schedule.turn import run_again, run_once
+from remat_algos.schedule.simulation import simulate
 
 
 def what_if(
@@ -91,18 +91,10 @@ def _changed(graph: ComputationGraph, kept: list[int], again: list[int], schedul
         n_runs = int(simulation.runs[node])
         if not n_runs:
             raise GraphError(f"{graph.labels[node]} does not run in this order; leave it out")
-        if node in kept and n_runs > 1:
-            schedule = run_once(simulation, node).schedule
-        elif node in again and n_runs == 1:
-            schedule = _best_again(simulation, node)
+        if (n_runs > 1) == (node in kept):
+            turned = turned_round(simulation, node)
+            if turned is None:
+                reason = "is never idle in this order, so running it again would free nothing"
+                raise GraphError(f"{graph.labels[node]} {reason}; leave it out")
+            schedule = turned.schedule
     return schedule
-
-
-def _best_again(simulation: Simulation, node: int) -> Schedule:
-    """The schedule with one more run that has the lower peak, then the less compute."""
-    turns = run_again(simulation, node)
-    if not turns:
-        name = simulation.graph.labels[node]
-        raise GraphError(f"{name} is never idle in this order, so running it again would free nothing; leave it out")
-    judged = [simulate(simulation.graph, turn.schedule) for turn in turns]
-    return min(judged, key=lambda other: (other.peak_memory, other.compute)).schedule

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
 
 POINT = 1 / 72  # inches
+LEGEND_ROW = 0.19  # inches
 LETTER = 0.62  # width of a letter, in sizes of the font: what DejaVu Sans has on average, and a little more
 
 
@@ -30,6 +32,20 @@ def inches(ax: Axes) -> tuple[float, float]:
     box = ax.get_window_extent()
     dpi = ax.get_figure().get_dpi()  # type: ignore[union-attr]
     return box.width / dpi, box.height / dpi
+
+
+def title(ax: Axes, sentences: Sequence[str], size: int = 10) -> None:
+    """Sentences above axes, broken where the axes are narrow."""
+    room = max(20, int(inches(ax)[0] / (LETTER * size * POINT)))
+    lines = [line for sentence in sentences for line in textwrap.wrap(sentence, room)]
+    ax.set_title("\n".join(lines), fontsize=size, pad=9)
+
+
+def ink() -> str:
+    """The colour of lines and marks that stand out from the background: that of texts."""
+    import matplotlib
+
+    return str(matplotlib.rcParams["text.color"])
 
 
 def label(name: str, most: int = 24) -> str:
@@ -61,9 +77,12 @@ def byte_axis(axis: Axis, most: int, what: str) -> None:
 
 
 def legend_beside(ax: Axes, rows: Sequence[tuple[Any, str]]) -> None:
-    """A legend to the right of the axes; a row without a handle is a line of text."""
+    """A legend to the right of the axes; a row without a handle is a line of text. What has no room is counted."""
     from matplotlib.lines import Line2D
 
+    room = max(3, int(inches(ax)[1] / LEGEND_ROW))
+    if len(rows) > room:
+        rows = [*rows[: room - 1], (None, f"... {len(rows) - room + 1} more lines")]
     handles = [Line2D([], [], linestyle="none") if handle is None else handle for handle, _ in rows]
     ax.legend(
         handles,
@@ -74,3 +93,17 @@ def legend_beside(ax: Axes, rows: Sequence[tuple[Any, str]]) -> None:
         frameon=False,
         fontsize=9,
     )
+
+
+def name_ticks(ax: Axes, names: Sequence[str], *, across: bool, size: int = 8) -> bool:
+    """Names as ticks 0, 1, ... of the x axis or, not across, of the y axis if all fit; says whether they do."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis, room = (ax.xaxis, inches(ax)[0]) if across else (ax.yaxis, inches(ax)[1])
+    if len(names) > room / (1.4 * size * POINT):
+        axis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+        return False
+    drawn = [label(name, 18) for name in names]
+    upright = across and any(len(name) > 2 for name in drawn)
+    axis.set_ticks(range(len(names)), drawn, rotation=90 if upright else 0, fontsize=size)
+    return True

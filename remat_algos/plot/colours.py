@@ -62,10 +62,10 @@ NODES = {
 
 CURVES = tuple(
     zip(
-        (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK) * 3,
-        "os^Dv*P" * 3,
-        (("-",) * 7 + ("--",) * 7 + (":",) * 7),
+        (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK) * 4,
+        "os^Dv*P" * 4,
+        ("-", (0, (6, 2)), (0, (3, 3)), (0, (1, 2))) * 7,
         strict=True,
     )
 )
-"""(colour, marker, line style) of the curves of solvers, in turn."""
+"""(colour, marker, line style) of curves, in turn: what lies below a dashed line shows in its gaps."""

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from remat_algos.ir.units import format_bytes
+from remat_algos.ir.wording import counted
 from remat_algos.plan.frontier import Frontier
 from remat_algos.plan.plan import Plan
-from remat_algos.plot.axes import axes_or_new, byte_axis, label, legend_beside
-from remat_algos.plot.colours import BLACK, CURVES, GREY, PALE, YELLOW
-from remat_algos.plot.subject import counted, percent
+from remat_algos.plot.axes import LEGEND_ROW, axes_or_new, byte_axis, ink, label, legend_beside, title
+from remat_algos.plot.colours import CURVES, GREY, PALE, YELLOW
+from remat_algos.plot.subject import percent
 from remat_algos.plot.text import LEAST_WIDTH, fitted, wrapped
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def plot_frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
     ----------
     frontier : Frontier
     ax : Axes, optional
-        By default those of a new figure.
+        By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
 
     Returns
     -------
@@ -46,31 +47,29 @@ def plot_frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
     >>> plot_frontier(frontier(chain)).get_ylabel()
     'overhead (% of one pass)'
     """
-    ax = axes_or_new(ax, 10, 5)
+    ax = axes_or_new(ax, 10, max(5, 2 + 1.4 * LEGEND_ROW * len(frontier.curves)))
     right = _right(frontier)
     rows = _best(ax, frontier, right)
-    above = len(frontier.curves)
     for i, (solver, curve) in enumerate(frontier.curves.items()):
         if curve:
             colour, marker, style = CURVES[i % len(CURVES)]
-            broader = (above - 1 - i) * min(1, 6 / above)  # what lies below another curve shows on both sides of it
             (stairs,) = ax.step(
                 *_staircase(frontier, curve, right),
                 where="post",
                 color=colour,
                 marker=marker,
-                markersize=5.5 + 1.2 * broader,
+                markersize=max(4, 9 - 1.3 * i),
                 markeredgecolor="white",
                 markeredgewidth=0.5,
                 markevery=slice(0, len(curve), 1 + len(curve) // FEW),
                 linestyle=style,
-                linewidth=1.4 + 1.1 * broader,
+                linewidth=1.8,
                 label=solver,
             )
             rows.append((stairs, f"{label(solver)}: {counted(len(curve), 'plan')}"))
     rows += _ends(ax, frontier)
     _scales(ax, frontier, right)
-    ax.set_title("\n".join(_sentences(frontier)), fontsize=10, pad=10)
+    title(ax, _sentences(frontier))
     legend_beside(ax, rows)
     return ax
 
@@ -99,7 +98,8 @@ def _best(ax: Axes, frontier: Frontier, right: int) -> list[tuple[Any, str]]:
 def _ends(ax: Axes, frontier: Frontier) -> list[tuple[Any, str]]:
     """Where no schedule goes, and where the run without rematerialization stands."""
     nobody = ax.axvspan(
-        *(0, frontier.bound_memory),
+        0,
+        frontier.bound_memory,
         facecolor=PALE,
         edgecolor="white",
         hatch="///",
@@ -108,8 +108,10 @@ def _ends(ax: Axes, frontier: Frontier) -> list[tuple[Any, str]]:
         zorder=0,
     )
     (base,) = ax.plot(
-        *(frontier.base, 0, "o"),
-        color=BLACK,
+        frontier.base,
+        0,
+        "o",
+        color=ink(),
         markersize=11,
         fillstyle="none",
         clip_on=False,
@@ -124,7 +126,7 @@ def _ends(ax: Axes, frontier: Frontier) -> list[tuple[Any, str]]:
 def _scales(ax: Axes, frontier: Frontier, right: int) -> None:
     plans = [plan for curve in frontier.curves.values() for plan in curve]
     least = min([frontier.bound_memory, right, *(plan.peak_memory for plan in plans)])
-    margin = max(1, right - least) * 0.06
+    margin = 0.06 * (right - least or right or 1)
     ax.set_xlim(max(0, least - margin), right + margin)
     most = max([1.0, *(100 * plan.overhead / max(1, frontier.bound_compute) for plan in plans)])
     ax.set_ylim(-0.04 * most, 1.06 * most)
@@ -132,7 +134,10 @@ def _scales(ax: Axes, frontier: Frontier, right: int) -> None:
     ax.set_ylabel("overhead (% of one pass)")
     ax.grid(color=GREY, alpha=0.25, linewidth=0.6)
     base = max(1, frontier.base)
-    share = ax.secondary_xaxis("top", functions=(lambda x: 100 * x / base, lambda x: x * base / 100))
+    share = ax.secondary_xaxis(
+        "top", functions=(lambda x: np.multiply(x, 100 / base), lambda x: np.multiply(x, base / 100))
+    )
+    share.tick_params(pad=7)  # clear of the topmost label of the y axis
     share.set_xlabel("% of the peak without rematerialization")
 
 
@@ -164,6 +169,10 @@ def frontier_text(frontier: Frontier, *, width: int = 72, height: int = 12) -> s
     height : int
         Lines for a solver, at least 2; of more plans some are left out, never the first or the last.
 
+    Returns
+    -------
+    str
+
     Examples
     --------
     >>> from remat_algos.ir.differentiate import differentiate
@@ -171,6 +180,17 @@ def frontier_text(frontier: Frontier, *, width: int = 72, height: int = 12) -> s
     >>> from remat_algos.plan.frontier import frontier
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
     >>> print(frontier_text(frontier(chain, solvers=["chen_sqrt"]), width=60))
+    18 nodes; peak 11 B without rematerialization
+    lowest peak 7 B, 63.6 % of that, for 16.0 % more compute
+                peak  of base  overhead
+      bound      4 B   36.4 %           █████████
+    chen_sqrt: 5 plans
+      *          7 B   63.6 %    16.0 % ███████████████
+      *          8 B   72.7 %    12.0 % █████████████████
+      *          9 B   81.8 %     8.0 % ████████████████████
+      *         10 B   90.9 %     4.0 % ██████████████████████
+      *         11 B  100.0 %     0.0 % ████████████████████████
+    * no plan is better in both
     """
     width, lines = max(width, LEAST_WIDTH), []
     for sentence in _sentences(frontier):
@@ -188,7 +208,7 @@ def frontier_text(frontier: Frontier, *, width: int = 72, height: int = 12) -> s
             overhead = percent(plan.overhead, frontier.bound_compute)
             mark = "  *" if (plan.peak_memory, plan.overhead) in best else ""
             lines.append(_row(mark, plan.peak_memory, frontier, overhead, bar, most))
-    return "\n".join([*lines, "* no plan of any solver is better in both"])
+    return "\n".join([*lines, "* no plan is better in both"])
 
 
 COLUMNS = "            peak  of base  overhead"

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import format_bytes
+from remat_algos.ir.wording import counted
 from remat_algos.plan.baseline import baseline_peak
-from remat_algos.plot.axes import LETTER, POINT, axes_or_new, inches, label, legend_beside
+from remat_algos.plot.axes import LETTER, POINT, axes_or_new, inches, ink, label, legend_beside, title
 from remat_algos.plot.colours import BLACK, BLUE, GREY, NODES, VERMILION
 from remat_algos.plot.layers import Float64, Layout, layout
-from remat_algos.plot.subject import Subject, counted, judged, peak_of, size_of
+from remat_algos.plot.subject import Subject, judged, peak_of, size_of
 from remat_algos.plot.text import LEAST_WIDTH, columns_of, fitted, wrapped
 from remat_algos.schedule.simulation import Simulation
 
@@ -26,10 +27,10 @@ FONT = 8
 NAME = 16  # letters
 LAYER = 0.36  # inches, where nodes have names
 LEGEND = 2.8  # inches
-TITLE = 5.4  # inches
+TITLE, LEAST = 5.4, 1.8  # inches
 LARGEST = (14.0, 14.0)  # inches of a picture with names
 MOST_NAMED = 150
-MANY = 400  # edges from part to part that would hide the rest
+MANY = 800  # lines; more are drawn fainter
 
 
 def plot_graph(subject: Subject, *, ax: Axes | None = None) -> Axes:
@@ -40,7 +41,7 @@ def plot_graph(subject: Subject, *, ax: Axes | None = None) -> Axes:
     subject : Plan, Simulation or ComputationGraph
         With a schedule the colours say what is kept and what runs again, without one what must run only once.
     ax : Axes, optional
-        By default those of a new figure.
+        By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
 
     Returns
     -------
@@ -56,14 +57,14 @@ def plot_graph(subject: Subject, *, ax: Axes | None = None) -> Axes:
     graph, runs, kinds = _what(subject)
     found = layout(graph)
     names = [label(graph.labels[v], NAME) for v in range(graph.n_nodes)] if graph.n_nodes <= MOST_NAMED else []
-    names = [f"{name} ×{count}" if count > 1 else name for name, count in zip(names, runs.tolist(), strict=False)]
+    names = [name + _times(runs[v]) for v, name in enumerate(names)]
     wide, high = _size(found, names)
     room = LARGEST if ax is None else inches(ax)
     named = bool(names) and wide <= room[0] and high <= room[1]
-    ax = axes_or_new(ax, *((max(wide, TITLE) + LEGEND, high + 0.6) if named else _size_of_dots(found)))
+    ax = axes_or_new(ax, *((max(wide, TITLE) + LEGEND, max(high, LEAST) + 0.6) if named else _size_of_dots(found)))
     rows = _boxes(ax, graph, found, kinds, names) if named else _dots(ax, graph, found, kinds)
     ax.axis("off")
-    ax.set_title("\n".join(_sentences(subject)), fontsize=10)
+    title(ax, _sentences(subject))
     legend_beside(ax, rows)
     return ax
 
@@ -101,6 +102,11 @@ def node_kinds(simulation: Simulation) -> Kinds:
     )
 
 
+def _times(runs: int) -> str:
+    """Behind the name of a node that runs several times."""
+    return f" \N{MULTIPLICATION SIGN}{runs}" if runs > 1 else ""
+
+
 def _size(found: Layout, names: list[str]) -> tuple[float, float]:
     """Inches that boxes with names need."""
     wide, deep = found.points.max(axis=0, initial=0) + 1
@@ -119,26 +125,17 @@ def _size_of_dots(found: Layout) -> tuple[float, float]:
     return min(12, max(TITLE, 0.1 * wide)) + LEGEND, min(9, max(2.6, 0.3 * deep) + 0.6)
 
 
-def _boxes(
-    ax: Axes, graph: ComputationGraph, found: Layout, kinds: Kinds, names: list[str]
-) -> list[tuple[Any, str]]:
+def _boxes(ax: Axes, graph: ComputationGraph, found: Layout, kinds: Kinds, names: list[str]) -> list[tuple[Any, str]]:
     """Nodes as their names in boxes; the first layer stands at the top."""
     _edges(ax, found, on_side=False)
     outputs = _outputs(graph)
     for v, name in enumerate(names):
         look = NODES[str(kinds[v])]
-        style = {"boxstyle": "round,pad=0.3", "facecolor": look.colour, "edgecolor": BLACK if outputs[v] else GREY}
-        style |= {"linewidth": 2 if outputs[v] else 0.8, "linestyle": ":" if kinds[v] == "idle" else "-"}
-        light = look.colour in (BLUE, VERMILION)
-        ax.text(
-            *found.points[v],
-            name,
-            ha="center",
-            va="center",
-            fontsize=FONT,
-            color="white" if light else BLACK,
-            bbox=style,
-        )
+        box: dict[str, Any] = {"boxstyle": "round,pad=0.3", "facecolor": look.colour}
+        box |= {"edgecolor": ink(), "linewidth": 2} if outputs[v] else {"edgecolor": GREY, "linewidth": 0.8}
+        place, layer = found.points[v].tolist()
+        letters = "white" if look.colour in (BLUE, VERMILION) else BLACK
+        ax.text(place, layer, name, ha="center", va="center", fontsize=FONT, color=letters, bbox=box)
     wide, deep = found.points.max(axis=0, initial=0)
     ax.set_xlim(-0.5, wide + 0.5)
     ax.set_ylim(deep + 0.6, -0.6)
@@ -152,17 +149,18 @@ def _dots(ax: Axes, graph: ComputationGraph, found: Layout, kinds: Kinds) -> lis
     _edges(ax, found, on_side)
     points = found.points[:, ::-1] if on_side else found.points
     room = min(inches(ax)[0] / (deep if on_side else wide), inches(ax)[1] / (wide if on_side else deep)) / POINT
-    largest = min(90.0, max(6.0, (0.9 * room) ** 2))
+    largest = min(90.0, max(8.0, (0.9 * room) ** 2))
     memory = graph.node_memory / max(1, int(graph.node_memory.max(initial=0)))
     area = largest * (0.3 + 0.7 * memory)
     outputs = _outputs(graph)
     for kind, look in NODES.items():
         here = kinds == kind
-        edges = np.where(outputs[here], BLACK, look.colour if look.marker == "x" else GREY)
         widths = np.where(outputs[here], 1.2, 0.4)
-        filled = {} if look.marker == "x" else {"edgecolors": edges, "linewidths": widths}
-        at = points[here]
-        ax.scatter(at[:, 0], at[:, 1], s=area[here], c=look.colour, marker=look.marker, zorder=2, **filled)
+        style: dict[str, Any] = {"c": look.colour, "marker": look.marker, "zorder": 2}
+        if look.marker != "x":  # which has no edge
+            style |= {"edgecolors": np.where(outputs[here], ink(), GREY), "linewidths": widths}
+        x, y = points[here].T
+        ax.scatter(x, y, s=area[here], **style)
     ax.margins(0.02, 0.08)
     ax.invert_yaxis()
     rows = _legend(graph, kinds, "to the right, gradients to the left" if on_side else "downwards, gradients upwards")
@@ -173,10 +171,10 @@ def _dots(ax: Axes, graph: ComputationGraph, found: Layout, kinds: Kinds) -> lis
 def _edges(ax: Axes, found: Layout, on_side: bool) -> None:
     from matplotlib.collections import LineCollection
 
-    faint = 0.5 if len(found.across) < MANY else 0.2
-    for lines, width, alpha in ((found.across, 0.5, faint), (found.inside, 0.9, 0.9)):
+    for lines, width, alpha in ((found.across, 0.5, 0.5), (found.inside, 0.9, 0.9)):
         drawn: Float64 = lines[:, :, ::-1] if on_side else lines
-        ax.add_collection(LineCollection(list(drawn), colors=GREY, linewidths=width, alpha=alpha, zorder=1))
+        faint = alpha * min(1, max(0.08, MANY / max(1, len(lines))))
+        ax.add_collection(LineCollection(list(drawn), colors=GREY, linewidths=width, alpha=faint, zorder=1))
 
 
 def _outputs(graph: ComputationGraph) -> NDArray[np.bool_]:
@@ -197,7 +195,7 @@ def _legend(graph: ComputationGraph, kinds: Kinds, way: str, marker: str = "") -
             handle.set(markerfacecolor=look.colour, markeredgecolor=edge)
             rows.append((handle, f"{look.label} ({count:,})"))
     if outputs := int(_outputs(graph).sum()):
-        ring = Line2D([], [], linestyle="none", marker=marker or "o", markersize=8, fillstyle="none", color=BLACK)
+        ring = Line2D([], [], linestyle="none", marker=marker or "o", markersize=8, fillstyle="none", color=ink())
         rows.append((ring, f"makes an output ({outputs:,})"))
     return [*rows, (None, f"forward {way}" if graph.is_training else f"runs {way.split(',')[0]}")]
 
@@ -224,18 +222,22 @@ def graph_text(subject: Subject, *, width: int = 72, height: int = 40) -> str:
     height : int
         Lines for nodes, at least 4; of more nodes the middle is left out.
 
+    Returns
+    -------
+    str
+
     Examples
     --------
     >>> from remat_algos.schedule.simulation import simulate
     >>> graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
     >>> print(graph_text(simulate(graph, [0, 1, 0, 2])))
-    3 nodes in 4 steps, 1 of them again
-    peak 3 B, 100 % of that without rematerialization
+    3 nodes in 4 steps, 1 rerun
+    peak 3 B, 100.0 % of that without rematerialization
     █ 2 kept  ▒ 1 runs twice
-      node   bytes  reads
-    ▒ A ×2     1 B
-    █ B        1 B  A
-    █ C        1 B  A, B
+      node    bytes  reads
+    ▒ A ×2      1 B
+    █ B         1 B  A
+    █ C         1 B  A, B
     """
     graph, runs, kinds = _what(subject)
     width, lines = max(width, LEAST_WIDTH), []
@@ -245,7 +247,7 @@ def graph_text(subject: Subject, *, width: int = 72, height: int = 40) -> str:
     legend = "  ".join(f"{look.character} {count:,} {look.label}" for look, count in counts if count)
     lines += wrapped(legend, width)
     shown, left_out = _ends(graph.n_nodes, max(4, height))
-    names = {v: graph.labels[v] + (f" ×{runs[v]}" if runs[v] > 1 else "") for v in shown}
+    names = {v: graph.labels[v] + _times(runs[v]) for v in shown}
     name = max(4, columns_of(names.values(), width // 3))
     lines.append(f"  {fitted('node', name)}  {'bytes':>7}  reads")
     for v in shown:

@@ -1,4 +1,4 @@
-"""Where the nodes of a graph stand in a picture of it: in layers, the backward part mirrored beside the forward part."""
+"""Where the nodes of a graph stand in a picture: in layers, the backward part mirrored beside the forward part."""
 
 from dataclasses import dataclass
 
@@ -53,12 +53,13 @@ def layout(graph: ComputationGraph) -> Layout:
     >>> layout(chain).points.tolist()
     [[0.0, 0.0], [0.0, 1.0], [0.0, 2.0], [1.5, 2.0], [1.5, 1.0], [1.5, 0.0]]
     """
-    n, forward, (indptr, source) = graph.n_nodes, graph.forward, graph.predecessors
-    target = np.repeat(np.arange(n), np.diff(indptr))
+    n, forward, (indptr, sources) = graph.n_nodes, graph.forward, graph.predecessors
+    source, target = sources.astype(np.int64), np.repeat(np.arange(n), np.diff(indptr))
     block = np.arange(n) if graph.forward_of is None else np.where(forward, np.arange(n), graph.forward_of)
     layer = _layers(graph, source, target)[block]
     gradients = np.bincount(block[~forward], minlength=n)
 
+    # one way with its bends for all edges between two blocks, whichever part they are in
     together = forward[source] == forward[target]
     u, v = source[together], target[together]
     u, v = np.where(layer[u] <= layer[v], (u, v), (v, u))  # lines have no direction
@@ -74,6 +75,7 @@ def layout(graph: ComputationGraph) -> Layout:
     near = layer[b] == layer[a] + 1
     place = _settle(layer, room, items, a[near], b[near])
 
+    # the backward part: gradients about the mirrored place of their node, bends mirrored
     width = (place + room / 2)[items].max(initial=0.5) - 0.5
     mirrored = 2 * width + APART - place
     shift, apart = _side_by_side(block, ~forward, gradients)
@@ -97,7 +99,7 @@ def _layers(graph: ComputationGraph, source: Int64, target: Int64) -> Int64:
 
 
 def _bends(span: Int64) -> Int64:
-    """How many bends edges of those spans get: one in each layer on the way, the longest edges none if they are many."""
+    """Bends of edges of those spans: one in each layer on the way, but the longest get none where they are many."""
     order = np.argsort(span, kind="stable")
     bends = np.maximum(span - 1, 0)
     bends[order[np.cumsum(bends[order]) > MOST_BENDS]] = 0
@@ -122,7 +124,7 @@ def _side_by_side(block: Int64, gradient: NDArray[np.bool_], gradients: Int64) -
     nth = np.arange(ids.size) - np.searchsorted(block[ids], block[ids])
     apart = np.minimum(1, (WIDEST - 1) / np.maximum(gradients - 1, 1))
     shift = np.zeros(block.size)
-    shift[ids] = ((nth - (gradients - 1)[block[ids]] / 2)) * apart[block[ids]]
+    shift[ids] = (nth - (gradients - 1)[block[ids]] / 2) * apart[block[ids]]
     return shift, float(apart.min(initial=1))
 
 
@@ -149,7 +151,8 @@ def _settle(layer: Int64, room: Float64, items: Int64, above: Int64, below: Int6
             total = np.bincount(rank[here[piece]], place[there[piece]], minlength=row.size)
             wanted = np.where(count > 0, total / np.maximum(count, 1), place[row])
             place[row] = _spread(wanted, place[row], room[row])
-    return place - (place - room / 2)[items].min(initial=-0.5) - 0.5
+    left = (place - room / 2)[items]
+    return place - (left.min() if left.size else 0) - 0.5
 
 
 def _rows(items: Int64, key: Int64, levels: int) -> list[Int64]:
@@ -160,7 +163,7 @@ def _rows(items: Int64, key: Int64, levels: int) -> list[Int64]:
 
 def _spread(wanted: Float64, place: Float64, room: Float64) -> Float64:
     """The nearest places to those wanted, in their order, that leave enough room."""
-    from scipy.optimize import isotonic_regression
+    from scipy.optimize import isotonic_regression  # type: ignore[import-untyped]
 
     if wanted.size < 2:
         return wanted

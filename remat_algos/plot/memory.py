@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,9 +10,9 @@ import numpy as np
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.units import format_bytes
 from remat_algos.plan.baseline import baseline_peak
-from remat_algos.plot.axes import POINT, axes_or_new, byte_axis, inches, label, legend_beside
+from remat_algos.plot.axes import axes_or_new, byte_axis, ink, label, legend_beside, name_ticks, title
 from remat_algos.plot.bins import bins
-from remat_algos.plot.colours import BLACK, ROLES, VERMILION
+from remat_algos.plot.colours import ROLES, VERMILION
 from remat_algos.plot.live_set import live_set
 from remat_algos.plot.subject import Subject, judged, peak_of, size_of
 from remat_algos.plot.text import LEAST_WIDTH, fitted, wrapped
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 MOST_COLUMNS = 2000
 SHOWN = 8  # values of the live set
 NEAR = 2.5  # lines that stand higher than so many peaks are only named
-TICK_SIZE = 8
 GUTTER = 10  # columns left of the bars
 MOST_WIDE = 4  # columns of a step
 
@@ -38,7 +38,7 @@ def plot_memory(subject: Subject, *, limit: int | None = None, ax: Axes | None =
     limit : int, optional
         Bytes of the budget; by default the plan's.
     ax : Axes, optional
-        By default those of a new figure.
+        By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
 
     Returns
     -------
@@ -62,8 +62,9 @@ def plot_memory(subject: Subject, *, limit: int | None = None, ax: Axes | None =
     ax.set_ylim(0, 1.08 * max(1, *near))
     ax.set_xlim(-0.5, max(1, len(simulation.schedule)) - 0.5)
     byte_axis(ax.yaxis, max(near), "live memory")
-    _name_steps(ax, simulation)
-    ax.set_title(f"{size_of(simulation)}\n{peak_of(simulation, base, limit)}", fontsize=10)
+    named = name_ticks(ax, simulation.schedule.names(simulation.graph), across=True)
+    ax.set_xlabel("step, by the node that it runs" if named else "step")
+    title(ax, [size_of(simulation), peak_of(simulation, base, limit)])
     legend_beside(ax, rows)
     return ax
 
@@ -72,7 +73,7 @@ def columns(simulation: Simulation, most: int) -> tuple[Int64, Int64]:
     """(ends of the ranges of steps that columns stand for, the step that each shows): the highest of its range."""
     trace = simulation.memory_trace
     edges = bins(trace.size, most) if trace.size else np.zeros(1, np.int64)
-    shown = [begin + int(trace[begin:end].argmax()) for begin, end in zip(edges[:-1], edges[1:], strict=True)]
+    shown = [begin + int(trace[begin:end].argmax()) for begin, end in pairwise(edges.tolist())]
     return edges, np.array(shown, np.int64)
 
 
@@ -85,7 +86,8 @@ def _areas(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
             continue
         look, top = ROLES[role], bottom + trace[shown]
         area = ax.stairs(
-            *(top, edges - 0.5),
+            top,
+            edges - 0.5,
             baseline=bottom,
             fill=True,
             facecolor=look.colour,
@@ -96,7 +98,7 @@ def _areas(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
         )
         rows.append((area, look.label))
         bottom = top
-    ax.stairs(bottom, edges - 0.5, color=BLACK, linewidth=0.8, label="all")
+    ax.stairs(bottom, edges - 0.5, color=ink(), linewidth=0.8, label="all")
     return rows
 
 
@@ -108,7 +110,7 @@ def _lines(ax: Axes, limit: int | None, base: int, peak: int) -> list[tuple[Any,
         rows.append((ax.axhline(limit, color=VERMILION, linewidth=1.6, label="budget"), said))
     if base != peak:
         said = f"without rematerialization {format_bytes(base)}" + (" (higher up)" if base > NEAR * peak else "")
-        line = ax.axhline(base, color=BLACK, linewidth=1.2, linestyle="--", label="without rematerialization")
+        line = ax.axhline(base, color=ink(), linewidth=1.2, linestyle="--", label="without rematerialization")
         rows.append((line, said))
     return rows
 
@@ -122,34 +124,22 @@ def _peak(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
     if step < 0:
         return []
     node = label(simulation.graph.labels[int(simulation.schedule.order[step])])
-    (mark,) = ax.plot(step, simulation.peak_memory, linestyle="none", marker=CARETDOWN, color=BLACK, markersize=9, label="peak", clip_on=False)
-    rows: list[tuple[Any, str]] = [(mark, f"peak {format_bytes(simulation.peak_memory)}, step {step}: {node}")]
-    held = live_set(simulation, step)
+    peak = simulation.peak_memory
+    (mark,) = ax.plot(step, peak, color=ink(), marker=CARETDOWN, markersize=9, linestyle="none", label="peak")
+    mark.set_clip_on(False)
+    rows: list[tuple[Any, str]] = [(mark, f"peak {format_bytes(peak)}, step {step}: {node}")]
+    if simulation.graph.resident_memory:
+        rows.append((None, f"residents, besides: {format_bytes(simulation.graph.resident_memory)}"))
     rows.append((None, "held there:"))
+    held = live_set(simulation, step)
     for one in held[:SHOWN]:
         look = ROLES[one.role]
         patch = Patch(facecolor=look.colour, edgecolor="white" if look.hatch else "none", hatch=look.hatch)
         rows.append((patch, f"{format_bytes(one.memory)}  {label(one.name)}"))
     if len(held) > SHOWN:
         rest = sum(one.memory for one in held[SHOWN:])
-        rows.append((None, f"{len(held) - SHOWN} more, {format_bytes(rest)}"))
-    if simulation.graph.resident_memory:
-        rows.append((None, f"residents, besides: {format_bytes(simulation.graph.resident_memory)}"))
+        rows.append((None, f"{len(held) - SHOWN:,} more, {format_bytes(rest)}"))
     return rows
-
-
-def _name_steps(ax: Axes, simulation: Simulation) -> None:
-    """The nodes that run under the steps, if they fit; else numbers."""
-    from matplotlib.ticker import MaxNLocator
-
-    steps = len(simulation.schedule)
-    if 0 < steps <= inches(ax)[0] / (1.4 * TICK_SIZE * POINT):
-        names = [label(name, 18) for name in simulation.schedule.names(simulation.graph)]
-        ax.set_xticks(range(steps), names, rotation=90, fontsize=TICK_SIZE)
-        ax.set_xlabel("step, by the node that it runs")
-    else:
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
-        ax.set_xlabel("step")
 
 
 def memory_text(subject: Subject, *, limit: int | None = None, width: int = 72, height: int = 16) -> str:
@@ -165,11 +155,32 @@ def memory_text(subject: Subject, *, limit: int | None = None, width: int = 72, 
     height : int
         Rows of bars, at least 4.
 
+    Returns
+    -------
+    str
+
     Examples
     --------
     >>> from remat_algos.ir.graph import ComputationGraph
     >>> chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")], memory=[4, 2, 1])
-    >>> print(memory_text(chain, width=40, height=7))
+    >>> print(memory_text(chain, limit=7, width=40, height=8))
+    3 nodes in 3 steps, no reruns
+    peak 6 B, 100.0 % of that without
+    rematerialization; budget 7 B
+         7 B │──────────────────────────────
+         6 B │     ▼
+             │    ████
+             │    ████
+             │████████
+             │████████████
+             │████████████
+             │████████████
+           0 └────────────
+        step  0          2
+    █ kept  ─ budget
+    at the peak, step 1, B:
+      █     4 B  A
+      █     2 B  B
     """
     simulation, budget = judged(subject)
     limit = budget if limit is None else limit
@@ -225,7 +236,7 @@ def _held(simulation: Simulation, width: int) -> list[str]:
         lines.append(amount + fitted(one.name, width - len(amount)).rstrip())
     if len(held) > SHOWN:
         rest = format_bytes(sum(one.memory for one in held[SHOWN:]))
-        lines.append(f"    {rest:>7}  in {len(held) - SHOWN} more")
+        lines.append(f"    {rest:>7}  in {len(held) - SHOWN:,} more")
     if simulation.graph.resident_memory:
         lines.append(f"    {format_bytes(simulation.graph.resident_memory):>7}  residents, besides")
     return lines

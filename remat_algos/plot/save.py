@@ -48,6 +48,16 @@ def save_picture(picture: Axes | Figure, path: str | os.PathLike[str], *, dpi: i
         For another ending.
     OSError
         If the file cannot be written.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> from remat_algos.plot.graph import plot_graph
+    >>> file = Path(mkdtemp()) / "chain.svg"
+    >>> save_picture(plot_graph(ComputationGraph.from_edges([("A", "B")])), file)
+    >>> file.read_bytes()[:5]
+    b'<?xml'
     """
     import matplotlib
 

@@ -7,22 +7,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from remat_algos.ir.arrays import Int8, Int64
+from remat_algos.ir.wording import counted
 from remat_algos.plan.baseline import baseline_peak
-from remat_algos.plot.axes import POINT, axes_or_new, inches, label, legend_beside
+from remat_algos.plot.axes import axes_or_new, legend_beside, name_ticks, title
 from remat_algos.plot.bins import bin_of, bins
 from remat_algos.plot.colours import CELLS, GREY
-from remat_algos.plot.subject import Subject, counted, judged, peak_of, size_of
+from remat_algos.plot.subject import Subject, judged, peak_of, size_of
 from remat_algos.plot.text import LEAST_WIDTH, columns_of, fitted, wrapped
 from remat_algos.schedule.simulation import Simulation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
 
 NOT_HELD, HELD, FIRST_RUN, RUN_AGAIN = range(4)
 MOST_CELLS = 600  # rows or columns of the picture: fewer than its dots, so that no run gets lost
 CELL = 0.24  # inches
-TICK_SIZE = 8
 NAME = 20  # columns of text
 
 
@@ -44,7 +43,7 @@ def schedule_cells(simulation: Simulation, rows: Int64, columns: Int64) -> Int8:
     >>> from remat_algos.schedule.simulation import simulate
     >>> graph = ComputationGraph.from_edges([(0, 1), (0, 2), (1, 2)])
     >>> schedule_cells(simulate(graph, [0, 1, 0, 2]), np.arange(5), np.arange(4)).tolist()
-    [[2, 0, 0], [0, 2, 0], [3, 1, 0], [1, 1, 2]]
+    [[2, 0, 0], [1, 2, 0], [3, 1, 0], [1, 1, 2]]
     """
     row, column = bin_of(rows), bin_of(columns)
     made_at, end = simulation.made_at, simulation.lifetimes.end
@@ -67,7 +66,7 @@ def plot_schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
     subject : Plan, Simulation or ComputationGraph
         Of a graph, its run without rematerialization.
     ax : Axes, optional
-        By default those of a new figure.
+        By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
 
     Returns
     -------
@@ -97,35 +96,21 @@ def plot_schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
         aspect="auto",
         extent=(-0.5, max(1, graph.n_nodes) - 0.5, max(1, steps) - 0.5, -0.5),
     )
-    wide, high = inches(ax)
-    nodes = [graph.labels[v] for v in range(graph.n_nodes)]
-    fit_x = _name_ticks(ax.xaxis, nodes, wide, "node", rotation=90)
-    fit_y = _name_ticks(ax.yaxis, simulation.schedule.names(graph), high, "step", rotation=0)
+    nodes_named = name_ticks(ax, [graph.labels[v] for v in range(graph.n_nodes)], across=True)
+    steps_named = name_ticks(ax, simulation.schedule.names(graph), across=False)
+    ax.set_xlabel("node" if nodes_named else "node, by its id")
+    ax.set_ylabel("step, by the node that it runs" if steps_named else "step")
     ax.xaxis.set_ticks_position("top")
     ax.xaxis.set_label_position("top")
-    if fit_x and fit_y:  # lines between the cells
+    if nodes_named and steps_named:  # lines between the cells
         ax.set_xticks(np.arange(graph.n_nodes + 1) - 0.5, minor=True)
         ax.set_yticks(np.arange(steps + 1) - 0.5, minor=True)
         ax.grid(which="minor", color=GREY, linewidth=0.3)
         ax.tick_params(which="minor", length=0)
-    peak = peak_of(simulation, baseline_peak(graph), limit)
-    ax.set_title(f"{size_of(simulation)}\n{peak}", fontsize=10, pad=10)
+    title(ax, [size_of(simulation), peak_of(simulation, baseline_peak(graph), limit)])
     looks = [CELLS[code] for code in (FIRST_RUN, RUN_AGAIN, HELD) if (cells == code).any()]
     legend_beside(ax, [(Patch(facecolor=look.colour, edgecolor=GREY), look.label) for look in looks])
     return ax
-
-
-def _name_ticks(axis: Axis, names: list[str], room: float, what: str, rotation: int) -> bool:
-    """Names if they fit into so many inches, else numbers; says whether they do."""
-    from matplotlib.ticker import MaxNLocator
-
-    if 0 < len(names) <= room / (1.4 * TICK_SIZE * POINT):
-        axis.set_ticks(range(len(names)), [label(name, 18) for name in names], rotation=rotation, fontsize=TICK_SIZE)
-        axis.set_label_text(what if what == "node" else f"{what}, by the node that it runs")
-        return True
-    axis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
-    axis.set_label_text("node, by its id" if what == "node" else what)
-    return False
 
 
 def schedule_text(subject: Subject, *, width: int = 72, height: int = 40) -> str:
@@ -139,18 +124,22 @@ def schedule_text(subject: Subject, *, width: int = 72, height: int = 40) -> str
     height : int
         Lines for steps, at least 4; of more steps several share a line, which names the first.
 
+    Returns
+    -------
+    str
+
     Examples
     --------
     >>> from remat_algos.ir.graph import ComputationGraph
     >>> from remat_algos.schedule.simulation import simulate
     >>> graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
     >>> print(schedule_text(simulate(graph, [0, 1, 0, 2])))
-    3 nodes in 4 steps, 1 of them again
-    peak 3 B, 100 % of that without rematerialization
+    3 nodes in 4 steps, 1 rerun
+    peak 3 B, 100.0 % of that without rematerialization
     █ first run  ▒ run again  │ held  · not held
     step  node  012
        0  A     █··
-       1  B     ·█·
+       1  B     │█·
        2  A     ▒│·
        3  C     ││█
     """
@@ -178,8 +167,9 @@ def schedule_text(subject: Subject, *, width: int = 72, height: int = 40) -> str
 
 
 def _ruler(columns: Int64) -> str:
-    """Ids above their columns: every digit where there are ten columns, else every tenth id or so."""
-    if columns.size <= 11:
-        return "".join(str(v) for v in columns[:-1].tolist()) if columns[-1] <= 10 else f"{columns[0]}"
+    """Ids above their columns: all if each is a digit, else every tenth that has room."""
+    if columns[-1] <= 10:
+        return "".join(str(v) for v in columns[:-1].tolist())
     marks = "".join(f"{columns[at]:<10}" for at in range(0, columns.size - 1, 10))
-    return marks[: columns.size - 1].rstrip()
+    whole = marks.rstrip() if len(marks.rstrip()) < columns.size else marks.rstrip().rpartition(" ")[0].rstrip()
+    return whole

@@ -3,8 +3,6 @@
 import textwrap
 from collections.abc import Iterable
 
-from remat_algos.plot.names import shortened
-
 LEAST_WIDTH = 40
 
 
@@ -18,18 +16,17 @@ def fitted(text: str, width: int) -> str:
     """
     from rich.cells import cell_len, set_cell_size
 
-    printed = shortened(text, len(text))
-    if cell_len(printed) <= width:
-        return set_cell_size(printed, width)
+    if cell_len(text) <= width:
+        return set_cell_size(text, width)
     head = width // 2
-    return f"{set_cell_size(printed, head)}…{set_cell_size(printed[::-1], width - head - 1)[::-1]}"[: max(width, 0)]
+    return f"{set_cell_size(text, head)}…{set_cell_size(text[::-1], width - head - 1)[::-1]}"
 
 
 def columns_of(names: Iterable[str], most: int) -> int:
     """Columns that the longest of some names takes, at most so many."""
     from rich.cells import cell_len
 
-    return min(most, max((cell_len(shortened(name, len(name))) for name in names), default=0))
+    return min(most, max((cell_len(name) for name in names), default=0))
 
 
 def wrapped(text: str, width: int) -> list[str]:

@@ -4,9 +4,10 @@ import argparse
 
 from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, solvers_of
 from remat_algos.cli.graph_argument import add_graph, graph_of
-from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say_json, say_table
+from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say_json, say_reasons, say_table
 
 HELP = "solve with every solver at one budget, side by side"
+NARROW = 30  # columns that a reason may take in the table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +43,10 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"budget: {budget}")
         if graph.resident_memory:
             print(f"residents: {format_bytes(graph.resident_memory)}")
-        say_table(comparison.COLUMNS, comparison.rows())
+        rows = list(comparison.rows())
+        wide = {row[0]: row[-1] for row in rows if len(row[-1]) > NARROW}
+        say_table(comparison.COLUMNS, [(*row[:-1], "see below" if row[0] in wide else row[-1]) for row in rows])
+        say_reasons({name: reason.removeprefix(f"{name} cannot serve this graph: ") for name, reason in wide.items()})
     if not comparison.complete:
         return INTERRUPTED
     if any(entry.plan is not None for entry in comparison.entries):

@@ -23,8 +23,10 @@ def run(arguments: argparse.Namespace) -> int:
     from remat_algos.plan.explain import explain
     from remat_algos.plan.plan import Plan
 
+    if arguments.most < 0:
+        raise argparse.ArgumentTypeError(f"--most {arguments.most}: give 0 or more")
     plan = Plan.load(arguments.plan, read_graph(arguments.graph, nodes=arguments.nodes))
-    explanation = explain(plan, arguments.value, most=max(0, arguments.most))
+    explanation = explain(plan, arguments.value, most=arguments.most)
     if arguments.json:
         say_json(explanation.record())
     else:

@@ -4,8 +4,8 @@ import argparse
 
 from remat_algos.cli.budget_argument import add_search, solvers_of
 from remat_algos.cli.graph_argument import add_graph, graph_of
-from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say_json, say_table
-from remat_algos.cli.plot_argument import add_plot, draw
+from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say_json, say_reasons, say_table
+from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 
 HELP = "list the plans from the lowest peak to no rematerialization that no other beats in both peak and compute"
 
@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The graph, which solvers, how many budgets."""
     add_graph(parser)
     parser.add_argument("--solver", metavar="NAME,...", help="only these")
-    parser.add_argument("--points", type=int, default=20, metavar="N", help="budgets, 20 or more are a curve (20)")
+    parser.add_argument("--points", type=int, default=20, metavar="N", help="budgets to ask for and to show (20)")
     add_search(parser)
     add_plot(parser, pictures=("frontier",))
     add_json(parser)
@@ -25,6 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     from remat_algos.ir.units import exact_bytes, format_bytes
     from remat_algos.plan.frontier import frontier
 
+    check_plot(arguments)
     if arguments.points < 2:
         raise argparse.ArgumentTypeError(f"--points {arguments.points}: give 2 or more")
     solvers = solvers_of(arguments)
@@ -46,14 +47,16 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"no schedule goes below {exact_bytes(found.bound_memory)}")
         if graph.resident_memory:
             print(f"residents: {format_bytes(graph.resident_memory)}")
-        say_table(found.COLUMNS, found.rows(arguments.points))
+        if found.plans:
+            say_table(found.COLUMNS, found.rows(arguments.points))
         shown = len(found.sampled(arguments.points))
         if shown < len(found.plans):
             print(f"{shown} of {len(found.plans)} plans; --json lists all")
-        for solver, reason in found.reasons.items():
-            print(f"{solver}: {reason}")
-        if not found.complete:
-            print("not complete: stopped before every plan was judged")
+        say_reasons(found.reasons)
+        if found.interrupted:
+            print("interrupted; these are the plans found so far")
+        elif not found.complete:
+            print("not complete: the time limit came before every plan was judged")
     if found.plans:
         draw(arguments, found)
     if found.interrupted:

@@ -5,7 +5,8 @@ from typing import Any
 
 from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import add_json, say_json, say_table
-from remat_algos.cli.plot_argument import add_plot, draw
+from remat_algos.cli.plot_argument import add_plot, check_plot, draw
+from remat_algos.ir.wording import counted
 
 HELP = "describe a graph: nodes, values, bytes, compute, where it is narrow, its peak without rematerialization"
 NAMED = 8
@@ -20,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Describe the graph."""
+    check_plot(arguments)
     graph, said = graph_of(arguments)
     record = _record(graph)
     if arguments.json:
@@ -82,13 +84,16 @@ def _rows(record: dict[str, Any], graph: Any) -> list[tuple[str, str]]:
     narrow = record["articulation_values"]
     rows = [
         ("nodes", f"{record['nodes']}: {record['forward_nodes']} forward, {record['backward_nodes']} backward"),
-        ("needed", f"{record['needed_nodes']} nodes; {record['once_nodes']} must run only once"),
-        ("values", f"{record['values']}, {record['reads']} reads, {record['outputs']} outputs"),
+        ("needed", f"{counted(record['needed_nodes'], 'node')}; {record['once_nodes']} must run only once"),
+        ("values", f"{record['values']}, {counted(record['reads'], 'read')}, {counted(record['outputs'], 'output')}"),
         ("bytes", f"{format_bytes(record['value_memory'])} in values"),
         ("resident", f"{format_bytes(record['resident_memory'])}" + (f": {residents}" if residents else "")),
         ("compute", f"{graph.labels.compute(record['compute'])} in one pass"),
-        ("depth", f"{record['depth']} nodes on the longest path"),
-        ("articulation", f"{len(narrow)} values: {some(narrow)}" if narrow else "no value stands alone across a cut"),
+        ("depth", f"{counted(record['depth'], 'node')} on the longest path"),
+        (
+            "articulation",
+            f"{counted(len(narrow), 'value')}: {some(narrow)}" if narrow else "no value stands alone across a cut",
+        ),
     ]
     if record["peak_node"] is not None:
         peak = format_bytes(record["peak_without_rematerialization"])

@@ -6,7 +6,8 @@ from typing import Any
 
 from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import add_json, say_json, say_table
-from remat_algos.cli.plot_argument import add_plot, draw
+from remat_algos.cli.plot_argument import add_plot, check_plot, draw
+from remat_algos.ir.wording import counted
 
 HELP = "judge an order of yours or a choice of what to keep: peak, where it is, what is live there, cost"
 LISTED = 12
@@ -19,13 +20,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "order",
         metavar="ORDER",
         nargs="?",
-        help="a plan, a list of names or ids, compute and free lines, or npz with R and S; without: as the file has it",
+        help="a plan, a list of names or ids, compute and free lines, or npz with R and S (the graph's own)",
     )
-    group = parser.add_argument_group(
-        "what if; without ORDER the others do the contrary, with it they stay as they are"
-    )
-    group.add_argument("--keep", metavar="NAME,...", action="append", default=[], help="values that run once")
-    group.add_argument("--recompute", metavar="NAME,...", action="append", default=[], help="values that run again")
+    group = parser.add_argument_group("what if; others stay as in ORDER, without ORDER they do the contrary")
+    group.add_argument("--keep", metavar="NAME,...", action="append", default=[], help="nodes that run once")
+    group.add_argument("--recompute", metavar="NAME,...", action="append", default=[], help="nodes that run again")
     parser.add_argument("--step", type=int, metavar="STEP", help="tell of this step instead of the peak's")
     parser.add_argument("--budget", metavar="SIZE", help="bytes, 4GiB or 50%%; exit code 3 if the peak is above it")
     add_plot(parser)
@@ -40,14 +39,16 @@ def run(arguments: argparse.Namespace) -> int:
     from remat_algos.plan.what_if import what_if
     from remat_algos.schedule.simulation import simulate
 
-    order = Order.read(arguments.order) if arguments.order else None
-    graph, said = graph_of(arguments, order.derivation if order is not None else None)
-    schedule = order.schedule(graph) if order is not None else None
-    keep, recompute = (_names(graph, given) for given in (arguments.keep, arguments.recompute))
+    check_plot(arguments)
+    order = None if arguments.order is None else Order.read(arguments.order)
+    graph, said = graph_of(arguments, order)
+    judged = base = baseline(graph)
+    if order is not None:
+        judged = _judged(graph, order)
+    keep, recompute = (_names(graph, option, getattr(arguments, option)) for option in ("keep", "recompute"))
     if keep or recompute:
-        schedule = what_if(graph, keep=keep, recompute=recompute, schedule=schedule)
-    base = baseline(graph)
-    judged = base if schedule is None else simulate(graph, schedule)
+        start = None if order is None else judged.schedule
+        judged = simulate(graph, what_if(graph, keep=keep, recompute=recompute, schedule=start))
     step = judged.peak_step if arguments.step is None else arguments.step
     if arguments.step is not None and not 0 <= step < len(judged.schedule):
         raise argparse.ArgumentTypeError(f"--step {step}: steps are 0 to {len(judged.schedule) - 1}")
@@ -57,16 +58,44 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(said)
         _say(judged, step, base.peak_memory, limit)
-    draw(arguments, judged, **({"limit": limit} if arguments.picture == "memory" else {}))
+    given: dict[str, Any] = {"limit": limit} if arguments.picture == "memory" else {}
+    draw(arguments, judged, **given)
     return 3 if limit is not None and judged.peak_memory > limit else 0
 
 
-def _names(graph: Any, given: Sequence[str]) -> list[str]:
+def _judged(graph: Any, order: Any) -> Any:
+    """The judge's word on an order; what is wrong with it is said with its file."""
+    from remat_algos.errors import ScheduleError
+    from remat_algos.schedule.simulation import simulate
+
+    schedule = order.schedule(graph)
+    try:
+        return simulate(graph, schedule)
+    except ScheduleError as error:
+        forward = graph.is_training and graph.forward[schedule.order].all()
+        remedy = "; the order has no gradients (--inference adds none)" if forward else ""
+        raise ScheduleError(f"{order.source}: {error}{remedy}", error.step, error.node) from error
+
+
+def _names(graph: Any, option: str, given: Sequence[str]) -> list[str]:
     """Names between commas; a name that has a comma itself stands alone."""
-    known = {graph.labels[v] for v in range(graph.n_nodes)} if any("," in words for words in given) else set()
-    return [
-        name.strip() for words in given for name in ([words] if words in known else words.split(",")) if name.strip()
-    ]
+    found = []
+    for words in given:
+        names = [words] if _known(graph, words) else [name.strip() for name in words.split(",") if name.strip()]
+        if not names:
+            raise argparse.ArgumentTypeError(f"--{option} {words!r} names no node; give names, or leave it out")
+        found += names
+    return found
+
+
+def _known(graph: Any, name: str) -> bool:
+    from remat_algos.errors import GraphError
+
+    try:
+        graph.value_id(name)
+    except GraphError:
+        return False
+    return True
 
 
 def _live(judged: Any, step: int) -> list[dict[str, Any]]:
@@ -112,7 +141,7 @@ def _say(judged: Any, step: int, base: int, limit: int | None) -> None:
     names = judged.schedule.names(graph)
     share = f"{100 * peak / max(1, base):.1f} % of the peak without rematerialization"
     at = f" at step {judged.peak_step}, {names[judged.peak_step]}" if names else ""
-    rows = [("peak", f"{exact_bytes(peak)}{at}; {share}")]
+    rows = [("peak", f"{exact_bytes(peak)}{at}"), ("share", share)]
     if limit is not None:
         rows.append(("budget", f"{exact_bytes(limit)}: {'it fits' if peak <= limit else 'it does not fit'}"))
     if graph.resident_memory:
@@ -120,7 +149,8 @@ def _say(judged: Any, step: int, base: int, limit: int | None) -> None:
         rows.append(("resident", f"{exact_bytes(graph.resident_memory)}; together {together}"))
     overhead = 100 * judged.overhead / max(1, graph.needed_compute)
     rows.append(("compute", f"{graph.labels.compute(judged.compute)}, {overhead:.1f} % over one pass"))
-    rows.append(("schedule", f"{len(names)} steps; {int((judged.runs > 1).sum())} nodes run again"))
+    again = counted(int((judged.runs > 1).sum()), "node")
+    rows.append(("schedule", f"{counted(len(names), 'step')}; {again} run again"))
     held = {role: size for role, size in judged.breakdown(step).items() if size}
     breakdown = ", ".join(f"{role} {format_bytes(size)}" for role, size in held.items())
     if names:

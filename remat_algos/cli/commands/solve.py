@@ -1,13 +1,15 @@
 """remat solve: a plan within a budget."""
 
 import argparse
+import shutil
 import sys
 from pathlib import Path
+from textwrap import fill
 
 from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, options_of
 from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say_json, writable
-from remat_algos.cli.plot_argument import add_plot, draw
+from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 
 HELP = "find an order of running the nodes whose peak stays within a budget, at the least compute"
 
@@ -35,13 +37,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_plot(parser)
     add_json(parser)
+    width, indent = shutil.get_terminal_size().columns - 2, " " * 19
     lines = []
     for solver in list_solvers():
-        lines.append(f"  {solver.name:<16} {solver.summary}")
+        lines.append(fill(f"  {solver.name:<16} {solver.summary}", width, subsequent_indent=indent))
         options = ", ".join(f"{name}={default}" for name, default in solver.options.items())
-        lines += [f"  {'':<16} -O {options}"] if options else []
+        lines += [fill(f"{indent}-O {options}", width, subsequent_indent=f"{indent}   ")] if options else []
+    parser.description = fill(HELP, width)
     parser.epilog = "solvers:\n" + "\n".join(lines)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter  # the lines stay as they are
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -49,17 +53,11 @@ def run(arguments: argparse.Namespace) -> int:
     from remat_algos.errors import GraphError
     from remat_algos.plan.solve import solve
 
+    check_plot(arguments)
+    _check_output(arguments)
     budget, options = budget_of(arguments), options_of(arguments.solver, arguments.option)
-    if arguments.output and Path(arguments.output).resolve() == Path(arguments.graph).resolve():
-        raise argparse.ArgumentTypeError(f"-o {arguments.output} would overwrite the graph; name another file")
     form = arguments.format or "plan"
     alone = arguments.format is not None and not arguments.output  # the plan is all that standard output gets
-    if alone and arguments.json:
-        raise argparse.ArgumentTypeError("--json and --format both want standard output; give -o FILE, or one of them")
-    if alone and arguments.plot == "-":
-        raise argparse.ArgumentTypeError(
-            "--plot - and --format both want standard output; give -o FILE, or one of them"
-        )
     graph, said = graph_of(arguments)
     out = sys.stderr if alone else sys.stdout
     if not arguments.json:
@@ -93,5 +91,18 @@ def run(arguments: argparse.Namespace) -> int:
         print(plan, file=out)
         if not alone:
             print(f"written    {arguments.output}" if arguments.output else "order      -o PLAN.json writes it")
-    draw(arguments, plan)
+    draw(arguments, plan, out=out)
     return INTERRUPTED if plan.interrupted else 0
+
+
+def _check_output(arguments: argparse.Namespace) -> None:
+    """Nothing that is read is overwritten, and one thing at most has standard output."""
+    from remat_algos.ir.files.read import files_read
+
+    sources = {file.resolve() for file in files_read(arguments.graph, arguments.nodes)}
+    if arguments.output and Path(arguments.output).resolve() in sources:
+        raise argparse.ArgumentTypeError(f"-o {arguments.output} would overwrite the graph; name another file")
+    rival = "--json" if arguments.json else "--plot -" if arguments.plot == "-" else None
+    if arguments.format and not arguments.output and rival:
+        message = f"{rival} and --format both want standard output; give -o FILE, or one of them"
+        raise argparse.ArgumentTypeError(message)

@@ -20,17 +20,16 @@ def run(arguments: argparse.Namespace) -> int:
     from remat_algos.errors import ClaimError
     from remat_algos.ir.files.read import read_graph
     from remat_algos.ir.units import format_bytes
-    from remat_algos.plan.record import read_record
-    from remat_algos.plan.verify import verify
+    from remat_algos.plan.plan import Plan
 
     graph = read_graph(arguments.graph, nodes=arguments.nodes)
     try:
-        found = verify(graph, arguments.plan)
+        plan = Plan.load(arguments.plan, graph)
     except ClaimError as error:
         if arguments.json:
             say_json({"valid": False, "reason": str(error)})
         raise
-    record = read_record(arguments.plan)
+    record, found = plan.record(), plan.simulation
     done = "not differentiated" if record["differentiate"] is None else "differentiated as the plan says"
     if arguments.json:
         claims = ("peak_memory", "resident_memory", "compute", "overhead", "limit", "bound", "bound_scope", "gap")

@@ -1,0 +1,1147 @@
+"""Questions on the command line: simulate, explain, frontier, diff, the forms of a plan, and what interrupts leave."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from remat_algos.cli.main import main
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.files.read import read_graph
+from remat_algos.ir.files.write import write_graph
+from remat_algos.plan.plan import FORMS, Plan
+from remat_algos.solvers.registry import list_solvers
+from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES, Said, process
+from tests.test_cli_startup import LOADED, SLOW
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "graphs"
+SHARED = ("googlenet", "resnet50", "unet", "vgg19")
+NODES = [*"abcde", "loss", "grad(loss)", *(f"grad({v})" for v in "edcba")]  # of the chain, differentiated
+BOUND = 4_000  # bytes that a file may have on a disk that is full
+ODD_NAMES = (
+    *("[CLS]", "a b", "c,d", "e=f", "é → ü", "-dash", "#hash", "compute x", "free", "{brace", '"q"', "--keep", "%s"),
+    *("0", "grad", "平均", "loss"),
+)
+
+
+@pytest.fixture
+def remat(capsys):
+    """Runs a command line in this process."""
+
+    def run(*words):
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        return Said(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working folder with the tables of the chain and of the graph with residents."""
+    for name, nodes, edges in (("chain", CHAIN, CHAIN_EDGES), ("resident", RESIDENT, RESIDENT_EDGES)):
+        (tmp_path / f"{name}.nodes.csv").write_text(nodes)
+        (tmp_path / f"{name}.edges.csv").write_text(edges)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def plan(remat, folder):
+    """The record of a plan for the chain, and its file plan.json; a and b run again."""
+    said = remat("solve", "chain.nodes.csv", "--budget", "80%", "-o", "plan.json", "--json")
+    assert said.code == 0
+    return said.record
+
+
+def complains(said, *named, code=2):
+    """One sentence on standard error that names what it is about, and nothing on standard output."""
+    assert (said.code, said.out, said.err.count("\n")) == (code, "", 1)
+    assert said.err.startswith("remat: ")
+    assert "bug" not in said.err
+    assert [name for name in named if name not in said.err] == []
+    return True
+
+
+def only_notes(said):
+    return all(line.startswith("remat: note: ") for line in said.err.splitlines())
+
+
+# Every command on every graph
+
+
+@pytest.fixture(scope="module", params=[*SHARED, "examples/unet", "examples/lstm", "examples/transformer"])
+def network(request, tmp_path_factory):
+    """A real graph, with two plans for it: a tight one and one that may take all."""
+    name = request.param.removeprefix("examples/")
+    file = EXAMPLES if name != request.param else request.getfixturevalue("shared_graphs")
+    file = file / f"{name}.nodes.csv"
+    if not file.exists():
+        pytest.skip(f"there is no {file.name} here")
+    place = tmp_path_factory.mktemp(name)
+    for plan, budget in (("tight", "80%"), ("all", "100%")):
+        words = ["--solver", "chen_sqrt", "--budget", budget]
+        assert main(["solve", str(file), *words, "-o", str(place / f"{plan}.json")]) == 0
+    return file, place / "tight.json", place / "all.json"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "show GRAPH",
+        "solve GRAPH --budget 80% --solver chen_sqrt",
+        "compare GRAPH --budget 80% --solver chen_sqrt,no_remat",
+        "frontier GRAPH --solver chen_sqrt,no_remat",
+        "simulate GRAPH",
+        "simulate GRAPH TIGHT --budget 80%",
+        "explain GRAPH TIGHT",
+        "diff GRAPH TIGHT ALL",
+        "verify GRAPH TIGHT",
+    ],
+)
+def test_every_question_is_answered_on_real_networks(remat, network, command):
+    given = dict(zip(("GRAPH", "TIGHT", "ALL"), network, strict=True))
+    words = [given.get(word, word) for word in command.split()]
+    text, coded = remat(*words), remat(*words, "--json")
+    assert (text.code, coded.code) == (0, 0)
+    assert only_notes(text)
+    assert only_notes(coded)
+    assert coded.record
+    assert all(line == line.rstrip() for line in text.lines)
+
+
+def test_the_frontier_of_a_real_network_falls_and_has_its_base(remat, network):
+    record = remat("frontier", network[0], "--json").record
+    best = sorted((p["peak_memory"], p["compute"]) for p in record["points"] if p["best"])
+    assert len(set(best)) >= 2
+    computes = [compute for _, compute in dict(reversed(best)).items()][::-1]
+    assert computes == sorted(set(computes), reverse=True)
+    assert best[-1][1] == record["compute_bound"]
+    assert best[-1][0] <= record["peak_without_rematerialization"]
+    assert best[0][0] >= record["least_peak_bound"]
+
+
+@pytest.mark.filterwarnings("ignore::remat_algos.errors.GraphWarning")
+@pytest.mark.parametrize("form", FORMS)
+def test_a_plan_of_a_real_network_in_any_form_is_judged_the_same(remat, network, tmp_path, form):
+    Plan.load(network[1], read_graph(network[0])).save(tmp_path / "order", form)
+    claimed = json.loads(network[1].read_text())
+    judged = remat("simulate", network[0], tmp_path / "order", "--json").record
+    assert {name: judged[name] for name in ("peak_memory", "compute", "overhead", "resident_memory")} == {
+        name: claimed[name] for name in ("peak_memory", "compute", "overhead", "resident_memory")
+    }
+
+
+# simulate: orders
+
+
+def matrices(ids, held):
+    """R, a run per stage, and S, what is held from stage to stage."""
+    computed = np.zeros((len(ids), 12), bool)
+    computed[np.arange(len(ids)), ids] = True
+    saved = np.zeros_like(computed)
+    saved[1:] = np.logical_or.accumulate(computed)[:-1]
+    return {"R": computed, "S": saved} if held else {"R": computed}
+
+
+ORDERS = {
+    "names with comments": lambda names, ids: "# mine\n\n  " + "\n  ".join(names) + "\n# end",
+    "names on a line": lambda names, ids: " ".join(names),
+    "names and commas": lambda names, ids: ", ".join(names),
+    "names as JSON": lambda names, ids: json.dumps(names),
+    "ids": lambda names, ids: "\n".join(map(str, ids)),
+    "ids on a line": lambda names, ids: " ".join(map(str, ids)),
+    "ids as JSON": lambda names, ids: json.dumps(ids),
+    "actions without frees": lambda names, ids: "".join(f"compute {name}\n" for name in names),
+    "Windows text": lambda names, ids: "\ufeff" + "\r\n".join(names),
+    "R": lambda names, ids: matrices(ids, held=False),
+    "R and S": lambda names, ids: matrices(ids, held=True),
+}
+
+
+@pytest.mark.parametrize("form", ORDERS)
+def test_an_order_in_any_form_has_the_peak_that_solve_said(remat, plan, folder, form):
+    order = ORDERS[form](plan["schedule"], [NODES.index(name) for name in plan["schedule"]])
+    if isinstance(order, dict):
+        np.savez(folder / "order.npz", **order)
+        (folder / "order.npz").rename(folder / "order")
+    else:
+        (folder / "order").write_bytes(order.encode())
+    said = remat("simulate", "chain.nodes.csv", "order", "--json")
+    judged = said.record
+    assert (said.code, said.err) == (0, "")
+    assert (judged["peak_memory"], judged["compute"], judged["overhead"]) == (20, 153, 20)
+    assert (judged["steps"], judged["nodes_run_again"]) == (14, 2)
+    assert judged["peak_memory"] == plan["peak_memory"]
+
+
+@pytest.mark.parametrize("form", ["plan", "actions"])
+def test_what_solve_writes_on_standard_output_simulate_reads_from_a_pipe(folder, form):
+    words = ["solve", "chain.nodes.csv", "--budget", "80%", "--format", form]
+    written = process(*words)
+    judged = process("simulate", "chain.nodes.csv", "/dev/stdin", "--json", input=written.out)
+    assert (judged.code, judged.err) == (0, "")
+    assert judged.record["peak_memory"] == 20
+    if form == "plan":
+        for command in ("verify", "explain"):
+            assert process(command, "chain.nodes.csv", "/dev/stdin", input=written.out).code == 0
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ["--factor", "3"],
+        ["--factor", "0.5"],
+        ["--parameter-gradients"],
+        ["--loss", "c"],
+        ["--loss", "c", "--loss", "loss", "--factor", "1"],
+        ["--inference"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("since", [[], ["--factor", "7"], ["--inference"]], ids=["", "other factor", "inference"])
+def test_a_plan_is_judged_as_it_was_made(remat, folder, asked, since):
+    made = remat("solve", "resident.nodes.csv", *asked, "-o", "plan.json", "--json").record
+    judged = remat("simulate", "resident.nodes.csv", "plan.json", *since, "--json")
+    assert (judged.code, judged.err) == (0, "")
+    kept = ("graph_hash", "peak_memory", "resident_memory", "compute", "overhead", "compute_unit", "compute_scale")
+    assert {name: judged.record[name] for name in kept} == {name: made[name] for name in kept}
+    assert judged.record["steps"] == len(made["schedule"])
+    assert "as the plan says" in remat("simulate", "resident.nodes.csv", "plan.json", *since).lines[0]
+    assert remat("explain", "resident.nodes.csv", "plan.json").code == 0
+
+
+def test_a_plan_of_a_graph_with_its_own_backward_part_is_judged_there(remat, plan, folder):
+    write_graph(differentiate(read_graph("chain.nodes.csv")), "training.nodes.csv")
+    own = remat("solve", "training.nodes.csv", "--budget", "80%", "-o", "own.json", "--json").record
+    for file in ("own.json", "plan.json"):
+        judged = remat("simulate", "training.nodes.csv", file, "--json")
+        assert judged.code == 0
+        assert judged.record["peak_memory"] == own["peak_memory"] == plan["peak_memory"]
+
+
+def test_without_an_order_the_graphs_own_is_judged(remat, folder):
+    judged = remat("simulate", "chain.nodes.csv", "--json").record
+    assert (judged["peak_memory"], judged["peak_without_rematerialization"]) == (28, 28)
+    assert (judged["compute"], judged["overhead"], judged["nodes_run_again"]) == (133, 0, 0)
+    inference = remat("simulate", "chain.nodes.csv", "--inference", "--json").record
+    assert (inference["peak_memory"], inference["compute"]) == (8, 51)
+
+
+@pytest.mark.parametrize("order", [[], ["plan.json"], ["plan.json", "--step", "0"]], ids=" ".join)
+@pytest.mark.parametrize("graph", ["chain.nodes.csv", "resident.nodes.csv"])
+def test_what_is_live_adds_up(remat, folder, graph, order):
+    remat("solve", graph, "--budget", "80%", "-o", "plan.json")
+    record = remat("simulate", graph, *order, "--json").record
+    trace, step = record["memory_trace"], record["step"]
+    assert len(trace) == record["steps"]
+    assert max(trace) == trace[record["peak_step"]] == record["peak_memory"]
+    assert sum(record["breakdown"].values()) == trace[step]
+    assert sum(entry["memory"] for entry in record["live"]) == trace[step]
+    assert step == (0 if "--step" in order else record["peak_step"])
+
+
+def test_the_text_tells_the_step_that_was_asked_for(remat, plan):
+    for step, name in enumerate(plan["schedule"]):
+        said = remat("simulate", "chain.nodes.csv", "plan.json", "--step", step)
+        assert said.code == 0
+        assert any(line.startswith(f"at step {step} ") and f"  {name} runs" in line for line in said.lines)
+    assert complains(remat("simulate", "chain.nodes.csv", "plan.json", "--step", 14), "--step 14", "0 to 13")
+    assert complains(remat("simulate", "chain.nodes.csv", "plan.json", "--step", -1), "--step -1", "0 to 13")
+
+
+@pytest.mark.parametrize(
+    ("budget", "limit"), [("20", 20), ("19", 19), ("1kB", 1000), ("71%", 19), ("72%", 20), ("100%", 28), ("0", 0)]
+)
+def test_a_peak_above_the_budget_is_exit_code_3(remat, plan, budget, limit):
+    words = ["simulate", "chain.nodes.csv", "plan.json", "--budget", budget]
+    text, coded = remat(*words), remat(*words, "--json")
+    assert coded.record["limit"] == limit
+    assert text.code == coded.code == (0 if limit >= 20 else 3)
+    assert ("it fits" in text.out) == (limit >= 20)
+    assert ("it does not fit" in text.out) == (limit < 20)
+
+
+@pytest.mark.parametrize("budget", ["least", "LEAST", "0.5", "many", "-1", ""])
+def test_a_budget_that_an_order_cannot_be_held_to_is_bad_input(remat, plan, budget):
+    assert complains(remat("simulate", "chain.nodes.csv", "plan.json", f"--budget={budget}"), "budget")
+
+
+BAD_ORDERS = {
+    "empty file": ("", ["order", "empty"]),
+    "comments alone": ("# nothing\n", ["order", "empty"]),
+    "an empty list": ("[]", ["order", "never made"]),
+    "a list cut short": ('["a", "b"', ["order", "JSON", "a plan"]),
+    "another object": ('{"nodes": []}', ["order", "remat-plan"]),
+    "a number": ("[1.5]", ["order", "neither the name nor the id"]),
+    "an unknown name": ("a\nzebra\n", ["order", "step 1", "zebra"]),
+    "an unknown id": ("0 1 99\n", ["order", "step 2", "99"]),
+    "a value before it is made": ("b a\n", ["order", "step 0", "b"]),
+    "forward nodes alone": ("a b c d e loss\n", ["order", "grad(a)", "--inference"]),
+    "actions alone": ("compute a\ncompute b\n", ["order", "grad(a)", "--inference"]),
+    "frees and no gradients": ("compute a\nfree a\ncompute b\n", ["order", "grad(a)"]),
+    "a value freed too early": (
+        "compute a\nfree a\n" + "".join(f"compute {name}\n" for name in NODES[1:]),
+        ["order", "a is freed before step 1", "grad(a), reads it"],
+    ),
+    "no text": ("\xff\xfe", ["order"]),
+}
+
+
+@pytest.mark.parametrize("order", BAD_ORDERS)
+def test_a_bad_order_is_one_sentence_that_names_the_file(remat, folder, order):
+    text, named = BAD_ORDERS[order]
+    (folder / "order").write_bytes(text.encode("latin-1"))
+    assert complains(remat("simulate", "chain.nodes.csv", "order"), *named)
+    assert complains(remat("simulate", "chain.nodes.csv", "order", "--json"), *named)
+
+
+@pytest.mark.parametrize("order", ["nowhere.txt", ".", "-", "chain.nodes.csv", "chain.edges.csv"])
+def test_an_order_that_is_no_order_is_bad_input(remat, folder, order):
+    assert complains(remat("simulate", "chain.nodes.csv", order), order)
+
+
+def test_a_graph_and_a_plan_in_the_wrong_places_are_bad_input(remat, plan):
+    for command in ("simulate", "explain", "verify"):
+        assert complains(remat(command, "plan.json", "chain.nodes.csv"), "plan.json")
+    assert complains(remat("diff", "plan.json", "plan.json", "chain.nodes.csv"), "plan.json")
+
+
+# simulate: what if
+
+
+def test_keeping_all_is_no_rematerialization(remat, folder):
+    record = remat("simulate", "chain.nodes.csv", "--keep", "a,b,c,d,e,loss", "--json").record
+    assert (record["peak_memory"], record["overhead"]) == (28, 0)
+
+
+@pytest.mark.parametrize("chosen", ["a", "c", "a,c", "b,d", "a,b,c,d"])
+def test_to_keep_some_is_to_recompute_the_others(remat, folder, chosen):
+    others = ",".join(v for v in ("a", "b", "c", "d", "e", "loss") if v not in chosen.split(","))
+    kept = remat("simulate", "chain.nodes.csv", "--keep", chosen, "--json").record
+    again = remat("simulate", "chain.nodes.csv", "--recompute", others, "--json").record
+    assert kept == again
+    assert kept["nodes_run_again"] == len(others.split(","))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--keep", "a,c"],
+        ["--keep", "c,a"],
+        ["--keep", " a , c ,"],
+        ["--keep", "a", "--keep", "c"],
+        ["--keep=a,c"],
+        ["--keep", "a,a,c"],
+    ],
+    ids=" ".join,
+)
+def test_names_are_given_with_commas_or_one_by_one(remat, folder, words):
+    record = remat("simulate", "chain.nodes.csv", *words, "--json").record
+    assert record == remat("simulate", "chain.nodes.csv", "--keep", "a,c", "--json").record
+
+
+def test_beside_an_order_only_what_is_named_changes(remat, plan):
+    runs = {name: plan["schedule"].count(name) for name in plan["schedule"]}
+    again = [name for name in runs if runs[name] > 1]
+    kept = remat("simulate", "chain.nodes.csv", "plan.json", "--keep", again[0], "--json").record
+    assert (kept["compute"], kept["nodes_run_again"]) == (153 - 10, 1)
+    once = next(name for name in ("a", "b", "c", "d", "e") if name not in again)
+    more = remat("simulate", "chain.nodes.csv", "plan.json", "--recompute", once, "--json").record
+    assert more["nodes_run_again"] >= 3
+    assert more["compute"] > 153
+    none = remat("simulate", "chain.nodes.csv", "plan.json", "--keep", ",".join(again), "--json").record
+    assert (none["peak_memory"], none["compute"]) == (28, 133)
+
+
+def test_keep_of_what_is_kept_changes_nothing(remat, plan):
+    kept = next(name for name in ("a", "b", "c", "d", "e") if plan["schedule"].count(name) == 1)
+    record = remat("simulate", "chain.nodes.csv", "plan.json", "--keep", kept, "--json").record
+    assert record == remat("simulate", "chain.nodes.csv", "plan.json", "--json").record
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--keep", "zebra"], ["zebra"]),
+        (["--recompute", "a,zebra"], ["zebra"]),
+        (["--keep", ""], ["--keep"]),
+        (["--recompute", " , "], ["--recompute"]),
+        (["--keep", "a", "--keep", ""], ["--keep"]),
+        (["--keep", "a", "--recompute", "a"], ["a is named both"]),
+        (["--keep", "a", "--recompute", "b"], ["give one, or an order"]),
+        (["--recompute", "grad(a)"], ["grad(a)", "gradient"]),
+        (["--keep", "grad(a)"], ["grad(a)", "gradient"]),
+        (["plan.json", "--recompute", "loss"], ["loss"]),
+    ],
+    ids=lambda given: " ".join(given),
+)
+def test_a_choice_that_cannot_be_made_is_bad_input(remat, plan, words, named):
+    assert complains(remat("simulate", "chain.nodes.csv", *words), *named)
+
+
+def test_a_random_node_cannot_be_recomputed(remat, folder):
+    (folder / "random.nodes.csv").write_text("name,memory,compute,once\na,4,1,1\nb,4,1,0\nc,4,1,0\n")
+    (folder / "random.edges.csv").write_text("src,dst\na,b\nb,c\n")
+    assert complains(remat("simulate", "random.nodes.csv", "--recompute", "a"), "a must run only once")
+    assert remat("simulate", "random.nodes.csv", "--keep", "c", "--json").record["overhead"] == 1  # of b alone
+
+
+# Odd names
+
+
+@pytest.fixture
+def odd(folder):
+    """A chain of nodes with odd names; the values of the last but one have odd names too."""
+    nodes = [
+        {
+            **{"name": name, "op": "", "compute": 1, "workspace": 0, "once": False},
+            "reads": [ODD_NAMES[i - 1]] if i else [],
+            "values": [{"name": name, "memory": 4, "output": name == "loss"}],
+        }
+        for i, name in enumerate(ODD_NAMES)
+    ]
+    nodes[1]["values"].append({"name": "mask, really", "memory": 4, "output": False})
+    nodes[2]["reads"].append("mask, really")
+    (folder / "odd.json").write_text(
+        json.dumps({"format": "remat-graph", "version": 1, "compute_unit": "", "nodes": nodes, "backward": "to come"})
+    )
+    return folder
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_any_name_can_be_kept_and_explained(remat, odd, name):
+    remat("solve", "odd.json", "--budget", "90%", "-o", "plan.json")
+    assert remat("explain", "odd.json", "plan.json", f"--value={name}").lines[0].startswith(f"{name}  ")
+    record = remat("simulate", "odd.json", f"--keep={name}", "--json").record
+    assert record["nodes_run_again"] == len(ODD_NAMES) - 1
+
+
+def test_a_name_with_a_comma_can_be_one_of_a_value(remat, odd):
+    value = remat("simulate", "odd.json", "--keep", "mask, really", "--json")
+    assert (value.code, value.err) == (0, "")
+    assert value.record == remat("simulate", "odd.json", "--keep", "a b", "--json").record
+    assert complains(remat("simulate", "odd.json", "--keep", "mask, nearly"), "mask")
+    remat("solve", "odd.json", "-o", "plan.json")
+    assert remat("explain", "odd.json", "plan.json", "--value", "mask, really").lines[0].startswith("a b  ")
+
+
+def test_names_with_and_without_commas_are_given_one_by_one(remat, odd):
+    record = remat("simulate", "odd.json", "--keep", "c,d", "--keep", "free,a b", "--json").record
+    assert record["nodes_run_again"] == len(ODD_NAMES) - 3
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_odd_names_survive_every_form_of_a_plan(remat, odd, form):
+    made = remat("solve", "odd.json", "--budget", "90%", "--format", form, "-o", "order", "--json").record
+    judged = remat("simulate", "odd.json", "order", "--json")
+    assert (judged.code, judged.err) == (0, "")
+    assert (judged.record["peak_memory"], judged.record["compute"]) == (made["peak_memory"], made["compute"])
+
+
+# explain
+
+
+def test_explain_tells_of_values_and_what_the_contrary_would_bring(remat, plan):
+    said = remat("explain", "chain.nodes.csv", "plan.json", "--value", "c")
+    assert (said.code, said.err) == (0, "")
+    assert said.lines[0].startswith("c  4 B, ")
+    turned = remat("explain", "chain.nodes.csv", "plan.json", "--value", "c", "--json").record["decisions"][0]["turned"]
+    share = 100 * abs(turned["compute"]) / 133
+    assert re.fullmatch(r" +(running it again|keeping it) would .+", said.lines[1])
+    assert f" {abs(turned['compute'])} ({share:.1f} % of one pass)" in said.lines[1]
+    assert said.lines[-1].startswith("at the peak: ")
+
+
+def test_what_explain_foretells_simulate_finds(remat, plan):
+    decisions = remat("explain", "chain.nodes.csv", "plan.json", "--json").record["decisions"]
+    assert {len(decision["runs"]) for decision in decisions} == {1, 2}
+    for decision in decisions:
+        option = "--keep" if len(decision["runs"]) > 1 else "--recompute"
+        judged = remat("simulate", "chain.nodes.csv", "plan.json", option, decision["node"], "--json").record
+        assert judged["peak_memory"] == decision["turned"]["peak_memory"]
+        assert option == "--recompute" or judged["compute"] == plan["compute"] + decision["turned"]["compute"]
+
+
+def test_explain_says_when_there_is_nothing_to_decide(remat, plan):
+    for name, reason in (("loss", "never idle"), ("grad(a)", "gradient"), ("grad(loss)", "gradient")):
+        decision = remat("explain", "chain.nodes.csv", "plan.json", "--value", name, "--json").record["decisions"][0]
+        assert decision["turned"] is None
+        assert reason in decision["fixed"]
+
+
+@pytest.mark.parametrize("most", [0, 1, 3, 100])
+def test_most_is_how_many_are_told(remat, plan, most):
+    record = remat("explain", "chain.nodes.csv", "plan.json", "--most", most, "--json").record
+    assert len(record["decisions"]) == min(most, 5)
+    assert len(record["decisions"]) + record["left_out"] == 5
+    said = remat("explain", "chain.nodes.csv", "plan.json", "--most", most)
+    told = [line for line in said.lines[:-1] if not line.startswith((" ", "."))]
+    assert len([line for line in told if " B, " in line]) == min(most, 5)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["plan.json", "--value", "zebra"], ["zebra"]),
+        (["plan.json", "--value", ""], ["''"]),
+        (["plan.json", "--most", "-1"], ["--most -1"]),
+        (["plan.json", "--most", "few"], ["--most"]),
+        (["nowhere.json"], ["nowhere.json"]),
+        (["chain.nodes.csv"], ["chain.nodes.csv"]),
+        (["other.json"], ["other.json", "another graph"]),
+        (["false.json"], ["false.json", "peak_memory"]),
+    ],
+    ids=lambda given: " ".join(given),
+)
+def test_what_cannot_be_explained_is_one_sentence(remat, plan, folder, words, named):
+    remat("solve", "resident.nodes.csv", "-o", "other.json")
+    (folder / "false.json").write_text(json.dumps(plan | {"peak_memory": 1}))
+    code = 1 if words[0] == "false.json" else 2
+    assert complains(remat("explain", "chain.nodes.csv", *words), *named, code=code)
+    assert complains(remat("explain", "chain.nodes.csv", *words, "--json"), *named, code=code)
+
+
+# diff
+
+
+def test_a_plan_differs_not_from_itself(remat, plan):
+    said = remat("diff", "chain.nodes.csv", "plan.json", "plan.json")
+    assert (said.code, said.err) == (0, "")
+    assert said.lines[-1] == "the same schedule"
+    record = remat("diff", "chain.nodes.csv", "plan.json", "plan.json", "--json").record
+    assert (record["first_step"], record["nodes"]) == (None, [])
+
+
+def test_the_difference_of_two_plans_is_that_of_their_runs(remat, plan):
+    other = remat("solve", "chain.nodes.csv", "--budget", "100%", "-o", "other.json", "--json").record
+    record = remat("diff", "chain.nodes.csv", "plan.json", "other.json", "--json").record
+    assert record["peak_memory"] == [plan["peak_memory"], other["peak_memory"]]
+    assert record["compute"] == [plan["compute"], other["compute"]]
+    assert record["steps"] == [len(plan["schedule"]), len(other["schedule"])]
+    for entry in record["nodes"]:
+        assert entry["runs"] == [p["schedule"].count(entry["node"]) for p in (plan, other)]
+        assert entry["runs"][0] != entry["runs"][1]
+    assert sum((a - b) * e["compute"] for e in record["nodes"] for a, b in [e["runs"]]) == 20
+    first = record["first_step"]
+    assert plan["schedule"][:first] == other["schedule"][:first]
+    assert plan["schedule"][first] != other["schedule"][first]
+
+
+def test_the_difference_is_the_other_way_round_when_the_plans_are(remat, plan):
+    remat("solve", "chain.nodes.csv", "--budget", "100%", "-o", "other.json")
+    there = remat("diff", "chain.nodes.csv", "plan.json", "other.json", "--json").record
+    back = remat("diff", "chain.nodes.csv", "other.json", "plan.json", "--json").record
+    turned = {e["node"]: e["runs"] for e in there["nodes"]}
+    assert {e["node"]: e["runs"][::-1] for e in back["nodes"]} == turned
+    said = remat("diff", "chain.nodes.csv", "other.json", "plan.json")
+    assert "plan.json runs 2 nodes more often than other.json: 8 B, 20 more compute" in said.lines
+
+
+def test_plans_of_one_name_are_told_apart_by_their_folders(remat, plan, folder):
+    (folder / "sub").mkdir()
+    remat("solve", "chain.nodes.csv", "--budget", "100%", "-o", "sub/plan.json")
+    said = remat("diff", "chain.nodes.csv", "plan.json", "sub/plan.json")
+    assert said.lines[0].split() == ["plan.json", "sub/plan.json", "difference"]
+
+
+@pytest.mark.parametrize("asked", [["--factor", "3"], ["--inference"], ["--loss", "c"]], ids=" ".join)
+def test_plans_differentiated_differently_cannot_be_compared(remat, plan, asked):
+    assert remat("solve", "chain.nodes.csv", *asked, "-o", "other.json").code == 0
+    for pair in (["plan.json", "other.json"], ["other.json", "plan.json"]):
+        assert complains(remat("diff", "chain.nodes.csv", *pair), "differentiated differently")
+        assert complains(remat("diff", "chain.nodes.csv", *pair, "--json"), "differentiated differently")
+
+
+def test_the_plan_that_belongs_to_another_graph_is_named(remat, plan):
+    remat("solve", "resident.nodes.csv", "-o", "other.json")
+    for pair in (["plan.json", "other.json"], ["other.json", "plan.json"]):
+        assert complains(remat("diff", "chain.nodes.csv", *pair), "other.json", "another graph")
+    assert complains(remat("diff", "chain.nodes.csv", "plan.json", "nowhere.json"), "nowhere.json")
+
+
+# frontier
+
+
+def test_the_frontier_has_the_plans_that_none_beats(remat, folder):
+    said = remat("frontier", "chain.nodes.csv", "--json")
+    record = said.record
+    assert (said.code, said.err) == (0, "")
+    assert (record["complete"], record["interrupted"], record["reasons"]) == (True, False, {})
+    points = {(p["peak_memory"], p["compute"]) for p in record["points"]}
+    best = {(p["peak_memory"], p["compute"]) for p in record["points"] if p["best"]}
+    beaten = {p for p in points if any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in points)}
+    assert best == points - beaten
+    assert (28, 133) in best
+    assert (20, 153) in best
+    table = [line.split("  ")[0].strip() for line in remat("frontier", "chain.nodes.csv").lines[3:]]
+    assert table == [f"{peak} B" for peak, _ in sorted(best)]
+
+
+def test_what_the_frontier_promises_solve_finds(remat, folder):
+    for point in remat("frontier", "chain.nodes.csv", "--json").record["points"]:
+        words = ["--solver", point["solver"], "--budget", point["peak_memory"]]
+        assert remat("solve", "chain.nodes.csv", *words, "--json").record["compute"] <= point["compute"]
+
+
+def test_no_rematerialization_alone_is_one_point(remat, folder):
+    record = remat("frontier", "chain.nodes.csv", "--solver", "no_remat", "--points", "2", "--json").record
+    assert [(p["peak_memory"], p["overhead"]) for p in record["points"]] == [(28, 0)]
+
+
+@pytest.mark.parametrize("words", [[], ["--solver", "no_remat,chen_sqrt"]], ids=["all", "two"])
+def test_on_a_graph_without_gradients_the_frontier_says_who_cannot_serve(remat, folder, words):
+    said = remat("frontier", "chain.nodes.csv", "--inference", *words)
+    assert (said.code, said.err) == (0, "")
+    told = [line for line in said.lines if "backward part" in line]
+    assert len(told) == 1
+    assert "chen_sqrt" in told[0]
+    record = remat("frontier", "chain.nodes.csv", "--inference", *words, "--json").record
+    assert {p["solver"] for p in record["points"]} == {"no_remat"}
+    asked = [solver.name for solver in list_solvers()] if not words else ["chen_sqrt", "no_remat"]
+    assert sorted([*record["reasons"], "no_remat"]) == asked
+
+
+def test_if_no_solver_can_serve_the_frontier_is_bad_input(remat, folder):
+    words = ["frontier", "chain.nodes.csv", "--inference", "--solver", "chen_sqrt,chen_greedy"]
+    said = remat(*words)
+    assert said.code == 2
+    assert "chen_sqrt, chen_greedy: " in said.out
+    assert "of base" not in said.out  # no table of nothing
+    coded = remat(*words, "--json", "--plot", "picture.png")
+    assert (coded.code, coded.record["points"]) == (2, [])
+    assert not (folder / "picture.png").exists()
+
+
+@pytest.mark.parametrize("command", ["frontier", "solve", "compare"])
+def test_however_short_the_time_limit_there_is_something(remat, folder, command):
+    (folder / "long.txt").write_text("".join(f"{i} {i + 1}\n" for i in range(400)))
+    said = remat(command, "long.txt", "--time-limit", "0.001", "--json")
+    assert (said.code, said.err) == (0, "")
+    if command == "frontier":
+        assert (said.record["complete"], said.record["interrupted"]) == (False, False)
+        assert said.record["points"]
+        assert "time limit" in remat(command, "long.txt", "--time-limit", "0.001").out
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--solver", "nobody"], ["nobody", "chen_sqrt"]),
+        (["--solver", "chen_sqrt,nobody"], ["nobody"]),
+        (["--solver", ""], ["no solver", "chen_sqrt"]),
+        (["--solver", ","], ["no solver"]),
+        (["--solver", "auto"], ["auto", "leave it out"]),
+        (["--solver", "auto,chen_sqrt"], ["auto", "leave it out"]),
+        (["--points", "1"], ["--points 1", "2 or more"]),
+        (["--points", "-3"], ["--points -3"]),
+        (["--points", "many"], ["--points"]),
+        (["--time-limit", "0"], ["'0'", "seconds"]),
+        (["--budget", "50%"], ["--budget"]),
+    ],
+    ids=lambda given: " ".join(given),
+)
+def test_a_frontier_that_cannot_be_asked_for_is_one_sentence(remat, folder, words, named):
+    assert complains(remat("frontier", "chain.nodes.csv", *words), *named)
+
+
+def test_compare_says_beneath_its_table_who_cannot_serve(remat, folder):
+    said = remat("compare", "chain.nodes.csv", "--inference", "--solver", "no_remat,chen_sqrt,chen_greedy")
+    assert (said.code, said.err) == (0, "")
+    assert said.lines[-1].startswith("chen_sqrt, chen_greedy: the graph has no backward part")
+    assert max(map(len, said.lines)) <= 100
+
+
+# The forms of a plan
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_form_on_standard_output_stands_there_alone(remat, plan, folder, form):
+    words = ["solve", "chain.nodes.csv", "--budget", "80%", "--format", form]
+    said = remat(*words)
+    assert said.code == 0
+    assert said.err.startswith("chain.nodes.csv: 6 nodes; differentiated")
+    assert "peak       20 B" in said.err
+    assert remat(*words, "-o", "file").code == 0
+    assert untimed((folder / "file").read_text()) == untimed(said.out)
+    if form == "names":
+        assert said.lines == plan["schedule"]
+    elif form == "actions":
+        assert [line.removeprefix("compute ") for line in said.lines if line[0] == "c"] == plan["schedule"]
+    else:
+        assert ("frees" in said.record) == (form == "frees")
+        assert said.record["schedule"] == plan["schedule"]
+
+
+def untimed(text):
+    return re.sub(r'"seconds": [0-9.e-]+', "", text)
+
+
+def test_the_plan_is_alone_on_standard_output_though_a_picture_is_drawn(remat, plan, folder):
+    said = remat(
+        "solve", "chain.nodes.csv", "--budget", "80%", "--format", "names", "--plot", "p.svg", "--picture", "schedule"
+    )
+    assert said.lines == plan["schedule"]
+    assert "p.svg" in said.err
+    assert (folder / "p.svg").stat().st_size > 1000
+
+
+def test_with_a_file_the_form_leaves_standard_output_to_json(remat, plan, folder):
+    words = ["solve", "chain.nodes.csv", "--budget", "80%", "--format", "names", "-o", "order", "--json"]
+    said = remat(*words)
+    assert (said.code, said.err) == (0, "")
+    assert untimed(said.out) == untimed(json.dumps(plan, indent=1) + "\n")
+    assert (folder / "order").read_text().split() == plan["schedule"]
+
+
+def test_actions_free_each_value_that_is_no_output_as_often_as_it_is_made(remat, folder):
+    lines = remat("solve", "chain.nodes.csv", "--budget", "80%", "--format", "actions").lines
+    deeds = [line.split(" ", 1) for line in lines]
+    made = [name for deed, name in deeds if deed == "compute"]
+    freed = [name for deed, name in deeds if deed == "free"]
+    assert sorted(freed) == sorted(name for name in made if name != "grad(a)")
+
+
+@pytest.mark.parametrize("command", ["solve", "simulate", "frontier", "show"])
+def test_two_things_never_share_standard_output(remat, folder, command):
+    assert complains(remat(command, "chain.nodes.csv", "--json", "--plot", "-"), "--plot -", "--json")
+    if command == "solve":
+        for rival in (["--json"], ["--plot", "-"]):
+            assert complains(remat(command, "chain.nodes.csv", "--format", "names", *rival), "--format", rival[0])
+
+
+def test_an_infeasible_budget_leaves_standard_output_empty(remat, folder):
+    said = remat("solve", "chain.nodes.csv", "--budget", "3", "--format", "names")
+    assert (said.code, said.out) == (3, "")
+    assert said.err.count("\n") == 2  # what was read, and why there is no plan
+
+
+# Pictures
+
+PICTURES = [
+    *[("solve", picture) for picture in ("memory", "schedule", "graph")],
+    *[("simulate", picture) for picture in ("memory", "schedule", "graph")],
+    *[("show", picture) for picture in ("graph", "memory")],
+    ("frontier", None),
+]
+
+
+def pictured(picture):
+    return ["--picture", picture] if picture else []
+
+
+@pytest.mark.parametrize(("command", "picture"), PICTURES)
+def test_a_picture_in_text_follows_the_answer(remat, folder, command, picture):
+    plain = remat(command, "chain.nodes.csv").out
+    said = remat(command, "chain.nodes.csv", "--plot", "-", *pictured(picture))
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith(plain)
+    drawn = said.out.removeprefix(plain).splitlines()
+    assert len(drawn) > 5
+    assert max(map(len, drawn)) <= 80
+    assert any("█" in line for line in drawn)
+
+
+@pytest.mark.parametrize(("command", "picture"), PICTURES)
+def test_a_picture_in_a_file_is_there_and_named(remat, folder, command, picture):
+    words = [command, "chain.nodes.csv", *pictured(picture), "--plot"]
+    said = remat(*words, "picture.svg")
+    assert (said.code, said.err) == (0, "")
+    assert said.lines[-1] == "drawn      picture.svg"
+    assert "<svg" in (folder / "picture.svg").read_text()
+    assert [file.name for file in folder.iterdir() if "picture" in file.name] == ["picture.svg"]
+
+
+def test_a_picture_in_a_file_leaves_standard_output_to_json(remat, folder):
+    said = remat("simulate", "chain.nodes.csv", "--plot", "picture.PNG", "--json")
+    assert (said.code, said.err) == (0, "")
+    assert said.record["peak_memory"] == 28
+    assert (folder / "picture.PNG").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_budget_is_in_the_picture_of_an_order(remat, plan):
+    said = remat("simulate", "chain.nodes.csv", "plan.json", "--budget", "25", "--plot", "-")
+    assert "budget 25 B" in said.out
+    assert "budget" not in remat("simulate", "chain.nodes.csv", "plan.json", "--plot", "-").out
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--plot", "picture.gif"], ["picture.gif", ".png", ".svg"]),
+        (["--plot", "picture"], ["picture", ".png"]),
+        (["--plot", "nowhere/picture.png"], ["there is no folder nowhere"]),
+        (["--plot", "folder.png"], ["folder.png is a folder"]),
+        (["--plot", ""], [".png"]),
+        (["--plot", "-", "--picture", "flower"], ["flower", "memory"]),
+        (["--picture", "memory"], ["--plot"]),
+    ],
+    ids=lambda given: " ".join(given),
+)
+@pytest.mark.parametrize("command", ["solve", "simulate", "show"])
+def test_a_picture_that_cannot_be_drawn_is_one_sentence(remat, folder, command, words, named):
+    (folder / "folder.png").mkdir()
+    assert complains(remat(command, "chain.nodes.csv", *words), *named)
+
+
+# Files: whole, or not at all
+
+WRITERS = [
+    ["solve", "chain.nodes.csv", "-o"],
+    ["solve", "chain.nodes.csv", "--format", "names", "-o"],
+    ["solve", "chain.nodes.csv", "--plot"],
+    ["simulate", "chain.nodes.csv", "--plot"],
+    ["frontier", "chain.nodes.csv", "--plot"],
+    ["show", "chain.nodes.csv", "--plot"],
+]
+NAMES = [" ".join(words) for words in WRITERS]
+
+
+def files(folder):
+    return {file.name: file.read_bytes() if file.is_file() else None for file in folder.iterdir()}
+
+
+@pytest.mark.parametrize("words", WRITERS, ids=NAMES)
+def test_a_folder_that_is_not_there_is_said_before_the_work(remat, folder, words):
+    before = files(folder)
+    assert complains(remat(*words, "nowhere/file.svg"), "there is no folder nowhere")
+    (folder / "folder.svg").mkdir()
+    assert complains(remat(*words, "folder.svg"), "folder.svg is a folder")
+    assert files(folder) == before | {"folder.svg": None}
+
+
+@pytest.mark.parametrize("words", WRITERS, ids=NAMES)
+def test_a_folder_that_cannot_be_written_is_said_before_the_work(remat, folder, monkeypatch, words):
+    lock(folder, monkeypatch, folder / "locked")
+    before = files(folder)
+    assert complains(remat(*words, "locked/file.svg"), "locked", "cannot be written to; choose another")
+    (folder / "link.svg").symlink_to(folder / "locked" / "file.svg")
+    assert complains(remat(*words, "link.svg"), "locked", "cannot be written to; choose another")
+    assert files(folder) == before | {"link.svg": None}
+
+
+@pytest.mark.parametrize("words", WRITERS[:3], ids=NAMES[:3])
+def test_a_protected_file_is_not_replaced(remat, folder, monkeypatch, words):
+    (folder / "mine.svg").write_text("precious")
+    lock(folder, monkeypatch, folder / "mine.svg")
+    before = files(folder)
+    assert complains(remat(*words, "mine.svg"), "mine.svg cannot be written to; choose another")
+    assert files(folder) == before
+
+
+def lock(folder, monkeypatch, place):
+    """Take the right to write from a file or a folder, from the superuser too."""
+    if not place.exists():
+        place.mkdir()
+    place.chmod(0o555 if place.is_dir() else 0o444)
+    if os.access(place, os.W_OK):  # the superuser may do everything
+        access = os.access
+        monkeypatch.setattr(os, "access", lambda path, mode: Path(path).resolve() != place and access(path, mode))
+
+
+@pytest.fixture
+def full_disk(monkeypatch):
+    """A `with` block in which no file can have more than `BOUND` bytes."""
+    resource = pytest.importorskip("resource", reason="there are no limits on files here")
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    @contextlib.contextmanager
+    def filled():
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (BOUND, hard))
+        yield
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    return filled
+
+
+@pytest.mark.parametrize("words", WRITERS[:4], ids=NAMES[:4])
+def test_a_disk_that_fills_up_leaves_what_was_there(remat, folder, full_disk, words):
+    names = [f"a rather long name of a layer, the {i}th of them" for i in range(150)]
+    (folder / "chain.nodes.csv").write_text("name\n" + "".join(f'"{name}"\n' for name in names))
+    (folder / "chain.edges.csv").write_text("src,dst\n" + "".join(f'"{u}","{v}"\n' for u, v in pairwise(names)))
+    assert remat(*words, "file.svg").code == 0
+    before = files(folder)
+    assert len(before["file.svg"]) > BOUND
+    with full_disk():
+        over, new = remat(*words, "file.svg", "--factor", "3"), remat(*words, "new.svg")
+    for said, name in ((over, "file.svg"), (new, "new.svg")):
+        assert said.code == 2
+        assert said.err.count("\n") == 1
+        assert said.err.startswith(f"remat: {name}: ")
+    assert files(folder) == before
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")
+def test_a_full_device_is_one_sentence_that_names_it(remat, folder):
+    said = remat("solve", "chain.nodes.csv", "-o", "/dev/full")
+    assert said.code == 2
+    assert said.err == "remat: /dev/full: No space left on device; make room, or choose another folder\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")
+@pytest.mark.parametrize(
+    "words",
+    [["frontier", "chain.nodes.csv", "--json"], ["solve", "chain.nodes.csv", "--format", "actions"]],
+    ids=" ".join,
+)
+def test_a_full_standard_output_is_one_sentence(plan, folder, words):
+    with open("/dev/full", "w") as full:
+        said = process(*words, stdout=full)
+    assert said.code == 2
+    assert said.err.splitlines()[-1] == "remat: output: No space left on device; make room, or choose another folder"
+    assert "Traceback" not in said.err
+
+
+def test_a_plan_can_be_written_into_a_pipe_and_through_a_link(folder, plan):
+    if os.path.exists("/dev/stdout"):
+        said = process("solve", "chain.nodes.csv", "--budget", "80%", "--format", "names", "-o", "/dev/stdout")
+        assert (said.code, said.err) == (0, "")
+        assert set(plan["schedule"]) < set(said.lines)
+    (folder / "target.json").write_text("old")
+    (folder / "link.json").symlink_to("target.json")
+    said = process("solve", "chain.nodes.csv", "--budget", "80%", "-o", "link.json")
+    assert said.code == 0
+    assert (folder / "link.json").is_symlink()
+    assert json.loads((folder / "target.json").read_text())["schedule"] == plan["schedule"]
+
+
+@pytest.mark.parametrize(
+    ("graph", "output"),
+    [
+        (["chain.nodes.csv"], "chain.nodes.csv"),
+        (["chain.nodes.csv"], "chain.edges.csv"),
+        (["chain.nodes.csv"], "./chain.edges.csv"),
+        (["edges.txt", "--nodes", "chain.nodes.csv"], "chain.nodes.csv"),
+        (["edges.txt"], "edges.txt"),
+    ],
+    ids=str,
+)
+def test_a_plan_does_not_overwrite_its_graph(remat, folder, graph, output):
+    (folder / "edges.txt").write_text("a b\nb c\nc d\nd e\ne loss\n")
+    before = files(folder)
+    assert complains(remat("solve", *graph, "-o", output), "would overwrite the graph")
+    assert files(folder) == before
+
+
+# Interrupts
+
+
+@pytest.fixture
+def interrupted(remat, folder, monkeypatch):
+    """Runs a command line that the user stops when so many plans have been judged."""
+    import remat_algos.solvers.selection as selection
+
+    (folder / "long.txt").write_text("".join(f"{i} {i + 1}\n" for i in range(60)))
+    judge = selection.simulate
+
+    def run(judged, *words):
+        left = iter(range(judged))
+
+        def simulate(*given):
+            if next(left, None) is None:
+                raise KeyboardInterrupt
+            return judge(*given)
+
+        monkeypatch.setattr(selection, "simulate", simulate)
+        said = remat(*words)
+        monkeypatch.setattr(selection, "simulate", judge)
+        return said
+
+    return run
+
+
+JUDGED = (0, 1, 2, 5, 17)
+
+
+@pytest.mark.parametrize("judged", JUDGED)
+@pytest.mark.parametrize(
+    "words", [[], ["--budget", "least"], ["--budget", "100%"], ["--overhead", "90%"]], ids=" ".join
+)
+def test_an_interrupted_solve_writes_a_plan_that_holds(interrupted, remat, folder, judged, words):
+    said = interrupted(judged, "solve", "long.txt", *words, "-o", "plan.json")
+    assert (said.code, said.err) == (130, "")
+    assert "stopped    interrupted; this is the best plan so far" in said.lines
+    assert said.lines[-1] == "written    plan.json"
+    assert remat("verify", "long.txt", "plan.json").code == 0
+    assert json.loads((folder / "plan.json").read_text())["details"]["interrupted"] is True
+
+
+@pytest.mark.parametrize("judged", JUDGED)
+def test_an_interrupted_solve_is_one_object_in_json(interrupted, folder, judged):
+    said = interrupted(judged, "solve", "long.txt", "--json")
+    assert (said.code, said.err) == (130, "")
+    assert said.record["details"]["interrupted"] is True
+    assert said.record["format"] == "remat-plan"
+
+
+def test_the_more_was_judged_the_better_is_the_interrupted_plan(interrupted, remat):
+    peaks = [interrupted(judged, "solve", "long.txt", "--json").record["peak_memory"] for judged in range(8)]
+    assert peaks == sorted(peaks, reverse=True)
+    assert peaks[-1] < peaks[0]
+    assert remat("solve", "long.txt", "--json").record["peak_memory"] <= peaks[-1]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_interrupted_plan_is_written_in_its_form(interrupted, remat, folder, form):
+    said = interrupted(5, "solve", "long.txt", "--format", form)
+    assert said.code == 130
+    assert "interrupted" in said.err
+    (folder / "order").write_text(said.out)
+    assert remat("simulate", "long.txt", "order").code == 0
+
+
+def test_an_interrupt_before_any_plan_fits_leaves_no_file(interrupted, folder):
+    (folder / "plan.json").write_text("older")
+    said = interrupted(0, "solve", "long.txt", "--budget", "30%", "-o", "plan.json", "--json")
+    assert complains(said, "interrupted before a plan within the budget was found", code=130)
+    assert (folder / "plan.json").read_text() == "older"
+
+
+def test_an_interrupted_plan_is_drawn_too(interrupted, folder):
+    assert interrupted(3, "solve", "long.txt", "--plot", "p.svg", "--json").code == 130
+    assert (folder / "p.svg").exists()
+
+
+@pytest.mark.parametrize("judged", JUDGED)
+def test_an_interrupted_frontier_has_what_was_found(interrupted, remat, folder, judged):
+    said = interrupted(judged, "frontier", "long.txt", "--json")
+    record = said.record
+    assert (said.code, said.err) == (130, "")
+    assert (record["interrupted"], record["complete"]) == (True, False)
+    assert len(record["points"]) <= judged
+    assert bool(record["points"]) == (judged > 0)
+    assert set(record["reasons"]) | {p["solver"] for p in record["points"]} == {s.name for s in list_solvers()}
+    text = interrupted(judged, "frontier", "long.txt")
+    assert (text.code, text.err) == (130, "")
+    assert any(line.startswith("interrupted; ") for line in text.lines)
+
+
+@pytest.mark.parametrize("judged", JUDGED)
+def test_an_interrupted_comparison_has_a_row_for_every_solver(interrupted, folder, judged):
+    said = interrupted(judged, "compare", "long.txt", "--json")
+    assert (said.code, said.err) == (130, "")
+    assert said.record["complete"] is False
+    entries = {entry["solver"]: entry for entry in said.record["solvers"]}
+    assert set(entries) == {solver.name for solver in list_solvers()}
+    labels = [entry.get("reason") or entry.get("interrupted") for entry in entries.values()]
+    assert sum(label in (True, "interrupted") for label in labels) == 1
+    assert "not tried: interrupted" in labels
+    text = interrupted(judged, "compare", "long.txt")
+    assert text.code == 130
+    assert "interrupted" in text.out
+
+
+def test_an_interrupt_while_a_file_is_written_leaves_the_old_one(remat, folder, monkeypatch):
+    (folder / "plan.json").write_text("older")
+    before = files(folder)
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", stop)
+    said = remat("solve", "chain.nodes.csv", "-o", "plan.json")
+    assert (said.code, said.err) == (130, "remat: interrupted\n")
+    assert files(folder) == before
+
+
+# the process says on standard error that it has begun, and then waits for the signal in its fifth judgement
+WAITING = """
+import signal, sys
+import remat_algos.solvers.selection as selection
+from remat_algos.cli.main import main
+judge, calls = selection.simulate, iter(range(5))
+def simulate(*given):
+    if next(calls, None) is None:
+        print("begun", file=sys.stderr, flush=True)
+        signal.pause()
+    return judge(*given)
+selection.simulate = simulate
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "pause"), reason="signals are others here")
+@pytest.mark.parametrize(
+    "words",
+    [["solve", "long.txt", "-o", "plan.json", "--json"], ["frontier", "long.txt"], ["compare", "long.txt", "--json"]],
+    ids=lambda words: words[0],
+)
+def test_the_interrupt_key_stops_a_process(remat, folder, words):
+    (folder / "long.txt").write_text("".join(f"{i} {i + 1}\n" for i in range(300)))
+    running = subprocess.Popen(
+        [sys.executable, "-c", WAITING, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # a shell's background jobs ignore the signal, and their children would
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    try:
+        assert running.stderr.readline() == "begun\n"
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=60)
+    finally:
+        running.kill()
+        running.wait()
+    said = Said(running.returncode, out, err)
+    assert (said.code, said.err) == (130, "")
+    if words[0] == "solve":
+        assert said.record["details"]["interrupted"] is True
+        assert remat("verify", "long.txt", "plan.json").code == 0
+    elif words[0] == "frontier":
+        assert "interrupted; these are the plans found so far" in said.lines
+    else:
+        assert said.record["complete"] is False
+
+
+# Help and start-up
+
+OPTIONS = {
+    "simulate": ("ORDER", "--keep", "--recompute", "--step", "--budget", "--plot", "--picture", "--inference"),
+    "explain": ("PLAN", "--value", "--most", "--nodes"),
+    "frontier": ("--solver", "--points", "--time-limit", "--seed", "--plot", "--inference"),
+    "diff": ("PLAN PLAN", "--nodes"),
+    "solve": ("--format", "--plot", "--picture"),
+    "show": ("--plot", "--picture"),
+}
+
+
+@pytest.mark.parametrize("command", OPTIONS)
+def test_help_names_every_option_and_fits_a_terminal(remat, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "80")
+    said = remat(command, "--help")
+    assert (said.code, said.err) == (0, "")
+    assert [option for option in (*OPTIONS[command], "GRAPH", "--json") if option not in said.out] == []
+    assert max(map(len, said.lines)) <= 80
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["simulate", "chain.nodes.csv", "plan.json", "--plot", "-"],
+        ["simulate", "chain.nodes.csv", "--keep", "b", "--json"],
+        ["explain", "chain.nodes.csv", "plan.json"],
+        ["frontier", "chain.nodes.csv", "--plot", "-"],
+        ["diff", "chain.nodes.csv", "plan.json", "plan.json"],
+        ["solve", "chain.nodes.csv", "--format", "actions"],
+        ["show", "chain.nodes.csv", "--plot", "-"],
+    ],
+    ids=" ".join,
+)
+def test_small_answers_load_nothing_that_is_slow(plan, words):
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, *words], capture_output=True, text=True, timeout=60, check=True
+    )
+    code, loaded = json.loads(done.stderr.splitlines()[-1])
+    assert code == 0
+    assert done.stdout
+    assert [name for name in SLOW if name in loaded] == []

@@ -1,0 +1,761 @@
+"""Pictures show the judge's numbers, no text lies over another, files come out whole; the same in characters."""
+
+import itertools
+import subprocess
+import sys
+import textwrap
+
+import matplotlib
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from rich.cells import cell_len
+
+from remat_algos.cli.main import main
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import Labels
+from remat_algos.ir.resident import Resident
+from remat_algos.models.random import chain, layered_dag, u_shape
+from remat_algos.plan.baseline import baseline
+from remat_algos.plan.frontier import Frontier, frontier
+from remat_algos.plan.solve import solve
+from remat_algos.plot.axes import label
+from remat_algos.plot.bins import bin_of, bins
+from remat_algos.plot.colours import CELLS, NODES, ROLES
+from remat_algos.plot.frontier import frontier_text, plot_frontier
+from remat_algos.plot.graph import graph_text, node_kinds, plot_graph
+from remat_algos.plot.layers import layout
+from remat_algos.plot.live_set import live_set
+from remat_algos.plot.memory import columns, memory_text, plot_memory
+from remat_algos.plot.names import shortened
+from remat_algos.plot.save import save_picture
+from remat_algos.plot.schedule import FIRST_RUN, HELD, NOT_HELD, RUN_AGAIN, plot_schedule, schedule_cells, schedule_text
+from remat_algos.plot.text import fitted
+from remat_algos.schedule.simulation import simulate
+from tests.strategies import graphs, orders, training_graphs
+
+PLOTS = {"memory": plot_memory, "schedule": plot_schedule, "graph": plot_graph}
+TEXTS = {"memory": memory_text, "schedule": schedule_text, "graph": graph_text}
+NAMES = (
+    "a" * 200,
+    "$x_1$ and $\\alpha",
+    "日本語テンソル",
+    "emoji😀🤖",
+    "x_{i}^2",
+    "\U0001d4b3e\u0301",
+    "שלום",
+    "<svg>&\"'",
+    "100%",
+)
+
+
+def diamond(again=True):
+    """A runs twice, for B and for C, unless `again` is false."""
+    graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")], memory=[4, 2, 1])
+    return simulate(graph, [0, 1, 0, 2] if again else [0, 1, 2])
+
+
+def trained(graph=None):
+    """A plan that runs something again."""
+    return solve(differentiate(chain(12, memory=1000) if graph is None else graph), "80%")
+
+
+def named(names, **arrays):
+    """A chain of nodes of those names."""
+    n = len(names)
+    indptr = [0, *range(n)]
+    return ComputationGraph.from_arrays(
+        read_indptr=indptr, read_indices=list(range(n - 1)), labels=Labels(names=tuple(names)), **arrays
+    )
+
+
+EDGE_CASES = {
+    "nothing": ComputationGraph.from_arrays(read_indptr=[0], read_indices=[]),
+    "one node": ComputationGraph.from_arrays(read_indptr=[0, 0], read_indices=[], memory=5),
+    "one that nobody needs": ComputationGraph.from_arrays(read_indptr=[0, 0, 0], read_indices=[], output=[0, 1]),
+    "no bytes": ComputationGraph.from_edges([(0, 1), (1, 2)], memory=0, compute=0),
+    "several values": ComputationGraph.from_arrays(
+        read_indptr=[0, 0, 2], read_indices=[0, 1], value_indptr=[0, 3, 4], memory=[1, 2, 3, 4], workspace=7
+    ),
+    "only once": ComputationGraph.from_arrays(read_indptr=[0, 0, 1], read_indices=[0], once=[True, False]),
+    "huge": chain(3, memory=2**51 // 2),
+    "names": differentiate(named(NAMES)),
+    "forty readers": differentiate(
+        ComputationGraph.from_edges([(0, i) for i in range(1, 41)] + [(i, 41) for i in range(1, 41)])
+    ),
+}
+
+
+def simulations():
+    """Sound schedules of random graphs, with and without a backward part."""
+    return st.one_of(graphs(), training_graphs()).flatmap(
+        lambda graph: orders(graph).map(lambda order: simulate(graph, order))
+    )
+
+
+def rendered(ax):
+    """The axes, drawn."""
+    ax.get_figure().draw_without_rendering()
+    return ax
+
+
+def frontier_of(graph):
+    return frontier(graph, points=4) if graph.n_nodes else Frontier(graph, {}, 0, 0, 0)
+
+
+def bands(ax):
+    """Label to (top, bottom, edges) of the filled steps."""
+    return {
+        patch.get_label(): (patch.get_data().values, patch.get_data().baseline, patch.get_data().edges)
+        for patch in ax.patches
+        if patch.get_fill()
+    }
+
+
+def line(ax, name):
+    return next((line for line in ax.lines if line.get_label() == name), None)
+
+
+# ---------------------------------------------------------------- memory
+
+
+@settings(max_examples=15)
+@given(simulation=simulations())
+def test_the_bands_are_the_roles_and_add_up_to_the_trace(simulation):
+    ax = plot_memory(simulation)
+    found, traces = bands(ax), simulation.trace_by_role()
+    assert list(found) == [ROLES[role].label for role, trace in traces.items() if trace.any()]
+    bottom = np.zeros(len(simulation.schedule))
+    for role, trace in traces.items():
+        if trace.any():
+            top, base, edges = found[ROLES[role].label]
+            assert np.array_equal(base, bottom)
+            assert np.array_equal(top - base, trace)
+            assert np.array_equal(edges, np.arange(trace.size + 1) - 0.5)
+            bottom = top
+    assert np.array_equal(bottom, simulation.memory_trace)
+
+
+def test_the_lines_stand_at_budget_and_at_the_peak_without_rematerialization():
+    plan = trained()
+    ax = plot_memory(plan)
+    assert set(line(ax, "budget").get_ydata()) == {plan.limit}
+    assert set(line(ax, "without rematerialization").get_ydata()) == {baseline(plan.graph).peak_memory}
+    assert line(ax, "peak").get_data() == ([plan.simulation.peak_step], [plan.peak_memory])
+
+
+def test_a_limit_of_ones_own_comes_before_the_plans():
+    assert set(line(plot_memory(trained(), limit=17), "budget").get_ydata()) == {17}
+
+
+def test_without_budget_and_reruns_there_is_no_line_but_the_peaks():
+    ax = plot_memory(diamond(again=False))
+    assert line(ax, "budget") is None
+    assert line(ax, "without rematerialization") is None
+
+
+def test_a_budget_far_above_the_peak_is_named_and_leaves_the_steps_their_room():
+    ax = plot_memory(diamond(), limit=10**9)
+    assert ax.get_ylim()[1] < 10
+    assert "budget 1 GB (higher up)" in legend(ax)
+    assert "1 GB" in memory_text(diamond(), limit=10**9).splitlines()[1]
+
+
+def legend(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_the_legend_names_what_is_held_at_the_peak():
+    graph = named(["x", "y"], memory=[3000, 5], workspace=40)
+    resident = Resident(memory=[10**6], role=[1], read_indptr=[0, 1, 1], read_indices=[0], names=("w",))
+    graph = ComputationGraph.from_arrays(
+        read_indptr=[0, 0, 1], read_indices=[0], memory=[3000, 5], workspace=40, labels=graph.labels, resident=resident
+    )
+    assert legend(plot_memory(graph)) == [
+        *("kept", "workspace", "peak 3.04 kB, step 1: y", "residents, besides: 1 MB", "held there:"),
+        *("3 kB  x", "40 B  workspace of y", "5 B  y"),
+    ]
+
+
+def test_what_the_legend_leaves_out_is_counted():
+    ax = plot_memory(differentiate(chain(20, memory=1000)))
+    assert legend(ax)[-1] == "14 more, 14 kB"
+
+
+@settings(max_examples=40)
+@given(simulation=simulations(), data=st.data())
+def test_the_live_set_is_what_the_step_holds(simulation, data):
+    if not len(simulation.schedule):
+        assert live_set(simulation, -1) == []
+        return
+    step = data.draw(st.integers(0, len(simulation.schedule) - 1))
+    held = live_set(simulation, step)
+    by_role = dict.fromkeys(ROLES, 0)
+    for one in held:
+        by_role[one.role] += one.memory
+    assert by_role == simulation.breakdown(step)
+    assert [one.memory for one in held] == sorted((one.memory for one in held), reverse=True)
+
+
+@settings(max_examples=40)
+@given(simulation=simulations(), most=st.integers(1, 9))
+def test_a_column_shows_the_highest_of_its_steps_and_the_peak_is_in_one(simulation, most):
+    edges, shown = columns(simulation, most)
+    trace = simulation.memory_trace
+    assert shown.size == min(most, trace.size)
+    for begin, end, step in zip(edges[:-1], edges[1:], shown, strict=True):
+        assert begin <= step < end
+        assert trace[step] == trace[begin:end].max()
+    if trace.size:
+        assert simulation.peak_step in shown
+
+
+def test_thousands_of_steps_share_columns():
+    simulation = baseline(differentiate(chain(1500, memory=1000)))
+    (top, _, edges) = bands(plot_memory(simulation))["gradients"]
+    assert top.size == 2000
+    assert top.max() == simulation.peak_memory
+    assert (edges[0], edges[-1]) == (-0.5, 2999.5)
+
+
+# ---------------------------------------------------------------- schedule
+
+
+def test_the_cells_of_a_schedule_written_down_by_hand():
+    found = schedule_cells(diamond(), np.arange(5), np.arange(4))
+    assert found.tolist() == [
+        [FIRST_RUN, NOT_HELD, NOT_HELD],
+        [HELD, FIRST_RUN, NOT_HELD],
+        [RUN_AGAIN, HELD, NOT_HELD],
+        [HELD, HELD, FIRST_RUN],
+    ]
+    assert plot_schedule(diamond()).images[0].get_array().tolist() == found.tolist()
+
+
+@settings(max_examples=40)
+@given(simulation=simulations())
+def test_a_cell_says_what_the_judge_says(simulation):
+    graph, order = simulation.graph, simulation.schedule.order.tolist()
+    cells = schedule_cells(simulation, bins(len(order), 99), bins(graph.n_nodes, 99))
+    for step, node in enumerate(order):
+        held = {int(graph.producer[value]) for value, _ in simulation.live_at(step)}
+        wanted = [HELD if v in held else NOT_HELD for v in range(graph.n_nodes)]
+        wanted[node] = RUN_AGAIN if node in order[:step] else FIRST_RUN
+        assert cells[step].tolist() == wanted
+
+
+@settings(max_examples=40)
+@given(simulation=simulations(), rows=st.integers(1, 9), wide=st.integers(1, 9))
+def test_a_shared_cell_shows_the_highest_of_those_it_stands_for(simulation, rows, wide):
+    steps, nodes = len(simulation.schedule), simulation.graph.n_nodes
+    if not steps:
+        return
+    fine = schedule_cells(simulation, np.arange(steps + 1), np.arange(nodes + 1))
+    down, across = bins(steps, rows), bins(nodes, wide)
+    coarse = np.zeros((down.size - 1, across.size - 1), np.int8)
+    np.maximum.at(coarse, (bin_of(down)[:, None], bin_of(across)[None, :]), fine)
+    assert np.array_equal(schedule_cells(simulation, down, across), coarse)
+
+
+def test_thousands_of_steps_and_nodes_share_cells():
+    plan = solve(differentiate(chain(350)), "30%")
+    assert len(plan.schedule) > plan.graph.n_nodes > 600
+    ax = rendered(plot_schedule(plan))
+    assert ax.images[0].get_array().shape == (600, 600)
+    assert (ax.images[0].get_array().max(), ax.get_xlabel()) == (RUN_AGAIN, "node, by its id")
+
+
+# ---------------------------------------------------------------- frontier
+
+
+def test_the_stairs_stand_on_the_plans():
+    found = frontier(differentiate(chain(30, memory=1000)))
+    ax = plot_frontier(found)
+    for solver, curve in found.curves.items():
+        x, y = line(ax, solver).get_data()
+        assert x[:-1].tolist() == [plan.peak_memory for plan in curve]
+        assert y[:-1] == pytest.approx([100 * plan.overhead / found.bound_compute for plan in curve])
+        assert (x[-1], y[-1]) == (found.base, y[-2])
+    x, _ = line(ax, "best of all").get_data()
+    assert x[:-1].tolist() == [plan.peak_memory for plan in found.plans]
+    assert line(ax, "without rematerialization").get_data() == ([found.base], [0])
+    (bound,) = [patch for patch in ax.patches if patch.get_label() == "bound"]
+    assert (bound.get_x(), bound.get_width()) == (0, found.bound_memory)
+
+
+def test_no_two_of_many_solvers_look_alike():
+    plan = trained()
+    found = Frontier(plan.graph, {f"solver {i}": (plan,) for i in range(28)}, 1, 1, plan.peak_memory)
+    ax = rendered(plot_frontier(found))
+    looks = [line(ax, f"solver {i}") for i in range(28)]
+    assert len({(look.get_color(), look.get_marker(), str(look._dash_pattern)) for look in looks}) == 28
+
+
+def test_a_frontier_without_plans_still_has_its_bound():
+    graph = differentiate(chain(3))
+    found = Frontier(graph, {"none": ()}, 4, 9, 5, complete=False)
+    ax = rendered(plot_frontier(found))
+    assert legend(ax) == ["without rematerialization: 5 B", "no schedule: below 4 B"]
+    assert ax.get_title().splitlines() == [
+        "6 nodes; peak 5 B without rematerialization",
+        "cut short: what was found so far",
+    ]
+    assert "cut short" in frontier_text(found)
+
+
+def test_the_text_of_a_frontier_leaves_out_plans_between_the_ends():
+    found = frontier(differentiate(chain(60, memory=1000)), solvers=["chen_sqrt"])
+    curve = found.curves["chen_sqrt"]
+    assert len(curve) > 12
+    lines = frontier_text(found, height=5).splitlines()
+    at = lines.index(f"chen_sqrt: {len(curve)} plans, 5 of them here")
+    shown = [row.split()[1] for row in lines[at + 1 : at + 6]]
+    assert [shown[0], shown[-1]] == [f"{plan.peak_memory / 1000:.3g}" for plan in (curve[0], curve[-1])]
+
+
+# ---------------------------------------------------------------- graph
+
+
+def test_the_kinds_of_nodes():
+    graph = differentiate(chain(3))
+    assert node_kinds(baseline(graph)).tolist() == ["kept"] * 3 + ["gradient"] * 3
+    assert node_kinds(simulate(graph, [0, 1, 2, 3, 4, 0, 5])).tolist()[0] == "again"
+    assert node_kinds(simulate(graph, [0, 1, 0, 2, 3, 4, 0, 5])).tolist()[0] == "often"
+    assert node_kinds(baseline(EDGE_CASES["one that nobody needs"])).tolist() == ["idle", "kept"]
+
+
+def test_what_the_backward_part_never_sees_is_freed():
+    graph = ComputationGraph.from_arrays(
+        read_indptr=[0, 0, 1, 2], read_indices=[0, 1], forward_of=[-1, -1, 1], output=[False, False, True]
+    )
+    assert node_kinds(baseline(graph)).tolist() == ["freed", "kept", "gradient"]
+
+
+def test_the_boxes_are_coloured_by_kind_and_count_the_runs():
+    ax = plot_graph(diamond())
+    found = {text.get_text(): to_hex(text.get_bbox_patch().get_facecolor()) for text in ax.texts}
+    again, kept = (NODES[kind].colour.lower() for kind in ("again", "kept"))
+    assert found == {"A \N{MULTIPLICATION SIGN}2": again, "B": kept, "C": kept}
+    assert legend(ax) == ["kept (2)", "runs twice (1)", "makes an output (1)", "runs downwards"]
+
+
+def test_many_nodes_are_dots_of_their_kind():
+    plan = trained(chain(200, memory=1000))
+    ax = plot_graph(plan)
+    dots = [found for found in ax.collections if isinstance(found, PathCollection)]
+    kinds = node_kinds(plan.simulation)
+    drawn = dict(zip(NODES, (len(found.get_offsets()) for found in dots), strict=True))
+    assert drawn == {kind: int((kinds == kind).sum()) for kind in NODES}
+    assert sum(drawn.values()) == 400
+
+
+def test_without_a_schedule_colours_tell_what_must_run_once():
+    ax = plot_graph(differentiate(EDGE_CASES["only once"]))
+    assert legend(ax)[:3] == ["must run only once (1)", "forward (1)", "gradient (2)"]
+
+
+@settings(max_examples=40)
+@given(graph=st.one_of(graphs(max_nodes=16), training_graphs()))
+def test_nodes_of_a_layer_stand_apart_and_readers_below_what_they_read(graph):
+    found = layout(graph)
+    points, forward = found.points, graph.forward
+    for layer in np.unique(points[:, 1]):
+        here = np.flatnonzero(points[:, 1] == layer)
+        for part in (here[forward[here]], here[~forward[here]]):
+            gaps = np.diff(np.sort(points[part, 0]))
+            assert (gaps > (1 if forward[part].all() else found.apart) - 1e-6).all()
+        if forward[here].any() and not forward[here].all():
+            assert points[here[forward[here]], 0].max() < points[here[~forward[here]], 0].min()
+    indptr, sources = graph.predecessors
+    for v in range(graph.n_nodes):
+        for u in sources[indptr[v] : indptr[v + 1]].tolist():
+            if forward[v]:
+                assert points[u, 1] < points[v, 1]
+
+
+@settings(max_examples=30)
+@given(graph=st.one_of(graphs(max_nodes=16), training_graphs()))
+def test_every_edge_is_a_way_of_lines_between_its_ends(graph):
+    found = layout(graph)
+    near = {}
+    for a, b in found.inside.tolist() + found.across.tolist():
+        for begin, end in ((a, b), (b, a)):
+            near.setdefault(tuple(begin), []).append(tuple(end))
+    nodes = {tuple(point) for point in found.points.tolist()}
+    indptr, sources = graph.predecessors
+    for v in range(graph.n_nodes):
+        for u in sources[indptr[v] : indptr[v + 1]].tolist():
+            goal, seen, front = tuple(found.points[u].tolist()), set(), [tuple(found.points[v].tolist())]
+            while front and goal not in seen:
+                point = front.pop()
+                ahead = [step for step in near.get(point, ()) if step not in seen]
+                seen.update(ahead)
+                front += [step for step in ahead if step not in nodes]
+            assert goal in seen
+
+
+def test_a_long_edge_goes_round_the_nodes_between():
+    found = layout(ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3), (0, 3)]))
+    by_layer = {layer: found.points[found.points[:, 1] == layer, 0] for layer in (1, 2)}
+    bends = [point for piece in found.inside.tolist() for point in piece if point not in found.points.tolist()]
+    assert len(bends) == 4  # each of two bends ends one piece and begins another
+    assert all(abs(place - by_layer[layer]).min() > 0.5 for place, layer in bends)
+
+
+def test_thousands_of_nodes_are_drawn():
+    graph = differentiate(layered_dag(700, seed=1))
+    ax = rendered(plot_graph(graph))
+    assert sum(isinstance(found, LineCollection) for found in ax.collections) == 2
+
+
+# ---------------------------------------------------------------- every picture
+
+
+def drawable(graph):
+    """What each picture takes."""
+    return dict.fromkeys(PLOTS, baseline(graph)) | {"frontier": frontier_of(graph)}
+
+
+@pytest.mark.parametrize("graph", EDGE_CASES.values(), ids=EDGE_CASES)
+def test_edge_cases_are_drawn_and_their_texts_keep_to_the_width(graph):
+    for picture, thing in drawable(graph).items():
+        assert (PLOTS | {"frontier": plot_frontier})[picture](thing).get_title()
+        for width in (40, 72, 100):
+            text = (TEXTS | {"frontier": frontier_text})[picture](thing, width=width)
+            assert max(cell_len(row) for row in text.split("\n")) <= width
+
+
+@pytest.mark.parametrize("case", ["nothing", "one that nobody needs", "names", "forty readers"])
+def test_layout_finds_room_and_every_glyph(case):
+    for picture, thing in drawable(EDGE_CASES[case]).items():
+        rendered((PLOTS | {"frontier": plot_frontier})[picture](thing))  # warnings are errors
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+@settings(max_examples=25)
+@given(simulation=simulations(), width=st.integers(0, 90), height=st.integers(0, 30))
+def test_texts_of_random_schedules_keep_to_the_width(text, simulation, width, height):
+    rows = text(simulation, width=width, height=height).split("\n")
+    assert max(map(cell_len, rows)) <= max(40, width)
+    assert all(row == row.rstrip() for row in rows)
+
+
+LARGE = {
+    "chain": lambda: trained(chain(60, memory=10**6)),
+    "u": lambda: trained(u_shape(5, memory=10**6)),
+    "names": lambda: baseline(EDGE_CASES["names"]),
+    "small": diamond,
+}
+
+
+def overlapping(ax):
+    """Pairs of texts that lie over each other; ticks beyond the ends of an axis are not drawn."""
+    figure = rendered(ax).get_figure()
+    beyond = {
+        id(text)
+        for axis in (ax.xaxis, ax.yaxis)
+        for tick in axis.get_major_ticks()
+        if not min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())
+        for text in (tick.label1, tick.label2)
+    }
+    texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+    boxes = [(text.get_text(), text.get_window_extent()) for text in texts if id(text) not in beyond]
+    return [
+        (one, other)
+        for (one, x), (other, y) in itertools.combinations(boxes, 2)
+        if min(x.x1, y.x1) - max(x.x0, y.x0) > 1 and min(x.y1, y.y1) - max(x.y0, y.y0) > 1
+    ]
+
+
+@pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS)
+@pytest.mark.parametrize("make", LARGE.values(), ids=LARGE)
+def test_no_text_lies_over_another(make, plot):
+    assert overlapping(plot(make())) == []
+
+
+def test_no_text_of_a_frontier_lies_over_another():
+    found = frontier(differentiate(chain(30, memory=1000)))
+    assert overlapping(plot_frontier(found)) == []
+
+
+def test_a_glyph_that_is_missing_would_be_seen():
+    ax = plot_graph(diamond())
+    ax.texts[0].set_text("日")
+    with pytest.warns(UserWarning, match="Glyph"):
+        rendered(ax)
+
+
+@pytest.mark.parametrize("text", [memory_text, schedule_text])
+def test_a_graph_stands_for_its_run_without_rematerialization(text):
+    graph = differentiate(chain(5))
+    assert text(graph) == text(baseline(graph))
+
+
+@pytest.mark.parametrize("plot", [*PLOTS.values(), *TEXTS.values()])
+def test_what_cannot_be_drawn_is_refused(plot):
+    with pytest.raises(TypeError, match="a dict cannot be drawn here; give a Plan, a Simulation or a ComputationGraph"):
+        plot({})
+
+
+@pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS)
+def test_given_axes_are_drawn_on(plot):
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    axes = figure.subplots(1, 2)
+    assert plot(trained(), ax=axes[1]) is axes[1]
+    assert figure.axes == list(axes)
+    assert not axes[0].has_data()
+    rendered(axes[1])
+
+
+def test_settings_stay_as_they_are(tmp_path):
+    before = dict(matplotlib.rcParams)
+    plan = trained()
+    for name, plot in PLOTS.items():
+        save_picture(plot(plan), tmp_path / f"{name}.svg")
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_no_window_manager_hears_of_a_picture():
+    code = """
+        import sys
+        from remat_algos.models.random import chain
+        from remat_algos.plot.graph import plot_graph
+        from remat_algos.plot.memory import plot_memory
+        from remat_algos.plot.schedule import plot_schedule
+        for plot in (plot_graph, plot_memory, plot_schedule):
+            plot(chain(3))
+        print("matplotlib.pyplot" in sys.modules)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize("looks", [ROLES.values(), CELLS], ids=["roles", "cells"])
+def test_what_lies_side_by_side_differs_in_grey_or_by_hatching(looks):
+    def grey(look):
+        red, green, blue = (int(look.colour[i : i + 2], 16) for i in (1, 3, 5))
+        return 0.299 * red + 0.587 * green + 0.114 * blue
+
+    for one, other in itertools.combinations(looks, 2):
+        assert one.character != other.character
+        assert abs(grey(one) - grey(other)) > 25 or one.hatch != other.hatch
+
+
+# ---------------------------------------------------------------- names
+
+
+@given(name=st.text(st.characters(codec="utf-8", exclude_categories=["C"])), most=st.integers(1, 30))
+def test_a_name_is_shortened_to_what_fits(name, most):
+    assert len(shortened(name, most)) <= most or len(name) <= most
+    assert cell_len(fitted(name, most)) == most
+
+
+def test_names_are_no_formulas_and_miss_no_glyph():
+    assert label("$x_1$") == r"\$x_1\$"
+    assert label("日x") == "?x"
+    ax = plot_graph(named(["$x_1$", "$"]))
+    assert ax.texts[0]._preprocess_math(ax.texts[0].get_text()) == ("$x_1$", False)  # what is drawn
+
+
+# ---------------------------------------------------------------- texts
+
+
+def lines(text):
+    return textwrap.dedent(text).strip("\n").split("\n")
+
+
+def test_memory_in_characters():
+    assert memory_text(diamond(), limit=8, width=44, height=5).split("\n") == lines(
+        """
+        3 nodes in 4 steps, 1 rerun
+        peak 7 B, 100.0 % of that without
+        rematerialization; budget 8 B
+             8 B │─────────────▼────────────────────
+                 │            ▒▒▒▒
+                 │    ████▒▒▒▒▒▒▒▒
+                 │████████▒▒▒▒████
+                 │████████████████
+               0 └────────────────
+            step  0              3
+        █ kept  ▒ run again  ─ budget
+        at the peak, step 3, C:
+          ▒     4 B  A
+          █     2 B  B
+          █     1 B  C
+        """
+    )
+
+
+def test_schedule_in_characters():
+    graph = differentiate(ComputationGraph.from_edges([("conv", "relu"), ("relu", "loss")]))
+    assert schedule_text(simulate(graph, [0, 1, 2, 3, 4, 0, 5])).split("\n") == lines(
+        """
+        6 nodes in 7 steps, 1 rerun
+        peak 4 B, 80.0 % of that without rematerialization
+        █ first run  ▒ run again  │ held  · not held
+        step  node        012345
+           0  conv        █·····
+           1  relu        │█····
+           2  loss        ·│█···
+           3  grad(loss)  ·││█··
+           4  grad(relu)  ·│││█·
+           5  conv        ▒│··│·
+           6  grad(conv)  ││··│█
+        """
+    )
+
+
+def test_a_large_schedule_in_characters_shares_lines_and_columns():
+    assert schedule_text(baseline(differentiate(chain(2500))), width=60, height=5).split("\n")[2:] == lines(
+        """
+        a line stands for up to 1,000 steps, a column for up to 120
+        nodes
+        █ first run  ▒ run again  │ held  · not held
+        step  node        0         1190      2380      3571
+           0  0           █████████·································
+        1000  1000        ││││││││█████████·························
+        2000  2000        ││││││││││││││││██████████················
+        3000  grad(1999)  │││││││││││││││││········█████████········
+        4000  grad(999)   │││││││││························█████████
+        """
+    )
+
+
+def test_a_graph_in_characters_leaves_out_the_middle():
+    assert graph_text(simulate(differentiate(chain(3)), [0, 1, 2, 3, 4, 0, 5]), height=4).split("\n") == lines(
+        """
+        6 nodes in 7 steps, 1 rerun
+        peak 4 B, 80.0 % of that without rematerialization
+        █ 2 kept  ▒ 1 runs twice  ░ 3 gradient
+          node       bytes  reads
+        ▒ 0 \N{MULTIPLICATION SIGN}2         1 B
+        █ 1            1 B  0
+          … 2 more nodes
+        ░ grad(1)      1 B  grad(2), 1, 2
+        ░ grad(0)      1 B  grad(1), 0, 1
+        """
+    )
+
+
+# ---------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize(("kind", "begin"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_a_picture_is_written_the_same_each_time(tmp_path, kind, begin):
+    files = [tmp_path / f"{i}.{kind}" for i in range(2)]
+    for file in files:
+        save_picture(plot_memory(trained()), file)
+    first, second = (file.read_bytes() for file in files)
+    assert first.startswith(begin)
+    assert first == second
+    assert [file.name for file in sorted(tmp_path.iterdir())] == [file.name for file in files]
+
+
+def test_a_figure_and_axes_inside_another_figure_are_written_whole(tmp_path):
+    figure = Figure(figsize=(8, 3))
+    inner = figure.subfigures(1, 2)[0]
+    ax = plot_graph(diamond(), ax=inner.subplots())
+    save_picture(figure, tmp_path / "figure.svg")
+    save_picture(ax, tmp_path / "axes.svg")
+    assert (tmp_path / "figure.svg").read_bytes() == (tmp_path / "axes.svg").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["x.gif", "x", "x.png.txt"])
+def test_other_endings_are_refused(tmp_path, name):
+    with pytest.raises(ValueError, match=r"the ending is no kind of picture; use one of \.png, \.svg, \.pdf"):
+        save_picture(plot_memory(diamond()), tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_there_is_an_error_and_nothing_is_left(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        save_picture(plot_memory(diamond()), tmp_path / "no" / "x.png")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_ending_may_be_in_capitals(tmp_path):
+    save_picture(plot_memory(diamond()), tmp_path / "X.PNG")
+    assert (tmp_path / "X.PNG").read_bytes().startswith(b"\x89PNG")
+
+
+# ---------------------------------------------------------------- command line
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a chain of nine nodes."""
+    (tmp_path / "chain.txt").write_text("".join(f"{i} {i + 1}\n" for i in range(8)))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+PLOT_ERRORS = {
+    "ending": (["--plot", "x.gif"], "x.gif: the ending is no kind of picture; use one of .png, .svg, .pdf"),
+    "folder": (["--plot", "no/x.png"], "no/x.png: there is no folder no; make it first"),
+    "json": (["--plot", "-", "--json"], "--plot - and --json both want standard output"),
+    "json first": (["--json", "--plot", "-"], "--plot - and --json both want standard output"),
+    "no plot": (["--picture", "memory"], "--picture memory goes with --plot"),
+    "no such picture": (["--plot", "-", "--picture", "song"], "invalid choice: 'song'"),
+}
+
+
+@pytest.mark.parametrize("command", ["solve", "simulate", "show"])
+@pytest.mark.parametrize(("words", "wanted"), PLOT_ERRORS.values(), ids=PLOT_ERRORS)
+def test_what_cannot_be_plotted_is_said_before_the_work(folder, capsys, command, words, wanted):
+    assert main([command, "not there.txt", *words]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert wanted in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "picture"),
+    [
+        (["solve", "--budget", "70%"], "memory"),
+        (["solve", "--budget", "70%", "--picture", "schedule"], "schedule"),
+        (["solve", "--budget", "70%", "--picture", "graph"], "graph"),
+        (["simulate", "--picture", "schedule"], "schedule"),
+        (["show"], "graph"),
+        (["show", "--picture", "memory"], "memory"),
+        (["frontier"], "frontier"),
+    ],
+    ids=lambda words: " ".join(words) if isinstance(words, list) else "",
+)
+def test_the_command_line_draws(folder, capsys, words, picture):
+    assert main([words[0], "chain.txt", *words[1:], "--plot", "x.png"]) == 0
+    assert capsys.readouterr().out.endswith("drawn      x.png\n")
+    assert (folder / "x.png").read_bytes().startswith(b"\x89PNG")
+    assert main([words[0], "chain.txt", *words[1:], "--plot", "-"]) == 0
+    marks = {"memory": "at the peak", "schedule": "█ first run", "graph": "bytes  reads", "frontier": "of base  overh"}
+    assert marks[picture] in capsys.readouterr().out
+
+
+def test_beside_json_the_picture_is_written_in_silence(folder, capsys):
+    assert main(["show", "chain.txt", "--plot", "x.svg", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("{")
+    assert out.endswith("}\n")
+    assert err == ""
+    assert (folder / "x.svg").exists()
+
+
+def test_beside_an_order_on_standard_output_the_note_goes_elsewhere(folder, capsys):
+    assert main(["solve", "chain.txt", "--format", "names", "--plot", "x.svg"]) == 0
+    out, err = capsys.readouterr()
+    assert "drawn" not in out
+    assert err.endswith("drawn      x.svg\n")
+
+
+def test_on_a_terminal_texts_are_as_wide_as_it_is(folder, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "50")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    assert main(["show", "chain.txt", "--picture", "memory", "--plot", "-"]) == 0
+    picture = capsys.readouterr().out.partition("18 nodes in 18 steps")[2]
+    assert max(map(cell_len, picture.splitlines())) <= 50
