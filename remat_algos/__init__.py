@@ -25,11 +25,14 @@ if TYPE_CHECKING:
         RematError,
         ScheduleError,
     )
+    from remat_algos.ir.backward import Backward
     from remat_algos.ir.budget import Budget
     from remat_algos.ir.differentiate import differentiate
     from remat_algos.ir.files.read import read_graph
     from remat_algos.ir.files.write import write_graph
     from remat_algos.ir.graph import ComputationGraph
+    from remat_algos.ir.labels import Labels
+    from remat_algos.ir.resident import Resident
     from remat_algos.plan.compare import compare
     from remat_algos.plan.difference import difference
     from remat_algos.plan.explain import explain
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
     from remat_algos.plot.schedule import plot_schedule, schedule_text
     from remat_algos.schedule.checkpoints import checkpoint_schedule
     from remat_algos.schedule.schedule import Schedule
-    from remat_algos.schedule.simulation import simulate
+    from remat_algos.schedule.simulation import Simulation, simulate
     from remat_algos.solvers.registry import list_solvers
 
 __version__ = "0.1.0"
@@ -65,9 +68,13 @@ _HOMES = {
     "read_graph": "ir.files.read",
     "write_graph": "ir.files.write",
     "Schedule": "schedule.schedule",
+    "Simulation": "schedule.simulation",
     "simulate": "schedule.simulation",
     "checkpoint_schedule": "schedule.checkpoints",
     "list_solvers": "solvers.registry",
+    "Backward": "ir.backward",
+    "Labels": "ir.labels",
+    "Resident": "ir.resident",
     "compare": "plan.compare",
     "difference": "plan.difference",
     "explain": "plan.explain",
@@ -117,6 +124,10 @@ __all__ = [
     "plot_graph",
     "graph_text",
     "save_picture",
+    "Simulation",
+    "Labels",
+    "Resident",
+    "Backward",
     "Budget",
     "RematError",
     "GraphError",

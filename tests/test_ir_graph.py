@@ -481,12 +481,24 @@ def test_edges_take_further_arrays():
         ([("a", "b")], {"memory": [1, 2, 3]}, "memory has 3 entries; 2 are wanted"),
         ([("a", "b")], {"n_nodes": 5}, "n_nodes"),
         ([(0.5, 1.5)], {}, "edges are pairs"),
-        ([("a", "b")], {"once": [True, True]}, "once: only edges between integer ids take further arrays"),
+        ([("a", "b")], {"forward_of": [-1, -1]}, "forward_of: edges between names take memory, compute, workspace"),
     ],
 )
 def test_from_edges_refuses(edges, options, message):
     with pytest.raises(GraphError, match=re.escape(message)):
         ComputationGraph.from_edges(edges, **options)
+
+
+def test_edges_between_names_take_what_a_row_of_a_table_says():
+    edges = [("noise", "conv"), ("conv", "loss")]
+    graph = ComputationGraph.from_edges(
+        edges, [4, 8, 1], compute=2, workspace=[0, 16, 0], once=[True, False, False], output=[1, 0, 1], mark=[0, 2, 0]
+    )
+    assert graph.labels.names == ("noise", "conv", "loss")
+    assert graph.workspace.tolist() == [0, 16, 0]
+    assert graph.once.tolist() == [True, False, False]
+    assert graph.output.tolist() == [True, False, True]
+    assert graph.mark.tolist() == [0, 2, 0]
 
 
 @given(graphs(min_nodes=1))

@@ -7,7 +7,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Bool, Int32, Int64
+from remat_algos.ir.arrays import Bool, Int32, Int64, frozen
+from remat_algos.ir.tables import NodeRow, Tables, ValueRow
+
+OF_NAMED = {
+    "memory": np.int64,
+    "compute": np.int64,
+    "workspace": np.int64,
+    "once": bool,
+    "output": bool,
+    "mark": np.int8,
+}
+"""What edges between names take besides, one entry per node."""
 
 
 def checked_pairs(edges: Iterable[tuple[Any, Any]] | ArrayLike) -> np.ndarray:
@@ -47,3 +58,21 @@ def unread_first_values(value_indptr: Int64, read_indices: Int32) -> Bool:
     output = np.zeros(n_values, bool)
     output[first[(total[last] == total[first]) & (first < last)]] = True
     return output
+
+
+def named_tables(pairs: Iterable[tuple[str, str]], **arrays: ArrayLike) -> Tables:
+    """Rows from pairs of names; arrays follow the order in which these first appear, scalars serve all nodes."""
+    unknown = arrays.keys() - OF_NAMED.keys()
+    if unknown:
+        known = ", ".join(OF_NAMED)
+        raise GraphError(f"{', '.join(sorted(unknown))}: edges between names take {known}; number the nodes for others")
+    names = list(dict.fromkeys(str(name) for pair in pairs for name in pair))
+    given = {name: frozen(array, OF_NAMED[name], name, len(names)).tolist() for name, array in arrays.items()}
+    rows = {}
+    for i, name in enumerate(names):
+        cells = {column: column_cells[i] for column, column_cells in given.items()}
+        value = ValueRow(cells.pop("memory"), output=cells.pop("output", False))
+        rows[name] = NodeRow(name, values=[value], **cells)
+    for u, v in pairs:
+        rows[str(v)].reads.append(str(u))
+    return Tables(nodes=list(rows.values()))

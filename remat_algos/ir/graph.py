@@ -1,6 +1,6 @@
 """The graph that everything else works on."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
@@ -14,12 +14,12 @@ from remat_algos.ir.arrays import Bool, Int8, Int32, Int64, check_indptr, frozen
 from remat_algos.ir.assembly import assemble
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.derivation import Derivation
-from remat_algos.ir.edges import checked_pairs, rows_of_pairs, unread_first_values
+from remat_algos.ir.edges import checked_pairs, named_tables, rows_of_pairs, unread_first_values
 from remat_algos.ir.files import json_text, npz_bytes
 from remat_algos.ir.hashing import graph_hash
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
-from remat_algos.ir.tables import NodeRow, Tables, ValueRow
+from remat_algos.ir.tables import Tables
 from remat_algos.kernels import _graph
 
 MOST_VALUES = 2**31
@@ -197,7 +197,7 @@ class ComputationGraph:
         n_nodes : int, optional
             How many there are, where the last ones have no edge and `memory` is a scalar.
         **arrays
-            As in `from_arrays`.
+            As in `from_arrays`; with names `workspace`, `once`, `output` and `mark` alone.
 
         Examples
         --------
@@ -208,7 +208,7 @@ class ComputationGraph:
         if pairs.dtype.kind not in "iu":
             if n_nodes is not None:
                 arrays["n_nodes"] = n_nodes
-            return cls._from_named_edges(pairs.tolist(), memory, compute, arrays)
+            return cls.from_tables(named_tables(pairs.tolist(), memory=memory, compute=compute, **arrays))
         sizes = [np.asarray(a).shape[0] for a in (memory, compute) if np.asarray(a).ndim == 1]
         n = n_nodes if n_nodes is not None else max([0, *sizes, int(pairs.max(initial=-1)) + 1])
         if n < 0:
@@ -216,25 +216,6 @@ class ComputationGraph:
         indptr, indices = rows_of_pairs(pairs, n)
         memory = frozen(memory, np.int64, "memory", n)
         return cls.from_arrays(read_indptr=indptr, read_indices=indices, memory=memory, compute=compute, **arrays)
-
-    @classmethod
-    def _from_named_edges(
-        cls, pairs: list[list[str]], memory: ArrayLike, compute: ArrayLike, arrays: Mapping[str, Any]
-    ) -> "ComputationGraph":
-        if arrays:
-            raise GraphError(
-                f"{', '.join(arrays)}: only edges between integer ids take further arrays; number the nodes"
-            )
-        names = list(dict.fromkeys(str(name) for pair in pairs for name in pair))
-        sizes = frozen(memory, np.int64, "memory", len(names)).tolist()
-        costs = frozen(compute, np.int64, "compute", len(names)).tolist()
-        rows = {
-            name: NodeRow(name=name, compute=cost, values=[ValueRow(memory=size)])
-            for name, size, cost in zip(names, sizes, costs, strict=True)
-        }
-        for u, v in pairs:
-            rows[str(v)].reads.append(str(u))
-        return cls.from_tables(Tables(nodes=list(rows.values())))
 
     @classmethod
     def from_tables(cls, tables: Tables) -> "ComputationGraph":
