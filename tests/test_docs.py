@@ -10,7 +10,7 @@ import pytest
 
 import remat_algos as ra
 from remat_algos.cli.main import main
-from remat_algos.ir.files import csv_tables, npz_bytes
+from remat_algos.ir.files import attributes, csv_tables, npz_bytes
 from remat_algos.plan.record import KINDS
 from remat_algos.solvers.registry import list_solvers
 
@@ -46,7 +46,7 @@ def names_in_bibliography():
 
 
 def test_the_page_shows_every_format():
-    assert {Path(name).suffix for name in FILES} == {".csv", ".txt", ".json"}
+    assert {Path(name).suffix for name in FILES} == {".csv", ".txt", ".json", ".dot", ".graphml", ".gr"}
     assert {kind for kind, _, _ in FILES.values()} == {"", "nodes of", "plan for"}
 
 
@@ -55,7 +55,7 @@ def test_graphs_on_the_page_are_read_run_and_written_back(folder, tmp_path, name
     graph = ra.read_graph(folder / name)
     training = graph if graph.is_training else ra.differentiate(graph)
     assert ra.solve(training, "least").peak_memory > 0
-    for ending in (".json", ".npz", ".nodes.csv"):
+    for ending in (".json", ".npz", ".nodes.csv", ".graphml", ".dot"):
         ra.write_graph(graph, tmp_path / f"again{ending}")
         again = ra.read_graph(tmp_path / f"again{ending}")
         assert (again.n_nodes, again.labels.names) == (graph.n_nodes, graph.labels.names)
@@ -88,6 +88,16 @@ def test_the_tables_with_everything_say_what_the_text_says(folder):
     assert [weight in graph.resident.reads(v) for v in range(graph.n_nodes)] == [True, False, True]
     assert graph.labels.views == {"flat": "norm"}
     assert graph.mark.tolist() == [1, 2, 0]
+
+
+def test_the_drawing_on_the_page_is_the_graph_of_the_tables(folder):
+    assert ra.read_graph(folder / "net.dot").hash == ra.read_graph(folder / "net.nodes.csv").hash
+
+
+def test_every_attribute_beyond_the_columns_is_described():
+    text = FORMATS.partition("\n## GraphML and DOT\n")[2].partition("\n### ")[0]
+    more = {*attributes.NODE_ATTRIBUTES, *attributes.EDGE_ATTRIBUTES, *attributes.GRAPH_ATTRIBUTES}
+    assert more - set(csv_tables.NODE_COLUMNS) <= set(re.findall(r"`(\w+)`", text))
 
 
 @pytest.mark.parametrize(

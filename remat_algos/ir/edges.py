@@ -1,6 +1,6 @@
 """Pairs (u, v), v reads u, as rows of what each node reads."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,12 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int32, Int64, frozen
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 
-OF_NAMED = {
+OF_NAMED: Mapping[str, type[np.generic]] = {
     "memory": np.int64,
     "compute": np.int64,
     "workspace": np.int64,
-    "once": bool,
-    "output": bool,
+    "once": np.bool_,
+    "output": np.bool_,
     "mark": np.int8,
 }
 """What edges between names take besides, one entry per node."""

@@ -127,6 +127,8 @@ def _check_labels(graph: ComputationGraph) -> None:
     labels, n = graph.labels, graph.n_nodes
     if not all(op.isprintable() for op in labels.ops or ()):
         raise GraphError("an op cannot be printed; give it a plain name")
+    if labels.compute_unit != labels.compute_unit.strip() or not labels.compute_unit.isprintable():
+        raise GraphError(f"compute_unit {labels.compute_unit!r} cannot be printed; give it a plain name")
     if _distinct_by_rule(graph):
         return
     if any(not 0 <= x < graph.n_values for x in labels.value_names):

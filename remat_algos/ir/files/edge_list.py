@@ -1,5 +1,7 @@
 """Graphs as plain text: a line `u v` says that v reads u."""
 
+from collections.abc import Iterable
+
 from remat_algos.errors import GraphError
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 
@@ -21,7 +23,12 @@ def parse(text: str, source: str) -> Tables:
             rows[words[1]].reads.append(words[0])
     if not rows:
         raise GraphError(f"{source}: the file is empty; write an edge `u v` per line")
-    nodes = list(rows.values())
-    if all(name.isdecimal() for name in rows):
-        nodes.sort(key=lambda node: (len(node.name.lstrip("0")), node.name.lstrip("0")))
-    return Tables(nodes, source=source)
+    return Tables([rows[name] for name in in_order(rows)], source=source)
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Each name once: by number if all are numbers, else as they first appear."""
+    found = list(dict.fromkeys(names))
+    if all(name.isdecimal() for name in found):
+        found.sort(key=lambda name: (len(name.lstrip("0")), name.lstrip("0")))
+    return found

@@ -46,13 +46,20 @@ def parse(text: str, source: str) -> Tables:
         lacking = next(node.name for node in nodes if node.saved is None)
         _fail(source, f'"saved" stands on some nodes but not on {lacking!r}; give it for all or for none')
     scale = top.take("compute_scale", int, None)
-    if scale is not None and (scale < 1 or any(type(c) is not int for n in nodes for c in (n.compute, n.grad_compute))):
-        _fail(source, '"compute_scale" goes with whole numbers; leave it out to have decimals scaled')
     views, derivation = top.take("views", dict, {}), top.take("derivation", dict, None)
     if not all(isinstance(name, str) and isinstance(base, str) for name, base in views.items()):
         _fail(source, '"views" maps names to names')
     derivation = Derivation.of(derivation, source).record() if derivation is not None else None
-    return Tables(nodes, residents, backward, views, top.take("compute_unit", str, ""), scale, derivation, source)
+    unit = top.take("compute_unit", str, "")
+    return check_scale(Tables(nodes, residents, backward, views, unit, scale, derivation, source))
+
+
+def check_scale(tables: Tables) -> Tables:
+    """The rows; GraphError if they name the scale of costs that are no whole numbers."""
+    scale, costs = tables.compute_scale, (cost for node in tables.nodes for cost in (node.compute, node.grad_compute))
+    if scale is not None and (scale < 1 or any(type(cost) is not int for cost in costs)):
+        _fail(tables.source, '"compute_scale" goes with whole numbers; leave it out to have decimals scaled')
+    return tables
 
 
 def dump(tables: Tables) -> str:

@@ -36,7 +36,7 @@ def dump(graph: ComputationGraph) -> bytes:
     labels = graph.labels
     rest = {
         "version": VERSION,
-        "names": labels.names,
+        "names": None if labels.names is None else list(labels.names),
         "value_names": [[x, name] for x, name in labels.value_names.items()],
         "ops": labels.ops,
         "views": dict(labels.views),

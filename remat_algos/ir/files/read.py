@@ -1,18 +1,29 @@
 """Any file to a graph: the content tells what it is."""
 
 import contextlib
-import csv
 import gc
-import io
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.files import csv_tables, edge_list
+from remat_algos.ir.files import cg_text, csv_tables, dot_text, edge_list, graphml, json_text, pace
+from remat_algos.ir.files.columns import Table
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.tables import Tables
 
 KINDS = ("nodes", "edges", "values")
+
+_PARSERS: dict[str, Callable[[str, str], Tables]] = {
+    "JSON": json_text.parse,
+    "GraphML": graphml.parse,
+    "DOT": dot_text.parse,
+    "PACE": pace.parse,
+    "cg": cg_text.parse,
+    "edge list": edge_list.parse,
+}
+_ENDINGS = {".json": "JSON", ".graphml": "GraphML", ".dot": "DOT", ".gv": "DOT", ".gr": "PACE"}
 
 
 @contextlib.contextmanager
@@ -29,15 +40,15 @@ def collector_paused() -> Iterator[None]:
 
 @collector_paused()
 def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | None = None) -> ComputationGraph:
-    """Read a graph from tables, an edge list, JSON or npz.
+    """Read a graph from a file of any format that docs/formats.md describes.
 
     Parameters
     ----------
     path : path
-        `X.nodes.csv` (with `X.edges.csv` and, if there, `X.values.csv` beside it), a text with an edge `u v` per line,
-        JSON or npz. Docs/formats.md describes them.
+        `X.nodes.csv` (with `X.edges.csv` and, if there, `X.values.csv` beside it), a list of edges `u v` or a table
+        with columns src and dst, JSON, npz, GraphML, DOT, PACE `.gr`, or a `cg_*.txt` of the lower-set authors.
     nodes : path, optional
-        For a list of edges: the table that gives its nodes sizes and costs.
+        For a list of edges or PACE: the table that gives its nodes sizes and costs.
 
     Raises
     ------
@@ -63,59 +74,101 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
 
 
 def _read(file: Path, nodes: Path | None) -> ComputationGraph:
-    if nodes is None and file.name.endswith(".csv"):
-        stem, kind = _stem(file)
-        if kind is not None or (file.parent / f"{stem}.edges.csv").exists():
-            return _read_tables(file, stem, kind)
     data = _bytes(file)
-    if data[:4] == b"PK\x03\x04":
-        return ComputationGraph.from_npz(data, file.name)
-    text = _text(data, file.name)
+    is_npz = data[:4] == b"PK\x03\x04"
+    text = "" if is_npz else _text(data, file.name)
+    kind = "npz" if is_npz else _kind(text, file)
     if nodes is not None:
-        return _read_edges_with_nodes(text, file.name, nodes)
-    if text.lstrip()[:1] == "{" or file.suffix == ".json":
-        return ComputationGraph.from_json(text, file.name)
-    if "," in text.partition("\n")[0].partition("#")[0]:
-        raise GraphError(
-            f"{file.name}: a lone table; call it X.nodes.csv, with X.edges.csv beside it, or write `u v` lines"
-        )
-    return ComputationGraph.from_tables(edge_list.parse(text, file.name))
+        return ComputationGraph.from_tables(_with_nodes(kind, text, file.name, nodes))
+    if is_npz:
+        return ComputationGraph.from_npz(data, file.name)
+    tables = _table(text, file) if kind == "table" else _PARSERS[kind](text, file.name)
+    return ComputationGraph.from_tables(tables)
+
+
+def _kind(text: str, file: Path) -> str:
+    """What a text is; its name is asked only where it could be several things."""
+    start = text.lstrip()[:1]
+    first = _first_line(text)
+    if start == "{" or (start == "[" and file.suffix == ".json"):
+        return "JSON"
+    if start == "<":
+        return "GraphML"
+    for begins, kind in ((dot_text.begins, "DOT"), (pace.begins, "PACE"), (cg_text.begins, "cg")):
+        if begins(text):
+            return kind
+    if "," in first or _header(text) == {"src", "dst"}:
+        return "table"
+    named_table = _stem(file)[1] is not None or (file.suffix == ".csv" and _beside(file)["edges"].exists())
+    if file.suffix == ".json" and len(first.split()) == 2:
+        return "edge list"
+    return "table" if named_table else _ENDINGS.get(file.suffix, "edge list")
+
+
+def _first_line(text: str) -> str:
+    """The first line that is more than a comment, without its comment."""
+    found = re.search(r"^[^\S\n]*[^\s#][^#\n]*", text, re.MULTILINE)
+    return found[0].strip() if found else ""
+
+
+def _header(text: str) -> set[str]:
+    """The words of the first line, whatever is between them."""
+    return set(re.split(r'[,;|\s"]+', _first_line(text)))
 
 
 def _stem(file: Path) -> tuple[str, str | None]:
     """X and the kind of X.kind.csv; the kind is None for X.csv and for other names."""
     stem = file.name.removesuffix(".csv")
     for kind in KINDS:
-        if stem.endswith(f".{kind}"):
+        if stem.endswith(f".{kind}") and stem != file.name:
             return stem[: -len(kind) - 1], kind
     return stem, None
 
 
-def _read_tables(file: Path, stem: str, kind: str | None) -> ComputationGraph:
-    given = {name: file.with_name(f"{stem}.{name}.csv") for name in KINDS}
-    if kind is None:
-        given["nodes"] = file
-    texts = {name: (_text(_bytes(given[name]), given[name].name), given[name].name) for name in ("nodes", "edges")}
-    values = (
-        (_text(_bytes(given["values"]), given["values"].name), given["values"].name)
-        if given["values"].exists()
-        else None
-    )
-    return ComputationGraph.from_tables(csv_tables.parse(texts["nodes"], texts["edges"], values))
+def _beside(file: Path) -> dict[str, Path]:
+    """The tables that go with one of them; X.csv is a table of nodes."""
+    stem, kind = _stem(file)
+    tables = {name: file.with_name(f"{stem}.{name}.csv") for name in KINDS}
+    return tables if kind is not None else tables | {"nodes": file}
 
 
-def _read_edges_with_nodes(text: str, source: str, nodes: Path) -> ComputationGraph:
+def files_read(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None = None) -> list[Path]:
+    """The files that reading a graph may look at."""
+    given = [Path(path), *([Path(nodes)] if nodes is not None else [])]
+    return [*given, *(table for file in given if file.suffix == ".csv" for table in _beside(file).values())]
+
+
+def _table(text: str, file: Path) -> Tables:
+    """The graph of which the file is one table, or the graph of a table of edges alone."""
+    kind, tables = _stem(file)[1], _beside(file)
+    if (kind is None and _header(text) >= {"src", "dst"}) or (kind == "edges" and not tables["nodes"].exists()):
+        return csv_tables.parse_edges(text, file.name)
+    if kind is None and not tables["edges"].exists():
+        raise GraphError(
+            f"{file.name}: a lone table; call it X.nodes.csv, with X.edges.csv beside it, or write `u v` lines"
+        )
+    edges = csv_tables.read_edges(*_named_text(tables["edges"]))
+    return csv_tables.parse(_named_text(tables["nodes"]), edges, _values(tables["values"]))
+
+
+def _with_nodes(kind: str, text: str, source: str, nodes: Path) -> Tables:
     """A list of edges, as text or as table, over a table of nodes."""
-    if "," not in text.partition("\n")[0].partition("#")[0]:
-        table = io.StringIO()
-        rows = [(u, node.name) for node in edge_list.parse(text, source).nodes for u in node.reads]
-        csv.writer(table).writerows([("src", "dst"), *rows])
-        text = table.getvalue()
-    values = nodes.with_name(f"{_stem(nodes)[0]}.values.csv")
-    value_text = (_text(_bytes(values), values.name), values.name) if values.exists() else None
-    return ComputationGraph.from_tables(
-        csv_tables.parse((_text(_bytes(nodes), nodes.name), nodes.name), (text, source), value_text)
-    )
+    if kind == "table":
+        edges = csv_tables.read_edges(text, source)
+    elif kind in ("edge list", "PACE"):
+        pairs = [(u, node.name) for node in _PARSERS[kind](text, source).nodes for u in node.reads]
+        edges = Table(source, {"src": [u for u, _ in pairs], "dst": [v for _, v in pairs]}, noun="edge")
+    else:
+        raise GraphError(f"{source}: {kind} says itself what its nodes cost; leave out the table {nodes.name}")
+    return csv_tables.parse(_named_text(nodes), edges, _values(_beside(nodes)["values"]))
+
+
+def _values(file: Path) -> tuple[str, str] | None:
+    return _named_text(file) if file.exists() else None
+
+
+def _named_text(file: Path) -> tuple[str, str]:
+    return _text(_bytes(file), file.name), file.name
 
 
 def _bytes(file: Path) -> bytes:
@@ -133,7 +186,7 @@ def _text(data: bytes, source: str) -> str:
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise GraphError(f"{source}: the text is UTF-16; save it as UTF-8")
     if b"\0" in data:
-        raise GraphError(f"{source}: neither text nor npz; give tables, an edge list, JSON or npz")
+        raise GraphError(f"{source}: neither text nor npz; give tables, an edge list, GraphML, DOT, PACE, JSON or npz")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -2,32 +2,62 @@
 
 import contextlib
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.files import csv_dump
+from remat_algos.ir.files import csv_tables, dot_text, graphml, json_text
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.tables import Tables
+
+_WRITERS: dict[str, Callable[[Tables], str]] = {
+    ".json": json_text.dump,
+    ".graphml": graphml.dump,
+    ".dot": dot_text.dump,
+    ".gv": dot_text.dump,
+}
+TABLES = ".nodes.csv"
 
 
 def write_graph(graph: ComputationGraph, path: str | os.PathLike[str]) -> None:
-    """Write a graph as JSON, npz, or the tables X.nodes.csv, X.edges.csv, X.values.csv; the path's ending says which.
+    """Write a graph as JSON, npz, GraphML, DOT, or the tables X.nodes.csv, X.edges.csv, X.values.csv.
+
+    The path's ending says which: .json, .npz, .graphml, .dot or .gv, .nodes.csv.
 
     Raises GraphError for other endings, OSError where the folder cannot be written.
     """
+    contents = dict(zip(files_written(path), _contents(graph, Path(path)), strict=True))
+    _write_all({file: data for file, data in contents.items() if data is not None})
+    for file, data in contents.items():
+        if data is None:  # an older graph's would be read with this one
+            file.unlink(missing_ok=True)
+
+
+def files_written(path: str | os.PathLike[str]) -> list[Path]:
+    """The files that writing to a path makes or removes; GraphError if its ending is no format."""
     file = Path(path)
-    if file.suffix == ".json":
-        write_whole(file, graph.to_json().encode())
-    elif file.suffix == ".npz":
-        write_whole(file, graph.to_npz())
-    elif file.name.endswith(".nodes.csv"):
-        stem = file.name.removesuffix(".nodes.csv")
-        texts = csv_dump.dump(graph.to_tables())
-        for kind, text in texts.items():
-            write_whole(file.with_name(f"{stem}.{kind}.csv"), text.encode())
-        if "values" not in texts:  # an older graph's would be read with this one
-            file.with_name(f"{stem}.values.csv").unlink(missing_ok=True)
-    else:
-        raise GraphError(f"{file.name}: the ending is no format; use .json, .npz or .nodes.csv")
+    if file.name.endswith(TABLES):
+        stem = file.name.removesuffix(TABLES)
+        return [file.with_name(f"{stem}.{kind}.csv") for kind in ("nodes", "edges", "values")]
+    if file.suffix not in (*_WRITERS, ".npz"):
+        endings = f"{', '.join([*_WRITERS, '.npz'])} or {TABLES}"
+        raise GraphError(f"{file.name}: the ending is no format; use {endings}")
+    return [file]
+
+
+def _contents(graph: ComputationGraph, file: Path) -> list[bytes | None]:
+    """What goes into each of the files; None where a table says nothing."""
+    if file.suffix == ".npz":
+        return [graph.to_npz()]
+    if file.suffix in _WRITERS:
+        return [_WRITERS[file.suffix](graph.to_tables()).encode()]
+    texts = csv_tables.dump(graph.to_tables())
+    return [texts[kind].encode() if kind in texts else None for kind in ("nodes", "edges", "values")]
+
+
+def left_out(graph: ComputationGraph, path: str | os.PathLike[str]) -> list[str]:
+    """What of the graph has no place in the format of the path."""
+    return csv_tables.left_out(graph.to_tables()) if str(path).endswith(TABLES) else []
 
 
 def write_whole(file: Path, data: bytes) -> None:
@@ -35,16 +65,29 @@ def write_whole(file: Path, data: bytes) -> None:
 
     A link is followed; a pipe or a device is written to as it is.
     """
-    target = file.resolve()
-    if target.exists() and not target.is_file():
-        target.write_bytes(data)
-        return
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
+    _write_all({file: data})
+
+
+def _write_all(contents: Mapping[Path, bytes]) -> None:
+    """Write several files so that, if there is no room for one of them, all are as they were."""
+    staged: dict[Path, Path] = {}
+    streams: dict[Path, bytes] = {}
     try:
-        with open(temporary, "xb") as out:
-            out.write(data)
-        os.replace(temporary, target)
+        for file, data in contents.items():
+            target = file.resolve()
+            if target.exists() and not target.is_file():
+                streams[target] = data
+                continue
+            temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
+            with open(temporary, "xb") as out:
+                staged[temporary] = target
+                out.write(data)
+        for temporary, target in staged.items():
+            os.replace(temporary, target)
+        for stream, data in streams.items():
+            stream.write_bytes(data)
     except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+        for temporary in staged:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
         raise

@@ -1,9 +1,7 @@
-"""A CSV text under its header, column by column, with messages that name file, line and node."""
+"""Rows as texts under the names of columns, with messages that name the file and the place."""
 
-import csv
-import io
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from remat_algos.errors import GraphError, GraphWarning
@@ -16,59 +14,44 @@ MARKS = {"": 0, "0": 0, "keep": 1, "1": 1, "recompute": 2, "2": 2}
 
 LONGEST = 4000  # digits that int() takes
 
+Known = Mapping[str, tuple[str, ...]]
+"""Columns, each with its aliases."""
+
 
 class Table:
-    """The cells of a CSV text, by column; columns that are not known are ignored with one notice.
+    """The cells of some rows, by column.
 
     Parameters
     ----------
-    text, source : str
-        The text, and the file's name for messages.
-    columns : mapping of str to tuple of str
-        The columns that are known, each with its aliases.
+    source : str
+        The file's name, for messages.
+    columns : mapping of str to list of str
+        Cells without white space around them, "" where nothing is said.
+    lines : list of int, optional
+        Where each row stands in the file; without them messages name the row.
+    noun : str
+        What a row is called.
     """
 
-    def __init__(self, text: str, source: str, columns: Mapping[str, tuple[str, ...]]) -> None:
-        self.source = source
-        rows, self.lines = self._rows(text)
-        if not rows:
-            raise GraphError(f"{source}: the file is empty; its first line must name the columns")
-        header = [cell.strip() for cell in rows.pop(0)]
-        del self.lines[0]
-        known = {alias: column for column, aliases in columns.items() for alias in (column, *aliases)}
-        if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
-            raise GraphError(f"{source}, line 1: the cells are not separated by commas; save the table with commas")
-        unknown = [cell for cell in header if cell not in known]
-        if unknown:
-            warnings.warn(f"{source}: ignored columns {', '.join(unknown)}", GraphWarning, stacklevel=2)
-        if set(map(len, rows)) - {len(header)}:
-            row = next(row for row, cells in enumerate(rows) if len(cells) != len(header))
-            self.fail(row, f"{len(rows[row])} cells under {len(header)} columns; is the file whole?")
-        self.columns: dict[str, list[str]] = {}
-        for place, cell in enumerate(header):
-            if cell not in known:
-                continue
-            if known[cell] in self.columns:
-                raise GraphError(f"{source}, line 1: column {known[cell]} stands twice; keep one")
-            self.columns[known[cell]] = [cells[place].strip() for cells in rows]
+    def __init__(
+        self, source: str, columns: Mapping[str, list[str]], lines: list[int] | None = None, noun: str = "row"
+    ) -> None:
+        self.source, self.columns, self.noun = source, columns, noun
+        self.length = len(lines) if lines is not None else max(map(len, columns.values()), default=0)
+        self.lines = lines
 
-    def _rows(self, text: str) -> tuple[list[list[str]], list[int]]:
-        """The rows that are not blank, and the line on which each ends."""
-        reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-        rows, lines = [], []
-        try:
-            for cells in reader:
-                rows.append(cells)
-                lines.append(reader.line_num)
-        except csv.Error as error:
-            raise GraphError(f"{self.source}, line {reader.line_num}: not a CSV line ({error})") from error
-        if [] in rows:
-            lines = [line for line, cells in zip(lines, rows, strict=True) if cells]
-            rows = [cells for cells in rows if cells]
-        return rows, lines
+    @classmethod
+    def of_records(cls, records: Sequence[Mapping[str, str]], source: str, known: Known, noun: str) -> "Table":
+        """What the records say in the columns that are known."""
+        found = {key for record in records for key in record}
+        return cls(
+            source,
+            {column: [record.get(column, "").strip() for record in records] for column in known if column in found},
+            noun=noun,
+        )
 
     def __len__(self) -> int:
-        return len(self.lines)
+        return self.length
 
     def __contains__(self, column: str) -> bool:
         return column in self.columns
@@ -79,9 +62,16 @@ class Table:
             if column not in self.columns:
                 raise GraphError(f"{self.source}, line 1: there is no column {column}; add it")
 
+    def line(self, row: int) -> int:
+        """The line of a row, 0 if it has none."""
+        return self.lines[row] if self.lines is not None else 0
+
     def where(self, row: int) -> str:
-        """File and line of a row, for messages."""
-        return f"{self.source}, line {self.lines[row]}"
+        """File and place of a row, for messages."""
+        if self.lines is not None:
+            return f"{self.source}, line {self.lines[row]}"
+        name = " -> ".join(repr(self.columns[c][row]) for c in ("src", "dst") if c in self) or repr(self._name(row))
+        return f"{self.source}, {self.noun} {name}"
 
     def fail(self, row: int, message: str) -> NoReturn:
         """GraphError at a row."""
@@ -148,3 +138,15 @@ class Table:
         return next(
             (self.columns[c][row] for c in ("name", "id", "node", "dst") if c in self and self.columns[c][row]), ""
         )
+
+
+def aliases(known: Known) -> dict[str, str]:
+    """Every name of a column, to the column."""
+    return {alias: column for column, others in known.items() for alias in (column, *others)}
+
+
+def say_ignored(source: str, names: Iterable[str], what: str = "columns") -> None:
+    """One notice of the columns that mean nothing here."""
+    ignored = ", ".join(dict.fromkeys(names))
+    if ignored:
+        warnings.warn(f"{source}: ignored {what} {ignored}", GraphWarning, stacklevel=2)

@@ -1,0 +1,151 @@
+"""Graphs drawn with attributes on nodes and edges, as in GraphML and DOT; the attributes are columns of the tables.
+
+A node has the attributes of its first value; each further value is a node of its own, with `value_of`.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.derivation import Derivation
+from remat_algos.ir.files.columns import Known, Table, aliases, say_ignored
+from remat_algos.ir.files.json_text import check_scale
+from remat_algos.ir.files.row_reader import EDGE_COLUMNS, NODE_COLUMNS, VALUE_CELLS, VALUE_COLUMNS, rows_of
+from remat_algos.ir.files.row_writer import Record, records_of, scale_shows
+from remat_algos.ir.tables import Tables
+
+NODE_ATTRIBUTES: Known = {
+    **{name: others for name, others in NODE_COLUMNS.items() if name != "id"},
+    **{"value": (), "value_of": (), "saved": ()},
+}
+EDGE_ATTRIBUTES: Known = {"saved": ()}
+GRAPH_ATTRIBUTES: Known = {"compute_unit": (), "compute_scale": (), "derivation": ()}
+
+Texts = dict[str, str]
+
+
+@dataclass(slots=True)
+class Drawing:
+    """Nodes by id, and edges (u, v), each with attributes, in the order of the file; attributes of the whole."""
+
+    nodes: dict[str, Record] = field(default_factory=dict)
+    edges: list[tuple[str, str, Record]] = field(default_factory=list)
+    graph: Record = field(default_factory=dict)
+
+
+def tables_of(drawing: Drawing, source: str) -> Tables:
+    """Rows from a drawing; attributes that are not known are ignored with one notice."""
+    ignored: list[str] = []
+
+    def known(record: Record, attributes: Mapping[str, str], where: str) -> Texts:
+        return _known(record, attributes, where, ignored)
+
+    node_names, edge_names = aliases(NODE_ATTRIBUTES), aliases(EDGE_ATTRIBUTES)
+    nodes = {key: known(record, node_names, f"node {key!r} of {source}") for key, record in drawing.nodes.items()}
+    edges = [
+        {"src": u, "dst": v, **known(record, edge_names, f"edge {u!r} -> {v!r} of {source}")}
+        for u, v, record in drawing.edges
+        if nodes.get(v, {}).get("value_of") != u  # from a node to its own value: only drawn
+    ]
+    graph = known(drawing.graph, aliases(GRAPH_ATTRIBUTES), source)
+    say_ignored(source, ignored, "attributes")
+    rows, values = _apart(nodes)
+    tables = rows_of(
+        Table.of_records(rows, source, NODE_COLUMNS, "node"),
+        Table.of_records(edges, source, EDGE_COLUMNS, "edge"),
+        Table.of_records(values, source, VALUE_COLUMNS, "value") if values else None,
+    )
+    _add_graph_attributes(tables, graph)
+    return tables
+
+
+def _known(record: Record, attributes: Mapping[str, str], where: str, ignored: list[str]) -> Texts:
+    found: Texts = {}
+    for name, text in record.items():
+        if name not in attributes:
+            ignored.append(name)
+        elif attributes[name] in found:
+            raise GraphError(f"{where} has {attributes[name]} twice; keep one")
+        else:
+            found[attributes[name]] = str(text)
+    return found
+
+
+def _apart(nodes: Mapping[str, Texts]) -> tuple[list[Texts], list[Texts]]:
+    """Rows of nodes and rows of values: all values of the nodes that say more of them than a row of nodes can."""
+    further: dict[str, list[Texts]] = {}
+    for key, texts in nodes.items():
+        if texts.get("value_of"):
+            value = {"node": texts["value_of"], "id": key, "name": texts.get("name") or key, **texts}
+            further.setdefault(texts["value_of"], []).append(value)
+    rows, values = [], []
+    for key, texts in nodes.items():
+        if texts.get("value_of"):
+            continue
+        row = {"id": key, **texts}
+        rows.append(row)
+        if key in further or row.get("value") or row.get("saved"):
+            first = {column: row.pop(column) for column in (*VALUE_CELLS, "saved") if column in texts}
+            values += [{"node": key, "name": row.get("value", ""), **first}, *further.pop(key, ())]
+    values += [value for lost in further.values() for value in lost]  # of no node: the reader says so
+    for value in values:
+        if "memory" in value:
+            value["memory_bytes"] = value.pop("memory")
+    return rows, values
+
+
+def _add_graph_attributes(tables: Tables, graph: Texts) -> None:
+    source = tables.source
+    tables.compute_unit = graph.get("compute_unit", "").strip()
+    if graph.get("compute_scale"):
+        if not graph["compute_scale"].isdecimal():
+            raise GraphError(f"{source}: compute_scale is {graph['compute_scale'][:40]!r}; write a whole number")
+        tables.compute_scale = int(graph["compute_scale"])
+        check_scale(tables)
+    if graph.get("derivation"):
+        try:
+            derivation = json.loads(graph["derivation"])
+        except (ValueError, RecursionError) as error:
+            raise GraphError(f"{source}: derivation is no JSON text; leave it out") from error
+        tables.derivation = Derivation.of(derivation, source).record()
+
+
+def drawing_of(tables: Tables) -> Drawing:
+    """A drawing with all that the rows say; views and further values have an edge from what they belong to."""
+    records = records_of(tables, (tables.compute_scale or 1) if scale_shows(tables) else 1)
+    values: dict[str, list[Record]] = {}
+    for record in records.values:
+        values.setdefault(record["node"], []).append(record | {"memory": record.get("memory_bytes", "")})
+    drawing = Drawing(graph=_graph_attributes(tables))
+    belongs: list[tuple[str, str]] = []
+    node_of: dict[str, str] = {}  # first values that are not called as their nodes
+    for record in records.nodes:
+        name = record["name"]
+        first, *others = values.get(name, [{}])
+        drawing.nodes[name] = _said({**record, **first, "value": first.get("name", "")}, NODE_ATTRIBUTES)
+        node_of[first.get("name") or name] = name
+        for k, value in enumerate(others, start=1):
+            called = value["name"] or f"{name}:{k}"
+            drawing.nodes[called] = _said({**value, "value_of": name}, NODE_ATTRIBUTES)
+            belongs.append((name, called))
+        if record.get("view_of"):
+            belongs.append((record["view_of"], name))
+    edges: list[tuple[str, str, Record]] = [
+        *((record["src"], record["dst"], _said(record, EDGE_ATTRIBUTES)) for record in records.edges),
+        *((base, part, {}) for base, part in belongs),
+    ]
+    drawing.edges = [(node_of.get(u, u), v, said) for u, v, said in edges]
+    return drawing
+
+
+def _said(record: Record, attributes: Known) -> Record:
+    """The attributes of a record, in the order of the documentation, without those that say nothing."""
+    return {name: record[name] for name in attributes if name != "name" and record.get(name, "") != ""}
+
+
+def _graph_attributes(tables: Tables) -> Record:
+    unit = {"compute_unit": tables.compute_unit} if tables.compute_unit else {}
+    scale = {} if scale_shows(tables) else {"compute_scale": tables.compute_scale}
+    derivation = {"derivation": json.dumps(tables.derivation)} if tables.derivation is not None else {}
+    return {**unit, **scale, **derivation}

@@ -1,0 +1,162 @@
+"""Computation graphs as the authors of the lower-set paper wrote them, `cg_NAME.txt` (kusumoto2019).
+
+variables records
+id bytes label          of each variable; `_`: made by the graph, `/path/W`: a parameter, a number: an input
+forward | backward      of each record; record i + half is the backward of record i
+inputs outputs
+id kind                 of each input
+id                      of each output
+operation
+{...}                   its attributes
+"""
+
+import re
+from dataclasses import dataclass
+from typing import NoReturn
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.tables import NodeRow, ResidentRow, Tables, ValueRow
+
+_START = re.compile(r"\d+[ \t]+\d+[ \t]*\r?\n0[ \t]+\d+[ \t]+\S")
+CONVOLUTION, OTHER = 10, 1  # the paper's costs
+KINDS = ("_", "gradient", "input", "output")
+
+
+@dataclass(frozen=True, slots=True)
+class _Variable:
+    memory: int
+    label: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    inputs: list[tuple[int, str]]
+    output: int  # the first
+    operation: str
+    line: int
+
+
+def begins(text: str) -> bool:
+    """Whether the text begins as such a text does."""
+    return _START.match(text) is not None
+
+
+def parse(text: str, source: str) -> Tables:
+    """Rows in the order of the variables, named OPERATION_ID as in the authors' other files; costs are the paper's.
+
+    Parameters and inputs are residents. A gradient reads what its backward record lists.
+    """
+    lines = _Lines(text, source)
+    n_variables, n_records = lines.numbers("the numbers of variables and of records", 2)
+    if n_records % 2:
+        lines.fail(f"{n_records} records; there is a backward one for each forward one")
+    variables = [lines.variable(x) for x in range(n_variables)]
+    forward = [lines.record("forward", n_variables) for _ in range(n_records // 2)]
+    backward = [lines.record("backward", n_variables) for _ in range(n_records // 2)]
+    lines.end()
+    makers: dict[int, int] = {}
+    for i, record in enumerate(forward):
+        if variables[record.output].label != "_" or record.output in makers:
+            lines.fail(f"variable {record.output} is made a second time; drop one of the records", record.line)
+        makers[record.output] = i
+    for x, variable in enumerate(variables):
+        if variable.label == "_" and x not in makers:
+            lines.fail(f"no forward record makes variable {x}; is the file whole?", variable.line)
+    names = {x: f"{forward[i].operation}_{x}" for x, i in sorted(makers.items())}
+    nodes = []
+    for x, name in names.items():
+        record, gradient = forward[makers[x]], backward[makers[x]]
+        if gradient.inputs[:1] != [(x, "gradient")] or gradient.operation != record.operation:
+            lines.fail(f"the backward record of variable {x} is wanted here", gradient.line)
+        nodes.append(
+            NodeRow(
+                name,
+                record.operation,
+                compute=CONVOLUTION if record.operation.startswith("Conv") else OTHER,
+                values=[ValueRow(variables[x].memory)],
+                reads=[names[y] for y, _ in record.inputs if y in names],
+                saved=[names[y] for y, kind in gradient.inputs if y in names and kind != "gradient"],
+                line=record.line,
+            )
+        )
+    return Tables(nodes, _residents(variables, forward, names), "to come", source=source)
+
+
+def _residents(variables: list[_Variable], forward: list[_Record], names: dict[int, str]) -> list[ResidentRow]:
+    """Parameters and inputs, each with all its readers."""
+    readers: dict[int, list[str]] = {}
+    for record in forward:
+        for x, _ in record.inputs:
+            readers.setdefault(x, []).append(names[record.output])
+    return [
+        ResidentRow(
+            name=f"input_{variable.label}" if variable.label.isdecimal() else variable.label,
+            memory=variable.memory,
+            role="input" if variable.label.isdecimal() else "parameter",
+            readers=readers.get(x, []),
+            line=variable.line,
+        )
+        for x, variable in enumerate(variables)
+        if x not in names
+    ]
+
+
+class _Lines:
+    """The text line by line; GraphError, with the line, where it is not what must come next."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self.lines, self.source = text.rstrip().splitlines(), source
+        self.at = 0
+
+    def fail(self, message: str, line: int | None = None) -> NoReturn:
+        raise GraphError(f"{self.source}, line {line or self.at}: {message}")
+
+    def take(self, wanted: str) -> str:
+        """The next line."""
+        if self.at >= len(self.lines):
+            raise GraphError(f"{self.source}: the text ends where {wanted} must come; is the file whole?")
+        self.at += 1
+        return self.lines[self.at - 1].strip()
+
+    def numbers(self, wanted: str, count: int) -> list[int]:
+        words = self.take(wanted).split()
+        if len(words) != count or not all(word.isascii() and word.isdecimal() and len(word) < 20 for word in words):
+            self.fail(f"{self.lines[self.at - 1][:40]!r} where {wanted} must come")
+        return [int(word) for word in words]
+
+    def variable(self, x: int) -> _Variable:
+        words = self.take(f"variable {x}").split(maxsplit=2)
+        if len(words) < 3 or words[0] != str(x) or not words[1].isdecimal() or len(words[1]) > 20:
+            self.fail(f"variable {x} is wanted here, as `{x} bytes label`")
+        return _Variable(int(words[1]), words[2], self.at)
+
+    def record(self, way: str, n_variables: int) -> _Record:
+        if self.take(f"a {way} record") != way:
+            self.fail(f"{self.lines[self.at - 1][:40]!r} where a {way} record must begin")
+        line = self.at
+        n_inputs, n_outputs = self.numbers("numbers of inputs and outputs", 2)
+        inputs = [self._input(n_variables) for _ in range(n_inputs)]
+        outputs = [self._id(self.take("an output"), n_variables) for _ in range(n_outputs)]
+        if len(outputs) != 1 and way == "forward":
+            self.fail(f"{len(outputs)} outputs; a forward record has one", line)
+        operation = self.take("an operation")
+        if not self.take("attributes in braces").startswith("{"):
+            self.fail(f"{self.lines[self.at - 1][:40]!r} where attributes in braces must come")
+        return _Record(inputs, outputs[0] if outputs else -1, operation, line)
+
+    def _input(self, n_variables: int) -> tuple[int, str]:
+        words = self.take("an input").split()
+        if len(words) != 2 or words[1] not in KINDS:
+            self.fail(f"an input is wanted here, as `id kind`, with one of the kinds {' '.join(KINDS)}")
+        return self._id(words[0], n_variables), words[1]
+
+    def _id(self, word: str, n_variables: int) -> int:
+        if not (word.isascii() and word.isdecimal()) or len(word) > 9 or int(word) >= n_variables:
+            self.fail(f"{word[:40]!r} is no variable; they run from 0 to {n_variables - 1}")
+        return int(word)
+
+    def end(self) -> None:
+        if self.at < len(self.lines):
+            self.at += 1
+            self.fail("there is more than the first line promises; mend its numbers")

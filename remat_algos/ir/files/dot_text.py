@@ -1,0 +1,144 @@
+"""Graphs in DOT, the language of Graphviz; pydot reads it."""
+
+import contextlib
+import io
+import re
+import warnings
+from typing import Any, NoReturn
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.files.attributes import Drawing, drawing_of, tables_of
+from remat_algos.ir.files.row_writer import Record
+from remat_algos.ir.tables import Number, Tables
+
+BLANK = r"\s+|//[^\n]*|/\*.*?\*/|\#[^\n]*"
+_START = re.compile(
+    rf'(?>{BLANK})*+(?:strict\b(?>{BLANK})*+)?(?:di)?graph\b(?>{BLANK})*+(?:"[^"]*+"|[^\s{{"]++)?+(?>{BLANK})*+\{{',
+    re.DOTALL | re.IGNORECASE,
+)
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_ESCAPED = re.compile(r'\\(\r?\n|["\\])')
+_PLACE = re.compile(r"(.*?)\s*\(at char \d+\), \(line:(\d+), col:(\d+)\)$")
+
+Texts = dict[str, str]
+
+
+def begins(text: str) -> bool:
+    """Whether the text begins as DOT does."""
+    return _START.match(text) is not None
+
+
+def parse(text: str, source: str) -> Tables:
+    """Rows from DOT text; nodes in the order in which they appear first, what is only for the eye passed over."""
+    graph = _read(text, source)
+    reader = _Reader()
+    reader.statements(graph, {}, {})
+    reader.found.graph.update(_attributes(graph))
+    return tables_of(reader.found, source)
+
+
+def _read(text: str, source: str) -> Any:
+    """pydot's graph."""
+    said = io.StringIO()
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(said):
+            warnings.simplefilter("ignore", DeprecationWarning)  # pydot calls pyparsing by its old names
+            import pydot
+
+            graphs = pydot.graph_from_dot_data(text)
+    except ImportError as error:
+        _fail(source, "DOT is read by pydot, which is not here; python -m pip install 'remat_algos[graphs]'", error)
+    except RecursionError as error:
+        _fail(source, "subgraphs are nested too deeply; take them apart", error)
+    except TypeError as error:  # of pydot, which calls the attribute as it does its own argument
+        _fail(source, "an attribute is called `name`; the name of a node stands before its brackets", error)
+    if not graphs:
+        printed = said.getvalue().strip().rpartition("\n")[2]  # what is wrong
+        _fail(source, f"not valid DOT{_PLACE.sub(_place, printed)}; is the file whole?")
+    if len(graphs) > 1:
+        _fail(source, f"there are {len(graphs)} graphs in the file; keep one")
+    if graphs[0].get_type() != "digraph":
+        _fail(source, "the graph is undirected; write `digraph`, and `u -> v` where v reads u")
+    return graphs[0]
+
+
+class _Reader:
+    """Walks statement by statement, since what `node [...]` says holds from there on."""
+
+    def __init__(self) -> None:
+        self.found = Drawing()
+
+    def statements(self, graph: Any, node: Texts, edge: Texts) -> list[str]:
+        """Those of a graph or subgraph, with the attributes that hold at its beginning; the nodes that they name."""
+        named: list[str] = []
+        parts = [*graph.get_node_list(), *graph.get_edge_list(), *graph.get_subgraph_list()]
+        for part in sorted(parts, key=lambda part: part.get_sequence()):
+            attributes = _attributes(part)
+            kind = part.obj_dict["type"]
+            if kind == "edge":
+                tails, heads = (self._end(end, node, edge) for end in part.obj_dict["points"])
+                self.found.edges += [(u, v, {**edge, **attributes}) for u in tails for v in heads]
+                named += [*tails, *heads]
+            elif kind == "subgraph":
+                named += self.statements(part, node, edge)
+            elif part.get_name() == "node":
+                node = {**node, **attributes}
+            elif part.get_name() == "edge":
+                edge = {**edge, **attributes}
+            elif part.get_name() != "graph":
+                named += self._end(part.get_name(), node, edge)
+                self.found.nodes[named[-1]].update(attributes)
+            elif graph.get_type() == "digraph":
+                self.found.graph.update(attributes)
+        return list(dict.fromkeys(named))
+
+    def _end(self, end: Any, node: Texts, edge: Texts) -> list[str]:
+        """The nodes at one end of an arrow: a name, perhaps with a port, or the inside of braces."""
+        if not isinstance(end, str):
+            import pydot
+
+            return self.statements(pydot.Subgraph(obj_dict=dict(end)), node, edge)
+        quoted = _QUOTED.match(end)
+        name = _plain(quoted[0]) if quoted else end.partition(":")[0]
+        self.found.nodes.setdefault(name, dict(node))
+        return [name]
+
+
+def _attributes(part: Any) -> Texts:
+    return {_plain(name): _plain(text) for name, text in part.get_attributes().items()}
+
+
+def _plain(text: Any) -> str:
+    """A name or value without its quotes."""
+    quoted = _QUOTED.fullmatch(str(text))
+    return _ESCAPED.sub(lambda escape: escape[1].strip(), quoted[1]) if quoted else str(text)
+
+
+def _place(printed: re.Match[str]) -> str:
+    reason, line, column = printed.groups()
+    return f" at line {line}, column {column} ({reason})"
+
+
+def _fail(source: str, message: str, cause: BaseException | None = None) -> NoReturn:
+    raise GraphError(f"{source}: {message}") from cause
+
+
+def dump(tables: Tables) -> str:
+    """The rows as DOT text, a node or an edge a line."""
+    drawing = drawing_of(tables)
+    lines = [f"  {name}={_text(said)};" for name, said in drawing.graph.items()]
+    lines += [f"  {_text(name)}{_list(record)};" for name, record in drawing.nodes.items()]
+    lines += [f"  {_text(u)} -> {_text(v)}{_list(record)};" for u, v, record in drawing.edges]
+    return "\n".join(["digraph {", *lines, "}", ""])
+
+
+def _list(record: Record) -> str:
+    inside = ", ".join(f"{name}={_text(said)}" for name, said in record.items())
+    return f" [{inside}]" if record else ""
+
+
+def _text(said: str | Number) -> str:
+    if not isinstance(said, str):
+        return str(said)
+    escaped = said.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,225 @@
+"""From three tables of texts, of nodes, reads and values, to the rows of a graph (docs/formats.md)."""
+
+from typing import NoReturn
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.files.columns import Known, Table
+from remat_algos.ir.resident import ROLES
+from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
+
+NODE_COLUMNS: Known = {
+    "id": (),
+    "name": (),
+    "op": (),
+    "memory": ("memory_bytes",),
+    "compute": ("time",),
+    "workspace": (),
+    "once": (),
+    "resident": (),
+    "output": (),
+    "view_of": (),
+    "mark": (),
+    "grad_needs_inputs": ("bwd_needs_inputs",),
+    "grad_needs_output": ("bwd_needs_output",),
+    "grad_memory": (),
+    "grad_compute": (),
+    "grad_workspace": (),
+    "gradient_of": (),
+    "param_memory": ("param_bytes",),
+}
+EDGE_COLUMNS: Known = {"src": (), "dst": (), "saved": ()}
+VALUE_COLUMNS: Known = {
+    "node": (),
+    "id": (),
+    "name": (),
+    "memory_bytes": ("memory",),
+    "output": (),
+    "view_of": (),
+    "grad_memory": (),
+    "saved": (),
+}
+VALUE_CELLS = ("memory", "output", "view_of", "grad_memory")
+"""Columns of a node that speak of its value; a node with rows in the table of values leaves them empty."""
+GRADIENT_COLUMNS = {"grad_needs_inputs", "grad_needs_output", "grad_memory", "grad_compute", "grad_workspace", "saved"}
+
+
+def rows_of(nodes: Table, edges: Table, values: Table | None = None) -> Tables:
+    """The rows of a graph; GraphError, with file and place, where the tables contradict each other or themselves."""
+    return _Reader(nodes, edges, values).tables()
+
+
+class _Reader:
+    """Rows of the three tables, held together by the ids of the nodes."""
+
+    def __init__(self, nodes: Table, edges: Table, values: Table | None) -> None:
+        if not len(nodes):
+            raise GraphError(f"{nodes.source}: there is no node; add one")
+        self.table = nodes
+        self.nodes: dict[str, NodeRow] = {}
+        self.residents: dict[str, ResidentRow] = {}
+        self.called: dict[str, str] = {}  # what an edge may say, to the name of a node, value or resident
+        self.said: dict[str, dict[str, bool]] = {}  # node: what it says of single reads and values being saved
+        self._add_rows(nodes)
+        if values is not None:
+            self._add_values(values)
+        self._connect(edges)
+        given = {*nodes.columns, *(values.columns if values is not None else ())}
+        if given & {"view_of", "gradient_of"}:
+            self._resolve()
+        self.backward = "to come" if given & GRADIENT_COLUMNS or "saved" in edges else "none"
+        if any(node.gradient_of for node in self.nodes.values()):
+            self.backward = "present"
+
+    def tables(self) -> Tables:
+        """The rows, with what each gradient reads."""
+        if self.backward == "to come":
+            inputs, output = self.table.flags("grad_needs_inputs"), self.table.flags("grad_needs_output")
+            for name, needs_inputs, needs_output in zip(self.names, inputs, output, strict=True):
+                if name in self.nodes:
+                    node = self.nodes[name]
+                    node.saved = self._saved(node, needs_inputs is not False, needs_output is not False)
+        return Tables([*self.nodes.values()], [*self.residents.values()], self.backward, source=self.table.source)
+
+    def _add_rows(self, table: Table) -> None:
+        names = table.texts("name")
+        keys = [key or name for key, name in zip(table.texts("id"), names, strict=True)]
+        self.names = names = [name or key for key, name in zip(keys, names, strict=True)]
+        self._check_names(keys, names)
+        self.called = dict(zip(keys, names, strict=True))
+        self.nodes = dict(zip(names, self._node_rows(table, names), strict=True))
+        parameters = table.sizes("param_memory", 0)
+        for row, (role, parameter) in enumerate(zip(table.texts("resident"), parameters, strict=True)):
+            if role not in ("", "0"):
+                if parameter:
+                    table.fail(row, f"{names[row]!r} is a resident; leave its param_memory empty")
+                del self.nodes[names[row]]
+                self.residents[names[row]] = self._resident(row, names[row], role)
+            elif parameter:
+                self._add_parameter(row, names[row], parameter)
+
+    def _check_names(self, keys: list[str], names: list[str]) -> None:
+        if all(keys) and len(set(keys)) == len(set(names)) == len(keys):
+            return
+        seen_keys, seen_names = set(), set()
+        for row, (key, name) in enumerate(zip(keys, names, strict=True)):
+            noun = self.table.noun
+            if not key:
+                self.table.fail(row, f"the {noun} has neither id nor name; give it one")
+            if key in seen_keys:
+                self.table.fail(row, f"two {noun}s have the id {key!r}; give each its own")
+            if name in seen_names:
+                self.table.fail(row, f"two {noun}s are called {name!r}; give each a name of its own")
+            seen_keys.add(key)
+            seen_names.add(name)
+
+    def _node_rows(self, table: Table, names: list[str]) -> list[NodeRow]:
+        """Each row as if it were a node; where a view says nothing of its size and cost they are 0, else 1."""
+        views = [view_of or None for view_of in table.texts("view_of")]
+        silent = [0 if view_of else 1 for view_of in views]
+        self.memory = table.sizes("memory")
+        memory = [at if size is None else size for at, size in zip(silent, self.memory, strict=True)]
+        compute = [at if cost is None else cost for at, cost in zip(silent, table.numbers("compute"), strict=True)]
+        values = map(ValueRow, memory, [None] * len(table), _true(table, "output"), table.sizes("grad_memory"), views)
+        columns = (
+            *(names, table.texts("op"), compute, table.sizes("workspace", 0), _true(table, "once"), table.marks()),
+            *(values, table.numbers("grad_compute", -1), table.sizes("grad_workspace", 0)),
+            *(table.texts("gradient_of"), table.lines or [0] * len(table)),
+        )
+        return [
+            NodeRow(name, op, cost, scratch, once, mark, [], [value], None, grad, grad_scratch, forward or None, line)
+            for name, op, cost, scratch, once, mark, value, grad, grad_scratch, forward, line in zip(
+                *columns, strict=True
+            )
+        ]
+
+    def _resident(self, row: int, name: str, role: str) -> ResidentRow:
+        role = "input" if role == "1" else role.lower()
+        if role not in ROLES:
+            self.table.fail(row, f"resident is {role!r}; write {', '.join(ROLES)}, or nothing for a node")
+        return ResidentRow(name, self.memory[row] or 0, role, [], self.table.line(row))
+
+    def _add_parameter(self, row: int, reader: str, memory: Number) -> None:
+        name = f"param({reader})"
+        if name in self.nodes or name in self.residents:
+            self.table.fail(row, f"two {self.table.noun}s are called {name!r}; give each a name of its own")
+        self.residents[name] = ResidentRow(name, memory, "parameter", [reader], self.table.line(row))
+
+    def _add_values(self, table: Table) -> None:
+        ids, names, memory = table.texts("id"), table.texts("name"), table.sizes("memory_bytes")
+        output, views, saved = _true(table, "output"), table.texts("view_of"), table.flags("saved")
+        grad_memory = table.sizes("grad_memory")
+        row_of = {key: row for row, key in enumerate(self.called)}  # values are called below, after the nodes
+        rows_of: dict[str, list[int]] = {}
+        for row, key in enumerate(table.texts("node")):
+            if self.called.get(key) not in self.nodes:
+                table.fail(row, f"node {key!r} is not in {self.table.source}; add it there")
+            rows_of.setdefault(key, []).append(row)
+        for key, rows in rows_of.items():
+            node = self.nodes[self.called[key]]
+            self._check_left_empty(row_of[key], key, table)
+            sizes = [(0 if views[row] else 1) if memory[row] is None else memory[row] for row in rows]
+            node.values = [
+                ValueRow(size, names[row] or None, output[row], grad_memory[row], views[row] or None)
+                for size, row in zip(sizes, rows, strict=True)
+            ]
+            for k, row in enumerate(rows):
+                name, flag = node.value_name(k), saved[row]
+                if flag is not None:
+                    self.said.setdefault(node.name, {})[name] = flag
+                self._call_value(table, row, ids[row], f"{key}:{k}" if k else name, name)
+
+    def _call_value(self, table: Table, row: int, own_id: str, rule: str, name: str) -> None:
+        """Let edges call a value by its id, by its name and by its place; ids and names of nodes go first."""
+        if own_id:
+            if own_id in self.called:
+                table.fail(row, f"two {table.noun}s have the id {own_id!r}; give each its own")
+            self.called[own_id] = name
+        self.called.setdefault(name, name)
+        self.called.setdefault(rule, name)
+
+    def _check_left_empty(self, row: int, key: str, values: Table) -> None:
+        """The node's own cells must leave to its values what they say."""
+        for column in VALUE_CELLS:
+            if column in self.table and self.table.columns[column][row]:
+                message = f"node {key!r} has rows in {values.source}; leave its {column} empty here"
+                self.table.fail(row, message)
+
+    def _connect(self, table: Table) -> None:
+        called, nodes, said = self.called, self.nodes, self.said
+        rows = zip(table.texts("src"), table.texts("dst"), table.flags("saved"), strict=True)
+        for row, (src, dst, flag) in enumerate(rows):
+            read, reader = called.get(src), called.get(dst)
+            if read is None or reader is None or reader not in nodes:
+                self._fail_edge(table, row, src, dst)
+            nodes[reader].reads.append(read)
+            if flag is not None:
+                said.setdefault(reader, {})[read] = flag
+
+    def _fail_edge(self, table: Table, row: int, src: str, dst: str) -> NoReturn:
+        for lost in (dst, src):
+            if lost not in self.called:
+                noun, source = self.table.noun, self.table.source
+                table.fail(row, f"{lost!r} is no id of {source}; add a {noun} for it there")
+        resident = self.called[dst] in self.residents
+        kind = "resident, and residents read nothing" if resident else "value; edges lead to nodes"
+        table.fail(row, f"{dst!r} is a {kind}; turn the edge round or remove it")
+
+    def _resolve(self) -> None:
+        """Forward nodes and bases of views by their names, where the tables have their ids."""
+        for node in self.nodes.values():
+            node.gradient_of = node.gradient_of and self.called.get(node.gradient_of, node.gradient_of)
+            for value in node.values:
+                value.view_of = value.view_of and self.called.get(value.view_of, value.view_of)
+
+    def _saved(self, node: NodeRow, inputs: bool, output: bool) -> list[str]:
+        """What the gradient reads: each read and value as its own flag says, else as the node's flags say."""
+        said = self.said.get(node.name, {})
+        own = [node.value_name(k) for k in range(len(node.values))]
+        return [
+            *(name for name in node.reads if said.get(name, inputs) and name not in self.residents),
+            *(name for name in own if said.get(name, output)),
+        ]
+
+
+def _true(table: Table, column: str) -> list[bool]:
+    return [flag is True for flag in table.flags(column)]

@@ -1,0 +1,137 @@
+"""remat convert: what it writes, what it says, and what it will not overwrite."""
+
+import json
+import os
+
+import pytest
+
+from remat_algos.cli.main import main
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.files.read import read_graph
+
+EDGES = "a b\nb c\na c\n"
+DOT = 'digraph { compute_unit="us"; a [memory="4 KiB", compute=2.5]; a -> b; m [value_of=b]; m -> c }'
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working folder with an edge list, a table for it, and a graph in DOT."""
+    (tmp_path / "edges.txt").write_text(EDGES)
+    (tmp_path / "sizes.csv").write_text("id,memory\na,4\nb,2\nc,1\n")
+    (tmp_path / "net.dot").write_text(DOT)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def convert(capsys, folder):
+    """Runs remat convert in this process: its exit code, what it said, and its complaint."""
+
+    def run(*words):
+        code = main(["convert", *map(str, words)])
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("output", ["new.json", "new.npz", "new.graphml", "new.dot", "new.gv"])
+def test_one_file_holds_all_of_the_graph(convert, output):
+    assert convert("net.dot", output) == (0, f"net.dot: 3 nodes\nwritten    {output}\n", "")
+    graph = read_graph("net.dot")
+    assert read_graph(output).hash == graph.hash
+    assert read_graph(output).labels.compute_unit == "us"
+
+
+def test_tables_are_several_files_and_have_no_place_for_the_unit(convert):
+    code, out, err = convert("net.dot", "new.nodes.csv")
+    assert out.splitlines() == [
+        "net.dot: 3 nodes",
+        "written    new.nodes.csv, new.edges.csv, new.values.csv",
+        "left out   the unit of compute (us): the format has no place for it",
+    ]
+    assert (code, err) == (0, "")
+    assert read_graph("new.nodes.csv").hash == read_graph("net.dot").hash
+
+
+def test_gradients_on_request(convert):
+    code, out, _ = convert("edges.txt", "new.nodes.csv", "--differentiate")
+    assert out.splitlines() == [
+        "edges.txt: 3 nodes; differentiated, which adds 4 gradient nodes",
+        "written    new.nodes.csv, new.edges.csv",
+        "left out   what it was differentiated from: the format has no place for it",
+    ]
+    assert (code, read_graph("new.nodes.csv").hash) == (0, differentiate(read_graph("edges.txt")).hash)
+    assert convert("new.nodes.csv", "again.json", "--differentiate")[:2] == (
+        0,
+        "new.nodes.csv: 7 nodes\nwritten    again.json\n",
+    )
+
+
+def test_a_table_of_nodes_goes_with_an_edge_list(convert):
+    assert convert("edges.txt", "new.json", "--nodes", "sizes.csv")[0] == 0
+    assert read_graph("new.json").memory.tolist() == [4, 2, 1]
+
+
+def test_json_on_request_is_one_object(convert):
+    code, out, err = convert("net.dot", "new.nodes.csv", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out) == {
+        "graph_hash": read_graph("net.dot").hash,
+        "nodes": 3,
+        "written": ["new.nodes.csv", "new.edges.csv", "new.values.csv"],
+        "left_out": ["the unit of compute (us)"],
+    }
+
+
+def test_a_notice_goes_to_standard_error(convert, folder):
+    (folder / "net.dot").write_text("digraph { a [shape=box] }")
+    assert convert("net.dot", "new.json")[2] == "remat: note: net.dot: ignored attributes shape\n"
+
+
+def test_an_older_file_is_replaced_and_an_older_table_removed(convert, folder):
+    assert convert("net.dot", "new.nodes.csv")[0] == convert("edges.txt", "new.nodes.csv")[0] == 0
+    assert not (folder / "new.values.csv").exists()
+    assert read_graph("new.nodes.csv").hash == read_graph("edges.txt").hash
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["net.dot", "net.dot"], "net.dot is what the graph is read from; name another file"),
+        (["net.dot", "./net.dot"], "net.dot is what the graph is read from; name another file"),
+        (["net.dot", "link.dot"], "link.dot is what the graph is read from; name another file"),
+        (["X.edges.csv", "X.nodes.csv"], "X.nodes.csv is what the graph is read from; name another file"),
+        (["X.csv", "X.nodes.csv"], "X.edges.csv is what the graph is read from; name another file"),
+        (["edges.txt", "X.nodes.csv", "--nodes", "X.nodes.csv"], "X.nodes.csv is what the graph is read from"),
+        (
+            ["net.dot", "new.txt"],
+            "new.txt: the ending is no format; use .json, .graphml, .dot, .gv, .npz or .nodes.csv",
+        ),
+        (["net.dot", "nowhere/new.json"], "there is no folder nowhere; make it first"),
+        (["nothing.dot", "new.json"], "nothing.dot: cannot be read (No such file or directory)"),
+        (["net.dot", "new.json", "--nodes", "sizes.csv"], "net.dot: DOT says itself what its nodes cost"),
+        (["X.nodes.csv", "new.json"], "X.nodes.csv, line 1: there is no column name; add it"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence_and_changes_no_file(convert, folder, words, message):
+    os.symlink("net.dot", "link.dot")
+    for name, text in {"X.nodes.csv": "x\n1\n", "X.csv": "name\na\n", "X.edges.csv": "src,dst\n"}.items():
+        (folder / name).write_text(text)
+    before = contents(folder)
+    code, out, err = convert(*words)
+    assert (code, out) == (2, "")
+    lines = [line for line in err.splitlines() if not line.startswith("remat: note: ")]
+    assert len(lines) == 1
+    assert lines[0].startswith("remat: ")
+    assert message in lines[0]
+    assert contents(folder) == before
+
+
+def test_a_graph_that_cannot_be_differentiated_is_named(convert, folder):
+    (folder / "net.dot").write_text("digraph { a [grad_memory=-1] }")
+    code, _, err = convert("net.dot", "new.json", "--differentiate")
+    assert (code, err.startswith("remat: net.dot: ")) == (2, True)

@@ -1,0 +1,1016 @@
+"""GraphML, DOT, PACE, the lower-set authors' text and lone tables of edges; what kind of file it is; units of sizes."""
+
+import json
+import os
+import re
+import tempfile
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from remat_algos.errors import GraphError, GraphWarning
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.files import graphml
+from remat_algos.ir.files.read import read_graph
+from remat_algos.ir.files.write import left_out, write_graph
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import Labels
+from remat_algos.plan.baseline import baseline
+from tests.oracles.plain import plain
+from tests.strategies import graphs, training_graphs
+from tests.test_ir_files import described, harmless, marked, mutations, named_reads, notices, record, rich
+
+ENDINGS = ["json", "npz", "nodes.csv", "graphml", "dot"]
+DRAWN = ["graphml", "dot"]
+TEXTS = ["nodes.csv", *DRAWN]  # tests/test_ir_files.py has the others
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Reads a graph from one file."""
+
+    def from_text(text, name):
+        (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+        return read_graph(tmp_path / name)
+
+    return from_text
+
+
+def in_dot(inside):
+    return f"digraph {{ {inside} }}"
+
+
+def in_graphml(inside, keys="", default="directed", header='<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'):
+    return f'{header}{keys}<graph edgedefault="{default}">{inside}</graph></graphml>'
+
+
+def element(kind, data, **given):
+    """A node or an edge; an edge's `source` and `target` are u and v, data stand under the keys' ids."""
+    given = " ".join(f'{name}="{text}"' for name, text in given.items())
+    inside = "".join(f'<data key="{key}">{text}</data>' for key, text in data.items())
+    return f"<{kind} {given}>{inside}</{kind}>"
+
+
+def drawn(ending, nodes, edges=()):
+    """A text of nodes {name: attributes} and edges (u, v, attributes)."""
+    if ending == "dot":
+        listed = lambda said: "".join(f'[{name}="{text}"]' for name, text in said.items())  # noqa: E731
+        lines = [f'"{name}" {listed(said)}' for name, said in nodes.items()]
+        return in_dot("\n".join([*lines, *(f'"{u}" -> "{v}" {listed(said)}' for u, v, said in edges)]))
+    inside = [element("node", said, id=name) for name, said in nodes.items()]
+    inside += [element("edge", said, source=u, target=v) for u, v, said in edges]
+    names = {name for said in (*nodes.values(), *(said for *_, said in edges)) for name in said}
+    return in_graphml("".join(inside), "".join(f'<key id="{name}" for="all" attr.name="{name}"/>' for name in names))
+
+
+# ---------------------------------------------------------------- what is written is read back
+
+AWKWARD = "ab1 :;,.\"'\\<>&/|#{}[]()-=+%*é漢😀\u0301"
+awkward = (st.text(AWKWARD, min_size=1, max_size=5) | st.sampled_from(["node", "edge", "a:1", "0", "\\n", "]]>"])).map(
+    str.strip
+)
+
+
+@st.composite
+def called(draw, source):
+    """Graphs whose nodes, values, residents and operations have awkward names, as far as these are unambiguous."""
+    graph = draw(source)
+    resident, n = graph.resident, graph.n_nodes
+    of_residents = 0 if resident is None else len(resident.names)
+    names = draw(st.lists(awkward, min_size=n + of_residents, max_size=n + of_residents, unique=True))
+    own = draw(st.dictionaries(st.integers(0, graph.n_values - 1), awkward, max_size=3))
+    ops = draw(st.lists(awkward, min_size=n, max_size=n))
+    try:
+        return replace(
+            graph,
+            labels=Labels(names=tuple(names[:n]), value_names=own, ops=tuple(ops)),
+            resident=None if resident is None else replace(resident, names=tuple(names[n:])),
+        )
+    except GraphError:
+        assume(False)
+
+
+def written_again(graph, ending):
+    """The graph after a trip through a file, and what the file has no place for."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, f"X.{ending}")
+        write_graph(graph, file)
+        return read_graph(file), left_out(graph, file)
+
+
+def check_survival(graph, ending):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if graph.labels.compute_scale == 7 else "error")  # sevenths are rounded
+        again, missing = written_again(graph, ending)
+    if not any(what.startswith("the scale") for what in missing):
+        assert again.hash == graph.hash
+        assert plain(again) == plain(graph)
+        before, after = record(graph.labels), record(again.labels)
+        if missing:
+            after["compute_unit"] = before["compute_unit"]
+        assert after == before
+    if not missing:
+        assert again.derivation == graph.derivation
+
+
+plain_graphs = marked(graphs(min_nodes=1) | training_graphs(max_nodes=16))
+awkward_graphs = called(marked(graphs(min_nodes=1)))
+
+
+@pytest.mark.parametrize("ending", TEXTS)
+@given(graph=described(plain_graphs))
+@settings(max_examples=30)  # pydot takes its time
+def test_reading_back_any_format_is_the_identity(ending, graph):
+    check_survival(graph, ending)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@given(graph=described(awkward_graphs))
+@settings(max_examples=30)
+def test_any_name_survives_in_any_format(ending, graph):
+    check_survival(graph, ending)
+
+
+@pytest.mark.parametrize("ending", TEXTS)
+@given(graph=called(graphs(min_nodes=1, seeded=True)))
+@settings(max_examples=20)
+def test_any_name_survives_differentiation(ending, graph):
+    check_survival(differentiate(graph, factor=1.5), ending)
+
+
+@given(graph=marked(graphs(min_nodes=1) | training_graphs(max_nodes=16)), route=st.permutations(ENDINGS))
+@settings(max_examples=15)
+def test_no_route_through_the_formats_loses_anything(graph, route):
+    again = graph
+    for ending in route:
+        again, _ = written_again(again, ending)
+    assert again.hash == graph.hash
+
+
+@pytest.mark.parametrize("ending", [*ENDINGS, "gv"])
+def test_every_part_survives_in_any_format(ending):
+    check_survival(rich(), ending)
+    check_survival(differentiate(replace(rich(), mark=None), parameter_gradients=True, keep_outputs=True), ending)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_first_value_that_is_a_view_survives(read, ending):
+    values = '[{"view_of": "a"}, {"memory": 2, "grad_memory": -1}]'
+    graph = read(
+        '{"format": "remat-graph", "version": 1, "nodes": [{"name": "a", "saved": []},'
+        f' {{"name": "s", "reads": ["a"], "saved": ["a"], "values": {values}}},'
+        ' {"name": "c", "reads": ["s", "s:1"], "saved": ["s:1"]}]}',
+        "g.json",
+    )
+    assert dict(graph.labels.views) == {"s": "a"}
+    check_survival(graph, ending)
+
+
+@pytest.mark.parametrize(
+    ("changes", "missing"),
+    [
+        ({}, []),
+        ({"compute_unit": "ns"}, ["the unit of compute (ns)"]),
+        ({"compute_scale": 10}, []),
+        ({"compute_scale": 1000}, ["the scale of compute (1000)"]),
+        ({"compute_scale": 7}, ["the scale of compute (7)"]),
+    ],
+)
+def test_what_tables_have_no_place_for_is_named(changes, missing):
+    graph = ComputationGraph.from_edges([("a", "b")], compute=[10, 25] if changes.get("compute_scale") == 10 else 20)
+    graph = replace(graph, labels=replace(graph.labels, **changes))
+    assert left_out(graph, "X.nodes.csv") == missing
+    assert left_out(graph, "X.dot") == left_out(graph, "X.graphml") == left_out(graph, "X.json") == []
+    for ending in ENDINGS:
+        check_survival(graph, ending)
+
+
+def test_tables_do_not_say_what_a_graph_was_differentiated_from():
+    assert left_out(differentiate(rich()), "X.nodes.csv") == ["what it was differentiated from"]
+
+
+@pytest.mark.parametrize("unit", ["a\0", "a\n", " us"])
+def test_a_unit_that_not_every_format_can_hold_is_refused(unit):
+    with pytest.raises(GraphError, match=r"compute_unit .* cannot be printed; give it a plain name"):
+        ComputationGraph.from_edges([(0, 1)], labels=Labels(compute_unit=unit))
+
+
+def test_tables_are_written_all_or_none(tmp_path):
+    graph = ComputationGraph.from_edges([("a", "b")])
+    write_graph(graph, tmp_path / "X.nodes.csv")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    (tmp_path / f".X.values.csv.{os.getpid()}.part").mkdir()  # no room for the third table
+    with pytest.raises(OSError, match=r"X\.values\.csv"):
+        write_graph(rich(), tmp_path / "X.nodes.csv")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+
+
+# ---------------------------------------------------------------- DOT
+
+DOT = {
+    "a chain": (in_dot("a -> b -> c"), {"a": [], "b": ["a"], "c": ["b"]}),
+    "strict, with a name": ('strict digraph "my \\"net\\"" { a -> b; a -> b; }', {"a": [], "b": ["a"]}),
+    "keywords in any case": ("STRICT DiGraph G { NODE [shape=box] a -> b }", {"a": [], "b": ["a"]}),
+    "names like keywords": (in_dot('"node" -> "graph" -> nodes'), {"node": [], "graph": ["node"], "nodes": ["graph"]}),
+    "one to many": (in_dot("a -> {b c}"), {"a": [], "b": ["a"], "c": ["a"]}),
+    "many to many": (in_dot("{a b} -> {c; d}"), {"a": [], "b": [], "c": ["a", "b"], "d": ["a", "b"]}),
+    "to a subgraph with edges": (in_dot("a -> subgraph s { b -> c }"), {"a": [], "b": ["a"], "c": ["b", "a"]}),
+    "a cluster": (
+        in_dot("x; subgraph cluster_0 { label=y; style=filled; a -> b; subgraph { c } } b -> c; x -> a"),
+        {"x": [], "a": ["x"], "b": ["a"], "c": ["b"]},
+    ),
+    "a port": (in_dot('a:f -> b:"g h":n -> c:s'), {"a": [], "b": ["a"], "c": ["b"]}),
+    "comments": (
+        "// one\n/* two\n { */ # three\ndigraph { // four\n# five { -> \na -> b /* -> c */ }\n// six",
+        {"a": [], "b": ["a"]},
+    ),
+    "nothing between statements": (in_dot("a b a->b{}"), {"a": [], "b": ["a"]}),
+    "statements of nothing": (in_dot("a;; b->a;"), {"b": [], "a": ["b"]}),
+    "joined texts": (in_dot('"con" + "v" -> "re\\\nlu"'), {"conv": [], "relu": ["conv"]}),
+    "quotes and backslashes": (
+        in_dot('"a \\"b\\"" -> "c\\\\d" -> "e\\n"'),
+        {'a "b"': [], "c\\d": ['a "b"'], "e\\n": ["c\\d"]},
+    ),
+    "a comment in quotes": (in_dot('"//a" -> "/*b" -> "#c"'), {"//a": [], "/*b": ["//a"], "#c": ["/*b"]}),
+    "a name in angle brackets": (in_dot("<<i>a</i>> -> b"), {"<<i>a</i>>": [], "b": ["<<i>a</i>>"]}),
+    "numbers": (in_dot("1 -> .5 -> 2.5"), {"1": [], ".5": ["1"], "2.5": [".5"]}),
+    "other letters": (in_dot("é -> 漢字_1"), {"é": [], "漢字_1": ["é"]}),
+    "first named first": (in_dot("z; b -> a"), {"z": [], "b": [], "a": ["b"]}),
+    "arguments in order": (in_dot("a; b; c; b -> c; a -> c"), {"a": [], "b": [], "c": ["b", "a"]}),
+}
+
+
+@pytest.mark.parametrize(("text", "reads"), DOT.values(), ids=DOT)
+@pytest.mark.filterwarnings("ignore::remat_algos.errors.GraphWarning")
+def test_dot_means_what_graphviz_takes_it_for(read, text, reads):
+    graph = read(text, "g.dot")
+    assert named_reads(graph) == reads
+    assert list(named_reads(graph)) == list(reads)
+
+
+def sizes(graph):
+    return dict(zip(graph.labels.names, graph.memory.tolist(), strict=True))
+
+
+def test_defaults_hold_for_what_is_drawn_after_them(read):
+    graph = read(
+        in_dot("a; node [memory=8]; b; subgraph { node [memory=16]; a; b; c -> d; e [memory=2] } f; d [memory=4]"),
+        "g.dot",
+    )
+    assert sizes(graph) == {"a": 1, "b": 8, "c": 16, "d": 4, "e": 2, "f": 8}
+
+
+def test_defaults_of_edges_hold_too(read):
+    graph = read(in_dot("a -> b; edge [saved=0]; b -> c; subgraph { edge [saved=1]; c -> d } d -> e"), "g.dot")
+    saved = {graph.labels[v]: [graph.value_name(x) for x in graph.backward.saved(v)] for v in range(graph.n_nodes)}
+    assert saved == {"a": ["a"], "b": ["a", "b"], "c": ["c"], "d": ["c", "d"], "e": ["e"]}
+
+
+def test_attributes_may_be_parted_in_any_way(read):
+    graph = read(in_dot("a [memory=4,compute=5, op = Conv once=1 workspace=6] a [output=1 mark=keep]"), "g.dot")
+    assert (graph.memory.tolist(), graph.compute.tolist(), graph.workspace.tolist()) == ([4], [5], [6])
+    assert (graph.once.tolist(), graph.mark.tolist(), graph.labels.ops) == ([True], [1], ("Conv",))
+
+
+def test_attributes_of_an_arrow_with_many_ends_are_those_of_each_edge(read):
+    graph = read(in_dot("{a b} -> c -> d [saved=0]"), "g.dot")
+    assert [graph.backward.saved(v) for v in range(4)] == [[0], [1], [2], [3]]
+
+
+def test_attributes_for_the_eye_are_named_in_one_notice(tmp_path):
+    file = tmp_path / "g.dot"
+    file.write_text(in_dot("rankdir=LR; node [shape=box]; a [label=<<b>x</b>>]; a -> b [color=red, label=y]"))
+    with notices() as seen:
+        assert read_graph(file).n_nodes == 2
+    assert seen == ["g.dot: ignored attributes shape, label, color, rankdir"]
+
+
+BAD_DOT = {
+    "undirected": ("graph {\n a -- b }", "g.dot: the graph is undirected; write `digraph`, and `u -> v` where"),
+    "cut short": (
+        "digraph {\n a -> b\n",
+        "g.dot: not valid DOT at line 3, column 1 (Expected rbrace, found end of text)",
+    ),
+    "cut in a list": ("digraph { a [memory=", "g.dot: not valid DOT at line 1, column 13 (Expected rbrace, found '[')"),
+    "an arrow to nothing": (in_dot("a -> ;"), "g.dot: not valid DOT at line 1"),
+    "no brace": ("digraph G a -> b", "g.dot: not valid DOT at line 1, column 11 (Expected lbrace, found 'a')"),
+    "not DOT at all": ("A B\n", "g.dot: not valid DOT at line 1, column 1"),
+    "two graphs": ("digraph { a }\ndigraph { b }", "g.dot: there are 2 graphs in the file; keep one"),
+    "open quote": ('digraph {\n"a -> b }', "g.dot: not valid DOT at line 2, column 1"),
+    "a slash": (in_dot("a/b -> c"), "g.dot: not valid DOT at line 1, column 12 (Expected rbrace, found '/')"),
+    "too deep": (in_dot("{" * 5000), "g.dot: subgraphs are nested too deeply; take them apart"),
+    "a name within brackets": (in_dot("a [name=b]"), "g.dot: an attribute is called `name`; the name of a node stands"),
+    "no node": (in_dot(""), "g.dot: there is no node; add one"),
+    "an empty name": (in_dot('a -> ""'), "g.dot, node '': the node has neither id nor name; give it one"),
+    "a line break in a name": (in_dot('"a\nb"'), "g.dot: 'a\\nb' is no name"),
+}
+BAD_DRAWN = {
+    "a cycle": (
+        ({"a": {}, "b": {}}, [("a", "b", {}), ("b", "a", {})]),
+        "{}: the graph has a cycle: a -> b -> a; remove",
+    ),
+    "a loop": (({"a": {}}, [("a", "a", {})]), "{}: the graph has a cycle: a -> a; remove"),
+    "negative": (({"a": {"memory": -1}},), "{}: node 'a' has memory -1; sizes and costs are 0 or more"),
+    "a word": (({"a": {"compute": "x"}},), "{}, node 'a': compute of 'a' is 'x'; write a number"),
+    "no unit": (({"a": {"memory": "4 parsec"}},), "{}, node 'a': memory of 'a': '4 parsec' is no size; write bytes"),
+    "a flag": (({"a": {"once": "maybe"}},), "{}, node 'a': once of 'a' is 'maybe'; write 0 or 1"),
+    "a flag of an edge": (
+        ({"a": {}, "b": {}}, [("a", "b", {"saved": "x"})]),
+        "{}, edge 'a' -> 'b': saved of 'b' is 'x'; write 0 or 1",
+    ),
+    "a role": (({"a": {"resident": "weight"}},), "{}, node 'a': resident is 'weight'; write input, parameter, state"),
+    "a mark": (({"a": {"mark": "drop"}},), "{}, node 'a': mark of 'a' is 'drop'; write keep, recompute or nothing"),
+    "two spellings": (
+        ({"a": {"memory": 4, "memory_bytes": 5}},),
+        "node 'a' of {} has memory twice; keep one",
+    ),
+    "a reader that is resident": (
+        ({"a": {}, "x": {"resident": 1}}, [("a", "x", {})]),
+        "{}, edge 'a' -> 'x': 'x' is a resident, and residents read nothing; turn the edge round or remove it",
+    ),
+    "a reader that is a value": (
+        ({"a": {}, "m": {"value_of": "a"}, "b": {}}, [("b", "m", {})]),
+        "{}, edge 'b' -> 'm': 'm' is a value; edges lead to nodes; turn the edge round or remove it",
+    ),
+    "a value of nothing": (({"a": {}, "m": {"value_of": "z"}},), "{}, value 'm': node 'z' is not in {}; add it there"),
+    "a value of a value": (
+        ({"a": {}, "m": {"value_of": "a"}, "k": {"value_of": "m"}},),
+        "{}, value 'k': node 'm' is not in {}; add it there",
+    ),
+    "a view of nothing": (({"a": {}, "v": {"view_of": "z", "compute": 0}},), "{}: 'v' is a view of 'z', which is no"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), BAD_DOT.values(), ids=BAD_DOT)
+def test_what_is_wrong_with_dot_is_named(read, text, message):
+    with pytest.raises(GraphError, match=re.escape(message)):
+        read(text, "g.dot")
+
+
+@pytest.mark.parametrize("ending", DRAWN)
+@pytest.mark.parametrize(("parts", "message"), BAD_DRAWN.values(), ids=BAD_DRAWN)
+def test_what_is_wrong_with_attributes_is_named(read, ending, parts, message):
+    with pytest.raises(GraphError, match=re.escape(message.replace("{}", f"g.{ending}"))):
+        read(drawn(ending, *parts), f"g.{ending}")
+
+
+# ---------------------------------------------------------------- attributes, in DOT and in GraphML
+
+
+@pytest.mark.parametrize("ending", DRAWN)
+def test_attributes_are_the_columns_of_tables(read, ending):
+    nodes = {
+        "x": {"memory": "6 MB", "resident": "input"},
+        "a": {"memory_bytes": "8MB", "time": 10, "op": "Conv", "workspace": "2 MB", "param_memory": "7 kB"},
+        "flat": {"view_of": "a", "compute": 0},
+        "b": {"grad_needs_inputs": 0, "once": "yes", "grad_compute": 3, "grad_memory": "1kB"},
+    }
+    graph = read(drawn(ending, nodes, [("x", "a", {}), ("a", "flat", {}), ("flat", "b", {})]), f"g.{ending}")
+    assert named_reads(graph) == {"a": [], "b": ["a"]}
+    assert (graph.memory.tolist(), graph.compute.tolist(), graph.once.tolist()) == (
+        [8 * 10**6, 1],
+        [10, 1],
+        [False, True],
+    )
+    assert (graph.workspace.tolist(), graph.resident.memory.tolist()) == ([2 * 10**6, 0], [6 * 10**6, 7000])
+    assert (graph.backward.saved(1), graph.backward.grad_memory.tolist()) == ([1], [8 * 10**6, 1000])
+    assert dict(graph.labels.views) == {"flat": "a"}
+
+
+@pytest.mark.parametrize("ending", DRAWN)
+def test_further_values_are_nodes_that_name_theirs(read, ending):
+    nodes = {
+        "m": {"value_of": "d", "memory": 2, "grad_memory": -1, "saved": 1},
+        "d": {"memory": 8, "saved": 0},
+        "noise": {"value_of": "d", "memory": 3, "saved": 0},
+        "c": {},
+    }
+    edges = [("d", "m", {}), ("m", "c", {}), ("noise", "c", {})]
+    graph = read(drawn(ending, nodes, edges), f"g.{ending}")
+    assert named_reads(graph) == {"d": [], "c": ["m", "noise"]}
+    assert graph.memory.tolist() == [8, 2, 3, 1]
+    assert graph.backward.saved(0) == [1]
+
+
+@pytest.mark.parametrize("ending", DRAWN)
+def test_a_first_value_may_have_a_name_of_its_own(read, ending):
+    graph = read(drawn(ending, {"a": {"value": "y", "memory": 4}, "b": {}}, [("a", "b", {})]), f"g.{ending}")
+    assert named_reads(graph) == {"a": [], "b": ["y"]}
+    assert graph.memory.tolist() == [4, 1]
+
+
+def test_ids_and_names_may_differ_in_graphml(read):
+    nodes = {"n0": {"name": "conv"}, "n1": {"name": "grad conv", "gradient_of": "n0"}, "n2": {"view_of": "n0"}}
+    graph = read(drawn("graphml", nodes, [("n0", "n1", {})]), "g.graphml")
+    assert named_reads(graph) == {"conv": [], "grad conv": ["conv"]}
+    assert graph.forward_of.tolist() == [-1, 0]
+    assert dict(graph.labels.views) == {"n2": "conv"}
+
+
+def test_two_nodes_of_one_name_are_refused(read):
+    with pytest.raises(GraphError, match="node 'x': two nodes are called 'x'; give each a"):
+        read(drawn("graphml", {"a": {"name": "x"}, "b": {"name": "x"}}), "g.graphml")
+
+
+@pytest.mark.parametrize("ending", DRAWN)
+def test_a_graph_without_our_attributes_is_an_edge_list(read, ending):
+    graph = read(drawn(ending, {"a": {}, "b": {}}, [("a", "b", {})]), f"g.{ending}")
+    assert (graph.memory.tolist(), graph.compute.tolist(), graph.backward) == ([1, 1], [1, 1], None)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ("compute_scale=x", "g.dot: compute_scale is 'x'; write a whole number"),
+        ("compute_scale=10; a [compute=0.5]", 'g.dot: "compute_scale" goes with whole numbers'),
+        ("compute_scale=0", 'g.dot: "compute_scale" goes with whole numbers'),
+        ("derivation=x", "g.dot: derivation is no JSON text; leave it out"),
+        ('derivation="[]"', 'g.dot: "derivation" holds "source_hash" and "options"'),
+    ],
+)
+def test_what_is_wrong_with_attributes_of_the_whole_is_named(read, attributes, message):
+    with pytest.raises(GraphError, match=re.escape(message)):
+        read(in_dot(f"{attributes}; a -> b"), "g.dot")
+
+
+def test_attributes_of_the_whole(read):
+    graph = read(in_dot("graph [compute_unit=us]; compute_scale=10; a [compute=15]"), "g.dot")
+    assert graph.labels.compute(int(graph.compute[0])) == "1.5 us"
+
+
+# ---------------------------------------------------------------- GraphML
+
+PAIR = '<node id="a"/><node id="b"/><edge source="a" target="b"/>'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        in_graphml(PAIR),
+        in_graphml(PAIR, header="<graphml>"),
+        "<?xml version='1.0' encoding='UTF-8'?>\n" + in_graphml(PAIR),
+        "<?xml version='1.0' encoding='ISO-8859-1'?>" + in_graphml(PAIR),
+        "<?xml version='1.0' encoding='utf-16'?>" + in_graphml(PAIR),
+        "<!-- a comment -->" + in_graphml("<desc>text</desc>" + PAIR),
+        "\ufeff" + in_graphml(PAIR),
+        in_graphml(PAIR + '<!-- <node id="c"/> -->'),
+        in_graphml('<node id="a"><port name="p"/></node><node id="b"/><edge source="a" target="b" sourceport="p"/>'),
+    ],
+)
+def test_graphml_comes_in_many_dresses(read, text):
+    assert named_reads(read(text, "g.graphml")) == {"a": [], "b": ["a"]}
+
+
+def test_keys_give_data_their_names_and_defaults(read):
+    keys = (
+        '<key id="d0" for="node" attr.name="memory" attr.type="int"><default>16</default></key>'
+        '<key id="d1" for="edge" attr.name="saved" attr.type="boolean"><default>false</default></key>'
+        '<key id="d2" for="node" attr.name="once" attr.type="boolean"><default/></key>'
+        '<key id="d3" for="all" attr.name="compute" attr.type="double"/>'
+    )
+    nodes = (
+        '<node id="a"><data key="d0">4</data><data key="d3">0.5</data></node><node id="b"><data key="d2">true</data>'
+    )
+    graph = read(in_graphml(f'{nodes}</node><edge source="a" target="b"/>', keys), "g.graphml")
+    assert (graph.memory.tolist(), graph.compute.tolist(), graph.once.tolist()) == ([4, 16], [5, 10], [False, True])
+    assert graph.backward.saved(1) == [1]
+
+
+YED = """<?xml version="1.0" encoding="UTF-8" standalone="no"?>
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns" xmlns:y="http://www.yworks.com/xml/graphml">
+  <key attr.name="Description" attr.type="string" for="graph" id="d0"/>
+  <key for="port" id="d1" yfiles.type="portgraphics"/>
+  <key attr.name="memory" attr.type="string" for="node" id="d4"><default xml:space="preserve"/></key>
+  <key for="node" id="d6" yfiles.type="nodegraphics"/>
+  <key for="edge" id="d10" yfiles.type="edgegraphics"/>
+  <graph edgedefault="directed" id="G">
+    <data key="d0" xml:space="preserve"/>
+    <node id="n0"><data key="d4" xml:space="preserve"><![CDATA[8 kB]]></data>
+      <data key="d6"><y:ShapeNode><y:Geometry height="30.0"/><y:NodeLabel>conv 1<y:LabelModel/></y:NodeLabel>
+      </y:ShapeNode></data></node>
+    <node id="n1"><data key="d6"><y:ShapeNode><y:NodeLabel>SECOND</y:NodeLabel></y:ShapeNode></data></node>
+    <edge id="e0" source="n0" target="n1"><data key="d10"><y:PolyLineEdge/></data></edge>
+  </graph>
+</graphml>"""
+
+
+@pytest.mark.parametrize(
+    ("label", "names"), [("relu", ["conv 1", "relu"]), ("conv 1", ["n0", "n1"]), ("", ["n0", "n1"])]
+)
+def test_labels_of_yed_are_names_where_each_is_different(tmp_path, label, names):
+    file = tmp_path / "g.graphml"
+    file.write_text(YED.replace("SECOND", label))
+    with notices() as seen:
+        graph = read_graph(file)
+    assert sizes(graph) == dict(zip(names, [8000, 1], strict=True))
+    drawn_only = ["x, y", *(["label"] if names[0] == "n0" else []), "Description"]
+    assert seen == [f"g.graphml: ignored attributes {', '.join(drawn_only)}"]
+
+
+ONE_EACH = "give each node that an edge names one element, with an id of its own"
+BAD_GRAPHML = {
+    "undirected": (in_graphml(PAIR, default="undirected"), "the graph is undirected; set edgedefault="),
+    "an undirected edge": (
+        in_graphml(PAIR.replace("target", 'directed="false" target')),
+        "not GraphML that networkx can read (directed=false edge found in directed graph.)",
+    ),
+    "no word of direction": (in_graphml(PAIR).replace("edgedefault", "x"), "the graph is undirected"),
+    "nested": (
+        in_graphml(PAIR.replace('<node id="a"/>', '<node id="a"><graph edgedefault="directed"/></node>')),
+        "there are 2 graphs in the file; keep one, and ungroup nodes that hold others",
+    ),
+    "two graphs": (in_graphml('<node id="a"/></graph><graph>'), "there are 2 graphs in the file; keep one"),
+    "no graph": ("<graphml/>", "there are 0 graphs in the file; export the graph as GraphML"),
+    "no node": (in_graphml(""), "there is no node; add one"),
+    "a hyperedge": (in_graphml("<hyperedge/>"), "(GraphML reader doesn't support hyperedges)"),
+    "an id twice": (in_graphml('<node id="a"/><node id="a"/>'), f"2 node elements for 1 nodes; {ONE_EACH}"),
+    "no target": (in_graphml('<node id="a"/><edge source="a"/>'), f"1 node elements for 2 nodes; {ONE_EACH}"),
+    "an unknown end": (
+        in_graphml('<node id="a"/><edge source="z" target="a"/>'),
+        f"1 node elements for 2 nodes; {ONE_EACH}",
+    ),
+    "cut short": (in_graphml(PAIR)[:-20], "(unclosed token: line 1, column 113); is the file whole?"),
+    "another kind of XML": ("<svg/>", "there are 0 graphs in the file; export the graph as GraphML"),
+    "an entity": (in_graphml('<node id="&lol;"/>'), "(undefined entity: line 1, column 85)"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), BAD_GRAPHML.values(), ids=BAD_GRAPHML)
+def test_what_is_wrong_with_graphml_is_named(read, text, message):
+    with pytest.raises(GraphError, match=re.escape(message)) as error:
+        read(text, "g.graphml")
+    assert "g.graphml" in str(error.value)
+
+
+LAUGHS = '<!DOCTYPE lolz [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">]>'
+HARMFUL = {
+    "billion laughs": "<?xml version='1.0'?>\n" + LAUGHS + in_graphml('<node id="&b;"/>'),
+    "a declaration in a comment": in_graphml(PAIR + "<!-- <!DOCTYPE x> -->"),
+    "an entity alone": in_graphml(PAIR + "<!ENTITY x 'y'>"),
+    "in small letters": "<!doctype graphml>" + in_graphml(PAIR),
+    "of a public DTD": '<!DOCTYPE graphml SYSTEM "http://graphml.graphdrawing.org/dtds/graphml.dtd">'
+    + in_graphml(PAIR),
+}
+
+
+@pytest.fixture
+def no_parser(monkeypatch):
+    """Any parsing of XML fails the test."""
+    monkeypatch.setattr(graphml, "_read", lambda *_: pytest.fail("the parser has seen it"))
+
+
+@pytest.mark.usefixtures("no_parser")
+@pytest.mark.parametrize("name", ["g.graphml", "g.txt", "X.nodes.csv"])
+@pytest.mark.parametrize("text", HARMFUL.values(), ids=HARMFUL)
+def test_declarations_are_refused_before_a_parser_sees_them(read, text, name):
+    with pytest.raises(
+        GraphError, match=r"<!(?i:DOCTYPE|ENTITY) on line \d is not followed, since entities do harm; remo"
+    ):
+        read(text, name)
+
+
+@pytest.mark.usefixtures("no_parser")
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "cp037"])
+def test_declarations_in_another_encoding_are_refused_too(read, encoding):
+    with pytest.raises(GraphError, match=r"save (it|the file) as UTF-8|neither text nor npz|words"):
+        read(HARMFUL["billion laughs"].encode(encoding), "g.graphml")
+
+
+def test_an_encoding_that_would_uncover_a_declaration_is_not_followed(read):
+    hidden = in_graphml(PAIR).replace("<graphml", "+ADwAIQ-DOCTYPE x [+ADwAIQ-ENTITY a 'b'+AD4]+AD4<graphml", 1)
+    with pytest.raises(GraphError, match="not GraphML that networkx can read"):
+        read("<?xml version='1.0' encoding='utf-7'?>" + hidden, "g.graphml")
+
+
+def test_deep_nesting_does_no_harm(read):
+    with pytest.raises(GraphError, match="there are 0 graphs in the file"):
+        read("<graphml>" + "<a>" * 100_000 + "</a>" * 100_000 + "</graphml>", "g.graphml")
+
+
+# ---------------------------------------------------------------- other programs
+
+
+def test_what_networkx_writes_is_read(tmp_path):
+    networkx = pytest.importorskip("networkx")
+    graph = networkx.DiGraph()
+    graph.add_node("conv 1", memory=8, compute=0.5, once=True)
+    graph.add_node('re"lu', memory="4KiB", grad_needs_inputs=0)
+    graph.add_edge("conv 1", 're"lu', saved=True)
+    networkx.write_graphml(graph, tmp_path / "g.graphml")
+    again = read_graph(tmp_path / "g.graphml")
+    assert sizes(again) == {"conv 1": 8, 're"lu': 4096}
+    assert (again.compute.tolist(), again.once.tolist(), again.backward.saved(1)) == ([5, 10], [True, False], [0, 1])
+
+
+@given(graph=awkward_graphs)
+@settings(max_examples=20)
+def test_networkx_reads_what_is_written(graph):
+    networkx = pytest.importorskip("networkx")
+    with tempfile.TemporaryDirectory() as folder:
+        write_graph(graph, Path(folder, "g.graphml"))
+        seen = networkx.read_graphml(Path(folder, "g.graphml"))
+    names, residents = graph.node_names(), graph.resident.names if graph.resident is not None else ()
+    further = [graph.value_name(x) for x in range(graph.n_values) if x not in graph.value_indptr]
+    assert set(seen.nodes) == {*names, *residents, *further}
+    assert [seen.nodes[name].get("op", "") for name in names] == [graph.labels.op(v) for v in range(graph.n_nodes)]
+    reads = [(names[graph.producer[x]], names[v]) for v in range(graph.n_nodes) for x in graph.reads(v)]
+    assert all(networkx.has_path(seen, u, v) for u, v in reads)
+
+
+@pytest.fixture
+def pydot():
+    """pydot, whose import and parser warn of what pyparsing no longer likes."""
+    return pytest.importorskip("pydot", reason="pydot is not installed")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_pydot_reads_what_is_written(tmp_path, pydot):
+    write_graph(rich(), tmp_path / "g.dot")
+    (seen,) = pydot.graph_from_dot_file(tmp_path / "g.dot")
+    assert {node.get_name() for node in seen.get_nodes()} == {
+        f'"{name}"' for name in ("x", "p", "s", "a", "b", "mask", "c", "flat")
+    }
+    assert {(edge.get_source(), edge.get_destination()) for edge in seen.get_edges()} >= {
+        ('"a"', '"b"'),
+        ('"mask"', '"c"'),
+    }
+    assert seen.get_node('"b"')[0].get("memory") == "4"
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_what_pydot_writes_is_read(tmp_path, pydot):
+    graph = pydot.Dot("net", graph_type="digraph", strict=True)
+    graph.add_node(pydot.Node("my conv", memory="4 KiB"))
+    cluster = pydot.Cluster("block")
+    cluster.add_edge(pydot.Edge("my conv", "node"))
+    graph.add_subgraph(cluster)
+    (tmp_path / "g.dot").write_text(graph.to_string())
+    assert sizes(read_graph(tmp_path / "g.dot")) == {"my conv": 4096, "node": 1}
+
+
+# ---------------------------------------------------------------- PACE
+
+
+def test_pace_edges_lead_from_the_smaller_to_the_larger_node(read):
+    graph = read("c a path\np tw 5 4\n1 2\n3 2\nc half way\n\n4 3\n4 5\n", "g.gr")
+    assert named_reads(graph) == {"1": [], "2": ["1"], "3": ["2"], "4": ["3"], "5": ["4"]}
+    assert (graph.memory.tolist(), graph.compute.tolist()) == ([1] * 5, [1] * 5)
+
+
+def test_pace_nodes_without_edges_are_there(read):
+    assert named_reads(read("p tw 3 1\n3 1\n", "g.gr")) == {"1": [], "2": [], "3": ["1"]}
+
+
+def test_a_repeated_edge_counts_twice_in_the_header_and_once_in_the_graph(read):
+    assert named_reads(read("p tw 2 3\n1 2\n2 1\n1 2\n", "g.gr")) == {"1": [], "2": ["1"]}
+
+
+@given(st.data())
+def test_a_pace_file_says_the_edges_of_its_graph(data):
+    n = data.draw(st.integers(1, 8))
+    ends = st.tuples(st.integers(1, n), st.integers(1, n)).filter(lambda edge: edge[0] != edge[1])
+    edges = data.draw(st.lists(ends, max_size=12) if n > 1 else st.just([]))
+    text = "".join([f"p tw {n} {len(edges)}\n", *(f"{u} {v}\n" for u, v in edges)])
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "g.gr").write_text(text)
+        graph = read_graph(Path(folder, "g.gr"))
+    found = {(int(u), int(v)) for v, reads in named_reads(graph).items() for u in reads}
+    assert found == {(min(edge), max(edge)) for edge in edges}
+    assert graph.labels.names == tuple(str(v) for v in range(1, n + 1))
+
+
+BAD_PACE = {
+    "no header": ("1 2\n2 3\n", "g.gr, line 1: '1 2' is no header; begin with `p tw NODES EDGES`"),
+    "half a header": ("c x\np tw 3\n", "g.gr, line 2: 'p tw 3' is no header"),
+    "another problem": ("p edge 3 2\n", "g.gr, line 1: 'p edge 3 2' is no header"),
+    "only comments": ("c nothing\n", "g.gr, line 1: '' is no header"),
+    "negative": ("p tw -3 2\n", "g.gr, line 1: 'p tw -3 2' is no header"),
+    "too few edges": ("p tw 3 2\n1 2\n", "g.gr, line 1: the header promises 2 edges, the file has 1; is it whole?"),
+    "too many edges": ("c x\np tw 3 1\n1 2\n2 3\n", "g.gr, line 2: the header promises 1 edges, the file has 2"),
+    "node 0": ("p tw 3 1\n0 1\n", "g.gr, line 2: edge 0 1 leaves the nodes 1 to 3 of the header"),
+    "a node too many": ("p tw 3 1\n4 1\n", "g.gr, line 2: edge 1 4 leaves the nodes 1 to 3 of the header"),
+    "a loop": ("p tw 3 2\n1 2\n2 2\n", "g.gr, line 3: edge 2 2 is a loop, and no node reads itself; remove the line"),
+    "three words": ("p tw 3 1\n1 2 3\n", "g.gr, line 2: '1 2 3' is no edge; an edge is two numbers, `u v`"),
+    "a name": ("p tw 3 1\n1 b\n", "g.gr, line 2: '1 b' is no edge"),
+    "a second header": ("p tw 3 1\np tw 3 1\n", "g.gr, line 2: 'p tw 3 1' is no edge"),
+    "no node": ("p tw 0 0\n", "g.gr, line 1: the header promises no node; there is nothing to plan"),
+    "absurd": ("p tw 999999999 0\n", "g.gr, line 1: the header promises 999999999 nodes, more than 10000000; bring"),
+    "endless": (f"p tw {'9' * 5000} 0\n", "is no header; begin"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), BAD_PACE.values(), ids=BAD_PACE)
+def test_what_is_wrong_with_pace_is_named(read, text, message):
+    with pytest.raises(GraphError, match=re.escape(message)):
+        read(text, "g.gr")
+
+
+# ---------------------------------------------------------------- the lower-set authors' text
+
+CG = """8 4
+0 64 /conv/W
+1 40 _
+2 30 0
+3 20 _
+4 8 1
+5 6 /conv/W2
+6 64 /conv/b
+7 4 /spare
+forward
+2 1
+1 _
+0 _
+3
+LinearFunction
+{"rank": 1}
+forward
+3 1
+2 _
+0 _
+6 _
+1
+Convolution2DFunction
+{"rank": 0}
+backward
+3 1
+3 gradient
+1 input
+0 input
+1
+LinearFunction
+{}
+backward
+2 3
+1 gradient
+1 output
+2
+0
+6
+Convolution2DFunction
+{}
+"""
+
+
+def test_a_cg_text_is_a_graph_with_residents_and_gradient_rules(read):
+    graph = read(CG, "cg_net.txt")
+    assert named_reads(graph) == {"Convolution2DFunction_1": [], "LinearFunction_3": ["Convolution2DFunction_1"]}
+    assert graph.labels.ops == ("Convolution2DFunction", "LinearFunction")
+    assert (graph.memory.tolist(), graph.compute.tolist()) == ([40, 20], [10, 1])
+    assert [graph.backward.saved(v) for v in range(2)] == [[0], [0]]
+    assert graph.resident.names == ("/conv/W", "input_0", "input_1", "/conv/W2", "/conv/b", "/spare")
+    assert graph.resident.memory.tolist() == [64, 30, 8, 6, 64, 4]
+    assert graph.resident.role.tolist() == [1, 0, 0, 1, 1, 1]
+    assert [graph.resident.reads(v) for v in range(2)] == [[0, 1, 4], [0]]
+
+
+def changed(old, new, count=1):
+    assert old in CG
+    return CG.replace(old, new, count)
+
+
+BAD_CG = {
+    "cut short": (CG[:-40], "cg.txt"),
+    "an odd number of records": (changed("8 4\n", "8 3\n"), "line 1: 3 records; there is a backward one for each"),
+    "more than promised": (CG + "forward\n", "line 42: there is more than the first line promises"),
+    "ids out of order": (changed("2 30 0", "3 30 0"), "cg.txt, line 4: variable 2 is wanted here, as `2 bytes label`"),
+    "no label": (changed("3 20 _", "3 20"), "line 5: variable 3 is wanted here"),
+    "no number": (changed("3 20 _", "3 x _"), "line 5: variable 3 is wanted here"),
+    "a word for a record": (changed("forward\n3", "forwards\n3"), "where a forward record must begin"),
+    "a backward record too early": (changed("forward\n3", "backward\n3"), "line 17: 'backward' where a forward record"),
+    "a variable that is not there": (changed("\n3\nLinear", "\n9\nLinear"), "'9' is no variable; they run from 0 to 7"),
+    "an input that is not there": (changed("2 _\n0 _", "8 _\n0 _"), "'8' is no variable"),
+    "a kind that is not there": (changed("1 output", "1 outputs"), "an input is wanted here, as `id kind`"),
+    "two outputs": (changed("2 1\n1 _\n0 _\n3", "2 2\n1 _\n0 _\n3\n4"), "line 10: 2 outputs; a forward record has one"),
+    "no attributes": (changed('{"rank": 1}', "rank"), "'rank' where attributes in braces must come"),
+    "made twice": (changed("\n3\nLinear", "\n1\nLinear"), "variable 1 is made a second time; drop one of the records"),
+    "a parameter that is made": (changed("\n3\nLinear", "\n0\nLinear"), "variable 0 is made a second time"),
+    "made by nobody": (
+        changed("7 4 /spare", "7 4 _"),
+        "line 9: no forward record makes variable 7; is the file whole?",
+    ),
+    "gradient of another": (changed("3 gradient", "1 gradient"), "the backward record of variable 3 is wanted here"),
+    "another operation": (CG[::-1].replace("noitcnuFraeniL", "UleR", 1)[::-1], "the backward record of variable 3"),
+    "saves what it does not read": (changed("1 gradient\n1 output", "1 gradient\n3 input"), "which the node neither"),
+    "two of one label": (changed("/conv/W2", "/conv/W"), "two rows are called '/conv/W'; give each a name of its own"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), BAD_CG.values(), ids=BAD_CG)
+def test_what_is_wrong_with_a_cg_text_is_named(read, text, message):
+    with pytest.raises(GraphError, match=re.escape(message)):
+        read(text, "cg.txt")
+
+
+PUBLISHED = [("vgg19", 2132279296), ("unet", 7803387904), ("resnet50", 3468165120), ("googlenet", 871841804)]
+
+
+@pytest.mark.parametrize(("name", "peak"), PUBLISHED)
+@pytest.mark.filterwarnings("ignore::remat_algos.errors.GraphWarning")
+def test_a_published_cg_text_is_the_published_table(shared_graphs, name, peak):
+    graph = read_graph(shared_graphs / f"cg_{name}.txt")
+    table = read_graph(shared_graphs / f"{name}.nodes.csv")
+
+    def by_name(graph):
+        return {
+            graph.labels[v]: (
+                *(graph.labels.op(v), int(graph.memory[v]), int(graph.compute[v])),
+                *(sorted(map(graph.value_name, reads)) for reads in (graph.reads(v), graph.backward.saved(v))),
+            )
+            for v in range(graph.n_nodes)
+        }
+
+    assert by_name(graph) == by_name(table)
+    resident = graph.resident
+    assert int(resident.memory[resident.role == 1].sum()) == table.resident_memory
+    tables, place = graph.to_tables(), {name: v for v, name in enumerate(table.labels.names)}
+    tables.nodes.sort(key=lambda node: place[node.name])
+    in_order = ComputationGraph.from_tables(tables)
+    assert in_order.labels.names == table.labels.names
+    assert baseline(differentiate(in_order)).peak_memory == baseline(differentiate(table)).peak_memory == peak
+
+
+def test_a_shared_parameter_is_one_resident(read):
+    graph = read(CG, "cg.txt")
+    place = graph.resident.names.index("/conv/W")
+    assert [place in graph.resident.reads(v) for v in range(2)] == [True, True]
+
+
+# ---------------------------------------------------------------- what kind of file it is
+
+JSON_PAIR = '{"format": "remat-graph", "version": 1, "nodes": [{"name": "a"}, {"name": "b", "reads": ["a"]}]}'
+KINDS = {
+    "JSON": JSON_PAIR,
+    "DOT": "// a comment\nstrict digraph G { a -> b }",
+    "GraphML": "<?xml version='1.0'?>\n" + in_graphml(PAIR),
+    "an edge list": "# edges\na b\n",
+    "a table of edges": "src,dst\na,b\n",
+}
+NAMES = ["g.txt", "g", "g.json", "g.csv", "X.nodes.csv", "X.edges.csv", "g.npz", "g.dot", "g.graphml", "g.gr"]
+BY_NAME = {("an edge list", name) for name in ("X.nodes.csv", "X.edges.csv", "g.dot", "g.graphml", "g.gr")}
+BY_NAME |= {("a table of edges", "X.nodes.csv")}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_wrong_name_does_not_matter_where_the_content_speaks(tmp_path, read, kind, name):
+    (tmp_path / "X.values.csv").write_text("node,memory_bytes\n")
+    if (kind, name) in BY_NAME:
+        with pytest.raises(GraphError, match=rf"{name}|X.edges.csv"):
+            read(KINDS[kind], name)
+    else:
+        assert named_reads(read(KINDS[kind], name)) == {"a": [], "b": ["a"]}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_npz_pace_and_cg_are_known_by_their_content(read, name):
+    assert read(rich().to_npz(), name).hash == rich().hash
+    assert named_reads(read("c x\np tw 2 1\n2 1\n", name)) == {"1": [], "2": ["1"]}
+    assert read(CG, name).n_nodes == 2
+
+
+MISREAD = [
+    ("A\n", "g.json", "g.json: not valid JSON at line 1, column 1"),
+    ("[1, 2]", "g.json", 'g.json: not a graph: there is no "format": "remat-graph"'),
+    ("src;dst\na;b\n", "g.csv", "g.csv, line 1: the cells are not separated by commas; save the table with commas"),
+    ("src\tdst\na\tb\n", "g.csv", "g.csv, line 1: the cells are not separated by commas"),
+    ("src dst\na b\n", "g.txt", "g.txt, line 1: the cells are not separated by commas"),
+    ("name,memory\na,1\n", "g.csv", "g.csv: a lone table; call it X.nodes.csv, with X.edges.csv beside it"),
+    ("name,memory\na,1\n", "g.txt", "g.txt: a lone table; call it X.nodes.csv"),
+    ("A B\n", "g.dot", "g.dot: not valid DOT at line 1, column 1"),
+    ("A B\n", "g.graphml", "g.graphml: there are 0 graphs in the file; export the graph as GraphML"),
+    ("digraph { a -> b }\n", "g.edges", None),
+    ("p x\n", "g.txt", None),
+    ("src,dst\na,\n", "g.csv", "g.csv, line 2: an edge has a src and a dst; write both"),
+    ("src,dst,saved\na,b,x\n", "g.csv", "g.csv, line 2: saved of 'b' is 'x'; write 0 or 1"),
+    ("src,dst\na,b\nb,a\n", "g.csv", "g.csv: the graph has a cycle: a -> b -> a"),
+    ("src,dst\n", "g.csv", "g.csv: there is no node; add one"),
+]
+
+
+@pytest.mark.parametrize(("text", "name", "message"), MISREAD)
+def test_a_misreading_is_one_sentence(read, text, name, message):
+    if message is None:
+        assert read(text, name).n_nodes == 2
+    else:
+        with pytest.raises(GraphError, match=re.escape(message)):
+            read(text, name)
+
+
+def test_a_lone_table_of_edges_is_an_edge_list(tmp_path, read):
+    graph = read("dst,src\nb,a\nc,b\nc,a\n", "edges.csv")
+    assert named_reads(graph) == {"a": [], "b": ["a"], "c": ["b", "a"]} or graph.labels.names[0] == "b"
+    assert (graph.memory.tolist(), graph.compute.tolist()) == ([1] * 3, [1] * 3)
+    assert read("src,dst\n10,9\n9,2\n", "Y.edges.csv").labels.names == ("10", "9", "2")
+    assert read("src,dst,saved\na,b,0\n", "g.csv").backward.saved(1) == [1]
+
+
+def test_a_lone_table_of_edges_may_have_other_columns(tmp_path):
+    (tmp_path / "g.csv").write_text("src,dst,weight\na,b,3\n")
+    with pytest.warns(GraphWarning, match=r"g\.csv: ignored columns weight"):
+        assert read_graph(tmp_path / "g.csv").n_nodes == 2
+
+
+def test_a_pace_file_may_have_a_table_of_nodes(tmp_path):
+    (tmp_path / "g.gr").write_text("p tw 3 2\n2 1\n2 3\n")
+    (tmp_path / "sizes.csv").write_text("id,memory\n1,5\n2,6\n3,7\n")
+    graph = read_graph(tmp_path / "g.gr", nodes=tmp_path / "sizes.csv")
+    assert (named_reads(graph), graph.memory.tolist()) == ({"1": [], "2": ["1"], "3": ["2"]}, [5, 6, 7])
+
+
+@pytest.mark.parametrize("name", ["g.json", "g.dot", "g.npz"])
+def test_a_graph_with_sizes_of_its_own_takes_no_table(tmp_path, name):
+    write_graph(rich(), tmp_path / name)
+    (tmp_path / "sizes.csv").write_text("id,memory\n1,5\n")
+    with pytest.raises(GraphError, match=r"g\.\w+: \w+ says itself what its nodes cost; leave out the table sizes.csv"):
+        read_graph(tmp_path / name, nodes=tmp_path / "sizes.csv")
+
+
+def test_values_may_have_ids_of_their_own(tmp_path):
+    (tmp_path / "X.nodes.csv").write_text("id,name\n1,d\n2,c\n")
+    (tmp_path / "X.edges.csv").write_text("src,dst\n7,2\n1,2\n")
+    (tmp_path / "X.values.csv").write_text("node,id,name,memory\n1,,,8\n1,7,mask,2\n")
+    assert named_reads(read_graph(tmp_path / "X.nodes.csv")) == {"d": [], "c": ["mask", "d"]}
+    (tmp_path / "X.values.csv").write_text("node,id,name,memory\n1,,,8\n1,2,mask,2\n")
+    with pytest.raises(GraphError, match=r"X\.values\.csv, line 3: two rows have the id '2'; give each its own"):
+        read_graph(tmp_path / "X.nodes.csv")
+
+
+# ---------------------------------------------------------------- sizes
+
+
+def everywhere(size):
+    """Texts of one graph by file, with the size wherever a size can stand."""
+    nodes = {
+        "x": {"memory": size, "resident": "input"},
+        "a": {"workspace": size, "grad_workspace": size, "memory": size, "grad_memory": size, "param_memory": size},
+        "m": {"value_of": "a", "memory": size, "grad_memory": size},
+    }
+    record = {"memory": size, "grad_memory": size}
+    return {
+        "g.json": {
+            "format": "remat-graph",
+            "version": 1,
+            "residents": [{"name": name, "memory": size} for name in ("x", "param(a)")],
+            "nodes": [
+                {"name": "a", "workspace": size, "grad_workspace": size, "saved": [], "values": [record, record]}
+            ],
+        },
+        "g.dot": drawn("dot", nodes),
+        "g.graphml": drawn("graphml", nodes),
+        "g.nodes.csv": "name,memory,resident,workspace,grad_workspace,param_memory\n"
+        f"x,{size},input,,,\na,,,{size},{size},{size}\n",
+        "g.edges.csv": "src,dst\n",
+        "g.values.csv": f"node,name,memory,grad_memory\na,,{size},{size}\na,m,{size},{size}\n",
+    }
+
+
+@pytest.mark.parametrize("name", ["g.json", "g.dot", "g.graphml", "g.nodes.csv"])
+@pytest.mark.parametrize(
+    ("size", "number"), [("4GiB", 4 << 30), ("1.5 kB", 1500), ("0.3 B", 1), ("7", 7), ("1e3", 1000), ("2 MiB", 2 << 20)]
+)
+def test_a_size_may_have_a_unit_wherever_it_stands(tmp_path, name, size, number):
+    for file, text in everywhere(size).items():
+        (tmp_path / file).write_text(text if isinstance(text, str) else json.dumps(text))
+    graph = read_graph(tmp_path / name)
+    found = [graph.memory, graph.workspace, graph.resident.memory]
+    found += [graph.backward.grad_memory, graph.backward.grad_workspace]
+    assert [sizes.tolist() for sizes in found] == [[number] * 2, [number], [number] * 2, [number] * 2, [number]]
+
+
+# ---------------------------------------------------------------- any text
+
+
+def seed(ending):
+    with tempfile.TemporaryDirectory() as folder:
+        write_graph(rich(), Path(folder, f"g.{ending}"))
+        return Path(folder, f"g.{ending}").read_bytes()
+
+
+SEEDS = {
+    "g.dot": seed("dot"),
+    "g.graphml": seed("graphml"),
+    "g.gr": b"c x\np tw 3 2\n1 2\n3 2\n",
+    "cg.txt": CG.encode(),
+}
+SEEDS["h.dot"] = b'digraph "x" { node [memory=4]; subgraph s { a -> {b c:f} } /* */ "d" + "e" -> <<b>f</b>> // x\n}'
+
+
+@settings(max_examples=100)
+@pytest.mark.parametrize("name", SEEDS)
+@given(data=st.data())
+def test_spoilt_files_are_read_or_refused(name, data):
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, name).write_bytes(data.draw(mutations(SEEDS[name])))
+        harmless(folder, name)
+
+
+@settings(max_examples=150)
+@given(st.text('ab1 \n;,"\\[]{}=->:+/*#<', max_size=40), st.sampled_from(["digraph{%s}", "digraph {a [%s]}", "%s"]))
+def test_any_text_in_dot_is_read_or_refused(text, frame):
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "g.dot").write_text(frame.replace("%s", text))
+        harmless(folder, "g.dot")
