@@ -50,6 +50,10 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
     nodes : path, optional
         For a list of edges or PACE: the table that gives its nodes sizes and costs.
 
+    Returns
+    -------
+    ComputationGraph
+
     Raises
     ------
     GraphError

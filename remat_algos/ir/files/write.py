@@ -22,9 +22,26 @@ TABLES = ".nodes.csv"
 def write_graph(graph: ComputationGraph, path: str | os.PathLike[str]) -> None:
     """Write a graph as JSON, npz, GraphML, DOT, or the tables X.nodes.csv, X.edges.csv, X.values.csv.
 
-    The path's ending says which: .json, .npz, .graphml, .dot or .gv, .nodes.csv.
+    Parameters
+    ----------
+    graph : ComputationGraph
+    path : path
+        Its ending says which: .json, .npz, .graphml, .dot or .gv, .nodes.csv.
 
-    Raises GraphError for other endings, OSError where the folder cannot be written.
+    Raises
+    ------
+    GraphError
+        For another ending.
+    OSError
+        If a file cannot be written; those that were there are then as they were.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_graph(ComputationGraph.from_edges([("A", "B")]), f"{folder}/pair.nodes.csv")
+    ...     pathlib.Path(folder, "pair.edges.csv").read_text()
+    'src,dst\\nA,B\\n'
     """
     contents = dict(zip(files_written(path), _contents(graph, Path(path)), strict=True))
     _write_all({file: data for file, data in contents.items() if data is not None})
