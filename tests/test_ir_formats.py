@@ -851,7 +851,7 @@ KINDS = {
 }
 NAMES = ["g.txt", "g", "g.json", "g.csv", "X.nodes.csv", "X.edges.csv", "g.npz", "g.dot", "g.graphml", "g.gr"]
 BY_NAME = {("an edge list", name) for name in ("X.nodes.csv", "X.edges.csv", "g.dot", "g.graphml", "g.gr")}
-BY_NAME |= {("a table of edges", "X.nodes.csv")}
+BY_NAME |= {("a table of edges", "X.nodes.csv"), ("a table of edges", "X.edges.csv")}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -859,7 +859,7 @@ BY_NAME |= {("a table of edges", "X.nodes.csv")}
 def test_a_wrong_name_does_not_matter_where_the_content_speaks(tmp_path, read, kind, name):
     (tmp_path / "X.values.csv").write_text("node,memory_bytes\n")
     if (kind, name) in BY_NAME:
-        with pytest.raises(GraphError, match=rf"{name}|X.edges.csv"):
+        with pytest.raises(GraphError, match=rf"{name}|X.(edges|nodes).csv"):
             read(KINDS[kind], name)
     else:
         assert named_reads(read(KINDS[kind], name)) == {"a": [], "b": ["a"]}
@@ -904,7 +904,9 @@ def test_a_lone_table_of_edges_is_an_edge_list(tmp_path, read):
     graph = read("dst,src\nb,a\nc,b\nc,a\n", "edges.csv")
     assert named_reads(graph) == {"a": [], "b": ["a"], "c": ["b", "a"]} or graph.labels.names[0] == "b"
     assert (graph.memory.tolist(), graph.compute.tolist()) == ([1] * 3, [1] * 3)
-    assert read("src,dst\n10,9\n9,2\n", "Y.edges.csv").labels.names == ("10", "9", "2")
+    assert read("src,dst\n10,9\n9,2\n", "Y.csv").labels.names == ("10", "9", "2")
+    with pytest.raises(GraphError, match=r"Y.nodes.csv: cannot be read"):  # mislaid, not left out
+        read("src,dst\n10,9\n9,2\n", "Y.edges.csv")
     assert read("src,dst,saved\na,b,0\n", "g.csv").backward.saved(1) == [1]
 
 

@@ -20,6 +20,9 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _ESCAPED = re.compile(r'\\(\r?\n|["\\])')
 _PLACE = re.compile(r"(.*?)\s*\(at char \d+\), \(line:(\d+), col:(\d+)\)$")
 
+_END = "the_end_of_the_file"
+"""A graph put behind the text: where pydot meets what it cannot read after a whole graph, it stops without a word."""
+
 Texts = dict[str, str]
 
 
@@ -31,9 +34,9 @@ def begins(text: str) -> bool:
 def parse(text: str, source: str) -> Tables:
     """Rows from DOT text; nodes in the order in which they appear first, what is only for the eye passed over."""
     graph = _read(text, source)
-    reader = _Reader()
+    reader = _Reader(source)
     reader.statements(graph, {}, {})
-    reader.found.graph.update(_attributes(graph))
+    reader.found.graph.update(reader.attributes(graph))
     return tables_of(reader.found, source)
 
 
@@ -45,7 +48,7 @@ def _read(text: str, source: str) -> Any:
             warnings.simplefilter("ignore", DeprecationWarning)  # pydot calls pyparsing by its old names
             import pydot
 
-            graphs = pydot.graph_from_dot_data(text)
+            graphs = pydot.graph_from_dot_data(f"{text}\ndigraph {_END} {{}}")
     except ImportError as error:
         _fail(source, "DOT is read by pydot, which is not here; python -m pip install 'remat_algos[graphs]'", error)
     except RecursionError as error:
@@ -55,8 +58,10 @@ def _read(text: str, source: str) -> Any:
     if not graphs:
         printed = said.getvalue().strip().rpartition("\n")[2]  # what is wrong
         _fail(source, f"not valid DOT{_PLACE.sub(_place, printed)}; is the file whole?")
-    if len(graphs) > 1:
-        _fail(source, f"there are {len(graphs)} graphs in the file; keep one")
+    if len(graphs) > 2:
+        _fail(source, f"there are {len(graphs) - 1} graphs in the file; keep one")
+    if graphs[-1].get_name() != _END:
+        _fail(source, "the text goes on after the end of the graph; is there a brace too many?")
     if graphs[0].get_type() != "digraph":
         _fail(source, "the graph is undirected; write `digraph`, and `u -> v` where v reads u")
     return graphs[0]
@@ -65,15 +70,15 @@ def _read(text: str, source: str) -> Any:
 class _Reader:
     """Walks statement by statement, since what `node [...]` says holds from there on."""
 
-    def __init__(self) -> None:
-        self.found = Drawing()
+    def __init__(self, source: str) -> None:
+        self.found, self.source = Drawing(), source
 
     def statements(self, graph: Any, node: Texts, edge: Texts) -> list[str]:
         """Those of a graph or subgraph, with the attributes that hold at its beginning; the nodes that they name."""
         named: list[str] = []
         parts = [*graph.get_node_list(), *graph.get_edge_list(), *graph.get_subgraph_list()]
         for part in sorted(parts, key=lambda part: part.get_sequence()):
-            attributes = _attributes(part)
+            attributes = self.attributes(part)
             kind = part.obj_dict["type"]
             if kind == "edge":
                 tails, heads = (self._end(end, node, edge) for end in part.obj_dict["points"])
@@ -103,9 +108,14 @@ class _Reader:
         self.found.nodes.setdefault(name, dict(node))
         return [name]
 
-
-def _attributes(part: Any) -> Texts:
-    return {_plain(name): _plain(text) for name, text in part.get_attributes().items()}
+    def attributes(self, part: Any) -> Texts:
+        """What stands in brackets; pydot ends a number at its first letter and takes the rest for a name."""
+        given = part.get_attributes()
+        for name, text in given.items():
+            if text is None:
+                remedy = 'put a value of digits and letters in quotes, as "4KiB"'
+                _fail(self.source, f"attribute {name} has no value; write one, and {remedy}")
+        return {_plain(name): _plain(text) for name, text in given.items()}
 
 
 def _plain(text: Any) -> str:

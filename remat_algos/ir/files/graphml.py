@@ -3,6 +3,7 @@
 import re
 import warnings
 from typing import Any, NoReturn
+from xml.etree import ElementTree
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.files.attributes import Drawing, drawing_of, tables_of
@@ -10,9 +11,6 @@ from remat_algos.ir.files.row_writer import Record
 from remat_algos.ir.tables import Tables
 
 _DECLARATION = re.compile(r"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-_EMPTY = re.compile(r"<((?:\w+:)?default)\b[^>]*?(?:/>|>\s*</\1>)")  # networkx takes it for the word None
-_GRAPH, _NODE = (re.compile(rf"<(?:\w+:)?{tag}[\s/>]") for tag in ("graph", "node"))
 
 
 def parse(text: str, source: str) -> Tables:
@@ -24,17 +22,46 @@ def parse(text: str, source: str) -> Tables:
     if declaration is not None:
         line = text.count("\n", 0, declaration.start()) + 1
         _fail(source, f"{declaration[0]} on line {line} is not followed, since entities do harm; remove it")
-    bare = _COMMENT.sub("", text)
-    graphs = len(_GRAPH.findall(bare))
+    try:
+        root = ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        line, column = error.position
+        reason = str(error).partition(":")[0]
+        _fail(source, f"not valid XML at line {line}, column {column + 1} ({reason}); is the file whole?", error)
+    _check(root, source)
+    _prepare(root)
+    return tables_of(_drawing(_read(root, source)), source)
+
+
+def _check(root: ElementTree.Element, source: str) -> None:
+    """What networkx would take for another graph without a word: graphs in nodes, ids that are missing or double."""
+    graphs = len(root.findall(".//{*}graph"))
     if graphs != 1:
         remedy = "keep one, and ungroup nodes that hold others" if graphs else "export the graph as GraphML"
         _fail(source, f"there are {graphs} graphs in the file; {remedy}")
-    graph = _read(text, source)
-    elements = len(_NODE.findall(bare))
-    if elements != graph.number_of_nodes():  # networkx takes two of one id for one, and adds those that edges name
-        nodes = f"{elements} node elements for {graph.number_of_nodes()} nodes"
-        _fail(source, f"there are {nodes}; give each node that an edge names one element, with an id of its own")
-    return tables_of(_drawing(graph), source)
+    seen: set[str | None] = set()
+    for place, node in enumerate(root.iterfind(".//{*}node"), start=1):
+        key = node.get("id")
+        if not key:
+            _fail(source, f"node {place} of the file has no id; give it one")
+        if key in seen:
+            _fail(source, f"two nodes have the id {key!r}; give each its own")
+        seen.add(key)
+    for place, edge in enumerate(root.iterfind(".//{*}edge"), start=1):
+        u, v = edge.get("source"), edge.get("target")
+        if u not in seen or v not in seen:
+            _fail(source, f"edge {place} of the file, {u!r} -> {v!r}, leads from or to no node; add the node")
+
+
+def _prepare(root: ElementTree.Element) -> None:
+    """Make networkx keep numbers as they are written, units too, and the order of the edges, which it puts in ids."""
+    for place, edge in enumerate(root.iterfind(".//{*}edge")):
+        edge.set("id", str(place))
+    for key in root.iterfind("{*}key"):
+        key.set("attr.type", "string")
+        default = key.find("{*}default")
+        if default is not None and not default.text:  # networkx takes it for the word None
+            key.remove(default)
 
 
 def _networkx(source: str) -> Any:
@@ -46,13 +73,13 @@ def _networkx(source: str) -> Any:
     return networkx
 
 
-def _read(text: str, source: str) -> Any:
+def _read(root: ElementTree.Element, source: str) -> Any:
     """networkx' graph."""
     networkx = _networkx(source)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of ports, which are only for the eye
-            graph = networkx.parse_graphml(_EMPTY.sub("", text), edge_key_type=int, force_multigraph=True)
+            graph = networkx.parse_graphml(ElementTree.tostring(root, "unicode"), force_multigraph=True)
     except Exception as error:  # the reader has no errors of its own
         reason = " ".join(str(error).split()) or type(error).__name__
         _fail(source, f"not GraphML that networkx can read ({reason[:100]}); is the file whole?", error)
@@ -63,12 +90,9 @@ def _read(text: str, source: str) -> Any:
 
 
 def _drawing(graph: Any) -> Drawing:
-    """Nodes and edges in the order of the file; edges of others' files, which have no numbers, node by node."""
+    """Nodes and edges in the order of the file, with the defaults of their keys."""
     node_default, edge_default = (graph.graph.pop(f"{scope}_default") for scope in ("node", "edge"))
-    edges = list(graph.edges(keys=True, data=True))
-    keys = [key for _, _, key, _ in edges]
-    if all(type(key) is int for key in keys) and len(set(keys)) == len(keys):
-        edges.sort(key=lambda edge: edge[2])
+    edges = sorted(graph.edges(keys=True, data=True), key=lambda edge: edge[2])
     nodes = {key: {**node_default, **data} for key, data in graph.nodes(data=True)}
     labels = [(data.get("label") or "").strip() for data in nodes.values()]
     if all(label and label.isprintable() for label in labels) and len(set(labels)) == len(labels):
@@ -79,7 +103,7 @@ def _drawing(graph: Any) -> Drawing:
 
 
 def dump(tables: Tables) -> str:
-    """The rows as GraphML text; the ids of the nodes are their names, those of the edges their numbers."""
+    """The rows as GraphML text; the ids of the nodes are their names."""
     networkx = _networkx(tables.source)
     drawing = drawing_of(tables)
     graph = networkx.MultiDiGraph(**_plain(drawing.graph))

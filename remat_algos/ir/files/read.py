@@ -145,7 +145,7 @@ def files_read(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | Non
 def _table(text: str, file: Path) -> Tables:
     """The graph of which the file is one table, or the graph of a table of edges alone."""
     kind, tables = _stem(file)[1], _beside(file)
-    if (kind is None and _header(text) >= {"src", "dst"}) or (kind == "edges" and not tables["nodes"].exists()):
+    if kind is None and _header(text) >= {"src", "dst"}:
         return csv_tables.parse_edges(text, file.name)
     if kind is None and not tables["edges"].exists():
         raise GraphError(
