@@ -293,13 +293,21 @@ BAD_DOT = {
     "undirected": ("graph {\n a -- b }", "g.dot: the graph is undirected; write `digraph`, and `u -> v` where"),
     "cut short": (
         "digraph {\n a -> b\n",
-        "g.dot: not valid DOT at line 3, column 1 (Expected rbrace, found end of text)",
+        "g.dot: not valid DOT at its end (Expected rbrace, found end of text); is the file whole?",
     ),
     "cut in a list": ("digraph { a [memory=", "g.dot: not valid DOT at line 1, column 13 (Expected rbrace, found '[')"),
     "an arrow to nothing": (in_dot("a -> ;"), "g.dot: not valid DOT at line 1"),
     "no brace": ("digraph G a -> b", "g.dot: not valid DOT at line 1, column 11 (Expected lbrace, found 'a')"),
     "not DOT at all": ("A B\n", "g.dot: not valid DOT at line 1, column 1"),
     "two graphs": ("digraph { a }\ndigraph { b }", "g.dot: there are 2 graphs in the file; keep one"),
+    "a brace too many": (in_dot("a -> b } c -> d"), "g.dot: the text goes on after the end of the graph; is there a"),
+    "half a second graph": (in_dot("a -> b") + " digraph { b ->", "g.dot: the text goes on after the end of the graph"),
+    "a size without quotes": (
+        in_dot("a [memory=4KiB]"),
+        "g.dot: attribute KiB has no value; write one, and put a value",
+    ),
+    "a default without quotes": (in_dot("node [memory=1.5 MB]; a"), "g.dot: attribute MB has no value"),
+    "an attribute without value": (in_dot("a [once]"), "g.dot: attribute once has no value"),
     "open quote": ('digraph {\n"a -> b }', "g.dot: not valid DOT at line 2, column 1"),
     "a slash": (in_dot("a/b -> c"), "g.dot: not valid DOT at line 1, column 12 (Expected rbrace, found '/')"),
     "too deep": (in_dot("{" * 5000), "g.dot: subgraphs are nested too deeply; take them apart"),
@@ -511,7 +519,6 @@ def test_labels_of_yed_are_names_where_each_is_different(tmp_path, label, names)
     assert seen == [f"g.graphml: ignored attributes {', '.join(drawn_only)}"]
 
 
-ONE_EACH = "give each node that an edge names one element, with an id of its own"
 BAD_GRAPHML = {
     "undirected": (in_graphml(PAIR, default="undirected"), "the graph is undirected; set edgedefault="),
     "an undirected edge": (
@@ -527,15 +534,23 @@ BAD_GRAPHML = {
     "no graph": ("<graphml/>", "there are 0 graphs in the file; export the graph as GraphML"),
     "no node": (in_graphml(""), "there is no node; add one"),
     "a hyperedge": (in_graphml("<hyperedge/>"), "(GraphML reader doesn't support hyperedges)"),
-    "an id twice": (in_graphml('<node id="a"/><node id="a"/>'), f"2 node elements for 1 nodes; {ONE_EACH}"),
-    "no target": (in_graphml('<node id="a"/><edge source="a"/>'), f"1 node elements for 2 nodes; {ONE_EACH}"),
+    "no id": (in_graphml('<node id="a"/><node/>'), "node 2 of the file has no id; give it one"),
+    "an id twice": (in_graphml('<node id="a"/><node id="a"/>'), "two nodes have the id 'a'; give each its own"),
+    "an id twice and an unknown end": (
+        in_graphml('<node id="a"/><node id="a"/><edge source="a" target="b"/>'),
+        "two nodes have the id 'a'",
+    ),
+    "no target": (
+        in_graphml('<node id="a"/><edge source="a"/>'),
+        "edge 1 of the file, 'a' -> None, leads from or to no",
+    ),
     "an unknown end": (
         in_graphml('<node id="a"/><edge source="z" target="a"/>'),
-        f"1 node elements for 2 nodes; {ONE_EACH}",
+        "edge 1 of the file, 'z' -> 'a', leads from or to no node; add the node",
     ),
-    "cut short": (in_graphml(PAIR)[:-20], "(unclosed token: line 1, column 113); is the file whole?"),
+    "cut short": (in_graphml(PAIR)[:-20], "not valid XML at line 1, column 114 (unclosed token); is the file whole?"),
     "another kind of XML": ("<svg/>", "there are 0 graphs in the file; export the graph as GraphML"),
-    "an entity": (in_graphml('<node id="&lol;"/>'), "(undefined entity: line 1, column 85)"),
+    "an entity": (in_graphml('<node id="&lol;"/>'), "not valid XML at line 1, column 86 (undefined entity)"),
 }
 
 
@@ -560,7 +575,7 @@ HARMFUL = {
 @pytest.fixture
 def no_parser(monkeypatch):
     """Any parsing of XML fails the test."""
-    monkeypatch.setattr(graphml, "_read", lambda *_: pytest.fail("the parser has seen it"))
+    monkeypatch.setattr(graphml.ElementTree, "fromstring", lambda *_: pytest.fail("the parser has seen it"))
 
 
 @pytest.mark.usefixtures("no_parser")
@@ -582,13 +597,41 @@ def test_declarations_in_another_encoding_are_refused_too(read, encoding):
 
 def test_an_encoding_that_would_uncover_a_declaration_is_not_followed(read):
     hidden = in_graphml(PAIR).replace("<graphml", "+ADwAIQ-DOCTYPE x [+ADwAIQ-ENTITY a 'b'+AD4]+AD4<graphml", 1)
-    with pytest.raises(GraphError, match="not GraphML that networkx can read"):
+    with pytest.raises(GraphError, match="not valid XML at line 1"):
         read("<?xml version='1.0' encoding='utf-7'?>" + hidden, "g.graphml")
 
 
-def test_deep_nesting_does_no_harm(read):
-    with pytest.raises(GraphError, match="there are 0 graphs in the file"):
-        read("<graphml>" + "<a>" * 100_000 + "</a>" * 100_000 + "</graphml>", "g.graphml")
+@pytest.mark.parametrize("between", ["<default/>", "<default></default>", "<!-- -->", "<?x?>"])
+def test_a_declaration_in_pieces_is_never_put_together(read, between):
+    pieces = LAUGHS.replace("<!DOC", f"<!DOC{between}").replace("<!ENT", f"<!ENT{between}")
+    with pytest.raises(GraphError, match="not valid XML at line 1"):
+        read(pieces + in_graphml('<node id="&b;"/>'), "g.graphml")
+
+
+@pytest.mark.parametrize(("inside", "message"), [("", "there are 0 graphs"), (in_graphml(PAIR), "networkx can read")])
+def test_deep_nesting_does_no_harm(read, inside, message):
+    with pytest.raises(GraphError, match=message):
+        read("<graphml>" + "<a>" * 100_000 + "</a>" * 100_000 + inside + "</graphml>", "g.graphml")
+
+
+@pytest.mark.parametrize("kind", ["int", "long", "double", "boolean", "string", "no such type"])
+def test_data_are_read_as_they_are_written_whatever_their_key_says(read, kind):
+    keys = "".join(
+        f'<key id="{name}" for="node" attr.name="{name}" attr.type="{kind}"/>' for name in ("memory", "compute")
+    )
+    nodes = element("node", {"memory": "4 KiB", "compute": "0.1"}, id="a")
+    graph = read(in_graphml(nodes, keys), "g.graphml")
+    assert (graph.memory.tolist(), graph.compute.tolist(), graph.labels.compute_scale) == ([4096], [1], 10)
+
+
+@pytest.mark.parametrize("ids", [("", ""), ("e1", "e0"), ("0", "0"), ("0", "1"), ("7", "9")])
+def test_arguments_stand_in_the_order_of_the_edges(read, ids):
+    nodes = "".join(element("node", {}, id=name) for name in "abc")
+    edges = "".join(
+        element("edge", {}, source=u, target="c", **({"id": key} if key else {}))
+        for u, key in zip("ba", ids, strict=True)
+    )
+    assert named_reads(read(in_graphml(nodes + edges), "g.graphml"))["c"] == ["b", "a"]
 
 
 # ---------------------------------------------------------------- other programs
@@ -881,7 +924,7 @@ MISREAD = [
     ("name,memory\na,1\n", "g.csv", "g.csv: a lone table; call it X.nodes.csv, with X.edges.csv beside it"),
     ("name,memory\na,1\n", "g.txt", "g.txt: a lone table; call it X.nodes.csv"),
     ("A B\n", "g.dot", "g.dot: not valid DOT at line 1, column 1"),
-    ("A B\n", "g.graphml", "g.graphml: there are 0 graphs in the file; export the graph as GraphML"),
+    ("A B\n", "g.graphml", "g.graphml: not valid XML at line 1, column 1 (syntax error); is the file whole?"),
     ("digraph { a -> b }\n", "g.edges", None),
     ("p x\n", "g.txt", None),
     ("src,dst\na,\n", "g.csv", "g.csv, line 2: an edge has a src and a dst; write both"),

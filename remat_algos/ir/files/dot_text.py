@@ -57,7 +57,7 @@ def _read(text: str, source: str) -> Any:
         _fail(source, "an attribute is called `name`; the name of a node stands before its brackets", error)
     if not graphs:
         printed = said.getvalue().strip().rpartition("\n")[2]  # what is wrong
-        _fail(source, f"not valid DOT{_PLACE.sub(_place, printed)}; is the file whole?")
+        _fail(source, f"not valid DOT{_place(printed, text.count(chr(10)) + 1)}; is the file whole?")
     if len(graphs) > 2:
         _fail(source, f"there are {len(graphs) - 1} graphs in the file; keep one")
     if graphs[-1].get_name() != _END:
@@ -124,9 +124,13 @@ def _plain(text: Any) -> str:
     return _ESCAPED.sub(lambda escape: escape[1].strip(), quoted[1]) if quoted else str(text)
 
 
-def _place(printed: re.Match[str]) -> str:
-    reason, line, column = printed.groups()
-    return f" at line {line}, column {column} ({reason})"
+def _place(printed: str, lines: int) -> str:
+    """Where the fault is that pydot printed, and what it says of it; beyond the last line stands only what we added."""
+    found = _PLACE.fullmatch(printed)
+    if found is None:
+        return f" ({printed[:100]})"
+    reason, line, column = found.groups()
+    return f" at {f'line {line}, column {column}' if int(line) <= lines else 'its end'} ({reason})"
 
 
 def _fail(source: str, message: str, cause: BaseException | None = None) -> NoReturn:

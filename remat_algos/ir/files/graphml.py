@@ -54,9 +54,12 @@ def _check(root: ElementTree.Element, source: str) -> None:
 
 
 def _prepare(root: ElementTree.Element) -> None:
-    """Make networkx keep numbers as they are written, units too, and the order of the edges, which it puts in ids."""
-    for place, edge in enumerate(root.iterfind(".//{*}edge")):
-        edge.set("id", str(place))
+    """Make networkx keep numbers as they are written, units too, and number the edges, which it lists node by node."""
+    edges = root.findall(".//{*}edge")
+    ids = {key for key in (edge.get("id", "") for edge in edges) if key.isascii() and key.isdecimal() and len(key) < 10}
+    if len(ids) < len(edges):
+        for place, edge in enumerate(edges):
+            edge.set("id", str(place))
     for key in root.iterfind("{*}key"):
         key.set("attr.type", "string")
         default = key.find("{*}default")
@@ -90,7 +93,7 @@ def _read(root: ElementTree.Element, source: str) -> Any:
 
 
 def _drawing(graph: Any) -> Drawing:
-    """Nodes and edges in the order of the file, with the defaults of their keys."""
+    """Nodes in the order of the file and edges in that of their numbers, with the defaults of their keys."""
     node_default, edge_default = (graph.graph.pop(f"{scope}_default") for scope in ("node", "edge"))
     edges = sorted(graph.edges(keys=True, data=True), key=lambda edge: edge[2])
     nodes = {key: {**node_default, **data} for key, data in graph.nodes(data=True)}
@@ -103,7 +106,7 @@ def _drawing(graph: Any) -> Drawing:
 
 
 def dump(tables: Tables) -> str:
-    """The rows as GraphML text; the ids of the nodes are their names."""
+    """The rows as GraphML text; the ids of the nodes are their names, those of the edges their numbers."""
     networkx = _networkx(tables.source)
     drawing = drawing_of(tables)
     graph = networkx.MultiDiGraph(**_plain(drawing.graph))

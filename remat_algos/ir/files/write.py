@@ -80,7 +80,7 @@ def left_out(graph: ComputationGraph, path: str | os.PathLike[str]) -> list[str]
 def write_whole(file: Path, data: bytes) -> None:
     """Write to a temporary name and rename, so that no half-written file is ever seen.
 
-    A link is followed; a pipe or a device is written to as it is.
+    A link is followed; a pipe or a device is written to as it is. Errors name the file.
     """
     _write_all({file: data})
 
@@ -88,23 +88,28 @@ def write_whole(file: Path, data: bytes) -> None:
 def _write_all(contents: Mapping[Path, bytes]) -> None:
     """Write several files so that, if there is no room for one of them, all are as they were."""
     staged: dict[Path, Path] = {}
-    streams: dict[Path, bytes] = {}
+    file = Path()
     try:
         for file, data in contents.items():
-            target = file.resolve()
-            if target.exists() and not target.is_file():
-                streams[target] = data
-                continue
-            temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
-            with open(temporary, "xb") as out:
-                staged[temporary] = target
-                out.write(data)
+            if not _is_stream(file):
+                target = file.resolve()
+                temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
+                with open(temporary, "xb") as out:
+                    staged[temporary] = target
+                    out.write(data)
         for temporary, target in staged.items():
             os.replace(temporary, target)
-        for stream, data in streams.items():
-            stream.write_bytes(data)
-    except BaseException:
+        for file, data in contents.items():
+            if _is_stream(file):
+                file.write_bytes(data)
+    except BaseException as error:
         for temporary in staged:
             with contextlib.suppress(OSError):
                 temporary.unlink()
+        if isinstance(error, OSError):
+            error.filename = os.fspath(file)  # that of the temporary file, or none where a disk was full
         raise
+
+
+def _is_stream(file: Path) -> bool:
+    return file.exists() and not file.is_file()
