@@ -458,7 +458,9 @@ def test_a_file_that_is_no_plan_is_told_so(tmp_path, content):
 
 def test_a_cut_file_says_where_it_ends(tmp_path):
     (tmp_path / "plan.json").write_text(PLAN.to_json()[:100], encoding="utf-8")
-    with pytest.raises(PlanError, match=r"plan.json: not valid JSON at line \d+, column \d+ .*; is the file whole\?"):
+    with pytest.raises(
+        PlanError, match=r"plan.json: not valid JSON at line \d+, column \d+ .*; give the whole of what"
+    ):
         verify(GRAPH, tmp_path / "plan.json")
 
 

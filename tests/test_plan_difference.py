@@ -127,7 +127,6 @@ def test_names_of_the_plans_are_used():
     apart = difference(*plans)
     assert next(apart.rows(["a.json", "b.json"])) == ("", "a.json", "b.json", "difference")
     assert list(apart.lines(["a.json", "b.json"])) == [
-        "a.json runs 0 nodes more often than b.json: 0 B, 0 more compute",
         "b.json runs 1 node more often than a.json: 8 kB, 20 more compute",
         "    B  8 kB, 20",
     ]
@@ -147,7 +146,7 @@ def test_an_order_that_goes_on_where_the_other_ends():
 def test_twelve_nodes_are_named_and_the_others_counted():
     graph = graph_of([[v - 1] if v else [] for v in range(15)])
     again = [0, *(v for v in range(1, 15) for _ in range(2))]
-    _, *named, more, _ = difference(plan_of(graph, again), plan_of(graph, range(15))).lines()
+    _, *named, more = difference(plan_of(graph, again), plan_of(graph, range(15))).lines()
     assert len(named) == 12
     assert more == "    ... 2 more"
 

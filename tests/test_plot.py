@@ -31,12 +31,12 @@ from remat_algos.plot.colours import CELLS, NODES, ROLES
 from remat_algos.plot.frontier import frontier_text, plot_frontier
 from remat_algos.plot.graph import graph_text, node_kinds, plot_graph
 from remat_algos.plot.layers import layout
-from remat_algos.plot.live_set import live_set
 from remat_algos.plot.memory import columns, memory_text, plot_memory
 from remat_algos.plot.names import shortened
 from remat_algos.plot.save import save_picture
 from remat_algos.plot.schedule import FIRST_RUN, HELD, NOT_HELD, RUN_AGAIN, plot_schedule, schedule_cells, schedule_text
 from remat_algos.plot.text import fitted
+from remat_algos.schedule.live_set import live_set
 from remat_algos.schedule.simulation import simulate
 from tests.strategies import graphs, orders, training_graphs
 
@@ -759,3 +759,8 @@ def test_on_a_terminal_texts_are_as_wide_as_it_is(folder, capsys, monkeypatch):
     assert main(["show", "chain.txt", "--picture", "memory", "--plot", "-"]) == 0
     picture = capsys.readouterr().out.partition("18 nodes in 18 steps")[2]
     assert max(map(cell_len, picture.splitlines())) <= 50
+
+
+def test_a_graph_too_large_to_be_seen_is_refused():
+    with pytest.raises(ValueError, match="50,001 nodes are too many to be drawn, at most 50,000 are; the pictures mem"):
+        plot_graph(ComputationGraph.from_edges([], n_nodes=50_001))

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 def add_graph(parser: argparse.ArgumentParser) -> None:
     """GRAPH and what is to be done to it."""
-    parser.add_argument("graph", metavar="GRAPH", help="X.nodes.csv, an edge list, JSON or npz (docs/formats.md)")
+    parser.add_argument(
+        "graph", metavar="GRAPH", help="tables, an edge list, GraphML, DOT, PACE, JSON or npz (docs/formats.md)"
+    )
     parser.add_argument("--nodes", metavar="FILE", help="table of sizes and costs for the nodes of an edge list")
     group = parser.add_argument_group("gradients, where the graph has none")
     group.add_argument("--inference", action="store_true", help="plan the graph as it is; add no gradients")

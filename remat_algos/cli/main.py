@@ -61,7 +61,10 @@ def _mend_streams() -> None:
 def _run(given: Sequence[str]) -> int:
     chosen = argparse.Namespace(json=False)
     try:
-        chosen = _parser(given).parse_args(given)
+        chosen, unknown = _parser(given).parse_known_args(given)
+        if unknown:
+            command = f"remat {given[0]}"
+            raise argparse.ArgumentTypeError(f"{command} has no {' '.join(unknown)}; see {command} --help")
         return int(chosen.run(chosen))
     except SystemExit as stop:  # argparse, for --help and for errors
         return int(stop.code or 0)

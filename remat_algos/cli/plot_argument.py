@@ -53,7 +53,11 @@ def draw(arguments: argparse.Namespace, thing: Any, *, out: TextIO | None = None
         return
     from remat_algos.plot.save import save_picture
 
-    save_picture(getattr(picture, f"plot_{arguments.picture}")(thing, **given), arguments.plot)
+    try:
+        drawn = getattr(picture, f"plot_{arguments.picture}")(thing, **given)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"--plot {arguments.plot}: {error}") from error
+    save_picture(drawn, arguments.plot)
     if not arguments.json:
         print(f"drawn      {arguments.plot}", file=out)
 

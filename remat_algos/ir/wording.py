@@ -1,5 +1,7 @@
 """Words that go with numbers."""
 
+from collections.abc import Sequence
+
 
 def counted(number: int, noun: str) -> str:
     """How many of what.
@@ -10,3 +12,16 @@ def counted(number: int, noun: str) -> str:
     ('1 node', '1,200 steps')
     """
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def listed(names: Sequence[str], most: int, total: int | None = None) -> str:
+    """The first names, and how many more there are: of a total, where not all names are given.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"], 2), listed(["a", "b"], 2), listed(["a"], 2, total=2000)
+    ('a, b and 1 more', 'a, b', 'a and 1,999 more')
+    """
+    shown = names[:most]
+    more = (len(names) if total is None else total) - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")

@@ -99,6 +99,8 @@ class Difference:
             return
         for name, other, sign in zip(names, reversed(names), (1, -1), strict=True):
             nodes = self.nodes(sign)
+            if not nodes:
+                continue
             extra = self.more_runs * sign
             cost = int((extra[nodes] * graph.compute[nodes]).sum())
             yield (

@@ -1,7 +1,7 @@
 """Why a value is kept or run again: bytes, readers, and what the other decision would bring."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,15 +10,17 @@ import numpy as np
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
 from remat_algos.ir.units import format_bytes
-from remat_algos.ir.wording import counted
+from remat_algos.ir.wording import counted, listed
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.turned import Turned, turned_round
+from remat_algos.schedule.live_set import Held, live_set
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.schedule.turn import idle_gap, reads_of
 
 NAMED = 4
 AT_PEAK = 3
 MOST_COUNTED = 1000
+SAID = {"kept": " (kept)", "recomputed": " (run again)"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,9 +122,11 @@ class Decision:
             begin, end = lives[0]
             did = f"kept from step {begin} to step {end}" if end > begin else f"there at step {begin} alone"
         else:
-            did = f"run {len(lives)} times, held in steps " + _some([f"{begin} to {end}" for begin, end in lives])
+            did = f"run {len(lives)} times, held in steps " + listed(
+                [f"{begin} to {end}" for begin, end in lives], NAMED
+            )
         readers = [f"{graph.labels[int(simulation.schedule.order[step])]} ({step})" for step in self.reads]
-        read = f", read by {_some(readers)}" if readers else ", read by nobody"
+        read = f", read by {listed(readers, NAMED)}" if readers else ", read by nobody"
         yield f"{graph.labels[self.node]}  {format_bytes(self.memory)}, {did if lives else 'never run'}{read}"
         peak = simulation.peak_memory
         share = 100 * self.held_at(simulation.peak_step) / peak if peak else 0
@@ -167,14 +171,14 @@ class Explanation:
         """A decision per node."""
         return (Decision(self.plan.simulation, node) for node in self.nodes)
 
-    def at_peak(self) -> list[tuple[str, int, str]]:
-        """(name, bytes, role) of what is live at the peak, the largest first."""
-        return _live(self.plan.simulation)
+    def at_peak(self) -> list[Held]:
+        """What is live at the peak, the largest first."""
+        return live_set(self.plan.simulation, self.plan.simulation.peak_step)
 
     def record(self) -> dict[str, Any]:
         """As JSON has it."""
         simulation = self.plan.simulation
-        live = [{"value": name, "memory": size, "role": role} for name, size, role in self.at_peak()]
+        live = [{"value": held.name, "memory": held.memory, "role": held.role} for held in self.at_peak()]
         return {
             "graph_hash": self.plan.graph.source_hash,
             "peak_memory": simulation.peak_memory,
@@ -190,9 +194,9 @@ class Explanation:
         lines = [line for decision in self.decisions for line in decision.lines()]
         if self.left_out:
             many = " or more" if self.left_out == MOST_COUNTED else ""
-            lines.append(f"left out: {counted(self.left_out, 'decision')}{many} about fewer bytes")
+            lines.append(f"left out: {counted(self.left_out, 'decision')}{many} about no more bytes")
         live = self.at_peak()
-        shown = [f"{name} {format_bytes(size)}" + (f" ({role})" if role else "") for name, size, role in live[:AT_PEAK]]
+        shown = [f"{held.name} {format_bytes(held.memory)}{SAID.get(held.role, '')}" for held in live[:AT_PEAK]]
         more = f", ... {len(live) - AT_PEAK} more" if len(live) > AT_PEAK else ""
         return "\n".join([*lines, f"at the peak: {', '.join(shown) or 'nothing'}{more}"])
 
@@ -239,24 +243,3 @@ def explain(plan: Plan, value: str | None = None, *, most: int = 10) -> Explanat
     decided = (v for v in largest_first if not Decision(simulation, v).fixed)
     nodes = tuple(itertools.islice(decided, most))
     return Explanation(plan, nodes, len(list(itertools.islice(decided, MOST_COUNTED))))
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
-
-
-def _live(simulation: Simulation) -> list[tuple[str, int, str]]:
-    """(name, bytes, role) of what is live at the peak, the largest first; gradients have no role to tell."""
-    graph, step, first = simulation.graph, simulation.peak_step, simulation.first_run
-    found = [
-        (
-            graph.value_name(x),
-            int(graph.memory[x]),
-            ("kept" if first[made_at] else "run again") if graph.forward[graph.producer[x]] else "",
-        )
-        for x, made_at in (simulation.live_at(step) if step >= 0 else ())
-    ]
-    if step >= 0 and graph.workspace[simulation.schedule.order[step]]:
-        node = int(simulation.schedule.order[step])
-        found.append((f"workspace of {graph.labels[node]}", int(graph.workspace[node]), ""))
-    return sorted(found, key=lambda entry: -entry[1])

@@ -9,7 +9,7 @@ from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import exact_bytes, format_bytes
-from remat_algos.ir.wording import counted
+from remat_algos.ir.wording import counted, listed
 from remat_algos.plan.baseline import baseline_peak
 from remat_algos.plan.plan import INTERRUPTED, Plan
 from remat_algos.schedule.simulation import Simulation
@@ -116,10 +116,9 @@ class Problem:
             message += f"; {counted(int((graph.mark > 0).sum()), 'mark')} on nodes must be honoured"
         for reason in dict.fromkeys(reasons.values()):
             names = ", ".join(name for name in reasons if reasons[name] == reason)
-            message += f"; not tried: {names} ({reason})"
+            message += f"; no plan from {names} ({reason})"
         return BudgetError(message, lowest.simulation.peak_memory if lowest else self.base, bound, nodes)
 
     def _named(self, nodes: Sequence[int]) -> str:
-        names = ", ".join(self.graph.labels[v] for v in nodes[:FORCING_NODES_NAMED])
-        more = f" and {len(nodes) - FORCING_NODES_NAMED} more" if len(nodes) > FORCING_NODES_NAMED else ""
-        return f"{names}{more} {'runs' if len(nodes) == 1 else 'run'}"
+        names = listed([self.graph.labels[v] for v in nodes], FORCING_NODES_NAMED)
+        return f"{names} {'runs' if len(nodes) == 1 else 'run'}"

@@ -42,7 +42,9 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise PlanError(f"{file}: cannot be read ({error.strerror})") from error
     except json.JSONDecodeError as error:
         at = f"line {error.lineno}, column {error.colno} ({error.msg})"
-        raise PlanError(f"{file.name}: not valid JSON at {at}; is the file whole?") from error
+        raise PlanError(
+            f"{file.name}: not valid JSON at {at}; give the whole of what `remat solve -o` wrote"
+        ) from error
     except (ValueError, RecursionError) as error:
         raise PlanError(f"{file.name}: not a plan: it cannot be read as JSON") from error
     if not isinstance(record, dict):

@@ -21,7 +21,7 @@ class Turned:
     freed, held : int
         The most bytes by which a step holds less, and by which a step holds more.
     freed_steps, held_steps : int
-        How many steps hold less, and how many more.
+        How many steps hold that much less, and that much more.
     peak_memory : int
         Bytes of the new peak.
     """
@@ -45,9 +45,9 @@ class Turned:
             schedule=turn.schedule,
             compute=judged.compute - simulation.compute,
             freed=int(-change.min(initial=0)),
-            freed_steps=int((change < 0).sum()),
+            freed_steps=int((change == min(change.min(initial=0), -1)).sum()),
             held=int(change.max(initial=0)),
-            held_steps=int((change > 0).sum()),
+            held_steps=int((change == max(change.max(initial=0), 1)).sum()),
             peak_memory=judged.peak_memory,
         )
 
@@ -59,8 +59,8 @@ class Turned:
 def turned_round(simulation: Simulation, node: int) -> Turned | None:
     """What runs again kept, and what is kept run again; None if the node is never idle.
 
-    To run a node again there are two ways, with what it reads held for it or run again too: the one with the lower
-    peak, then the one that frees something, then the cheaper one.
+    To run a node again there are three ways, with what it reads held for it, run again too, or run again earlier than
+    now: the one with the lowest peak, then one that frees something, then the cheapest.
     """
     if simulation.runs[node] > 1:
         return Turned.of(simulation, run_once(simulation, node))

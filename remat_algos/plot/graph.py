@@ -30,6 +30,7 @@ LEGEND = 2.8  # inches
 TITLE, LEAST = 5.4, 1.8  # inches
 LARGEST = (14.0, 14.0)  # inches of a picture with names
 MOST_NAMED = 150
+MOST_DRAWN = 50_000
 MANY = 800  # lines; more are drawn fainter
 
 
@@ -48,6 +49,11 @@ def plot_graph(subject: Subject, *, ax: Axes | None = None) -> Axes:
     Axes
         Without axis lines. Where names do not fit, nodes are dots and deep graphs lie on their side.
 
+    Raises
+    ------
+    ValueError
+        For more than 50,000 nodes, of which nobody would see anything.
+
     Examples
     --------
     >>> chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")])
@@ -55,6 +61,9 @@ def plot_graph(subject: Subject, *, ax: Axes | None = None) -> Axes:
     ['A', 'B', 'C']
     """
     graph, runs, kinds = _what(subject)
+    if graph.n_nodes > MOST_DRAWN:
+        others = "the pictures memory and schedule show graphs of any size"
+        raise ValueError(f"{graph.n_nodes:,} nodes are too many to be drawn, at most {MOST_DRAWN:,} are; {others}")
     found = layout(graph)
     names = [label(graph.labels[v], NAME) for v in range(graph.n_nodes)] if graph.n_nodes <= MOST_NAMED else []
     names = [name + _times(runs[v]) for v, name in enumerate(names)]

@@ -68,7 +68,8 @@ def run_again(simulation: Simulation, node: int) -> list[Turn]:
     """Orders in which a node that runs once runs a second time, at the end of its longest idle time.
 
     In the first of them it reads what is held until then for it; in the second, if that is another one, what it lacks
-    runs again before it, as far as nodes may. Empty if the node is never idle.
+    runs again before it, as far as nodes may; in the third these runs take the place of later ones, if there are any.
+    Empty if the node is never idle.
 
     Examples
     --------
@@ -83,12 +84,25 @@ def run_again(simulation: Simulation, node: int) -> list[Turn]:
         return []
     order = simulation.schedule.order
     lacking = _lacking(simulation, node, end)
-    runs = [[node]] if lacking == [node] else [[node], lacking]
-    here = np.arange(order.size)
-    return [
-        Turn(Schedule(np.insert(order, end, np.array(run, np.int32))), here, here + len(run) * (here >= end))
-        for run in runs
-    ]
+    stays = np.ones(order.size, bool)
+    ways = [([node], stays)]
+    if lacking != [node]:
+        ways.append((lacking, stays))
+        later = [np.flatnonzero(order[end:] == v)[:1] + end for v in lacking if v != node]
+        moved = np.concatenate(later)
+        if moved.size:
+            stays = stays.copy()
+            stays[moved] = False
+            ways.append((lacking, stays))
+    return [_inserted(order, end, run, stays) for run, stays in ways]
+
+
+def _inserted(order: Int32, step: int, run: Sequence[int], stays: Bool) -> Turn:
+    """The steps that stay, with further runs before one of them."""
+    here = np.flatnonzero(stays)
+    before, after = here[here < step], here[here >= step]
+    new = np.concatenate([order[before], np.array(run, np.int32), order[after]])
+    return Turn(Schedule(new), here, np.arange(here.size) + len(run) * (here >= step))
 
 
 def _reads_of(simulation: Simulation, values: Sequence[int]) -> Int64:

@@ -37,7 +37,7 @@ def idle_time(graph, order, node):
 
 
 def run_again(graph, order, node):
-    """(place, nodes to insert there) of each way to run a node a second time; none if it is never idle."""
+    """Each way to run a node a second time, as pairs (old step or None, node); none if it is never idle."""
     gap = idle_time(graph, order, node)
     if gap is None or gap[1] - gap[0] < 2:
         return []
@@ -54,8 +54,18 @@ def run_again(graph, order, node):
         - lacking
     ):
         lacking |= more
-    ways = [[node], sorted(lacking)]
-    return [(place, way) for i, way in enumerate(ways) if way not in ways[:i]]
+    steps = list(enumerate(order))
+
+    def with_inserted(nodes, rest):
+        return steps[:place] + [(None, v) for v in nodes] + rest
+
+    ways = [with_inserted([node], steps[place:])]
+    if lacking != {node}:
+        ways.append(with_inserted(sorted(lacking), steps[place:]))
+        moved = {next((s for s, v in steps[place:] if v == u), None) for u in lacking - {node}}
+        if moved != {None}:
+            ways.append(with_inserted(sorted(lacking), [(s, v) for s, v in steps[place:] if s not in moved]))
+    return ways
 
 
 def unmarked(g):

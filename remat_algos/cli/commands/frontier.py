@@ -54,7 +54,11 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"{shown} of {len(found.plans)} plans; --json lists all")
         say_reasons(found.reasons)
         if found.interrupted:
-            print("interrupted; these are the plans found so far")
+            print(
+                "interrupted; these are the plans found so far"
+                if found.plans
+                else "interrupted before any plan was found"
+            )
         elif not found.complete:
             print("not complete: the time limit came before every plan was judged")
     if found.plans:

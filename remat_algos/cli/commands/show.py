@@ -6,7 +6,7 @@ from typing import Any
 from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import add_json, say_json, say_table
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
-from remat_algos.ir.wording import counted
+from remat_algos.ir.wording import counted, listed
 
 HELP = "describe a graph: nodes, values, bytes, compute, where it is narrow, its peak without rematerialization"
 NAMED = 8
@@ -23,12 +23,16 @@ def run(arguments: argparse.Namespace) -> int:
     """Describe the graph."""
     check_plot(arguments)
     graph, said = graph_of(arguments)
-    record = _record(graph)
+    record, narrow, forcing = _record(graph)
     if arguments.json:
-        say_json(record)
+        names = {
+            "articulation_values": [graph.value_name(x) for x in narrow],
+            "least_peak_nodes": [graph.labels[v] for v in forcing],
+        }
+        say_json(record | names)
     else:
         print(said)
-        say_table(("", ""), _rows(record, graph), headed=False)
+        say_table(("", ""), _rows(record, graph, narrow, forcing), headed=False)
     if arguments.plot:
         from remat_algos.plan.baseline import baseline
 
@@ -36,7 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _record(graph: Any) -> dict[str, Any]:
+def _record(graph: Any) -> tuple[dict[str, Any], list[int], list[int]]:
+    """What JSON has, but for two lists of names, which may be long: articulation values, and what forces the bound."""
     from remat_algos.bounds.memory import least_peak_bound
     from remat_algos.ir.resident import ROLES
     from remat_algos.plan.baseline import baseline
@@ -46,7 +51,7 @@ def _record(graph: Any) -> dict[str, Any]:
     bound, forcing = least_peak_bound(graph)
     step, resident = judged.peak_step, graph.resident
     narrow = sorted(set(ForwardPart.of(graph).alone.tolist()) - {-1})
-    return {
+    record = {
         "graph_hash": graph.source_hash,
         "nodes": graph.n_nodes,
         "forward_nodes": int(graph.forward.sum()),
@@ -65,34 +70,31 @@ def _record(graph: Any) -> dict[str, Any]:
         "compute_unit": graph.labels.compute_unit,
         "compute_scale": graph.labels.compute_scale,
         "depth": graph.depth,
-        "articulation_values": [graph.value_name(x) for x in narrow],
         "peak_without_rematerialization": judged.peak_memory,
         "peak_step": step,
         "peak_node": graph.labels[int(judged.schedule.order[step])] if step >= 0 else None,
         "least_peak_bound": bound,
-        "least_peak_nodes": [graph.labels[v] for v in forcing],
     }
+    return record, narrow, forcing
 
 
-def _rows(record: dict[str, Any], graph: Any) -> list[tuple[str, str]]:
+def _rows(record: dict[str, Any], graph: Any, narrow: list[int], forcing: list[int]) -> list[tuple[str, str]]:
     from remat_algos.ir.units import format_bytes
 
-    def some(names: list[str]) -> str:
-        return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
-
     residents = ", ".join(f"{role} {format_bytes(size)}" for role, size in record["residents"].items() if size)
-    narrow = record["articulation_values"]
+    alone = listed([graph.value_name(x) for x in narrow[:NAMED]], NAMED, len(narrow))
+    forced_by = listed([graph.labels[v] for v in forcing[:NAMED]], NAMED, len(forcing))
     rows = [
-        ("nodes", f"{record['nodes']}: {record['forward_nodes']} forward, {record['backward_nodes']} backward"),
-        ("needed", f"{counted(record['needed_nodes'], 'node')}; {record['once_nodes']} must run only once"),
-        ("values", f"{record['values']}, {counted(record['reads'], 'read')}, {counted(record['outputs'], 'output')}"),
+        ("nodes", f"{record['nodes']:,}: {record['forward_nodes']:,} forward, {record['backward_nodes']:,} backward"),
+        ("needed", f"{counted(record['needed_nodes'], 'node')}; {record['once_nodes']:,} must run only once"),
+        ("values", f"{record['values']:,}, {counted(record['reads'], 'read')}, {counted(record['outputs'], 'output')}"),
         ("bytes", f"{format_bytes(record['value_memory'])} in values"),
         ("resident", f"{format_bytes(record['resident_memory'])}" + (f": {residents}" if residents else "")),
         ("compute", f"{graph.labels.compute(record['compute'])} in one pass"),
         ("depth", f"{counted(record['depth'], 'node')} on the longest path"),
         (
             "articulation",
-            f"{counted(len(narrow), 'value')}: {some(narrow)}" if narrow else "no value stands alone across a cut",
+            f"{counted(len(narrow), 'value')}: {alone}" if narrow else "no value stands alone across a cut",
         ),
     ]
     if record["peak_node"] is not None:
@@ -101,5 +103,5 @@ def _rows(record: dict[str, Any], graph: Any) -> list[tuple[str, str]]:
             together = record["peak_without_rematerialization"] + record["resident_memory"]
             peak += f" (with residents {format_bytes(together)})"
         rows.append(("peak", f"{peak} without rematerialization, at step {record['peak_step']}, {record['peak_node']}"))
-        rows.append(("no less than", f"{format_bytes(record['least_peak_bound'])}: {some(record['least_peak_nodes'])}"))
+        rows.append(("no less than", f"{format_bytes(record['least_peak_bound'])}: {forced_by}"))
     return rows

@@ -99,15 +99,11 @@ def _known(graph: Any, name: str) -> bool:
 
 
 def _live(judged: Any, step: int) -> list[dict[str, Any]]:
-    graph, first = judged.graph, judged.first_run
+    from remat_algos.schedule.live_set import live_set
+
     return [
-        {
-            "value": graph.value_name(x),
-            "memory": int(graph.memory[x]),
-            "role": ("kept" if first[made_at] else "recomputed") if graph.forward[graph.producer[x]] else "gradient",
-            "made_at": made_at,
-        }
-        for x, made_at in (judged.live_at(step) if step >= 0 else ())
+        {"value": held.name, "memory": held.memory, "role": held.role, "made_at": held.made_at}
+        for held in live_set(judged, step)
     ]
 
 

@@ -72,7 +72,7 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
     try:
         return _read(file, Path(nodes) if nodes is not None else None)
     except GraphError as error:
-        if _stem(file)[0] in str(error):
+        if any(_stem(named)[0] in str(error) for named in (file, *([Path(nodes)] if nodes is not None else []))):
             raise
         raise GraphError(f"{file.name}: {error}") from error
 
@@ -139,7 +139,8 @@ def _beside(file: Path) -> dict[str, Path]:
 def files_read(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None = None) -> list[Path]:
     """The files that reading a graph may look at."""
     given = [Path(path), *([Path(nodes)] if nodes is not None else [])]
-    return [*given, *(table for file in given if file.suffix == ".csv" for table in _beside(file).values())]
+    beside = (table for file in given if file.suffix == ".csv" for table in _beside(file).values())
+    return [*given, *(table for table in beside if table.exists())]
 
 
 def _table(text: str, file: Path) -> Tables:

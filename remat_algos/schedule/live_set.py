@@ -16,11 +16,14 @@ class Held:
         Bytes.
     role : str
         Key of `Simulation.trace_by_role`.
+    made_at : int
+        The step that made it.
     """
 
     name: str
     memory: int
     role: str
+    made_at: int
 
 
 def live_set(simulation: Simulation, step: int) -> list[Held]:
@@ -33,7 +36,7 @@ def live_set(simulation: Simulation, step: int) -> list[Held]:
     for value, made_at in simulation.live_at(step):
         forward = graph.forward[graph.producer[value]]
         role = "gradients" if not forward else "kept" if first[made_at] else "recomputed"
-        found.append(Held(graph.value_name(value), int(graph.memory[value]), role))
+        found.append(Held(graph.value_name(value), int(graph.memory[value]), role, made_at))
     if graph.workspace[node]:
-        found.append(Held(f"workspace of {graph.labels[node]}", int(graph.workspace[node]), "workspace"))
+        found.append(Held(f"workspace of {graph.labels[node]}", int(graph.workspace[node]), "workspace", step))
     return sorted(found, key=lambda held: -held.memory)
