@@ -50,7 +50,7 @@ def _read(text: str, source: str) -> Any:
 
             graphs = pydot.graph_from_dot_data(f"{text}\ndigraph {_END} {{}}")
     except ImportError as error:
-        _fail(source, "DOT is read by pydot, which is not here; python -m pip install 'remat_algos[graphs]'", error)
+        _fail(source, "DOT is read by pydot, which is not here; install it: python -m pip install pydot", error)
     except RecursionError as error:
         _fail(source, "subgraphs are nested too deeply; take them apart", error)
     except TypeError as error:  # of pydot, which calls the attribute as it does its own argument

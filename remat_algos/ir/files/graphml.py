@@ -67,18 +67,18 @@ def _prepare(root: ElementTree.Element) -> None:
             key.remove(default)
 
 
-def _networkx(source: str) -> Any:
+def _networkx() -> Any:
     try:
         import networkx
     except ImportError as error:
-        remedy = "python -m pip install 'remat_algos[graphs]'"
-        _fail(source, f"GraphML is read and written by networkx, which is not here; {remedy}", error)
+        remedy = "install it: python -m pip install networkx"
+        raise GraphError(f"GraphML is read and written by networkx, which is not here; {remedy}") from error
     return networkx
 
 
 def _read(root: ElementTree.Element, source: str) -> Any:
     """networkx' graph."""
-    networkx = _networkx(source)
+    networkx = _networkx()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of ports, which are only for the eye
@@ -107,7 +107,7 @@ def _drawing(graph: Any) -> Drawing:
 
 def dump(tables: Tables) -> str:
     """The rows as GraphML text; the ids of the nodes are their names, those of the edges their numbers."""
-    networkx = _networkx(tables.source)
+    networkx = _networkx()
     drawing = drawing_of(tables)
     graph = networkx.MultiDiGraph(**_plain(drawing.graph))
     graph.add_nodes_from((name, _plain(record)) for name, record in drawing.nodes.items())
