@@ -1146,3 +1146,12 @@ def test_small_answers_load_nothing_that_is_slow(plan, words):
     assert code == 0
     assert done.stdout
     assert [name for name in SLOW if name in loaded] == []
+
+
+@pytest.mark.parametrize(
+    "words", [["show", "chain.nodes.csv", "--budget", "5"], ["--budget", "show", "chain.nodes.csv"]]
+)
+def test_an_unknown_option_points_to_the_help_of_its_command(remat, folder, words):
+    said = remat(*words)
+    assert (said.code, said.out) == (2, "")
+    assert re.fullmatch(r"remat: remat show has no --budget( 5)?; see remat show --help\n", said.err)

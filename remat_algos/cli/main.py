@@ -63,7 +63,7 @@ def _run(given: Sequence[str]) -> int:
     try:
         chosen, unknown = _parser(given).parse_known_args(given)
         if unknown:
-            command = f"remat {given[0]}"
+            command = f"remat {_command(given)}"
             raise argparse.ArgumentTypeError(f"{command} has no {' '.join(unknown)}; see {command} --help")
         return int(chosen.run(chosen))
     except SystemExit as stop:  # argparse, for --help and for errors
@@ -93,6 +93,11 @@ def _run(given: Sequence[str]) -> int:
         return _complain(f"this is a bug in remat, not in your input ({message}); REMAT_TRACEBACK=1 shows where", BUG)
 
 
+def _command(given: Sequence[str]) -> str | None:
+    """The first word that is no option."""
+    return next((word for word in given if not word.startswith("-")), None)
+
+
 def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="remat",
@@ -100,7 +105,7 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"remat {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    wanted = next((word for word in given if not word.startswith("-")), None)
+    wanted = _command(given)
     for name, module in _commands().items():
         subparser = subparsers.add_parser(name, help=module.HELP, description=module.HELP)
         if name == wanted:  # the others' arguments are not asked for, and may be slow to find
