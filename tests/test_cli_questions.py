@@ -1155,3 +1155,14 @@ def test_an_unknown_option_points_to_the_help_of_its_command(remat, folder, word
     said = remat(*words)
     assert (said.code, said.out) == (2, "")
     assert re.fullmatch(r"remat: remat show has no --budget( 5)?; see remat show --help\n", said.err)
+
+
+def test_an_order_against_a_mark_is_refused_whether_it_is_written_down_or_not(remat, folder):
+    (folder / "marked.nodes.csv").write_text("name,memory,compute,mark\na,4,10,recompute\nb,4,10,\nc,4,10,\n")
+    (folder / "marked.edges.csv").write_text("src,dst\na,b\nb,c\n")
+    (folder / "order.txt").write_text("a b c grad(c) grad(b) grad(a)")
+    for words in ([], ["order.txt"]):
+        said = remat("simulate", "marked.nodes.csv", *words)
+        assert said.code == 2
+        assert "which is marked to be recomputed" in said.err
+    assert remat("simulate", "marked.nodes.csv", "--recompute", "a").code == 0

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from remat_algos.ir.wording import counted
 
@@ -33,30 +32,37 @@ def graph_of(arguments: argparse.Namespace, order: Order | None = None) -> tuple
 
     What a plan says of its graph comes before what the command line says.
     """
-    from remat_algos.errors import GraphError
-    from remat_algos.ir.differentiate import differentiate
     from remat_algos.ir.files.read import read_graph
 
     graph = read_graph(arguments.graph, nodes=arguments.nodes)
     size = f"{arguments.graph}: {counted(graph.n_nodes, 'node')}"
     if graph.is_training:
         return graph, f"{size}, its own backward part among them; not differentiated"
-    plan = order if order is not None and order.is_plan else None
-    options = _options(arguments) if plan is None else plan.derivation
-    if options is None:
-        return graph, f"{size}; not differentiated ({'--inference' if plan is None else 'as the plan says'})"
-    try:
-        whole = differentiate(graph, **options)
-    except (TypeError, GraphError) as error:  # a plan's options can be of any kind
-        raise GraphError(f"{arguments.graph}: {error}") from error
-    added = f"which adds {counted(whole.n_nodes - graph.n_nodes, 'gradient node')}"
-    if plan is None:
-        return whole, f"{size}; differentiated, {added} (--inference adds none)"
-    return whole, f"{size}; differentiated as the plan says, {added}"
+    if order is not None and order.is_plan:
+        whole = order.differentiated(graph)
+        said, otherwise = "as the plan says", ""
+    else:
+        whole = _differentiated(graph, arguments)
+        said, otherwise = "--inference", " (--inference adds none)"
+    if whole is graph:
+        return graph, f"{size}; not differentiated ({said})"
+    added = f"which adds {counted(whole.n_nodes - graph.n_nodes, 'gradient node')}{otherwise}"
+    return whole, f"{size}; differentiated{'' if otherwise else f' {said}'}, {added}"
 
 
-def _options(arguments: argparse.Namespace) -> Mapping[str, Any] | None:
-    """The options of `differentiate` on the command line; None with --inference."""
+def _differentiated(graph: ComputationGraph, arguments: argparse.Namespace) -> ComputationGraph:
+    """The graph with the gradients that the command line wants."""
+    from remat_algos.errors import GraphError
+    from remat_algos.ir.differentiate import differentiate
+
     if arguments.inference:
-        return None
-    return {"factor": arguments.factor, "parameter_gradients": arguments.parameter_gradients, "loss": arguments.loss}
+        return graph
+    try:
+        return differentiate(
+            graph,
+            factor=arguments.factor,
+            parameter_gradients=arguments.parameter_gradients,
+            loss=arguments.loss,
+        )
+    except GraphError as error:
+        raise GraphError(f"{arguments.graph}: {error}") from error

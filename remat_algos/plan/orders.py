@@ -72,6 +72,15 @@ class Order:
             raise PlanError(f"{file.name}: byte {error.start} is not UTF-8 text; give {FORMS}") from error
         return _json(text, file.name) if _JSON.match(text) else _lines(text, file.name)
 
+    def differentiated(self, graph: ComputationGraph) -> ComputationGraph:
+        """The graph as a plan says that it was differentiated; as it is, where nothing is said or it has gradients."""
+        if self.derivation is None or graph.is_training:
+            return graph
+        try:
+            return differentiate(graph, **self.derivation)
+        except (TypeError, GraphError) as error:  # options of any kind can stand in the file
+            raise PlanError(f'{self.source}: "differentiate" holds options that do not fit ({error})') from error
+
     def schedule(self, graph: ComputationGraph) -> Schedule:
         """The schedule on a graph; ScheduleError if it names what is not there or frees what is still read."""
         if self.computed is not None:
@@ -187,11 +196,7 @@ def read_order(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[C
     [0, 1, 0, 2]
     """
     order = Order.read(path)
-    if order.derivation is not None and not graph.is_training:
-        try:
-            graph = differentiate(graph, **order.derivation)
-        except (TypeError, GraphError) as error:
-            raise PlanError(f'{order.source}: "differentiate" holds options that do not fit ({error})') from error
+    graph = order.differentiated(graph)
     return graph, order.schedule(graph)
 
 

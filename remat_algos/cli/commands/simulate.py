@@ -49,6 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     if keep or recompute:
         start = None if order is None else judged.schedule
         judged = simulate(graph, what_if(graph, keep=keep, recompute=recompute, schedule=start))
+    elif order is None:
+        judged = simulate(graph, base.schedule)  # here marks count
     step = judged.peak_step if arguments.step is None else arguments.step
     if arguments.step is not None and not 0 <= step < len(judged.schedule):
         raise argparse.ArgumentTypeError(f"--step {step}: steps are 0 to {len(judged.schedule) - 1}")
