@@ -1,0 +1,1 @@
+"""Bytes of shapes; FLOPs and bytes moved to time."""

@@ -1,0 +1,230 @@
+"""A device as it is measured: this machine, or its GPU."""
+
+import importlib
+import os
+import platform
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from remat_algos.cost.devices import Device
+from remat_algos.cost.shapes import element_bytes, unknown_name
+from remat_algos.errors import GraphError
+
+BACKENDS = ("numpy", "cupy")
+MEASURABLE = ("float64", "float32", "float16")  # what both libraries multiply
+
+_SMALLEST = 256  # order of the first matrices
+_PATIENCE = 2.0  # seconds that one size may take, all repeats together
+_STREAM = 2**27  # bytes of an array: two are more than any cache holds
+_LAUNCHES = 200  # tiny operations in a row
+_TICK = 1e-9  # seconds: less than any clock tells
+
+Seconds = Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """How long operations took, each several times.
+
+    Parameters
+    ----------
+    products : mapping of str to mapping of int to sequence of float
+        By type of element and order n: seconds of the product of two n x n matrices.
+    streams : sequence of (int, sequence of float)
+        Bytes read and written, and the seconds that it took.
+    launches : sequence of float
+        Seconds of an operation on one element.
+    """
+
+    products: Mapping[str, Mapping[int, Seconds]]
+    streams: Sequence[tuple[int, Seconds]]
+    launches: Seconds
+
+    def device(self, name: str, memory: int, source: str) -> Device:
+        """The device that takes these times: its best rates, and the median of a launch.
+
+        Parameters
+        ----------
+        name : str
+        memory : int
+        source : str
+
+        Returns
+        -------
+        Device
+
+        Examples
+        --------
+        Products of 2 * 100^3 FLOPs in 1 ms, 8 MB in 2 ms, launches of about 3 us:
+
+        >>> timings = Timings({"float32": {100: [0.002, 0.001]}}, [(8 * 10**6, [0.002])], [2e-6, 3e-6, 9e-6])
+        >>> device = timings.device("mine", memory=2**30, source="a doctest")
+        >>> device.flops["float32"], device.bandwidth, device.launch
+        (2000000000.0, 4000000000.0, 3e-06)
+        """
+        flops = {
+            dtype: max(2 * n**3 / _fastest(seconds) for n, seconds in sizes.items())
+            for dtype, sizes in self.products.items()
+        }
+        bandwidth = max(moved / _fastest(seconds) for moved, seconds in self.streams)
+        return Device(name, flops, bandwidth, statistics.median(self.launches), memory, source)
+
+
+def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 5, size: int = 8192) -> Device:
+    """Measure this machine, or its GPU, as a device for `cost="measured"`; takes a few seconds.
+
+    Parameters
+    ----------
+    dtype : {"float64", "float32", "float16"}, optional
+        The type whose matrix products are measured, beside float32.
+    backend : {"numpy", "cupy"}, optional
+        The library that computes: "numpy" on the processors, "cupy" on the GPU.
+    repeats : int, optional
+        How often each operation is timed. The fastest counts, for launches the median.
+    size : int, optional
+        The largest order of the matrices. Orders double up to it, as long as a product is quick.
+
+    Returns
+    -------
+    Device
+        Its bandwidth is the better of a copy and an element-wise operation on arrays that fit no cache; its launch
+        is the time of an operation on one element, many in a row.
+
+    Raises
+    ------
+    GraphError
+        If the backend or the type is not known, or the backend cannot run here.
+    ValueError
+        If `repeats` or `size` is below 1.
+
+    Examples
+    --------
+    >>> device = calibrate(repeats=1, size=64)
+    >>> device.rate("float32") > 0 and device.launch > 0
+    True
+    """
+    element_bytes(dtype)
+    if dtype not in MEASURABLE:
+        raise GraphError(f"products of {dtype} cannot be measured; use {', '.join(MEASURABLE)}")
+    if backend not in BACKENDS:
+        raise unknown_name("backend", backend, BACKENDS)
+    if repeats < 1 or size < 1:
+        raise ValueError(f"repeats is {repeats} and size {size}; give 1 or more")
+    library = _numpy() if backend == "numpy" else _cupy()
+    timings = measure(library, dict.fromkeys(("float32", dtype)), repeats, size)
+    return timings.device(library.name, library.memory, f"measured by remat calibrate with {library.version}")
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """An array library and what it runs on.
+
+    Parameters
+    ----------
+    arrays : module
+        NumPy, or what has its functions.
+    finish : callable
+        Waits until all that was started has been done.
+    name : str
+        Of the device.
+    memory : int
+        Its bytes.
+    version : str
+        Of the library, with its name.
+    """
+
+    arrays: Any
+    finish: Callable[[], object]
+    name: str
+    memory: int
+    version: str
+
+
+def _numpy() -> Library:
+    name = f"{platform.processor() or platform.machine()} with {os.cpu_count()} processors"
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return Library(np, lambda: None, name, memory, f"NumPy {np.__version__}")
+
+
+def _cupy() -> Library:
+    try:
+        cupy = importlib.import_module("cupy")
+    except ImportError as error:
+        install = "python -m pip install 'remat_algos[cuda12]' (or cuda13)"
+        raise GraphError(f"backend cupy needs CuPy, which is not here; install it: {install}") from error
+    if not cupy.cuda.is_available():
+        raise GraphError("CuPy finds no GPU that it can use here; measure the processors with backend numpy")
+    properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())
+    name, memory = properties["name"].decode(), int(properties["totalGlobalMem"])
+    return Library(cupy, cupy.cuda.runtime.deviceSynchronize, name, memory, f"CuPy {cupy.__version__}")
+
+
+def measure(library: Library, dtypes: Iterable[str], repeats: int, size: int) -> Timings:
+    """How long products, streams and launches take.
+
+    Parameters
+    ----------
+    library : Library
+    dtypes : iterable of str
+        The types whose products are timed.
+    repeats, size : int
+        As in `calibrate`.
+
+    Returns
+    -------
+    Timings
+    """
+    products = {dtype: dict(_products(library, dtype, repeats, size)) for dtype in dtypes}
+    return Timings(products, _streams(library, repeats), _launches(library, repeats))
+
+
+def _products(library: Library, dtype: str, repeats: int, size: int) -> Iterator[tuple[int, Seconds]]:
+    n = min(_SMALLEST, size)
+    while True:
+        left = library.arrays.ones((n, n), dtype)
+        out = library.arrays.empty_like(left)
+        seconds = _timed(library, repeats, partial(library.arrays.dot, left, left, out=out))
+        yield n, seconds
+        n *= 2
+        if n > size or 8 * min(seconds) * (repeats + 1) > _PATIENCE:
+            return
+
+
+def _streams(library: Library, repeats: int) -> list[tuple[int, Seconds]]:
+    source = library.arrays.ones(_STREAM // 4, "float32")
+    target = library.arrays.empty_like(source)
+    runs = (partial(library.arrays.copyto, target, source), partial(library.arrays.multiply, source, 2, out=target))
+    return [(source.nbytes + target.nbytes, _timed(library, repeats, run)) for run in runs]
+
+
+def _launches(library: Library, repeats: int) -> Seconds:
+    tiny = library.arrays.ones(1, "float32")
+
+    def run() -> None:
+        for _ in range(_LAUNCHES):
+            library.arrays.negative(tiny, out=tiny)
+
+    return [seconds / _LAUNCHES for seconds in _timed(library, repeats, run)]
+
+
+def _timed(library: Library, repeats: int, run: Callable[[], object]) -> Seconds:
+    """Seconds of each run, but for a first one that loads and compiles what is needed."""
+    run()
+    library.finish()
+    seconds = []
+    for _ in range(repeats):
+        start = perf_counter()
+        run()
+        library.finish()
+        seconds.append(perf_counter() - start)
+    return seconds
+
+
+def _fastest(seconds: Seconds) -> float:
+    return max(min(seconds), _TICK)

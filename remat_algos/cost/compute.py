@@ -1,0 +1,115 @@
+"""What running a node costs."""
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from remat_algos.cost.devices import Device, get_device, named_device
+from remat_algos.cost.shapes import unknown_name
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Int64, frozen
+from remat_algos.ir.operators import operator
+
+COSTS = ("flops", "paper", "unit", "roofline", "measured")
+"""The ways to count."""
+
+DEFAULT_DEVICE = "A100 80GB"
+"""Whose roofline it is where nobody says."""
+
+TIMED = ("roofline", "measured")  # those that need a device
+_HEAVY, _LIGHT = 10, 1  # kusumoto2019, section 3
+
+
+def compute_costs(
+    ops: Sequence[str],
+    flops: ArrayLike,
+    bytes_moved: ArrayLike,
+    *,
+    cost: str = "flops",
+    device: Device | str | os.PathLike[str] | None = None,
+    dtype: str = "float32",
+) -> tuple[Int64, str]:
+    """The cost of running each node once, and its unit.
+
+    Parameters
+    ----------
+    ops : sequence of str
+        The kind of operation of each node.
+    flops : array_like of int
+        FLOPs of each node, a multiplication and an addition counted as two.
+    bytes_moved : array_like of int
+        Bytes that each node reads and writes.
+    cost : {"flops", "paper", "unit", "roofline", "measured"}, optional
+        "flops": FLOPs. "paper": 10 for the operation Convolution, 1 for all others, transposed convolution too
+        (kusumoto2019, section 3). "unit": 1. "roofline": the launch and the longer of computing and moving bytes, in
+        ns, at least 1; nothing where there are neither FLOPs nor bytes, since nothing is launched. "measured": the
+        same, on a device that was measured.
+    device : Device, str or path, optional
+        For "roofline" a name of the table, "A100 80GB" by default, or a file; for "measured" the file that
+        `remat calibrate` wrote.
+    dtype : str, optional
+        The type of the elements, on which the FLOP/s of the device depend.
+
+    Returns
+    -------
+    costs : int64[n]
+    unit : str
+        "FLOPs", "ns", or "" for pure numbers.
+
+    Raises
+    ------
+    GraphError
+        For an unknown cost, device or dtype, and for a device where none is wanted.
+
+    Examples
+    --------
+    >>> ops, flops, moved = ["Convolution", "ReLU"], [10**9, 10**6], [10**6, 8 * 10**6]
+    >>> compute_costs(ops, flops, moved, cost="paper")[0].tolist()
+    [10, 1]
+    >>> costs, unit = compute_costs(ops, flops, moved, cost="roofline", device="V100 16GB")
+    >>> costs.tolist(), unit
+    ([68694, 13889], 'ns')
+    """
+    if cost not in COSTS:
+        raise unknown_name("cost", cost, COSTS)
+    work, moved = _counts(flops, "flops", len(ops)), _counts(bytes_moved, "bytes_moved", len(ops))
+    if cost in TIMED:
+        return _roofline(work, moved, _chosen(cost, device), dtype), "ns"
+    if device is not None:
+        raise GraphError(f'cost "{cost}" needs no device; leave it out, or use cost "roofline"')
+    if cost == "flops":
+        return work, "FLOPs"
+    heavy = _convolutions(ops) if cost == "paper" else set()
+    return frozen([_HEAVY if op in heavy else _LIGHT for op in ops], np.int64), ""
+
+
+def _convolutions(ops: Sequence[str]) -> set[str]:
+    """Those of the names that mean a convolution; frameworks have several."""
+    kinds = {op: operator(op) for op in ops}
+    return {op for op, kind in kinds.items() if kind is not None and kind.name == "Convolution"}
+
+
+def _counts(given: ArrayLike, what: str, size: int) -> Int64:
+    counts = frozen(given, np.int64, what, size)
+    if size and counts.min() < 0:
+        at = int(np.argmin(counts))
+        raise GraphError(f"{what}[{at}] is {counts[at]}; give 0 or more")
+    return counts
+
+
+def _chosen(cost: str, device: Device | str | os.PathLike[str] | None) -> Device:
+    if isinstance(device, Device):
+        return device
+    if cost == "measured" and (device is None or (isinstance(device, str) and named_device(device))):
+        found = "no device" if device is None else f"{device!r}, whose numbers are those of its data sheet"
+        remedy = "run `remat calibrate -o my_device.json` and name that file"
+        raise GraphError(f'cost "measured" was given {found}; {remedy}')
+    return get_device(DEFAULT_DEVICE if device is None else device)
+
+
+def _roofline(flops: Int64, moved: Int64, device: Device, dtype: str) -> Int64:
+    seconds = device.launch + np.maximum(flops / device.rate(dtype), moved / device.bandwidth)
+    launched = (flops > 0) | (moved > 0)
+    return frozen(np.where(launched, np.maximum(np.rint(1e9 * seconds), 1), 0), np.int64, "roofline")

@@ -1,0 +1,246 @@
+"""Devices that run networks: how fast they multiply, move bytes and start operations."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from remat_algos.cost.shapes import element_bytes, unknown_name
+from remat_algos.errors import GraphError
+from remat_algos.ir.units import parse_bytes
+
+FORMAT, VERSION = "remat-device", 1
+LAUNCH = 5e-6
+"""Seconds per launch of the GPUs in the table: an assumption, since no data sheet says, of the order of what
+back-to-back launches from a framework take. `remat calibrate` measures it."""
+
+_KEYS = ("name", "flops", "bandwidth", "launch", "memory")
+_MOST = 1e30  # of any rate: beyond it sums would not be numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What a roofline needs to know of a device.
+
+    Parameters
+    ----------
+    name : str
+    flops : mapping of str to float
+        FLOP/s of dense matrix products by type of element; float32 is always there.
+    bandwidth : float
+        Bytes/s from and to its memory.
+    launch : float
+        Seconds that each operation takes beside its work.
+    memory : int
+        Bytes.
+    source : str
+        Where the numbers come from.
+
+    Raises
+    ------
+    GraphError
+        If a number is missing or impossible.
+
+    Examples
+    --------
+    >>> device = Device("mine", {"float32": 1e12, "float16": 8e12}, bandwidth=5e11, launch=1e-6, memory=2**34)
+    >>> device.rate("float16") / device.rate("float32")
+    8.0
+    """
+
+    name: str
+    flops: Mapping[str, float]
+    bandwidth: float
+    launch: float
+    memory: int
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        for key in ("name", "source"):
+            if not isinstance(getattr(self, key), str):
+                raise GraphError(f'"{key}" of a device is {_shown(getattr(self, key))}; give text')
+        if not isinstance(self.flops, Mapping) or "float32" not in self.flops:
+            raise GraphError(f'"flops" of {self.name!r} has no float32; give FLOP/s by type: {{"float32": 1.5e13}}')
+        for dtype in self.flops:
+            element_bytes(dtype)
+        rates = {dtype: self._positive(rate, f"flops of {dtype}") for dtype, rate in self.flops.items()}
+        object.__setattr__(self, "flops", MappingProxyType(rates))
+        object.__setattr__(self, "bandwidth", self._positive(self.bandwidth, "bandwidth"))
+        object.__setattr__(self, "launch", self._positive(self.launch, "launch", or_zero=True))
+        if not isinstance(self.memory, int) or isinstance(self.memory, bool) or not 0 < self.memory < 2**63:
+            raise GraphError(f'"memory" of {self.name!r} is {_shown(self.memory)}; give whole bytes, above 0')
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.bandwidth, self.launch, self.memory))
+
+    def _positive(self, given: Any, what: str, *, or_zero: bool = False) -> float:
+        number = isinstance(given, int | float) and not isinstance(given, bool)
+        if not number or not 0 <= given < _MOST or (given == 0 and not or_zero):
+            wanted = "a number, 0 or more" if or_zero else "a number above 0"
+            raise GraphError(f'"{what}" of {self.name!r} is {_shown(given)}; give {wanted}')
+        return float(given)
+
+    def rate(self, dtype: str) -> float:
+        """FLOP/s for a type of element.
+
+        What has no number of its own runs as float32; float8 as float16, where that has one. For float64 on a GPU
+        this is too fast, so the table has a number for it.
+
+        Parameters
+        ----------
+        dtype : str
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        GraphError
+            If there is no such type.
+        """
+        element_bytes(dtype)
+        wider = "float16" if dtype.startswith("float8") else "float32"
+        return next(self.flops[name] for name in (dtype, wider, "float32") if name in self.flops)
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        numbers = {"flops": dict(self.flops), "bandwidth": self.bandwidth, "launch": self.launch, "memory": self.memory}
+        return {"format": FORMAT, "version": VERSION, "name": self.name, **numbers, "source": self.source}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the device to a JSON file, whole or not at all; `get_device` reads it.
+
+        Parameters
+        ----------
+        path : path
+        """
+        from remat_algos.ir.files.write import write_whole
+
+        write_whole(Path(path), (json.dumps(self.record(), indent=1) + "\n").encode())
+
+
+def _shown(given: object) -> str:
+    return "missing" if given is None else repr(given)[:40]
+
+
+# TFLOP/s by type, GB/s, GiB and where NVIDIA says so. Rates are of dense matrix products: not sparse (half of the
+# sparse rates, where a data sheet has only these), float32 without TF32, 16 bits with sums in float32, as in training.
+# float64 of the GeForce cards, T4 and L4 is the share of float32 that the CUDA C++ Programming Guide gives for their
+# compute capability, 1/32 or 1/64.
+_TYPES = ("float64", "float32", "float16", "bfloat16", "float8_e4m3", "int8")
+_TABLE = """
+Titan_X     0.206  6.6     -     -      -      - 336.5  12 GTX TITAN X specifications, 2015 (3072 x 2 x 1075 MHz)
+GTX_1080_Ti 0.354 11.3     -     -      -      -   484  11 GTX 1080 Ti specifications, 2017 (3584 x 2 x 1582 MHz)
+RTX_2080_Ti  0.42 13.4  53.8     -      -  215.2   616  11 Turing GPU Architecture (white paper), 2018, reference card
+K40c         1.43 4.29     -     -      -      -   288  12 Tesla K40 (board specification), 2013, base clock
+P100          5.3 10.6  21.2     -      -      -   732  16 Tesla P100 (data sheet), 2016, for NVLink
+V100_16GB     7.8 15.7   125     -      -      -   900  16 Tesla V100 (data sheet), 2018, for NVLink
+T4          0.253  8.1    65     -      -    130   320  16 T4 (product brief), 2019
+A100_40GB    19.5 19.5   312   312      -    624  1555  40 A100 (data sheet), 2021, SXM
+A100_80GB    19.5 19.5   312   312      -    624  2039  80 A100 (data sheet), 2021, SXM
+RTX_3090    0.556 35.6    71    71      -    284   936  24 Ampere GA102 GPU Architecture (white paper), 2021
+RTX_4090     1.29 82.6 165.2 165.2  330.3  660.6  1008  24 Ada GPU Architecture (white paper), 2023
+L4          0.473 30.3   121   121  242.5  242.5   300  24 L4 (data sheet), 2023, half of the sparse rates
+H100_SXM     66.9 66.9 989.4 989.4 1978.9 1978.9  3350  80 H100 Architecture (white paper), 2023, SXM5
+H200         66.9 66.9 989.4 989.4 1978.9 1978.9  4800 141 H200 (data sheet), 2024, SXM; rates of the H100
+"""
+
+
+def _of_row(row: str) -> Device:
+    """A device of the table; both kinds of float8 are equally fast."""
+    name, *numbers, source = row.split(maxsplit=len(_TYPES) + 3)
+    *rates, bandwidth, gib = numbers
+    flops = {dtype: float(rate) * 1e12 for dtype, rate in zip(_TYPES, rates, strict=True) if rate != "-"}
+    if "float8_e4m3" in flops:
+        flops["float8_e5m2"] = flops["float8_e4m3"]
+    return Device(name.replace("_", " "), flops, float(bandwidth) * 1e9, LAUNCH, int(gib) * 2**30, f"NVIDIA, {source}")
+
+
+_DEVICES = {device.name: device for device in map(_of_row, _TABLE.strip().splitlines())}
+
+
+def list_devices() -> list[Device]:
+    """The devices of the table, as docs/costs.md shows them.
+
+    Returns
+    -------
+    list of Device
+
+    Examples
+    --------
+    >>> [device.name for device in list_devices()][:3]
+    ['Titan X', 'GTX 1080 Ti', 'RTX 2080 Ti']
+    """
+    return list(_DEVICES.values())
+
+
+def named_device(name: str) -> Device | None:
+    """The device of the table, however its name is spelled: "a100-80gb" is "A100 80GB"."""
+    return next((device for known, device in _DEVICES.items() if _plain(known) == _plain(name)), None)
+
+
+def get_device(name_or_path: str | os.PathLike[str]) -> Device:
+    """A device of the table, or of a file.
+
+    Parameters
+    ----------
+    name_or_path : str or path
+        A name; capitals, blanks and hyphens do not matter. Or a JSON file, as `Device.save` and `remat calibrate`
+        write it.
+
+    Returns
+    -------
+    Device
+
+    Raises
+    ------
+    GraphError
+        If no device is called so (the nearest are offered), or the file is not of the form.
+
+    Examples
+    --------
+    >>> get_device("v100-16gb").memory == 16 * 2**30
+    True
+    """
+    given = os.fspath(name_or_path)
+    named = isinstance(name_or_path, str)
+    found = named_device(given) if named else None
+    if found is not None:
+        return found
+    if named and not given.endswith(".json") and os.sep not in given and not os.path.isfile(given):
+        raise unknown_name("device", given, _DEVICES)
+    return _read(Path(given))
+
+
+def _plain(name: str) -> str:
+    return name.lower().translate(str.maketrans("", "", " -_"))
+
+
+def _read(file: Path) -> Device:
+    try:
+        return _device(json.loads(file.read_text("utf-8")))
+    except OSError as error:
+        remedy = "name a file that `remat calibrate -o FILE` wrote, or a device of the table"
+        raise GraphError(f"{file}: cannot be read ({error.strerror}); {remedy}") from error
+    except GraphError as error:
+        raise GraphError(f"{file}: {error}") from error
+    except (ValueError, RecursionError) as error:  # ValueError: no JSON, or no UTF-8
+        raise GraphError(f"{file}: not valid JSON ({str(error).split(':')[0]}); is the file whole?") from error
+
+
+def _device(record: Any) -> Device:
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise GraphError(f'not a device: there is no "format": "{FORMAT}"')
+    if type(record.get("version")) is not int or record["version"] != VERSION:
+        raise GraphError(f"version {record.get('version')!r} is not known here; this release reads version {VERSION}")
+    fields: dict[str, Any] = {key: record.get(key) for key in _KEYS}
+    if isinstance(fields["memory"], str):
+        try:
+            fields["memory"] = parse_bytes(fields["memory"])
+        except ValueError as error:
+            raise GraphError(f'"memory": {error}') from error
+    return Device(**fields, source=record.get("source", ""))

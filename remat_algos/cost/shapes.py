@@ -1,0 +1,106 @@
+"""Bytes of elements and tensors."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+
+from remat_algos.errors import GraphError
+
+DTYPES: Mapping[str, int] = {
+    "float64": 8,
+    "float32": 4,
+    "float16": 2,
+    "bfloat16": 2,
+    "float8_e4m3": 1,
+    "float8_e5m2": 1,
+    "int64": 8,
+    "int32": 4,
+    "int16": 2,
+    "int8": 1,
+    "uint8": 1,
+    "bool": 1,
+}
+"""Types of elements, and the bytes of one."""
+
+
+def element_bytes(dtype: str) -> int:
+    """Bytes of one element.
+
+    Parameters
+    ----------
+    dtype : str
+        A key of `DTYPES`.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    GraphError
+        If there is no such type; the nearest are offered.
+
+    Examples
+    --------
+    >>> element_bytes("bfloat16")
+    2
+    """
+    try:
+        return DTYPES[dtype]
+    except (KeyError, TypeError):  # TypeError: a list, say
+        raise unknown_name("dtype", dtype, DTYPES) from None
+
+
+def tensor_bytes(shape: Sequence[int], dtype: str) -> int:
+    """Bytes of a tensor whose elements lie without gaps.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        An empty one is a scalar.
+    dtype : str
+        A key of `DTYPES`.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    GraphError
+        If there is no such type.
+
+    Examples
+    --------
+    A batch of two images in float32:
+
+    >>> tensor_bytes((2, 3, 224, 224), "float32")
+    1204224
+    """
+    return math.prod(shape) * element_bytes(dtype)
+
+
+def unknown_name(what: str, name: object, known: Iterable[str]) -> GraphError:
+    """The error for a name that is not known: the nearest ones, then all.
+
+    Parameters
+    ----------
+    what : str
+        The kind of thing.
+    name : object
+        What was given.
+    known : iterable of str
+
+    Returns
+    -------
+    GraphError
+
+    Examples
+    --------
+    >>> print(unknown_name("fruit", "aple", ["apple", "plum"]))
+    no fruit is called 'aple'; near: apple; known: apple, plum
+    """
+    spelled = {name.lower(): name for name in known}
+    near = [spelled[match] for match in get_close_matches(str(name).lower(), spelled, 3)]
+    offered = f"; near: {', '.join(near)}" if near else ""
+    return GraphError(f"no {what} is called {str(name)[:40]!r}{offered}; known: {', '.join(spelled.values())}")

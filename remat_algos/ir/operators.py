@@ -1,0 +1,130 @@
+"""Kinds of operations: what their gradients read, which are heavy, which may write over what they read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """What is known of every operation of a kind.
+
+    Parameters
+    ----------
+    name : str
+        As `Labels.ops` has it.
+    saves_inputs, saves_output : bool
+        Whether the gradient reads what the operation reads, and its first value. Residents are always read.
+    further : tuple of str
+        Values that frameworks make beside the first one for the gradient alone.
+    alone : (bool, bool)
+        `saves_inputs` and `saves_output` where the operation has its first value only, as the graphs of
+        kusumoto2019 have it.
+    heavy : bool
+        A product of matrices or a convolution: what chen2016 and echo2020 would not compute again lightly.
+    in_place : bool
+        Whether the first value may take the memory of the first read, if nothing reads that later.
+    aliases : tuple of str
+        What others call it.
+    """
+
+    name: str
+    saves_inputs: bool
+    saves_output: bool
+    further: tuple[str, ...]
+    alone: tuple[bool, bool]
+    heavy: bool
+    in_place: bool
+    aliases: tuple[str, ...]
+
+
+def _kind(
+    name: str,
+    saves: str = "",
+    *aliases: str,
+    further: str = "",
+    alone: str = "inputs",
+    heavy: bool = False,
+    in_place: bool = False,
+) -> Operator:
+    return Operator(
+        name,
+        "inputs" in saves,
+        "output" in saves,
+        tuple(further.split()),
+        ("inputs" in alone, "output" in alone),
+        heavy,
+        in_place,
+        aliases,
+    )
+
+
+OPERATORS = (
+    _kind("Convolution", "inputs", "Convolution2DFunction", "ConvolutionND", "Conv", "Conv2d", heavy=True),
+    _kind(
+        "TransposedConvolution",
+        "inputs",
+        *("Deconvolution2DFunction", "UpConvolution", "Deconvolution", "ConvTranspose", "ConvTranspose2d"),
+        heavy=True,
+    ),
+    _kind("Linear", "inputs", "LinearFunction", "FullyConnected", "Gemm", heavy=True),
+    _kind("MatMul", "inputs", "batch_dot", heavy=True),
+    _kind("Attention", "inputs output", further="logsumexp", alone="inputs output", heavy=True),
+    _kind("Embedding", "", "EmbedIDFunction"),
+    _kind("BatchNorm", "inputs", "BatchNormalization", "BatchNorm2d", further="mean rstd"),
+    _kind("LayerNorm", "inputs", "LayerNormalization", further="mean rstd"),
+    _kind("GroupNorm", "inputs", "GroupNormalization", further="mean rstd"),
+    _kind("RMSNorm", "inputs", further="rstd"),
+    _kind("LocalResponseNorm", "inputs", "LocalResponseNormalization", "LRN", further="scale", alone="inputs output"),
+    _kind("ReLU", "output", alone="output", in_place=True),
+    _kind("ReLU6", "output", "ClippedReLU", "Clip", alone="output", in_place=True),
+    _kind("HardTanh", "output", "Hardtanh", alone="output", in_place=True),
+    _kind("Tanh", "output", alone="output", in_place=True),
+    _kind("Sigmoid", "output", alone="output", in_place=True),
+    _kind("Softmax", "output", alone="output", in_place=True),
+    _kind("GELU", "inputs", "Gelu"),
+    _kind("SiLU", "inputs", "Swish"),
+    _kind("SoftmaxCrossEntropy", "", "SoftmaxOutput", further="probabilities"),
+    _kind("CTCLoss", "inputs", "ConnectionistTemporalClassification", further="alpha"),
+    _kind("MeanSquare", "inputs", "MeanSquaredError"),
+    _kind("Dropout", "", in_place=True),
+    _kind("DropoutMask"),
+    _kind("MaxPooling", "", "MaxPooling2D", "MaxPool", "MaxPool2d", further="indices", alone="inputs output"),
+    _kind("AveragePooling", "", "AveragePooling2D", "AveragePool", "AvgPool2d", alone="inputs output"),
+    _kind("Upsample", "", "ResizeImages", "Interpolate"),
+    _kind("Concat", "", "Cat"),
+    _kind("Add", "", "AddConstant", in_place=True),
+    _kind("Subtract", "", "Sub", in_place=True),
+    _kind("Multiply", "inputs", "Mul"),
+    _kind("Divide", "inputs", "Div"),
+    _kind("Square", "inputs"),
+    _kind("Rsqrt", "output", alone="output", in_place=True),
+    _kind("Exp", "output", alone="output", in_place=True),
+    _kind("Log", "inputs"),
+    _kind("Scale", "", "MulConstant", in_place=True),
+    _kind("Mask", "", in_place=True),
+    _kind("Rotary", "", in_place=True),
+    _kind("Mean"),
+    _kind("Sum"),
+    _kind("Max", "inputs output", alone="inputs output"),
+    _kind("Slice", "", "GetItem"),
+    _kind("Reshape"),
+    _kind("Copy", "", "Transpose"),
+)
+
+
+def operator(name: str) -> Operator | None:
+    """The kind that an operation is of, by its name or an alias; None if it is none of ours.
+
+    Examples
+    --------
+    >>> operator("Convolution2DFunction").name, operator("ReLU").saves_output, operator("Warp")
+    ('Convolution', True, None)
+    """
+    return _by_name().get(name)
+
+
+@cache
+def _by_name() -> dict[str, Operator]:
+    return {name: kind for kind in OPERATORS for name in (kind.name, *kind.aliases)}

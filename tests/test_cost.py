@@ -1,0 +1,511 @@
+"""Bytes of shapes, devices, costs of nodes, and the page that describes them."""
+
+import json
+import os
+import re
+import sys
+from fractions import Fraction
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remat_algos.cost import calibration
+from remat_algos.cost.calibration import Library, Timings, calibrate, measure
+from remat_algos.cost.compute import COSTS, DEFAULT_DEVICE, compute_costs
+from remat_algos.cost.devices import LAUNCH, Device, get_device, list_devices
+from remat_algos.cost.shapes import DTYPES, element_bytes, tensor_bytes
+from remat_algos.errors import GraphError
+
+PAGE = (Path(__file__).parent.parent / "docs" / "costs.md").read_text(encoding="utf-8")
+DEVICES = {device.name: device for device in list_devices()}
+SLOW = Device("slow", {"float32": 2e9, "float16": 8e9}, bandwidth=1e9, launch=1e-6, memory=1000)
+counts = st.integers(0, 2**50)
+
+
+def said(error):
+    """The sentence of an error, without line breaks in it."""
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+# ---------------------------------------------------------------- shapes
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "size"),
+    [
+        ((), "float64", 8),
+        ((7,), "bool", 7),
+        ((2, 3, 4), "float32", 96),  # 24 elements of 4 bytes
+        ((2, 3, 4), "bfloat16", 48),
+        ((5, 0, 4), "int64", 0),
+        ((10**5, 10**5, 10**5), "float8_e4m3", 10**15),  # beyond 32 bits
+    ],
+)
+def test_a_tensor_has_its_elements_bytes(shape, dtype, size):
+    assert tensor_bytes(shape, dtype) == size
+
+
+def test_elements_are_as_large_as_numpys_where_it_has_them():
+    for dtype in DTYPES:
+        if not dtype.startswith(("bfloat", "float8")):
+            assert element_bytes(dtype) == np.dtype(dtype).itemsize
+
+
+def test_an_unknown_dtype_is_told_with_the_nearest_and_all():
+    with pytest.raises(GraphError) as error:
+        tensor_bytes((1,), "Flaot16")
+    near, _, known = said(error).partition("; known: ")
+    assert near.startswith("no dtype is called 'Flaot16'; near: ")
+    assert "float16" in near
+    assert known.split(", ") == list(DTYPES)
+
+
+@pytest.mark.parametrize("dtype", [None, [], "zzz"])
+def test_what_is_like_no_dtype_is_told_without_a_guess(dtype):
+    with pytest.raises(GraphError, match=r"^no dtype is called .*; known: float64, ") as error:
+        element_bytes(dtype)
+    assert "near" not in said(error)
+
+
+# ---------------------------------------------------------------- devices
+
+
+@pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
+def test_every_device_of_the_table_has_all_numbers(device):
+    assert get_device(device.name) is device
+    assert set(device.flops) >= {"float64", "float32"}
+    assert set(device.flops) <= set(DTYPES)
+    assert device.rate("float64") <= device.rate("float32") <= device.rate("float16") <= device.rate("float8_e4m3")
+    assert 1e11 < device.bandwidth < 1e13  # GPUs: hundreds of GB/s to some TB/s
+    assert device.memory % 2**30 == 0
+    assert device.launch == LAUNCH
+    assert re.match(r"NVIDIA, .*, 20[12]\d", device.source)
+
+
+@pytest.mark.parametrize("spelled", ["A100 80GB", "a100 80gb", "a100-80gb", "A100_80GB", "a10080gb"])
+def test_the_spelling_of_a_name_does_not_matter(spelled):
+    assert get_device(spelled) is DEVICES["A100 80GB"]
+
+
+def test_no_two_names_differ_in_spelling_only():
+    assert len({re.sub(r"\W", "", name.lower()) for name in DEVICES}) == len(DEVICES)
+
+
+def test_an_unknown_device_is_told_with_the_nearest_and_all():
+    with pytest.raises(GraphError) as error:
+        get_device("a100 90gb")
+    near, _, known = said(error).partition("; known: ")
+    assert near.startswith("no device is called 'a100 90gb'; near: A100 80GB")
+    assert known.split(", ") == list(DEVICES)
+
+
+@pytest.mark.parametrize(
+    ("rates", "dtype", "runs_as"),
+    [
+        ({"float32": 1, "float16": 2, "bfloat16": 3}, "bfloat16", "bfloat16"),
+        ({"float32": 1, "float16": 2}, "bfloat16", "float32"),
+        ({"float32": 1, "float16": 2}, "float8_e5m2", "float16"),
+        ({"float32": 1}, "float8_e5m2", "float32"),
+        ({"float32": 1}, "float64", "float32"),
+        ({"float32": 1, "float16": 2}, "int8", "float32"),
+    ],
+)
+def test_what_has_no_rate_of_its_own_runs_as_another_type(rates, dtype, runs_as):
+    assert Device("d", rates, 1, 0, 1).rate(dtype) == rates[runs_as]
+
+
+def test_a_rate_of_an_unknown_type_is_an_error():
+    with pytest.raises(GraphError, match="no dtype is called 'float33'; near: float32"):
+        SLOW.rate("float33")
+
+
+@given(
+    rates=st.dictionaries(st.sampled_from(sorted(DTYPES)), st.floats(1e-3, 1e20)),
+    numbers=st.tuples(st.floats(1e-3, 1e20), st.floats(0, 1e3), st.integers(1, 2**62)),
+    texts=st.tuples(st.text(), st.text()),
+)
+def test_a_device_comes_back_from_its_file(rates, numbers, texts, tmp_path_factory):
+    file = tmp_path_factory.getbasetemp() / "device.json"
+    device = Device(texts[0], {"float32": 1.0} | rates, *numbers, texts[1])
+    device.save(file)
+    assert get_device(file) == get_device(str(file)) == device
+    assert hash(get_device(file)) == hash(device)
+    assert json.loads(file.read_text("utf-8")) == device.record()
+
+
+def test_the_rates_of_a_device_cannot_be_changed():
+    rates = {"float32": 1.0}
+    device = Device("d", rates, 1, 0, 1)
+    rates["float32"] = 2.0
+    assert device.rate("float32") == 1.0
+    with pytest.raises(TypeError):
+        device.flops["float32"] = 3.0
+
+
+def test_a_file_without_ending_is_found_too_but_names_come_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("mine", "T4"):
+        SLOW.save(name)
+    assert get_device("mine") == get_device(Path("T4")) == get_device(f".{os.sep}T4") == SLOW
+    assert get_device("T4") is DEVICES["T4"]
+
+
+def test_a_device_that_cannot_be_written_leaves_what_was_there(tmp_path, monkeypatch):
+    file = tmp_path / "device.json"
+    SLOW.save(file)
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(OSError, match="No space left"):
+        DEVICES["T4"].save(file)
+    assert get_device(file) == SLOW
+    assert list(tmp_path.iterdir()) == [file]
+
+
+GOOD = SLOW.record()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "not valid JSON"),
+        ('{"format": ', "not valid JSON"),
+        ("[" * 10**5, "not valid JSON"),
+        ("[]", 'not a device: there is no "format": "remat-device"'),
+        ('{"format": "remat-graph"}', 'not a device: there is no "format": "remat-device"'),
+        (GOOD | {"version": 2}, "version 2 is not known here; this release reads version 1"),
+        (GOOD | {"version": True}, "version True is not known here"),
+        (GOOD | {"name": None}, '"name" of a device is missing; give text'),
+        (GOOD | {"name": 4}, '"name" of a device is 4; give text'),
+        (GOOD | {"source": 4}, '"source" of a device is 4; give text'),
+        (GOOD | {"flops": None}, "\"flops\" of 'slow' has no float32; give FLOP/s by type"),
+        (GOOD | {"flops": {"float16": 1}}, "\"flops\" of 'slow' has no float32"),
+        (GOOD | {"flops": {"float32": 1, "flout16": 1}}, "no dtype is called 'flout16'; near: float16"),
+        (GOOD | {"flops": {"float32": 0}}, "\"flops of float32\" of 'slow' is 0; give a number above 0"),
+        (GOOD | {"flops": {"float32": "1e12"}}, "\"flops of float32\" of 'slow' is '1e12'; give a number above 0"),
+        (GOOD | {"bandwidth": float("nan")}, "\"bandwidth\" of 'slow' is nan; give a number above 0"),
+        (GOOD | {"bandwidth": float("inf")}, "\"bandwidth\" of 'slow' is inf"),
+        (GOOD | {"bandwidth": 10**400}, "\"bandwidth\" of 'slow' is 1000"),
+        (GOOD | {"bandwidth": True}, "\"bandwidth\" of 'slow' is True"),
+        (GOOD | {"launch": None}, "\"launch\" of 'slow' is missing; give a number, 0 or more"),
+        (GOOD | {"launch": -1e-6}, "\"launch\" of 'slow' is -1e-06; give a number, 0 or more"),
+        (GOOD | {"memory": 0}, "\"memory\" of 'slow' is 0; give whole bytes, above 0"),
+        (GOOD | {"memory": 1.5}, "\"memory\" of 'slow' is 1.5; give whole bytes, above 0"),
+        (GOOD | {"memory": "lots"}, "\"memory\": 'lots' is no size"),
+    ],
+)
+def test_a_faulty_file_is_told_in_one_sentence_that_names_it(text, sentence, tmp_path):
+    file = tmp_path / "device.json"
+    file.write_text(text if isinstance(text, str) else json.dumps(text), "utf-8")
+    with pytest.raises(GraphError) as error:
+        get_device(file)
+    assert said(error).startswith(f"{file}: {sentence}")
+
+
+def test_files_that_cannot_be_read_are_told_with_a_remedy(tmp_path):
+    with pytest.raises(GraphError, match=r"there\.json: cannot be read \(No such file.*\); name a file that `remat"):
+        get_device(tmp_path / "not there.json")
+    (tmp_path / "latin.json").write_bytes(b'{"name": "\xe9"}')
+    with pytest.raises(GraphError, match=r"latin\.json: not valid JSON .*is the file whole\?$"):
+        get_device(tmp_path / "latin.json")
+
+
+# ---------------------------------------------------------------- costs
+
+OPS = ["Convolution", "Convolution2DFunction", "TransposedConvolution", "Linear", "ReLU", ""]
+
+
+def test_the_papers_cost_is_ten_for_convolutions_alone():
+    costs, unit = compute_costs(OPS, [0] * 6, [0] * 6, cost="paper")
+    assert (costs.tolist(), unit) == ([10, 10, 1, 1, 1, 1], "")
+
+
+def test_unit_costs_are_ones():
+    costs, unit = compute_costs(OPS, range(6), range(6), cost="unit")
+    assert (costs.tolist(), unit) == ([1] * 6, "")
+
+
+def test_flops_are_what_was_given():
+    costs, unit = compute_costs(OPS, range(6), [9] * 6)
+    assert (costs.tolist(), unit) == ([0, 1, 2, 3, 4, 5], "FLOPs")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "costs"),
+    [
+        # a launch of 1,000 ns each; 2 and 8 FLOPs, 1 byte in a ns
+        ("float32", [1000 + 4000, 1000 + 500, 1000 + 3000, 0, 1000 + 1]),
+        ("float16", [1000 + 1000, 1000 + 300, 1000 + 3000, 0, 1000 + 0]),
+    ],
+)
+def test_a_roofline_is_the_launch_and_the_longer_of_work_and_traffic(dtype, costs):
+    flops, moved = [8000, 1000, 2000, 0, 1], [500, 300, 3000, 0, 0]
+    found, unit = compute_costs([""] * 5, flops, moved, cost="roofline", device=SLOW, dtype=dtype)
+    # 1 FLOP in float32 is half a ns: 1000.5 rounds to even
+    assert (found.tolist(), unit) == ([*costs[:4], 1000], "ns")
+
+
+def test_what_does_anything_takes_a_nanosecond():
+    fast = Device("fast", {"float32": 1e20}, 1e20, launch=0, memory=1)
+    assert compute_costs([""] * 3, [1, 0, 0], [0, 1, 0], cost="roofline", device=fast)[0].tolist() == [1, 1, 0]
+
+
+@given(st.lists(st.tuples(counts, counts), min_size=2, max_size=2), st.sampled_from(sorted(DEVICES)))
+def test_more_flops_and_more_bytes_never_take_less_time(pair, name):
+    (less, fewer), (more, most) = zip(*map(sorted, zip(*pair, strict=True)), strict=True)
+    costs, _ = compute_costs(["", ""], [less, more], [fewer, most], cost="roofline", device=name)
+    assert costs[0] <= costs[1]
+
+
+@given(counts, counts, st.sampled_from(sorted(DEVICES)), st.sampled_from(sorted(DTYPES)))
+def test_a_roofline_is_exact_to_a_nanosecond(flops, moved, name, dtype):
+    device = DEVICES[name]
+    work, traffic = (Fraction(flops) / Fraction(device.rate(dtype)), Fraction(moved) / Fraction(device.bandwidth))
+    exact = 10**9 * (Fraction(device.launch) + max(work, traffic)) if flops or moved else 0
+    cost = int(compute_costs([""], [flops], [moved], cost="roofline", device=name, dtype=dtype)[0][0])
+    assert abs(cost - exact) <= Fraction(1, 2) + exact / 2**50
+
+
+@pytest.mark.parametrize("cost", COSTS)
+def test_costs_of_nothing_and_of_many_are_whole_read_only_numbers(cost):
+    device = SLOW if cost == "measured" else None
+    for n in (0, 3):
+        costs, _ = compute_costs(["Add"] * n, [5] * n, [5] * n, cost=cost, device=device)
+        assert (costs.dtype, costs.shape, costs.flags.writeable) == (np.int64, (n,), False)
+
+
+def test_a_roofline_is_of_the_default_device_unless_another_is_named():
+    nodes = [["Add"], [10**9], [10**9]]
+    default = compute_costs(*nodes, cost="roofline")[0]
+    assert default.tolist() == compute_costs(*nodes, cost="roofline", device=DEFAULT_DEVICE)[0].tolist()
+    assert default < compute_costs(*nodes, cost="roofline", device="k40c")[0]
+
+
+def test_measured_costs_are_the_roofline_of_a_file(tmp_path):
+    file = tmp_path / "device.json"
+    SLOW.save(file)
+    wanted = compute_costs(["Add"], [8000], [500], cost="roofline", device=SLOW)
+    for device in (SLOW, file, str(file)):
+        assert compute_costs(["Add"], [8000], [500], cost="measured", device=device) == wanted
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"cost": "rooflin"}, "no cost is called 'rooflin'; near: roofline; known: flops, paper, unit, roofline, meas"),
+        ({"cost": "measured"}, 'cost "measured" was given no device; run `remat calibrate -o my_device.json`'),
+        ({"cost": "measured", "device": "t4"}, "cost \"measured\" was given 't4', whose numbers are those of its data"),
+        ({"cost": "flops", "device": "T4"}, 'cost "flops" needs no device; leave it out, or use cost "roofline"'),
+        ({"cost": "roofline", "device": "T5"}, "no device is called 'T5'; known: Titan X, "),
+        ({"cost": "roofline", "dtype": "float31"}, "no dtype is called 'float31'; near: float3"),
+    ],
+)
+def test_faulty_wishes_are_told_with_the_remedy(options, sentence):
+    with pytest.raises(GraphError) as error:
+        compute_costs(["Add"], [1], [1], **options)
+    assert said(error).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("flops", "moved", "sentence"),
+    [
+        ([1, -2], [0, 0], r"flops\[1\] is -2; give 0 or more"),
+        ([1, 2], [-1, 0], r"bytes_moved\[0\] is -1; give 0 or more"),
+        ([1, 2, 3], [0, 0], "flops has 3 entries; 2 are wanted"),
+        ([1.5, 2], [0, 0], r"flops\[0\] is 1.5; give whole numbers"),
+    ],
+)
+def test_faulty_counts_are_told_with_their_place(flops, moved, sentence):
+    with pytest.raises(GraphError, match=sentence):
+        compute_costs(["Add", "Add"], flops, moved, cost="roofline")
+
+
+# ---------------------------------------------------------------- calibration
+
+
+def test_times_become_rates_by_hand():
+    timings = Timings(
+        products={"float32": {10: [4e-6, 2e-6], 20: [1e-5, 9e-6]}, "float16": {10: [1e-6]}},
+        streams=[(1000, [2e-6, 1e-6]), (1000, [5e-7])],
+        launches=[3e-6, 1e-6, 8e-6],
+    )
+    device = timings.device("mine", 2**30, "by hand")
+    # the best of 2 * 10^3 / 2 us and 2 * 20^3 / 9 us
+    assert device.flops == {"float32": pytest.approx(16000 / 9e-6), "float16": pytest.approx(2000 / 1e-6)}
+    assert device.bandwidth == pytest.approx(1000 / 5e-7)
+    assert device.launch == 3e-6
+    assert (device.name, device.memory, device.source) == ("mine", 2**30, "by hand")
+
+
+def test_a_clock_that_stands_still_is_no_division_by_zero():
+    device = Timings({"float32": {10: [0.0]}}, [(8, [0.0])], [0.0]).device("d", 1, "")
+    assert (device.rate("float32"), device.bandwidth, device.launch) == (pytest.approx(2e12), pytest.approx(8e9), 0.0)
+
+
+class Machine:
+    """An array library on a machine of known rates, and its clock."""
+
+    def __init__(self, flops, bandwidth, launch):
+        self.flops, self.bandwidth, self.launch = flops, bandwidth, launch
+        self.now, self.waiting, self.orders = 0.0, 0.0, []
+
+    def ones(self, shape, dtype):
+        return SimpleNamespace(shape=shape, nbytes=tensor_bytes(shape if isinstance(shape, tuple) else (shape,), dtype))
+
+    def empty_like(self, array):
+        return array
+
+    def dot(self, left, right, out):
+        self.orders.append(left.shape[0])
+        self.waiting += 2 * left.shape[0] ** 3 / self.flops
+
+    def copyto(self, target, source):
+        self.waiting += 2 * (source.nbytes + target.nbytes) / self.bandwidth
+
+    def multiply(self, source, factor, out):
+        self.waiting += (source.nbytes + out.nbytes) / self.bandwidth
+
+    def negative(self, source, out):
+        self.waiting += self.launch
+
+    def finish(self):
+        self.now, self.waiting = self.now + self.waiting, 0.0
+
+
+@pytest.mark.parametrize(("flops", "largest"), [(5e8, 256), (1e9, 512), (1e11, 2048), (1e15, 8192)])
+def test_a_machine_of_known_rates_is_measured_as_that(flops, largest, monkeypatch):
+    machine = Machine(flops=flops, bandwidth=3e10, launch=2e-6)
+    monkeypatch.setattr(calibration, "perf_counter", lambda: machine.now)
+    library = Library(machine, machine.finish, "machine", 2**30, "")
+    device = measure(library, ["float32"], repeats=5, size=8192).device("machine", 1, "")
+    assert device.rate("float32") == pytest.approx(flops, rel=1e-6)
+    assert device.bandwidth == pytest.approx(3e10, rel=1e-6)
+    assert device.launch == pytest.approx(2e-6, rel=1e-6)
+    # 6 products of the next order, 8 times as long, would take over 2 s; 1e15: it would be over 8192
+    assert max(machine.orders) == largest
+
+
+@pytest.mark.parametrize("size", [1, 100, 256, 500, 600])
+def test_no_matrix_is_larger_than_asked(size, monkeypatch):
+    machine = Machine(flops=1e15, bandwidth=3e10, launch=2e-6)
+    monkeypatch.setattr(calibration, "perf_counter", lambda: machine.now)
+    measure(Library(machine, machine.finish, "", 1, ""), ["float32"], repeats=1, size=size)
+    assert max(machine.orders) == {500: 256, 600: 512}.get(size, size)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Arrays that fit into a cache, so that tests are quick."""
+    monkeypatch.setattr(calibration, "_STREAM", 2**12)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_this_machine_can_be_measured(dtype, small):
+    device = calibrate(dtype=dtype, repeats=1, size=8)
+    assert set(device.flops) == {"float32", dtype}
+    assert device.memory == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert device.source == f"measured by remat calibrate with NumPy {np.__version__}"
+
+
+def fake_cupy(available):
+    properties = {"name": b"Some GPU", "totalGlobalMem": 2**34}
+    runtime = SimpleNamespace(
+        getDevice=lambda: 0, getDeviceProperties=lambda _: properties, deviceSynchronize=lambda: None
+    )
+    functions = {name: getattr(np, name) for name in ("ones", "empty_like", "dot", "copyto", "multiply", "negative")}
+    cuda = SimpleNamespace(is_available=lambda: available, runtime=runtime)
+    return SimpleNamespace(cuda=cuda, __version__="13.0", **functions)
+
+
+def test_a_gpu_is_measured_through_cupy(small, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(available=True))
+    device = calibrate(backend="cupy", repeats=1, size=8)
+    assert (device.name, device.memory) == ("Some GPU", 2**34)
+    assert device.source == "measured by remat calibrate with CuPy 13.0"
+
+
+@pytest.mark.gpu
+def test_the_gpu_here_can_be_measured():
+    cupy = pytest.importorskip("cupy")
+    if not cupy.cuda.is_available():
+        pytest.skip("no GPU")
+    device = calibrate(backend="cupy", dtype="float16")
+    assert device.rate("float16") > device.rate("float32") / 2
+    assert device.memory == cupy.cuda.runtime.memGetInfo()[1]
+
+
+@pytest.mark.parametrize(
+    ("cupy", "sentence"),
+    [
+        (None, "backend cupy needs CuPy, which is not here; install it: python -m pip install 'remat_algos"),
+        (fake_cupy(available=False), "CuPy finds no GPU that it can use here; measure the processors with backend"),
+    ],
+    ids=["no CuPy", "no GPU"],
+)
+def test_without_a_gpu_it_says_what_to_do(cupy, sentence, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    with pytest.raises(GraphError) as error:
+        calibrate(backend="cupy")
+    assert said(error).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "sentence"),
+    [
+        ({"backend": "cupi"}, GraphError, "no backend is called 'cupi'; near: cupy; known: numpy, cupy"),
+        ({"dtype": "float23"}, GraphError, "no dtype is called 'float23'; near: float"),
+        ({"dtype": "bfloat16"}, GraphError, "products of bfloat16 cannot be measured; use float64, float32, float16"),
+        ({"repeats": 0}, ValueError, "repeats is 0 and size 8192; give 1 or more"),
+        ({"size": 0}, ValueError, "repeats is 5 and size 0; give 1 or more"),
+    ],
+)
+def test_what_cannot_be_measured_is_told(options, error, sentence):
+    with pytest.raises(error, match=re.escape(sentence)):
+        calibrate(**options)
+
+
+# ---------------------------------------------------------------- the page
+
+
+def rows(heading):
+    """Cells of the first table under a heading, without its head."""
+    text = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def test_the_page_shows_every_device_as_it_is():
+    types = ("float64", "float32", "float16", "bfloat16", "float8_e4m3", "int8")
+    wanted = [
+        [
+            device.name,
+            *(f"{device.flops[dtype] / 1e12:g}" if dtype in device.flops else "" for dtype in types),
+            f"{device.bandwidth / 1e9:g}",
+            f"{device.memory // 2**30}",
+            device.source,
+        ]
+        for device in list_devices()
+    ]
+    assert rows("Devices") == wanted
+    assert all(d.flops.get("float8_e4m3") == d.flops.get("float8_e5m2") for d in list_devices())
+    assert f"{LAUNCH * 1e6:g} &micro;s" in PAGE
+    assert f"`{DEFAULT_DEVICE}` unless another" in PAGE
+
+
+def test_the_page_describes_every_cost_and_type():
+    described = [row[0].strip("`") for row in rows("Devices")]
+    assert len(described) == len(DEVICES)
+    assert re.findall(r"^\| `(\w+)` \|", PAGE.partition("\n## ")[0], re.MULTILINE) == list(COSTS)
+    assert ", ".join(dtype for dtype in DTYPES) in PAGE
+
+
+def test_the_file_on_the_page_is_read_and_its_keys_are_described(tmp_path):
+    text = re.search(r"^```json\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)[1]
+    (tmp_path / "card.json").write_text(text, "utf-8")
+    device = get_device(tmp_path / "card.json")
+    assert device == Device("my card", {"float32": 15e12, "float16": 60e12}, 5e11, 4e-6, 2**34, "its data sheet")
+    keys = {key for row in rows("A device of your own") for key in re.findall(r"`(\w+)`", row[0])}
+    assert keys == set(json.loads(text)) == set(device.record())
