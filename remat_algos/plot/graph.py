@@ -118,8 +118,14 @@ def _times(runs: int) -> str:
 
 def _size(found: Layout, names: list[str]) -> tuple[float, float]:
     """Inches that boxes with names need."""
-    wide, deep = found.points.max(axis=0, initial=0) + 1
-    return wide * _box(names) / found.apart, deep * LAYER
+    left, right = _sides(found)
+    return (right - left + 1) * _box(names) / found.apart, (found.points[:, 1].max(initial=0) + 1) * LAYER
+
+
+def _sides(found: Layout) -> tuple[float, float]:
+    """The places farthest out to both sides, those that edges pass through among them."""
+    places = [found.points[:, 0], found.across[..., 0].ravel(), found.inside[..., 0].ravel()]
+    return min(x.min(initial=0) for x in places), max(x.max(initial=0) for x in places)
 
 
 def _box(names: list[str]) -> float:
@@ -145,9 +151,9 @@ def _boxes(ax: Axes, graph: ComputationGraph, found: Layout, kinds: Kinds, names
         place, layer = found.points[v].tolist()
         letters = "white" if look.colour in (BLUE, VERMILION) else BLACK
         ax.text(place, layer, name, ha="center", va="center", fontsize=FONT, color=letters, bbox=box)
-    wide, deep = found.points.max(axis=0, initial=0)
-    ax.set_xlim(-0.5, wide + 0.5)
-    ax.set_ylim(deep + 0.6, -0.6)
+    left, right = _sides(found)
+    ax.set_xlim(left - 0.5, right + 0.5)
+    ax.set_ylim(found.points[:, 1].max(initial=0) + 0.6, -0.6)
     return _legend(graph, kinds, "downwards, gradients upwards", "s")
 
 
@@ -187,9 +193,9 @@ def _edges(ax: Axes, found: Layout, on_side: bool) -> None:
 
 
 def _outputs(graph: ComputationGraph) -> NDArray[np.bool_]:
-    """bool[n]: nodes that make an output."""
+    """bool[n]: nodes that make an output of some bytes; one of none stands for an effect."""
     found = np.zeros(graph.n_nodes, bool)
-    found[graph.producer[graph.output]] = True
+    found[graph.producer[graph.output & (graph.memory > 0)]] = True
     return found
 
 
