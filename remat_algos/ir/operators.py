@@ -99,6 +99,7 @@ OPERATORS = (
     _kind("Multiply", "inputs", "Mul"),
     _kind("Divide", "inputs", "Div"),
     _kind("Square", "inputs"),
+    _kind("Sqrt", "output", alone="output", in_place=True),
     _kind("Rsqrt", "output", alone="output", in_place=True),
     _kind("Exp", "output", alone="output", in_place=True),
     _kind("Log", "inputs"),
@@ -111,6 +112,7 @@ OPERATORS = (
     _kind("Slice", "", "GetItem"),
     _kind("Reshape"),
     _kind("Copy", "", "Transpose"),
+    _kind("Route", alone=""),
 )
 
 

@@ -44,7 +44,7 @@ def write_graph(graph: ComputationGraph, path: str | os.PathLike[str]) -> None:
     'src,dst\\nA,B\\n'
     """
     contents = dict(zip(files_written(path), _contents(graph, Path(path)), strict=True))
-    _write_all({file: data for file, data in contents.items() if data is not None})
+    write_all({file: data for file, data in contents.items() if data is not None})
     for file, data in contents.items():
         if data is None:  # an older graph's would be read with this one
             file.unlink(missing_ok=True)
@@ -82,10 +82,10 @@ def write_whole(file: Path, data: bytes) -> None:
 
     A link is followed; a pipe or a device is written to as it is. Errors name the file.
     """
-    _write_all({file: data})
+    write_all({file: data})
 
 
-def _write_all(contents: Mapping[Path, bytes]) -> None:
+def write_all(contents: Mapping[Path, bytes]) -> None:
     """Write several files so that, if there is no room for one of them, all are as they were."""
     staged: dict[Path, Path] = {}
     file = Path()

@@ -1,0 +1,394 @@
+"""The pages of the model zoo, from what the zoo builds today: docs/zoo.md, docs/layers.md and the drawings.
+
+Usage: python docs/zoo.py [FOLDER]
+
+A test compares the pages with what this script writes.
+"""
+
+import inspect
+import re
+import sys
+from math import prod
+from pathlib import Path
+
+import remat_algos as ra
+from remat_algos.ir.operators import OPERATORS, operator
+from remat_algos.ir.units import format_bytes
+from remat_algos.models.layers import Layers
+from remat_algos.models.published import PUBLISHED
+from remat_algos.models.registry import build, list_families
+from remat_algos.models.settings import Settings
+
+DOCS = Path(__file__).resolve().parent
+NUMBER = re.compile(r"-|[0-9][0-9.,]*( [kMGTB]?B?)?")
+SMALL = {  # an instance of each family that can be drawn
+    "deepspeech2": {"batch": 1, "sequence": 4, "depth": 1, "width": 8},
+    "densenet": {"image": 32, "stages": (2, 2)},
+    "diffusion_unet": {"image": 8, "depth": 1, "granularity": "layer"},
+    "feed_forward": {"depth": 4},
+    "googlenet": {"granularity": "layer"},
+    "gpt2": {"sequence": 16, "depth": 1},
+    "llama": {"sequence": 16, "depth": 1},
+    "lstm": {"steps": 2, "depth": 1},
+    "mixture_of_experts": {"sequence": 16, "depth": 1, "experts": 3},
+    "mobilenet_v2": {"image": 32, "granularity": "layer"},
+    "nmt": {"steps": 3, "depth": 1, "granularity": "layer"},
+    "pspnet": {"image": 97, "granularity": "layer"},
+    "resnet": {"image": 32, "stages": (1, 1, 1, 1)},
+    "resnet_cifar": {"stages": (1, 1, 1)},
+    "switch_transformer": {"sequence": 16, "depth": 1, "experts": 3},
+    "transformer": {"sequence": 16, "depth": 1},
+    "unet": {"image": 76, "depth": 2},
+    "vgg": {"depth": 11},
+    "vit": {"depth": 1},
+}
+WORDS = {  # where a docstring says nothing more
+    "batch": "Examples.",
+    "image": "Pixels of a side.",
+    "classes": "Classes to tell apart.",
+    "words": "Words of the vocabulary.",
+    "heads": "Heads of the attention.",
+    "sequence": "Words of an example.",
+    "steps": "Steps that are unrolled.",
+    "depth": "Layers.",
+    "width": "Length of a state.",
+    "features": "Numbers of an example.",
+}
+MODELS = """# The model zoo
+
+Networks with real shapes, built from layer descriptions without a framework: for plans of networks one knows, for
+teaching, and for the tables of the papers ([reproductions](reproductions/index.md)).
+
+```python
+import remat_algos as ra
+
+network = ra.models.build("resnet50", batch=96, dtype="float16")
+plan = ra.solve(ra.differentiate(network.graph), "50%")
+print(network.n_parameters, network.macs, network.layers[0].shapes)
+```
+
+On the command line a model stands wherever a graph does: `remat solve 'model:resnet50?batch=96&dtype=float16' --budget
+50%`; `remat models` lists them, `remat models export resnet50 --batch 96 -o resnet50.json` writes one to a file.
+
+What each operation costs is said on the page of [costs](costs.md), what each layer is made of on that of
+[layers](layers.md).
+
+## All models
+
+At their defaults, at the granularity of operations, before differentiation. *Multiply-adds* are those of products of
+matrices and convolutions in one forward pass of one example; *activations* are the bytes of all forward values of the
+batch. A published number that differs from ours has a note below.
+
+"""
+COMMON = """
+## Options of every model
+
+{settings}
+
+Nodes and bytes of ResNet-50 by granularity and counting:
+
+{forms}
+
+"""
+LAYERS = """# Layers
+
+What models of the [zoo](zoo.md) are written in: methods of `remat_algos.models.layers.Layers`, each of which adds an
+operation or a few. Every table is of the call above it, in float32, where `image` is a tensor of 8 x 16 x 32 x 32,
+`rows` one of 8 x 64 x 128, `row` one of 8 x 128, `tokens` 8 x 64 whole numbers and `labels` 8.
+
+*FLOPs* are two for each multiply-add, and those of single elements; *moved* are the bytes that the operation reads and
+writes once, parameters among them; *workspace* is held while it runs; *gradient reads* says which values its gradient
+needs; residents (inputs, parameters, states) are always there. An operation that is *heavy* is a product of matrices
+or a convolution; one that is *in place* may write over what it reads, if nobody needs that any more. Values after the
+first are what frameworks keep for the gradient alone; with `counting="paper"` they are not made.
+
+"""
+CALLS = (
+    "net.convolution(image, 32, 3, stride=2, padding=1)",
+    "net.convolution(image, 16, 3, padding=2, dilation=2, groups=4, bias=False)",
+    "net.transposed_convolution(image, 8, 2, stride=2)",
+    "net.linear(row, 10)",
+    "net.matmul(rows, rows, transposed=True)",
+    "net.embedding(tokens, 1000, 128)",
+    "net.batch_norm(image)",
+    "net.layer_norm(rows)",
+    "net.rms_norm(rows)",
+    "net.group_norm(image, 4)",
+    "net.local_response_norm(image)",
+    "net.relu(image)",
+    "net.relu6(image)",
+    "net.hard_tanh(image)",
+    "net.gelu(rows)",
+    "net.silu(rows)",
+    "net.tanh(row)",
+    "net.sigmoid(row)",
+    "net.dropout(row)",
+    "net.softmax(rows)",
+    "net.max_pool(image, 3, 2, padding=1)",
+    "net.average_pool(image, 2, 2)",
+    "net.average_pool_to(image, 1, 1)",
+    "net.upsample(image, 64, 64)",
+    "net.add(image, image_2)",
+    "net.multiply(row, row_2)",
+    "net.scale(row)",
+    "net.mask(rows, allowed)",
+    "net.concat(image, image_2)",
+    "net.split(row, 4)",
+    "net.crop(image, 28, 28)",
+    "net.reshape(image, 8, 16384)",
+    "net.copy(rows, 8, 4, 64, 32)",
+    "net.attention(rows, rows_2, rows_3, 4)",
+    "net.attention(rows, rows_2, rows_3, 4, fused=True)",
+    "net.lstm_cell(row, h, c, net.lstm_weights(128, 128))",
+    "net.softmax_cross_entropy(row, labels)",
+    "net.mean_square(row, row_2)",
+    "net.ctc_loss(rows, tokens)",
+)
+
+
+def table(columns, rows):
+    """A table in Markdown; columns of numbers to the right."""
+    numeric = [all(NUMBER.fullmatch(str(row[i])) for row in rows) for i in range(len(columns))]
+    lines = [
+        "| " + " | ".join(columns) + " |",
+        "| " + " | ".join("--:" if right else "---" for right in numeric) + " |",
+    ]
+    return "\n".join([*lines, *("| " + " | ".join(str(cell) for cell in row) + " |" for row in rows)])
+
+
+# ---------------------------------------------------------------- the zoo
+
+
+def zoo():
+    """The page of the models."""
+    rows, notes = [], {}
+    for family in list_families():
+        for name in family.variants:
+            network, batch = build(name), default(family, name, "batch")
+            graph, given = network.graph, PUBLISHED.get(name)
+            rows.append(
+                (
+                    f"[{name}](#{family.name.replace('_', '-')})",
+                    batch,
+                    graph.n_nodes,
+                    graph.n_values,
+                    f"{network.n_parameters:,}",
+                    (given and given.parameters) or "-",
+                    amount(network.macs // batch),
+                    (given and given.macs) or "-",
+                    format_bytes(network.activation_memory),
+                )
+            )
+            if given and given.note:
+                notes.setdefault(given.note, []).append(name)
+    columns = (
+        "model",
+        "batch",
+        "nodes",
+        "values",
+        "parameters",
+        "published",
+        "multiply-adds",
+        "published",
+        "activations",
+    )
+    text = (
+        MODELS
+        + table(columns, rows)
+        + "\n\n"
+        + "\n".join(f"- {', '.join(names)}: {note}." for note, names in notes.items())
+        + "\n"
+    )
+    text += COMMON.format(settings=options(Settings), forms=forms())
+    return text + "\n".join(section(family) for family in list_families())
+
+
+def default(family, name, option):
+    """Of a model, where its family has that option."""
+    return family.variants[name].get(option, family.options[option].default)
+
+
+def amount(number):
+    """In the words of the papers."""
+    unit, letter = next((u, s) for u, s in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1, "")) if number >= u)
+    return f"{number / unit:.5g} {letter}".strip()
+
+
+def options(documented):
+    """A table of the parameters of a numpydoc docstring, those that share a text in one row."""
+    signature = inspect.signature(documented).parameters
+    rows, names = [], []
+    lines = inspect.getdoc(documented).partition("\nParameters\n")[2].split("\n")[1:]
+    for line in lines:
+        if line and not line.startswith(" "):
+            if " : " not in line:
+                break
+            names = [name for name in line.split(" : ")[0].split(", ") if name != "net"]
+            rows.append((names, []))
+        elif line.strip() and names:
+            rows[-1][1].append(line.strip())
+    cells = [
+        (
+            ", ".join(f"`{name}`" for name in names),
+            ", ".join(f"`{signature[name].default!r}`" for name in names),
+            " ".join(text) or " ".join(WORDS[name] for name in names),
+        )
+        for names, text in rows
+        if names
+    ]
+    said = table(("option", "default", "what it is"), cells)
+    return named(said, papers_of(inspect.getdoc(documented)))
+
+
+def forms():
+    """ResNet-50 in all granularities and countings."""
+    rows = []
+    for granularity in ("operation", "layer", "primitive"):
+        for counting in ("framework", "paper"):
+            graph = build("resnet50", granularity=granularity, counting=counting).graph
+            memory = format_bytes(int(graph.memory.sum()))
+            rows.append((f"`{granularity}`", f"`{counting}`", graph.n_nodes, graph.n_values, memory))
+    updated = build("resnet50", optimizer="momentum").graph
+    rows.append(
+        (
+            '`operation`, differentiated, `optimizer="momentum"`',
+            "`framework`",
+            updated.n_nodes,
+            updated.n_values,
+            format_bytes(int(updated.memory.sum())),
+        )
+    )
+    return table(("granularity", "counting", "nodes", "values", "bytes of all values"), rows)
+
+
+def section(family):
+    """What a family says of itself, its options, a small instance."""
+    names = ", ".join(f"`{name}`" for name in family.variants)
+    instance = "".join(f", {name}={value!r}" for name, value in SMALL[family.name].items())
+    return f"""({family.name.replace("_", "-")})=
+## {family.name}
+
+{said_of(family.function)}
+
+Models: {names}.
+
+{options(family.function)}
+
+![{family.name}](figures/zoo_{family.name}.svg)
+
+*`build("{family.name}"{instance})`.*
+"""
+
+
+def said_of(documented):
+    """A docstring up to its first section, papers by their keys instead of numbers."""
+    text = inspect.getdoc(documented)
+    body = re.split(r"\n\n\w+\n---", text)[0]
+    return named(body, papers_of(text))
+
+
+def papers_of(text):
+    """What the footnotes of a docstring say."""
+    return dict(re.findall(r"^\.\. \[(\d)\] (.*?)\.?$", text, re.MULTILINE))
+
+
+def named(text, papers):
+    """A text with the papers of its footnotes in brackets."""
+    return re.sub(r"\[(\d)\]_", lambda number: f"({papers[number[1]]})", text)
+
+
+def draw(folder):
+    """A small instance of each family."""
+    for family in list_families():
+        graph = build(family.name, **SMALL[family.name]).graph
+        ra.save_picture(ra.plot_graph(graph), folder / f"zoo_{family.name}.svg")
+
+
+# ---------------------------------------------------------------- the layers
+
+
+def layers():
+    """The page of the vocabulary."""
+    kinds = [
+        (
+            f"`{kind.name}`",
+            reads(kind),
+            ", ".join(kind.further) or "-",
+            "yes" if kind.heavy else "-",
+            "yes" if kind.in_place else "-",
+            ", ".join(kind.aliases) or "-",
+        )
+        for kind in OPERATORS
+    ]
+    columns = ("operation", "gradient reads", "further values", "heavy", "in place", "also called")
+    text = LAYERS + "\n".join(layer(call) for call in CALLS)
+    return text + "\n## All kinds of operations\n\n" + table(columns, kinds) + "\n"
+
+
+def reads(kind):
+    own = [
+        what for what, saved in (("what it reads", kind.saves_inputs), ("what it makes", kind.saves_output)) if saved
+    ]
+    return ", ".join(own) or "-"
+
+
+def layer(call):
+    """A call, what it is, and a table of what it adds."""
+    net = Layers("layer", Settings())
+    shapes = {"image": (8, 16, 32, 32), "rows": (8, 64, 128), "row": (8, 128)}
+    given = {"net": net}
+    for name, shape in shapes.items():
+        for k in (1, 2, 3):
+            full = name if k == 1 else f"{name}_{k}"
+            given[full] = net.run("Source", [], shape, name=full)
+    given |= {name: net.input(name, (8, 128)) for name in ("h", "c")}
+    given |= {"tokens": net.input("tokens", (8, 64), "int64"), "labels": net.input("labels", (8,), "int64")}
+    given["allowed"] = net.input("allowed", (64, 128), "bool")
+    before = len(net.layers)
+    eval(call, given)
+    graph = net.network().graph
+    method = getattr(Layers, call.split("(")[0].removeprefix("net."))
+    said = said_of(method)
+    rows = [row(graph, v, net.layers[v], net) for v in range(before, len(net.layers))]
+    columns = ("node", "operation", "values", "FLOPs", "moved", "parameters", "workspace", "gradient reads")
+    return f"## {call.removeprefix('net.')}\n\n{said}\n\n{table(columns, rows)}\n"
+
+
+def row(graph, v, layer, net):
+    """One operation."""
+    first = int(graph.value_indptr[v])
+    values = "<br>".join(
+        f"{'' if k == 0 else graph.value_name(first + k) + ' '}{' x '.join(map(str, shape)) or 'a number'}, {dtype}"
+        for k, (shape, dtype) in enumerate(zip(layer.shapes, layer.dtypes, strict=True))
+    )
+    kind = operator(layer.op)
+    words = [
+        layer.op,
+        *(["heavy"] if kind and kind.heavy else []),
+        *(["in place"] if kind and kind.in_place else []),
+        *(["once"] if graph.once[v] else []),
+    ]
+    saved = ", ".join(graph.value_name(x) for x in graph.backward.saved(v))
+    learned = sum(prod(net.parameter_shapes[name]) for name in layer.parameters)
+    return (
+        layer.name,
+        ", ".join(words),
+        values,
+        f"{layer.flops:,}",
+        f"{layer.bytes_moved:,}",
+        f"{learned:,}",
+        f"{int(graph.workspace[v]):,}",
+        saved or "-",
+    )
+
+
+def main(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "figures").mkdir(exist_ok=True)
+    (folder / "zoo.md").write_text(zoo(), encoding="utf-8")
+    (folder / "layers.md").write_text(layers(), encoding="utf-8")
+    draw(folder / "figures")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if sys.argv[1:] else DOCS)

@@ -1,0 +1,272 @@
+"""A graph with a node per block: what granularity="layer" means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Bool, Int8, Int32, Int64
+from remat_algos.ir.backward import Backward
+from remat_algos.ir.differentiate import everything_saved
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
+from remat_algos.ir.resident import Resident
+from remat_algos.models.block_workspace import able, workspaces
+
+
+def contract(graph: ComputationGraph, block: Sequence[str]) -> ComputationGraph:
+    """The forward graph with one node for the nodes of each block: whole blocks are rematerialized, or kept.
+
+    Nodes that follow one another and have the same block become a node of that name. It makes those of their values
+    that are read outside or are outputs, under their names, and `BLOCK:inner`: the bytes of the others that gradients
+    read. What its run takes beyond that is workspace. So the same bytes are held between forward and backward part,
+    and the peak without rematerialization is not lower than before; only gradients inside that nobody reads are lost.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+        Without a backward part.
+    block : sequence of str
+        The name of each node's block, "" for a node that stays alone. Nodes of one name that do not follow one another
+        are several blocks: `b`, `b#2`, ... A `once` node stays alone; one that reads no value, as a dropout mask, goes
+        before the block that it stands in, any other cuts it in two. A block that reads no value with a gradient is cut
+        where gradients begin, as it would have none itself.
+
+    Returns
+    -------
+    ComputationGraph
+        Gradients cost as before, `factor` times the compute, unless a node of the block has a `grad_compute`: then
+        that of the others is twice their compute.
+
+    Raises
+    ------
+    GraphError
+        If there is a backward part, or not one block per node.
+
+    Examples
+    --------
+    >>> edges = [("pool", "conv"), ("conv", "norm"), ("norm", "relu"), ("relu", "loss")]
+    >>> layers = contract(ComputationGraph.from_edges(edges), ["", "layer", "layer", "layer", ""])
+    >>> layers.node_names(), layers.value_names(), layers.memory.tolist()
+    (['pool', 'layer', 'loss'], ['pool', 'relu', 'layer:inner', 'loss'], [1, 1, 2, 1])
+    """
+    if graph.forward_of is not None:
+        raise GraphError("the graph has a backward part; contract the graph that it was made from, then differentiate")
+    if len(block) != graph.n_nodes:
+        raise GraphError(f'{len(block)} blocks are named for {graph.n_nodes} nodes; name one for each, "" for none')
+    if not any(block):
+        return graph
+    rules = graph.backward or everything_saved(graph)
+    blocks = _Blocks.of(graph, rules, block)
+    reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
+    outer = blocks.group[reader] != blocks.home[graph.read_indices]
+    read_indptr, read_indices = blocks.rows(reader[outer], blocks.value[graph.read_indices[outer]])
+    workspace, grad_workspace = workspaces(graph, rules, blocks.group, blocks.kept)
+    described = graph.backward is not None or bool(blocks.many.any())
+    return ComputationGraph(
+        value_indptr=blocks.value_indptr,
+        read_indptr=read_indptr,
+        read_indices=read_indices,
+        memory=blocks.of_values(graph.memory, blocks.inner),
+        compute=blocks.sums(graph.compute),
+        workspace=workspace,
+        once=blocks.sums(graph.once) > 0,
+        output=graph.output[blocks.origin] & (blocks.origin >= 0),
+        backward=_backward(graph, rules, blocks, grad_workspace) if described else None,
+        resident=_resident(graph, blocks),
+        mark=_mark(graph, blocks),
+        labels=_labels(graph, blocks, block),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Blocks:
+    """Where each node and value of the fine graph goes."""
+
+    group: Int64  # [n] the block of each node
+    size: Int64  # [blocks] how many nodes it has
+    home: Int64  # [n_values] the block that makes a value
+    kept: Bool  # [n_values] whether its block makes it under its name
+    inner: Int64  # [blocks] bytes of the others that gradients read, -1: there are none
+    origin: Int64  # [new values] the old value, -1 for inner ones
+    value_indptr: Int64  # [blocks + 1]
+    value: Int32  # [n_values] the new value that holds it, -1: none
+
+    @classmethod
+    def of(cls, graph: ComputationGraph, rules: Backward, block: Sequence[str]) -> _Blocks:
+        group = _groups(graph, rules, block)
+        size = np.bincount(group)
+        home = group[graph.producer]
+        kept = _kept(graph, group, size > 1)
+        saver = np.repeat(np.arange(graph.n_nodes), np.diff(rules.saved_indptr))
+        hidden = np.unique(rules.saved_indices[able(graph, rules)[saver] & ~kept[rules.saved_indices]])
+        inner = np.full(size.size, -1)
+        inner[home[hidden]] = 0
+        np.add.at(inner, home[hidden], graph.memory[hidden])
+        old, with_inner = np.flatnonzero(kept), np.flatnonzero(inner >= 0)
+        owner = np.append(home[old], with_inner)
+        order = np.argsort(owner, kind="stable")  # old values by id, then the inner ones
+        origin = np.append(old, np.full(with_inner.size, -1))[order]
+        value_indptr = np.searchsorted(owner[order], np.arange(size.size + 1))
+        value = np.full(graph.n_values, -1, np.int32)
+        value[origin[origin >= 0]] = np.flatnonzero(origin >= 0)
+        value[hidden] = value_indptr[home[hidden] + 1] - 1
+        return cls(group, size, home, kept, inner, origin, value_indptr, value)
+
+    @property
+    def many(self) -> Bool:
+        """bool[blocks]: blocks of more than one node."""
+        return self.size > 1
+
+    def sums(self, amounts: Int64 | Bool) -> Int64:
+        """int64[blocks]: amounts of nodes, added up."""
+        total = np.zeros(self.size.size, np.int64)
+        np.add.at(total, self.group, amounts)
+        return total
+
+    def of_values(self, old: Int64, inner: Int64) -> Int64:
+        """An entry per new value: that of the old one, or that of the inner ones of its block."""
+        owner = np.repeat(np.arange(self.size.size), np.diff(self.value_indptr))
+        return np.where(self.origin >= 0, old[self.origin], inner[owner])
+
+    def rows(self, node: Int64, entry: Int32) -> tuple[Int64, Int32]:
+        """Entries of nodes as rows of their blocks: each once, where it comes first."""
+        row = self.group[node]
+        _, first = np.unique((row << 32) + entry, return_index=True)
+        first.sort()
+        first = first[np.argsort(row[first], kind="stable")]
+        indptr: Int64 = np.searchsorted(row[first], np.arange(self.size.size + 1))
+        return indptr, entry[first]
+
+
+def _groups(graph: ComputationGraph, rules: Backward, block: Sequence[str]) -> Int64:
+    """int64[n]: the block of each node, numbered topologically."""
+    codes: dict[str, int] = {}
+    code = np.array([codes.setdefault(name, len(codes)) for name in block])
+    alone = graph.once | (code == codes.get("", -1))
+    moved = graph.once & (np.diff(graph.read_indptr) == 0)
+    rest = np.flatnonzero(~moved)
+    begins = np.ones(rest.size, bool)
+    begins[1:] = (code[rest[1:]] != code[rest[:-1]]) | alone[rest[1:]] | alone[rest[:-1]]
+    run = np.zeros(graph.n_nodes, np.int64)
+    run[rest] = np.cumsum(begins)
+    begins[np.searchsorted(rest, _first_fed(graph, rules, np.where(moved, 0, run)))] = True
+    run[rest] = np.cumsum(begins)
+    following = np.append(run[rest], run.max() + 1)[np.searchsorted(rest, np.flatnonzero(moved))]
+    place = 2 * run  # even for what stays, and one less for what goes before it
+    place[moved] = 2 * following - 1
+    order = np.argsort(place, kind="stable")
+    group = np.empty(graph.n_nodes, np.int64)
+    group[order] = np.cumsum((np.diff(place[order], prepend=0) > 0) | moved[order]) - 1
+    return group
+
+
+def _first_fed(graph: ComputationGraph, rules: Backward, run: Int64) -> Int64:
+    """In each run that reads no value with a gradient from outside: its first node that reads one from inside."""
+    reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
+    bears = rules.grad_memory[graph.read_indices] >= 0
+    reader, source = reader[bears], graph.producer[graph.read_indices[bears]]
+    inside = run[source] == run[reader]
+    runs, first = np.unique(run[reader[inside]], return_index=True)
+    return reader[inside][first[~np.isin(runs, run[reader[~inside]])]]
+
+
+def _kept(graph: ComputationGraph, group: Int64, many: Bool) -> Bool:
+    """bool[n_values]: all values of nodes that stay alone; of blocks, outputs and what is read outside."""
+    home, reader = group[graph.producer], np.repeat(group, np.diff(graph.read_indptr))
+    kept = graph.output | ~many[home]
+    kept[graph.read_indices[home[graph.read_indices] != reader]] = True
+    last = np.zeros(many.size, np.int64)
+    np.maximum.at(last, group, np.arange(graph.n_nodes))
+    silent = ~np.isin(np.arange(many.size), home[kept])
+    kept[graph.value_indptr[last[silent]]] = True  # every node has a value
+    return kept
+
+
+def _backward(graph: ComputationGraph, rules: Backward, blocks: _Blocks, grad_workspace: Int64) -> Backward:
+    saver = np.repeat(np.arange(graph.n_nodes), np.diff(rules.saved_indptr))
+    can, alone = able(graph, rules), ~blocks.many[blocks.group]
+    wanted = (can | alone)[saver]
+    saved_indptr, saved_indices = blocks.rows(saver[wanted], blocks.value[rules.saved_indices[wanted]])
+    given = rules.grad_compute
+    twice = np.where(given < 0, 2 * graph.compute, given) * can
+    explicit = np.where(blocks.many, blocks.sums(twice), blocks.sums(given))
+    return Backward(
+        saved_indptr=saved_indptr,
+        saved_indices=saved_indices,
+        grad_memory=blocks.of_values(rules.grad_memory, np.full(blocks.size.size, -1)),
+        grad_compute=np.where(blocks.sums(given >= 0) > 0, explicit, -1),
+        grad_workspace=grad_workspace,
+    )
+
+
+def _resident(graph: ComputationGraph, blocks: _Blocks) -> Resident | None:
+    resident = graph.resident
+    if resident is None:
+        return None
+    reader = np.repeat(np.arange(graph.n_nodes), np.diff(resident.read_indptr))
+    read_indptr, read_indices = blocks.rows(reader, resident.read_indices)
+    return replace(resident, read_indptr=read_indptr, read_indices=read_indices)
+
+
+def _mark(graph: ComputationGraph, blocks: _Blocks) -> Int8 | None:
+    """A wish that all nodes of a block share."""
+    if graph.mark is None:
+        return None
+    keep, recompute = (blocks.sums(graph.mark == wish) == blocks.size for wish in (KEEP, RECOMPUTE))
+    return (KEEP * keep + RECOMPUTE * recompute).astype(np.int8)
+
+
+def _labels(graph: ComputationGraph, blocks: _Blocks, block: Sequence[str]) -> Labels:
+    first = np.unique(blocks.group, return_index=True)[1].tolist()
+    node_names, value_names = graph.node_names(), graph.value_names()
+    views = _views(graph, blocks.kept, node_names, value_names)
+    wishes = ["" if graph.once[v] else block[v] for v in first]
+    made = ["" if x < 0 else value_names[x] for x in blocks.origin.tolist()]
+    names = _Names({*made, *graph.resident_names, *views})
+    names.taken.update(node_names[v] for v, wish in zip(first, wishes, strict=True) if not wish)
+    own = [
+        names.free(wish, made[x]) if wish else node_names[v]
+        for v, wish, x in zip(first, wishes, blocks.value_indptr.tolist(), strict=False)
+    ]
+    for x, home in zip(np.flatnonzero(blocks.origin < 0).tolist(), np.flatnonzero(blocks.inner >= 0), strict=True):
+        made[x] = names.free(f"{own[home]}:inner")
+    ops = ["Block" if many else graph.labels.op(v) for v, many in zip(first, blocks.many.tolist(), strict=True)]
+    return replace(graph.labels, names=tuple(own), value_names=dict(enumerate(made)), ops=tuple(ops), views=views)
+
+
+def _views(
+    graph: ComputationGraph, kept: Bool, node_names: Sequence[str], value_names: Sequence[str]
+) -> dict[str, str]:
+    """Views of values that are still there, and of residents."""
+    if not graph.labels.views:
+        return {}
+    value = dict(zip(node_names, graph.value_indptr[:-1].tolist(), strict=True))
+    value |= {name: x for x, name in enumerate(value_names)}
+    views = {}
+    for name, base in graph.labels.views.items():
+        if base not in value:
+            views[name] = base
+        elif kept[value[base]]:
+            views[name] = value_names[value[base]]
+    return views
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """Names that are taken, and how far each has been numbered."""
+
+    taken: set[str]
+    numbers: dict[str, int] = field(default_factory=dict)
+
+    def free(self, name: str, own: str = "") -> str:
+        """The name or, where something other than its own first value has it, the next of name#2, name#3, ..."""
+        candidate = name
+        while candidate in self.taken and candidate != own:
+            self.numbers[name] = self.numbers.get(name, 1) + 1
+            candidate = f"{name}#{self.numbers[name]}"
+        self.taken.add(candidate)
+        return candidate

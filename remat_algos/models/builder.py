@@ -1,0 +1,394 @@
+"""Operations put one after another: a network gathered node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from remat_algos.cost.compute import compute_costs
+from remat_algos.cost.shapes import tensor_bytes
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Int64
+from remat_algos.ir.backward import Backward
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.edges import unread_first_values
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import Labels
+from remat_algos.ir.operators import operator
+from remat_algos.ir.resident import ROLES, Resident
+from remat_algos.models.blocks import contract
+from remat_algos.models.network import Layer, Network, Shape
+from remat_algos.models.optimizers import with_optimizer
+from remat_algos.models.settings import Settings
+
+NO_GRADIENT = -1
+
+
+class Tensor(NamedTuple):
+    """A value or a resident, seen in some shape.
+
+    Parameters
+    ----------
+    value : int
+        Id of the value; residents are -1 and down.
+    shape : tuple of int
+    dtype : str
+    """
+
+    value: int
+    shape: Shape
+    dtype: str
+
+
+class Further(NamedTuple):
+    """A value that an operation makes beside its first one.
+
+    Parameters
+    ----------
+    name : str
+        What follows the name of the node.
+    shape : tuple of int
+    dtype : str
+    gradient : bool
+        Whether it has one, as the parts of a split do; else only the gradient of its node reads it.
+    effect : bool
+        It stands for a change of a resident: an output, of shape (0,).
+    """
+
+    name: str
+    shape: Shape
+    dtype: str
+    gradient: bool = False
+    effect: bool = False
+
+
+class Builder:
+    """Gathers operations; `network` makes the graph.
+
+    Parameters
+    ----------
+    model : str
+        Name of the network.
+    settings : Settings
+
+    Examples
+    --------
+        x -> relu -> loss
+
+    >>> net = Builder("small", Settings())
+    >>> x = net.input("x", (8, 16))
+    >>> y = net.run("ReLU", [x], x.shape, name="relu", flops=128)
+    >>> loss = net.run("Sum", [y], (), name="loss", flops=128)
+    >>> net.network().graph.memory.tolist()
+    [512, 4]
+    """
+
+    def __init__(self, model: str, settings: Settings) -> None:
+        self.model, self.settings = model, settings
+        self.workspace_limit = settings.workspace_limit
+        self.layers: list[Layer] = []
+        self.parameter_shapes: dict[str, Shape] = {}
+        self._scope: list[str] = []
+        self._block: list[str] = [""]
+        self._taken: dict[str, int] = {}
+        self._views: dict[str, str] = {}
+        self._value_names: dict[int, str] = {}
+        self._names_of: list[str] = []  # of each value
+        self._memory: list[int] = []
+        self._grad_memory: list[int] = []
+        self._effects: list[int] = []
+        self._value_counts: list[int] = []
+        self._reads: list[list[int]] = []
+        self._saved: list[list[int]] = []
+        self._resident_reads: list[list[int]] = []
+        self._workspace: list[int] = []
+        self._grad_workspace: list[int] = []
+        self._once: list[bool] = []
+        self._residents: list[tuple[str, int, str]] = []
+
+    # ---------------------------------------------------------------- names
+
+    @contextmanager
+    def block(self, name: str) -> Iterator[None]:
+        """Operations inside are named NAME.x, and are one node where `granularity` is "layer"."""
+        with self.scope(name):
+            self._block.append(".".join(self._scope))
+            yield
+            self._block.pop()
+
+    @contextmanager
+    def scope(self, name: str) -> Iterator[None]:
+        """Operations inside are named NAME.x."""
+        self._scope.append(name)
+        yield
+        self._scope.pop()
+
+    def named(self, name: str) -> str:
+        """A full name that nothing else has: `name` inside the present scopes, with a number if it is taken."""
+        return self._unique(".".join((*self._scope, name)))
+
+    def _unique(self, full: str) -> str:
+        times = self._taken.get(full, 0)
+        self._taken[full] = times + 1
+        return self._unique(f"{full}_{times + 1}") if times else full
+
+    # ---------------------------------------------------------------- residents and views
+
+    def input(self, name: str, shape: Shape, dtype: str | None = None) -> Tensor:
+        """A resident that the user brings.
+
+        Raises
+        ------
+        GraphError
+            If a length is not positive.
+        """
+        return self._resident(self.named(name), shape, dtype or self.settings.dtype, "input")
+
+    def parameter(self, name: str, shape: Shape) -> Tensor:
+        """A resident that is learned, of the dtype of the model; `name` is a full one."""
+        self._taken[name] = 1
+        self.parameter_shapes[name] = shape
+        return self._resident(name, shape, self.settings.dtype, "parameter")
+
+    def state(self, name: str, shape: Shape, dtype: str = "float32") -> Tensor:
+        """A resident that goes from step to step; `name` is a full one."""
+        self._taken[name] = 1
+        return self._resident(name, shape, dtype, "state")
+
+    def _resident(self, name: str, shape: Shape, dtype: str, role: str) -> Tensor:
+        if min(shape, default=1) < 1:
+            raise GraphError(f"{self.model}: {name} has shape {shape}; give lengths of 1 or more")
+        self._residents.append((name, tensor_bytes(shape, dtype), role))
+        return Tensor(-len(self._residents), shape, dtype)
+
+    def view(self, x: Tensor, *shape: int, name: str = "view") -> Tensor:
+        """The same value in another shape, or a part of it: no node, no bytes."""
+        base = self._names_of[x.value] if x.value >= 0 else self._residents[-1 - x.value][0]
+        self._views[self.named(name)] = base
+        return Tensor(x.value, shape, x.dtype)
+
+    # ---------------------------------------------------------------- operations
+
+    def run(self, op: str, reads: Sequence[Tensor], shape: Shape, **work: Any) -> Tensor:
+        """An operation of which only the first value is of interest; see `run_all`."""
+        return self.run_all(op, reads, shape, **work)[0]
+
+    def run_all(
+        self,
+        op: str,
+        reads: Sequence[Tensor],
+        shape: Shape,
+        *,
+        name: str = "",
+        further: Sequence[Further] = (),
+        saves: Sequence[Tensor] | None = None,
+        macs: int = 0,
+        flops: int = 0,
+        bytes_moved: int | None = None,
+        workspace: int = 0,
+        grad_workspace: int = 0,
+        once: bool = False,
+        gradient: bool = True,
+        dtype: str | None = None,
+        **attributes: Any,
+    ) -> list[Tensor]:
+        """An operation.
+
+        Parameters
+        ----------
+        op : str
+            Its kind, as `ir.operators` has it.
+        reads : sequence of Tensor
+            Values and residents, in argument order; one that stands twice is read once.
+        shape : tuple of int
+            Of its first value.
+        name : str
+            A full name (`named`); by default one made of `op`.
+        further : sequence of Further
+            Values beside the first; those without a gradient are left out where `counting` is "paper".
+        saves : sequence of Tensor, optional
+            Which of its reads the gradient reads; by default what `ir.operators` says, the first value perhaps too.
+        macs, flops : int
+            Multiply-adds, and floating-point operations beside two for each of these.
+        bytes_moved : int, optional
+            By default all that it reads and makes.
+        workspace, grad_workspace : int
+            Scratch bytes of it and of its gradient.
+        once : bool
+            Whether it must not run a second time.
+        gradient : bool
+            Whether the first value has one; only values of floating-point numbers have.
+        dtype : str, optional
+            Of the first value; by default that of the model.
+        **attributes
+            Go into the `Layer`.
+
+        Returns
+        -------
+        list of Tensor
+            The first value, then the further ones.
+        """
+        name = name or self.named(op.lower())
+        values = self._values(name, shape, dtype or self.settings.dtype, gradient, further)
+        read = list(dict.fromkeys(x.value for x in reads if x.value >= 0))
+        residents = sorted({-1 - x.value for x in reads if x.value < 0})
+        self._reads.append(read)
+        self._resident_reads.append(residents)
+        self._saved.append(self._saved_by(op, read, saves, values, further))
+        self._workspace.append(workspace)
+        self._grad_workspace.append(grad_workspace)
+        self._once.append(once)
+        if bytes_moved is None:
+            moved = [self._memory[x] for x in read]
+            moved += [self._residents[r][1] for r in residents]
+            bytes_moved = sum(moved) + sum([self._memory[x.value] for x in values])
+        self.layers.append(
+            Layer(
+                name,
+                op,
+                self._block[-1],
+                tuple([x.shape for x in values]),
+                tuple([x.dtype for x in values]),
+                tuple([self._residents[r][0] for r in residents if self._residents[r][2] == "parameter"]),
+                macs,
+                2 * macs + flops,
+                bytes_moved,
+                attributes,
+            )
+        )
+        return values
+
+    def _values(self, name: str, shape: Shape, dtype: str, gradient: bool, further: Sequence[Further]) -> list[Tensor]:
+        made = [self._value(name, shape, dtype, gradient)]
+        for value in further:
+            if value.gradient or self.settings.several_values:
+                full = self._unique(f"{name}.{value.name}")
+                self._value_names[len(self._memory)] = full
+                if value.effect:
+                    self._effects.append(len(self._memory))
+                made.append(self._value(full, value.shape, value.dtype, value.gradient))
+        self._value_counts.append(len(made))
+        return made
+
+    def _value(self, name: str, shape: Shape, dtype: str, gradient: bool) -> Tensor:
+        size = tensor_bytes(shape, dtype)
+        self._names_of.append(name)
+        self._memory.append(size)
+        self._grad_memory.append(size if gradient and "float" in dtype else NO_GRADIENT)
+        return Tensor(len(self._memory) - 1, shape, dtype)
+
+    def _saved_by(
+        self,
+        op: str,
+        read: list[int],
+        saves: Sequence[Tensor] | None,
+        values: Sequence[Tensor],
+        further: Sequence[Further],
+    ) -> list[int]:
+        """What the gradient reads, as ids of values."""
+        kind = operator(op)
+        if kind is None:
+            inputs = output = True
+        elif self.settings.several_values:
+            inputs, output = kind.saves_inputs, kind.saves_output
+        else:
+            inputs, output = kind.alone
+        if saves is not None and self.settings.several_values:
+            chosen = {x.value for x in saves}
+            inputs_saved = [x for x in read if x in chosen]
+        else:
+            inputs_saved = read if inputs else []
+        if not self.settings.several_values:
+            further = ()
+        made = [x.value for x, f in zip(values[1:], further, strict=False) if not (f.gradient or f.effect)]
+        return [*inputs_saved, *([values[0].value] if output else []), *made]
+
+    # ---------------------------------------------------------------- the network
+
+    def network(self) -> Network:
+        """What was gathered, at the granularity and with the gradients that the settings name."""
+        graph = self._graph()
+        if self.settings.granularity == "layer":
+            graph = contract(graph, [layer.block for layer in self.layers])
+        if self.settings.parameter_gradients or self.settings.optimizer != "none":
+            graph = differentiate(graph, parameter_gradients=True)
+        if self.settings.optimizer != "none":
+            graph = with_optimizer(
+                graph, self.settings.optimizer, primitive=self.settings.primitive, cost=self._update_cost
+            )
+        return Network(self.model, graph, tuple(self.layers), dict(self.parameter_shapes))
+
+    def _graph(self) -> ComputationGraph:
+        ops = tuple(layer.op for layer in self.layers)
+        compute, unit = compute_costs(
+            ops,
+            np.array([layer.flops for layer in self.layers], np.int64),
+            np.array([layer.bytes_moved for layer in self.layers], np.int64),
+            cost=self.settings.cost,
+            device=self.settings.device,
+            dtype=self.settings.dtype,
+        )
+        value_indptr = _indptr(self._value_counts)
+        read_indptr, read_indices = _rows(self._reads)
+        output = unread_first_values(value_indptr, read_indices)
+        output[self._effects] = True
+        n = len(ops)
+        return ComputationGraph.from_arrays(
+            value_indptr=value_indptr,
+            read_indptr=read_indptr,
+            read_indices=read_indices,
+            memory=np.array(self._memory, np.int64),
+            compute=compute,
+            workspace=np.array(self._workspace, np.int64),
+            once=np.array(self._once, bool),
+            output=output,
+            backward=Backward(
+                *_rows(self._saved),
+                np.array(self._grad_memory, np.int64),
+                np.full(n, -1, np.int64),
+                np.array(self._grad_workspace, np.int64),
+            ),
+            resident=Resident(
+                np.array([size for _, size, _ in self._residents], np.int64),
+                np.array([ROLES.index(role) for _, _, role in self._residents], np.int8),
+                *_rows(self._resident_reads),
+                tuple(name for name, _, _ in self._residents),
+            ),
+            labels=Labels(
+                names=tuple(layer.name for layer in self.layers),
+                value_names=self._value_names,
+                ops=ops,
+                views=self._views,
+                compute_unit=unit,
+            ),
+        )
+
+    def _update_cost(self, op: str, bytes_moved: int) -> int:
+        """Cost of an element-wise step of an optimizer: one operation for each element it writes, of three moved."""
+        elements = bytes_moved // (3 * tensor_bytes((1,), self.settings.dtype))
+        cost, _ = compute_costs(
+            (op,),
+            np.array([elements]),
+            np.array([bytes_moved]),
+            cost=self.settings.cost,
+            device=self.settings.device,
+            dtype=self.settings.dtype,
+        )
+        return int(cost[0])
+
+
+def elements(shape: Shape) -> int:
+    """How many a tensor has."""
+    return prod(shape)
+
+
+def _indptr(counts: Sequence[int]) -> Int64:
+    return np.concatenate([[0], np.cumsum(np.array(counts, np.int64))])
+
+
+def _rows(rows: Sequence[Sequence[int]]) -> tuple[Int64, Any]:
+    return _indptr([len(row) for row in rows]), np.array([x for row in rows for x in row], np.int32)

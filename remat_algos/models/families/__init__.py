@@ -1,0 +1,1 @@
+"""Families of networks, one file each; the registry finds them."""

@@ -1,0 +1,27 @@
+"""The vocabulary that models are written in."""
+
+from __future__ import annotations
+
+from remat_algos.models.norms import Norms
+from remat_algos.models.sequences import Sequences
+from remat_algos.models.windows import Windows
+
+
+class Layers(Windows, Norms, Sequences):
+    """Operations of a network, put one after another: each method adds an operation or a few, and gives a `Tensor`.
+
+    docs/layers.md has a table for each.
+
+    Examples
+    --------
+        x -> conv -> norm -> relu -> loss
+
+    >>> from remat_algos.models.settings import Settings
+    >>> net = Layers("small", Settings(workspace=0))
+    >>> x = net.input("x", (8, 3, 32, 32))
+    >>> y = net.relu(net.batch_norm(net.convolution(x, 16, 3, padding=1, bias=False)))
+    >>> loss = net.mean_square(y, net.input("target", y.shape))
+    >>> small = net.network()
+    >>> small.n_parameters, small.macs, small.graph.node_names()
+    (464, 3538944, ['conv', 'norm', 'relu', 'loss'])
+    """

@@ -1,0 +1,108 @@
+"""What a model is built into: a graph, and what the graph does not say of its operations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.resident import ROLES
+
+Shape = tuple[int, ...]
+
+
+class Layer(NamedTuple):
+    """One operation of a network.
+
+    Parameters
+    ----------
+    name, op : str
+        Of its node, before nodes were joined to blocks.
+    block : str
+        The block that it belongs to, "" for none.
+    shapes : tuple of shapes
+        Of each of its values, as the layer made them; a value may be read as a view of another shape.
+    dtypes : tuple of str
+        Of each of its values.
+    parameters : tuple of str
+        Residents of role `parameter` that it reads.
+    macs : int
+        Multiply-adds of products of matrices and convolutions.
+    flops : int
+        All floating-point operations: two for each multiply-add, and the element-wise ones.
+    bytes_moved : int
+        Bytes that it reads and writes once, parameters among them.
+    attributes : mapping
+        Kernel, stride and the like.
+    """
+
+    name: str
+    op: str
+    block: str
+    shapes: tuple[Shape, ...]
+    dtypes: tuple[str, ...]
+    parameters: tuple[str, ...]
+    macs: int
+    flops: int
+    bytes_moved: int
+    attributes: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Network:
+    """A model: its graph, and one `Layer` for each operation.
+
+    With `granularity="operation"` and no backward part, layer i is node i of the graph.
+
+    Parameters
+    ----------
+    name : str
+        The name that it was built by.
+    graph : ComputationGraph
+        What solvers work on.
+    layers : tuple of Layer
+        In the order in which they run.
+    parameter_shapes : mapping of str to shape
+        Of each parameter, tied ones once.
+
+    Examples
+    --------
+    >>> from remat_algos.models.registry import build
+    >>> vgg = build("vgg19", batch=1, image=224)
+    >>> vgg.n_parameters, vgg.layers[0].op, vgg.layers[0].shapes
+    (143667240, 'Convolution', ((1, 64, 224, 224),))
+    """
+
+    name: str
+    graph: ComputationGraph
+    layers: tuple[Layer, ...]
+    parameter_shapes: Mapping[str, Shape]
+
+    @property
+    def n_parameters(self) -> int:
+        """Elements of all parameters, tied ones once."""
+        return sum(int(np.prod(shape, dtype=np.int64)) for shape in self.parameter_shapes.values())
+
+    @property
+    def macs(self) -> int:
+        """Multiply-adds of one forward pass over the batch."""
+        return sum(layer.macs for layer in self.layers)
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of one forward pass over the batch."""
+        return sum(layer.flops for layer in self.layers)
+
+    @property
+    def activation_memory(self) -> int:
+        """Bytes of all forward values together."""
+        return int(self.graph.memory[self.graph.forward[self.graph.producer]].sum())
+
+    @property
+    def parameter_memory(self) -> int:
+        """Bytes of all parameters."""
+        resident = self.graph.resident
+        return int(resident.memory[resident.role == ROLES.index("parameter")].sum()) if resident is not None else 0

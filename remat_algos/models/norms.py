@@ -1,0 +1,130 @@
+"""Norms: of a batch, of rows, of groups of channels, of neighbouring channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from remat_algos.errors import GraphError
+from remat_algos.models.builder import Further, Tensor
+from remat_algos.models.network import Shape
+from remat_algos.models.pointwise import Pointwise
+
+NORM_FLOPS = 7  # per element: a sum, a difference, a square and its sum, two products, a sum
+
+
+class Norms(Pointwise):
+    """Layers that bring the elements of a tensor to mean 0 and deviation 1."""
+
+    def batch_norm(self, x: Tensor, name: str = "norm") -> Tensor:
+        """Per channel over the batch; its gradient reads x, the means and one over the deviations.
+
+        It may run again: its change of the running statistics is an effect, bound to its first run.
+        """
+        full = self.named(name)
+        channels = (x.shape[1],)
+        running = [self.state(f"{full}.running_{what}", channels) for what in ("mean", "var")]
+        if self.settings.primitive:
+            return self._spelled_out(full, x, channels, running)
+        further = [*_statistics(channels), Further("running", (0,), "float32", effect=True)]
+        return self._norm("BatchNorm", full, x, channels, further, running)
+
+    def layer_norm(self, x: Tensor, name: str = "norm") -> Tensor:
+        """Per row, over the last axis; its gradient reads x, the means and one over the deviations."""
+        full = self.named(name)
+        if self.settings.primitive:
+            return self._spelled_out(full, x, x.shape[:-1])
+        return self._norm("LayerNorm", full, x, x.shape[-1:], _statistics(x.shape[:-1]))
+
+    def rms_norm(self, x: Tensor, name: str = "norm") -> Tensor:
+        """Per row, over the last axis, without means; its gradient reads x and one over the deviations."""
+        full = self.named(name)
+        weight = self.parameter(f"{full}.weight", x.shape[-1:])
+        if self.settings.primitive:
+            rstd = self._rstd(full, self._step("Square", f"{full}.square", [x]), x.shape[:-1])
+            return self._step("Multiply", full, [self._step("Multiply", f"{full}.normal", [x, rstd]), weight])
+        return self.run(
+            "RMSNorm",
+            [x, weight],
+            x.shape,
+            name=full,
+            further=_statistics(x.shape[:-1])[1:],
+            flops=4 * prod(x.shape),
+            dtype=x.dtype,
+        )
+
+    def group_norm(self, x: Tensor, groups: int = 32, name: str = "norm") -> Tensor:
+        """Per example and group of channels; its gradient reads x, the means and one over the deviations.
+
+        Raises
+        ------
+        GraphError
+            If the channels do not divide into the groups.
+        """
+        full = self.named(name)
+        if x.shape[1] % groups:
+            raise GraphError(f"{self.model}: {full} has {x.shape[1]} channels in {groups} groups; give a divisor")
+        if self.settings.primitive:
+            return self._spelled_out(full, x, (x.shape[0], groups), weights=(x.shape[1],))
+        return self._norm("GroupNorm", full, x, (x.shape[1],), _statistics((x.shape[0], groups)))
+
+    def local_response_norm(self, x: Tensor, size: int = 5, name: str = "norm") -> Tensor:
+        """By the squares of neighbouring channels; its gradient reads x and their sums."""
+        return self.run(
+            "LocalResponseNorm",
+            [x],
+            x.shape,
+            name=self.named(name),
+            further=[Further("scale", x.shape, x.dtype)],
+            flops=(size + 4) * prod(x.shape),
+            size=size,
+        )
+
+    def _norm(
+        self, op: str, full: str, x: Tensor, weights: Shape, further: list[Further], residents: Sequence[Tensor] = ()
+    ) -> Tensor:
+        parameters = [self.parameter(f"{full}.{what}", weights) for what in ("weight", "bias")]
+        return self.run(
+            op,
+            [x, *parameters, *residents],
+            x.shape,
+            name=full,
+            further=further,
+            flops=NORM_FLOPS * prod(x.shape),
+            dtype=x.dtype,
+        )
+
+    # ---------------------------------------------------------------- spelled out
+
+    def _spelled_out(
+        self, full: str, x: Tensor, statistics: Shape, running: list[Tensor] | None = None, weights: Shape | None = None
+    ) -> Tensor:
+        """Means, deviations, weight and bias as element-wise steps and reductions."""
+        weights = weights or (statistics if running else x.shape[-1:])
+        weight, bias = (self.parameter(f"{full}.{what}", weights) for what in ("weight", "bias"))
+        mean = self.run("Mean", [x], statistics, name=f"{full}.mean", flops=prod(x.shape))
+        centred = self._step("Subtract", f"{full}.centred", [x, mean])
+        square = self._step("Square", f"{full}.square", [centred])
+        variance = self.run("Mean", [square], statistics, name=f"{full}.variance", flops=prod(x.shape))
+        rstd = self._step("Rsqrt", f"{full}.rstd", [variance])
+        for state, batch, what in zip(running or (), (mean, variance), ("mean", "var"), strict=False):
+            self._moving(f"{full}.moving_{what}", state, batch)
+        normal = self._step("Multiply", f"{full}.normal", [centred, rstd])
+        return self._step("Add", full, [self._step("Multiply", f"{full}.scaled", [normal, weight]), bias])
+
+    def _rstd(self, full: str, square: Tensor, statistics: Shape) -> Tensor:
+        mean = self.run("Mean", [square], statistics, name=f"{full}.mean_square", flops=prod(square.shape))
+        return self._step("Rsqrt", f"{full}.rstd", [mean])
+
+    def _moving(self, full: str, state: Tensor, batch: Tensor) -> None:
+        """The running statistic goes some way towards that of the batch: a difference, a share of it, the change."""
+        apart = self.run("Subtract", [batch, state], batch.shape, name=f"{full}.difference", gradient=False)
+        share = self.run("Scale", [apart], batch.shape, name=f"{full}.share", gradient=False)
+        self.run("Add", [share, state], (0,), name=full, gradient=False, once=True)
+
+    def _step(self, op: str, full: str, reads: list[Tensor]) -> Tensor:
+        return self.run(op, reads, reads[0].shape, name=full, flops=prod(reads[0].shape), dtype=reads[0].dtype)
+
+
+def _statistics(shape: Shape) -> list[Further]:
+    return [Further("mean", shape, "float32"), Further("rstd", shape, "float32")]

@@ -1,0 +1,250 @@
+"""Element by element: activations, sums, dropout, softmax, losses, parts of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from remat_algos.errors import GraphError
+from remat_algos.models.builder import Builder, Further, Tensor
+from remat_algos.models.network import Shape
+
+FLOPS = {"ReLU6": 2, "HardTanh": 2, "Tanh": 4, "Sigmoid": 4, "SiLU": 5, "GELU": 8, "Rsqrt": 2}
+"""Floating-point operations per element, where they are not one."""
+
+CROSS_ENTROPY_FLOPS = 5  # per score: the largest, a difference, an exponential, two sums
+
+
+class Pointwise(Builder):
+    """Layers that work element by element."""
+
+    def pointwise(
+        self,
+        op: str,
+        reads: Sequence[Tensor],
+        shape: Shape | None = None,
+        name: str = "",
+        saves: Sequence[Tensor] | None = None,
+    ) -> Tensor:
+        """An operation per element of the first tensor read, or of `shape`."""
+        shape = reads[0].shape if shape is None else shape
+        full = self.named(name or op.lower())
+        each = FLOPS.get(op, max(1, len(reads) - 1))
+        return self.run(op, reads, shape, name=full, saves=saves, flops=each * prod(shape), dtype=reads[0].dtype)
+
+    # ---------------------------------------------------------------- activations
+
+    def relu(self, x: Tensor, name: str = "relu") -> Tensor:
+        """max(x, 0); its gradient reads what it gave."""
+        return self.pointwise("ReLU", [x], name=name)
+
+    def relu6(self, x: Tensor, name: str = "relu") -> Tensor:
+        """min(max(x, 0), 6); its gradient reads what it gave."""
+        return self.pointwise("ReLU6", [x], name=name)
+
+    def hard_tanh(self, x: Tensor, name: str = "clip") -> Tensor:
+        """x between two limits; its gradient reads what it gave."""
+        return self.pointwise("HardTanh", [x], name=name)
+
+    def tanh(self, x: Tensor, name: str = "tanh") -> Tensor:
+        """The hyperbolic tangent; its gradient reads what it gave."""
+        return self.pointwise("Tanh", [x], name=name)
+
+    def sigmoid(self, x: Tensor, name: str = "sigmoid") -> Tensor:
+        """1 / (1 + exp(-x)); its gradient reads what it gave."""
+        return self.pointwise("Sigmoid", [x], name=name)
+
+    def silu(self, x: Tensor, name: str = "silu") -> Tensor:
+        """x times its sigmoid; its gradient reads x."""
+        if not self.settings.primitive:
+            return self.pointwise("SiLU", [x], name=name)
+        with self.scope(name):
+            return self.multiply(x, self.sigmoid(x), name="product")
+
+    def gelu(self, x: Tensor, name: str = "gelu") -> Tensor:
+        """x times the normal distribution, by the approximation with tanh; its gradient reads x."""
+        if not self.settings.primitive:
+            return self.pointwise("GELU", [x], name=name)
+        with self.scope(name):
+            cube = self.multiply(self.pointwise("Square", [x]), x, name="cube")
+            inner = self.scale(self.add(x, self.scale(cube, name="small"), name="sum"), name="inner")
+            tanh = self.tanh(inner)
+            return self.multiply(self.scale(x, name="half"), self.pointwise("Add", [tanh], name="one"), name="product")
+
+    # ---------------------------------------------------------------- sums and products
+
+    def add(self, *tensors: Tensor, name: str = "add") -> Tensor:
+        """The sum; its gradient reads nothing.
+
+        Raises
+        ------
+        GraphError
+            If the shapes differ.
+        """
+        self._same_shape(name, tensors)
+        return self.pointwise("Add", tensors, name=name)
+
+    def multiply(self, x: Tensor, y: Tensor, name: str = "multiply") -> Tensor:
+        """The product, of the shape of x; its gradient reads both."""
+        return self.pointwise("Multiply", [x, y], name=name)
+
+    def scale(self, x: Tensor, name: str = "scale") -> Tensor:
+        """x times a constant; its gradient reads nothing."""
+        return self.pointwise("Scale", [x], name=name)
+
+    def mask(self, x: Tensor, allowed: Tensor, name: str = "mask") -> Tensor:
+        """x where it is allowed, else minus infinity; its gradient reads the mask."""
+        return self.pointwise("Mask", [x, allowed], name=name, saves=[allowed])
+
+    # ---------------------------------------------------------------- dropout
+
+    def dropout(self, x: Tensor, name: str = "dropout") -> Tensor:
+        """Elements set to 0 by chance: a node that draws the mask and one that applies it, or a single node.
+
+        The mask is drawn once (another run would give another one) and has a byte for each element; its application may
+        run again. Where `dropout` is "single", the node draws the same mask again from its stored seed.
+        """
+        full = self.named(name)
+        if self.settings.dropout == "single":
+            return self.run("Dropout", [x], x.shape, name=full, flops=2 * prod(x.shape), dtype=x.dtype)
+        mask = self.run(
+            "DropoutMask",
+            [],
+            x.shape,
+            name=self.named(f"{name}.mask"),
+            dtype="bool",
+            gradient=False,
+            once=True,
+            flops=prod(x.shape),
+        )
+        return self.run("Dropout", [x, mask], x.shape, name=full, saves=[mask], flops=2 * prod(x.shape), dtype=x.dtype)
+
+    # ---------------------------------------------------------------- softmax and losses
+
+    def softmax(self, x: Tensor, name: str = "softmax") -> Tensor:
+        """Shares of the exponentials along the last axis; its gradient reads what it gave."""
+        if not self.settings.primitive:
+            full = self.named(name)
+            return self.run("Softmax", [x], x.shape, name=full, flops=5 * prod(x.shape), dtype=x.dtype)
+        with self.scope(name):
+            e = self.pointwise("Exp", [self._below_largest(x)])
+            return self.pointwise("Divide", [e, self._reduced("Sum", e, name="sum")], name="shares")
+
+    def softmax_cross_entropy(self, x: Tensor, targets: Tensor, name: str = "loss") -> Tensor:
+        """The mean of -log softmax at the targets: one number; its gradient reads the probabilities.
+
+        Raises
+        ------
+        GraphError
+            If there is not one target per row of scores.
+        """
+        rows = {axis: prod(x.shape) // x.shape[axis] for axis in (-1, 1)}
+        if prod(targets.shape) not in rows.values():
+            found = f"{name} has scores of shape {x.shape} for targets of {targets.shape}"
+            raise GraphError(f"{self.model}: {found}; give a target for each row of scores")
+        if self.settings.primitive:
+            axis = -1 if prod(targets.shape) == rows[-1] else 1
+            with self.scope(name):
+                below = self._below_largest(x, axis)
+                total = self._reduced("Sum", self.pointwise("Exp", [below]), axis, name="sum")
+                log = self.pointwise("Subtract", [below, self.pointwise("Log", [total])], name="log_softmax")
+                picked = self.run("Slice", [log, targets], targets.shape, name=self.named("picked"))
+            return self._mean(picked, name)
+        return self.run(
+            "SoftmaxCrossEntropy",
+            [x, targets],
+            (),
+            name=self.named(name),
+            further=[Further("probabilities", x.shape, x.dtype)],
+            flops=CROSS_ENTROPY_FLOPS * prod(x.shape),
+            dtype="float32",
+        )
+
+    def mean_square(self, x: Tensor, target: Tensor, name: str = "loss") -> Tensor:
+        """The mean of the squared differences: one number; its gradient reads x."""
+        self._same_shape(name, [x, target])
+        if self.settings.primitive:
+            with self.scope(name):
+                square = self.pointwise("Square", [self.pointwise("Subtract", [x, target])])
+            return self._mean(square, name)
+        return self.run("MeanSquare", [x, target], (), name=self.named(name), flops=3 * prod(x.shape), dtype="float32")
+
+    def _below_largest(self, x: Tensor, axis: int = -1) -> Tensor:
+        return self.pointwise("Subtract", [x, self._reduced("Max", x, axis, name="max")], name="below")
+
+    def _reduced(self, op: str, x: Tensor, axis: int = -1, *, name: str) -> Tensor:
+        """Along an axis."""
+        axis %= len(x.shape)
+        shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+        return self.run(op, [x], shape, name=self.named(name), flops=prod(x.shape), dtype=x.dtype)
+
+    def _mean(self, x: Tensor, name: str) -> Tensor:
+        """Of all elements."""
+        return self.run("Mean", [x], (), name=self.named(name), flops=prod(x.shape), dtype="float32")
+
+    # ---------------------------------------------------------------- parts and shapes
+
+    def concat(self, *tensors: Tensor, axis: int = 1, name: str = "concat") -> Tensor:
+        """Tensors behind one another along an axis; its gradient reads nothing.
+
+        Raises
+        ------
+        GraphError
+            If they differ along another axis.
+        """
+        first = tensors[0].shape
+        axis %= len(first)
+        for x in tensors[1:]:
+            if len(x.shape) != len(first) or (*x.shape[:axis], first[axis], *x.shape[axis + 1 :]) != first:
+                found = f"{name} joins shapes {first} and {x.shape}"
+                raise GraphError(f"{self.model}: {found}; give equal ones but on axis {axis}")
+        shape = (*first[:axis], sum(x.shape[axis] for x in tensors), *first[axis + 1 :])
+        return self.run("Concat", tensors, shape, name=self.named(name), dtype=tensors[0].dtype)
+
+    def split(self, x: Tensor, parts: int, axis: int = -1, name: str = "split") -> list[Tensor]:
+        """Equal parts along an axis, copied: one node of several values.
+
+        Raises
+        ------
+        GraphError
+            If they would not be equal.
+        """
+        axis %= len(x.shape)
+        if parts < 1 or x.shape[axis] % parts:
+            raise GraphError(f"{self.model}: {name} cuts {x.shape[axis]} into {parts} equal parts; give a divisor")
+        shape = (*x.shape[:axis], x.shape[axis] // parts, *x.shape[axis + 1 :])
+        further = [Further(str(k), shape, x.dtype, gradient=True) for k in range(1, parts)]
+        return self.run_all("Slice", [x], shape, name=self.named(name), further=further, dtype=x.dtype)
+
+    def crop(self, x: Tensor, *size: int, name: str = "crop") -> Tensor:
+        """The middle of an image, copied; its gradient reads nothing.
+
+        Raises
+        ------
+        GraphError
+            If the image is smaller.
+        """
+        if any(not 1 <= new <= now for now, new in zip(x.shape[2:], size, strict=True)):
+            raise GraphError(f"{self.model}: {name} takes {size} out of {x.shape[2:]}; give a size that is inside")
+        return self.run("Slice", [x], (*x.shape[:2], *size), name=self.named(name), dtype=x.dtype)
+
+    def reshape(self, x: Tensor, *shape: int, name: str = "reshape") -> Tensor:
+        """A copy in another shape, as frameworks without views make it; `view` has no node.
+
+        Raises
+        ------
+        GraphError
+            If the number of elements differs.
+        """
+        if prod(shape) != prod(x.shape):
+            raise GraphError(f"{self.model}: {name} gives {x.shape} the shape {shape}; give as many elements")
+        return self.run("Reshape", [x], shape, name=self.named(name), dtype=x.dtype)
+
+    def copy(self, x: Tensor, *shape: int, name: str = "copy") -> Tensor:
+        """The elements laid out anew, as a transposition does."""
+        return self.run("Copy", [x], shape or x.shape, name=self.named(name), dtype=x.dtype)
+
+    def _same_shape(self, name: str, tensors: Sequence[Tensor]) -> None:
+        for x in tensors[1:]:
+            if x.shape != tensors[0].shape:
+                raise GraphError(f"{self.model}: {name} reads shapes {tensors[0].shape} and {x.shape}; give equal ones")

@@ -1,0 +1,170 @@
+"""Models named by a line of text: model:resnet50?batch=96&dtype=float16."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+
+from remat_algos.errors import GraphError
+
+if TYPE_CHECKING:
+    from remat_algos.models.network import Network
+
+PREFIX = "model:"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option of a model, as text can set it.
+
+    Parameters
+    ----------
+    name : str
+    kind : str
+        Its type, as its signature has it: "int", "str", "tuple[int, ...] | None".
+    default : object
+        Of the model: what its variant says, else its family.
+    own : bool
+        Whether it belongs to the family; the others are those of `Settings`, which all models have.
+    choices : tuple of str
+        All that it may be, where it is one of a few names.
+    """
+
+    name: str
+    kind: str
+    default: Any
+    own: bool
+    choices: tuple[str, ...] = ()
+
+    def read(self, text: str) -> Any:
+        """The value that text means; the text itself where it is of another type, which `build` complains of.
+
+        Examples
+        --------
+        >>> stages = Option("stages", "tuple[int, ...] | None", None, own=True)
+        >>> stages.read("3,4,6,3"), stages.read("none"), stages.read("many")
+        ((3, 4, 6, 3), None, 'many')
+        """
+        word = text.strip().lower()
+        if "None" in self.kind and word == "none":
+            return None
+        if self.kind.startswith("bool"):
+            return {"true": True, "false": False}.get(word, text)
+        with contextlib.suppress(ValueError):
+            if self.kind.startswith("tuple"):
+                return tuple(int(part) for part in word.strip("()[]").split(",") if part.strip())
+            if self.kind.startswith("int"):
+                return int(word)
+        return text
+
+    @property
+    def written(self) -> str:
+        """Its default as text sets it."""
+        if isinstance(self.default, tuple | list):
+            return ",".join(map(str, self.default))
+        return (
+            str(self.default).lower() if self.default is None or isinstance(self.default, bool) else str(self.default)
+        )
+
+    @property
+    def wanted(self) -> str:
+        """What it may be, in words."""
+        if self.choices:
+            return ", ".join(self.choices)
+        kinds = {"int |": "a number or a size", "int": "a number", "bool": "true, false", "tuple": "numbers: 3,4,6,3"}
+        found = next((words for kind, words in kinds.items() if self.kind.startswith(kind)), "a name")
+        return f"{found}, or none" if "None" in self.kind else found
+
+
+def is_reference(text: str) -> bool:
+    """Whether a model is named, not a file.
+
+    Examples
+    --------
+    >>> is_reference("model:vgg19"), is_reference("vgg19.json")
+    (True, False)
+    """
+    return text.startswith(PREFIX)
+
+
+def options_of(model: str) -> dict[str, Option]:
+    """The options of a model or a family, by name: its own, then those that all have.
+
+    Raises
+    ------
+    GraphError
+        If no model has that name; the nearest are offered.
+    """
+    from remat_algos.cost.shapes import DTYPES
+    from remat_algos.models.registry import get_family
+    from remat_algos.models.settings import CHOICES, Settings
+
+    choices = {**CHOICES, "dtype": tuple(DTYPES)}
+    family = get_family(model)
+    variant = family.variants.get(model, {})
+    own = [Option(name, str(o.annotation), variant.get(name, o.default), True) for name, o in family.options.items()]
+    common = [Option(f.name, str(f.type), f.default, False, choices.get(f.name, ())) for f in fields(Settings)]
+    return {option.name: option for option in (*own, *common)}
+
+
+def read_reference(text: str) -> tuple[str, dict[str, Any]]:
+    """The model and the options that a reference names, with or without its `model:`.
+
+    Escapes are those of URLs: `%26` is an ampersand.
+
+    Raises
+    ------
+    GraphError
+        If no model has that name, an option is there twice, or has no value.
+
+    Examples
+    --------
+    >>> read_reference("model:resnet?depth=18&stages=none&dtype=float16")
+    ('resnet', {'depth': 18, 'stages': None, 'dtype': 'float16'})
+    """
+    model, _, query = text.removeprefix(PREFIX).partition("?")
+    model = unquote(model)
+    known = options_of(model)
+    given: dict[str, Any] = {}
+    for word in query.split("&") if query else []:
+        name, equals, value = map(unquote, word.partition("="))
+        if not equals or not name:
+            raise GraphError(f"{model}: {word!r} is no option; write {PREFIX}{model}?{name or 'batch'}=VALUE")
+        if name in given:
+            raise GraphError(f"{model}: {name} is given twice; leave one out")
+        given[name] = known[name].read(value) if name in known else value
+    return model, given
+
+
+def write_reference(model: str, texts: Mapping[str, str]) -> str:
+    """The reference of a model with options as text.
+
+    Examples
+    --------
+    >>> write_reference("resnet", {"stages": "3,4,6,3", "device": "my gpu.json"})
+    'model:resnet?stages=3,4,6,3&device=my%20gpu.json'
+    """
+    query = "&".join(f"{name}={quote(text, safe=',/')}" for name, text in texts.items())
+    return f"{PREFIX}{model}{'?' if query else ''}{query}"
+
+
+def build_reference(text: str) -> Network:
+    """The network that a reference names.
+
+    Raises
+    ------
+    GraphError
+        If no model or option has that name, or the value is none, as `build` does.
+
+    Examples
+    --------
+    >>> build_reference("model:vgg19?dropout=single").graph.n_nodes
+    46
+    """
+    from remat_algos.models.registry import build
+
+    model, options = read_reference(text)
+    return build(model, **options)

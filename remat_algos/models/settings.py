@@ -1,0 +1,110 @@
+"""What can be wished of any model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+
+from remat_algos.cost.compute import COSTS
+from remat_algos.cost.devices import Device, get_device
+from remat_algos.cost.shapes import element_bytes
+from remat_algos.errors import GraphError
+from remat_algos.ir.units import parse_bytes
+
+CHOICES = {
+    "dropout": ("mask", "single"),
+    "counting": ("framework", "paper"),
+    "granularity": ("operation", "layer", "primitive"),
+    "cost": COSTS,
+    "optimizer": ("none", "sgd", "momentum", "adam", "adamw"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Options that every model has.
+
+    Parameters
+    ----------
+    dtype : str
+        Of activations and parameters: `float32`, `float16`, `bfloat16`, ... (docs/costs.md).
+    dropout : {"mask", "single"}
+        `mask`: one node draws the mask and must not run again, another applies it and may. `single`: one node of one
+        value that draws the same mask again from its stored seed.
+    counting : {"framework", "paper"}
+        `framework`: statistics, masks and indices are values, convolutions have workspaces. `paper`: one value per
+        operation, no workspace, and what the graphs of kusumoto2019 say that gradients read.
+    granularity : {"operation", "layer", "primitive"}
+        `operation`: what frameworks run. `layer`: a node per block. `primitive`: norms, softmax, activations and
+        optimizers as element-wise steps and reductions.
+    workspace : int or str
+        The most bytes that a convolution takes to lay out its input ("64MiB"); 0 for none.
+    cost : {"flops", "paper", "unit", "roofline", "measured"}
+        What `compute` is (docs/costs.md).
+    device : str or Device, optional
+        For `roofline` and `measured`: a name of the device table, or a file that `remat calibrate` wrote.
+    parameter_gradients : bool
+        Differentiate, with gradients of the parameters.
+    optimizer : {"none", "sgd", "momentum", "adam", "adamw"}
+        Differentiate, and update each parameter by its gradient.
+
+    Raises
+    ------
+    GraphError
+        If a choice is not known; the nearest is offered.
+
+    Examples
+    --------
+    >>> Settings(workspace="1KiB").workspace_limit
+    1024
+    """
+
+    dtype: str = "float32"
+    dropout: str = "mask"
+    counting: str = "framework"
+    granularity: str = "operation"
+    workspace: int | str = "64MiB"
+    cost: str = "flops"
+    device: str | Device | None = None
+    parameter_gradients: bool = False
+    optimizer: str = "none"
+
+    def __post_init__(self) -> None:
+        element_bytes(self.dtype)
+        if "float" not in self.dtype:
+            found = f"dtype is {self.dtype!r}, of which there are no gradients"
+            raise GraphError(f"{found}; use float32, float16 or bfloat16")
+        for name, known in CHOICES.items():
+            chosen = getattr(self, name)
+            if chosen not in known:
+                near = get_close_matches(str(chosen), known, n=1, cutoff=0.5)
+                offer = f"did you mean {near[0]}?" if near else f"use {', '.join(known)}"
+                raise GraphError(f"{name} is {chosen!r}; {offer}")
+        if not isinstance(self.parameter_gradients, bool):
+            raise GraphError(f"parameter_gradients is {self.parameter_gradients!r}; give True or False")
+        if self.device is not None and not isinstance(self.device, Device):
+            get_device(self.device)
+        try:
+            parse_bytes(str(self.workspace))
+        except (TypeError, ValueError) as error:
+            raise GraphError(f"workspace is {self.workspace!r}; give bytes, or a size such as 64MiB") from error
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """The options."""
+        return tuple(option.name for option in fields(cls))
+
+    @property
+    def workspace_limit(self) -> int:
+        """Bytes that a convolution may take beside its values."""
+        return 0 if self.counting == "paper" else parse_bytes(str(self.workspace))
+
+    @property
+    def primitive(self) -> bool:
+        """Whether layers are spelled out in element-wise steps."""
+        return self.granularity == "primitive"
+
+    @property
+    def several_values(self) -> bool:
+        """Whether operations make the values that only gradients read."""
+        return self.counting == "framework"

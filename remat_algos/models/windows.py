@@ -1,0 +1,199 @@
+"""Windows that go over an image, a sequence or a volume: convolutions, pooling, changes of size."""
+
+from __future__ import annotations
+
+from math import prod
+
+from remat_algos.cost.shapes import tensor_bytes
+from remat_algos.errors import GraphError
+from remat_algos.models.builder import Builder, Further, Tensor
+from remat_algos.models.network import Shape
+
+Size = int | tuple[int, ...]
+
+
+class Windows(Builder):
+    """Layers on tensors of shape (batch, channels, *lengths); a size is one for all lengths, or one for each."""
+
+    def convolution(
+        self,
+        x: Tensor,
+        channels: int,
+        kernel: Size,
+        *,
+        stride: Size = 1,
+        padding: Size = 0,
+        dilation: Size = 1,
+        groups: int = 1,
+        bias: bool = True,
+        name: str = "conv",
+    ) -> Tensor:
+        """A convolution; its gradient reads x. It may lay out one image at a time beside its values.
+
+        Raises
+        ------
+        GraphError
+            If the channels do not divide into the groups, or the window is larger than the padded image.
+        """
+        full = self.named(name)
+        before = x.shape[1]
+        if groups < 1 or before % groups or channels % groups:
+            found = f"{full} makes {channels} channels of {before} in {groups} groups"
+            raise GraphError(f"{self.model}: {found}; give a number that divides both")
+        lengths = self._lengths(full, x, kernel, stride, padding, dilation)
+        shape = (x.shape[0], channels, *lengths)
+        window = _each(kernel, len(lengths))
+        taps = before // groups * prod(window)
+        parameters = self._weights(full, (channels, before // groups, *window), channels if bias else 0)
+        workspace = self._layout(taps * prod(lengths)) if groups == 1 and prod(window) > 1 else 0
+        return self.run(
+            "Convolution",
+            [x, *parameters],
+            shape,
+            name=full,
+            macs=prod(shape) * taps,
+            flops=prod(shape) if bias else 0,
+            workspace=workspace,
+            grad_workspace=workspace,
+            kernel=window,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
+        )
+
+    def transposed_convolution(
+        self,
+        x: Tensor,
+        channels: int,
+        kernel: Size,
+        *,
+        stride: Size = 1,
+        padding: Size = 0,
+        bias: bool = True,
+        name: str = "up",
+    ) -> Tensor:
+        """A convolution the other way round, which makes images larger; its gradient reads x.
+
+        Raises
+        ------
+        GraphError
+            If nothing is left of the image.
+        """
+        full = self.named(name)
+        rank = len(x.shape) - 2
+        window, step, edge = _each(kernel, rank), _each(stride, rank), _each(padding, rank)
+        lengths = tuple((n - 1) * s - 2 * p + k for n, s, p, k in zip(x.shape[2:], step, edge, window, strict=True))
+        shape = (x.shape[0], channels, *lengths)
+        if min(*lengths, *step) < 1 or min(edge) < 0:
+            found = f"{full} makes an image of {lengths} with stride {stride} and padding {padding}"
+            raise GraphError(f"{self.model}: {found}; give a stride of 1 or more and less padding")
+        parameters = self._weights(full, (x.shape[1], channels, *window), channels if bias else 0)
+        workspace = self._layout(channels * prod(window) * prod(x.shape[2:])) if prod(window) > 1 else 0
+        return self.run(
+            "TransposedConvolution",
+            [x, *parameters],
+            shape,
+            name=full,
+            macs=prod(x.shape) * channels * prod(window),
+            flops=prod(shape) if bias else 0,
+            workspace=workspace,
+            grad_workspace=workspace,
+            kernel=window,
+            stride=stride,
+            padding=padding,
+        )
+
+    def max_pool(
+        self, x: Tensor, kernel: Size, stride: Size, *, padding: Size = 0, cover: bool = False, name: str = "pool"
+    ) -> Tensor:
+        """The largest of each window, and where it stands (8 bytes each), which is what its gradient reads.
+
+        With `cover` the windows go over the edge rather than miss the last elements, as `ceil_mode` of PyTorch has it:
+        none begins in the padding behind. Chainer's `cover_all` lets it.
+        """
+        full = self.named(name)
+        shape = (*x.shape[:2], *self._lengths(full, x, kernel, stride, padding, 1, cover))
+        work = prod(shape) * prod(_each(kernel, len(shape) - 2))
+        further = [Further("indices", shape, "int64")]
+        attributes = {"kernel": kernel, "stride": stride, "padding": padding}
+        return self.run("MaxPooling", [x], shape, name=full, further=further, flops=work, **attributes)
+
+    def average_pool(
+        self, x: Tensor, kernel: Size, stride: Size, *, padding: Size = 0, cover: bool = False, name: str = "pool"
+    ) -> Tensor:
+        """The mean of each window; its gradient reads nothing."""
+        full = self.named(name)
+        shape = (*x.shape[:2], *self._lengths(full, x, kernel, stride, padding, 1, cover))
+        work = prod(shape) * prod(_each(kernel, len(shape) - 2))
+        return self.run(
+            "AveragePooling", [x], shape, name=full, flops=work, kernel=kernel, stride=stride, padding=padding
+        )
+
+    def average_pool_to(self, x: Tensor, *lengths: int, name: str = "pool") -> Tensor:
+        """The means of so many equal parts of the image; its gradient reads nothing.
+
+        Raises
+        ------
+        GraphError
+            If the image has fewer elements than parts.
+        """
+        full = self.named(name)
+        if any(not 1 <= new <= now for now, new in zip(x.shape[2:], _each(lengths, len(x.shape) - 2), strict=True)):
+            raise GraphError(f"{self.model}: {full} makes {lengths} of an image of {x.shape[2:]}; give a larger image")
+        return self.run("AveragePooling", [x], (*x.shape[:2], *lengths), name=full, flops=prod(x.shape))
+
+    def upsample(self, x: Tensor, *lengths: int, linear: bool = True, name: str = "upsample") -> Tensor:
+        """The image at another size, by its neighbours; its gradient reads nothing.
+
+        Raises
+        ------
+        GraphError
+            If a length is not positive.
+        """
+        if min(_each(lengths, len(x.shape) - 2)) < 1:
+            raise GraphError(f"{self.model}: {name} makes an image of {lengths}; give lengths of 1 or more")
+        shape = (*x.shape[:2], *lengths)
+        neighbours = 2 ** len(lengths) if linear else 0
+        return self.run("Upsample", [x], shape, name=self.named(name), flops=2 * neighbours * prod(shape))
+
+    def _lengths(
+        self, name: str, x: Tensor, kernel: Size, stride: Size, padding: Size, dilation: Size, cover: bool = False
+    ) -> Shape:
+        """How many places a window has along each length."""
+        rank = len(x.shape) - 2
+        places = []
+        for n, k, s, p, d in zip(
+            x.shape[2:],
+            *(_each(size, rank) for size in (kernel, stride, padding, dilation)),
+            strict=True,
+        ):
+            if min(k, s, d) < 1 or p < 0:
+                found = f"kernel {kernel}, stride {stride}, padding {padding} and dilation {dilation}"
+                raise GraphError(f"{self.model}: {name} has {found}; give 1 or more, 0 of padding")
+            if (room := n + 2 * p - d * (k - 1) - 1) < 0:
+                raise GraphError(
+                    f"{self.model}: {name} has a window of {d * (k - 1) + 1} on a padded length of {n + 2 * p}; "
+                    "give a larger image, more padding or a smaller kernel"
+                )
+            place = -(-room // s) if cover else room // s
+            places.append(place + 1 if not cover or place * s < n + p else place)  # none begins in the padding
+        return tuple(places)
+
+    def _weights(self, name: str, weight: Shape, bias: int) -> list[Tensor]:
+        made = [self.parameter(f"{name}.weight", weight)]
+        return [*made, self.parameter(f"{name}.bias", (bias,))] if bias else made
+
+    def _layout(self, elements: int) -> int:
+        """Bytes of one image laid out as a matrix, as far as the limit goes."""
+        return min(tensor_bytes((elements,), self.settings.dtype), self.workspace_limit)
+
+
+def _each(size: Size, rank: int) -> Shape:
+    """A size for each of so many lengths."""
+    sizes = size if isinstance(size, tuple) else (size,) * rank
+    if not len(sizes) == rank > 0:
+        raise GraphError(
+            f"sizes {sizes} are given for {rank} lengths of an image; give an image, and one size for each"
+        )
+    return sizes

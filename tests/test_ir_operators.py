@@ -1,0 +1,123 @@
+"""The table of kinds of operations: its own laws, and the flags of the published graphs."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from remat_algos.ir.operators import OPERATORS, operator
+
+kinds = pytest.mark.parametrize("kind", OPERATORS, ids=lambda kind: kind.name)
+
+
+def test_no_name_or_alias_stands_twice():
+    names = [name for kind in OPERATORS for name in (kind.name, *kind.aliases)]
+    assert sorted(names) == sorted(set(names))
+
+
+@kinds
+def test_a_kind_is_found_by_its_name_and_by_each_alias(kind):
+    assert all(operator(name) is kind for name in (kind.name, *kind.aliases))
+
+
+def test_another_name_is_no_kind():
+    assert operator("Warp") is None
+    assert operator("relu") is None  # names are exact: graphs of others may have an operation of their own
+    assert operator("") is None
+
+
+@kinds
+def test_an_operation_in_place_never_saves_its_inputs(kind):
+    """It writes over the first of them."""
+    assert not (kind.in_place and kind.saves_inputs)
+
+
+@kinds
+def test_alone_nothing_is_forgotten(kind):
+    """What the gradient reads does not become less where the values made for it are left out."""
+    inputs, output = kind.alone
+    assert inputs >= kind.saves_inputs
+    assert output >= kind.saves_output
+
+
+@kinds
+def test_values_made_for_the_gradient_have_names(kind):
+    assert all(name.isidentifier() for name in kind.further)
+    assert len(set(kind.further)) == len(kind.further)
+
+
+def test_products_of_matrices_and_convolutions_are_heavy():
+    heavy = {kind.name for kind in OPERATORS if kind.heavy}
+    assert heavy == {"Convolution", "TransposedConvolution", "Linear", "MatMul", "Attention"}
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+# An operation of one number, what its gradient reads, and its derivative of no more than that.
+DERIVATIVES = {
+    "ReLU": (lambda x: np.maximum(x, 0), "output", lambda y: y > 0),
+    "ReLU6": (lambda x: np.clip(x, 0, 6), "output", lambda y: (y > 0) & (y < 6)),
+    "HardTanh": (lambda x: np.clip(x, -1, 1), "output", lambda y: abs(y) < 1),
+    "Tanh": (np.tanh, "output", lambda y: 1 - y * y),
+    "Sigmoid": (sigmoid, "output", lambda y: y * (1 - y)),
+    "Exp": (np.exp, "output", lambda y: y),
+    "Rsqrt": (lambda x: x**-0.5, "output", lambda y: -(y**3) / 2),
+    "Log": (np.log, "inputs", lambda x: 1 / x),
+    "Square": (np.square, "inputs", lambda x: 2 * x),
+    "SiLU": (lambda x: x * sigmoid(x), "inputs", lambda x: sigmoid(x) * (1 + x * (1 - sigmoid(x)))),
+    "Multiply": (lambda x: x * x, "inputs", lambda x: x + x),
+    "Divide": (lambda x: x**3 / x, "inputs", lambda x: 3 * x**2 / x - x**3 / x**2),
+    "MeanSquare": (lambda x: (x - 3) ** 2, "inputs", lambda x: 2 * (x - 3)),
+    "Scale": (lambda x: 5 * x, "", lambda: 5),
+    "Add": (lambda x: x + x, "", lambda: 2),
+    "Subtract": (lambda x: 3 - x, "", lambda: -1),
+    "Copy": (lambda x: x, "", lambda: 1),
+}
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_the_gradient_reads_what_its_formula_needs(name):
+    function, needs, derivative = DERIVATIVES[name]
+    kind = operator(name)
+    assert (kind.saves_inputs, kind.saves_output) == ("inputs" in needs, "output" in needs)
+    x, step = np.array([0.3, 0.8, 1.7, 4.4, 7.1]), 1e-6
+    numeric = (function(x + step) - function(x - step)) / (2 * step)
+    read = {"inputs": [x], "output": [function(x)], "": []}[needs]
+    np.testing.assert_allclose(np.broadcast_to(derivative(*read), x.shape), numeric, rtol=1e-6, atol=1e-8)
+
+
+def test_the_gradient_of_softmax_needs_its_output_alone():
+    """y (dy - sum(dy y)) is the derivative along dy."""
+    x, dy, step = np.array([0.3, -1.2, 2.0]), np.array([1.0, 0.5, -2.0]), 1e-6
+    y = np.exp(x) / np.exp(x).sum()
+    up, down = (np.exp(x + sign * step * np.eye(3)) for sign in (1, -1))
+    numeric = up / up.sum(axis=1, keepdims=True) - down / down.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(y * (dy - dy @ y), numeric @ dy / (2 * step), rtol=1e-6)
+    assert (operator("Softmax").saves_inputs, operator("Softmax").saves_output) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("BatchNorm", ("mean", "rstd")),
+        ("LayerNorm", ("mean", "rstd")),
+        ("GroupNorm", ("mean", "rstd")),
+        ("RMSNorm", ("rstd",)),
+        ("MaxPooling", ("indices",)),
+        ("Attention", ("logsumexp",)),
+        ("SoftmaxCrossEntropy", ("probabilities",)),
+    ],
+)
+def test_values_that_frameworks_make_for_the_gradient(name, values):
+    assert operator(name).further == values
+
+
+@pytest.mark.parametrize("graph", ["vgg19", "unet", "resnet50", "googlenet"])
+def test_alone_the_gradient_reads_what_the_published_graphs_say(shared_graphs, graph):
+    with (shared_graphs / f"{graph}.nodes.csv").open() as table:
+        rows = list(csv.DictReader(table))
+    said = {row["op"]: (row["bwd_needs_inputs"] == "1", row["bwd_needs_output"] == "1") for row in rows}
+    assert all(said[row["op"]] == (row["bwd_needs_inputs"] == "1", row["bwd_needs_output"] == "1") for row in rows)
+    assert {op: operator(op).alone for op in said} == said
