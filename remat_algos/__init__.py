@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from remat_algos import models as models
     from remat_algos.errors import (
         BudgetError,
         ClaimError,
@@ -33,9 +34,11 @@ if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
     from remat_algos.ir.labels import Labels
     from remat_algos.ir.resident import Resident
+    from remat_algos.models.network import Network
     from remat_algos.plan.compare import compare
     from remat_algos.plan.difference import difference
     from remat_algos.plan.explain import explain
+    from remat_algos.plan.fit import fit
     from remat_algos.plan.frontier import Frontier, frontier
     from remat_algos.plan.orders import read_order
     from remat_algos.plan.plan import Plan
@@ -75,9 +78,11 @@ _HOMES = {
     "Backward": "ir.backward",
     "Labels": "ir.labels",
     "Resident": "ir.resident",
+    "Network": "models.network",
     "compare": "plan.compare",
     "difference": "plan.difference",
     "explain": "plan.explain",
+    "fit": "plan.fit",
     "Frontier": "plan.frontier",
     "frontier": "plan.frontier",
     "read_order": "plan.orders",
@@ -115,6 +120,7 @@ __all__ = [
     "read_order",
     "checkpoint_schedule",
     "what_if",
+    "fit",
     "plot_memory",
     "memory_text",
     "plot_schedule",
@@ -129,6 +135,7 @@ __all__ = [
     "Resident",
     "Backward",
     "Budget",
+    "Network",
     "RematError",
     "GraphError",
     "GraphWarning",
@@ -147,6 +154,8 @@ del _root
 
 
 def __getattr__(name: str) -> Any:
+    if name == "models":  # the one room with a door of its own: ra.models.build(...)
+        return importlib.import_module(f"{__name__}.models")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
@@ -155,4 +164,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted({*globals(), *__all__, "models"})

@@ -19,6 +19,7 @@ ROOMS = (
     *("executor", "interop", "plot", "reproduce", "cli"),
 )
 FACE = (PACKAGE, f"{PACKAGE}.__main__")  # may reach everywhere
+OPEN = f"{PACKAGE}.models"  # the one room that gives names of its own, for ra.models.build
 FOR_KERNELS = ("numpy", "math")
 
 
@@ -145,13 +146,26 @@ def cycles(found):
 
 
 def full_rooms(root):
-    """A room's __init__.py says what the room is, and nothing else."""
+    """A room's __init__.py says what the room is, and nothing else; the open room also gives names, when asked."""
     for module, file in modules(root).items():
         if file.name == "__init__.py" and module not in (PACKAGE, f"{PACKAGE}.kernels"):
-            body = ast.parse(file.read_text(encoding="utf-8")).body
-            docstring = body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
-            if len(body) != 1 or not docstring or not isinstance(body[0].value.value, str):
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            rest = tree.body[1:] if ast.get_docstring(tree) is not None else tree.body
+            if module == OPEN and all(map(is_lazy, rest)) and len(rest) < len(tree.body):
+                continue
+            if len(tree.body) != 1 or rest:
                 yield f"{module} holds more or less than a docstring"
+
+
+def is_lazy(statement):
+    """Whether a statement loads nothing of ours: the list of names, what gives them, what is for type checkers."""
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        return not any(target.startswith((PACKAGE, ".")) for target in targets(statement, PACKAGE, ()))
+    if isinstance(statement, ast.If):
+        return ast.unparse(statement.test) == "TYPE_CHECKING" and not statement.orelse
+    if isinstance(statement, ast.FunctionDef):
+        return statement.name in ("__getattr__", "__dir__")
+    return isinstance(statement, ast.Assign) and ast.unparse(statement.targets) == "__all__"
 
 
 def kernels_that_look_around(root, found):
@@ -272,6 +286,14 @@ FAULTS = {
     "a room that exports": ("ir/__init__.py", '"""Ir."""\nfrom remat_algos.ir.graph import Graph', "than a docstring"),
     "a room without words": ("ir/__init__.py", "", "than a docstring"),
     "a room that is a number": ("ir/__init__.py", "7", "than a docstring"),
+    "an open room that loads": (
+        "models/__init__.py",
+        '"""Models."""\nfrom remat_algos.ir import graph',
+        "than a docstring",
+    ),
+    "an open room that loads, relative": ("models/__init__.py", '"""Models."""\nfrom .a import b', "than a docstring"),
+    "an open room that computes": ("models/__init__.py", '"""Models."""\nx = 1', "than a docstring"),
+    "an open room without words": ("models/__init__.py", "__all__ = []", "than a docstring"),
     "a room in a room that exports": ("ir/files/__init__.py", '"""Files."""\nx = 1', "than a docstring"),
     "a kernel that knows the house": ("../kernels/a.py", "from remat_algos.ir.graph import Graph", RIGHT),
     "a kernel that knows more than NumPy": ("../kernels/a.py", "import scipy.sparse", "is nothing for a kernel"),
@@ -293,6 +315,20 @@ FAULTS = {
         "no docstring says `one`",
     ),
 }
+
+
+def test_an_open_room_may_give_names_when_asked(tmp_path):
+    text = """
+        '''Models.'''
+        import importlib
+        from typing import TYPE_CHECKING
+        if TYPE_CHECKING:
+            from remat_algos.models.a import b
+        __all__ = ["b"]
+        def __getattr__(name):
+            return getattr(importlib.import_module("remat_algos.models.a"), name)
+        """
+    assert build(tmp_path, {"remat_algos/models/__init__.py": text, "remat_algos/models/a.py": "b = 1"}) == []
 
 
 @pytest.mark.parametrize(("name", "text", "wanted"), FAULTS.values(), ids=FAULTS)
@@ -389,6 +425,21 @@ def test_a_public_name_is_what_its_home_defines(name):
 def test_no_submodule_shadows_a_public_name():
     submodules = {file.stem for file in (ROOT / PACKAGE).iterdir() if file.suffix == ".py" or file.is_dir()}
     assert not (submodules | {"kernels"}) & set(remat_algos.__all__)
+
+
+def test_the_open_room_gives_what_its_modules_define():
+    models = remat_algos.models
+    homes = {"build": "registry", "list_models": "registry"}
+    assert sorted(models.__all__) == sorted(homes)
+    for name, home in homes.items():
+        assert getattr(models, name) is getattr(importlib.import_module(f"{OPEN}.{home}"), name)
+    assert models.random is importlib.import_module(f"{OPEN}.random")
+    assert {"build", "list_models", "random"} <= set(dir(models))
+    assert "models" in dir(remat_algos)
+    submodules = {file.stem for file in (ROOT / PACKAGE / "models").iterdir()}
+    assert not submodules & set(models.__all__)
+    with pytest.raises(AttributeError, match=r"module 'remat_algos\.models' has no attribute 'nonsense'"):
+        models.nonsense  # noqa: B018
 
 
 def test_what_is_not_public_is_an_attribute_error():

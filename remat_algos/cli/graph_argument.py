@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from remat_algos.ir.wording import counted
 
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
+    from remat_algos.models.network import Network
     from remat_algos.plan.orders import Order
+
+FORMS = "tables, an edge list, GraphML, DOT, PACE, JSON or npz (docs/formats.md), or model:NAME (remat models)"
+
+
+def add_source(parser: argparse.ArgumentParser, help: str = FORMS) -> None:
+    """GRAPH and --nodes: where the graph is."""
+    parser.add_argument("graph", metavar="GRAPH", help=help)
+    parser.add_argument("--nodes", metavar="FILE", help="table of sizes and costs for the nodes of an edge list")
 
 
 def add_graph(parser: argparse.ArgumentParser) -> None:
     """GRAPH and what is to be done to it."""
-    parser.add_argument(
-        "graph", metavar="GRAPH", help="tables, an edge list, GraphML, DOT, PACE, JSON or npz (docs/formats.md)"
-    )
-    parser.add_argument("--nodes", metavar="FILE", help="table of sizes and costs for the nodes of an edge list")
+    add_source(parser)
     group = parser.add_argument_group("gradients, where the graph has none")
     group.add_argument("--inference", action="store_true", help="plan the graph as it is; add no gradients")
     group.add_argument("--factor", type=float, default=2, help="cost of a gradient: so many times that of its node (2)")
@@ -27,14 +34,49 @@ def add_graph(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def network_of(arguments: argparse.Namespace) -> Network | None:
+    """The model that GRAPH names, None if it names a file."""
+    from remat_algos.models.reference import build_reference, is_reference
+
+    if not is_reference(arguments.graph):
+        return None
+    if arguments.nodes is not None:
+        raise argparse.ArgumentTypeError(
+            f"--nodes {arguments.nodes}: {arguments.graph} has its own sizes; leave it out"
+        )
+    return build_reference(arguments.graph)
+
+
+def read_source(arguments: argparse.Namespace) -> ComputationGraph:
+    """The graph of a file or of a model, as it is."""
+    network = network_of(arguments)
+    if network is not None:
+        return network.graph
+    from remat_algos.ir.files.read import read_graph
+
+    return read_graph(arguments.graph, nodes=arguments.nodes)
+
+
+def files_of(arguments: argparse.Namespace) -> list[Path]:
+    """The files that reading the graph may look at."""
+    from remat_algos.ir.files.read import files_read
+    from remat_algos.models.reference import is_reference
+
+    return [] if is_reference(arguments.graph) else files_read(arguments.graph, arguments.nodes)
+
+
 def graph_of(arguments: argparse.Namespace, order: Order | None = None) -> tuple[ComputationGraph, str]:
     """The graph as it will be planned, and a line that says what was done to it.
 
     What a plan says of its graph comes before what the command line says.
     """
-    from remat_algos.ir.files.read import read_graph
+    return as_planned(read_source(arguments), arguments, order)
 
-    graph = read_graph(arguments.graph, nodes=arguments.nodes)
+
+def as_planned(
+    graph: ComputationGraph, arguments: argparse.Namespace, order: Order | None = None
+) -> tuple[ComputationGraph, str]:
+    """A graph that has been read, differentiated where that is wanted, and the line that says so."""
     size = f"{arguments.graph}: {counted(graph.n_nodes, 'node')}"
     if graph.is_training:
         return graph, f"{size}, its own backward part among them; not differentiated"

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from remat_algos.cli.graph_argument import add_source, read_source
 from remat_algos.cli.output import add_json, say_json, say_table
 
 HELP = "compare two plans for one graph: what one runs again and the other keeps, in bytes and cost"
@@ -10,19 +11,17 @@ HELP = "compare two plans for one graph: what one runs again and the other keeps
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The graph and the plans."""
-    parser.add_argument("graph", metavar="GRAPH", help="the graph that the plans were made for")
+    add_source(parser, help="the graph that the plans were made for")
     parser.add_argument("plans", metavar="PLAN", nargs=2, help="the JSON that solve -o wrote")
-    parser.add_argument("--nodes", metavar="FILE", help="table of sizes and costs for the nodes of an edge list")
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Compare."""
-    from remat_algos.ir.files.read import read_graph
     from remat_algos.plan.difference import difference
     from remat_algos.plan.plan import Plan
 
-    graph = read_graph(arguments.graph, nodes=arguments.nodes)
+    graph = read_source(arguments)
     apart = difference(*(Plan.load(plan, graph) for plan in arguments.plans))
     if arguments.json:
         say_json(apart.record())

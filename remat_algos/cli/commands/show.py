@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from remat_algos.cli.graph_argument import add_graph, graph_of
+from remat_algos.cli.graph_argument import add_graph, as_planned, network_of, read_source
 from remat_algos.cli.output import add_json, say_json, say_table
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.ir.wording import counted, listed
@@ -22,8 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Describe the graph."""
     check_plot(arguments)
-    graph, said = graph_of(arguments)
+    network = network_of(arguments)
+    graph, said = as_planned(read_source(arguments) if network is None else network.graph, arguments)
     record, narrow, forcing = _record(graph)
+    if network is not None:
+        record["model"] = {"parameters": network.n_parameters, "macs": network.macs, "flops": network.flops}
     if arguments.json:
         names = {
             "articulation_values": [graph.value_name(x) for x in narrow],
@@ -84,7 +87,11 @@ def _rows(record: dict[str, Any], graph: Any, narrow: list[int], forcing: list[i
     residents = ", ".join(f"{role} {format_bytes(size)}" for role, size in record["residents"].items() if size)
     alone = listed([graph.value_name(x) for x in narrow[:NAMED]], NAMED, len(narrow))
     forced_by = listed([graph.labels[v] for v in forcing[:NAMED]], NAMED, len(forcing))
+    model = record.get("model")
+    if model is not None:
+        told = f"{model['parameters']:,} parameters, {model['macs']:,} multiply-adds forward"
     rows = [
+        *([("model", told)] if model is not None else []),
         ("nodes", f"{record['nodes']:,}: {record['forward_nodes']:,} forward, {record['backward_nodes']:,} backward"),
         ("needed", f"{counted(record['needed_nodes'], 'node')}; {record['once_nodes']:,} must run only once"),
         ("values", f"{record['values']:,}, {counted(record['reads'], 'read')}, {counted(record['outputs'], 'output')}"),

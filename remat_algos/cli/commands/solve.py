@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import fill
 
 from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, options_of
-from remat_algos.cli.graph_argument import add_graph, graph_of
+from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
 from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say_json, writable
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 
@@ -97,9 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_output(arguments: argparse.Namespace) -> None:
     """Nothing that is read is overwritten, and one thing at most has standard output."""
-    from remat_algos.ir.files.read import files_read
-
-    sources = {file.resolve() for file in files_read(arguments.graph, arguments.nodes)}
+    sources = {file.resolve() for file in files_of(arguments)}
     if arguments.output and Path(arguments.output).resolve() in sources:
         raise argparse.ArgumentTypeError(f"-o {arguments.output} would overwrite the graph; name another file")
     rival = "--json" if arguments.json else "--plot -" if arguments.plot == "-" else None

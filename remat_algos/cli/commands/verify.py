@@ -2,6 +2,7 @@
 
 import argparse
 
+from remat_algos.cli.graph_argument import add_source, read_source
 from remat_algos.cli.output import add_json, say_json
 
 HELP = "judge a plan anew and compare everything that it claims; exit code 1 if a claim is false"
@@ -9,20 +10,18 @@ HELP = "judge a plan anew and compare everything that it claims; exit code 1 if 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The graph and the plan."""
-    parser.add_argument("graph", metavar="GRAPH", help="the graph that the plan was made for")
+    add_source(parser, help="the graph that the plan was made for")
     parser.add_argument("plan", metavar="PLAN", help="the JSON that solve -o wrote")
-    parser.add_argument("--nodes", metavar="FILE", help="table of sizes and costs for the nodes of an edge list")
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Verify; 1 if a claim is false."""
     from remat_algos.errors import ClaimError
-    from remat_algos.ir.files.read import read_graph
     from remat_algos.ir.units import format_bytes
     from remat_algos.plan.plan import Plan
 
-    graph = read_graph(arguments.graph, nodes=arguments.nodes)
+    graph = read_source(arguments)
     try:
         plan = Plan.load(arguments.plan, graph)
     except ClaimError as error:

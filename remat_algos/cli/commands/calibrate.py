@@ -1,0 +1,52 @@
+"""remat calibrate: what this machine can do."""
+
+import argparse
+import shlex
+from typing import Any
+
+from remat_algos.cli.output import add_json, say_json, say_table, writable
+
+HELP = "measure this machine, or its GPU, so that costs can be its times"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What is measured, and where it goes."""
+    parser.add_argument("-o", "--output", metavar="FILE", type=writable, help="write what was measured, as JSON")
+    backends = "numpy measures the processors (default), cupy the GPU"
+    parser.add_argument("--backend", choices=("numpy", "cupy"), default="numpy", help=backends)
+    dtypes = "type whose matrix products are measured beside float32: float64 or float16"
+    parser.add_argument("--dtype", metavar="TYPE", default="float32", help=dtypes)
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure, write, and say how to use it."""
+    from remat_algos.cost.calibration import calibrate
+
+    device = calibrate(dtype=arguments.dtype, backend=arguments.backend)
+    if arguments.output is not None:
+        device.save(arguments.output)
+    if arguments.json:
+        say_json(device.record() | {"written": arguments.output})
+        return 0
+    say_table(("", ""), _rows(device), headed=False)
+    if arguments.output is None:
+        print("to use it, write it to a file: remat calibrate -o my_device.json")
+    else:
+        print(f"written    {arguments.output}")
+        print(f"use it     remat show {shlex.quote(f'model:resnet50?cost=measured&device={arguments.output}')}")
+    return 0
+
+
+def _rows(device: Any) -> list[tuple[str, str]]:
+    from remat_algos.ir.units import format_bytes
+
+    rates = [(dtype, f"{rate / 1e9:,.1f} GFLOP/s in matrix products") for dtype, rate in device.flops.items()]
+    return [
+        ("device", device.name),
+        *rates,
+        ("bandwidth", f"{format_bytes(round(device.bandwidth))}/s"),
+        ("launch", f"{device.launch * 1e6:,.2f} us"),
+        ("memory", format_bytes(device.memory)),
+        ("source", device.source),
+    ]

@@ -1,0 +1,180 @@
+"""remat fit: how deep, how large."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from remat_algos.cli.budget_argument import add_search, solvers_of
+from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say_json, say_reasons, say_table
+
+if TYPE_CHECKING:
+    from remat_algos.ir.budget import Budget
+    from remat_algos.ir.graph import ComputationGraph
+    from remat_algos.plan.fit import Fit
+
+HELP = "find how large the batch of a model may be, or how deep it may be, if its training must fit into a memory"
+COLUMNS = ("peak", "residents", "together", "overhead", "plan by", "too much")
+MOST = 4096
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The model, what varies, what it must fit into."""
+    parser.add_argument(
+        "--model",
+        metavar="NAME[?OPTION=VALUE&...]",
+        required=True,
+        help="a model or a family (remat models); gradients of parameters are not counted unless "
+        "parameter_gradients=true or optimizer=adam stands there",
+    )
+    parser.add_argument("--vary", metavar="OPTION", required=True, help="a number of the model: batch, depth, ...")
+    parser.add_argument("--memory", metavar="SIZE", required=True, help="of the device, for peak and residents: 11GiB")
+    parser.add_argument("--overhead", metavar="COST", help="compute beyond one pass: a number, or 30%% of the pass")
+    parser.add_argument("--solver", metavar="NAME,...", help="only these; auto is the best of all")
+    parser.add_argument("--values", metavar="N,...", help="try only these (what the family allows)")
+    parser.add_argument("--most", type=int, default=MOST, metavar="N", help=f"try nothing above ({MOST})")
+    add_search(parser)
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Search; 3 if no solver fits any value, 130 if interrupted, with what was found so far."""
+    from remat_algos.models.reference import PREFIX, read_reference
+    from remat_algos.plan.fit import fit
+
+    refused: dict[int, str] = {}
+    budget, solvers = _budget(arguments), solvers_of(arguments, auto=True)
+    model, options = read_reference(arguments.model)
+    values = _values(arguments, model, options)
+    if not arguments.json:
+        print(f"{PREFIX}{arguments.model.removeprefix(PREFIX)}: {arguments.vary} varies; {_counting(options)}")
+        print(f"budget: {budget}")
+    with progress_line() as progress:
+        found = fit(
+            _builder(model, options, arguments.vary, refused),
+            budget,
+            values=values,
+            least=1 if values is None else values[0],
+            most=arguments.most,
+            solvers=solvers,
+            time_limit=arguments.time_limit,
+            seed=arguments.seed,
+            progress=progress,
+        )
+    complete = all(entry.complete for entry in found)
+    if arguments.json:
+        asked = {"model": model, "options": options, "vary": arguments.vary, "budget": budget.record()}
+        say_json({**asked, "complete": complete, "solvers": [entry.record() for entry in found]})
+    else:
+        _say(arguments.vary, found, refused)
+        if not complete:
+            print("interrupted; this is what was found so far")
+    if not complete:
+        return INTERRUPTED
+    return 0 if any(entry.value is not None for entry in found) else 3
+
+
+# ---------------------------------------------------------------- what is asked
+
+
+def _budget(arguments: argparse.Namespace) -> Budget:
+    from remat_algos.ir.budget import Budget
+    from remat_algos.ir.units import parse_bytes
+
+    try:
+        parse_bytes(arguments.memory)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"--memory: {error}") from error
+    try:
+        return Budget(overhead=arguments.overhead, device=arguments.memory)
+    except (TypeError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"--overhead: {error}") from error
+
+
+def _values(arguments: argparse.Namespace, model: str, options: Mapping[str, Any]) -> Sequence[int] | None:
+    """What is to be tried; None for every number."""
+    from remat_algos.models.registry import get_family
+
+    _check_vary(arguments.vary, model, options)
+    values = get_family(model).grows.get(arguments.vary)
+    if arguments.values is not None:
+        try:
+            values = sorted({int(word) for word in arguments.values.split(",") if word.strip()})
+        except ValueError as error:
+            message = f"--values {arguments.values}: give whole numbers with commas between, such as 16,32,64"
+            raise argparse.ArgumentTypeError(message) from error
+    if values is not None and not values:
+        raise argparse.ArgumentTypeError(f"--values {arguments.values!r} names no number; give some, or leave it out")
+    if (least := 1 if values is None else values[0]) > arguments.most:
+        raise argparse.ArgumentTypeError(f"--most {arguments.most}: the least to try is {least}; give that or more")
+    return values
+
+
+def _check_vary(vary: str, model: str, options: Mapping[str, Any]) -> None:
+    """The option that varies is a number of the model, and nothing else sets it."""
+    from difflib import get_close_matches
+
+    from remat_algos.models.reference import options_of
+
+    known = options_of(model)
+    numbers = [name for name, option in known.items() if option.own and option.kind.startswith("int")]
+    if vary in numbers and vary not in options:
+        return
+    if vary in numbers:
+        message = f"{vary} both varies and is {options[vary]}; leave one out"
+    elif vary in known:
+        message = f"{vary} is no number; {model} has {', '.join(numbers)}"
+    else:
+        near = get_close_matches(vary, numbers, n=2, cutoff=0.5)
+        offer = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(numbers)}"
+        message = f"{model} has no option {vary!r} that is a number; {offer}"
+    raise argparse.ArgumentTypeError(f"--vary {vary}: {message}")
+
+
+def _counting(options: Mapping[str, Any]) -> str:
+    if options.get("parameter_gradients") is True or options.get("optimizer", "none") != "none":
+        return "gradients of parameters are counted"
+    return "gradients of parameters are not counted (parameter_gradients=true counts them)"
+
+
+def _builder(
+    model: str, options: Mapping[str, Any], vary: str, refused: dict[int, str]
+) -> Callable[[int], ComputationGraph]:
+    """Graphs with gradients, by the value of the option that varies; `refused` gets those that cannot be."""
+    from remat_algos.errors import GraphError
+    from remat_algos.ir.differentiate import differentiate
+    from remat_algos.models.registry import build
+
+    def training(value: int) -> ComputationGraph:
+        try:
+            graph = build(model, **{**options, vary: value}).graph
+            return graph if graph.is_training else differentiate(graph)
+        except GraphError as error:
+            refused[value] = str(error)
+            raise GraphError(f"{vary}={value}: {error} (--values says what to try)") from error
+
+    return training
+
+
+# ---------------------------------------------------------------- what is said
+
+
+def _say(vary: str, found: Sequence[Fit], refused: Mapping[int, str]) -> None:
+    say_table(("solver", f"largest {vary}", *COLUMNS), map(_row, found))
+    say_reasons({entry.solver: entry.reason for entry in found if entry.value is None and entry.reason})
+    for value in sorted(refused.keys() & {entry.too_much for entry in found}):
+        print(f"{vary} {value} cannot be built: {refused[value]} (--values says what to try)")
+
+
+def _row(found: Fit) -> tuple[str, ...]:
+    from remat_algos.ir.units import format_bytes
+
+    too_much = "" if found.too_much is None else str(found.too_much)
+    if found.plan is None:
+        return (found.solver, "none", "", "", "", "", "", too_much)
+    peak, resident = found.plan.peak_memory, found.plan.graph.resident_memory
+    sizes = (format_bytes(peak), format_bytes(resident), format_bytes(peak + resident))
+    overhead = f"{100 * found.plan.overhead / max(1, found.plan.graph.needed_compute):.1f} %"
+    largest = f"{found.value} or more" if found.at_least else str(found.value)
+    return (found.solver, largest, *sizes, overhead, found.plan.method, too_much)

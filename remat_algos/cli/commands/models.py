@@ -1,0 +1,188 @@
+"""remat models: the zoo."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from remat_algos.cli.graph_output import ENDINGS, add_output_form, write_out
+from remat_algos.cli.output import add_json, say_json, say_table, writable
+
+if TYPE_CHECKING:
+    from remat_algos.models.network import Network
+    from remat_algos.models.reference import Option
+    from remat_algos.models.registry import Family
+
+HELP = "list the models that a graph model:NAME may be, with their sizes and options; export writes one to a file"
+EXPORT = "export"
+COLUMNS = ("family", "model", "batch", "nodes", "values", "parameters", "GMACs", "activations")
+CITATION = re.compile(r",? \[\d+\]_")
+OPTION_COLUMNS = ("option", "default", "values")
+EXAMPLE = "remat models export resnet50 --batch 96 -o resnet50.json"
+
+
+def add_arguments(parser: argparse.ArgumentParser, names: str = argparse.REMAINDER) -> None:
+    """Which models; what follows `export` is read when the model is known."""
+    parser.usage = "remat models [NAME ...] [--json]\n       remat models export NAME -o FILE [--OPTION VALUE ...]"
+    parser.add_argument("names", metavar="NAME", nargs=names, help="a family or a model: only these, and their options")
+    add_json(parser)
+    parser.set_defaults(parser=type(parser))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List, or export."""
+    words = arguments.names
+    if words[:1] == [EXPORT]:
+        return _export(words[1:], arguments)
+    parser = arguments.parser(prog="remat models", description=HELP)
+    add_arguments(parser, names="*")
+    return _list(parser.parse_args(words, arguments))
+
+
+# ---------------------------------------------------------------- list
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from remat_algos.models.registry import get_family
+
+    chosen = list(_chosen(arguments.names))
+    built = [(family, name, *_built(name)) for family, name in chosen]
+    if arguments.json:
+        say_json({"models": [_record(*entry) for entry in built]})
+        return 0
+    say_table(COLUMNS, [_row(*entry) for entry in built])
+    for name in dict.fromkeys(arguments.names):
+        print(f"\n{name}: {CITATION.sub('', get_family(name).summary)}")
+        say_table(OPTION_COLUMNS, _option_rows(name, own=True))
+    if arguments.names:
+        print("\noptions of every model")
+        say_table(OPTION_COLUMNS, _option_rows(arguments.names[0], own=False))
+    else:
+        print("remat models NAME lists the options of a model or a family")
+    return 0
+
+
+def _chosen(names: Sequence[str]) -> Iterator[tuple[Family, str]]:
+    """Families and models that are named, each once; all if none is."""
+    from remat_algos.models.registry import get_family, list_families
+
+    seen: set[str] = set()
+    for name in names or [family.name for family in list_families()]:
+        family = get_family(name)
+        for model in family.variants if name == family.name else [name]:
+            if model not in seen:
+                seen.add(model)
+                yield family, model
+
+
+def _built(name: str) -> tuple[int | None, Network]:
+    """A model as it is by default, and the batch that this is."""
+    from remat_algos.models.reference import options_of
+    from remat_algos.models.registry import build
+
+    options = options_of(name)
+    return options["batch"].default if "batch" in options else None, build(name)
+
+
+def _row(family: Family, name: str, batch: int | None, network: Network) -> tuple[str, ...]:
+    from remat_algos.ir.units import format_bytes
+
+    graph = network.graph
+    sizes = (f"{graph.n_nodes:,}", f"{graph.n_values:,}", f"{network.n_parameters:,}", f"{network.macs / 1e9:,.2f}")
+    return family.name, name, "" if batch is None else str(batch), *sizes, format_bytes(network.activation_memory)
+
+
+def _record(family: Family, name: str, batch: int | None, network: Network) -> dict[str, Any]:
+    from remat_algos.models.reference import options_of
+
+    return {
+        "family": family.name,
+        "model": name,
+        "batch": batch,
+        "nodes": network.graph.n_nodes,
+        "values": network.graph.n_values,
+        "parameters": network.n_parameters,
+        "macs": network.macs,
+        "flops": network.flops,
+        "activation_memory": network.activation_memory,
+        "parameter_memory": network.parameter_memory,
+        "options": {option.name: option.default for option in options_of(name).values()},
+    }
+
+
+def _option_rows(model: str, own: bool) -> list[tuple[str, str, str]]:
+    from remat_algos.models.reference import options_of
+
+    options = [option for option in options_of(model).values() if option.own == own]
+    return [(option.name, option.written, option.wanted) for option in options]
+
+
+# ---------------------------------------------------------------- export
+
+
+def _export(words: Sequence[str], arguments: argparse.Namespace) -> int:
+    """Read the options of the model that is named among the words, build it, write it."""
+    from remat_algos.ir.files.write import files_written
+    from remat_algos.models.reference import options_of, write_reference
+    from remat_algos.models.registry import build
+
+    named = _named(words)
+    options = options_of(named) if named is not None else {}
+    exporter = _exporter(arguments.parser, options)
+    chosen, unknown = exporter.parse_known_args(words, argparse.Namespace(json=arguments.json))
+    if unknown:
+        raise argparse.ArgumentTypeError(_unknown(chosen.model, unknown[0], options))
+    files_written(chosen.output)  # an ending that is no format is said before the work
+    texts = {name: text for name in options if (text := getattr(chosen, _place(name))) is not None}
+    network = build(chosen.model, **{name: options[name].read(text) for name, text in texts.items()})
+    write_out(network.graph, write_reference(chosen.model, texts), chosen)
+    return 0
+
+
+def _named(words: Sequence[str]) -> str | None:
+    """The word that is a model or a family, else the first that is no option."""
+    from remat_algos.models.registry import list_families, list_models
+
+    known = {*list_models(), *(family.name for family in list_families())}
+    plain = [
+        word for before, word in pairwise(["", *words]) if not word.startswith("-") and before not in ("-o", "--output")
+    ]
+    return next((word for word in plain if word in known), plain[0] if plain else None)
+
+
+def _exporter(kind: type[argparse.ArgumentParser], options: dict[str, Option]) -> argparse.ArgumentParser:
+    parser = kind(
+        prog="remat models export",
+        usage="remat models export NAME -o FILE [--OPTION VALUE ...]",
+        description="Write a model as a graph. With NAME, --help lists its options.",
+        epilog=f"example: {EXAMPLE}",
+    )
+    parser.add_argument("model", metavar="NAME", help="a model or a family; remat models lists them")
+    parser.add_argument("-o", "--output", metavar="FILE", type=writable, required=True, help=ENDINGS)
+    add_output_form(parser)
+    groups = {own: parser.add_argument_group(title) for own, title in ((True, "model"), (False, "every model"))}
+    for name, option in options.items():
+        about = f"{option.wanted}; by default {option.written}".replace("%", "%%")
+        groups[option.own].add_argument(_flag(name), dest=_place(name), metavar="VALUE", help=about)
+    return parser
+
+
+def _place(option: str) -> str:
+    """Where the parser puts an option of a model, apart from its own."""
+    return f"model.{option}"
+
+
+def _flag(option: str) -> str:
+    return f"--{option.replace('_', '-')}"
+
+
+def _unknown(model: str, word: str, options: dict[str, Option]) -> str:
+    from difflib import get_close_matches
+
+    known = ["--output", "--differentiate", "--json", *map(_flag, options)]
+    near = get_close_matches(word.partition("=")[0], known, n=2, cutoff=0.5)
+    offer = f"did you mean {' or '.join(near)}?" if near else f"see remat models export {model} --help"
+    return f"remat models export {model} has no {word}; {offer}"

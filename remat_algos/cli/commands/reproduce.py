@@ -1,0 +1,86 @@
+"""remat reproduce: a paper's tables and figures, ours beside the paper's numbers."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from remat_algos.cli.output import add_json, progress_line, say_json, say_table, writable
+from remat_algos.ir.wording import counted
+
+if TYPE_CHECKING:
+    from remat_algos.reproduce.page import Page
+
+HELP = "measure what a paper reports, on the model zoo, and write its tables and figures beside its numbers"
+DOCS, HERE = Path("docs/reproductions"), Path("reproductions")
+WIDTH = 100  # columns of a paragraph
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The paper, where its page goes, how much of it."""
+    parser.add_argument("paper", nargs="?", metavar="PAPER", help="its key; without one, the papers are listed")
+    where = f"where PAPER.md, its tables (CSV) and figures (SVG) go ({DOCS}, or {HERE} where that is missing)"
+    parser.add_argument("-o", dest="folder", metavar="FOLDER", help=where)
+    quick = "fewer and smaller networks, in seconds; written only with -o"
+    parser.add_argument("--quick", action="store_true", help=quick)
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List the papers, or measure, write and say one."""
+    from remat_algos.reproduce.registry import get_page
+
+    if arguments.paper is None:
+        return _list(arguments)
+    make = get_page(arguments.paper)
+    folder = _folder(arguments)
+    with progress_line() as progress:
+        page = make(arguments.quick, progress)
+    written = [str(file) for file in page.write(folder)] if folder is not None else []
+    if arguments.json:
+        say_json({**page.record(), "quick": arguments.quick, "written": written})
+        return 0
+    _say(page)
+    if written:
+        beside = counted(len(written) - 1, "file")
+        print(f"\nwritten    {written[0]}, and {beside} beside it: tables (CSV) and figures (SVG)")
+    return 0
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from remat_algos.reproduce.registry import list_papers, summary
+
+    for name in ("folder", "quick"):
+        if getattr(arguments, name):
+            raise argparse.ArgumentTypeError(f"name a paper; there are {', '.join(list_papers())}")
+    papers: Any = {paper: summary(paper) for paper in list_papers()}
+    if arguments.json:
+        say_json({"papers": papers})
+    else:
+        say_table(("paper", "what is measured"), papers.items())
+    return 0
+
+
+def _folder(arguments: argparse.Namespace) -> Path | None:
+    """Where the files go, None for nowhere; asked before the work is done, not after it."""
+    if arguments.folder is None and arguments.quick:
+        return None
+    folder = Path(arguments.folder) if arguments.folder is not None else DOCS if DOCS.is_dir() else HERE
+    if folder.exists() and not folder.is_dir():
+        raise argparse.ArgumentTypeError(f"{folder} is a file; name a folder")
+    writable(str(folder / f"{arguments.paper}.md") if folder.is_dir() else str(folder))
+    return folder
+
+
+def _say(page: "Page") -> None:
+    """All but the figures."""
+    from remat_algos.reproduce.page import Table, wrapped
+
+    print(f"{page.paper}: {page.title}")
+    for part in page.parts:
+        if isinstance(part, str):
+            print(f"\n{wrapped(part.lstrip('# '), WIDTH)}")
+        elif isinstance(part, Table):
+            print(f"\n{part.title}")
+            say_table(tuple(part.columns), part.cells())
+            if part.note:
+                print(wrapped(part.note, WIDTH))

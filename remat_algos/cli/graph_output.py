@@ -1,0 +1,51 @@
+"""A graph that a command writes."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from remat_algos.cli.output import add_json, say_json
+from remat_algos.ir.wording import counted
+
+if TYPE_CHECKING:
+    from remat_algos.ir.graph import ComputationGraph
+
+ENDINGS = "X.nodes.csv (and the tables beside it), X.json, X.npz, X.graphml, X.dot or X.gv"
+
+
+def add_output_form(parser: argparse.ArgumentParser) -> None:
+    """--differentiate, --json."""
+    parser.add_argument("--differentiate", action="store_true", help="add the gradients, where the graph has none")
+    add_json(parser)
+
+
+def write_out(graph: ComputationGraph, source: str, arguments: argparse.Namespace) -> None:
+    """Write a graph to `arguments.output`, and say what was written and what the format left out."""
+    from remat_algos.ir.files.write import files_written, left_out, write_graph
+
+    whole = _differentiated(graph, source) if arguments.differentiate else graph
+    write_graph(whole, arguments.output)
+    written = [str(file) for file in files_written(arguments.output) if file.exists()]
+    missing = left_out(whole, arguments.output)
+    if arguments.json:
+        say_json({"graph_hash": whole.source_hash, "nodes": whole.n_nodes, "written": written, "left_out": missing})
+        return
+    added = whole.n_nodes - graph.n_nodes
+    differentiated = f"; differentiated, which adds {counted(added, 'gradient node')}" if added else ""
+    print(f"{source}: {counted(graph.n_nodes, 'node')}{differentiated}")
+    print(f"written    {', '.join(written)}")
+    if missing:
+        print(f"left out   {', '.join(missing)}: the format has no place for it")
+
+
+def _differentiated(graph: ComputationGraph, source: str) -> ComputationGraph:
+    from remat_algos.errors import GraphError
+    from remat_algos.ir.differentiate import differentiate
+
+    if graph.is_training:
+        return graph
+    try:
+        return differentiate(graph)
+    except GraphError as error:
+        raise GraphError(f"{source}: {error}") from error

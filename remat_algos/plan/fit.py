@@ -1,0 +1,224 @@
+"""How deep, how large: the largest model of a family that has a plan within a budget."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.errors import BudgetError, GraphError, ScheduleError
+from remat_algos.ir.budget import Amount, Budget
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan.plan import Plan
+from remat_algos.plan.problem import Problem
+from remat_algos.plan.solve import AUTO, solve
+from remat_algos.solvers.registry import Progress, get_solver, list_solvers
+
+FIRST = "no_remat"
+GRAPHS_HELD = 32
+MOST = 4096
+
+Build = Callable[[int], ComputationGraph]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """The largest value with which a solver stays within the budget.
+
+    Parameters
+    ----------
+    solver : str
+    value : int or None
+        None if not even the least fits.
+    plan : Plan or None
+        For the graph of that value; within the budget.
+    tried : mapping of int to str
+        Why each value that was tried does not fit, "" where it does.
+    complete : bool
+        Whether the search came to its end; False if the user interrupted.
+    """
+
+    solver: str
+    value: int | None
+    plan: Plan | None
+    tried: Mapping[int, str]
+    complete: bool = True
+
+    @property
+    def too_much(self) -> int | None:
+        """The least value that was found not to fit; None if all that were tried do."""
+        return min((value for value, reason in self.tried.items() if reason), default=None)
+
+    @property
+    def reason(self) -> str:
+        """Why that one does not fit."""
+        return "" if self.too_much is None else self.tried[self.too_much]
+
+    @property
+    def at_least(self) -> bool:
+        """Whether a larger value may fit, since none was found that does not."""
+        return self.value is not None and (self.too_much is None or not self.complete)
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        figures: dict[str, Any] = {}
+        if self.plan is not None:
+            kept = ("graph_hash", "method", "peak_memory", "resident_memory", "compute", "overhead", "compute_unit")
+            record = self.plan.record()
+            figures = {name: record[name] for name in kept}
+            figures["overhead_share"] = self.plan.overhead / max(1, self.plan.graph.needed_compute)
+        return {
+            "solver": self.solver,
+            "value": self.value,
+            "at_least": self.at_least,
+            "too_much": self.too_much,
+            "reason": self.reason,
+            "complete": self.complete,
+            "tried": {str(value): reason for value, reason in sorted(self.tried.items())},
+            **figures,
+        }
+
+
+def fit(
+    build: Build,
+    budget: Budget | Amount,
+    *,
+    values: Sequence[int] | None = None,
+    least: int = 1,
+    most: int = MOST,
+    solvers: Sequence[str] | None = None,
+    time_limit: float | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> list[Fit]:
+    """Find, for each solver, the largest value whose graph has a plan within a budget.
+
+    If a value fits, all smaller ones are taken to fit: values are doubled until one does not, then bisected. Each
+    solver may fall back on no rematerialization, as in `solve`.
+
+    Parameters
+    ----------
+    build : callable
+        `build(value)` is the graph to run, with its backward part: of that batch, depth, sequence, ...
+    budget : Budget, int or str
+        As in `solve`; `Budget(device="11GiB")` bounds what a device holds, peak and residents together.
+    values : sequence of int, optional
+        Which to try, from the least up; by default every whole number.
+    least, most : int
+        No value below or above is tried.
+    solvers : sequence of str, optional
+        Names; by default all, and "auto", the best of all.
+    time_limit : float, optional
+        Seconds for each plan.
+    seed : int
+    progress : callable, optional
+
+    Returns
+    -------
+    list of Fit
+        One for each solver. If interrupted, what was found so far, and not `complete`.
+
+    Raises
+    ------
+    ValueError
+        If there is no value to try, or a solver is not known.
+    GraphError
+        If `build` does for the least value; a larger one of which there is no graph does not fit.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> from remat_algos.models.random import chain
+    >>> found = fit(lambda depth: differentiate(chain(depth)), 9, solvers=["no_remat", "chen_sqrt"])
+    >>> [(entry.solver, entry.value, entry.plan.peak_memory) for entry in found]
+    [('no_remat', 7, 9), ('chen_sqrt', 19, 9)]
+    """
+    tried = _between(range(least, most + 1) if values is None else values, least, most)
+    names = _names(solvers)
+    graph = _refusing(lru_cache(GRAPHS_HELD)(build), tried[0])
+    plan = partial(_plan, graph, Budget.of(budget), time_limit, seed, progress)
+    found: dict[str, Fit] = {}
+    # each solver may fall back on no rematerialization and goes on from there; auto has hardly more than the best
+    for name in sorted(names, key=lambda name: (name == AUTO) - (name == FIRST)):
+        if not all(entry.complete for entry in found.values()):
+            found[name] = Fit(name, None, None, {}, complete=False)
+            continue
+        known = found.values() if name == AUTO else [found[FIRST]] if FIRST in found else []
+        start = max((bisect_left(tried, entry.value) for entry in known if entry.value is not None), default=0)
+        found[name] = _largest(name, partial(plan, name), tried, start, 1 if name == AUTO else start + 1)
+    return [found[name] for name in names]
+
+
+def _names(solvers: Sequence[str] | None) -> list[str]:
+    """Solvers to ask; ValueError for one that is not known."""
+    if solvers is None:
+        return [*(solver.name for solver in list_solvers()), AUTO]
+    return [name if name == AUTO else get_solver(name).name for name in dict.fromkeys(solvers)]
+
+
+def _between(values: Sequence[int], least: int, most: int) -> Sequence[int]:
+    """The values from the least to the most, ends included; ValueError if there is none."""
+    found = values[bisect_left(values, least) : bisect_right(values, most)]
+    if not found:
+        raise ValueError(f"there is no value from {least} to {most} to try; give other bounds")
+    return found
+
+
+def _largest(solver: str, plan: Callable[[int], Plan | str], values: Sequence[int], start: int, stride: int) -> Fit:
+    """The search of one solver over increasing values, from a place that should fit; no value is tried twice."""
+    tried: dict[int, str] = {}
+    best, low, high, place = None, -1, len(values), start
+    complete = True
+    try:
+        while low + 1 < high and complete:
+            answer = plan(values[place])
+            if isinstance(answer, Plan):
+                best, low, complete = answer, place, not answer.interrupted
+            else:
+                high = place
+            tried[values[place]] = "" if isinstance(answer, Plan) else answer
+            if high == len(values):
+                place, stride = min(low + stride, high - 1), 2 * stride
+            else:
+                place = (low + high) // 2
+    except KeyboardInterrupt:
+        complete = False
+    return Fit(solver, values[low] if best is not None else None, best, tried, complete)
+
+
+def _refusing(build: Build, least: int) -> Callable[[int], ComputationGraph | str]:
+    """Why a value cannot be built, in place of its graph; the error itself for the least value."""
+
+    def graph(value: int) -> ComputationGraph | str:
+        try:
+            return build(value)
+        except GraphError as error:
+            if value == least:
+                raise
+            return str(error)
+
+    return graph
+
+
+def _plan(
+    build: Callable[[int], ComputationGraph | str],
+    budget: Budget,
+    time_limit: float | None,
+    seed: int,
+    progress: Progress | None,
+    solver: str,
+    value: int,
+) -> Plan | str:
+    """A plan within the budget, or why there is none; nothing is solved where no schedule can fit."""
+    graph = build(value)
+    if isinstance(graph, str):
+        return graph
+    problem = Problem.of(graph, budget)
+    if problem.limit is not None and least_peak_bound(graph)[0] > problem.limit:
+        return str(problem.budget_error([], {}))
+    said = progress and (lambda done, total, what: progress(done, total, f"{solver} at {value}: {what}"))
+    try:
+        return solve(graph, budget, solver=solver, time_limit=time_limit, seed=seed, progress=said)
+    except (BudgetError, GraphError, ScheduleError) as error:
+        return str(error)

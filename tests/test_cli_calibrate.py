@@ -1,0 +1,112 @@
+"""remat calibrate: what it says and writes."""
+
+import json
+import sys
+
+import pytest
+
+from remat_algos.cli.main import main
+from remat_algos.cost import calibration
+from remat_algos.cost.calibration import Timings
+from remat_algos.cost.devices import get_device
+
+# 2 * 1000^3 FLOPs in 10 ms, 4 MB in 1 ms, a launch in 1.25 us
+TIMINGS = Timings({"float32": {1000: [0.01]}, "float16": {1000: [0.002]}}, [(4 * 10**6, [0.001])], [1.25e-6])
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What is asked to be measured; the times are always the same."""
+    types = []
+
+    def measure(library, dtypes, repeats, size):
+        types.extend(dtypes)
+        products = {dtype: TIMINGS.products[dtype] for dtype in types}
+        return Timings(products, TIMINGS.streams, TIMINGS.launches)
+
+    monkeypatch.setattr(calibration, "measure", measure)
+    monkeypatch.setattr(calibration.platform, "processor", lambda: "Some CPU")
+    monkeypatch.setattr(calibration.os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(calibration.os, "sysconf", lambda name: 4096)
+    monkeypatch.setattr(calibration.np, "__version__", "2.0.0")
+    return types
+
+
+@pytest.fixture
+def calibrate(capsys, tmp_path, monkeypatch):
+    """Runs remat calibrate in this process: its exit code, what it said, and its complaint."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        code = main(["calibrate", *words])
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+SAID = [
+    "device     Some CPU with 4 processors",
+    "float32    200.0 GFLOP/s in matrix products",
+    "bandwidth  4 GB/s",
+    "launch     1.25 us",
+    "memory     16.8 MB",  # 4096 pages of 4096 bytes
+    "source     measured by remat calibrate with NumPy 2.0.0",
+]
+
+
+def test_it_says_what_was_measured_and_how_to_keep_it(asked, calibrate, tmp_path):
+    code, out, err = calibrate()
+    assert out.splitlines() == [*SAID, "to use it, write it to a file: remat calibrate -o my_device.json"]
+    assert (code, err, asked, list(tmp_path.iterdir())) == (0, "", ["float32"], [])
+
+
+def test_it_writes_a_device_and_says_how_to_use_it(asked, calibrate, tmp_path):
+    code, out, err = calibrate("-o", "here.json", "--dtype", "float16")
+    assert out.splitlines() == [
+        *SAID[:2],
+        "float16    1,000.0 GFLOP/s in matrix products",
+        *SAID[2:],
+        "written    here.json",
+        "use it     remat show 'model:resnet50?cost=measured&device=here.json'",
+    ]
+    assert (code, err, asked) == (0, "", ["float32", "float16"])
+    device = get_device("here.json")
+    assert dict(device.flops) == {"float32": pytest.approx(2e11), "float16": pytest.approx(1e12)}
+    assert (device.bandwidth, device.launch, device.memory) == (pytest.approx(4e9), 1.25e-6, 4096**2)
+
+
+@pytest.mark.parametrize("words", [(), ("-o", "here.json")])
+def test_json_is_the_device_and_the_file(words, asked, calibrate, tmp_path):
+    code, out, err = calibrate("--json", *words)
+    record = json.loads(out)
+    assert record.pop("written") == (words[1] if words else None)
+    assert (code, err) == (0, "")
+    (tmp_path / "said.json").write_text(json.dumps(record))
+    assert get_device("said.json").bandwidth == pytest.approx(4e9)
+    assert not words or get_device("here.json") == get_device("said.json")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--dtype", "float61"), "no dtype is called 'float61'; near: float64, float16"),
+        (("--dtype", "int8"), "products of int8 cannot be measured; use float64, float32, float16"),
+        (("--backend", "cupy"), "backend cupy needs CuPy, which is not here; install it: "),
+        (("--backend", "cuda"), "argument --backend: invalid choice: 'cuda'"),
+        (("-o", "nowhere/here.json"), "argument -o/--output: nowhere/here.json: there is no folder "),
+    ],
+)
+def test_bad_input_is_one_sentence_before_anything_is_measured(words, sentence, asked, calibrate, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    code, out, err = calibrate(*words)
+    assert (code, out, asked) == (2, "", [])
+    assert err.startswith(f"remat: {sentence}")
+    assert err.count("\n") == 1
+
+
+def test_this_machine_is_measured(calibrate, monkeypatch):
+    monkeypatch.setattr(calibration, "_STREAM", 2**12)
+    monkeypatch.setattr(calibration, "_PATIENCE", 0.0)
+    code, out, err = calibrate("-o", "here.json", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["flops"]["float32"] == get_device("here.json").rate("float32") > 0

@@ -1,0 +1,176 @@
+"""How deep, how large, on the command line: every answer is judged anew, what is next does not fit."""
+
+import pytest
+
+from remat_algos.cli.commands import fit as command
+from remat_algos.cli.main import main
+from remat_algos.errors import BudgetError
+from remat_algos.ir.budget import Budget
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.units import parse_bytes
+from remat_algos.models.registry import build, get_family
+from remat_algos.plan import fit as room
+from remat_algos.plan.solve import solve
+from remat_algos.solvers.registry import list_solvers
+from tests.test_cli import Said
+from tests.test_cli_questions import complains
+
+SOLVERS = [*(solver.name for solver in list_solvers()), "auto"]
+SMALL = "vgg11?image=32&width=8"
+ASK = ("fit", "--model", SMALL, "--vary", "batch", "--memory", "20MB")
+FEW = ("--solver", "no_remat,chen_sqrt")
+
+
+@pytest.fixture
+def remat(capsys):
+    """Runs a command line in this process."""
+
+    def run(*words):
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        return Said(code, *capsys.readouterr())
+
+    return run
+
+
+def training(model, **options):
+    graph = build(model, **options).graph
+    return graph if graph.is_training else differentiate(graph)
+
+
+def fits(graph, budget, solver):
+    try:
+        plan = solve(graph, budget, solver=solver)
+    except BudgetError:
+        return False
+    return plan.peak_memory + graph.resident_memory <= parse_bytes(budget.device)
+
+
+@pytest.mark.parametrize("overhead", [None, "10%"])
+def test_the_largest_batch_fits_and_the_next_does_not(remat, overhead):
+    words = [] if overhead is None else ["--overhead", overhead]
+    said = remat(*ASK, *words, *FEW, "--json")
+    assert (said.code, said.err) == (0, "")
+    budget = Budget(device="20MB", overhead=overhead)
+    for entry in said.record["solvers"]:
+        graphs = [training("vgg11", image=32, width=8, batch=batch) for batch in (entry["value"], entry["too_much"])]
+        assert entry["too_much"] == entry["value"] + 1
+        assert [fits(graph, budget, entry["solver"]) for graph in graphs] == [True, False]
+        assert entry["graph_hash"] == graphs[0].source_hash
+        assert entry["peak_memory"] + entry["resident_memory"] <= 20_000_000
+        assert overhead is None or entry["overhead_share"] <= 0.1
+
+
+def test_depth_takes_the_values_that_the_family_allows(remat):
+    said = remat("fit", "--model", "vgg?image=32&width=8&batch=4", "--vary", "depth", "--memory", "6MB", *FEW, "--json")
+    depths = list(get_family("vgg").grows["depth"])
+    for entry in said.record["solvers"]:
+        assert set(map(int, entry["tried"])) <= set(depths)
+        assert depths.index(entry["too_much"]) == depths.index(entry["value"]) + 1
+
+
+def test_the_text_has_a_row_for_every_solver(remat):
+    said, record = remat(*ASK), remat(*ASK, "--json").record
+    assert (said.code, said.err) == (0, "")
+    assert said.lines[0].startswith(f"model:{SMALL}: batch varies; gradients of parameters are not counted")
+    assert said.lines[1] == "budget: device 20MB"
+    rows = {line.split()[0]: line.split() for line in said.lines[3:]}
+    assert list(rows) == SOLVERS == [entry["solver"] for entry in record["solvers"]]
+    for entry in record["solvers"]:
+        row = rows[entry["solver"]]
+        assert (row[1], row[-1], row[-2]) == (str(entry["value"]), str(entry["too_much"]), entry["method"])
+    assert rows["no_remat"][-4:-2] == ["0.0", "%"]
+    assert all(int(rows["no_remat"][1]) <= int(row[1]) <= int(rows["auto"][1]) for row in rows.values())
+
+
+def test_gradients_of_parameters_count_where_the_model_says_so(remat):
+    plain, counted = (
+        remat("fit", "--model", f"{SMALL}{more}", *ASK[3:], *FEW) for more in ("", "&parameter_gradients=true")
+    )
+    assert "gradients of parameters are counted" in counted.lines[0]
+    largest = [int(said.lines[3].split()[1]) for said in (plain, counted)]
+    assert largest[1] < largest[0]
+
+
+def test_the_model_may_be_written_as_a_graph_is(remat):
+    said, named = (remat("fit", "--model", model, *ASK[3:], *FEW) for model in (SMALL, f"model:{SMALL}"))
+    assert said.out == named.out
+
+
+def test_only_the_values_that_are_given_are_tried(remat):
+    said = remat(*ASK, *FEW, "--values", "64,16,32,16", "--json")
+    assert all(set(entry["tried"]) <= {"16", "32", "64"} for entry in said.record["solvers"])
+
+
+def test_the_cap_is_said(remat):
+    said = remat(*ASK, *FEW, "--most", "3")
+    assert all("3 or more" in line for line in said.lines[3:])
+    assert all(entry["at_least"] for entry in remat(*ASK, *FEW, "--most", "3", "--json").record["solvers"])
+
+
+def test_what_cannot_be_built_is_said(remat):
+    said = remat("fit", "--model", "gpt2_small?batch=1&depth=1", "--vary", "sequence", "--memory", "20GiB", *FEW)
+    assert (said.code, [line.split()[1] for line in said.lines[3:5]]) == (0, ["1024", "1024"])
+    assert said.lines[5].startswith("sequence 1025 cannot be built: gpt2_small: 1025 words have 1024 positions")
+
+
+def test_nothing_fits_is_infeasible_and_says_why(remat):
+    said = remat("fit", "--model", SMALL, "--vary", "batch", "--memory", "2MB", *FEW)
+    assert said.code == 3
+    assert all(line.split()[1] == "none" for line in said.lines[3:5])
+    assert "no_remat, chen_sqrt: " in said.lines[5]
+    assert "less than the residents" in said.lines[5]
+
+
+def test_an_interrupt_leaves_what_was_found(remat, monkeypatch):
+    def interrupted(graph, budget, *, solver, **options):
+        if solver == "chen_sqrt":
+            raise KeyboardInterrupt
+        return solve(graph, budget, solver=solver, **options)
+
+    monkeypatch.setattr(room, "solve", interrupted)
+    said = remat(*ASK, *FEW)
+    assert (said.code, said.err) == (130, "")
+    assert said.lines[-1] == "interrupted; this is what was found so far"
+    assert [line.split()[0] for line in said.lines[3:5]] == ["no_remat", "chen_sqrt"]
+    assert int(said.lines[3].split()[1]) > 0
+    record = remat(*ASK, *FEW, "--json").record
+    assert not record["complete"]
+
+
+def test_help_says_what_is_not_counted(remat):
+    said = " ".join(remat("fit", "--help").out.split())
+    assert "gradients of parameters are not counted unless parameter_gradients=true or optimizer=adam" in said
+    assert f"({command.MOST})" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("--model vggg --vary batch --memory 1GB", ["'vggg'", "did you mean vgg"]),
+        ("--model vgg?btach=3 --vary image --memory 1GB", ["'btach'", "did you mean batch"]),
+        ("--model vgg?batch=x --vary image --memory 1GB", ["batch is 'x'"]),
+        ("--model vgg --vary bacth --memory 1GB", ["--vary bacth", "did you mean batch"]),
+        ("--model vgg --vary zzz --memory 1GB", ["--vary zzz", "it has batch, image, depth"]),
+        ("--model vgg --vary norm --memory 1GB", ["norm is no number", "batch"]),
+        ("--model vgg --vary dtype --memory 1GB", ["dtype is no number"]),
+        ("--model vgg --vary workspace --memory 1GB", ["workspace is no number"]),
+        ("--model vgg?batch=2 --vary batch --memory 1GB", ["batch both varies and is 2", "leave one out"]),
+        ("--model vgg --vary batch --memory much", ["--memory", "'much' is no size"]),
+        ("--model vgg --vary batch --memory 50%", ["--memory", "'50%' is no size"]),
+        ("--model vgg --vary batch --memory=-3", ["--memory", "no size"]),
+        ("--model vgg --vary batch --memory 1GB --overhead much", ["--overhead", "much"]),
+        ("--model vgg --vary batch --memory 1GB --solver best", ["no solver is called 'best'"]),
+        ("--model vgg --vary batch --memory 1GB --most 0", ["--most 0", "the least to try is 1"]),
+        ("--model vgg --vary depth --memory 1GB --most 10", ["--most 10", "the least to try is 11"]),
+        ("--model vgg --vary batch --memory 1GB --most x", ["--most"]),
+        ("--model vgg --vary batch --memory 1GB --values 3,x", ["--values 3,x", "16,32,64"]),
+        ("--model vgg --vary batch --memory 1GB --values ,", ["--values ','", "names no number"]),
+        ("--model vgg --vary batch --memory 1GB --values 0", ["batch=0", "batch is 0"]),
+        ("--model vgg --vary image --memory 1GB", ["image=1", "--values says what to try"]),
+        ("--model vgg --vary batch", ["--memory"]),
+        ("--vary batch --memory 1GB", ["--model"]),
+    ],
+)
+def test_what_cannot_be_asked_is_one_sentence(remat, words, named):
+    assert complains(remat("fit", *words.split(), "--json"), *named)

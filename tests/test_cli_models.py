@@ -1,0 +1,275 @@
+"""The zoo on the command line: lists of models, files of them, and model:NAME wherever a graph is named."""
+
+import json
+
+import pytest
+
+from remat_algos.cli.main import main
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.files.read import read_graph
+from remat_algos.models.reference import build_reference, options_of
+from remat_algos.models.registry import build, get_family, list_families, list_models
+from tests.test_cli import Said, process
+from tests.test_cli_questions import complains
+from tests.test_cli_startup import LOADED, SLOW, run
+
+SMALL = "model:vgg11?batch=2&image=32&width=8"
+
+
+@pytest.fixture
+def remat(capsys):
+    """Runs a command line in this process."""
+
+    def run(*words):
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        return Said(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a tight and a loose plan for the small model."""
+    folder = tmp_path_factory.mktemp("models")
+    for plan, budget in (("tight", "least"), ("all", "100%")):
+        words = ["--budget", budget, "--solver", "chen_sqrt", "-o", str(folder / f"{plan}.json")]
+        assert main(["solve", SMALL, *words]) == 0
+    return folder
+
+
+def cells(line):
+    return [cell.strip() for cell in line.split("  ") if cell.strip()]
+
+
+# A model wherever a graph is named
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "show GRAPH",
+        "solve GRAPH --budget 90%",
+        "compare GRAPH --budget 90% --solver chen_sqrt,no_remat",
+        "frontier GRAPH --solver chen_sqrt,no_remat",
+        "simulate GRAPH",
+        "simulate GRAPH TIGHT",
+        "explain GRAPH TIGHT",
+        "diff GRAPH TIGHT ALL",
+        "verify GRAPH TIGHT",
+        "convert GRAPH model.json",
+    ],
+)
+def test_every_command_takes_a_model(remat, place, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    given = {"GRAPH": SMALL, "TIGHT": place / "tight.json", "ALL": place / "all.json"}
+    words = [given.get(word, word) for word in command.split()]
+    said, coded = remat(*words), remat(*words, "--json")
+    assert (said.code, said.err, coded.code, coded.err) == (0, "", 0, "")
+    assert coded.record
+    if words[0] not in ("diff", "explain"):
+        assert said.lines[0].startswith(f"{SMALL}: {build_reference(SMALL).graph.n_nodes} nodes")
+
+
+def test_the_answers_are_those_for_the_file_of_the_model(remat, tmp_path):
+    file = tmp_path / "vgg.json"
+    assert remat("convert", SMALL, file).code == 0
+    named, read = (remat("show", graph, "--json").record for graph in (SMALL, file))
+    network = build_reference(SMALL)
+    assert named.pop("model") == {"parameters": network.n_parameters, "macs": network.macs, "flops": network.flops}
+    assert named == read
+
+
+def test_show_says_the_parameters_and_the_multiply_adds_of_a_model(remat):
+    said = remat("show", "model:vgg19?batch=1")
+    assert cells(said.lines[1]) == ["model", "143,667,240 parameters, 19,632,062,464 multiply-adds forward"]
+    assert not any(line.startswith("model  ") for line in said.lines[2:])
+
+
+def test_a_plan_for_another_batch_is_no_plan_for_this_one(remat, place):
+    said = remat("verify", SMALL.replace("batch=2", "batch=3"), place / "tight.json")
+    assert complains(said, "tight.json", code=2)
+
+
+def test_what_a_model_has_differentiated_is_not_differentiated_again(remat):
+    said = remat("show", f"{SMALL}&parameter_gradients=true")
+    assert "its own backward part among them; not differentiated" in said.lines[0]
+    assert build_reference(f"{SMALL}&parameter_gradients=true").graph.is_training
+
+
+def test_parameters_of_a_model_get_gradients_on_request(remat):
+    plain, whole = (
+        remat("show", SMALL, *words, "--json").record["backward_nodes"] for words in ([], ["--parameter-gradients"])
+    )
+    assert whole > plain
+
+
+@pytest.mark.parametrize(
+    "command", ["show GRAPH", "verify GRAPH p", "diff GRAPH p q", "explain GRAPH p", "convert GRAPH x.json"]
+)
+def test_a_model_has_its_own_sizes(remat, command):
+    words = [SMALL if word == "GRAPH" else word for word in command.split()]
+    assert complains(remat(*words, "--nodes", "sizes.csv"), "--nodes sizes.csv", "has its own sizes; leave it out")
+
+
+@pytest.mark.parametrize("command", ["show GRAPH", "solve GRAPH", "convert GRAPH x.json", "verify GRAPH p.json"])
+@pytest.mark.parametrize(
+    ("graph", "named"),
+    [
+        ("model:vgg20", ["'vgg20'", "did you mean", "vgg"]),
+        ("model:vgg19?btach=3", ["'btach'", "did you mean batch"]),
+        ("model:vgg19?batch=none", ["batch is 'none'", "a whole number"]),
+        ("model:vgg19?batch", ["write model:vgg19?batch=VALUE"]),
+        ("model:vgg19?image=8", ["vgg19", "larger image"]),
+        ("model:", ["no model"]),
+    ],
+)
+def test_no_such_model_is_one_sentence(remat, tmp_path, monkeypatch, command, graph, named):
+    monkeypatch.chdir(tmp_path)
+    words = [graph if word == "GRAPH" else word for word in command.split()]
+    assert complains(remat(*words), *named)
+    assert not list(tmp_path.iterdir())
+
+
+# remat models
+
+
+def test_all_models_are_listed_with_their_sizes(remat):
+    record = remat("models", "--json").record["models"]
+    assert [entry["model"] for entry in record] == list_models()
+    vgg = next(entry for entry in record if entry["model"] == "vgg19")
+    assert (vgg["family"], vgg["parameters"], vgg["batch"]) == ("vgg", 143_667_240, 32)
+    assert vgg["parameter_memory"] == 4 * 143_667_240
+    assert vgg["macs"] == 32 * 19_632_062_464
+    graph = build("vgg19").graph
+    assert (vgg["nodes"], vgg["values"], vgg["activation_memory"]) == (
+        graph.n_nodes,
+        graph.n_values,
+        graph.memory.sum(),
+    )
+    assert vgg["options"]["depth"] == 19
+
+
+def test_a_family_is_listed_with_its_options(remat):
+    said = remat("models", "vgg")
+    assert (said.code, said.err) == (0, "")
+    rows = {cells(line)[1]: line for line in said.lines[1:9]}
+    assert list(rows) == list(get_family("vgg").variants)
+    assert "143,667,240" in rows["vgg19"]
+    options = {line.split()[0] for line in said.lines[10:] if line}
+    assert options >= set(options_of("vgg"))
+    assert "[1]" not in said.out
+
+
+def test_names_choose_models_and_families_each_once(remat):
+    record = remat("models", "--json", "vgg19", "resnet_cifar", "vgg19", "resnet20").record["models"]
+    assert [entry["model"] for entry in record] == ["vgg19", *get_family("resnet_cifar").variants]
+    assert remat("models", "vgg11", "--json").record["models"][0]["options"]["depth"] == 11
+
+
+def test_an_unknown_model_is_one_sentence(remat):
+    assert complains(remat("models", "vggg"), "'vggg'", "did you mean vgg")
+    assert complains(remat("models", "vgg", "--jsn"), "--jsn", "remat models --help")
+    assert complains(remat("models", "--batch", "3"), "--batch")
+
+
+def test_help_says_both_forms(remat):
+    for words in (["--help"], ["vgg", "--help"]):
+        said = remat("models", *words)
+        assert (said.code, said.err) == (0, "")
+        assert said.out.startswith("usage: remat models [NAME ...]")
+        assert "remat models export NAME -o FILE" in said.out
+
+
+def test_help_does_not_load_what_is_slow(tmp_path):
+    loaded = json.loads(run(["-c", LOADED, "models", "--help"], tmp_path).stderr)[1]
+    assert [name for name in (*SLOW, "rich", "numpy") if name in loaded] == []
+
+
+# remat models export
+
+
+@pytest.mark.parametrize("ending", [".json", ".npz", ".graphml", ".dot"])
+def test_a_file_of_any_format_is_the_model(remat, tmp_path, ending):
+    file = tmp_path / f"vgg{ending}"
+    said = remat("models", "export", "vgg11", "--batch", 2, "--image", 32, "--width=8", "-o", file)
+    graph = build_reference(SMALL).graph
+    assert (said.code, said.err) == (0, "")
+    assert said.lines == [f"{SMALL}: {graph.n_nodes} nodes", f"written    {file}"]
+    assert read_graph(file).hash == graph.hash
+
+
+def test_options_of_the_family_and_of_all_models_are_taken(remat, tmp_path):
+    file = tmp_path / "resnet.npz"
+    words = ["--stages", "1,1,1", "--preactivation", "true", "--dtype", "float16", "--batch", 4]
+    said = remat("models", "export", "resnet20", *words, "--parameter-gradients", "true", "-o", file, "--json")
+    options = {"stages": (1, 1, 1), "preactivation": True, "dtype": "float16", "batch": 4, "parameter_gradients": True}
+    graph = build("resnet20", **options).graph
+    assert said.record["graph_hash"] == graph.source_hash
+    assert read_graph(file).hash == graph.hash
+
+
+def test_options_may_stand_before_the_name(remat, tmp_path):
+    said = remat("models", "export", "--batch", 2, "-o", tmp_path / "vgg.json", "vgg11")
+    assert said.lines[0].startswith("model:vgg11?batch=2: ")
+
+
+def test_gradients_are_added_on_request(remat, tmp_path):
+    file = tmp_path / "vgg.npz"
+    said = remat("models", "export", "vgg11", "--differentiate", "-o", file)
+    whole = differentiate(build("vgg11").graph)
+    assert f"differentiated, which adds {whole.n_nodes - build('vgg11').graph.n_nodes} gradient nodes" in said.lines[0]
+    assert read_graph(file).hash == whole.hash
+
+
+def test_tables_say_what_they_leave_out(remat, tmp_path):
+    said = remat("models", "export", "vgg11", "-o", tmp_path / "vgg.nodes.csv")
+    assert said.code == 0
+    assert said.lines[-1].startswith("left out   ")
+    assert "the unit of compute" in said.lines[-1]
+
+
+def test_help_with_a_name_lists_the_options_of_that_model(remat):
+    said, bare = remat("models", "export", "vgg16", "--help"), remat("models", "export", "--help")
+    assert (said.code, bare.code) == (0, 0)
+    flags = [f"--{name.replace('_', '-')} " for name in options_of("vgg16")]
+    assert [flag for flag in flags if flag not in said.out] == []
+    assert "by default 16" in " ".join(said.out.split())
+    assert "--batch VALUE" not in bare.out
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("export", ["NAME"]),
+        ("export vgg11", ["-o"]),
+        ("export -o x.json", ["NAME"]),
+        ("export vgg12 -o x.json", ["'vgg12'", "did you mean", "vgg1"]),
+        ("export vgg11 -o x.json --bacth 3", ["has no --bacth", "did you mean --batch"]),
+        ("export vgg11 -o x.json --bacth=3", ["has no --bacth=3", "did you mean --batch"]),
+        ("export vgg11 -o x.json --zzz", ["has no --zzz", "see remat models export vgg11 --help"]),
+        ("export vgg11 vgg13 -o x.json", ["has no vgg13"]),
+        ("export vgg11 -o x.json --batch", ["--batch", "expected one argument"]),
+        ("export vgg11 -o x.json --batch many", ["batch is 'many'", "a whole number"]),
+        ("export vgg11 -o x.json --batch -3", ["batch is -3"]),
+        ("export vgg11 -o x.json --dtype float17", ["float17", "float16"]),
+        ("export vgg11 -o x.json --granularity layers", ["granularity is 'layers'", "did you mean layer"]),
+        ("export vgg11 -o x.yaml", ["x.yaml", ".json"]),
+        ("export vgg11 -o nowhere/x.json", ["nowhere"]),
+        ("export model:vgg11 -o x.json", ["'model:vgg11'", "did you mean vgg11"]),
+        ("export -3 -o x.json", ["-3"]),
+    ],
+)
+def test_what_cannot_be_exported_is_one_sentence(remat, tmp_path, monkeypatch, words, named):
+    monkeypatch.chdir(tmp_path)
+    assert complains(remat("models", *words.split()), *named)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_process_lists_and_writes(tmp_path):
+    assert process("models", "vgg", "--json").record["models"]
+    assert process("models", "export", "vgg11", "--batch", "1", "-o", str(tmp_path / "x.json")).code == 0
+
+
+def test_every_family_has_a_summary(remat):
+    assert all(family.summary.strip() for family in list_families())

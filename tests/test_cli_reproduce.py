@@ -1,0 +1,111 @@
+"""remat reproduce: what it says, where it writes, and what it answers to bad input."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from remat_algos.cli.main import main
+from remat_algos.reproduce import registry
+from remat_algos.reproduce.page import Figure, Page, Table
+from tests.test_cli import Said
+
+SIZES = Table("sizes", "Sizes of things", {"thing": str, "n": "{:,}".format}, [("a", 1000), ("b", None)], "By hand.")
+
+
+def drawn():
+    from remat_algos.reproduce.growth import plot_growth
+
+    return plot_growth([1, 2, 4], {"linear": [3, 6, 12]}, "n")
+
+
+def toy(quick, progress):
+    """A page that is made at once."""
+    return Page("toy2000", "a toy", ["## Head", "quick" if quick else "whole", SIZES, Figure("f", "F", drawn, "It.")])
+
+
+@pytest.fixture
+def remat(capsys, monkeypatch, tmp_path):
+    """Runs a command line in this process, in an empty folder; chen2016 is a toy."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("remat_algos.reproduce.chen2016.page", toy)
+
+    def run(*words):
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        return Said(code, *capsys.readouterr())
+
+    return run
+
+
+FILES = ["toy2000.md", "toy2000_f.svg", "toy2000_sizes.csv"]
+SHOWN = "toy2000: a toy\n\nHead\n\n{}\n\nSizes of things\nthing      n\na      1,000\nb\nBy hand.\n"
+
+
+def test_the_papers_are_listed(remat):
+    said = remat("reproduce")
+    assert (said.code, said.err) == (0, "")
+    assert [line.split()[0] for line in said.lines] == ["paper", *registry.list_papers()]
+    assert remat("reproduce", "--json").record["papers"].keys() == set(registry.list_papers())
+
+
+@pytest.mark.parametrize(("made", "folder"), [("docs/reproductions", "docs/reproductions"), ("docs", "reproductions")])
+def test_a_page_goes_into_the_docs_where_there_are_any(remat, made, folder):
+    Path(made).mkdir(parents=True)
+    said = remat("reproduce", "chen2016")
+    tail = f"\nwritten    {folder}/toy2000.md, and 2 files beside it: tables (CSV) and figures (SVG)\n"
+    assert (said.code, said.out, said.err) == (0, SHOWN.format("whole") + tail, "")
+    assert sorted(path.name for path in Path(folder).iterdir()) == FILES
+
+
+def test_quick_only_says_it_unless_there_is_a_folder(remat, tmp_path):
+    said = remat("reproduce", "chen2016", "--quick")
+    assert (said.code, said.out, said.err) == (0, SHOWN.format("quick"), "")
+    assert list(tmp_path.iterdir()) == []
+    assert remat("reproduce", "chen2016", "--quick", "-o", "new").code == 0
+    assert sorted(path.name for path in Path("new").iterdir()) == FILES
+
+
+def test_json_is_the_tables_and_what_was_written(remat):
+    said = remat("reproduce", "chen2016", "-o", "new", "--json")
+    assert said.record["tables"] == [
+        {
+            "name": "sizes",
+            "title": "Sizes of things",
+            "columns": ["thing", "n"],
+            "rows": [["a", 1000], ["b", None]],
+            "note": "By hand.",
+        }
+    ]
+    assert [Path(file).name for file in said.record["written"]] == ["toy2000.md", "toy2000_sizes.csv", "toy2000_f.svg"]
+    assert json.loads(said.out)["quick"] is False
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["chen2015"], "no page is made of the paper 'chen2015'; did you mean chen2016?"),
+        (["--quick"], "name a paper; there are chen2016"),
+        (["-o", "new"], "name a paper; there are chen2016"),
+        (["chen2016", "-o", "file"], "file is a file; name a folder"),
+        (["chen2016", "-o", "none/new"], "there is no folder"),
+        (["chen2016", "--fast"], "remat reproduce has no --fast; see remat reproduce --help"),
+    ],
+)
+def test_bad_input_is_answered_before_any_work(remat, monkeypatch, words, complaint):
+    monkeypatch.setattr("remat_algos.reproduce.chen2016.page", None)
+    Path("file").write_text("")
+    said = remat("reproduce", *words)
+    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
+    assert complaint in said.err
+    assert [path.name for path in Path().iterdir()] == ["file"]
+
+
+def test_an_interrupt_leaves_nothing(remat, monkeypatch, tmp_path):
+    def stopped(quick, progress):
+        raise KeyboardInterrupt("interrupted; nothing was written")
+
+    monkeypatch.setattr("remat_algos.reproduce.chen2016.page", stopped)
+    said = remat("reproduce", "chen2016", "-o", "new")
+    assert (said.code, said.out, said.err) == (130, "", "remat: interrupted; nothing was written\n")
+    assert list(tmp_path.iterdir()) == []

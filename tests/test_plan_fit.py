@@ -1,0 +1,253 @@
+"""How deep, how large: what fits is judged, what is next does not fit, nothing is solved twice."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from remat_algos.errors import BudgetError, GraphError
+from remat_algos.ir.budget import Budget
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.resident import Resident
+from remat_algos.models.random import chain
+from remat_algos.plan import fit as room
+from remat_algos.plan.fit import GRAPHS_HELD, fit
+from remat_algos.plan.solve import solve
+from remat_algos.schedule.simulation import simulate
+from remat_algos.solvers.registry import list_solvers
+
+NAMES = [solver.name for solver in list_solvers()]
+
+
+def training(depth):
+    """A chain; without rematerialization it holds all depth values and two gradients at once, depth + 2 bytes."""
+    return differentiate(chain(depth))
+
+
+def fits(graph, budget, solver):
+    try:
+        solve(graph, budget, solver=solver)
+    except BudgetError:
+        return False
+    return True
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The (solver, number of nodes) that were solved, in their order."""
+    calls = []
+
+    def spy(graph, budget, *, solver, **options):
+        calls.append((solver, graph.n_nodes))
+        return solve(graph, budget, solver=solver, **options)
+
+    monkeypatch.setattr(room, "solve", spy)
+    return calls
+
+
+# What fits
+
+
+@pytest.mark.parametrize("memory", [4, 5, 9, 33])
+def test_a_chain_without_rematerialization_is_as_deep_as_its_bytes_less_two(memory):
+    (found,) = fit(training, memory, solvers=["no_remat"])
+    assert (found.value, found.too_much) == (memory - 2, memory - 1)
+    assert found.plan.peak_memory == memory
+    assert not found.at_least
+    assert f"no schedule within {memory} B was found" in found.reason
+
+
+def test_residents_count_for_a_device_and_not_for_a_peak():
+    """A weight of 3 bytes: of 9 bytes of a device 6 are left, for a chain of 4."""
+
+    def build(depth):
+        weight = Resident([3], [1], np.minimum(np.arange(depth + 1), 1), [0], ("w",))
+        return differentiate(replace(chain(depth), resident=weight))
+
+    (peak,) = fit(build, 9, solvers=["no_remat"])
+    (device,) = fit(build, Budget(device=9), solvers=["no_remat"])
+    assert (peak.value, device.value) == (7, 4)
+    assert device.plan.peak_memory + device.plan.graph.resident_memory == 9
+
+
+@given(
+    sizes=st.lists(st.integers(0, 9), min_size=1, max_size=24),
+    memory=st.integers(0, 60),
+    overhead=st.sampled_from([None, "0%", "20%", "50%"]),
+    solver=st.sampled_from([*NAMES, "auto"]),
+    step=st.integers(1, 3),
+)
+def test_what_is_found_fits_and_the_next_does_not(sizes, memory, overhead, solver, step):
+    values = range(1, len(sizes) + 1, step)
+    budget = Budget(memory=memory, overhead=overhead)
+    graphs = {value: differentiate(chain(value, sizes[:value])) for value in values}
+    (found,) = fit(graphs.__getitem__, budget, values=values, solvers=[solver])
+    place = -1 if found.value is None else values.index(found.value)
+    if found.plan is not None:
+        judged = simulate(graphs[found.value], found.plan.schedule)
+        assert found.plan.graph is graphs[found.value]
+        assert judged.peak_memory <= memory
+        assert overhead is None or 100 * judged.overhead <= int(overhead[:-1]) * graphs[found.value].needed_compute
+    if place + 1 < len(values):
+        assert found.too_much == values[place + 1]
+        assert found.reason
+        assert not fits(graphs[found.too_much], budget, solver)
+    else:
+        assert (found.too_much, found.at_least) == (None, True)
+
+
+@settings(max_examples=12)
+@given(memory=st.integers(3, 9), overhead=st.sampled_from([None, "10%", "40%"]))
+def test_every_solver_fits_what_no_rematerialization_does_and_auto_what_any_does(memory, overhead):
+    found = {
+        entry.solver: entry.value or 0 for entry in fit(training, Budget(memory=memory, overhead=overhead), most=24)
+    }
+    assert list(found) == [*NAMES, "auto"]
+    assert found["no_remat"] == min(memory - 2 if memory > 3 else 1, 24)
+    assert all(found["no_remat"] <= value <= found["auto"] for value in found.values())
+
+
+# What is done for it
+
+
+def test_no_value_is_solved_twice_by_a_solver_and_graphs_are_shared(asked):
+    built = []
+
+    def build(depth):
+        built.append(depth)
+        return training(depth)
+
+    fit(build, 9)
+    assert len(set(asked)) == len(asked)
+    assert len(set(built)) == len(built) <= GRAPHS_HELD
+
+
+def test_the_number_of_plans_grows_with_the_logarithm_of_the_answer(asked):
+    """Doubled up to 998 < 1023, then halved: 10 + 9."""
+    (found,) = fit(training, 1000, solvers=["no_remat"])
+    assert found.value == 998
+    assert len(asked) <= 20
+    assert sorted(found.tried) == sorted((n // 2 for _, n in asked))
+
+
+def test_nothing_is_solved_where_no_schedule_can_fit(asked):
+    """From depth 5 on one value takes 100 bytes, and a step holds at least those."""
+    found = fit(lambda depth: differentiate(chain(depth, [1, 1, 1, 1, 100, 1, 1, 1][:depth])), 50, values=range(1, 9))
+    assert max(n for _, n in asked) <= 8
+    (none,) = (entry for entry in found if entry.solver == "no_remat")
+    assert (none.value, none.too_much) == (4, 5)
+    assert "no schedule goes below" in none.reason
+
+
+def test_the_largest_that_is_allowed_is_tried_and_no_larger(asked):
+    (found,) = fit(training, 1000, most=11, solvers=["chen_sqrt"])
+    assert (found.value, found.at_least, found.too_much) == (11, True, None)
+    assert max(n for _, n in asked) == 22
+
+
+def test_only_values_between_the_bounds_are_tried():
+    found = fit(training, 9, values=(2, 3, 5, 7, 11, 13), least=3, most=11, solvers=["no_remat"])[0]
+    assert (found.value, found.too_much) == (7, 11)
+    assert set(found.tried) <= {3, 5, 7, 11}
+
+
+def test_progress_says_who_is_at_which_value():
+    said = []
+    fit(training, 9, solvers=["chen_sqrt"], progress=lambda done, total, what: said.append(what))
+    assert said
+    assert all(what.startswith("chen_sqrt at ") for what in said)
+
+
+# What does not fit
+
+
+def test_a_least_value_that_does_not_fit_has_a_reason():
+    (found,) = fit(lambda depth: differentiate(chain(depth, 10)), 5, solvers=["no_remat"])
+    assert (found.value, found.plan, found.too_much, found.at_least) == (None, None, 1, False)
+    assert "no schedule goes below 20 B" in found.reason
+
+
+def test_a_solver_that_cannot_serve_says_why():
+    found = {entry.solver: entry for entry in fit(chain, 9, solvers=["chen_sqrt", "no_remat"], most=20)}
+    assert found["no_remat"].value == 20  # forward a chain holds two bytes, however long
+    assert found["chen_sqrt"].value is None
+    assert "call differentiate(graph) first" in found["chen_sqrt"].reason
+
+
+@pytest.mark.parametrize("most", [0, -3])
+def test_no_value_to_try_is_an_error(most):
+    with pytest.raises(ValueError, match=f"there is no value from 1 to {most} to try"):
+        fit(training, 9, most=most)
+
+
+def test_an_unknown_solver_is_an_error_before_anything_is_built():
+    with pytest.raises(ValueError, match="no solver is called 'chen_squirt'"):
+        fit(lambda depth: pytest.fail("built"), 9, solvers=["chen_squirt"])
+
+
+def test_what_cannot_be_built_is_said_as_it_is():
+    def build(depth):
+        raise GraphError(f"depth {depth} is odd")
+
+    with pytest.raises(GraphError, match="depth 1 is odd"):
+        fit(build, 9)
+
+
+def test_what_cannot_be_built_is_too_much():
+    def build(depth):
+        if depth > 5:
+            raise GraphError(f"depth {depth} is more than 5")
+        return training(depth)
+
+    for found in fit(build, 9):
+        assert (found.value, found.too_much, found.reason) == (5, 6, "depth 6 is more than 5")
+
+
+# Interrupted
+
+
+def test_an_interrupt_leaves_what_was_found(monkeypatch):
+    calls = []
+
+    def interrupted(graph, budget, *, solver, **options):
+        calls.append(solver)
+        if calls.count("chen_sqrt") == 3:
+            raise KeyboardInterrupt
+        return solve(graph, budget, solver=solver, **options)
+
+    monkeypatch.setattr(room, "solve", interrupted)
+    found = fit(training, 9, solvers=["auto", "no_remat", "chen_sqrt"])
+    assert [entry.solver for entry in found] == ["auto", "no_remat", "chen_sqrt"]
+    assert [entry.complete for entry in found] == [False, True, False]
+    assert (found[0].value, found[0].tried) == (None, {})
+    assert found[1].value == 7
+    assert 7 <= found[2].value < 19
+    assert found[2].at_least
+    assert found[2].plan.peak_memory <= 9
+
+
+def test_a_plan_that_was_cut_short_counts_and_ends_the_search(monkeypatch):
+    def cut_short(graph, budget, **options):
+        plan = solve(graph, budget, **options)
+        return replace(plan, details={"interrupted": True}) if graph.n_nodes == 6 else plan
+
+    monkeypatch.setattr(room, "solve", cut_short)
+    (found,) = fit(training, 9, solvers=["no_remat"], values=[1, 3, 5, 7, 9])
+    assert (found.value, found.complete, found.at_least) == (3, False, True)
+
+
+# As JSON has it
+
+
+def test_the_record_is_what_was_found():
+    found, nothing = fit(training, Budget(device=9, overhead="40%"), solvers=["chen_sqrt", "no_remat"], most=30)
+    record = json.loads(json.dumps(found.record()))
+    assert (record["solver"], record["value"], record["too_much"]) == ("chen_sqrt", found.value, found.too_much)
+    assert record["peak_memory"] == found.plan.peak_memory
+    assert record["graph_hash"] == found.plan.graph.source_hash
+    assert record["overhead_share"] == found.plan.overhead / found.plan.graph.needed_compute <= 0.4
+    assert {int(value) for value, reason in record["tried"].items() if not reason} <= set(range(1, found.value + 1))
+    assert "peak_memory" in nothing.record()
