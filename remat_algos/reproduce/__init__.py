@@ -1,0 +1,1 @@
+"""One file per paper: its tables and figures, ours beside the paper's numbers."""

@@ -1,0 +1,106 @@
+"""A network of a size, and what the judge says of each strategy on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.resident import ROLES
+from remat_algos.plan.baseline import baseline
+from remat_algos.plan.solve import solve
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.solvers.registry import Progress
+
+NO_REMAT = "no_remat"
+PARAMETER = ROLES.index("parameter")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """A training graph with schedules for it, judged.
+
+    Parameters
+    ----------
+    label : str
+    size : int
+        What grows from case to case.
+    graph : ComputationGraph
+    simulations : mapping of str to Simulation
+        By strategy; "no_remat" is among them.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> from remat_algos.models.random import chain
+    >>> case = Case.of("chain", 9, differentiate(chain(9)), ["chen_sqrt"])
+    >>> case.unshared, case.peak("no_remat"), case.peak("chen_sqrt"), case.overhead("chen_sqrt")
+    (18, 11, 7, 0.16)
+    """
+
+    label: str
+    size: int
+    graph: ComputationGraph
+    simulations: Mapping[str, Simulation]
+
+    @classmethod
+    def of(
+        cls,
+        label: str,
+        size: int,
+        graph: ComputationGraph,
+        solvers: Sequence[str],
+        *,
+        schedules: Mapping[str, Schedule] | None = None,
+        progress: Progress | None = None,
+    ) -> Case:
+        """The lowest peak of each solver, and schedules of other strategies.
+
+        Raises KeyboardInterrupt where a solver was stopped: what it had by then is no result of the paper.
+        """
+        simulations = {NO_REMAT: baseline(graph)}
+        for solver in solvers:
+            plan = solve(graph, "least", solver=solver, progress=_named(progress, f"{label}, {solver}"))
+            if plan.interrupted:
+                raise KeyboardInterrupt("interrupted; nothing was written")
+            simulations[solver] = plan.simulation
+        simulations |= {name: simulate(graph, schedule) for name, schedule in (schedules or {}).items()}
+        return cls(label, size, graph, simulations)
+
+    @property
+    def unshared(self) -> int:
+        """Bytes of all values together: what they take where none is ever freed."""
+        return int(self.graph.memory[self.graph.needed[self.graph.producer]].sum())
+
+    @property
+    def parameter_memory(self) -> int:
+        """Bytes of the parameters, which no peak holds."""
+        resident = self.graph.resident
+        return int(resident.memory[resident.role == PARAMETER].sum()) if resident is not None else 0
+
+    def peak(self, strategy: str) -> int:
+        """Bytes of the judged peak."""
+        return self.simulations[strategy].peak_memory
+
+    def forward_peak(self, strategy: str) -> int:
+        """The most bytes of forward values that are held at once, gradients apart."""
+        traces = self.simulations[strategy].trace_by_role()
+        return int((traces["kept"] + traces["recomputed"]).max())
+
+    def overhead(self, strategy: str, priced: ComputationGraph | None = None) -> float:
+        """Compute beyond one pass, as a share of it; `priced` is the same graph with other costs."""
+        graph = self.graph if priced is None else priced
+        compute = int(graph.compute[self.simulations[strategy].schedule.order].sum())
+        return round((compute - graph.needed_compute) / max(1, graph.needed_compute), 4)
+
+
+def _named(progress: Progress | None, name: str) -> Progress | None:
+    """The same, which says what it is about."""
+    if progress is None:
+        return None
+
+    def told(done: int, total: int, what: str) -> None:
+        progress(done, total, f"{name}: {what}")
+
+    return told

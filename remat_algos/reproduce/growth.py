@@ -1,0 +1,128 @@
+"""How memory grows with a network: exponents, and the figure whose axes are both logarithmic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from remat_algos.ir.units import format_bytes
+from remat_algos.plot.axes import axes_or_new, ink, legend_beside
+from remat_algos.plot.colours import CURVES, GREY
+from remat_algos.reproduce.case import Case
+from remat_algos.reproduce.page import Figure, Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def exponent(sizes: Sequence[int], amounts: Sequence[int]) -> float:
+    """The b of the line a n^b that fits best where both axes are logarithmic.
+
+    Parameters
+    ----------
+    sizes, amounts : sequence of int
+        At least two, all positive.
+
+    Examples
+    --------
+    >>> exponent([1, 4, 16], [3, 6, 12])
+    0.5
+    """
+    return round(float(np.polyfit(np.log(sizes), np.log(amounts), 1)[0]), 3)
+
+
+def plot_growth(
+    sizes: Sequence[int],
+    curves: Mapping[str, Sequence[int]],
+    what: str,
+    *,
+    since: int = 0,
+    said: Mapping[str, tuple[int, int]] | None = None,
+) -> Axes:
+    """Bytes of several strategies against the size of a network, both axes logarithmic.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+    curves : mapping of str to sequence of int
+        Bytes at each size, by strategy.
+    what : str
+        What the sizes are.
+    since : int
+        The least size at which the exponents in the legend are fitted.
+    said : mapping of str to (int, int), optional
+        Points that the paper names: size and bytes.
+
+    Returns
+    -------
+    Axes
+    """
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    ax = axes_or_new(None, 10, 5)
+    rows, fitted = [], [i for i, size in enumerate(sizes) if size >= since]
+    for (name, amounts), (colour, marker, style) in zip(curves.items(), CURVES, strict=False):
+        (line,) = ax.loglog(sizes, amounts, color=colour, marker=marker, markersize=5, linestyle=style, linewidth=1.8)
+        power = exponent([sizes[i] for i in fitted], [amounts[i] for i in fitted])
+        rows.append((line, f"{name}: n^{power:.2f}"))
+    for (name, point), marker in zip((said or {}).items(), "xP*d", strict=False):
+        (mark,) = ax.plot(*point, marker, color=ink(), markersize=9, markeredgewidth=2, linestyle="none", zorder=5)
+        rows.append((mark, name))
+    ax.xaxis.set_major_locator(FixedLocator(list(sizes)))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:g}"))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda amount, _: format_bytes(round(amount))))
+    ax.set_xlabel(what)
+    ax.set_ylabel("peak memory")
+    ax.grid(color=GREY, alpha=0.25, linewidth=0.6)
+    legend_beside(ax, rows)
+    return ax
+
+
+def fitted(cases: Sequence[Case], strategy: str, since: int = 0) -> float:
+    """Exponent of the growth of a strategy's peak, from a size on."""
+    kept = [case for case in cases if case.size >= since]
+    return exponent([case.size for case in kept], [case.peak(strategy) for case in kept])
+
+
+def growth(
+    name: str,
+    title: str,
+    what: str,
+    cases: Sequence[Case],
+    since: int = 0,
+    said: Mapping[str, tuple[int, int]] | None = None,
+) -> tuple[Table, Figure]:
+    """A table of the bytes of each strategy at each size, and its figure.
+
+    Parameters
+    ----------
+    name, title : str
+        Of both.
+    what : str
+        What the sizes are.
+    cases : sequence of Case
+        All of the same strategies.
+    since : int
+        The least size at which exponents are fitted.
+    said : mapping of str to (int, int), optional
+        Points that the paper names: size and bytes.
+    """
+    strategies = list(cases[0].simulations)
+    columns: dict[str, Callable[[Any], str]] = dict.fromkeys((what, "nodes"), str)
+    columns |= dict.fromkeys(("all values", *strategies), format_bytes)
+    rows = [
+        (case.size, case.graph.n_nodes, case.unshared, *(case.peak(strategy) for strategy in strategies))
+        for case in cases
+    ]
+    powers = ", ".join(f"{strategy} {fitted(cases, strategy, since):.2f}" for strategy in strategies)
+    start = f" from {what} {since} on" if since else ""
+    note = f"Exponents b of the lines a {what}^b that fit best{start}, both axes logarithmic: {powers}."
+    curves = {"all values": [case.unshared for case in cases]}
+    curves |= {strategy: [case.peak(strategy) for case in cases] for strategy in strategies}
+    draw = partial(plot_growth, [case.size for case in cases], curves, what, since=since, said=said)
+    caption = f"The table above, both axes logarithmic; in the legend n is the {what}."
+    return Table(name, f"Peak memory: {title}", columns, rows, note), Figure(name, title, draw, caption)

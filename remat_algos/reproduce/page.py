@@ -1,0 +1,205 @@
+"""What `remat reproduce` writes of a paper: paragraphs, tables and figures."""
+
+from __future__ import annotations
+
+import csv
+import io
+import tempfile
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from remat_algos.ir.files.write import write_all
+from remat_algos.plot.save import save_picture
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDTH = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Figures under columns.
+
+    Parameters
+    ----------
+    name : str
+        Of its file, which is PAPER_NAME.csv.
+    title : str
+    columns : mapping of str to callable
+        The head of each column, and how a text shows its cells; a CSV file has them as they are.
+    rows : sequence of tuple
+        A cell for each column; None is an empty one.
+    note : str
+        A sentence or two below it.
+
+    Examples
+    --------
+    >>> table = Table("sizes", "Sizes", {"n": str, "share": "{:.0%}".format}, [(8, 0.25), (9, None)])
+    >>> list(table.cells())
+    [('8', '25%'), ('9', '')]
+    >>> table.csv()
+    'n,share\\n8,0.25\\n9,\\n'
+    """
+
+    name: str
+    title: str
+    columns: Mapping[str, Callable[[Any], str]]
+    rows: Sequence[tuple[Any, ...]]
+    note: str = ""
+
+    def cells(self) -> Iterator[tuple[str, ...]]:
+        """The rows as a text shows them."""
+        for row in self.rows:
+            shown = zip(self.columns.values(), row, strict=True)
+            yield tuple("" if cell is None else show(cell) for show, cell in shown)
+
+    def csv(self) -> str:
+        """The rows as numbers."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows(self.rows)
+        return text.getvalue()
+
+    def markdown(self) -> str:
+        """A table of Markdown; a column whose cells are all numbers to the right."""
+        lines = [tuple(self.columns), tuple("---:" if right else "---" for right in self._numeric()), *self.cells()]
+        return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
+    def _numeric(self) -> list[bool]:
+        return [
+            all(isinstance(row[i], int | float) or row[i] is None for row in self.rows)
+            for i in range(len(self.columns))
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A picture.
+
+    Parameters
+    ----------
+    name : str
+        Of its file, which is PAPER_NAME.svg.
+    title : str
+    draw : callable
+        Gives the axes of a new figure.
+    caption : str
+    """
+
+    name: str
+    title: str
+    draw: Callable[[], Axes]
+    caption: str
+
+    def svg(self) -> bytes:
+        """The picture, the same bytes each time."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "figure.svg"
+            save_picture(self.draw(), file)
+            return file.read_bytes()
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a paper reports, measured here.
+
+    Parameters
+    ----------
+    paper : str
+        Its key in docs/references.bib.
+    title : str
+    parts : sequence of str, Table and Figure
+        Paragraphs of Markdown, each one line; one that begins with `#` is a heading.
+
+    Examples
+    --------
+    >>> page = Page("chen2016", "Sublinear memory", ["All of it.", Table("sizes", "Sizes", {"n": str}, [(8,)])])
+    >>> print(page.markdown())
+    # chen2016: Sublinear memory
+    <BLANKLINE>
+    All of it.
+    <BLANKLINE>
+    **Sizes** ([CSV](chen2016_sizes.csv))
+    <BLANKLINE>
+    | n |
+    | ---: |
+    | 8 |
+    <BLANKLINE>
+    """
+
+    paper: str
+    title: str
+    parts: Sequence[str | Table | Figure]
+
+    @property
+    def tables(self) -> list[Table]:
+        """The tables among its parts."""
+        return [part for part in self.parts if isinstance(part, Table)]
+
+    def file_of(self, part: Table | Figure) -> str:
+        """Name of the file that holds a table or a figure."""
+        return f"{self.paper}_{part.name}.{'csv' if isinstance(part, Table) else 'svg'}"
+
+    def markdown(self) -> str:
+        """The page, its figures as links."""
+        return "\n\n".join([f"# {self.paper}: {self.title}", *map(self._markdown_of, self.parts)]) + "\n"
+
+    def _markdown_of(self, part: str | Table | Figure) -> str:
+        if isinstance(part, str):
+            return part if part.startswith("#") else wrapped(part)
+        if isinstance(part, Figure):
+            return f"![{part.title}]({self.file_of(part)})\n\n{wrapped(part.caption)}"
+        note = f"\n\n{wrapped(part.note)}" if part.note else ""
+        return f"**{part.title}** ([CSV]({self.file_of(part)}))\n\n{part.markdown()}{note}"
+
+    def files(self) -> dict[str, bytes]:
+        """Name and contents of each file: the page, a CSV for each table, an SVG for each figure."""
+        contents = {f"{self.paper}.md": self.markdown().encode()}
+        for part in self.parts:
+            if isinstance(part, Table):
+                contents[self.file_of(part)] = part.csv().encode()
+            elif isinstance(part, Figure):
+                contents[self.file_of(part)] = part.svg()
+        return contents
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write all files into a folder, which is made where it is missing, or none; returns their paths."""
+        contents = {folder / name: data for name, data in self.files().items()}
+        folder.mkdir(exist_ok=True)
+        write_all(contents)
+        return list(contents)
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it: the tables, their cells as numbers."""
+        tables = [
+            {
+                "name": table.name,
+                "title": table.title,
+                "columns": list(table.columns),
+                "rows": [list(row) for row in table.rows],
+                "note": table.note,
+            }
+            for table in self.tables
+        ]
+        return {"paper": self.paper, "title": self.title, "tables": tables}
+
+
+def wrapped(text: str, width: int = WIDTH) -> str:
+    """A paragraph in lines of that width."""
+    return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
+
+
+def percent(share: float) -> str:
+    """A share as tables show it.
+
+    Examples
+    --------
+    >>> percent(0.3)
+    '30.0 %'
+    """
+    return f"{100 * share:.1f} %"

@@ -1,0 +1,54 @@
+"""Papers, found by looking into this folder."""
+
+import importlib
+import os
+import re
+from collections.abc import Callable
+from difflib import get_close_matches
+from types import ModuleType
+
+import remat_algos.reproduce as room
+from remat_algos.errors import GraphError
+from remat_algos.reproduce.page import Page
+from remat_algos.solvers.registry import Progress
+
+MakePage = Callable[[bool, Progress | None], Page]
+_PAPER = re.compile(r"([a-z]+[0-9]{4})\.py")  # a file is called as its paper in docs/references.bib
+
+
+def list_papers() -> list[str]:
+    """Keys of the papers whose tables and figures can be made.
+
+    Examples
+    --------
+    >>> "chen2016" in list_papers()
+    True
+    """
+    files = (_PAPER.fullmatch(file) for folder in room.__path__ for file in os.listdir(folder))
+    return sorted(found[1] for found in files if found)
+
+
+def summary(paper: str) -> str:
+    """The first line of what its file says of itself."""
+    return (_module(paper).__doc__ or "").split("\n")[0]
+
+
+def get_page(paper: str) -> MakePage:
+    """What measures a paper: `page(quick, progress)`, with `quick` on fewer and smaller networks, in seconds.
+
+    Raises
+    ------
+    GraphError
+        If there is no such paper; the nearest are offered.
+    """
+    page: MakePage = _module(paper).page
+    return page
+
+
+def _module(paper: str) -> ModuleType:
+    known = list_papers()
+    if paper not in known:
+        near = get_close_matches(paper, known, n=3, cutoff=0.4)
+        offer = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+        raise GraphError(f"no page is made of the paper {paper!r}; {offer}")
+    return importlib.import_module(f"{room.__name__}.{paper}")
