@@ -14,6 +14,7 @@ import pytest
 import remat_algos as ra
 from docs import console
 from remat_algos.cli import commands
+from remat_algos.models import registry as models_registry
 from remat_algos.solvers import registry
 from remat_algos.solvers.registry import list_solvers
 from tests.benchmarks.page import Row, page
@@ -58,6 +59,7 @@ def test_every_command_has_a_section_with_an_example(name):
 def test_python_on_the_page_runs(name, tmp_path, monkeypatch):
     """All blocks of a page in one namespace, in the folder of a reader; a solver on it goes when the page is done."""
     monkeypatch.setattr(registry, "_registered", dict(registry._registered))
+    monkeypatch.setattr(models_registry, "_registered", dict(models_registry._registered))
     monkeypatch.chdir(tmp_path)
     console.prepare(tmp_path, PAGES[name])
     namespace = {"__name__": "page"}
