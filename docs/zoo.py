@@ -168,7 +168,7 @@ def zoo():
             graph, given = network.graph, PUBLISHED.get(name)
             rows.append(
                 (
-                    f"[{name}](#{family.name.replace('_', '-')})",
+                    f"[{name}](#{family.name})",
                     batch,
                     graph.n_nodes,
                     graph.n_values,
@@ -265,8 +265,7 @@ def section(family):
     """What a family says of itself, its options, a small instance."""
     names = ", ".join(f"`{name}`" for name in family.variants)
     instance = "".join(f", {name}={value!r}" for name, value in SMALL[family.name].items())
-    return f"""({family.name.replace("_", "-")})=
-## {family.name}
+    return f"""## {family.name}
 
 {said_of(family.function)}
 

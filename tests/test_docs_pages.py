@@ -12,9 +12,14 @@ import numpy as np
 import pytest
 
 import remat_algos as ra
-from docs import console
+from docs import console, zoo
 from remat_algos.cli import commands
+from remat_algos.cli.main import main
 from remat_algos.models import registry as models_registry
+from remat_algos.models.norms import Norms
+from remat_algos.models.pointwise import Pointwise
+from remat_algos.models.sequences import Sequences
+from remat_algos.models.windows import Windows
 from remat_algos.solvers import registry
 from remat_algos.solvers.registry import list_solvers
 from tests.benchmarks.page import Row, page
@@ -50,6 +55,33 @@ def test_commands_on_the_page_say_what_it_shows(name):
 def test_every_command_has_a_section_with_an_example(name):
     section = PAGES["cli.md"].partition(f"\n## remat {name}\n")[2].partition("\n## ")[0]
     assert any(f"$ remat {name} " in block for block in console.BLOCK.findall(section))
+
+
+# what scripts write
+
+
+@pytest.mark.parametrize(("page", "write"), [("zoo.md", zoo.zoo), ("layers.md", zoo.layers)])
+def test_pages_of_the_zoo_are_what_the_script_writes(page, write):
+    """`python docs/zoo.py` writes them."""
+    assert write() == PAGES[page]
+
+
+def test_every_family_is_drawn():
+    assert {path.stem for path in (DOCS / "figures").glob("zoo_*.svg")} == {f"zoo_{name}" for name in zoo.SMALL}
+
+
+def test_every_layer_of_the_vocabulary_has_a_table():
+    methods = {name for mixin in (Pointwise, Windows, Norms, Sequences) for name in vars(mixin) if name[0] != "_"}
+    shown = {call.removeprefix("net.").partition("(")[0] for call in zoo.CALLS}
+    assert methods - shown == {"pointwise", "lstm_weights"}  # what others are made of
+
+
+@pytest.mark.slow
+def test_reproductions_are_what_the_command_writes(tmp_path):
+    """`remat reproduce PAPER` writes them."""
+    assert main(["reproduce", "chen2016", "-o", str(tmp_path)]) == 0
+    for path in tmp_path.iterdir():
+        assert path.read_bytes() == (DOCS / "reproductions" / path.name).read_bytes(), path.name
 
 
 # Python

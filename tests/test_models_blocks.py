@@ -78,10 +78,20 @@ def test_workspace_is_what_is_held_inside_beyond_the_block():
 
 def test_grad_workspace_is_what_gradients_hold_inside_beyond_those_of_the_block():
     layers = contract(layer(), BLOCK)
-    # conv 10 and grad(relu) 5 are there; grad(norm): 15 + 6; then grad(relu) is used up;
-    # grad(conv): 16 + 10 and 2 of scratch = 28; then conv and grad(norm) go; grad(pool): 10 + 4.
-    # The gradient of the block holds conv 10, grad(relu) 5 and grad(pool) 4
-    assert layers.backward.grad_workspace.tolist() == [0, 28 - 19, 0]
+    # pool 4, conv 10, relu 5 and grad(relu) 5 are there; grad(norm): 24 + 6, then relu and grad(relu) go;
+    # grad(conv): 20 + 10 and 2 of scratch, then conv and grad(norm) go; grad(pool): 14 + 4.
+    # The gradient of the block holds 24 and grad(pool) 4
+    assert layers.backward.grad_workspace.tolist() == [0, 32 - 28, 0]
+
+
+def test_a_gradient_inside_is_summed_and_freed_as_in_the_fine_graph():
+    """a 4 -> (b 20 -> c 6 -> d 5), and d reads b too; only the gradient of d saves a value, c."""
+    graph = graph_of([[], [0], [1], [2, 1]], "abcd", memory=[4, 20, 6, 5])
+    rule = replace(everything_saved(graph), **rows("saved", [[], [], [], [2]]), grad_workspace=[0, 30, 0, 0])
+    layers = contract(replace(graph, backward=rule), ["", "x", "x", "x"])
+    # c 6 and grad(d) 5; grad(c): 11 + 6; grad(b)@d: 17 + 20, then c and grad(d) go; grad(b): 26 + 20, the sum so far
+    # among them, then that and grad(c) go; grad(a): 20 + 4 and 30 of scratch. That of the block: 11 and grad(a) 4
+    assert layers.backward.grad_workspace.tolist() == [0, 54 - 15]
 
 
 def test_temporaries_and_inputs_of_a_block_go_after_their_last_read_where_gradients_need_none():

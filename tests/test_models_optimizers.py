@@ -145,7 +145,7 @@ def test_decoupled_decay_shrinks_the_parameter_apart_from_the_moments():
 def test_an_update_costs_what_its_operations_move(optimizer, primitive, moved):
     asked = []
 
-    def cost(op, n_bytes):
+    def cost(op, size, n_bytes):
         asked.append((op, n_bytes))
         return n_bytes
 

@@ -163,6 +163,16 @@ def test_twice_the_batch_is_twice_the_bytes_of_each_value_but_statistics():
     assert one.memory[larger == 1].max() <= 1024 * 768 * 4  # what does not grow: the loss and the position embedding
 
 
+@pytest.mark.parametrize(("optimizer", "each"), [("sgd", 2), ("momentum", 4), ("adam", 14), ("adamw", 16)])
+@pytest.mark.parametrize("granularity", ["operation", "primitive"])
+def test_an_update_takes_so_many_operations_per_parameter(optimizer, each, granularity):
+    """sgd: scale, subtract; momentum: two more; adam: two moments, their corrections, a root, a ratio; fused or not."""
+    network = build("feed_forward", depth=2, optimizer=optimizer, granularity=granularity)
+    graph = network.graph
+    first = next(v for v, name in enumerate(graph.node_names()) if name.startswith(("update(", "step(", "m", "v")))
+    assert int(graph.compute[first:].sum()) == each * network.n_parameters
+
+
 # what cannot be
 
 

@@ -87,12 +87,12 @@ class _Spans:
         return cls(block, first, last, span, size[group] > 1)
 
 
-def _hidden(graph: ComputationGraph, rules: Backward, kept: Bool) -> tuple[Int32, Int64]:
-    """Values that only gradients inside read, and the first node that saves each."""
+def _saved(graph: ComputationGraph, rules: Backward, wanted: Bool) -> tuple[Int32, Int64]:
+    """Those of the wanted values that gradients read, and the first node whose gradient does."""
     saver = _row_of(rules.saved_indptr)
-    wanted = able(graph, rules)[saver] & ~kept[rules.saved_indices]
-    values, first = np.unique(rules.saved_indices[wanted], return_index=True)
-    return values, saver[wanted][first]
+    entries = able(graph, rules)[saver] & wanted[rules.saved_indices]
+    values, first = np.unique(rules.saved_indices[entries], return_index=True)
+    return values, saver[entries][first]
 
 
 def _scratch(graph: ComputationGraph, rules: Backward, kept: Bool, blocks: _Spans) -> Int64:
@@ -105,7 +105,7 @@ def _scratch(graph: ComputationGraph, rules: Backward, kept: Bool, blocks: _Span
     left = np.cumsum(graph.node_memory - freed)  # what is held after each node
     peak = left + freed + graph.workspace
     # the block holds what is there at its start, its values, and those of nodes that go before it
-    own = kept | np.isin(np.arange(graph.n_values), _hidden(graph, rules, kept)[0])
+    own = kept | np.isin(np.arange(graph.n_values), _saved(graph, rules, ~kept)[0])
     own &= blocks.inside[graph.producer] | stays | (last_use > graph.producer)
     bytes_of = np.zeros(blocks.block.size, np.int64)
     in_span = blocks.span[graph.producer]
@@ -128,7 +128,7 @@ class _Gradients:
     active: list[bool]  # nodes that lead to a loss
     seeded: list[bool]
     awaited: list[int]  # bytes of a loss that is there only for its seed
-    freed: list[int]  # bytes of hidden values that the gradient of a node is the last to read
+    freed: list[int]  # bytes of values that the gradient of a node is the last to read
     kept: list[bool]
     blocks: _Spans
 
@@ -146,8 +146,8 @@ class _Gradients:
         awaited = np.where(seeds, graph.memory, 0)
         awaited[rules.saved_indices[(active & able(graph, rules))[_row_of(rules.saved_indptr)]]] = 0
         freed = np.zeros(graph.n_nodes, np.int64)
-        hidden, first_saver = _hidden(graph, rules, kept)
-        np.add.at(freed, first_saver, graph.memory[hidden])
+        saved, first_saver = _saved(graph, rules, ~graph.output)
+        np.add.at(freed, first_saver, graph.memory[saved])
         return cls(
             values=[range(begin, end) for begin, end in pairwise(graph.value_indptr.tolist())],
             reads=_rows(*reads),

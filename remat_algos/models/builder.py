@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from remat_algos.cost.compute import compute_costs
-from remat_algos.cost.shapes import tensor_bytes
+from remat_algos.cost.shapes import element_bytes, tensor_bytes
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.backward import Backward
@@ -22,6 +21,7 @@ from remat_algos.ir.operators import operator
 from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.models.blocks import contract
 from remat_algos.models.network import Layer, Network, Shape
+from remat_algos.models.optimizers import FLOPS as UPDATE_FLOPS
 from remat_algos.models.optimizers import with_optimizer
 from remat_algos.models.settings import Settings
 
@@ -367,23 +367,18 @@ class Builder:
             ),
         )
 
-    def _update_cost(self, op: str, bytes_moved: int) -> int:
-        """Cost of an element-wise step of an optimizer: one operation for each element it writes, of three moved."""
-        elements = bytes_moved // (3 * tensor_bytes((1,), self.settings.dtype))
+    def _update_cost(self, op: str, size: int, bytes_moved: int) -> int:
+        """Cost of an update of a parameter of so many bytes, or of one of its element-wise steps."""
+        elements = size // element_bytes(self.settings.dtype)
         cost, _ = compute_costs(
             (op,),
-            np.array([elements]),
+            np.array([UPDATE_FLOPS.get(op, 1) * elements]),
             np.array([bytes_moved]),
             cost=self.settings.cost,
             device=self.settings.device,
             dtype=self.settings.dtype,
         )
         return int(cost[0])
-
-
-def elements(shape: Shape) -> int:
-    """How many a tensor has."""
-    return prod(shape)
 
 
 def _indptr(counts: Sequence[int]) -> Int64:

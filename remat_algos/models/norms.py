@@ -102,10 +102,10 @@ class Norms(Pointwise):
         """Means, deviations, weight and bias as element-wise steps and reductions."""
         weights = weights or (statistics if running else x.shape[-1:])
         weight, bias = (self.parameter(f"{full}.{what}", weights) for what in ("weight", "bias"))
-        mean = self.run("Mean", [x], statistics, name=f"{full}.mean", flops=prod(x.shape))
+        mean = self.run("Mean", [x], statistics, name=f"{full}.mean", flops=prod(x.shape), dtype="float32")
         centred = self._step("Subtract", f"{full}.centred", [x, mean])
         square = self._step("Square", f"{full}.square", [centred])
-        variance = self.run("Mean", [square], statistics, name=f"{full}.variance", flops=prod(x.shape))
+        variance = self.run("Mean", [square], statistics, name=f"{full}.variance", flops=prod(x.shape), dtype="float32")
         rstd = self._step("Rsqrt", f"{full}.rstd", [variance])
         for state, batch, what in zip(running or (), (mean, variance), ("mean", "var"), strict=False):
             self._moving(f"{full}.moving_{what}", state, batch)
@@ -113,7 +113,9 @@ class Norms(Pointwise):
         return self._step("Add", full, [self._step("Multiply", f"{full}.scaled", [normal, weight]), bias])
 
     def _rstd(self, full: str, square: Tensor, statistics: Shape) -> Tensor:
-        mean = self.run("Mean", [square], statistics, name=f"{full}.mean_square", flops=prod(square.shape))
+        mean = self.run(
+            "Mean", [square], statistics, name=f"{full}.mean_square", flops=prod(square.shape), dtype="float32"
+        )
         return self._step("Rsqrt", f"{full}.rstd", [mean])
 
     def _moving(self, full: str, state: Tensor, batch: Tensor) -> None:

@@ -25,7 +25,11 @@ STATES: dict[str, tuple[str, ...]] = {"sgd": (), "momentum": ("momentum",), "ada
 
 
 def with_optimizer(
-    graph: ComputationGraph, optimizer: str, *, primitive: bool = False, cost: Callable[[str, int], int] | None = None
+    graph: ComputationGraph,
+    optimizer: str,
+    *,
+    primitive: bool = False,
+    cost: Callable[[str, int, int], int] | None = None,
 ) -> ComputationGraph:
     """The training graph with the update of each parameter behind its last node, first finished gradient first.
 
@@ -43,7 +47,8 @@ def with_optimizer(
         Whether an update is its element-wise operations, each with a value of the parameter's size, as frameworks run
         it without fusing; by default it is one node.
     cost : callable, optional
-        Compute of an operation, from its name and the bytes that it reads and writes; 1 by default.
+        Compute of an operation, from its name, the bytes of the parameter, and the bytes that it reads and writes; 1 by
+        default.
 
     Returns
     -------
@@ -71,7 +76,7 @@ def with_optimizer(
     states = STATES[optimizer]
     fused = _Step("update", KINDS[optimizer], ("p", *states, "grad"), ("p", *states))
     updates = _Updates.of(graph, states)
-    nodes = list(updates.nodes(ELEMENT_WISE[optimizer] if primitive else (fused,), cost or (lambda op, moved: 1)))
+    nodes = list(updates.nodes(ELEMENT_WISE[optimizer] if primitive else (fused,), cost or (lambda op, size, moved: 1)))
     outputs = graph.output.copy()
     outputs[[gradient for _, gradient, _ in updates.gradients]] = False
     values = [value for node in nodes for value in node.values]
@@ -138,6 +143,9 @@ ELEMENT_WISE = {
 }
 """The operations of an update, one by one."""
 
+FLOPS = {KINDS[optimizer]: len(steps) for optimizer, steps in ELEMENT_WISE.items()}
+"""Floating-point operations of a fused update, per element."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Node:
@@ -179,7 +187,7 @@ class _Updates:
             raise GraphError("no parameter leads to a loss, so there is nothing to update; name another loss")
         return cls(found, states, resident, graph.forward_of, graph.n_values)
 
-    def nodes(self, steps: Sequence[_Step], cost: Callable[[str, int], int]) -> Iterator[_Node]:
+    def nodes(self, steps: Sequence[_Step], cost: Callable[[str, int, int], int]) -> Iterator[_Node]:
         """Parameter by parameter, the operations of its update."""
         n_values, n_residents = self.n_values, len(self.residents.names)
         for p, gradient, owner in self.gradients:
@@ -195,7 +203,7 @@ class _Updates:
                     reads=[value[x] for x in step.reads if x in value],
                     residents=[resident[x] for x in dict.fromkeys(step.reads + step.writes) if x in resident],
                     values=[(size, False)] * ("p" not in step.writes) + [(0, True)] * bool(step.writes),
-                    compute=cost(step.op, moved),
+                    compute=cost(step.op, size, moved),
                     forward_of=owner,
                 )
                 value[step.name] = n_values

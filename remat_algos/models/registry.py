@@ -51,7 +51,11 @@ class Family:
     def options(self) -> dict[str, inspect.Parameter]:
         """Its own options, each with its default and its type as text."""
         parameters = inspect.signature(self.function).parameters
-        return {name: p for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
+        return {
+            name: p.replace(annotation=_text(p.annotation))
+            for name, p in parameters.items()
+            if p.kind is inspect.Parameter.KEYWORD_ONLY
+        }
 
 
 Function = TypeVar("Function", bound=Callable[..., None])
@@ -159,7 +163,7 @@ def build(model: str, **options: Any) -> Network:
 
 def _check(model: str, option: inspect.Parameter, value: Any) -> None:
     """GraphError unless a value is of the option's type, and positive where it counts something."""
-    kind = str(option.annotation)
+    kind = option.annotation
     if "None" in kind and value is None:
         return
     if kind.startswith("tuple"):
@@ -174,6 +178,11 @@ def _check(model: str, option: inspect.Parameter, value: Any) -> None:
         good, wanted = isinstance(value, str), "a name"
     if not good:
         raise GraphError(f"{model}: {option.name} is {value!r}; give {wanted}")
+
+
+def _text(annotation: Any) -> str:
+    """A type as its source has it, also where annotations are no text."""
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
 
 
 def _is_count(value: Any, least: int) -> bool:
