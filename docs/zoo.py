@@ -23,7 +23,7 @@ DOCS = Path(__file__).resolve().parent
 NUMBER = re.compile(r"-|[0-9][0-9.,]*( [kMGTB]?B?)?")
 SMALL = {  # an instance of each family that can be drawn
     "deepspeech2": {"batch": 1, "sequence": 4, "depth": 1, "width": 8},
-    "densenet": {"image": 32, "stages": (2, 2)},
+    "densenet": {"image": 32, "stages": (2, 1)},
     "diffusion_unet": {"image": 8, "depth": 1, "granularity": "layer"},
     "feed_forward": {"depth": 4},
     "googlenet": {"granularity": "layer"},
@@ -33,11 +33,11 @@ SMALL = {  # an instance of each family that can be drawn
     "mixture_of_experts": {"sequence": 16, "depth": 1, "experts": 3},
     "mobilenet_v2": {"image": 32, "granularity": "layer"},
     "nmt": {"steps": 3, "depth": 1, "granularity": "layer"},
-    "pspnet": {"image": 97, "granularity": "layer"},
-    "resnet": {"image": 32, "stages": (1, 1, 1, 1)},
+    "pspnet": {"image": 97, "depth": 50, "granularity": "layer"},
+    "resnet": {"image": 32, "stages": (1, 1)},
     "resnet_cifar": {"stages": (1, 1, 1)},
-    "switch_transformer": {"sequence": 16, "depth": 1, "experts": 3},
-    "transformer": {"sequence": 16, "depth": 1},
+    "switch_transformer": {"sequence": 16, "depth": 1, "granularity": "layer"},
+    "transformer": {"sequence": 16, "depth": 1, "granularity": "layer"},
     "unet": {"image": 76, "depth": 2},
     "vgg": {"depth": 11},
     "vit": {"depth": 1},
@@ -148,7 +148,8 @@ CALLS = (
 
 def table(columns, rows):
     """A table in Markdown; columns of numbers to the right."""
-    numeric = [all(NUMBER.fullmatch(str(row[i])) for row in rows) for i in range(len(columns))]
+    cells = [{str(row[i]) for row in rows} for i in range(len(columns))]
+    numeric = [column != {"-"} and all(map(NUMBER.fullmatch, column)) for column in cells]
     lines = [
         "| " + " | ".join(columns) + " |",
         "| " + " | ".join("--:" if right else "---" for right in numeric) + " |",
@@ -292,8 +293,11 @@ def papers_of(text):
 
 
 def named(text, papers):
-    """A text with the papers of its footnotes in brackets."""
-    return re.sub(r"\[(\d)\]_", lambda number: f"({papers[number[1]]})", text)
+    """A text with the papers of its footnotes, in brackets where they are no part of the sentence."""
+    text = re.sub(r"\b(of|in|as in) \[(\d)\]_", lambda found: f"{found[1]} {papers[found[2]]}", text)
+    return re.sub(r"\[(\d)\]_", lambda found: f"({papers[found[1]]})", text).replace(
+        "(docs/costs.md)", "([costs](costs.md))"
+    )
 
 
 def draw(folder):

@@ -14,6 +14,7 @@ settings.register_profile(
     derandomize=os.environ.get("CI", "").lower() == "true",
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("quick", settings.get_profile("default"), max_examples=15)  # where lines count, not cases
 settings.load_profile("default")
 
 

@@ -131,6 +131,33 @@ def test_no_such_model_is_one_sentence(remat, tmp_path, monkeypatch, command, gr
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("command", ["show GRAPH", "solve GRAPH", "convert GRAPH x.json", "verify GRAPH p.json"])
+@pytest.mark.parametrize(
+    ("graph", "offer"),
+    [("vgg19", "model:vgg19"), ("VGG-19?batch=4", "model:vgg19?batch=4"), ("ResNet_50", "model:resnet50")],
+)
+def test_a_model_that_is_named_like_a_file_is_offered(remat, tmp_path, monkeypatch, command, graph, offer):
+    monkeypatch.chdir(tmp_path)
+    words = [graph if word == "GRAPH" else word for word in command.split()]
+    assert complains(remat(*words), f"{graph}: there is no such file; did you mean {offer}?")
+
+
+def test_a_file_that_is_called_like_a_model_is_read(remat, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "vgg19").write_text("A B\n")
+    assert remat("show", "vgg19", "--inference", "--json").record["nodes"] == 2
+
+
+def test_effects_are_told_apart_and_not_listed_among_what_is_live(remat):
+    """ResNet18 has 20 batch norms, whose running statistics are effects of 0 bytes."""
+    graph = "model:resnet18?batch=4&image=64"
+    assert "1 output, 20 effects of 0 bytes" in remat("show", graph).out
+    said, record = remat("simulate", graph).out, remat("simulate", graph, "--json").record
+    assert ".running" not in said
+    assert ", 0 B" not in said
+    assert any(".running" in entry["value"] and entry["memory"] == 0 for entry in record["live"])
+
+
 # remat models
 
 
@@ -186,6 +213,13 @@ def test_help_does_not_load_what_is_slow(tmp_path):
     assert [name for name in (*SLOW, "rich", "numpy") if name in loaded] == []
 
 
+def test_multiply_adds_are_those_of_one_example(remat):
+    """VGG19 has 19,632,062,464 of them, whatever its batch."""
+    heads, row = (line.split() for line in remat("models", "vgg19").lines[:2])
+    assert " ".join(heads[6:8]) == "GMACs each"
+    assert (row[1], row[2], row[6]) == ("vgg19", "32", "19.632")
+
+
 # remat models export
 
 
@@ -207,6 +241,17 @@ def test_options_of_the_family_and_of_all_models_are_taken(remat, tmp_path):
     graph = build("resnet20", **options).graph
     assert said.record["graph_hash"] == graph.source_hash
     assert read_graph(file).hash == graph.hash
+
+
+@pytest.mark.parametrize(
+    "words", ["model:vgg11?batch=2&width=8", "vgg11?batch=2 --width 8", "vgg11 --batch 2 --width 8"]
+)
+def test_options_stand_in_the_name_or_behind_it(remat, tmp_path, words):
+    file = tmp_path / "vgg.json"
+    said = remat("models", "export", *words.split(), "-o", file)
+    assert (said.code, said.err) == (0, "")
+    assert said.lines[0].startswith("model:vgg11?batch=2&width=8: ")
+    assert read_graph(file).hash == build("vgg11", batch=2, width=8).graph.hash
 
 
 def test_options_may_stand_before_the_name(remat, tmp_path):
@@ -256,7 +301,11 @@ def test_help_with_a_name_lists_the_options_of_that_model(remat):
         ("export vgg11 -o x.json --granularity layers", ["granularity is 'layers'", "did you mean layer"]),
         ("export vgg11 -o x.yaml", ["x.yaml", ".json"]),
         ("export vgg11 -o nowhere/x.json", ["nowhere"]),
-        ("export model:vgg11 -o x.json", ["'model:vgg11'", "did you mean vgg11"]),
+        ("export vgg11 -o x.json --batch 3 --batch=4", ["batch is given twice, as 3 and 4; leave one out"]),
+        ("export model:vgg11?batch=3 -o x.json --batch 4", ["batch is given twice, as 3 and 4; leave one out"]),
+        ("export model:vgg11?batch=3&batch=4 -o x.json", ["batch is given twice"]),
+        ("export model:vgg11?bacth=3 -o x.json", ["'bacth'", "did you mean batch"]),
+        ("export VGG-11 -o x.json", ["'VGG-11'", "did you mean", "vgg11"]),
         ("export -3 -o x.json", ["-3"]),
     ],
 )

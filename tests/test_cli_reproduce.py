@@ -101,6 +101,17 @@ def test_bad_input_is_answered_before_any_work(remat, monkeypatch, words, compla
     assert [path.name for path in Path().iterdir()] == ["file"]
 
 
+def test_a_folder_that_cannot_be_made_is_said_before_any_work(remat, monkeypatch):
+    def refused(*given, **more):
+        raise FileNotFoundError(2, "No such file or directory", "new")
+
+    monkeypatch.setattr("remat_algos.reproduce.chen2016.page", None)
+    monkeypatch.setattr(Path, "mkdir", refused)
+    said = remat("reproduce", "chen2016", "--quick", "-o", "new")
+    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
+    assert said.err.startswith("remat: new: No such file or directory; ")
+
+
 def test_an_interrupt_leaves_nothing(remat, monkeypatch, tmp_path):
     def stopped(quick, progress):
         raise KeyboardInterrupt("interrupted; nothing was written")

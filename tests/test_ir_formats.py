@@ -6,6 +6,7 @@ import re
 import tempfile
 import warnings
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.files import graphml
+from remat_algos.ir.files import dot_text, graphml
 from remat_algos.ir.files.read import read_graph
 from remat_algos.ir.files.write import left_out, write_graph
 from remat_algos.ir.graph import ComputationGraph
@@ -250,6 +251,26 @@ def test_dot_means_what_graphviz_takes_it_for(read, text, reads):
     graph = read(text, "g.dot")
     assert named_reads(graph) == reads
     assert list(named_reads(graph)) == list(reads)
+
+
+def test_dot_that_would_take_minutes_is_refused_at_once(read):
+    text = in_dot(f"a -> b // {'x' * dot_text.MOST_READ}")
+    with pytest.raises(
+        GraphError, match=r"g\.dot: 250,\d+ characters of DOT .* no more than 250,000 are read; give .*JSON"
+    ):
+        read(text, "g.dot")
+    within = in_dot("a -> b") + " " * (dot_text.MOST_READ - len(in_dot("a -> b")))
+    assert named_reads(read(within, "g.dot")) == {"a": [], "b": ["a"]}
+
+
+def test_dot_that_is_not_read_again_is_written_with_a_warning(tmp_path):
+    """A chain whose names have 1,000 letters: 100 nodes take 300,000 characters, 10 take 30,000."""
+    long, short = (ComputationGraph.from_edges(list(pairwise(f"{i:01000}" for i in range(n)))) for n in (100, 10))
+    with pytest.warns(GraphWarning, match=r"characters of DOT can be drawn, .*; write JSON, npz or GraphML"):
+        write_graph(long, tmp_path / "long.dot")
+    assert (tmp_path / "long.dot").stat().st_size > dot_text.MOST_READ
+    write_graph(short, tmp_path / "short.dot")
+    assert read_graph(tmp_path / "short.dot").hash == short.hash
 
 
 def sizes(graph):

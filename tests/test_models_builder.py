@@ -106,6 +106,15 @@ def test_at_layer_granularity_a_block_is_a_node():
     assert simulate(differentiate(layer.graph), range(differentiate(layer.graph).n_nodes)).overhead == 0
 
 
+@pytest.mark.parametrize("inside", ["scope", "block"])
+def test_names_are_outside_again_after_an_error(inside):
+    net = builder()
+    with pytest.raises(ZeroDivisionError), getattr(net, inside)("body"):
+        raise ZeroDivisionError
+    net.run("Copy", [net.input("x", (2, 3))], (2, 3), name=net.named("y"))
+    assert net.layers[0][:3] == ("y", "Copy", "")
+
+
 # ---------------------------------------------------------------- views
 
 
@@ -245,6 +254,60 @@ def test_residents_have_their_roles_and_bytes():
 def test_a_resident_without_elements_is_refused(shape):
     with pytest.raises(GraphError, match="give lengths of 1 or more"):
         builder().parameter("w", shape)
+
+
+@pytest.mark.parametrize("make", ["parameter", "state"])
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda net: net.input("w", (3,)),
+        lambda net: net.parameter("w", (3,)),
+        lambda net: net.state("w", (3,)),
+        lambda net: net.run("Copy", [net.input("x", (3,))], (3,), name="w"),
+    ],
+    ids=["input", "parameter", "state", "operation"],
+)
+def test_a_resident_whose_name_is_taken_is_refused(make, other):
+    net = builder()
+    other(net)
+    with pytest.raises(GraphError, match=r"^net: the name w is taken; give another one"):
+        getattr(net, make)("w", (4,))
+
+
+def test_a_parameter_may_have_the_name_that_was_given_for_it():
+    net = builder()
+    net.parameter(net.named("w"), (3,))
+    assert list(net.parameter_shapes) == ["w"]
+    assert net.named("w") == "w_2"
+
+
+def test_a_refused_parameter_is_not_counted():
+    net = builder()
+    net.parameter("w", (3,))
+    with pytest.raises(GraphError):
+        net.parameter("w", (4,))
+    net.run("Copy", [net.input("x", (2, 3))], (2, 3))
+    assert net.network().parameter_shapes == {"w": (3,)}
+
+
+def test_a_network_without_operations_is_refused():
+    net = builder()
+    net.input("x", (2, 3))
+    with pytest.raises(GraphError, match=r"^net: the network has no operation; add one$"):
+        net.network()
+
+
+@pytest.mark.parametrize("shape", [(2.0, 3), (2, 1.5)])
+def test_lengths_are_whole_numbers(shape):
+    net = builder()
+    with pytest.raises(GraphError, match="give whole numbers"):
+        net.run("Copy", [net.input("x", (2, 3))], shape)
+
+
+def test_lengths_may_be_those_of_numpy():
+    net = builder()
+    net.run("Copy", [net.input("x", (np.int64(2), 3))], (2, np.int32(3)))
+    assert net.network().graph.memory.tolist() == [24]
 
 
 def test_numbers_reach_the_graph():

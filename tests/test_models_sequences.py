@@ -300,6 +300,18 @@ def test_switch_has_experts_in_every_second_layer():
     assert len(total) == 1 + 4  # cross-entropy, and a balance for each layer of experts
 
 
+def test_the_learned_bias_of_switch_is_added_and_its_mask_is_a_mask():
+    network = tiny("switch_base_8", dropout="single")
+    masks = [layer.name for layer in network.layers if layer.op == "Mask"]
+    assert masks == ["decoder.embedding.bias.masked"]  # of the bias, once for all layers
+    biased = {layer.name: layer.op for layer in network.layers if layer.name.endswith(".biased")}
+    attentions = [("encoder", "self"), ("decoder", "self")]
+    assert biased == {f"{side}.block{k}.{name}.attention.biased": "Add" for side, name in attentions for k in (0, 1)}
+    saved = network.graph.backward
+    nodes = [network.graph.node_id(name) for name in biased]
+    assert [len(saved.saved(v)) for v in nodes] == [0] * 4
+
+
 # ---------------------------------------------------------------- every model, every setting
 
 

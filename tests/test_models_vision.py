@@ -209,6 +209,8 @@ def test_ddpm_multiply_adds_are_those_of_its_parts():
     ("options", "said"),
     [
         ({"image": 36}, "an image of 36 cannot be halved 3 times; give a multiple of 8, or fewer multipliers"),
+        ({"attended": (3,)}, "attended has 3, but the image is 1, 2, 4, 8 times smaller; give some of these"),
+        ({"attended": (2, 16)}, "attended has 16, but the image is 1, 2, 4, 8 times smaller; give some of these"),
         ({"width": 48}, "48 channels in 32 groups; give a divisor"),
         ({"heads": 3}, "256 for 3 heads"),
         ({"multipliers": (1, 0)}, "multipliers is"),

@@ -194,8 +194,13 @@ def test_impossible_wishes_are_refused_in_one_sentence(model, options, words):
     assert "\n" not in str(refusal.value)
 
 
-def test_growing_values_of_an_option_rise():
-    for name in FAMILIES:
-        for option, values in get_family(name).grows.items():
-            assert option in get_family(name).options
-            assert all(a < b for a, b in pairwise(values))
+@pytest.mark.parametrize("name", list_models())
+def test_what_an_option_grows_through_rises_and_can_be_built(name):
+    family = get_family(name)
+    for option in family.grows:
+        assert option in family.options
+        values = family.values(option, name, {})
+        assert all(a < b for a, b in pairwise(values))
+        assert family.values("batch", name, {}) is None
+        for value in values[:2]:
+            assert build(name, **{"batch": 1, option: value}).n_parameters > 0

@@ -251,3 +251,17 @@ def test_the_record_is_what_was_found():
     assert record["overhead_share"] == found.plan.overhead / found.plan.graph.needed_compute <= 0.4
     assert {int(value) for value, reason in record["tried"].items() if not reason} <= set(range(1, found.value + 1))
     assert "peak_memory" in nothing.record()
+
+
+def test_values_may_stand_in_any_order_and_none_is_left_out_in_silence():
+    built = []
+
+    def build(n):
+        built.append(n)
+        return differentiate(chain(n))
+
+    (found,) = fit(build, 30, values=[5000, 8, 3, 20, 5], solvers=["no_remat"])
+    assert (found.value, found.too_much) == (20, 5000)
+    assert 5000 in built
+    (found,) = fit(build, 30, values=[8, 3, 20, 5], most=10, solvers=["no_remat"])
+    assert (found.value, found.at_least) == (8, True)

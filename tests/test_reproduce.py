@@ -15,7 +15,9 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.random import chain
 from remat_algos.models.registry import build
+from remat_algos.plan.baseline import baseline
 from remat_algos.plan.solve import solve
+from remat_algos.plot.save import save_picture
 from remat_algos.reproduce import chen2016
 from remat_algos.reproduce.case import NO_REMAT, PARAMETER, Case
 from remat_algos.reproduce.growth import exponent, plot_growth
@@ -188,9 +190,14 @@ def test_without_rematerialization_memory_grows_linearly_and_with_chens_plans_le
     table = tables["figure5"]
     depths = column(table, "depth")
     powers = {name: exponent(depths, column(table, name)) for name in list(table.columns)[2:]}
-    assert 0.9 <= powers["all values"] <= 1.1
-    assert 0.9 <= powers["no_remat"] <= 1.1
-    assert all(powers[solver] < 0.75 for solver in chen2016.SOLVERS)
+    assert min(powers["all values"], powers["no_remat"]) > 0.75  # linear, but with what the first layers take
+    assert all(powers[solver] < 0.5 for solver in chen2016.SOLVERS)
+
+
+def test_without_rematerialization_each_ten_blocks_take_the_same():
+    """From 20 blocks to 30 to 40 the second stage grows by four each time, the third by six."""
+    peaks = [baseline(chen2016._resnet(depth)).peak_memory for depth in (62, 92, 122)]
+    assert peaks[2] - peaks[1] == pytest.approx(peaks[1] - peaks[0], rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ["figure5", "figure6", "figure6_weights"])
@@ -202,9 +209,14 @@ def test_no_plan_takes_more_than_no_rematerialization(quick, name):
         assert max(peaks[solver] for solver in chen2016.SOLVERS) <= peaks["no_remat"] <= peaks["all values"]
 
 
-def test_peaks_and_overheads_are_judged_again():
+@pytest.fixture(scope="module")
+def resnet50():
+    return chen2016._resnet_case(50, None, ["chen_sqrt"])
+
+
+def test_peaks_and_overheads_are_judged_again(resnet50):
     """The ResNet of 50 layers, built and solved once more."""
-    case = chen2016._resnet_case(50, None, ["chen_sqrt"])
+    case = resnet50
     graph = differentiate(build("resnet50", batch=32, preactivation=True, workspace=0).graph)
     assert graph.hash == case.graph.hash
     plan = solve(graph, "least", solver="chen_sqrt")
@@ -212,9 +224,9 @@ def test_peaks_and_overheads_are_judged_again():
     assert case.overhead("chen_sqrt") == pytest.approx(plan.overhead / graph.needed_compute, abs=1e-4)
 
 
-def test_dropping_keeps_all_but_batch_norms_and_relus():
+def test_dropping_keeps_all_but_batch_norms_and_relus(resnet50):
     """They run twice where a gradient needs them; every other operation runs once, so that peaks lie in between."""
-    case = chen2016._resnet_case(50, None, ["chen_sqrt"])
+    case = resnet50
     ops, runs = np.array(case.graph.labels.ops), case.simulations[chen2016.DROP].runs
     assert set(ops[runs > 1]) == {"BatchNorm", "ReLU"}
     assert runs.max() == 2
@@ -256,12 +268,19 @@ def test_every_number_of_the_paper_says_where_it_stands(quick):
     assert all(column(claims, "ours"))
 
 
-def test_the_page_is_the_same_each_time(quick, tmp_path):
+def test_the_page_names_its_files(quick):
     page, _ = quick
-    first = {path.name: path.read_bytes() for path in page.write(tmp_path)}
-    assert {path.name: path.read_bytes() for path in page.write(tmp_path)} == first
-    linked = set(re.findall(r"\]\((\S+?)\)", page.markdown()))
-    assert linked == first.keys() - {"chen2016.md"}
+    linked = re.findall(r"\]\((\S+?)\)", page.markdown())
+    assert linked == [page.file_of(part) for part in page.parts if not isinstance(part, str)]
+
+
+def test_a_figure_is_the_same_whatever_was_drawn_before(quick, tmp_path):
+    page, _ = quick
+    figures = [part for part in page.parts if isinstance(part, Figure)]
+    first = figures[0].svg()
+    save_picture(figures[1].draw(), tmp_path / "other.png")
+    GROWTH.svg()
+    assert figures[0].svg() == first
 
 
 def test_an_interrupted_solver_stops_the_page(monkeypatch):

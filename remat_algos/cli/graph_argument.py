@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,7 +55,17 @@ def read_source(arguments: argparse.Namespace) -> ComputationGraph:
         return network.graph
     from remat_algos.ir.files.read import read_graph
 
+    _check_there(arguments.graph)
     return read_graph(arguments.graph, nodes=arguments.nodes)
+
+
+def _check_there(graph: str) -> None:
+    """A model that is named like a file is offered; of other files that are missing their reader complains."""
+    from remat_algos.errors import GraphError
+    from remat_algos.models.reference import nearest_reference
+
+    if not os.path.lexists(graph) and (near := nearest_reference(graph)) is not None:
+        raise GraphError(f"{graph}: there is no such file; did you mean {near}?")
 
 
 def files_of(arguments: argparse.Namespace) -> list[Path]:

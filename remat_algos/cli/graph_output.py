@@ -11,7 +11,7 @@ from remat_algos.ir.wording import counted
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
 
-ENDINGS = "X.nodes.csv (and the tables beside it), X.json, X.npz, X.graphml, X.dot or X.gv"
+ENDINGS = "X.nodes.csv (and the tables beside it), X.json, X.npz, X.graphml, or, of small graphs, X.dot or X.gv"
 
 
 def add_output_form(parser: argparse.ArgumentParser) -> None:

@@ -38,8 +38,8 @@ def contract(graph: ComputationGraph, block: Sequence[str]) -> ComputationGraph:
     Returns
     -------
     ComputationGraph
-        Gradients cost as before, `factor` times the compute, unless a node of the block has a `grad_compute`: then
-        that of the others is twice their compute.
+        Gradients cost `factor` times the compute of the block, nodes inside that had no gradient included, unless one
+        has a `grad_compute`: then that of the others is twice their compute.
 
     Raises
     ------

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,12 +19,14 @@ from remat_algos.ir.labels import Labels
 from remat_algos.ir.operators import operator
 from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.models.blocks import contract
+from remat_algos.models.names import Names
 from remat_algos.models.network import Layer, Network, Shape
 from remat_algos.models.optimizers import FLOPS as UPDATE_FLOPS
 from remat_algos.models.optimizers import with_optimizer
 from remat_algos.models.settings import Settings
 
 NO_GRADIENT = -1
+WHOLE = (int, np.integer)
 
 
 class Tensor(NamedTuple):
@@ -66,7 +67,7 @@ class Further(NamedTuple):
     effect: bool = False
 
 
-class Builder:
+class Builder(Names):
     """Gathers operations; `network` makes the graph.
 
     Parameters
@@ -88,13 +89,12 @@ class Builder:
     """
 
     def __init__(self, model: str, settings: Settings) -> None:
-        self.model, self.settings = model, settings
+        super().__init__(model)
+        self.settings = settings
         self.workspace_limit = settings.workspace_limit
+        self._several = settings.several_values
         self.layers: list[Layer] = []
         self.parameter_shapes: dict[str, Shape] = {}
-        self._scope: list[str] = []
-        self._block: list[str] = [""]
-        self._taken: dict[str, int] = {}
         self._views: dict[str, str] = {}
         self._value_names: dict[int, str] = {}
         self._names_of: list[str] = []  # of each value
@@ -110,32 +110,6 @@ class Builder:
         self._once: list[bool] = []
         self._residents: list[tuple[str, int, str]] = []
 
-    # ---------------------------------------------------------------- names
-
-    @contextmanager
-    def block(self, name: str) -> Iterator[None]:
-        """Operations inside are named NAME.x, and are one node where `granularity` is "layer"."""
-        with self.scope(name):
-            self._block.append(".".join(self._scope))
-            yield
-            self._block.pop()
-
-    @contextmanager
-    def scope(self, name: str) -> Iterator[None]:
-        """Operations inside are named NAME.x."""
-        self._scope.append(name)
-        yield
-        self._scope.pop()
-
-    def named(self, name: str) -> str:
-        """A full name that nothing else has: `name` inside the present scopes, with a number if it is taken."""
-        return self._unique(".".join((*self._scope, name)))
-
-    def _unique(self, full: str) -> str:
-        times = self._taken.get(full, 0)
-        self._taken[full] = times + 1
-        return self._unique(f"{full}_{times + 1}") if times else full
-
     # ---------------------------------------------------------------- residents and views
 
     def input(self, name: str, shape: Shape, dtype: str | None = None) -> Tensor:
@@ -149,26 +123,47 @@ class Builder:
         return self._resident(self.named(name), shape, dtype or self.settings.dtype, "input")
 
     def parameter(self, name: str, shape: Shape) -> Tensor:
-        """A resident that is learned, of the dtype of the model; `name` is a full one."""
-        self._taken[name] = 1
+        """A resident that is learned, of the dtype of the model; `name` is a full one.
+
+        Raises
+        ------
+        GraphError
+            If the name is taken, or a length is not positive.
+        """
+        made = self._resident(self._take(name), shape, self.settings.dtype, "parameter")
         self.parameter_shapes[name] = shape
-        return self._resident(name, shape, self.settings.dtype, "parameter")
+        return made
 
     def state(self, name: str, shape: Shape, dtype: str = "float32") -> Tensor:
-        """A resident that goes from step to step; `name` is a full one."""
-        self._taken[name] = 1
-        return self._resident(name, shape, dtype, "state")
+        """A resident that goes from step to step; `name` is a full one.
+
+        Raises
+        ------
+        GraphError
+            If the name is taken, or a length is not positive.
+        """
+        return self._resident(self._take(name), shape, dtype, "state")
 
     def _resident(self, name: str, shape: Shape, dtype: str, role: str) -> Tensor:
         if min(shape, default=1) < 1:
             raise GraphError(f"{self.model}: {name} has shape {shape}; give lengths of 1 or more")
-        self._residents.append((name, tensor_bytes(shape, dtype), role))
+        self._residents.append((name, self._bytes(name, shape, dtype), role))
+        self._used.add(name)
         return Tensor(-len(self._residents), shape, dtype)
 
     def view(self, x: Tensor, *shape: int, name: str = "view") -> Tensor:
-        """The same value in another shape, or a part of it: no node, no bytes."""
-        base = self._names_of[x.value] if x.value >= 0 else self._residents[-1 - x.value][0]
-        self._views[self.named(name)] = base
+        """The same value in another shape, a part of it, or repeated along lengths of 1: no node, no bytes.
+
+        Raises
+        ------
+        GraphError
+            If it has more elements otherwise, or a length is not positive.
+        """
+        full = self.named(name)
+        more = self._bytes(full, shape, x.dtype) > tensor_bytes(x.shape, x.dtype)
+        if min(shape, default=1) < 1 or (more and not broadcasts(x.shape, shape)):
+            raise GraphError(f"{self.model}: {full} shows {x.shape} as {shape}; give no more elements than there are")
+        self._views[full] = self._names_of[x.value] if x.value >= 0 else self._residents[-1 - x.value][0]
         return Tensor(x.value, shape, x.dtype)
 
     # ---------------------------------------------------------------- operations
@@ -233,8 +228,10 @@ class Builder:
             The first value, then the further ones.
         """
         name = name or self.named(op.lower())
+        if not self._several:
+            further = [value for value in further if value.gradient]
         values = self._values(name, shape, dtype or self.settings.dtype, gradient, further)
-        read = list(dict.fromkeys(x.value for x in reads if x.value >= 0))
+        read = list(dict.fromkeys([x.value for x in reads if x.value >= 0]))
         residents = sorted({-1 - x.value for x in reads if x.value < 0})
         self._reads.append(read)
         self._resident_reads.append(residents)
@@ -243,9 +240,8 @@ class Builder:
         self._grad_workspace.append(grad_workspace)
         self._once.append(once)
         if bytes_moved is None:
-            moved = [self._memory[x] for x in read]
-            moved += [self._residents[r][1] for r in residents]
-            bytes_moved = sum(moved) + sum([self._memory[x.value] for x in values])
+            moved = [self._memory[x] for x in read] + [self._residents[r][1] for r in residents]
+            bytes_moved = sum(moved) + sum(self._memory[values[0].value :])
         self.layers.append(
             Layer(
                 name,
@@ -265,21 +261,27 @@ class Builder:
     def _values(self, name: str, shape: Shape, dtype: str, gradient: bool, further: Sequence[Further]) -> list[Tensor]:
         made = [self._value(name, shape, dtype, gradient)]
         for value in further:
-            if value.gradient or self.settings.several_values:
-                full = self._unique(f"{name}.{value.name}")
-                self._value_names[len(self._memory)] = full
-                if value.effect:
-                    self._effects.append(len(self._memory))
-                made.append(self._value(full, value.shape, value.dtype, value.gradient))
+            full = self._unique(f"{name}.{value.name}")
+            self._value_names[len(self._memory)] = full
+            if value.effect:
+                self._effects.append(len(self._memory))
+            made.append(self._value(full, value.shape, value.dtype, value.gradient))
         self._value_counts.append(len(made))
         return made
 
     def _value(self, name: str, shape: Shape, dtype: str, gradient: bool) -> Tensor:
-        size = tensor_bytes(shape, dtype)
+        size = self._bytes(name, shape, dtype)
         self._names_of.append(name)
+        self._used.add(name)
         self._memory.append(size)
         self._grad_memory.append(size if gradient and "float" in dtype else NO_GRADIENT)
         return Tensor(len(self._memory) - 1, shape, dtype)
+
+    def _bytes(self, name: str, shape: Shape, dtype: str) -> int:
+        size = tensor_bytes(shape, dtype)
+        if not isinstance(size, WHOLE):
+            raise GraphError(f"{self.model}: {name} has shape {shape}; give whole numbers")
+        return size
 
     def _saved_by(
         self,
@@ -293,24 +295,33 @@ class Builder:
         kind = operator(op)
         if kind is None:
             inputs = output = True
-        elif self.settings.several_values:
+        elif self._several:
             inputs, output = kind.saves_inputs, kind.saves_output
         else:
             inputs, output = kind.alone
-        if saves is not None and self.settings.several_values:
-            chosen = {x.value for x in saves}
-            inputs_saved = [x for x in read if x in chosen]
-        else:
-            inputs_saved = read if inputs else []
-        if not self.settings.several_values:
-            further = ()
-        made = [x.value for x, f in zip(values[1:], further, strict=False) if not (f.gradient or f.effect)]
-        return [*inputs_saved, *([values[0].value] if output else []), *made]
+        saved = read if inputs else []
+        if saves is not None and self._several:
+            chosen = [x.value for x in saves]
+            saved = [x for x in read if x in chosen]
+        if output:
+            saved = [*saved, values[0].value]
+        if not further:
+            return saved
+        made = zip(values[1:], further, strict=True)
+        return saved + [x.value for x, f in made if not (f.gradient or f.effect)]
 
     # ---------------------------------------------------------------- the network
 
     def network(self) -> Network:
-        """What was gathered, at the granularity and with the gradients that the settings name."""
+        """What was gathered, at the granularity and with the gradients that the settings name.
+
+        Raises
+        ------
+        GraphError
+            If there is no operation.
+        """
+        if not self.layers:
+            raise GraphError(f"{self.model}: the network has no operation; add one")
         graph = self._graph()
         if self.settings.granularity == "layer":
             graph = contract(graph, [layer.block for layer in self.layers])
@@ -324,14 +335,8 @@ class Builder:
 
     def _graph(self) -> ComputationGraph:
         ops = tuple(layer.op for layer in self.layers)
-        compute, unit = compute_costs(
-            ops,
-            np.array([layer.flops for layer in self.layers], np.int64),
-            np.array([layer.bytes_moved for layer in self.layers], np.int64),
-            cost=self.settings.cost,
-            device=self.settings.device,
-            dtype=self.settings.dtype,
-        )
+        flops, moved = [layer.flops for layer in self.layers], [layer.bytes_moved for layer in self.layers]
+        compute, unit = self._costs(ops, flops, moved)
         value_indptr = _indptr(self._value_counts)
         read_indptr, read_indices = _rows(self._reads)
         output = unread_first_values(value_indptr, read_indices)
@@ -370,15 +375,18 @@ class Builder:
     def _update_cost(self, op: str, size: int, bytes_moved: int) -> int:
         """Cost of an update of a parameter of so many bytes, or of one of its element-wise steps."""
         elements = size // element_bytes(self.settings.dtype)
-        cost, _ = compute_costs(
-            (op,),
-            np.array([UPDATE_FLOPS.get(op, 1) * elements]),
-            np.array([bytes_moved]),
-            cost=self.settings.cost,
-            device=self.settings.device,
-            dtype=self.settings.dtype,
-        )
+        cost, _ = self._costs((op,), [UPDATE_FLOPS.get(op, 1) * elements], [bytes_moved])
         return int(cost[0])
+
+    def _costs(self, ops: tuple[str, ...], flops: list[int], bytes_moved: list[int]) -> tuple[Int64, str]:
+        cost, device, dtype = self.settings.cost, self.settings.device, self.settings.dtype
+        work = np.array(flops, np.int64), np.array(bytes_moved, np.int64)
+        return compute_costs(ops, *work, cost=cost, device=device, dtype=dtype)
+
+
+def broadcasts(shape: Shape, to: Shape) -> bool:
+    """Whether the lengths, from the last one on, are those of `to`, or 1."""
+    return len(shape) <= len(to) and all(n in (1, m) for n, m in zip(shape[::-1], to[::-1], strict=False))
 
 
 def _indptr(counts: Sequence[int]) -> Int64:

@@ -20,8 +20,14 @@ class Norms(Pointwise):
         """Per channel over the batch; its gradient reads x, the means and one over the deviations.
 
         It may run again: its change of the running statistics is an effect, bound to its first run.
+
+        Raises
+        ------
+        GraphError
+            If x has no axis of channels.
         """
         full = self.named(name)
+        self._axis(full, x, 1)
         channels = (x.shape[1],)
         running = [self.state(f"{full}.running_{what}", channels) for what in ("mean", "var")]
         if self.settings.primitive:
@@ -30,15 +36,29 @@ class Norms(Pointwise):
         return self._norm("BatchNorm", full, x, channels, further, running)
 
     def layer_norm(self, x: Tensor, name: str = "norm") -> Tensor:
-        """Per row, over the last axis; its gradient reads x, the means and one over the deviations."""
+        """Per row, over the last axis; its gradient reads x, the means and one over the deviations.
+
+        Raises
+        ------
+        GraphError
+            If x is a single number, without an axis.
+        """
         full = self.named(name)
+        self._axis(full, x, -1)
         if self.settings.primitive:
             return self._spelled_out(full, x, x.shape[:-1])
         return self._norm("LayerNorm", full, x, x.shape[-1:], _statistics(x.shape[:-1]))
 
     def rms_norm(self, x: Tensor, name: str = "norm") -> Tensor:
-        """Per row, over the last axis, without means; its gradient reads x and one over the deviations."""
+        """Per row, over the last axis, without means; its gradient reads x and one over the deviations.
+
+        Raises
+        ------
+        GraphError
+            If x is a single number, without an axis.
+        """
         full = self.named(name)
+        self._axis(full, x, -1)
         weight = self.parameter(f"{full}.weight", x.shape[-1:])
         if self.settings.primitive:
             rstd = self._rstd(full, self._step("Square", f"{full}.square", [x]), x.shape[:-1])
@@ -59,22 +79,33 @@ class Norms(Pointwise):
         Raises
         ------
         GraphError
-            If the channels do not divide into the groups.
+            If the channels do not divide into the groups, or there are none.
         """
         full = self.named(name)
-        if x.shape[1] % groups:
+        self._axis(full, x, 1)
+        if groups < 1 or x.shape[1] % groups:
             raise GraphError(f"{self.model}: {full} has {x.shape[1]} channels in {groups} groups; give a divisor")
         if self.settings.primitive:
             return self._spelled_out(full, x, (x.shape[0], groups), weights=(x.shape[1],))
         return self._norm("GroupNorm", full, x, (x.shape[1],), _statistics((x.shape[0], groups)))
 
     def local_response_norm(self, x: Tensor, size: int = 5, name: str = "norm") -> Tensor:
-        """By the squares of neighbouring channels; its gradient reads x and their sums."""
+        """By the squares of neighbouring channels; its gradient reads x and their sums.
+
+        Raises
+        ------
+        GraphError
+            If x has no axis of channels, or there are no neighbours.
+        """
+        full = self.named(name)
+        self._axis(full, x, 1)
+        if size < 1:
+            raise GraphError(f"{self.model}: {full} goes over {size} channels; give 1 or more")
         return self.run(
             "LocalResponseNorm",
             [x],
             x.shape,
-            name=self.named(name),
+            name=full,
             further=[Further("scale", x.shape, x.dtype)],
             flops=(size + 4) * prod(x.shape),
             size=size,

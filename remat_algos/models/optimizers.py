@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from remat_algos.ir.differentiate import PARAMETER
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import ROLES, Resident
+from remat_algos.models.options import offer
 
 STATE = ROLES.index("state")
 
@@ -70,9 +70,7 @@ def with_optimizer(
     (['grad(weight)', 'update(weight)'], ('weight', 'm(weight)', 'v(weight)'))
     """
     if optimizer not in KINDS:
-        near = get_close_matches(optimizer, KINDS, n=1, cutoff=0.5)
-        offer = f"did you mean {near[0]}?" if near else f"use {', '.join(KINDS)}"
-        raise GraphError(f"no optimizer is called {optimizer!r}; {offer}")
+        raise GraphError(f"no optimizer is called {optimizer!r}; {offer(optimizer, KINDS)}")
     states = STATES[optimizer]
     fused = _Step("update", KINDS[optimizer], ("p", *states, "grad"), ("p", *states))
     updates = _Updates.of(graph, states)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from math import prod
 
 from remat_algos.errors import GraphError
-from remat_algos.models.builder import Builder, Further, Tensor
+from remat_algos.models.builder import Further, Tensor
+from remat_algos.models.fitting import Fitting
 from remat_algos.models.network import Shape
 
 FLOPS = {"ReLU6": 2, "HardTanh": 2, "Tanh": 4, "Sigmoid": 4, "SiLU": 5, "GELU": 8, "Rsqrt": 2}
@@ -15,7 +16,7 @@ FLOPS = {"ReLU6": 2, "HardTanh": 2, "Tanh": 4, "Sigmoid": 4, "SiLU": 5, "GELU": 
 CROSS_ENTROPY_FLOPS = 5  # per score: the largest, a difference, an exponential, two sums
 
 
-class Pointwise(Builder):
+class Pointwise(Fitting):
     """Layers that work element by element."""
 
     def pointwise(
@@ -26,8 +27,16 @@ class Pointwise(Builder):
         name: str = "",
         saves: Sequence[Tensor] | None = None,
     ) -> Tensor:
-        """An operation per element of the first tensor read, or of `shape`."""
+        """An operation per element of the first tensor read, or of `shape`.
+
+        Raises
+        ------
+        GraphError
+            If another tensor does not fit it, length by length from the last one on, where 1 fits all.
+        """
+        self._some(name or op.lower(), reads)
         shape = reads[0].shape if shape is None else shape
+        self._broadcast(name or op.lower(), reads, shape)
         full = self.named(name or op.lower())
         each = FLOPS.get(op, max(1, len(reads) - 1))
         return self.run(op, reads, shape, name=full, saves=saves, flops=each * prod(shape), dtype=reads[0].dtype)
@@ -79,13 +88,19 @@ class Pointwise(Builder):
         Raises
         ------
         GraphError
-            If the shapes differ.
+            If the shapes differ, or there is no tensor.
         """
         self._same_shape(name, tensors)
         return self.pointwise("Add", tensors, name=name)
 
     def multiply(self, x: Tensor, y: Tensor, name: str = "multiply") -> Tensor:
-        """The product, of the shape of x; its gradient reads both."""
+        """The product, of the shape of x; its gradient reads both.
+
+        Raises
+        ------
+        GraphError
+            If y does not fit x, length by length from the last one on, where 1 fits all.
+        """
         return self.pointwise("Multiply", [x, y], name=name)
 
     def scale(self, x: Tensor, name: str = "scale") -> Tensor:
@@ -93,7 +108,13 @@ class Pointwise(Builder):
         return self.pointwise("Scale", [x], name=name)
 
     def mask(self, x: Tensor, allowed: Tensor, name: str = "mask") -> Tensor:
-        """x where it is allowed, else minus infinity; its gradient reads the mask."""
+        """x where it is allowed, else minus infinity; its gradient reads the mask.
+
+        Raises
+        ------
+        GraphError
+            If the mask does not fit x, length by length from the last one on, where 1 fits all.
+        """
         return self.pointwise("Mask", [x, allowed], name=name, saves=[allowed])
 
     # ---------------------------------------------------------------- dropout
@@ -122,7 +143,14 @@ class Pointwise(Builder):
     # ---------------------------------------------------------------- softmax and losses
 
     def softmax(self, x: Tensor, name: str = "softmax") -> Tensor:
-        """Shares of the exponentials along the last axis; its gradient reads what it gave."""
+        """Shares of the exponentials along the last axis; its gradient reads what it gave.
+
+        Raises
+        ------
+        GraphError
+            If x is a single number, without an axis.
+        """
+        self._axis(name, x, -1)
         if not self.settings.primitive:
             full = self.named(name)
             return self.run("Softmax", [x], x.shape, name=full, flops=5 * prod(x.shape), dtype=x.dtype)
@@ -138,7 +166,7 @@ class Pointwise(Builder):
         GraphError
             If there is not one target per row of scores.
         """
-        rows = {axis: prod(x.shape) // x.shape[axis] for axis in (-1, 1)}
+        rows = {axis: prod(x.shape) // x.shape[axis] for axis in (-1, 1) if -len(x.shape) <= axis < len(x.shape)}
         if prod(targets.shape) not in rows.values():
             found = f"{name} has scores of shape {x.shape} for targets of {targets.shape}"
             raise GraphError(f"{self.model}: {found}; give a target for each row of scores")
@@ -161,7 +189,13 @@ class Pointwise(Builder):
         )
 
     def mean_square(self, x: Tensor, target: Tensor, name: str = "loss") -> Tensor:
-        """The mean of the squared differences: one number; its gradient reads x."""
+        """The mean of the squared differences: one number; its gradient reads x.
+
+        Raises
+        ------
+        GraphError
+            If the shapes differ.
+        """
         self._same_shape(name, [x, target])
         if self.settings.primitive:
             with self.scope(name):
@@ -173,9 +207,9 @@ class Pointwise(Builder):
         return self.pointwise("Subtract", [x, self._reduced("Max", x, axis, name="max")], name="below")
 
     def _reduced(self, op: str, x: Tensor, axis: int = -1, *, name: str) -> Tensor:
-        """Along an axis."""
-        axis %= len(x.shape)
-        shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+        """Along an axis, of which 1 is left."""
+        axis = self._axis(name, x, axis)
+        shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
         return self.run(op, [x], shape, name=self.named(name), flops=prod(x.shape), dtype=x.dtype)
 
     def _mean(self, x: Tensor, name: str) -> Tensor:
@@ -190,10 +224,11 @@ class Pointwise(Builder):
         Raises
         ------
         GraphError
-            If they differ along another axis.
+            If they differ along another axis, have no such axis, or there is none.
         """
+        self._some(name, tensors)
         first = tensors[0].shape
-        axis %= len(first)
+        axis = self._axis(name, tensors[0], axis)
         for x in tensors[1:]:
             if len(x.shape) != len(first) or (*x.shape[:axis], first[axis], *x.shape[axis + 1 :]) != first:
                 found = f"{name} joins shapes {first} and {x.shape}"
@@ -207,9 +242,9 @@ class Pointwise(Builder):
         Raises
         ------
         GraphError
-            If they would not be equal.
+            If they would not be equal, or there is no such axis.
         """
-        axis %= len(x.shape)
+        axis = self._axis(name, x, axis)
         if parts < 1 or x.shape[axis] % parts:
             raise GraphError(f"{self.model}: {name} cuts {x.shape[axis]} into {parts} equal parts; give a divisor")
         shape = (*x.shape[:axis], x.shape[axis] // parts, *x.shape[axis + 1 :])
@@ -222,10 +257,11 @@ class Pointwise(Builder):
         Raises
         ------
         GraphError
-            If the image is smaller.
+            If the image is smaller, or has another number of lengths.
         """
-        if any(not 1 <= new <= now for now, new in zip(x.shape[2:], size, strict=True)):
-            raise GraphError(f"{self.model}: {name} takes {size} out of {x.shape[2:]}; give a size that is inside")
+        now = x.shape[2:]
+        if len(size) != len(now) or not all(1 <= new <= old for new, old in zip(size, now, strict=True)):
+            raise GraphError(f"{self.model}: {name} takes {size} out of {now}; give a size that is inside")
         return self.run("Slice", [x], (*x.shape[:2], *size), name=self.named(name), dtype=x.dtype)
 
     def reshape(self, x: Tensor, *shape: int, name: str = "reshape") -> Tensor:
@@ -236,15 +272,17 @@ class Pointwise(Builder):
         GraphError
             If the number of elements differs.
         """
-        if prod(shape) != prod(x.shape):
-            raise GraphError(f"{self.model}: {name} gives {x.shape} the shape {shape}; give as many elements")
+        self._as_many(name, x, shape)
         return self.run("Reshape", [x], shape, name=self.named(name), dtype=x.dtype)
 
     def copy(self, x: Tensor, *shape: int, name: str = "copy") -> Tensor:
-        """The elements laid out anew, as a transposition does."""
-        return self.run("Copy", [x], shape or x.shape, name=self.named(name), dtype=x.dtype)
+        """The elements laid out anew, as a transposition does.
 
-    def _same_shape(self, name: str, tensors: Sequence[Tensor]) -> None:
-        for x in tensors[1:]:
-            if x.shape != tensors[0].shape:
-                raise GraphError(f"{self.model}: {name} reads shapes {tensors[0].shape} and {x.shape}; give equal ones")
+        Raises
+        ------
+        GraphError
+            If the number of elements differs.
+        """
+        shape = shape or x.shape
+        self._as_many(name, x, shape)
+        return self.run("Copy", [x], shape, name=self.named(name), dtype=x.dtype)

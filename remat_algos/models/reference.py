@@ -110,10 +110,36 @@ def options_of(model: str) -> dict[str, Option]:
     return {option.name: option for option in (*own, *common)}
 
 
-def read_reference(text: str) -> tuple[str, dict[str, Any]]:
-    """The model and the options that a reference names, with or without its `model:`.
+def split_reference(text: str) -> tuple[str, dict[str, str]]:
+    """The model that a reference names, with or without its `model:`, and the text of each option.
 
     Escapes are those of URLs: `%26` is an ampersand.
+
+    Raises
+    ------
+    GraphError
+        If an option is there twice, or has no value.
+
+    Examples
+    --------
+    >>> split_reference("model:resnet?depth=18&device=my%20gpu.json")
+    ('resnet', {'depth': '18', 'device': 'my gpu.json'})
+    """
+    model, _, query = text.removeprefix(PREFIX).partition("?")
+    model = unquote(model)
+    given: dict[str, str] = {}
+    for word in query.split("&") if query else []:
+        name, equals, value = map(unquote, word.partition("="))
+        if not equals or not name:
+            raise GraphError(f"{model}: {word!r} is no option; write {PREFIX}{model}?{name or 'batch'}=VALUE")
+        if name in given:
+            raise GraphError(f"{model}: {name} is given twice; leave one out")
+        given[name] = value
+    return model, given
+
+
+def read_reference(text: str) -> tuple[str, dict[str, Any]]:
+    """The model and the options that a reference names, with or without its `model:`.
 
     Raises
     ------
@@ -125,18 +151,9 @@ def read_reference(text: str) -> tuple[str, dict[str, Any]]:
     >>> read_reference("model:resnet?depth=18&stages=none&dtype=float16")
     ('resnet', {'depth': 18, 'stages': None, 'dtype': 'float16'})
     """
-    model, _, query = text.removeprefix(PREFIX).partition("?")
-    model = unquote(model)
+    model, given = split_reference(text)
     known = options_of(model)
-    given: dict[str, Any] = {}
-    for word in query.split("&") if query else []:
-        name, equals, value = map(unquote, word.partition("="))
-        if not equals or not name:
-            raise GraphError(f"{model}: {word!r} is no option; write {PREFIX}{model}?{name or 'batch'}=VALUE")
-        if name in given:
-            raise GraphError(f"{model}: {name} is given twice; leave one out")
-        given[name] = known[name].read(value) if name in known else value
-    return model, given
+    return model, {name: known[name].read(value) if name in known else value for name, value in given.items()}
 
 
 def write_reference(model: str, texts: Mapping[str, str]) -> str:
@@ -149,6 +166,24 @@ def write_reference(model: str, texts: Mapping[str, str]) -> str:
     """
     query = "&".join(f"{name}={quote(text, safe=',/')}" for name, text in texts.items())
     return f"{PREFIX}{model}{'?' if query else ''}{query}"
+
+
+def nearest_reference(text: str) -> str | None:
+    """The reference that a text without `model:` seems to mean, whatever its case and hyphens; None if it means none.
+
+    Examples
+    --------
+    >>> nearest_reference("ResNet-50?batch=4"), nearest_reference("mine.json")
+    ('model:resnet50?batch=4', None)
+    """
+    from difflib import get_close_matches
+
+    from remat_algos.models.registry import list_families, list_models
+
+    model, mark, query = text.partition("?")
+    known = [*list_models(), *(family.name for family in list_families())]
+    near = get_close_matches(model.lower().replace("-", "_"), known, n=1, cutoff=0.8)
+    return f"{PREFIX}{near[0]}{mark}{query}" if near else None
 
 
 def build_reference(text: str) -> Network:

@@ -7,16 +7,21 @@ import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import remat_algos.models.families as families_room
 from remat_algos.errors import GraphError
 from remat_algos.models.layers import Layers
 from remat_algos.models.network import Network
+from remat_algos.models.options import checked, kind_of, offer
 from remat_algos.models.settings import Settings
 
 Variants = Mapping[str, Mapping[str, Any]]
+Values = Sequence[int] | Callable[[Mapping[str, Any]], Sequence[int]]
+"""Numbers from the least up, or a function that gives them for the other options of a model."""
+
+LARGEST_OPTION = 4096
+"""Of the values that a rule gives."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,13 +34,13 @@ class Family:
         `function(net, *, batch, ...)` builds into a `Layers`.
     variants : mapping of str to mapping
         Name of each model of the family, and the options in which it differs from the defaults.
-    grows : mapping of str to sequence of int
+    grows : mapping of str to sequence of int or callable
         Values of an option, from the least up, where not every number from 1 on makes sense.
     """
 
     function: Callable[..., None]
     variants: Variants
-    grows: Mapping[str, Sequence[int]]
+    grows: Mapping[str, Values]
 
     @property
     def name(self) -> str:
@@ -52,17 +57,35 @@ class Family:
         """Its own options, each with its default and its type as text."""
         parameters = inspect.signature(self.function).parameters
         return {
-            name: p.replace(annotation=_text(p.annotation))
+            name: p.replace(annotation=kind_of(p.annotation))
             for name, p in parameters.items()
             if p.kind is inspect.Parameter.KEYWORD_ONLY
         }
+
+    def values(self, option: str, model: str, given: Mapping[str, Any]) -> Sequence[int] | None:
+        """What an option grows through in a model with options `given`; None if every number from 1 on makes sense."""
+        grown = self.grows.get(option)
+        if not callable(grown):
+            return grown
+        defaults = {name: parameter.default for name, parameter in self.options.items()}
+        return grown({**defaults, **self.variants.get(model, {}), **given})
 
 
 Function = TypeVar("Function", bound=Callable[..., None])
 _registered: dict[str, Family] = {}
 
 
-def family(variants: Variants, grows: Mapping[str, Sequence[int]] | None = None) -> Callable[[Function], Function]:
+def multiples_of(option: str, times: int = 1) -> Values:
+    """Values that another option, so many times, divides."""
+    return lambda given: range(times * given[option], LARGEST_OPTION + 1, times * given[option])
+
+
+def divisors_of(option: str) -> Values:
+    """Values that divide another option."""
+    return lambda given: [d for d in range(1, given[option] + 1) if given[option] % d == 0]
+
+
+def family(variants: Variants, grows: Mapping[str, Values] | None = None) -> Callable[[Function], Function]:
     """Register a family; see `Family` for the parameters."""
 
     def register(function: Function) -> Function:
@@ -109,9 +132,8 @@ def get_family(model: str) -> Family:
         if model == found.name or model in found.variants:
             return found
     families = [found.name for found in list_families()]
-    near = get_close_matches(str(model), [*list_models(), *families], n=3, cutoff=0.5)
-    offer = f"did you mean {' or '.join(near)}?" if near else f"there are the families {', '.join(families)}"
-    raise GraphError(f"no model is called {model!r}; {offer}")
+    otherwise = f"there are the families {', '.join(families)}"
+    raise GraphError(f"no model is called {model!r}; {offer(model, [*list_models(), *families], otherwise)}")
 
 
 def build(model: str, **options: Any) -> Network:
@@ -142,18 +164,8 @@ def build(model: str, **options: Any) -> Network:
     46
     """
     found = get_family(model)
-    own = {**found.variants.get(model, {}), **{name: o for name, o in options.items() if name in found.options}}
-    others = {name: option for name, option in options.items() if name not in found.options}
-    known = Settings.names()
-    for name in others:
-        if name not in known:
-            near = get_close_matches(name, [*found.options, *known], n=3, cutoff=0.5)
-            offer = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join([*found.options, *known])}"
-            raise GraphError(f"{model} has no option {name!r}; {offer}")
-    for name, value in own.items():
-        _check(model, found.options[name], value)
-    settings = Settings(**others)
-    net = Layers(model, settings)
+    own, others = _options(found, model, options)
+    net = Layers(model, Settings(**others))
     try:
         found.function(net, **own)
         return net.network()
@@ -161,29 +173,15 @@ def build(model: str, **options: Any) -> Network:
         raise GraphError(f"{model}: a size is 2**63 or more; give smaller numbers") from error
 
 
-def _check(model: str, option: inspect.Parameter, value: Any) -> None:
-    """GraphError unless a value is of the option's type, and positive where it counts something."""
-    kind = option.annotation
-    if "None" in kind and value is None:
-        return
-    if kind.startswith("tuple"):
-        good = isinstance(value, tuple | list) and all(_is_count(k, 1) for k in value)
-        wanted = "positive whole numbers, such as (3, 4, 6, 3)"
-    elif kind.startswith("bool"):
-        good, wanted = isinstance(value, bool), "True or False"
-    elif kind.startswith("int"):
-        least = 0 if option.default == 0 else 1
-        good, wanted = _is_count(value, least), f"a whole number from {least} on"
-    else:
-        good, wanted = isinstance(value, str), "a name"
-    if not good:
-        raise GraphError(f"{model}: {option.name} is {value!r}; give {wanted}")
-
-
-def _text(annotation: Any) -> str:
-    """A type as its source has it, also where annotations are no text."""
-    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
-
-
-def _is_count(value: Any, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+def _options(found: Family, model: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Those of the family, which are checked, and those that all have."""
+    own = {name: value for name, value in options.items() if name in found.options}
+    others = {name: value for name, value in options.items() if name not in found.options}
+    known = Settings.names()
+    for name in others:
+        if name not in known:
+            raise GraphError(f"{model} has no option {name!r}; {offer(name, [*found.options, *known])}")
+    if own.get("stages") is not None and "depth" in own:
+        raise GraphError(f"{model}: stages and depth are both given; stages say how deep it is, so leave depth out")
+    whole = {**found.variants.get(model, {}), **own}
+    return {name: checked(model, found.options[name], value) for name, value in whole.items()}, others

@@ -9,6 +9,7 @@ from math import prod
 from remat_algos.cost.shapes import tensor_bytes
 from remat_algos.errors import GraphError
 from remat_algos.models.builder import Further, Tensor
+from remat_algos.models.network import Shape
 from remat_algos.models.pointwise import Pointwise
 
 CELL_GATES = 4
@@ -36,16 +37,17 @@ class Sequences(Pointwise):
         Raises
         ------
         GraphError
-            If the shared weight has another shape.
+            If a shared weight or bias has another shape, or x is a single number, without an axis.
         """
         full = self.named(name)
-        before = x.shape[-1]
+        before = x.shape[self._axis(full, x, -1)]
         if not parameters:
             made = [self.parameter(f"{full}.weight", (features, before))]
             parameters = [*made, self.parameter(f"{full}.bias", (features,))] if bias else made
-        elif parameters[0].shape != (features, before):
-            shape = parameters[0].shape
-            raise GraphError(f"{self.model}: {full} wants a weight of {(features, before)}, not of {shape}")
+        else:
+            self._wanted(full, "weight", parameters[0], (features, before))
+            for shared in parameters[1:]:
+                self._wanted(full, "bias", shared, (features,))
         shape = (*x.shape[:-1], features)
         if self.settings.primitive and len(parameters) > 1:
             product = self.run("Linear", [x, parameters[0]], shape, name=f"{full}.product", macs=prod(shape) * before)
@@ -63,10 +65,17 @@ class Sequences(Pointwise):
     def embedding(
         self, tokens: Tensor, words: int, width: int, *, weight: Tensor | None = None, name: str = "embedding"
     ) -> Tensor:
-        """A row of the weight for each token; its gradient reads the tokens, which are residents."""
+        """A row of the weight for each token; its gradient reads the tokens, which are residents.
+
+        Raises
+        ------
+        GraphError
+            If a shared weight has another shape.
+        """
         full = self.named(name)
         if weight is None:
             weight = self.parameter(f"{full}.weight", (words, width))
+        self._wanted(full, "weight", weight, (words, width))
         shape = (*tokens.shape, width)
         size = tensor_bytes(shape, self.settings.dtype)
         return self.run("Embedding", [tokens, weight], shape, name=full, bytes_moved=2 * size)
@@ -77,12 +86,14 @@ class Sequences(Pointwise):
         Raises
         ------
         GraphError
-            If the matrices do not fit.
+            If the matrices do not fit, or there are not as many. Only heads may share one, each as many.
         """
         full = self.named(name)
+        found = f"{full} multiplies {x.shape} by {y.shape}{' turned' if transposed else ''}"
+        if not len(x.shape) == len(y.shape) >= 2 or x.shape[:-3] != y.shape[:-3] or not _shared(x, y):
+            raise GraphError(f"{self.model}: {found}; give as many matrices, or heads that divide")
         inner, columns = (y.shape[-1], y.shape[-2]) if transposed else (y.shape[-2], y.shape[-1])
         if x.shape[-1] != inner:
-            found = f"{full} multiplies {x.shape} by {y.shape}{' turned' if transposed else ''}"
             raise GraphError(f"{self.model}: {found}; give equal inner lengths")
         shape = (*x.shape[:-1], columns)
         return self.run("MatMul", [x, y], shape, name=full, macs=prod(shape) * inner, dtype=x.dtype)
@@ -98,6 +109,7 @@ class Sequences(Pointwise):
         *,
         kv_heads: int | None = None,
         mask: Tensor | None = None,
+        bias: Tensor | None = None,
         fused: bool = False,
         dropout: bool = True,
         name: str = "attention",
@@ -105,49 +117,78 @@ class Sequences(Pointwise):
         """Each row of q, by its likeness to the rows of k, gathers rows of v; all of shape (batch, length, width).
 
         Fused it is one node: its gradient reads q, k, v, the result and a number per row, and adds up in float32.
-        Else the scores, of batch x heads x length x length, are values: scaled, masked, softmax, dropout.
-        With `kv_heads` k and v have fewer heads, each shared by several of q. Dropout in the fused node draws the same
-        mask again from its stored seed.
+        Else the scores, of batch x heads x length x length, are values: scaled, masked, softmax, dropout. A bias is
+        added to the scaled scores. With `kv_heads` k and v have fewer heads, each shared by several of q. Dropout in
+        the fused node draws the same mask again from its stored seed.
 
         Raises
         ------
         GraphError
-            If the heads do not divide the widths, or widths and lengths do not fit.
+            If the heads do not divide the widths, or batches, widths and lengths do not fit, or mask and bias the
+            scores.
         """
         kv_heads = heads if kv_heads is None else kv_heads
-        batch, rows, width = q.shape
-        if min(heads, kv_heads) < 1 or width % heads or heads % kv_heads or k.shape[-1] != width // heads * kv_heads:
-            raise GraphError(
-                f"{self.model}: {name} has width {width} and {k.shape[-1]} for {heads} heads and {kv_heads} of keys; "
-                "give numbers that divide"
-            )
-        self._same_shape(name, [k, v])
-        size = width // heads
+        scores = self._scores(name, q, k, v, heads, kv_heads)
+        self._broadcast(name, [x for x in (bias, mask) if x is not None], scores)
         if fused:
-            macs = 2 * batch * heads * rows * k.shape[1] * size
-            return self.run(
-                "Attention",
-                [q, k, v, *([mask] if mask else [])],
-                q.shape,
-                name=self.named(name),
-                further=[Further("logsumexp", (batch, heads, rows), "float32")],
-                macs=macs,
-                flops=5 * batch * heads * rows * k.shape[1],
-                grad_workspace=tensor_bytes(q.shape, "float32") if self.settings.several_values else 0,
-                dtype=q.dtype,
-                heads=heads,
-            )
+            return self._fused(q, k, v, scores, mask, bias, name)
         with self.scope(name):
-            q = self.copy(q, batch, heads, rows, size, name="q")
-            k, v = (self.copy(x, batch, kv_heads, x.shape[1], size, name=side) for x, side in ((k, "k"), (v, "v")))
-            scores = self.scale(self.matmul(q, k, transposed=True, name="scores"), name="scaled")
-            if mask is not None:
-                scores = self.mask(scores, mask, name="masked")
-            shares = self.softmax(scores)
-            if dropout:
-                shares = self.dropout(shares)
-            context = self.matmul(shares, v, name="context")
-            return self.copy(context, batch, rows, width, name="joined")
+            return self._unfused(q, k, v, kv_heads, scores, mask, bias, dropout)
+
+    def _scores(self, name: str, q: Tensor, k: Tensor, v: Tensor, heads: int, kv_heads: int) -> Shape:
+        """The shape of the scores: batch, heads, rows of q, rows of k."""
+        if any(len(x.shape) != 3 for x in (q, k, v)) or q.shape[0] != k.shape[0]:
+            found = f"{name} reads shapes {q.shape}, {k.shape} and {v.shape}"
+            raise GraphError(f"{self.model}: {found}; give (batch, length, width) of one batch")
+        width, before = q.shape[-1], k.shape[-1]
+        if min(heads, kv_heads) < 1 or width % heads or heads % kv_heads or before != width // heads * kv_heads:
+            found = f"{name} has width {width} and {before} for {heads} heads and {kv_heads} of keys"
+            raise GraphError(f"{self.model}: {found}; give numbers that divide")
+        self._same_shape(name, [k, v])
+        return q.shape[0], heads, q.shape[1], k.shape[1]
+
+    def _fused(
+        self, q: Tensor, k: Tensor, v: Tensor, scores: Shape, mask: Tensor | None, bias: Tensor | None, name: str
+    ) -> Tensor:
+        """One node."""
+        return self.run(
+            "Attention",
+            [x for x in (q, k, v, bias, mask) if x is not None],
+            q.shape,
+            name=self.named(name),
+            further=[Further("logsumexp", scores[:3], "float32")],
+            macs=2 * prod(scores) * (q.shape[-1] // scores[1]),
+            flops=(5 if bias is None else 6) * prod(scores),
+            grad_workspace=tensor_bytes(q.shape, "float32") if self.settings.several_values else 0,
+            dtype=q.dtype,
+            heads=scores[1],
+        )
+
+    def _unfused(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        kv_heads: int,
+        scores: Shape,
+        mask: Tensor | None,
+        bias: Tensor | None,
+        dropout: bool,
+    ) -> Tensor:
+        """As its operations, with the scores as values."""
+        batch, heads, rows, columns = scores
+        size = q.shape[-1] // heads
+        by_head = self.copy(q, batch, heads, rows, size, name="q")
+        k, v = (self.copy(x, batch, kv_heads, columns, size, name=side) for x, side in ((k, "k"), (v, "v")))
+        x = self.scale(self.matmul(by_head, k, transposed=True, name="scores"), name="scaled")
+        if bias is not None:
+            x = self.pointwise("Add", [x, bias], name="biased")
+        if mask is not None:
+            x = self.mask(x, mask, name="masked")
+        shares = self.softmax(x)
+        if dropout:
+            shares = self.dropout(shares)
+        return self.copy(self.matmul(shares, v, name="context"), *q.shape, name="joined")
 
     # ---------------------------------------------------------------- recurrent cells
 
@@ -173,7 +214,16 @@ class Sequences(Pointwise):
             return self.multiply(o, self.tanh(c, name="squashed"), name="h"), c
 
     def ctc_loss(self, x: Tensor, targets: Tensor, name: str = "loss") -> Tensor:
-        """-log of the chance of a transcript, over all its alignments; its gradient reads x and the forward chances."""
+        """-log of the chance of a transcript, over all its alignments; its gradient reads x and the forward chances.
+
+        Raises
+        ------
+        GraphError
+            If the scores are not of three axes, or the targets not of two.
+        """
+        if (len(x.shape), len(targets.shape)) != (3, 2):
+            found = f"{name} has scores of shape {x.shape} for targets of {targets.shape}"
+            raise GraphError(f"{self.model}: {found}; give (steps, batch, classes) and (batch, length)")
         rows = (x.shape[0], x.shape[1], 2 * targets.shape[1] + 1)
         return self.run(
             "CTCLoss",
@@ -184,3 +234,9 @@ class Sequences(Pointwise):
             flops=5 * prod(x.shape) + 6 * prod(rows),
             dtype="float32",
         )
+
+
+def _shared(x: Tensor, y: Tensor) -> bool:
+    """Whether each matrix of y stands for as many of x: for one, but that heads of an example may share it."""
+    ours, theirs = x.shape[-3:-2], y.shape[-3:-2]
+    return ours == theirs or (len(x.shape) > 3 and ours[0] % theirs[0] == 0)

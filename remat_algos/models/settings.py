@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 
 from remat_algos.cost.compute import COSTS
 from remat_algos.cost.devices import Device, get_device
 from remat_algos.cost.shapes import element_bytes
 from remat_algos.errors import GraphError
 from remat_algos.ir.units import parse_bytes
+from remat_algos.models.options import offer
 
 CHOICES = {
     "dropout": ("mask", "single"),
@@ -46,7 +47,8 @@ class Settings:
     parameter_gradients : bool
         Differentiate, with gradients of the parameters.
     optimizer : {"none", "sgd", "momentum", "adam", "adamw"}
-        Differentiate, and update each parameter by its gradient.
+        Differentiate, and update each parameter by its gradient. What it remembers has the dtype of the parameters, of
+        which there is no further copy in float32.
 
     Raises
     ------
@@ -77,14 +79,16 @@ class Settings:
         for name, known in CHOICES.items():
             chosen = getattr(self, name)
             if chosen not in known:
-                near = get_close_matches(str(chosen), known, n=1, cutoff=0.5)
-                offer = f"did you mean {near[0]}?" if near else f"use {', '.join(known)}"
-                raise GraphError(f"{name} is {chosen!r}; {offer}")
+                raise GraphError(f"{name} is {chosen!r}; {offer(chosen, known)}")
         if not isinstance(self.parameter_gradients, bool):
             raise GraphError(f"parameter_gradients is {self.parameter_gradients!r}; give True or False")
-        if self.device is not None and not isinstance(self.device, Device):
+        if isinstance(self.device, str | os.PathLike):
             get_device(self.device)
+        elif not isinstance(self.device, Device | None):
+            raise GraphError(f"device is {self.device!r}; give a name, a file or a Device")
         try:
+            if not isinstance(self.workspace, int | str) or isinstance(self.workspace, bool):
+                raise TypeError("a float would be rounded")
             parse_bytes(str(self.workspace))
         except (TypeError, ValueError) as error:
             raise GraphError(f"workspace is {self.workspace!r}; give bytes, or a size such as 64MiB") from error

@@ -6,13 +6,12 @@ from math import prod
 
 from remat_algos.cost.shapes import tensor_bytes
 from remat_algos.errors import GraphError
-from remat_algos.models.builder import Builder, Further, Tensor
+from remat_algos.models.builder import Further, Tensor
+from remat_algos.models.fitting import Fitting, Size
 from remat_algos.models.network import Shape
 
-Size = int | tuple[int, ...]
 
-
-class Windows(Builder):
+class Windows(Fitting):
     """Layers on tensors of shape (batch, channels, *lengths); a size is one for all lengths, or one for each."""
 
     def convolution(
@@ -36,13 +35,14 @@ class Windows(Builder):
             If the channels do not divide into the groups, or the window is larger than the padded image.
         """
         full = self.named(name)
+        rank = self._rank(full, x)
         before = x.shape[1]
         if groups < 1 or before % groups or channels % groups:
             found = f"{full} makes {channels} channels of {before} in {groups} groups"
             raise GraphError(f"{self.model}: {found}; give a number that divides both")
         lengths = self._lengths(full, x, kernel, stride, padding, dilation)
         shape = (x.shape[0], channels, *lengths)
-        window = _each(kernel, len(lengths))
+        window = self._each(full, "kernel", kernel, rank)
         taps = before // groups * prod(window)
         parameters = self._weights(full, (channels, before // groups, *window), channels if bias else 0)
         workspace = self._layout(taps * prod(lengths)) if groups == 1 and prod(window) > 1 else 0
@@ -81,8 +81,9 @@ class Windows(Builder):
             If nothing is left of the image.
         """
         full = self.named(name)
-        rank = len(x.shape) - 2
-        window, step, edge = _each(kernel, rank), _each(stride, rank), _each(padding, rank)
+        rank = self._rank(full, x)
+        given = {"kernel": kernel, "stride": stride, "padding": padding}
+        window, step, edge = (self._each(full, what, size, rank) for what, size in given.items())
         lengths = tuple((n - 1) * s - 2 * p + k for n, s, p, k in zip(x.shape[2:], step, edge, window, strict=True))
         shape = (x.shape[0], channels, *lengths)
         if min(*lengths, *step) < 1 or min(edge) < 0:
@@ -111,10 +112,14 @@ class Windows(Builder):
 
         With `cover` the windows go over the edge rather than miss the last elements, as `ceil_mode` of PyTorch has it:
         none begins in the padding behind. Chainer's `cover_all` lets it.
+
+        Raises
+        ------
+        GraphError
+            If the window is larger than the padded image, or the padding than half the window.
         """
         full = self.named(name)
-        shape = (*x.shape[:2], *self._lengths(full, x, kernel, stride, padding, 1, cover))
-        work = prod(shape) * prod(_each(kernel, len(shape) - 2))
+        shape, work = self._pooled(full, x, kernel, stride, padding, cover)
         further = [Further("indices", shape, "int64")]
         attributes = {"kernel": kernel, "stride": stride, "padding": padding}
         return self.run("MaxPooling", [x], shape, name=full, further=further, flops=work, **attributes)
@@ -122,10 +127,15 @@ class Windows(Builder):
     def average_pool(
         self, x: Tensor, kernel: Size, stride: Size, *, padding: Size = 0, cover: bool = False, name: str = "pool"
     ) -> Tensor:
-        """The mean of each window; its gradient reads nothing."""
+        """The mean of each window; its gradient reads nothing.
+
+        Raises
+        ------
+        GraphError
+            If the window is larger than the padded image, or the padding than half the window.
+        """
         full = self.named(name)
-        shape = (*x.shape[:2], *self._lengths(full, x, kernel, stride, padding, 1, cover))
-        work = prod(shape) * prod(_each(kernel, len(shape) - 2))
+        shape, work = self._pooled(full, x, kernel, stride, padding, cover)
         return self.run(
             "AveragePooling", [x], shape, name=full, flops=work, kernel=kernel, stride=stride, padding=padding
         )
@@ -139,7 +149,8 @@ class Windows(Builder):
             If the image has fewer elements than parts.
         """
         full = self.named(name)
-        if any(not 1 <= new <= now for now, new in zip(x.shape[2:], _each(lengths, len(x.shape) - 2), strict=True)):
+        sizes = self._each(full, "size", lengths, self._rank(full, x))
+        if any(not 1 <= new <= now for now, new in zip(x.shape[2:], sizes, strict=True)):
             raise GraphError(f"{self.model}: {full} makes {lengths} of an image of {x.shape[2:]}; give a larger image")
         return self.run("AveragePooling", [x], (*x.shape[:2], *lengths), name=full, flops=prod(x.shape))
 
@@ -151,23 +162,22 @@ class Windows(Builder):
         GraphError
             If a length is not positive.
         """
-        if min(_each(lengths, len(x.shape) - 2)) < 1:
-            raise GraphError(f"{self.model}: {name} makes an image of {lengths}; give lengths of 1 or more")
+        full = self.named(name)
+        if min(self._each(full, "size", lengths, self._rank(full, x))) < 1:
+            raise GraphError(f"{self.model}: {full} makes an image of {lengths}; give lengths of 1 or more")
         shape = (*x.shape[:2], *lengths)
         neighbours = 2 ** len(lengths) if linear else 0
-        return self.run("Upsample", [x], shape, name=self.named(name), flops=2 * neighbours * prod(shape))
+        return self.run("Upsample", [x], shape, name=full, flops=2 * neighbours * prod(shape))
 
     def _lengths(
         self, name: str, x: Tensor, kernel: Size, stride: Size, padding: Size, dilation: Size, cover: bool = False
     ) -> Shape:
         """How many places a window has along each length."""
-        rank = len(x.shape) - 2
+        rank = self._rank(name, x)
+        given = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+        sizes = [self._each(name, what, size, rank) for what, size in given.items()]
         places = []
-        for n, k, s, p, d in zip(
-            x.shape[2:],
-            *(_each(size, rank) for size in (kernel, stride, padding, dilation)),
-            strict=True,
-        ):
+        for n, k, s, p, d in zip(x.shape[2:], *sizes, strict=True):
             if min(k, s, d) < 1 or p < 0:
                 found = f"kernel {kernel}, stride {stride}, padding {padding} and dilation {dilation}"
                 raise GraphError(f"{self.model}: {name} has {found}; give 1 or more, 0 of padding")
@@ -180,6 +190,17 @@ class Windows(Builder):
             places.append(place + 1 if not cover or place * s < n + p else place)  # none begins in the padding
         return tuple(places)
 
+    def _pooled(
+        self, name: str, x: Tensor, kernel: Size, stride: Size, padding: Size, cover: bool
+    ) -> tuple[Shape, int]:
+        """Shape of what pooling makes, and how many elements it reads for that."""
+        shape = (*x.shape[:2], *self._lengths(name, x, kernel, stride, padding, 1, cover))
+        window, edge = (self._each(name, "size", size, len(shape) - 2) for size in (kernel, padding))
+        if any(2 * p > k for k, p in zip(window, edge, strict=True)):
+            found = f"{name} has a padding of {padding} around windows of {kernel}"
+            raise GraphError(f"{self.model}: {found}; give at most half the window")
+        return shape, prod(shape) * prod(window)
+
     def _weights(self, name: str, weight: Shape, bias: int) -> list[Tensor]:
         made = [self.parameter(f"{name}.weight", weight)]
         return [*made, self.parameter(f"{name}.bias", (bias,))] if bias else made
@@ -187,13 +208,3 @@ class Windows(Builder):
     def _layout(self, elements: int) -> int:
         """Bytes of one image laid out as a matrix, as far as the limit goes."""
         return min(tensor_bytes((elements,), self.settings.dtype), self.workspace_limit)
-
-
-def _each(size: Size, rank: int) -> Shape:
-    """A size for each of so many lengths."""
-    sizes = size if isinstance(size, tuple) else (size,) * rank
-    if not len(sizes) == rank > 0:
-        raise GraphError(
-            f"sizes {sizes} are given for {rank} lengths of an image; give an image, and one size for each"
-        )
-    return sizes

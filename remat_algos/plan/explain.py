@@ -159,7 +159,7 @@ class Explanation:
     nodes : tuple of int
         Whose decisions are told.
     left_out : int
-        How many other decisions there are.
+        How many other decisions there are about some bytes.
     """
 
     plan: Plan
@@ -195,7 +195,7 @@ class Explanation:
         if self.left_out:
             many = " or more" if self.left_out == MOST_COUNTED else ""
             lines.append(f"left out: {counted(self.left_out, 'decision')}{many} about no more bytes")
-        live = self.at_peak()
+        live = [held for held in self.at_peak() if held.memory]
         shown = [f"{held.name} {format_bytes(held.memory)}{SAID.get(held.role, '')}" for held in live[:AT_PEAK]]
         more = f", ... {len(live) - AT_PEAK} more" if len(live) > AT_PEAK else ""
         return "\n".join([*lines, f"at the peak: {', '.join(shown) or 'nothing'}{more}"])
@@ -210,7 +210,7 @@ def explain(plan: Plan, value: str | None = None, *, most: int = 10) -> Explanat
     ----------
     plan : Plan
     value : str, optional
-        The value, or node, to explain; by default the decisions about the most bytes.
+        The value, or node, to explain; by default the decisions about the most bytes, none about 0 bytes.
     most : int
         How many decisions to tell where no value is named.
 
@@ -238,7 +238,7 @@ def explain(plan: Plan, value: str | None = None, *, most: int = 10) -> Explanat
     graph, simulation = plan.graph, plan.simulation
     if value is not None:
         return Explanation(plan, (int(graph.producer[graph.value_id(value)]),), 0)
-    ran = np.flatnonzero(graph.forward & (simulation.runs > 0))
+    ran = np.flatnonzero(graph.forward & (simulation.runs > 0) & (graph.node_memory > 0))
     largest_first = ran[np.argsort(-graph.node_memory[ran], kind="stable")].tolist()
     decided = (v for v in largest_first if not Decision(simulation, v).fixed)
     nodes = tuple(itertools.islice(decided, most))

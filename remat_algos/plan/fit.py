@@ -86,7 +86,7 @@ def fit(
     *,
     values: Sequence[int] | None = None,
     least: int = 1,
-    most: int = MOST,
+    most: int | None = None,
     solvers: Sequence[str] | None = None,
     time_limit: float | None = None,
     seed: int = 0,
@@ -104,7 +104,7 @@ def fit(
     budget : Budget, int or str
         As in `solve`; `Budget(device="11GiB")` bounds what a device holds, peak and residents together.
     values : sequence of int, optional
-        Which to try, from the least up; by default every whole number.
+        Which to try; by default every whole number up to 4096.
     least, most : int
         No value below or above is tried.
     solvers : sequence of str, optional
@@ -134,7 +134,7 @@ def fit(
     >>> [(entry.solver, entry.value, entry.plan.peak_memory) for entry in found]
     [('no_remat', 7, 9), ('chen_sqrt', 19, 9)]
     """
-    tried = _between(range(least, most + 1) if values is None else values, least, most)
+    tried = _between(range(least, (most or MOST) + 1) if values is None else sorted(set(values)), least, most)
     names = _names(solvers)
     graph = _refusing(lru_cache(GRAPHS_HELD)(build), tried[0])
     plan = partial(_plan, graph, Budget.of(budget), time_limit, seed, progress)
@@ -144,9 +144,9 @@ def fit(
         if not all(entry.complete for entry in found.values()):
             found[name] = Fit(name, None, None, {}, complete=False)
             continue
-        known = found.values() if name == AUTO else [found[FIRST]] if FIRST in found else []
-        start = max((bisect_left(tried, entry.value) for entry in known if entry.value is not None), default=0)
-        found[name] = _largest(name, partial(plan, name), tried, start, 1 if name == AUTO else start + 1)
+        place = {entry.solver: bisect_left(tried, entry.value) for entry in found.values() if entry.value is not None}
+        floor = max(place.values(), default=-1) if name == AUTO else place.get(FIRST, -1)
+        found[name] = _largest(name, partial(plan, name), tried, floor, 1 if name == AUTO else floor + 2)
     return [found[name] for name in names]
 
 
@@ -157,18 +157,22 @@ def _names(solvers: Sequence[str] | None) -> list[str]:
     return [name if name == AUTO else get_solver(name).name for name in dict.fromkeys(solvers)]
 
 
-def _between(values: Sequence[int], least: int, most: int) -> Sequence[int]:
+def _between(values: Sequence[int], least: int, most: int | None) -> Sequence[int]:
     """The values from the least to the most, ends included; ValueError if there is none."""
-    found = values[bisect_left(values, least) : bisect_right(values, most)]
+    found = values[bisect_left(values, least) : len(values) if most is None else bisect_right(values, most)]
     if not found:
-        raise ValueError(f"there is no value from {least} to {most} to try; give other bounds")
+        to = "on" if most is None else f"to {most}"
+        raise ValueError(f"there is no value from {least} {to} to try; give other bounds")
     return found
 
 
-def _largest(solver: str, plan: Callable[[int], Plan | str], values: Sequence[int], start: int, stride: int) -> Fit:
-    """The search of one solver over increasing values, from a place that should fit; no value is tried twice."""
+def _largest(solver: str, plan: Callable[[int], Plan | str], values: Sequence[int], floor: int, stride: int) -> Fit:
+    """The search of one solver over increasing values; no value is tried twice.
+
+    The place `floor` is known to fit, -1 if none is; from there strides are doubled.
+    """
     tried: dict[int, str] = {}
-    best, low, high, place = None, -1, len(values), start
+    best, low, high, place = None, -1, len(values), max(floor, 0)
     complete = True
     try:
         while low + 1 < high and complete:
@@ -176,12 +180,13 @@ def _largest(solver: str, plan: Callable[[int], Plan | str], values: Sequence[in
             if isinstance(answer, Plan):
                 best, low, complete = answer, place, not answer.interrupted
             else:
-                high = place
+                high, floor = place, floor if floor < place else -1
             tried[values[place]] = "" if isinstance(answer, Plan) else answer
+            known = max(low, floor)
             if high == len(values):
                 place, stride = min(low + stride, high - 1), 2 * stride
-            else:
-                place = (low + high) // 2
+            else:  # at last the plan of what is only known to fit
+                place = (known + high) // 2 if known + 1 < high else known
     except KeyboardInterrupt:
         complete = False
     return Fit(solver, values[low] if best is not None else None, best, tried, complete)

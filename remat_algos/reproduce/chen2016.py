@@ -20,7 +20,7 @@ from remat_algos.schedule.checkpoints import checkpoint_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.registry import Progress
 
-DEPTHS, QUICK_DEPTHS = (50, 101, 152, 200, 302, 500, 1001), (200, 302)
+DEPTHS, QUICK_DEPTHS = (50, 101, 152, 200, 302, 500, 1001), (62, 122)
 RULED = 200  # from this depth on stages grow by one rule
 STEPS, QUICK_STEPS = (8, 16, 32, 64, 128, 256), (4, 8)
 DROP = "drop bn-relu"
@@ -98,7 +98,7 @@ def page(quick: bool, progress: Progress | None) -> Page:
             SHARING,
             "## ResNets of growing depth (Figure 5)",
             RESNETS,
-            *growth("figure5", "ResNets, batch 32, 3 x 224 x 224", "depth", resnets, RULED, SAID),
+            *growth("figure5", "ResNets, batch 32, 3 x 224 x 224", "depth", resnets, _since(resnets), SAID),
             *([] if quick else _divisions(resnets, progress)),
             COUNTING,
             _counting_table(resnets[-1], plain),
@@ -215,8 +215,13 @@ def _claims(resnets: Sequence[Case], plain: Case, lstms: Sequence[Case], weighte
     return Table("claims", "What the text says in numbers", columns, rows)
 
 
+def _since(resnets: Sequence[Case]) -> int:
+    """The depth from which exponents are fitted: where one rule divides the layers, if the ResNets go so deep."""
+    return RULED if resnets[-1].size > RULED else 0
+
+
 def _power(resnets: Sequence[Case], strategy: str) -> str:
-    return f"depth^{fitted(resnets, strategy, RULED):.2f}"
+    return f"depth^{fitted(resnets, strategy, _since(resnets)):.2f}"
 
 
 def _counted_both_ways(case: Case, plain: Case, strategy: str) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDTH = 120
+BAR = r"\|"  # within a cell of Markdown
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Table:
     def markdown(self) -> str:
         """A table of Markdown; a column whose cells are all numbers to the right."""
         lines = [tuple(self.columns), tuple("---:" if right else "---" for right in self._numeric()), *self.cells()]
-        return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+        return "\n".join(f"| {' | '.join(cell.replace('|', BAR) for cell in line)} |" for line in lines)
 
     def _numeric(self) -> list[bool]:
         return [
@@ -87,7 +88,7 @@ class Figure:
         Of its file, which is PAPER_NAME.svg.
     title : str
     draw : callable
-        Gives the axes of a new figure.
+        Gives the axes of a new figure: a second layout of the same one differs in the last digits.
     caption : str
     """
 

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overhead", metavar="COST", help="compute beyond one pass: a number, or 30%% of the pass")
     parser.add_argument("--solver", metavar="NAME,...", help="only these; auto is the best of all")
     parser.add_argument("--values", metavar="N,...", help="try only these (what the family allows)")
-    parser.add_argument("--most", type=int, default=MOST, metavar="N", help=f"try nothing above ({MOST})")
+    parser.add_argument("--most", type=int, metavar="N", help=f"try nothing above ({MOST}, if no values are given)")
     add_search(parser)
     add_json(parser)
 
@@ -97,7 +97,7 @@ def _values(arguments: argparse.Namespace, model: str, options: Mapping[str, Any
     from remat_algos.models.registry import get_family
 
     _check_vary(arguments.vary, model, options)
-    values = get_family(model).grows.get(arguments.vary)
+    values = get_family(model).values(arguments.vary, model, options)
     if arguments.values is not None:
         try:
             values = sorted({int(word) for word in arguments.values.split(",") if word.strip()})
@@ -106,7 +106,7 @@ def _values(arguments: argparse.Namespace, model: str, options: Mapping[str, Any
             raise argparse.ArgumentTypeError(message) from error
     if values is not None and not values:
         raise argparse.ArgumentTypeError(f"--values {arguments.values!r} names no number; give some, or leave it out")
-    if (least := 1 if values is None else values[0]) > arguments.most:
+    if arguments.most is not None and (least := 1 if values is None else values[0]) > arguments.most:
         raise argparse.ArgumentTypeError(f"--most {arguments.most}: the least to try is {least}; give that or more")
     return values
 

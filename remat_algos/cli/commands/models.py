@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 HELP = "list the models that a graph model:NAME may be, with their sizes and options; export writes one to a file"
 EXPORT = "export"
-COLUMNS = ("family", "model", "batch", "nodes", "values", "parameters", "GMACs", "activations")
+COLUMNS = ("family", "model", "batch", "nodes", "values", "parameters", "GMACs each", "activations")
 CITATION = re.compile(r",? \[\d+\]_")
 OPTION_COLUMNS = ("option", "default", "values")
 EXAMPLE = "remat models export resnet50 --batch 96 -o resnet50.json"
@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser, names: str = argparse.REMAIND
     parser.usage = "remat models [NAME ...] [--json]\n       remat models export NAME -o FILE [--OPTION VALUE ...]"
     parser.add_argument("names", metavar="NAME", nargs=names, help="a family or a model: only these, and their options")
     add_json(parser)
+    parser.epilog = "GMACs each: billions of multiply-adds of a forward pass for one example of the batch"
     parser.set_defaults(parser=type(parser))
 
 
@@ -91,7 +92,8 @@ def _row(family: Family, name: str, batch: int | None, network: Network) -> tupl
     from remat_algos.ir.units import format_bytes
 
     graph = network.graph
-    sizes = (f"{graph.n_nodes:,}", f"{graph.n_values:,}", f"{network.n_parameters:,}", f"{network.macs / 1e9:,.2f}")
+    each = f"{network.macs / (batch or 1) / 1e9:,.3f}"  # of one example, as papers have it
+    sizes = (f"{graph.n_nodes:,}", f"{graph.n_values:,}", f"{network.n_parameters:,}", each)
     return family.name, name, "" if batch is None else str(batch), *sizes, format_bytes(network.activation_memory)
 
 
@@ -126,31 +128,38 @@ def _option_rows(model: str, own: bool) -> list[tuple[str, str, str]]:
 def _export(words: Sequence[str], arguments: argparse.Namespace) -> int:
     """Read the options of the model that is named among the words, build it, write it."""
     from remat_algos.ir.files.write import files_written
-    from remat_algos.models.reference import options_of, write_reference
-    from remat_algos.models.registry import build
+    from remat_algos.models.reference import build_reference, options_of, split_reference, write_reference
 
     named = _named(words)
-    options = options_of(named) if named is not None else {}
+    options = options_of(split_reference(named)[0]) if named is not None else {}
     exporter = _exporter(arguments.parser, options)
     chosen, unknown = exporter.parse_known_args(words, argparse.Namespace(json=arguments.json))
+    model, given = split_reference(chosen.model)
     if unknown:
-        raise argparse.ArgumentTypeError(_unknown(chosen.model, unknown[0], options))
+        raise argparse.ArgumentTypeError(_unknown(model, unknown[0], options))
     files_written(chosen.output)  # an ending that is no format is said before the work
-    texts = {name: text for name in options if (text := getattr(chosen, _place(name))) is not None}
-    network = build(chosen.model, **{name: options[name].read(text) for name, text in texts.items()})
-    write_out(network.graph, write_reference(chosen.model, texts), chosen)
+    for name in options:
+        texts = [*([given[name]] if name in given else []), *getattr(chosen, _place(name))]
+        if len(texts) > 1:
+            raise argparse.ArgumentTypeError(f"{name} is given twice, as {' and '.join(texts)}; leave one out")
+        if texts:
+            given[name] = texts[0]
+    reference = write_reference(model, given)
+    write_out(build_reference(reference).graph, reference, chosen)
     return 0
 
 
 def _named(words: Sequence[str]) -> str | None:
-    """The word that is a model or a family, else the first that is no option."""
+    """The word that names a model or a family, else the first that is no option."""
+    from remat_algos.models.reference import PREFIX
     from remat_algos.models.registry import list_families, list_models
 
     known = {*list_models(), *(family.name for family in list_families())}
     plain = [
         word for before, word in pairwise(["", *words]) if not word.startswith("-") and before not in ("-o", "--output")
     ]
-    return next((word for word in plain if word in known), plain[0] if plain else None)
+    models = (word for word in plain if word.removeprefix(PREFIX).partition("?")[0] in known)
+    return next(models, plain[0] if plain else None)
 
 
 def _exporter(kind: type[argparse.ArgumentParser], options: dict[str, Option]) -> argparse.ArgumentParser:
@@ -160,13 +169,17 @@ def _exporter(kind: type[argparse.ArgumentParser], options: dict[str, Option]) -
         description="Write a model as a graph. With NAME, --help lists its options.",
         epilog=f"example: {EXAMPLE}",
     )
-    parser.add_argument("model", metavar="NAME", help="a model or a family; remat models lists them")
+    parser.add_argument(
+        "model", metavar="NAME", help="a model or a family, perhaps as model:NAME?OPTION=VALUE; remat models lists them"
+    )
     parser.add_argument("-o", "--output", metavar="FILE", type=writable, required=True, help=ENDINGS)
     add_output_form(parser)
     groups = {own: parser.add_argument_group(title) for own, title in ((True, "model"), (False, "every model"))}
     for name, option in options.items():
         about = f"{option.wanted}; by default {option.written}".replace("%", "%%")
-        groups[option.own].add_argument(_flag(name), dest=_place(name), metavar="VALUE", help=about)
+        groups[option.own].add_argument(
+            _flag(name), dest=_place(name), metavar="VALUE", action="append", default=[], help=about
+        )
     return parser
 
 

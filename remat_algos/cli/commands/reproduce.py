@@ -1,6 +1,9 @@
 """remat reproduce: a paper's tables and figures, ours beside the paper's numbers."""
 
 import argparse
+import contextlib
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,9 +36,10 @@ def run(arguments: argparse.Namespace) -> int:
         return _list(arguments)
     make = get_page(arguments.paper)
     folder = _folder(arguments)
-    with progress_line() as progress:
-        page = make(arguments.quick, progress)
-    written = [str(file) for file in page.write(folder)] if folder is not None else []
+    with _made(folder):
+        with progress_line() as progress:
+            page = make(arguments.quick, progress)
+        written = [str(file) for file in page.write(folder)] if folder is not None else []
     if arguments.json:
         say_json({**page.record(), "quick": arguments.quick, "written": written})
         return 0
@@ -69,6 +73,24 @@ def _folder(arguments: argparse.Namespace) -> Path | None:
         raise argparse.ArgumentTypeError(f"{folder} is a file; name a folder")
     writable(str(folder / f"{arguments.paper}.md") if folder.is_dir() else str(folder))
     return folder
+
+
+@contextlib.contextmanager
+def _made(folder: Path | None) -> Iterator[None]:
+    """A folder that takes files while the work is done; one that was not there goes if nothing came into it."""
+    if folder is None:
+        yield
+        return
+    is_new = not folder.exists()
+    folder.mkdir(exist_ok=True)
+    try:
+        with tempfile.TemporaryFile(dir=folder):  # asked of the file system: permissions do not say all
+            pass
+        yield
+    finally:
+        if is_new:
+            with contextlib.suppress(OSError):  # it is not empty
+                folder.rmdir()
 
 
 def _say(page: "Page") -> None:

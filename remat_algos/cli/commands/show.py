@@ -64,6 +64,7 @@ def _record(graph: Any) -> tuple[dict[str, Any], list[int], list[int]]:
         "reads": int(graph.read_indices.size),
         "values": graph.n_values,
         "outputs": int(graph.output.sum()),
+        "effects": int((graph.output & (graph.memory == 0)).sum()),
         "value_memory": int(graph.memory.sum()),
         "resident_memory": graph.resident_memory,
         "residents": {
@@ -94,7 +95,7 @@ def _rows(record: dict[str, Any], graph: Any, narrow: list[int], forcing: list[i
         *([("model", told)] if model is not None else []),
         ("nodes", f"{record['nodes']:,}: {record['forward_nodes']:,} forward, {record['backward_nodes']:,} backward"),
         ("needed", f"{counted(record['needed_nodes'], 'node')}; {record['once_nodes']:,} must run only once"),
-        ("values", f"{record['values']:,}, {counted(record['reads'], 'read')}, {counted(record['outputs'], 'output')}"),
+        ("values", f"{record['values']:,}, {counted(record['reads'], 'read')}, {_outputs(record)}"),
         ("bytes", f"{format_bytes(record['value_memory'])} in values"),
         ("resident", f"{format_bytes(record['resident_memory'])}" + (f": {residents}" if residents else "")),
         ("compute", f"{graph.labels.compute(record['compute'])} in one pass"),
@@ -112,3 +113,11 @@ def _rows(record: dict[str, Any], graph: Any, narrow: list[int], forcing: list[i
         rows.append(("peak", f"{peak} without rematerialization, at step {record['peak_step']}, {record['peak_node']}"))
         rows.append(("no less than", f"{format_bytes(record['least_peak_bound'])}: {forced_by}"))
     return rows
+
+
+def _outputs(record: dict[str, Any]) -> str:
+    """Outputs with bytes, and those without, which stand for effects such as running statistics."""
+    effects = record["effects"]
+    return counted(record["outputs"] - effects, "output") + (
+        f", {counted(effects, 'effect')} of 0 bytes" if effects else ""
+    )

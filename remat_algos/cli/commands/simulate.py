@@ -155,7 +155,7 @@ def _say(judged: Any, step: int, base: int, limit: int | None) -> None:
         total = format_bytes(int(judged.memory_trace[step]))
         rows.append((f"at step {step}", f"{names[step]} runs, {total} in all: {breakdown or 'nothing'}"))
     say_table(("", ""), rows, headed=False)
-    live = _live(judged, step)
+    live = [entry for entry in _live(judged, step) if entry["memory"]]
     if live:
         shown = [(e["value"], format_bytes(e["memory"]), e["role"], str(e["made_at"])) for e in live[:LISTED]]
         say_table(("live", "bytes", "role", "since step"), shown)

@@ -6,7 +6,7 @@ import re
 import warnings
 from typing import Any, NoReturn
 
-from remat_algos.errors import GraphError
+from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.ir.files.attributes import Drawing, drawing_of, tables_of
 from remat_algos.ir.files.row_writer import Record
 from remat_algos.ir.tables import Number, Tables
@@ -19,6 +19,9 @@ _START = re.compile(
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _ESCAPED = re.compile(r'\\(\r?\n|["\\])')
 _PLACE = re.compile(r"(.*?)\s*\(at char \d+\), \(line:(\d+), col:(\d+)\)$")
+
+MOST_READ = 250_000
+"""Characters of the longest text that is read: pydot takes a second and 100 MB for every 17,000 of them."""
 
 _END = "the_end_of_the_file"
 """A graph put behind the text: where pydot meets what it cannot read after a whole graph, it stops without a word."""
@@ -42,6 +45,8 @@ def parse(text: str, source: str) -> Tables:
 
 def _read(text: str, source: str) -> Any:
     """pydot's graph."""
+    if len(text) > MOST_READ:
+        _fail(source, f"{_too_long(text)}; give the graph as JSON, npz or GraphML")
     said = io.StringIO()
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(said):
@@ -143,7 +148,16 @@ def dump(tables: Tables) -> str:
     lines = [f"  {name}={_text(said)};" for name, said in drawing.graph.items()]
     lines += [f"  {_text(name)}{_list(record)};" for name, record in drawing.nodes.items()]
     lines += [f"  {_text(u)} -> {_text(v)}{_list(record)};" for u, v, record in drawing.edges]
-    return "\n".join(["digraph {", *lines, "}", ""])
+    text = "\n".join(["digraph {", *lines, "}", ""])
+    if len(text) > MOST_READ:
+        warnings.warn(
+            f"{_too_long(text)}; write JSON, npz or GraphML to read the graph again", GraphWarning, stacklevel=2
+        )
+    return text
+
+
+def _too_long(text: str) -> str:
+    return f"{len(text):,} characters of DOT can be drawn, but no more than {MOST_READ:,} are read"
 
 
 def _list(record: Record) -> str:

@@ -22,7 +22,7 @@ BY_DEPTH = {
 
 @family(
     {f"densenet{depth}": {"depth": depth, "width": 48 if depth == 161 else 32} for depth in BY_DEPTH},
-    grows={"depth": (121, 169, 201, 264)},
+    grows={"depth": (121, 169, 201, 264), "image": range(32, 4097, 32)},
 )
 def densenet(
     net: Layers,

@@ -64,9 +64,9 @@ def diffusion_unet(
     width : int
         Channels of the highest level, a multiple of 32: group norms have 32 groups.
     multipliers : tuple of int, optional
-        Of the width, one for each level; the image is halved between levels. By default a single level.
+        Of the width, one for each level; the image is halved between levels. None: a single level.
     attended : tuple of int, optional
-        How many times smaller the image is where there is attention; by default only in the middle.
+        How many times smaller the image is where there is attention. None: only in the middle.
     heads : int
         Of the attention.
     sequence : int
@@ -81,7 +81,8 @@ def diffusion_unet(
     Raises
     ------
     GraphError
-        If the image cannot be halved so often, or groups or heads do not divide the channels.
+        If the image cannot be halved so often, or nowhere is it as small as `attended` says, or groups or heads do not
+        divide the channels.
 
     Examples
     --------
@@ -95,6 +96,10 @@ def diffusion_unet(
             f"{net.model}: an image of {image} cannot be halved {len(levels) - 1} times; "
             f"give a multiple of {1 << len(levels) - 1}, or fewer multipliers"
         )
+    factors = [1 << level for level in range(len(levels))]
+    if unknown := set(attended or ()) - set(factors):
+        found = f"attended has {min(unknown)}, but the image is {', '.join(map(str, factors))} times smaller"
+        raise GraphError(f"{net.model}: {found}; give some of these")
     x = net.input("noisy", (batch, channels, image, image))
     noise = net.input("noise", x.shape)
     text = net.input("text", (batch, sequence, context)) if sequence else None
@@ -154,7 +159,7 @@ class _Parts:
         y = net.silu(net.group_norm(x, name="norm1"), name="silu1")
         y = net.convolution(y, channels, 3, padding=1, name="conv1")
         time = net.linear(net.silu(self.time, name="time_silu"), channels, name="time")
-        y = net.pointwise("Add", [y, time], name="timed")
+        y = net.pointwise("Add", [y, net.view(time, *time.shape, 1, 1)], name="timed")
         y = net.silu(net.group_norm(y, name="norm2"), name="silu2")
         y = net.dropout(y) if self.dropout_layers else y
         y = net.convolution(y, channels, 3, padding=1, name="conv2")

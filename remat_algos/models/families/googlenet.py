@@ -31,7 +31,7 @@ HEAD_AFTER = ("4a", "4d")
 STEM, HEAD, HIDDEN = (64, 64, 192), 128, 1024
 
 
-@family({"googlenet": {}, "googlenet_bn": {"norm": True}})
+@family({"googlenet": {}, "googlenet_bn": {"norm": True}}, grows={"image": range(96, 4097, 32)})
 def googlenet(
     net: Layers,
     *,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from remat_algos.errors import GraphError
 from remat_algos.models.builder import Tensor
 from remat_algos.models.layers import Layers
-from remat_algos.models.registry import family
+from remat_algos.models.registry import divisors_of, family, multiples_of
 
 
 @family(
@@ -14,7 +14,8 @@ from remat_algos.models.registry import family
         "gpt2_medium": {"depth": 24, "width": 1024, "heads": 16},
         "gpt2_large": {"depth": 36, "width": 1280, "heads": 20},
         "gpt2_xl": {"depth": 48, "width": 1600, "heads": 25},
-    }
+    },
+    grows={"width": multiples_of("heads"), "heads": divisors_of("width")},
 )
 def gpt2(
     net: Layers,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from remat_algos.errors import GraphError
 from remat_algos.models.builder import Tensor
 from remat_algos.models.layers import Layers
-from remat_algos.models.registry import family
+from remat_algos.models.registry import family, multiples_of
 
 INNER_MULTIPLE = 256  # touvron2023 rounds the inner length up to a multiple of it
 
@@ -15,7 +15,8 @@ INNER_MULTIPLE = 256  # touvron2023 rounds the inner length up to a multiple of 
         "llama_7b": {},
         "llama_13b": {"depth": 40, "width": 5120, "heads": 40},
         "llama3_8b": {"kv_heads": 8, "inner": 14_336, "words": 128_256},
-    }
+    },
+    grows={"width": multiples_of("heads", 2)},
 )
 def llama(
     net: Layers,

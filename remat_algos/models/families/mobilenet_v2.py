@@ -14,7 +14,7 @@ STAGES = ((1, 16, 1), (6, 24, 2), (6, 32, 2), (6, 64, 2), (6, 96, 1), (6, 160, 2
 STEM, LAST, MULTIPLE = 32, 1280, 8
 
 
-@family({"mobilenet_v2": {}})
+@family({"mobilenet_v2": {}}, grows={"image": range(32, 4097, 32)})
 def mobilenet_v2(
     net: Layers,
     *,

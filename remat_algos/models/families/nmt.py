@@ -126,6 +126,7 @@ class _Attention:
     def __call__(self, query: Tensor) -> Tensor:
         net, (batch, steps, width) = self.net, self.source.shape
         projected = net.linear(query, width, parameters=[self.of_query], name="query")
+        projected = net.view(projected, batch, 1, width)
         likeness = net.tanh(net.pointwise("Add", [self.keys, projected], name="sum"))
         scores = net.view(net.linear(likeness, 1, parameters=[self.of_score], name="scores"), batch, steps)
         shares = net.softmax(net.mask(scores, self.mask, name="masked"))

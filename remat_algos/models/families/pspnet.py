@@ -12,7 +12,10 @@ STRIDES, DILATIONS = (1, 2, 1, 1), (1, 1, 2, 4)  # of the four stages: the image
 LEAST_DEPTH = 35
 
 
-@family({"pspnet": {}, "pspnet50": {"depth": 50}}, grows={"depth": tuple(range(LEAST_DEPTH, 1000, 3))})
+@family(
+    {"pspnet": {}, "pspnet50": {"depth": 50}},
+    grows={"depth": range(LEAST_DEPTH, 1000, 3), "image": range(97, 4098, 8)},
+)
 def pspnet(
     net: Layers, *, batch: int = 2, image: int = 713, depth: int = 101, width: int = 64, classes: int = 19
 ) -> None:

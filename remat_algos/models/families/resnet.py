@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from remat_algos.errors import GraphError
 from remat_algos.models.builder import Tensor
@@ -17,6 +18,12 @@ BY_DEPTH = {101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
 """Blocks of each stage where they do not follow the rule of `stage_depths`."""
 
 
+def _depths(given: Mapping[str, Any]) -> Sequence[int]:
+    """Those of the rule, so that each has more blocks than the one before in no fewer stages."""
+    step = 3 if given["bottleneck"] else 2
+    return [depth for depth in range(4 * step + 2, 5000, step) if not (given["bottleneck"] and depth in BY_DEPTH)]
+
+
 @family(
     {
         "resnet18": {"depth": 18, "bottleneck": False},
@@ -26,7 +33,7 @@ BY_DEPTH = {101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
         "resnet152": {"depth": 152},
         "resnet200": {"depth": 200, "preactivation": True},
     },
-    grows={"depth": [depth for depth in range(14, 5000, 6) if depth not in BY_DEPTH]},
+    grows={"depth": _depths, "image": range(32, 4097, 32)},
 )
 def resnet(
     net: Layers,

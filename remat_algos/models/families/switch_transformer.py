@@ -101,7 +101,7 @@ def _attended(net: Layers, name: str, x: Tensor, other: Tensor | None, heads: in
             net.linear(rows, width, bias=False, name=side)
             for side, rows in (("q_proj", normal), ("k_proj", other or normal), ("v_proj", other or normal))
         )
-        y = net.attention(q, k, v, heads, mask=bias)
+        y = net.attention(q, k, v, heads, bias=bias)
         return net.add(x, net.dropout(net.linear(y, width, bias=False, name="o_proj")))
 
 

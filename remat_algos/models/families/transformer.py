@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from remat_algos.models.builder import Tensor
 from remat_algos.models.layers import Layers
-from remat_algos.models.registry import family
+from remat_algos.models.registry import divisors_of, family, multiples_of
 
 
-@family({"transformer_base": {}, "transformer_big": {"width": 1024, "heads": 16}})
+@family(
+    {"transformer_base": {}, "transformer_big": {"width": 1024, "heads": 16}},
+    grows={"width": multiples_of("heads"), "heads": divisors_of("width")},
+)
 def transformer(
     net: Layers,
     *,

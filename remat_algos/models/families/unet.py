@@ -7,7 +7,7 @@ from remat_algos.models.layers import Layers
 from remat_algos.models.registry import family
 
 
-@family({"unet": {}})
+@family({"unet": {}}, grows={"image": range(188, 4097, 16)})
 def unet(
     net: Layers,
     *,

@@ -18,7 +18,7 @@ HIDDEN = 64
         **{f"vgg{depth}": {"depth": depth} for depth in DEPTHS},
         **{f"vgg{depth}_bn": {"depth": depth, "norm": True} for depth in DEPTHS},
     },
-    grows={"depth": (11, *range(13, 1000, 3))},
+    grows={"depth": (11, *range(13, 1000, 3)), "image": range(32, 4097, 32)},
 )
 def vgg(
     net: Layers,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from remat_algos.errors import GraphError
 from remat_algos.models.builder import Tensor
 from remat_algos.models.layers import Layers
-from remat_algos.models.registry import family
+from remat_algos.models.registry import divisors_of, family, multiples_of
 
 LARGE = {"depth": 24, "width": 1024, "heads": 16}
 HUGE = {"depth": 32, "width": 1280, "heads": 16}
@@ -19,7 +19,7 @@ HUGE = {"depth": 32, "width": 1280, "heads": 16}
         "vit_l_32": {**LARGE, "patch": 32},
         "vit_h_14": {**HUGE, "patch": 14},
     },
-    grows={"image": tuple(range(224, 4033, 224))},  # multiples of all these patches
+    grows={"image": multiples_of("patch"), "width": multiples_of("heads"), "heads": divisors_of("width")},
 )
 def vit(
     net: Layers,

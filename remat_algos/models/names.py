@@ -1,0 +1,69 @@
+"""Names of what a network is gathered from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from remat_algos.errors import GraphError
+
+
+class Names:
+    """Full names, each given once, inside scopes and blocks.
+
+    Parameters
+    ----------
+    model : str
+        Name of the network.
+
+    Examples
+    --------
+    >>> net = Names("small")
+    >>> with net.scope("encoder"):
+    ...     net.named("conv"), net.named("conv")
+    ('encoder.conv', 'encoder.conv_2')
+    """
+
+    def __init__(self, model: str) -> None:
+        self.model = model
+        self._scope: list[str] = []
+        self._block: list[str] = [""]
+        self._taken: dict[str, int] = {}  # names that were given
+        self._used: set[str] = set()  # names that residents and values have
+
+    @contextmanager
+    def block(self, name: str) -> Iterator[None]:
+        """Operations inside are named NAME.x, and are one node where `granularity` is "layer"."""
+        with self.scope(name):
+            self._block.append(".".join(self._scope))
+            try:
+                yield
+            finally:
+                self._block.pop()
+
+    @contextmanager
+    def scope(self, name: str) -> Iterator[None]:
+        """Operations inside are named NAME.x."""
+        self._scope.append(name)
+        try:
+            yield
+        finally:
+            self._scope.pop()
+
+    def named(self, name: str) -> str:
+        """A full name that nothing else has: `name` inside the present scopes, with a number if it is taken."""
+        return self._unique(".".join((*self._scope, name)))
+
+    def _unique(self, full: str) -> str:
+        times = self._taken.get(full, 0)
+        self._taken[full] = times + 1
+        return self._unique(f"{full}_{times + 1}") if times else full
+
+    def _take(self, name: str) -> str:
+        """A full name that a caller chose, perhaps one that `named` gave."""
+        if name in self._used:
+            raise GraphError(
+                f"{self.model}: the name {name} is taken; give another one, or read the tensor that has it"
+            )
+        self._taken[name] = 1
+        return name

@@ -1,0 +1,65 @@
+"""Values of a family's options: of the right type, and positive where they count something."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from difflib import get_close_matches
+from operator import index
+from typing import Any
+
+from remat_algos.errors import GraphError
+
+
+def kind_of(annotation: Any) -> str:
+    """A type as its source has it, also where annotations are no text."""
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+
+
+def checked(model: str, option: inspect.Parameter, value: Any) -> Any:
+    """A value of the option's type, numbers as Python's own.
+
+    Raises
+    ------
+    GraphError
+        If it is of another type, or not positive.
+
+    Examples
+    --------
+    >>> batch = inspect.Parameter("batch", inspect.Parameter.KEYWORD_ONLY, default=32, annotation="int")
+    >>> checked("vgg19", batch, 8)
+    8
+    """
+    kind, least = option.annotation, 0 if option.default == 0 else 1
+    plain: Any = None
+    if "None" in kind and value is None:
+        return None
+    if kind.startswith("tuple"):
+        wanted = "positive whole numbers, such as (3, 4, 6, 3)"
+        numbers = [_count(k, 1) for k in value] if isinstance(value, tuple | list) else []
+        plain = tuple(numbers) if numbers and None not in numbers else None
+    elif kind.startswith("int"):
+        wanted, plain = f"a whole number from {least} on", _count(value, least)
+    elif kind.startswith("bool"):
+        wanted, plain = "True or False", value if isinstance(value, bool) else None
+    else:
+        wanted, plain = "a name", value if isinstance(value, str) else None
+    if plain is None:
+        raise GraphError(f"{model}: {option.name} is {value!r}; give {wanted}")
+    return plain
+
+
+def offer(name: Any, known: Iterable[str], otherwise: str = "") -> str:
+    """The known names that look like it, whatever its case and hyphens, as a question; else all, or something else."""
+    names = list(dict.fromkeys(known))
+    near = get_close_matches(str(name).lower().replace("-", "_"), names, n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(near)}?" if near else otherwise or f"use {', '.join(names)}"
+
+
+def _count(value: Any, least: int) -> int | None:
+    """A whole number, NumPy's too; None if it is none, or too small."""
+    try:
+        number = None if isinstance(value, bool) else index(value)
+    except TypeError:
+        return None
+    return number if number is not None and number >= least else None
