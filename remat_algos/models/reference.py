@@ -102,7 +102,7 @@ def options_of(model: str) -> dict[str, Option]:
     from remat_algos.models.registry import get_family
     from remat_algos.models.settings import CHOICES, Settings
 
-    choices = {**CHOICES, "dtype": tuple(DTYPES)}
+    choices = {**CHOICES, "dtype": tuple(name for name in DTYPES if "float" in name)}
     family = get_family(model)
     variant = family.variants.get(model, {})
     own = [Option(name, o.annotation, variant.get(name, o.default), True) for name, o in family.options.items()]
