@@ -290,3 +290,13 @@ def test_an_interrupted_solver_stops_the_page(monkeypatch):
     monkeypatch.setattr("remat_algos.reproduce.case.solve", interrupted)
     with pytest.raises(KeyboardInterrupt, match="nothing was written"):
         Case.of("chain", 4, differentiate(chain(4)), ["chen_sqrt"])
+
+
+def test_the_same_depth_is_divided_in_four_ways():
+    """Which the quick page leaves out."""
+    table = chen2016._stages_table(62, None)
+    blocks = [[int(stage) for stage in dashed.split("-")] for dashed in column(table, "stages")]
+    assert all(sum(stages) == 20 for stages in blocks)  # 3 convolutions each, the first one and the linear layer
+    assert len({tuple(stages) for stages in blocks}) == len(table.rows) == 4
+    for stages, peak in zip(blocks, column(table, NO_REMAT), strict=True):
+        assert peak == baseline(chen2016._resnet(62, stages)).peak_memory

@@ -124,7 +124,8 @@ def _divisions(resnets: Sequence[Case], progress: Progress | None) -> tuple[str,
 
 
 def _resnet(depth: int, stages: Sequence[int] | None = None, **settings: Any) -> ComputationGraph:
-    options = {"depth": depth, "stages": stages, "batch": 32, "image": 224, "preactivation": True}
+    size = {"depth": depth} if stages is None else {"stages": stages}
+    options = {**size, "batch": 32, "image": 224, "preactivation": True}
     return differentiate(build("resnet", workspace=0, **options, **settings).graph)
 
 
