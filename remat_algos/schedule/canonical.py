@@ -2,10 +2,12 @@
 
 import numpy as np
 
+from remat_algos.ir.arrays import Bool, Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels import _emitter
 from remat_algos.schedule.mirror import honoured, part_of
 from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.structure.lower_sets import LowerSets
 
 
@@ -45,14 +47,8 @@ def canonical_schedule(
     >>> canonical_schedule(chain, LowerSets.of(chain, [[0, 1], [0, 1, 2]])).order.tolist()
     [0, 1, 2, 3, 4, 0, 5]
     """
-    block = lower_sets.blocks(graph)
+    block, _, _, co_input_from = lower_sets.on(graph)
     n_blocks = max(1, len(lower_sets))
-    kept = lower_sets.kept(graph)
-    if keep_last:
-        kept |= block == len(lower_sets) - 1
-    kept = honoured(graph, np.where(kept, 0, 1)) == 0
-    if graph.n_nodes:
-        kept |= np.logical_and.reduceat(graph.output, graph.value_indptr[:-1])  # pinned, so never missing
     order = _emitter.canonical(
         graph.needed.view(np.uint8),
         part_of(graph),
@@ -61,25 +57,147 @@ def canonical_schedule(
         graph.producer,
         graph.output.view(np.uint8),
         np.where(block < 0, n_blocks - 1, block).astype(np.int32),  # gradients of nodes that never run come first
-        (kept & graph.forward).view(np.uint8),
-        _co_input_from(graph, block, n_blocks),
+        _kept(graph, lower_sets, keep_last).view(np.uint8),
+        co_input_from,
         n_blocks,
         lazy,
     )
     return Schedule(order)
 
 
-def _co_input_from(graph: ComputationGraph, block: np.ndarray, n_blocks: int) -> np.ndarray:
-    """int32[n]: the least j such that the node is read beside L_j by one of its consumers: u in d-(d+(L_j)).
+def canonical_trace(
+    graph: ComputationGraph,
+    lower_sets: LowerSets,
+    *,
+    liveness: bool = False,
+    keep_last: bool = False,
+    lazy: bool = False,
+) -> Int64:
+    """Bytes held during each step of `canonical_schedule`, with or without liveness.
 
-    A consumer w of u belongs to d+(L_j) from the least block among w's sources on.
+    Without it the canonical strategy is taken at its word, and values are dropped in four places only:
+
+    - after block i has run forward, what is not kept;
+    - after the gradients of block i, forward values outside L_(i-1) and its co-inputs, gradients outside
+      d+(L_(i-1)) - L_(i-1), and gradients that nobody reads, which are handed over;
+    - what runs again though it is neither of the block nor a co-input of L_i, after its last read;
+    - a running sum, after the step that adds to it: that step holds the old sum and the new one.
+
+    What the schedule reads later on is not dropped, pinned forward values never. A step holds its workspace.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    lower_sets : LowerSets
+        The last one holds the whole needed forward part.
+    liveness : bool
+        Free every value after its last read, as `simulate` does.
+    keep_last, lazy : bool
+        As in `canonical_schedule`; the defaults are those of formulas (1) and (2).
+
+    Returns
+    -------
+    int64[m]
+
+    Raises
+    ------
+    GraphError
+        If the chain does not fit the graph.
+    ScheduleError
+        If the graph marks a pinned value to be recomputed.
+
+    References
+    ----------
+    kusumoto2019, section 3.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> chain = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2)]))
+    >>> sets = LowerSets.of(chain, [[0, 1], [0, 1, 2]])
+    >>> canonical_schedule(chain, sets, keep_last=False, lazy=False).names(chain)
+    ['0', '1', '2', '2', 'grad(2)', '0', '2', 'grad(1)', 'grad(0)']
+    >>> canonical_trace(chain, sets).tolist(), sets.terms(chain).sum(axis=1).tolist()
+    ([1, 2, 2, 2, 3, 3, 4, 5, 5], [5, 3])
+    >>> canonical_trace(chain, sets, liveness=True).tolist()
+    [1, 2, 2, 2, 3, 3, 4, 5, 4]
     """
-    indptr, source = graph.predecessors
-    reader = np.repeat(np.arange(graph.n_nodes), np.diff(indptr))
-    inside = (block[reader] >= 0) & (block[source] >= 0)
-    reader, source = reader[inside], source[inside]
-    earliest_source = np.full(graph.n_nodes, n_blocks, np.int32)
-    np.minimum.at(earliest_source, reader, block[source])
-    result = np.full(graph.n_nodes, n_blocks, np.int32)
-    np.minimum.at(result, source, earliest_source[reader])
-    return result
+    schedule = canonical_schedule(graph, lower_sets, keep_last=keep_last, lazy=lazy)
+    simulation = simulate(graph, schedule)
+    if liveness:
+        return simulation.memory_trace
+    memory = graph.memory[simulation.lifetimes.value]
+    change = np.zeros(len(schedule) + 1, np.int64)
+    np.add.at(change, simulation.made_at, memory)
+    np.subtract.at(change, _drops(simulation, lower_sets, _kept(graph, lower_sets, keep_last), lazy), memory)
+    return np.cumsum(change)[:-1] + graph.workspace[schedule.order]
+
+
+def _kept(graph: ComputationGraph, lower_sets: LowerSets, keep_last: bool) -> Bool:
+    """bool[n]: forward nodes that never run again."""
+    block, kept, *_ = lower_sets.on(graph)
+    if keep_last:
+        kept = kept | (block == len(lower_sets) - 1)
+    kept = honoured(graph, np.where(kept, 0, 1)) == 0
+    if graph.n_nodes:
+        kept |= np.logical_and.reduceat(graph.output, graph.value_indptr[:-1])  # pinned, so never missing
+    return kept & graph.forward
+
+
+def _drops(simulation: Simulation, lower_sets: LowerSets, kept: Bool, lazy: bool) -> Int64:
+    """int64[n_instances]: the first step without each value, if the canonical strategy is taken at its word."""
+    graph, lives, order = simulation.graph, simulation.lifetimes, simulation.schedule.order
+    n_blocks = max(1, len(lower_sets))
+    last_phase = 2 * n_blocks - 1
+    block, _, successor_from, co_input_from = lower_sets.on(graph)
+    owner = np.where(graph.forward, np.arange(graph.n_nodes), part_of(graph))
+    home = np.where(block < 0, n_blocks - 1, block)[owner]
+    # the last block i, by whose gradients a forward value is in L_i or a co-input of it, and a gradient in d+(L_i)
+    needed_by = np.where(graph.forward, np.minimum(home, co_input_from), successor_from[owner])
+    missing = graph.forward & graph.needed & ~kept & (not lazy)
+    phase = _phases(graph, order, home, missing, n_blocks)
+
+    made_at = simulation.made_at
+    node = order[made_at]
+    gradient, again = ~graph.forward[node], phase[made_at] >= n_blocks
+    handed_over = gradient & (np.diff(graph.readers[0]) == 0)[lives.value]
+    until = np.where(again | kept[node], last_phase - needed_by[node], home[node])
+    until = np.maximum(np.where(handed_over, 0, until), phase[np.where(handed_over, made_at, lives.end - 1)])
+    i = last_phase - phase[made_at]
+    beside = (home[node] < i) | ((home[node] > i) & (co_input_from[node] > i))
+    at_once = np.where(gradient, _running_sums(graph, owner)[lives.value], again & beside)
+    return np.where(at_once, lives.end, np.searchsorted(phase, until, side="right"))
+
+
+def _phases(graph: ComputationGraph, order: Int32, home: Int64, missing: Bool, n_blocks: int) -> Int64:
+    """int64[m]: 0, 1, .. for steps that run a block forward, then on for the blocks from the last to the first.
+
+    A block is through as soon as its gradients, and those of its nodes that are `missing`, have run.
+    """
+    n_forward = int((graph.forward & graph.needed).sum())
+    phase = home[order].astype(np.int64)
+    due = np.bincount(home[(graph.needed & ~graph.forward) | missing], minlength=n_blocks)
+    i = n_blocks - 1
+    for step in range(n_forward, order.size):
+        node = order[step]
+        while due[i] == 0:
+            i -= 1
+        phase[step] = 2 * n_blocks - 1 - i
+        if not graph.forward[node] or (missing[node] and home[node] == i):
+            due[home[node]] -= 1
+    return phase
+
+
+def _running_sums(graph: ComputationGraph, owner: Int64) -> Bool:
+    """bool[n_values]: sums of gradients that another step adds to.
+
+    Such a step reads first the gradients of the node that reads the value, and last the sum so far.
+    """
+    steps = np.flatnonzero(~graph.forward & (np.diff(graph.read_indptr) > 0))
+    begin, end = graph.read_indptr[steps], graph.read_indptr[steps + 1]
+    so_far = graph.read_indices[end - 1]
+    first, last = graph.producer[graph.read_indices[begin]], graph.producer[so_far]
+    adds = ~graph.forward[first] & ~graph.forward[last] & (owner[first] != owner[last])
+    found = np.zeros(graph.n_values, bool)
+    found[so_far[adds]] = True
+    return found

@@ -2,15 +2,37 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Bool, Int32
+from remat_algos.ir.arrays import Bool, Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels import _lower_sets
+
+
+class OnGraph(NamedTuple):
+    """What a chain makes of the nodes of a graph: for each node the least row i of which something is so, else k.
+
+    Parameters
+    ----------
+    block : int32[n]
+        The row whose set is the first to hold the node; -1 where none does.
+    kept : bool[n]
+        Whether the node is on a boundary.
+    successor_from : int32[n]
+        The node is in d+(L_i).
+    co_input_from : int32[n]
+        The node is in d-(d+(L_i)).
+    """
+
+    block: Int32
+    kept: Bool
+    successor_from: Int32
+    co_input_from: Int32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +56,7 @@ class LowerSets:
     """
 
     words: NDArray[np.uint64]
+    _seen: list[tuple[ComputationGraph, OnGraph]] = field(init=False, repr=False, default_factory=list)
 
     def __post_init__(self) -> None:
         words = np.ascontiguousarray(self.words, np.uint64)
@@ -63,86 +86,147 @@ class LowerSets:
         chain.blocks(graph)
         return chain
 
-    def blocks(self, graph: ComputationGraph) -> Int32:
-        """int32[n]: the block V_i of each forward node, from 0; checks that the chain fits the graph."""
+    def on(self, graph: ComputationGraph) -> OnGraph:
+        """Blocks, kept nodes and crossings; GraphError if the chain does not fit the graph."""
+        if not self._seen or self._seen[0][0] is not graph:  # the same graph is asked about again and again
+            self._seen[:] = [(graph, self._fitted(graph))]
+        return self._seen[0][1]
+
+    def _fitted(self, graph: ComputationGraph) -> OnGraph:
         if self.words.shape[1] != (graph.n_nodes + 63) // 64:
             raise GraphError(f"lower sets of {self.words.shape[1]} words do not fit {graph.n_nodes} nodes")
-        block = _lower_sets.blocks(self.words, graph.n_nodes)
-        if ((block >= 0) & ~graph.forward).any():
-            node = int(np.argmax((block >= 0) & ~graph.forward))
+        law, node, source, block, kept, *crossings = _lower_sets.on_graph(
+            self.words, *graph.predecessors, graph.forward.view(np.uint8), graph.needed.view(np.uint8)
+        )
+        if law == _lower_sets.NO_FORWARD_NODE:
             raise GraphError(f"a lower set holds {graph.labels[node]}, which is no forward node")
-        last = len(self)
-        wanted = graph.forward & graph.needed
-        if (wanted & (block < 0)).any():
-            node = int(np.argmax(wanted & (block < 0)))
+        if law == _lower_sets.LEFT_OUT:
             raise GraphError(f"no lower set holds {graph.labels[node]}; the last one is the whole forward part")
-        reader, source = _forward_edges(graph)
-        outside = np.where(block < 0, last, block)
-        wrong = outside[source] > outside[reader]
-        if wrong.any():
-            at = int(np.argmax(wrong))
-            names = graph.labels[int(reader[at])], graph.labels[int(source[at])]
-            raise GraphError(f"lower set {block[reader[at]]} holds {names[0]} but not {names[1]}, which it reads")
-        return block
+        if law == _lower_sets.NOT_LOWER:
+            names = graph.labels[node], graph.labels[source]
+            raise GraphError(f"lower set {block[node]} holds {names[0]} but not {names[1]}, which it reads")
+        found = OnGraph(block, kept.view(np.bool_), *crossings)
+        for array in found:
+            array.setflags(write=False)
+        return found
+
+    def blocks(self, graph: ComputationGraph) -> Int32:
+        """int32[n]: the block V_i of each forward node, from 0; checks that the chain fits the graph."""
+        return self.on(graph).block
 
     def kept(self, graph: ComputationGraph) -> Bool:
         """bool[n]: U_k, the nodes on some boundary."""
-        block = self.blocks(graph)
-        reader, source = _forward_edges(graph)
-        kept = np.zeros(graph.n_nodes, bool)
-        kept[source[block[source] < block[reader]]] = True
-        return kept
+        return self.on(graph).kept
 
     def overhead(self, graph: ComputationGraph) -> int:
         """Formula (1): T(V minus U_k), the last block computed again like the others."""
-        whole = self.blocks(graph) >= 0
-        return int(graph.compute[whole & ~self.kept(graph)].sum())
+        block, kept, *_ = self.on(graph)
+        return int(graph.compute[(block >= 0) & ~kept].sum())
 
     def peak(self, graph: ComputationGraph) -> int:
         """Formula (2): the greatest M(U_(i-1)) + 2 M(V_i) + M(d+(L_i) - L_i) + M(d-(d+(L_i)) - L_i)."""
-        block, memory, kept = self.blocks(graph), graph.node_memory, self.kept(graph)
-        reader, source = _forward_edges(graph)
-        most = 0
-        for i in range(len(self)):
-            inside = (block >= 0) & (block <= i)
-            after = np.zeros(graph.n_nodes, bool)
-            after[reader[inside[source]]] = True
-            beside = np.zeros(graph.n_nodes, bool)
-            beside[source[after[reader]]] = True
-            terms = (
-                memory[kept & (block < i)].sum(),  # a node is on a boundary from its own block on
-                2 * memory[block == i].sum(),
-                memory[after & ~inside].sum(),
-                memory[beside & ~inside].sum(),
-            )
-            most = max(most, int(sum(terms)))
-        return most
+        return int(self.terms(graph).sum(axis=1).max(initial=0))
+
+    def terms(self, graph: ComputationGraph) -> Int64:
+        """Formula (2) term by term, a row for each block.
+
+        Parameters
+        ----------
+        graph : ComputationGraph
+
+        Returns
+        -------
+        int64[k, 4]
+            (i) M(U_(i-1)), (ii) 2 M(V_i), (iii) M(d+(L_i) - L_i), (iv) M(d-(d+(L_i)) - L_i).
+
+        References
+        ----------
+        kusumoto2019, section 3.
+
+        Examples
+        --------
+            0 -> 1 -> 3        L_1 = {0, 1}, whose successors 2 and 3 wait outside;
+            0 -> 2 -> 3        3 reads 2 beside it
+
+        >>> graph = ComputationGraph.from_edges([(0, 1), (0, 2), (1, 3), (2, 3)])
+        >>> LowerSets.of(graph, [[0, 1], [0, 1, 2, 3]]).terms(graph).tolist()
+        [[0, 4, 2, 1], [2, 4, 0, 0]]
+        """
+        k, memory = len(self), graph.node_memory
+        block, kept, successor_from, co_input_from = self.on(graph)
+        inside = block >= 0
+        return np.stack(
+            [
+                _over_rows(memory, np.where(kept, block + 1, k), k, k),
+                _over_rows(2 * memory, np.where(inside, block, k), block + 1, k),
+                _over_rows(memory, successor_from, block, k),
+                _over_rows(memory, co_input_from, block, k),
+            ],
+            axis=1,
+        )
+
+    def sets(self, graph: ComputationGraph) -> list[list[int]]:
+        """The node ids of each lower set."""
+        block = self.blocks(graph)
+        return [np.flatnonzero((block >= 0) & (block <= i)).tolist() for i in range(len(self))]
+
+
+def _over_rows(memory: Int64, begin: Int32, end: Int32 | int, k: int) -> Int64:
+    """int64[k]: the bytes of the nodes that count in row i, which are those with begin <= i < end."""
+    held = begin < end
+    change = np.zeros(k + 1, np.int64)
+    np.add.at(change, begin[held], memory[held])
+    np.subtract.at(change, np.broadcast_to(end, begin.shape)[held], memory[held])
+    return np.cumsum(change)[:k]
 
 
 def single_boundary_chain(graph: ComputationGraph, *, unit: int = 1) -> LowerSets:
     """The chain of the lower-set authors' square-root baseline.
 
-    Of all lower sets whose boundary is one node, those at which M(L) passes a multiple of M(V) / k, for k the root of
-    their number, rounded down; sizes are counted in whole `unit` bytes.
+    Of all lower sets {v and what it rests on} whose boundary is v alone, those at which M(L) passes a multiple of
+    M(V) / k, for k the root of their number and two more, {} and V; all is rounded down, and sizes are counted in
+    whole `unit` bytes.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    unit : int
+
+    Returns
+    -------
+    LowerSets
+
+    Raises
+    ------
+    GraphError
+        If the forward part is empty.
 
     References
     ----------
     kusumoto2019, section 5 (Chen's algorithm, as its authors ran it).
+
+    Examples
+    --------
+    Six nodes of one byte: five boundaries, so two segments, and the first to pass three bytes has four.
+
+    >>> chain = ComputationGraph.from_edges([(i, i + 1) for i in range(5)])
+    >>> single_boundary_chain(chain).sets(chain)
+    [[0, 1, 2, 3], [0, 1, 2, 3, 4, 5]]
     """
     part = np.flatnonzero(graph.forward & graph.needed)
     if not part.size:
         raise GraphError("the forward part is empty; there is no chain of lower sets")
     size = np.where(graph.forward & graph.needed, graph.node_memory // unit, 0)
-    chain = _single_boundaries(graph, part)
-    whole = sum(1 << int(v) for v in part)
-    k = math.isqrt(len(chain) + 2)
+    candidates = _single_boundaries(graph, part)
+    step = max(1, int(size.sum()) // math.isqrt(len(candidates) + 2))
     cuts: list[int] = []
-    passed = 0
-    for lower_set in chain:
+    passed = 1  # the multiple of the step that M(L) has to pass
+    for lower_set in candidates:
         held = int(size[_members(lower_set, graph.n_nodes)].sum())
-        if lower_set != whole and held * k >= (passed + 1) * int(size.sum()) and not (cuts and cuts[-1] & ~lower_set):
-            passed = held * k // max(1, int(size.sum()))
+        if held > passed * step and not (cuts and cuts[-1] & ~lower_set):
+            passed = -(-held // step)
             cuts.append(lower_set)
+    whole = sum(1 << v for v in part.tolist())
     rows = [_members(lower_set, graph.n_nodes) for lower_set in [*cuts, whole]]
     return LowerSets(_lower_sets.pack(np.array(rows, np.uint8)))
 
@@ -150,35 +234,21 @@ def single_boundary_chain(graph: ComputationGraph, *, unit: int = 1) -> LowerSet
 def _single_boundaries(graph: ComputationGraph, part: NDArray[np.int64]) -> list[int]:
     """Lower sets {v and what it rests on} that only v connects with the rest, as bits of one integer, ascending."""
     indptr, source = graph.predecessors
-    succ_indptr, succ = graph.successors
-    wanted = graph.forward & graph.needed
-    below: dict[int, int] = {}
-    found = []
-    for v in part.tolist():
-        below[v] = 1 << v
-        for u in source[indptr[v] : indptr[v + 1]].tolist():
+    rows = {v: source[indptr[v] : indptr[v + 1]].tolist() for v in part.tolist()}
+    readers = dict.fromkeys(rows, 0)
+    for v, row in rows.items():
+        for u in row:
+            readers[u] |= 1 << v
+    below = {v: 1 << v for v in rows}
+    readers_below = dict.fromkeys(rows, 0)  # of what v rests on
+    for v, row in rows.items():
+        for u in row:
             below[v] |= below[u]
-    for v in part.tolist():
-        inner = below[v] & ~(1 << v)
-        readers = {
-            w
-            for u in np.flatnonzero(_members(inner, graph.n_nodes)).tolist()
-            for w in succ[succ_indptr[u] : succ_indptr[u + 1]].tolist()
-            if wanted[w]
-        }
-        if all(below[v] >> w & 1 for w in readers):
-            found.append(below[v])
+            readers_below[v] |= readers_below[u] | readers[u]
+    found = [below[v] for v in rows if readers[v] and not readers_below[v] & ~below[v]]
     return sorted(found, key=lambda bits: (bits.bit_count(), bits))
 
 
 def _members(bits: int, n: int) -> Bool:
     packed = np.frombuffer(bits.to_bytes((n + 7) // 8, "little"), np.uint8)
     return np.unpackbits(packed, count=n, bitorder="little").view(np.bool_)
-
-
-def _forward_edges(graph: ComputationGraph) -> tuple[Int32, Int32]:
-    """(reader, source) of every edge between forward nodes."""
-    indptr, source = graph.predecessors
-    reader = np.repeat(np.arange(graph.n_nodes, dtype=np.int32), np.diff(indptr))
-    inside = graph.forward[reader]
-    return reader[inside], source[inside]

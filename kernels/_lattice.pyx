@@ -1,0 +1,246 @@
+# distutils: language = c++
+"""Lower sets of a graph: all of them by layers, those of single nodes, and what each holds."""
+
+import numpy as np
+
+from libcpp.vector cimport vector
+
+include "_bitsets.pxi"
+
+ctypedef long long int64
+
+
+cdef uint64_t _random_word(uint64_t node) noexcept nogil:
+    """The word that stands for a node in the hash of a set (splitmix64)."""
+    cdef uint64_t z = (node + 1) * <uint64_t>0x9E3779B97F4A7C15
+    z = (z ^ (z >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
+    z = (z ^ (z >> 27)) * <uint64_t>0x94D049BB133111EB
+    return z ^ (z >> 31)
+
+
+cdef class _Layer:
+    """The sets of one size, found by their hash; open addressing, linear probing.
+
+    A slot that holds a set of an earlier layer counts as empty, so nothing is cleared between layers.
+    """
+    cdef vector[int64] slots
+    cdef uint64_t mask
+    cdef int64 begin                      # the first set of the layer
+
+    def __cinit__(self):
+        self.slots.assign(64, -1)
+        self.mask = 63
+        self.begin = 0
+
+    cdef int64 find(self, const uint64_t* row, uint64_t hashed, const vector[uint64_t]& words,
+                    const vector[uint64_t]& hashes, Py_ssize_t w) noexcept nogil:
+        """The slot of a set: it holds the set, or is empty."""
+        cdef uint64_t at = hashed & self.mask
+        cdef int64 held
+        cdef Py_ssize_t i
+        while True:
+            held = self.slots[at]
+            if held < self.begin:
+                return at
+            if hashes[held] == hashed:
+                for i in range(w):
+                    if words[held * w + i] != row[i]:
+                        break
+                else:
+                    return at
+            at = (at + 1) & self.mask
+
+    cdef void grow(self, int64 count, const vector[uint64_t]& hashes) noexcept nogil:
+        """Room for sets begin .. count - 1 and as many more."""
+        cdef int64 i
+        cdef uint64_t at
+        if <uint64_t>(2 * (count - self.begin)) <= self.mask:
+            return
+        while self.mask + 1 < <uint64_t>(4 * (count - self.begin)):
+            self.mask = 2 * self.mask + 1
+        self.slots.assign(self.mask + 1, -1)
+        for i in range(self.begin, count):
+            at = hashes[i] & self.mask
+            while self.slots[at] >= self.begin:
+                at = (at + 1) & self.mask
+            self.slots[at] = i
+
+
+cdef object _matrix(const vector[uint64_t]& flat, Py_ssize_t w):
+    cdef Py_ssize_t i
+    result = np.empty(flat.size(), np.uint64)
+    cdef uint64_t[::1] out = result
+    for i in range(<Py_ssize_t>flat.size()):
+        out[i] = flat[i]
+    return result.reshape(-1, w)
+
+
+def lower_sets(const int64[::1] pred_indptr, const int[::1] pred, const int64[::1] succ_indptr, const int[::1] succ,
+               int64 cap):
+    """All lower sets, by size, and the sets with one node more.
+
+    pred_indptr, succ_indptr : int64[n + 1], pred, succ : int32[edges] both ways of a graph with topological ids, cap : most sets
+    Returns (words uint64[k, w], cover_indptr int64[k + 1], cover int32[c]); past the cap what was found, with covers None.
+    """
+    cdef Py_ssize_t n = pred_indptr.shape[0] - 1, w = max(1, bit_words(n)), i, v, u
+    cdef int64 current = 0, count = 1, layer_end = 1, slot, place, j
+    cdef uint64_t hashed
+    cdef bint ready
+    cdef vector[uint64_t] words, free, row, room, hashes       # free: nodes that may be added, of this layer and the next
+    cdef vector[uint64_t] next_free
+    cdef vector[int64] indptr
+    cdef vector[int] cover
+    cdef _Layer layer = _Layer()
+    with nogil:
+        words.assign(w, 0)
+        free.assign(w, 0)
+        row.assign(w, 0)
+        room.assign(w, 0)
+        hashes.push_back(0)
+        indptr.push_back(0)
+        for v in range(n):
+            if pred_indptr[v] == pred_indptr[v + 1]:
+                set_bit(&free[0], v)
+        layer.begin = 1
+        place = 0                                              # of the current set in its layer
+        while current < count and count <= cap:
+            v = next_bit(&free[place * w], w, 0)
+            while v >= 0:
+                for i in range(w):
+                    row[i] = words[current * w + i]
+                set_bit(&row[0], v)
+                hashed = hashes[current] ^ _random_word(v)
+                slot = layer.find(&row[0], hashed, words, hashes, w)
+                if layer.slots[slot] >= layer.begin:
+                    cover.push_back(<int>layer.slots[slot])
+                else:
+                    layer.slots[slot] = count
+                    cover.push_back(<int>count)
+                    hashes.push_back(hashed)
+                    words.insert(words.end(), row.begin(), row.end())
+                    for i in range(w):
+                        room[i] = free[place * w + i]
+                    clear_bit(&room[0], v)
+                    for j in range(succ_indptr[v], succ_indptr[v + 1]):
+                        u = succ[j]
+                        ready = True
+                        for i in range(pred_indptr[u], pred_indptr[u + 1]):
+                            if not has_bit(&row[0], pred[i]):
+                                ready = False
+                                break
+                        if ready:
+                            set_bit(&room[0], u)
+                    next_free.insert(next_free.end(), room.begin(), room.end())
+                    count += 1
+                    layer.grow(count, hashes)
+                v = next_bit(&free[place * w], w, v + 1)
+            indptr.push_back(cover.size())
+            current += 1
+            place += 1
+            if current == layer_end:
+                free.swap(next_free)
+                next_free.clear()
+                layer_end = count
+                layer.begin = count
+                place = 0
+    matrix = _matrix(words, w)
+    if current < count:
+        return matrix, None, None
+    cover_indptr = np.empty(indptr.size(), np.int64)
+    covers = np.empty(cover.size(), np.int32)
+    cdef int64[::1] out_indptr = cover_indptr
+    cdef int[::1] out_cover = covers
+    for i in range(<Py_ssize_t>indptr.size()):
+        out_indptr[i] = indptr[i]
+    for i in range(<Py_ssize_t>cover.size()):
+        out_cover[i] = cover[i]
+    return matrix, cover_indptr, covers
+
+
+def closures(const int64[::1] indptr, const int[::1] indices, bint upwards):
+    """Each node with all that it rests on, or with all that rests on it: uint64[n, w].
+
+    indptr : int64[n + 1], indices : int32[edges] the predecessors of each node, or upwards the successors
+    """
+    cdef Py_ssize_t n = indptr.shape[0] - 1, w = max(1, bit_words(n)), i, v, step
+    cdef int64 j
+    words = np.zeros((n, w), np.uint64)
+    cdef uint64_t[:, ::1] out = words
+    with nogil:
+        for step in range(n):
+            v = n - 1 - step if upwards else step
+            set_bit(&out[v, 0], v)
+            for j in range(indptr[v], indptr[v + 1]):
+                for i in range(w):
+                    out[v, i] |= out[indices[j], i]
+    return words
+
+
+def attributes(const uint64_t[:, ::1] words, const int64[::1] pred_indptr, const int[::1] pred,
+               const int64[::1] succ_indptr, const int[::1] succ, const int64[::1] memory, const int64[::1] compute):
+    """What the formulas need of each lower set.
+
+    words : uint64[k, w], pred_indptr, succ_indptr : int64[n + 1], pred, succ : int32[edges], memory, compute : int64[n]
+    Returns (M int64[k], T int64[k], beside int64[k]: M(d+(L) - L) + M(d-(d+(L)) - L), boundary_indptr int64[k + 1],
+    boundary int32[b]).
+    """
+    cdef Py_ssize_t k = words.shape[0], n = memory.shape[0], w = words.shape[1], i, v
+    cdef int64 j, jj
+    cdef int u, x
+    cdef bint outside
+    cdef vector[int] boundary
+    held = np.zeros(k, np.int64)
+    cost = np.zeros(k, np.int64)
+    beside = np.zeros(k, np.int64)
+    indptr = np.zeros(k + 1, np.int64)
+    cdef int64[::1] out_held = held, out_cost = cost, out_beside = beside, out_indptr = indptr
+    cdef int64[::1] reader = np.full(n, -1, np.int64)           # the last set that the node is next to
+    cdef int64[::1] source = np.full(n, -1, np.int64)           # the last set whose readers read it
+    with nogil:
+        for i in range(k):
+            v = next_bit(&words[i, 0], w, 0)
+            while v >= 0:
+                out_held[i] += memory[v]
+                out_cost[i] += compute[v]
+                outside = False
+                for j in range(succ_indptr[v], succ_indptr[v + 1]):
+                    u = succ[j]
+                    if has_bit(&words[i, 0], u):
+                        continue
+                    outside = True
+                    if reader[u] != i:
+                        reader[u] = i
+                        out_beside[i] += memory[u]
+                        for jj in range(pred_indptr[u], pred_indptr[u + 1]):
+                            x = pred[jj]
+                            if source[x] != i and not has_bit(&words[i, 0], x):
+                                source[x] = i
+                                out_beside[i] += memory[x]
+                if outside:
+                    boundary.push_back(<int>v)
+                v = next_bit(&words[i, 0], w, v + 1)
+            out_indptr[i + 1] = boundary.size()
+    members = np.empty(boundary.size(), np.int32)
+    cdef int[::1] out_boundary = members
+    for i in range(<Py_ssize_t>boundary.size()):
+        out_boundary[i] = boundary[i]
+    return held, cost, beside, indptr, members
+
+
+def comparable(const uint64_t[:, ::1] words):
+    """For each row the rows behind it that hold it and more: (indptr int64[k + 1], target int32[p])."""
+    cdef Py_ssize_t k = words.shape[0], w = words.shape[1], i, j
+    cdef vector[int] found
+    indptr = np.zeros(k + 1, np.int64)
+    cdef int64[::1] out_indptr = indptr
+    with nogil:
+        for i in range(k):
+            for j in range(i + 1, k):
+                if is_subset(&words[i, 0], &words[j, 0], w):
+                    found.push_back(<int>j)
+            out_indptr[i + 1] = found.size()
+    target = np.empty(found.size(), np.int32)
+    cdef int[::1] out_target = target
+    for i in range(<Py_ssize_t>found.size()):
+        out_target[i] = found[i]
+    return indptr, target

@@ -1,0 +1,193 @@
+"""Chains of lower sets that are best by figures of their steps: the dynamic programs, driven.
+
+Whatever the figures are, those of formulas (1) and (2) or those of blocks as they are executed, a chain is a path
+through a family from the empty set to the whole part, its cost is the sum over its steps, and its peak the greatest
+of what is cached before a step and what the step needs.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from remat_algos.ir.arrays import Int64
+from remat_algos.kernels import _lattice, _lower_set_dp
+from remat_algos.schedule.blocks import BlockFigures
+from remat_algos.solvers.watch import Watch
+from remat_algos.structure.lower_set_families import LowerSetFamily
+
+LEVELS = 4096  # costs that a table tells apart
+TABLES = 2**30  # bytes that the rows of a table may take
+WORK = 20_000_000  # relaxations between two looks at the watch, a tenth of a second
+STORED = 2_000_000  # steps that are kept; more are found again whenever they are asked for
+FIRST_CAP = 16
+GROWTH = 3.0  # of the work from one cap to the next
+SLACK = 64  # parts of the range of costs that one pass of labels may take
+
+Rows = list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A chain by its rows, with its cost in units of the search and its peak."""
+
+    cost: int
+    peak: int
+    rows: Rows
+
+
+class Chains:
+    """The chains of a family under one kind of figures.
+
+    Parameters
+    ----------
+    steps : Steps
+    most : int
+        No peak is higher.
+    costs : int
+        No cost is higher.
+    unit : int
+        All costs are multiples of it.
+    watch : Watch
+    """
+
+    def __init__(self, steps: _lower_set_dp.Steps, most: int, costs: int, unit: int, watch: Watch) -> None:
+        self.steps = steps
+        self.most = most
+        self.costs = costs
+        self.unit = max(1, unit)
+        self.watch = watch
+        self.work = 0
+
+    @classmethod
+    def by_formulas(cls, family: LowerSetFamily, watch: Watch, *, keep_last: bool, kept: bool = False) -> "Chains":
+        """By formulas (1) and (2); with `kept` the cost is the compute of what is kept, the complement of (1)."""
+        graph, nodes = family.graph, family.nodes
+        memory, compute = graph.node_memory[nodes], graph.compute[nodes]
+        attributes = _lattice.attributes(family.words, *family.edges, memory, compute)
+        steps = _lower_set_dp.Steps(family.words, memory, compute, *attributes, family.covers, kept, keep_last)
+        if len(family) ** 2 <= 2 * STORED:
+            steps.store(*family.pairs)
+        return cls(steps, 2 * int(memory.sum()), int(compute.sum()), _common_unit(compute), watch)
+
+    @classmethod
+    def by_blocks(cls, family: LowerSetFamily, figures: BlockFigures, most: int, watch: Watch) -> "Chains":
+        """By what blocks hold and cost when they are executed; steps that hold more than `most` are left out."""
+        memory = family.graph.node_memory[family.nodes]
+        nothing = np.zeros(len(family), np.int64), np.zeros(0, np.int32)
+        attributes = nothing[0], nothing[0], nothing[0], np.zeros(len(family) + 1, np.int64), nothing[1]
+        steps = _lower_set_dp.Steps(family.words, memory, memory, *attributes, None, False, True)
+        steps.store_figures(*family.pairs, figures.held, figures.cached, figures.rerun, most)
+        usable = figures.rerun[figures.held <= most]
+        return cls(steps, most, int(usable.max(initial=0)) * len(family), _common_unit(usable), watch)
+
+    def least_budget(self, below: int | None = None) -> int:
+        """The least peak of all chains; `below` is known to be reached."""
+        if self.steps.size < 2:
+            return 0
+        search = _lower_set_dp.LeastBudget(self.steps, (self.most if below is None else below) + 1)
+        self._run(search, "the least budget")
+        return int(search.budget)
+
+    def least_cost(self, budget: int, most: int | None = None) -> Rows | None:
+        """The cheapest chain within a budget, None if there is none that costs at most `most`.
+
+        Costs are counted in units that tell `LEVELS` of them apart, unless they are few.
+        """
+        if self.steps.size < 2:
+            return []
+        for unit, cap in self._caps(self.costs if most is None else min(most, self.costs)):
+            table = _lower_set_dp.Rows(self.steps, budget, unit, cap)
+            self._run(table, "the cheapest chain")
+            self.work = table.work
+            if table.best() >= 0:
+                return table.chain()
+        return None
+
+    def least_cache(self, budget: int) -> Rows | None:
+        """The chain within a budget that caches least."""
+        return _lower_set_dp.least_cache(self.steps, budget) if self.steps.size > 1 else []
+
+    def frontier(self) -> list[Point]:
+        """All chains that no other beats in both cost and peak, costs rising."""
+        if self.steps.size < 2:
+            return [Point(0, 0, [])]
+        return list(self._between_budgets() if self.steps.stored_all else self._one_by_one())
+
+    def cost(self, rows: Rows) -> int:
+        """The sum over the steps of a chain."""
+        return self.steps.figures(np.array([0, *rows], np.int64))[0]
+
+    def _caps(self, most: int) -> Iterator[tuple[int, int]]:
+        """(unit, highest cost in units) of tables, each with about `GROWTH` times the work of the one before."""
+        levels = int(np.clip(TABLES // (8 * self.steps.size), 64, LEVELS))
+        cap, cap_before, work_before = max(FIRST_CAP * self.unit, self.costs // 256), 0, 0
+        while True:
+            cap = min(cap, most)
+            unit = self.unit * max(1, math.ceil(cap / (levels * self.unit)))
+            yield unit, cap // unit
+            if cap >= most:
+                return
+            factor = 4.0
+            if cap_before:
+                power = math.log(max(2.0, self.work / work_before)) / math.log(cap / cap_before)
+                factor = min(4.0, max(1.1, GROWTH ** (1 / power)))
+            cap_before, work_before = cap, max(1, self.work)
+            cap = max(cap + self.unit, int(cap * factor))
+
+    def _run(self, search: "_lower_set_dp.Rows | _lower_set_dp.LeastBudget | _lower_set_dp.Between", what: str) -> None:
+        self.watch.begin(self.steps.size, what)
+        while not search.advance(WORK):
+            self.watch.reached(search.current)
+        self.watch.reached(self.steps.size)
+
+    def _one_by_one(self) -> Iterator[Point]:
+        """The cheapest chain, then the cheapest with a lower peak, and so on."""
+        budget = self.most
+        last: Point | None = None
+        while (rows := self.least_cost(budget)) is not None:
+            cost, peak = self.steps.figures(np.array([0, *rows], np.int64))
+            point = Point(cost, peak, rows)
+            if last is not None and point.cost > last.cost:
+                yield last
+            last, budget = point, point.peak - 1
+        if last is not None:
+            yield last
+
+    def _between_budgets(self) -> Iterator[Point]:
+        """All points between two budgets whose cheapest chains are known, in one pass of labels.
+
+        The table of the larger budget says which labels can still be completed; the closer the costs of the two, the
+        fewer they are. So budgets are halved until the costs are close.
+        """
+        least = self.least_budget()
+        rows = self.least_cost(least)
+        dearest = self.cost(rows or [])
+        levels = int(np.clip(TABLES // (16 * self.steps.size), 64, LEVELS // 2))
+        unit = self.unit * max(1, math.ceil((dearest + 1) / (levels * self.unit)))
+        dearest = dearest // unit if unit == self.unit else dearest // unit + len(rows or [])  # each step is rounded
+        best = Point(-1, self.most + 1, [])
+        table = _lower_set_dp.Completion(self.steps, self.most, unit, dearest)
+        waiting = [(least, dearest + 1, self.most, table.best())]
+        while waiting:
+            low, dear, high, cheap = waiting.pop()
+            if dear <= cheap or cheap < 0:
+                continue
+            if dear - cheap > max(4, dearest // SLACK) and high - low > 1:
+                middle = (low + high) // 2
+                between = _lower_set_dp.Completion(self.steps, middle, unit, dear - 1).best()
+                between = dear if between < 0 else between
+                waiting += [(low, dear, middle, between), (middle, between, high, cheap)]
+                self.watch.reached(0)
+                continue
+            labels = _lower_set_dp.Between(_lower_set_dp.Completion(self.steps, high, unit, dear - 1))
+            self._run(labels, "the frontier")
+            for cost, peak, found in labels.found():
+                if peak < best.peak:
+                    best = Point(cost, peak, found)
+                    yield best
+
+
+def _common_unit(costs: Int64 | Sequence[int]) -> int:
+    return int(np.gcd.reduce(np.asarray(costs, np.int64), initial=0))

@@ -1,0 +1,169 @@
+"""Families of lower sets to choose chains from (kusumoto2019): all, those of single nodes, and a wider few."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Int32, Int64
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.wording import counted
+from remat_algos.kernels import _lattice, _lower_sets
+from remat_algos.structure.lower_sets import LowerSets
+
+FAMILIES = ("pruned", "wide", "exact")
+CAP = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class LowerSetFamily:
+    """Lower sets of the needed forward part, by size; the first is empty, the last is the whole part.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    nodes : int64[f]
+        The needed forward nodes, in id order.
+    words : uint64[k, ceil(f / 64)]
+        Row i: the bits of the i-th set; bit j stands for `nodes[j]`.
+    covers : (int64[k + 1], int32[c]), optional
+        Rows that hold one node more than each; None where not all lower sets are there.
+
+    Examples
+    --------
+        0 -> 1 -> 3
+        0 -> 2 -> 3
+
+    >>> graph = ComputationGraph.from_edges([(0, 1), (0, 2), (1, 3), (2, 3)])
+    >>> lower_set_family(graph, "exact").sets()
+    [[], [0], [0, 1], [0, 2], [0, 1, 2], [0, 1, 2, 3]]
+    """
+
+    graph: ComputationGraph
+    nodes: Int64
+    words: NDArray[np.uint64]
+    covers: tuple[Int64, Int32] | None = None
+
+    def __len__(self) -> int:
+        return int(self.words.shape[0])
+
+    def sets(self) -> list[list[int]]:
+        """The node ids of each set."""
+        return [self.nodes[members].tolist() for members in self._members(np.arange(len(self))).view(np.bool_)]
+
+    def chain(self, rows: Sequence[int]) -> LowerSets:
+        """The chain of some of its sets, rising; the whole part is the end of every chain."""
+        wanted = sorted({*rows, len(self) - 1} - {0}) if self.nodes.size else []
+        return LowerSets(_lower_sets.pack(self._on_graph(self._members(np.array(wanted, np.int64)))))
+
+    def on_graph(self) -> NDArray[np.uint64]:
+        """uint64[k, ceil(n / 64)]: the rows as `LowerSets.words` has them; bit v stands for node v."""
+        return _lower_sets.pack(self._on_graph(self._members(np.arange(len(self)))))
+
+    @cached_property
+    def edges(self) -> tuple[Int64, Int32, Int64, Int32]:
+        """Predecessors and successors of each place, as CSR rows of places."""
+        return _edges(self.graph, self.nodes)
+
+    @cached_property
+    def pairs(self) -> tuple[Int64, Int32]:
+        """(int64[k + 1], int32[p]): the rows that hold each row and more; for families of some thousand sets."""
+        return _lattice.comparable(self.words)
+
+    def _members(self, rows: Int64) -> NDArray[np.uint8]:
+        bits = np.unpackbits(self.words[rows].view(np.uint8), axis=1, bitorder="little")
+        return bits[:, : self.nodes.size]
+
+    def _on_graph(self, members: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        wide = np.zeros((members.shape[0], self.graph.n_nodes), np.uint8)
+        wide[:, self.nodes] = members
+        return wide
+
+
+def lower_set_family(graph: ComputationGraph, family: str = "exact", *, cap: int = CAP) -> LowerSetFamily:
+    """The lower sets of a family.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    family : {"exact", "wide", "pruned"}
+        All lower sets; or those of single nodes, L_v = v with all that it rests on; or "wide": these, the beginnings
+        of the id order, and what remains without v and all that rests on it. The empty set and the whole part belong
+        to all of them.
+    cap : int
+        The most sets that "exact" may list; their number can be exponential in the width of the graph.
+
+    Returns
+    -------
+    LowerSetFamily
+
+    Raises
+    ------
+    GraphError
+        If there are more lower sets than the cap.
+    ValueError
+        For a family that is none.
+
+    References
+    ----------
+    kusumoto2019, sections 4.2 and 4.3.
+
+    Examples
+    --------
+    >>> graph = ComputationGraph.from_edges([(0, 1), (0, 2), (1, 3), (2, 3)])
+    >>> [len(lower_set_family(graph, family)) for family in ("pruned", "wide", "exact")]
+    [5, 6, 6]
+    """
+    if family not in FAMILIES:
+        raise ValueError(f"family is {family!r}; use {', '.join(FAMILIES)}")
+    nodes = np.flatnonzero(graph.forward & graph.needed)
+    if family == "exact":
+        return _all(graph, nodes, cap)
+    pred_indptr, pred, succ_indptr, succ = _edges(graph, nodes)
+    below = _lattice.closures(pred_indptr, pred, False)
+    rows = [np.zeros((1, below.shape[1]), np.uint64), below, np.bitwise_or.reduce(below, axis=0, keepdims=True)]
+    if family == "wide":
+        above = _lattice.closures(succ_indptr, succ, True)
+        rows += [np.bitwise_or.accumulate(below, axis=0), rows[-1] & ~above]
+    return LowerSetFamily(graph, nodes, _by_size(np.concatenate(rows)))
+
+
+def _all(graph: ComputationGraph, nodes: Int64, cap: int) -> LowerSetFamily:
+    words, indptr, covers = _lattice.lower_sets(*_edges(graph, nodes), cap)
+    if covers is None:
+        reached = int(np.bitwise_count(words[-1]).sum())
+        raise GraphError(
+            f"there are more than {cap:,} lower sets: {len(words):,} were found when those of {reached} of the "
+            f"{counted(nodes.size, 'node')} were listed; use the family wide, or a larger cap"
+        )
+    return LowerSetFamily(graph, nodes, words, (indptr, covers))
+
+
+def _by_size(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Different rows, the smallest sets first, ties by their words."""
+    size = np.bitwise_count(words).sum(axis=1)
+    order = np.lexsort((*words.T, size))
+    rows = words[order]
+    new = np.ones(len(rows), bool)
+    new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    return rows[new]
+
+
+def _edges(graph: ComputationGraph, nodes: Int64) -> tuple[Int64, Int32, Int64, Int32]:
+    """Edges among the nodes, by their places: predecessors and successors."""
+    place = np.full(graph.n_nodes, -1, np.int32)
+    place[nodes] = np.arange(nodes.size)
+    return (*_rows(graph.predecessors, nodes, place), *_rows(graph.successors, nodes, place))
+
+
+def _rows(csr: tuple[Int64, Int32], nodes: Int64, place: Int32) -> tuple[Int64, Int32]:
+    indptr, indices = csr
+    inside = np.zeros(indptr.size - 1, bool)
+    inside[nodes] = True
+    wanted = np.repeat(inside, np.diff(indptr)) & (place[indices] >= 0)
+    ends = np.concatenate([[0], np.cumsum(wanted)])
+    begin, end = ends[indptr[nodes]], ends[indptr[nodes + 1]]
+    return np.concatenate([[0], np.cumsum(end - begin)]).astype(np.int64), place[indices[wanted]]
