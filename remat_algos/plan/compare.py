@@ -11,7 +11,7 @@ from remat_algos.ir.units import format_bytes
 from remat_algos.plan.baseline import baseline_peak
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.solve import solve
-from remat_algos.solvers.registry import Progress, list_solvers
+from remat_algos.solvers.registry import Progress, portfolio
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,7 +107,7 @@ def compare(
     budget : Budget, int or str, optional
         As in `solve`.
     solvers : sequence of str, optional
-        Names; all by default.
+        Names; by default those that `auto` asks.
     time_limit : float, optional
         Seconds for each solver.
     seed : int
@@ -127,7 +127,7 @@ def compare(
     """
     asked = Budget.of(budget)
     entries, complete = [], True
-    for name in solvers if solvers is not None else [solver.name for solver in list_solvers()]:
+    for name in solvers if solvers is not None else [solver.name for solver in portfolio()]:
         if not complete:
             entries.append(Entry(name, None, "not tried: interrupted"))
             continue

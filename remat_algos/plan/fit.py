@@ -13,7 +13,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.problem import Problem
 from remat_algos.plan.solve import AUTO, solve
-from remat_algos.solvers.registry import Progress, get_solver, list_solvers
+from remat_algos.solvers.registry import Progress, get_solver, portfolio
 
 FIRST = "no_remat"
 GRAPHS_HELD = 32
@@ -108,7 +108,7 @@ def fit(
     least, most : int
         No value below or above is tried.
     solvers : sequence of str, optional
-        Names; by default all, and "auto", the best of all.
+        Names; by default those that "auto" asks, and "auto", the best of them.
     time_limit : float, optional
         Seconds for each plan.
     seed : int
@@ -153,7 +153,7 @@ def fit(
 def _names(solvers: Sequence[str] | None) -> list[str]:
     """Solvers to ask; ValueError for one that is not known."""
     if solvers is None:
-        return [*(solver.name for solver in list_solvers()), AUTO]
+        return [*(solver.name for solver in portfolio()), AUTO]
     return [name if name == AUTO else get_solver(name).name for name in dict.fromkeys(solvers)]
 
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.errors import BudgetError, ScheduleError
+from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import format_bytes
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.problem import Attempt, Problem
 from remat_algos.plan.search import Call
-from remat_algos.solvers.registry import Interrupted, Progress, Solver, get_solver, list_solvers
+from remat_algos.solvers.registry import Interrupted, Progress, Solver, get_solver, portfolio
 
 POINTS = 20
 
@@ -150,7 +150,7 @@ def frontier(
     graph : ComputationGraph
         For training, one with a backward part (`differentiate`).
     solvers : sequence of str, optional
-        Names; all that can serve by default.
+        Names; by default those that `auto` asks.
     points : int
         How many budgets, 2 or more, solvers that do not enumerate are asked for.
     time_limit : float, optional
@@ -180,7 +180,7 @@ def frontier(
     if points < 2:
         raise ValueError(f"points is {points}; give 2 or more")
     problem = Problem.of(graph, Budget())
-    asked = [get_solver(name) for name in solvers] if solvers is not None else list_solvers()
+    asked = [get_solver(name) for name in solvers] if solvers is not None else portfolio()
     asked.sort(key=lambda solver: solver.improves)  # they get what the others found
     walk = _Walk(problem, points, time_limit, seed, progress)
     try:
@@ -236,7 +236,7 @@ class _Walk:
         except Interrupted as stop:
             found += [call.judged(solution) for solution in stop.found]
             raise
-        except (BudgetError, ScheduleError) as error:
+        except (BudgetError, GraphError, ScheduleError) as error:
             self.reasons[solver.name] = str(error)
         finally:
             if found:

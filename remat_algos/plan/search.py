@@ -12,7 +12,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.problem import Attempt, Problem
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.registry import Interrupted, Progress, Solution, Solver, get_solver, list_solvers
+from remat_algos.solvers.registry import Interrupted, Progress, Solution, Solver, get_solver, portfolio
 
 
 class Call:
@@ -89,7 +89,7 @@ class Search:
 
     def _all(self) -> None:
         """Ask every solver that can serve; those that improve others' schedules come last and get them."""
-        solvers = sorted((s for s in list_solvers() if s.portfolio), key=lambda s: s.improves)
+        solvers = sorted(portfolio(), key=lambda s: s.improves)
         for left, candidate in zip(range(len(solvers), 0, -1), solvers, strict=True):
             reason = candidate.needs(self.problem.graph)
             if reason is None:

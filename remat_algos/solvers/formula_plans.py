@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import Budget
@@ -19,6 +21,8 @@ from remat_algos.structure.lower_sets import LowerSets
 
 STRATEGIES = ("time", "memory", "cache")
 MEMORY_CENTRIC = (1.0, 1.1, 1.25, 1.5, 2.0)  # budgets, in times of the least, that are tried where nothing else fits
+MOST_PAIRS = 50_000  # of lower sets, up to which all Pareto points are found; that takes half a second
+GRID = 48  # budgets that are tried beyond
 SAMPLED = 16  # budgets at which a large lattice is solved
 
 
@@ -64,8 +68,9 @@ class FormulaPlans:
         self.keep_last = keep_last
         self.lazy = lazy
         self.watch = watch
-        # a large lattice is searched below what a few of its sets give
-        self.small = lower_set_family(graph, "wide") if family == "exact" else self.family
+        # where a few sets cost little, they say below which cost to search all of them
+        wide = lower_set_family(graph, "wide") if family == "exact" else self.family
+        self.small = wide if len(wide) < len(self.family) else self.family
         self._chains: dict[tuple[bool, bool], Chains] = {}
 
     def least_budget(self) -> int:
@@ -109,27 +114,26 @@ class FormulaPlans:
             yield from self._over_budgets("cache")
 
     def _time_centric(self) -> Iterator[Chosen]:
-        chains = self._of(self.family)
-        if chains.steps.stored_all:
-            for point in chains.frontier():
-                yield Chosen(self.family.chain(point.rows), "time", point.peak)
-            return
-        known = self._of(self.small).frontier()
-        for point in known:
-            yield Chosen(self.small.chain(point.rows), "time", point.peak)
-        budgets = [point.peak for point in known]
-        least = chains.least_budget(budgets[-1])
-        sampled = [budgets[i * (len(budgets) - 1) // (SAMPLED - 1)] for i in range(SAMPLED)]
-        for budget in sorted({*sampled, least}, reverse=True):
-            found = self._at(budget, "time")
-            if found is not None:
-                yield found
+        """The cheapest chains of the small family, and, where that is another, of the family."""
+        for family in dict.fromkeys((self.small, self.family)):
+            chains = self._of(family)
+            if chains.steps.stored_all and family.pairs[1].size <= MOST_PAIRS:
+                for point in chains.frontier():
+                    yield Chosen(family.chain(point.rows), "time", point.peak)
+            else:
+                least = self.least_budget() if family is self.family else chains.least_budget()
+                for budget in geometric(least, chains.most, GRID if chains.steps.stored_all else SAMPLED):
+                    yield self._within(budget, (self._at if family is self.family else self._small_at)(budget, "time"))
 
     def _over_budgets(self, strategy: str) -> Iterator[Chosen]:
         for budget in memory_centric_budgets(self.least_budget(), self._of(self.family).most):
-            found = self._at(budget, strategy)
-            if found is not None:
-                yield found
+            yield self._within(budget, self._at(budget, strategy))
+
+    def _within(self, budget: int, found: Chosen | None) -> Chosen:
+        """A chain for a budget that is not below the least."""
+        if found is None:
+            raise ArithmeticError(f"no chain within {budget} bytes, though the least is no more")
+        return found
 
     def _at(self, budget: int, strategy: str) -> Chosen | None:
         known = None if self.small is self.family else self._small_at(budget, strategy)
@@ -179,6 +183,13 @@ def check_choices(strategy: str | None, keep_last: bool, lazy: bool | None) -> N
         raise ValueError(f"keep_last is {keep_last!r}; use True or False")
     if lazy not in (True, False, None):
         raise ValueError(f"lazy is {lazy!r}; use True, False or None")
+
+
+def geometric(least: int, most: int, count: int) -> list[int]:
+    """So many budgets at growing distances, the largest first."""
+    return (
+        np.unique(np.geomspace(max(1, least), max(1, least, most), count).astype(np.int64)).clip(least)[::-1].tolist()
+    )
 
 
 def memory_centric_budgets(least: int, most: int) -> list[int]:

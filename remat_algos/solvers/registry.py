@@ -68,7 +68,7 @@ class Solver:
     improves : bool
         Whether it wants other solvers' schedules (`seeds`).
     portfolio : bool
-        Whether `auto` tries it.
+        Whether it is asked where no solver is named.
     """
 
     function: Callable[..., Schedule | Solution]
@@ -151,11 +151,16 @@ def list_solvers() -> list[Solver]:
     Examples
     --------
     >>> [solver.name for solver in list_solvers()][:2]
-    ['chen_greedy', 'chen_recursive']
+    ['approximate_dp', 'chen_greedy']
     """
     for module in pkgutil.iter_modules(room.__path__):
         importlib.import_module(f"{room.__name__}.{module.name}")
     return [_registered[name] for name in sorted(_registered)]
+
+
+def portfolio() -> list[Solver]:
+    """Those that are asked where none is named, by name; the others may take very long."""
+    return [solver for solver in list_solvers() if solver.portfolio]
 
 
 def get_solver(name: str) -> Solver:
