@@ -326,8 +326,9 @@ cdef class Rows:
         return -1
 
 
-def least_cache(Steps steps, int64 budget):
-    """The chain within the budget that caches least, ties to less cost: list of rows, None if there is no chain."""
+def least_cache(Steps steps, int64 budget, int64 most):
+    """The chain within the budget that caches least, ties to less cost: list of rows, None if none caches `most` or less.
+    """
     cdef Py_ssize_t k = steps.size, source, i, count = 0
     cdef vector[double] cache, cost
     cdef vector[int] parent
@@ -346,6 +347,8 @@ def least_cache(Steps steps, int64 budget):
                 if cache[source] + step[i].need > budget:
                     continue
                 held, spent = cache[source] + step[i].adds, cost[source] + step[i].cost
+                if held > most:
+                    continue
                 if held < cache[step[i].target] or (held == cache[step[i].target] and spent < cost[step[i].target]):
                     cache[step[i].target], cost[step[i].target] = held, spent
                     parent[step[i].target] = <int>source

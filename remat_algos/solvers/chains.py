@@ -105,9 +105,11 @@ class Chains:
                 return table.chain()
         return None
 
-    def least_cache(self, budget: int) -> Rows | None:
-        """The chain within a budget that caches least."""
-        return _lower_set_dp.least_cache(self.steps, budget) if self.steps.size > 1 else []
+    def least_cache(self, budget: int, most: int | None = None) -> Rows | None:
+        """The chain within a budget that caches least, None if there is none that caches at most so much."""
+        if self.steps.size < 2:
+            return []
+        return _lower_set_dp.least_cache(self.steps, budget, self.most if most is None else most)
 
     def frontier(self) -> list[Point]:
         """All chains that no other beats in both cost and peak, costs rising."""

@@ -139,7 +139,7 @@ class FormulaPlans:
         known = None if self.small is self.family else self._small_at(budget, strategy)
         chains = self._of(self.family, kept=strategy == "memory")
         if strategy == "cache":
-            rows = chains.least_cache(budget)
+            rows = chains.least_cache(budget, None if known is None else self._cached(known.chain))
         else:
             most = None if known is None else self._cost(known.chain, strategy) - 1
             rows = chains.least_cost(budget, most) if most is None or most >= 0 else None
@@ -161,6 +161,9 @@ class FormulaPlans:
             block = chain.blocks(graph)
             again -= int(graph.compute[block == len(chain) - 1].sum())
         return again if strategy == "time" else int(graph.compute[self.family.nodes].sum()) - again
+
+    def _cached(self, chain: LowerSets) -> int:
+        return int(self.graph.node_memory[chain.kept(self.graph)].sum())
 
     def _of(self, family: LowerSetFamily, kept: bool = False) -> Chains:
         key = (family is self.family, kept)

@@ -1,0 +1,222 @@
+"""What each block of a canonical schedule holds and costs when it is really run."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Bool, Int32, Int64, check_indptr, frozen
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.kernels import _blocks
+from remat_algos.schedule.mirror import honoured, part_of
+
+NO_USE = 2**62
+"""What a pair holds whose block depends on the rest of the chain, or holds more than was asked for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockFigures:
+    """Figures of pairs of lower sets L -> L', block V' = L' - L.
+
+    Parameters
+    ----------
+    held : int64[p]
+        Bytes at the block's worst step, forward or backward, apart from what the blocks before it have `cached`;
+        `NO_USE` where the pair does not determine them.
+    cached : int64[p]
+        Bytes that the block adds to what is there while later blocks run.
+    rerun : int64[p]
+        Compute of what runs again for the block's gradients.
+    """
+
+    held: Int64
+    cached: Int64
+    rerun: Int64
+
+
+def block_figures(
+    graph: ComputationGraph,
+    words: NDArray[np.uint64],
+    indptr: Int64,
+    target: Int32,
+    *,
+    lazy: bool,
+    keep_last: bool = True,
+    most: int | None = None,
+) -> BlockFigures:
+    """What the block of each pair of lower sets holds, leaves and runs again in `canonical_schedule`.
+
+    For a chain {} = L_0 < L_1 < .. < L_k whose pairs all have figures, the judged peak is at most the greatest
+    `held` of a block with the `cached` of the blocks before it, and the judged overhead at most the sum of `rerun`.
+    The figures depend on the pair alone. What does not, is counted at its worst: a node outside L' that a gradient of
+    the block asks for may be kept, or run again; a kept value that a node outside L' reads is held to the end.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    words : uint64[k, ceil(n / 64)]
+        The lower sets, as in `LowerSets.words`; the whole forward part is one that holds all the others.
+    indptr : int64[k + 1]
+    target : int32[p]
+        Row i: the sets that hold set i and more.
+    lazy, keep_last : bool
+        As in `canonical_schedule`.
+    most : int, optional
+        Bytes; a pair that holds more gets `NO_USE`.
+
+    Returns
+    -------
+    BlockFigures
+
+    Raises
+    ------
+    GraphError
+        If the sets do not fit the graph, or the pairs the sets.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> chain = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2)]))
+    >>> words = np.array([[0b000], [0b011], [0b111]], np.uint64)  # {} < {0, 1} < {0, 1, 2}
+    >>> figures = block_figures(chain, words, [0, 2, 3, 3], [1, 2, 2], lazy=True)
+    >>> figures.held.tolist(), figures.cached.tolist(), figures.rerun.tolist()
+    ([4, 5, 2], [1, 3, 1], [2, 0, 0])
+    """
+    if words.shape[1:] != ((graph.n_nodes + 63) // 64,):
+        raise GraphError(f"lower sets of shape {words.shape} do not fit {graph.n_nodes} nodes")
+    indptr, target = frozen(indptr, np.int64, "indptr"), frozen(target, np.int32, "target")
+    check_indptr(indptr, len(words), target.size, "indptr")
+    if target.size and not 0 <= target.min() <= target.max() < len(words):
+        raise GraphError(f"target names a lower set that is not there; they are 0 to {len(words) - 1}")
+    inside = _inside(graph, words)
+    owner = _owners(graph, inside)
+    rows, whole = _rows(words, inside)
+    pinned = _total(np.where(graph.output, graph.memory, 0), graph.producer, owner, inside.size)
+    held, cached, rerun = _blocks.figures(
+        rows,
+        indptr,
+        target,
+        _blocks.borders(rows, *_edges(graph, inside), pinned),
+        (*_arrays(graph, inside, owner), lazy, NO_USE if most is None else most),
+        (whole & keep_last).view(np.uint8),
+    )
+    return BlockFigures(np.where(held < 0, NO_USE, held), cached, rerun)
+
+
+def _inside(graph: ComputationGraph, words: NDArray[np.uint64]) -> Bool:
+    """bool[m]: the forward part that the sets cover, and behind it one more node that owns the gradients of all others.
+
+    It runs nothing itself, and belongs to the whole part alone: its gradients are the last block's.
+    """
+    union = np.bitwise_or.reduce(words, axis=0, initial=0).astype(np.uint64)
+    covered = np.unpackbits(union.view(np.uint8), bitorder="little")[: graph.n_nodes].view(np.bool_)
+    covered = covered | (graph.needed & graph.forward)
+    return np.append(covered[: int(np.flatnonzero(covered).max(initial=-1)) + 1], True)
+
+
+def _owners(graph: ComputationGraph, inside: Bool) -> Int32:
+    """int32[n]: `forward_of`, the one more node for gradients whose own is not in the part."""
+    forward_of = part_of(graph)
+    outside = np.ones(graph.n_nodes, bool)
+    outside[: inside.size - 1] = ~inside[:-1]
+    return np.where((forward_of >= 0) & outside[forward_of], inside.size - 1, forward_of).astype(np.int32)
+
+
+def _rows(words: NDArray[np.uint64], inside: Bool) -> tuple[NDArray[np.uint64], Bool]:
+    """The sets as rows over the m nodes, and which of them are the whole part."""
+    whole = np.packbits(inside, bitorder="little")
+    whole = np.append(whole, np.zeros(-whole.size % 8, np.uint8)).view(np.uint64)
+    rows = np.zeros((len(words), whole.size), np.uint64)
+    rows[:, : words.shape[1]] = words[:, : whole.size]
+    more = np.zeros_like(whole)
+    more[-1] = np.uint64(1) << np.uint64((inside.size - 1) % 64)
+    is_whole = ((rows | more) == whole).all(axis=1)
+    rows[is_whole] |= more
+    return rows, is_whole
+
+
+def _edges(graph: ComputationGraph, inside: Bool) -> tuple[Int32, Int32]:
+    """(reader, source) of each edge within the part."""
+    indptr, source = graph.predecessors
+    reader = np.repeat(np.arange(graph.n_nodes, dtype=np.int32), np.diff(indptr))
+    within = np.append(inside[:-1], np.zeros(graph.n_nodes - inside.size + 1, bool))
+    wanted = within[reader] & within[source]
+    return reader[wanted], source[wanted]
+
+
+def _total(amount: Int64, node: Int32, owner: Int32, m: int) -> Int64:
+    """int64[m]: amounts of nodes, those of gradients for their owners."""
+    total = np.zeros(m, np.int64)
+    np.add.at(total, np.where(owner[node] >= 0, owner[node], node)[amount > 0], amount[amount > 0])
+    return total
+
+
+def _arrays(graph: ComputationGraph, inside: Bool, owner: Int32) -> tuple[Any, ...]:
+    """What the kernel wants to know of the graph; reads of nodes that do not run are left out."""
+    m, n_values, producer = inside.size, graph.n_values, graph.producer
+    reader = np.repeat(np.arange(graph.n_nodes, dtype=np.int32), np.diff(graph.read_indptr))
+    reader, value = reader[graph.needed[reader]], graph.read_indices[graph.needed[reader]]
+    of_forward, by_gradient = graph.forward[producer[value]], ~graph.forward[reader]
+    asks, changes = of_forward & ~graph.output[value], ~of_forward & ~graph.output[value]
+    own = np.bincount(value[asks & by_gradient & (owner[reader] == producer[value])], minlength=n_values) > 0
+    gradient_reads = np.bincount(value[by_gradient], minlength=n_values) > 0
+    first = of_forward & ~by_gradient
+    gradients = np.flatnonzero(graph.needed & ~graph.forward).astype(np.int32)
+    claims = asks & by_gradient
+    runs, settled, never = (np.append(flags[: m - 1], False) for flags in (graph.needed, *_wishes(graph)))
+    flags = (runs & inside, settled, never, graph.output, gradient_reads)
+    return (
+        (owner, producer, graph.value_indptr),
+        _shared(*_csr(reader[asks], value[asks], graph.n_nodes)),
+        _csr(reader[changes], value[changes], graph.n_nodes),
+        _csr(owner[gradients], gradients, m),
+        _csr(value[first], reader[first], n_values),
+        _claims(graph, producer[value[claims]], owner[reader[claims]]),
+        _strange(graph, reader[~of_forward], owner, producer[value[~of_forward]], m - 1),
+        tuple(flag.view(np.uint8) for flag in flags),
+        (graph.memory, graph.compute, graph.workspace, _total(np.where(own, graph.memory, 0), producer, owner, m)),
+    )
+
+
+def _shared(indptr: Int64, indices: Int32) -> tuple[Int32, Int64, Int32]:
+    """Rows, those that are equal once: which row each node has, and the rows."""
+    rows: dict[bytes, int] = {}
+    row = [rows.setdefault(indices[begin:end].tobytes(), len(rows)) for begin, end in pairwise(indptr.tolist())]
+    ends = np.cumsum([0, *(len(content) // indices.itemsize for content in rows)])
+    return np.array(row, np.int32), ends.astype(np.int64), np.frombuffer(b"".join(rows), indices.dtype)
+
+
+def _strange(graph: ComputationGraph, reader: Int32, owner: Int32, read: Int32, beside: int) -> tuple[Int64, Int32]:
+    """Rows of the owners that a gradient's own may come after: whose gradients it reads, and that do not read it."""
+    n = np.int64(graph.n_nodes + 1)
+    mine, other = owner[reader].astype(np.int64), owner[read]
+    indptr, succ = graph.successors
+    follow = np.repeat(np.arange(graph.n_nodes), np.diff(indptr)) * n + succ
+    strange = (mine != other) & (other != beside) & ~np.isin(mine * n + other, follow)
+    return _csr(reader[strange], other[strange], graph.n_nodes)
+
+
+def _wishes(graph: ComputationGraph) -> tuple[Bool, Bool]:
+    """Nodes that are kept, and that are not, whatever the chain; as in `canonical_schedule`."""
+    pinned = np.ones(graph.n_nodes, bool)
+    pinned[graph.producer[~graph.output]] = False
+    kept = honoured(graph, np.ones(graph.n_nodes, np.int64)) == 0
+    missing = honoured(graph, np.zeros(graph.n_nodes, np.int64)) > 0
+    return kept | pinned, missing & ~pinned
+
+
+def _claims(graph: ComputationGraph, node: Int32, owner: Int32) -> tuple[Int64, Int32]:
+    """Rows of the nodes u, among v and what v reads, with a gradient that reads a value of v."""
+    n, indptr, source = graph.n_nodes, *graph.predecessors
+    near = np.append(np.repeat(np.arange(n), np.diff(indptr)) * (n + 1) + source, np.arange(n) * (n + 2))
+    found = np.intersect1d(node * np.int64(n + 1) + owner, near)
+    return _csr(found // (n + 1), (found % (n + 1)).astype(np.int32), n)
+
+
+def _csr(row: NDArray[np.integer], entry: Int32, n_rows: int) -> tuple[Int64, Int32]:
+    """Compressed rows of pairs, entries in the order given."""
+    counts = np.bincount(row, minlength=n_rows)
+    return np.concatenate([[0], np.cumsum(counts)]), entry[np.argsort(row, kind="stable")]

@@ -1,0 +1,286 @@
+"""What one block of a canonical schedule holds and costs, whatever the rest of the chain."""
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from remat_algos.errors import GraphError, ScheduleError
+from remat_algos.ir.backward import Backward
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.files.read import read_graph
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.schedule.blocks import NO_USE, block_figures
+from remat_algos.schedule.canonical import canonical_schedule
+from remat_algos.schedule.simulation import simulate
+from remat_algos.structure.lower_set_families import lower_set_family
+from remat_algos.structure.lower_sets import LowerSets
+from tests.strategies import graphs, lower_set_chains, rows, training_graphs
+
+FLAGS = list(itertools.product((True, False), repeat=2))
+ARRAYS = ("value_indptr", "read_indptr", "read_indices", "memory", "compute", "workspace", "once", "output")
+
+
+@st.composite
+def chained(draw, source):
+    """A graph and a growing chain of lower sets of its forward part."""
+    graph = draw(source)
+    return graph, LowerSets.of(graph, draw(lower_set_chains(graph)))
+
+
+@st.composite
+def owned_by_anybody(draw):
+    """Training graphs with wishes, and with gradients that belong to other nodes than `differentiate` says."""
+    graph = draw(training_graphs(max_nodes=16))
+    owner = graph.forward_of.copy()
+    for b in np.flatnonzero(owner >= 0):
+        if draw(st.integers(0, 3)) == 0:
+            owner[b] = draw(st.sampled_from(np.flatnonzero(owner < 0).tolist()))
+    mark = [0 if graph.once[v] or owner[v] >= 0 else draw(st.integers(0, 2)) for v in range(graph.n_nodes)]
+    return ComputationGraph.from_arrays(
+        **{name: getattr(graph, name) for name in ARRAYS}, forward_of=owner, mark=mark if draw(st.booleans()) else None
+    )
+
+
+@st.composite
+def paths(draw):
+    """f0 -> f1 -> .. whose gradients read what their node read."""
+    n = draw(st.integers(1, 8))
+    reads = [[v - 1] * (v > 0) for v in range(n)]
+    sizes, costs = (draw(st.lists(st.integers(0, 9), min_size=n, max_size=n)) for _ in range(2))
+    rule = Backward(**rows("saved", reads), grad_memory=sizes, grad_compute=[-1] * n, grad_workspace=costs)
+    return differentiate(
+        ComputationGraph.from_arrays(**rows("read", reads), memory=sizes, compute=costs, backward=rule)
+    )
+
+
+def figures_of(graph, sets, **options):
+    """Figures of the pairs of a chain."""
+    words = np.vstack([np.zeros_like(sets.words[:1]), sets.words])
+    k = len(sets)
+    return block_figures(graph, words, [*range(k + 1), k], np.arange(1, k + 1), **options)
+
+
+def promised(figures):
+    """(peak, overhead) of the chain whose pairs these are."""
+    before = np.cumsum(figures.cached) - figures.cached
+    return int((before + figures.held).max(initial=0)), int(figures.rerun.sum())
+
+
+def judged(graph, sets, **options):
+    simulation = simulate(graph, canonical_schedule(graph, sets, **options))
+    return simulation.peak_memory, simulation.overhead
+
+
+# ---------------------------------------------------------------- the promise
+
+
+def check(graph, sets, **options):
+    """The law; True where the chain is of use. Where no order honours the marks there is nothing to judge."""
+    figures = figures_of(graph, sets, **options)
+    if (figures.held == NO_USE).any():
+        return False
+    try:
+        peak, overhead = judged(graph, sets, **options)
+    except ScheduleError:
+        return graph.mark is not None
+    assert promised(figures)[0] >= peak
+    assert promised(figures)[1] >= overhead
+    return True
+
+
+@given(chained(training_graphs() | graphs(max_nodes=10, min_nodes=1)))
+def test_the_promise_is_never_below_the_judge(decision):
+    assume(sum(check(*decision, keep_last=keep_last, lazy=lazy) for keep_last, lazy in FLAGS))
+
+
+@settings(max_examples=50)
+@given(chained(owned_by_anybody()))
+def test_the_promise_holds_whoever_owns_the_gradients(decision):
+    assume(sum(check(*decision, lazy=lazy) for lazy in (True, False)))
+
+
+@settings(max_examples=50)
+@given(training_graphs())
+def test_one_block_is_as_judged(graph):
+    sets = LowerSets.of(graph, [np.flatnonzero(graph.forward).tolist()])
+    for keep_last, lazy in FLAGS:
+        options = {"keep_last": keep_last, "lazy": lazy}
+        assert promised(figures_of(graph, sets, **options)) == judged(graph, sets, **options)
+    kept = simulate(graph, np.flatnonzero(graph.needed))
+    assert promised(figures_of(graph, sets, lazy=True)) == (kept.peak_memory, 0)
+
+
+@given(chained(paths()))
+def test_the_promise_of_a_path_is_what_is_judged(decision):
+    for keep_last, lazy in FLAGS:
+        options = {"keep_last": keep_last, "lazy": lazy}
+        assert promised(figures_of(*decision, **options)) == judged(*decision, **options)
+
+
+@settings(max_examples=50)
+@given(chained(training_graphs()), st.integers(0, 60))
+def test_pairs_that_hold_more_than_asked_for_are_left_off(decision, most):
+    graph, sets = decision
+    everything = figures_of(graph, sets, lazy=True)
+    figures = figures_of(graph, sets, lazy=True, most=most)
+    within = everything.held <= most
+    assert (figures.held == np.where(within, everything.held, NO_USE)).all()
+    assert (figures.cached[within] == everything.cached[within]).all()
+    assert (figures.rerun[within] == everything.rerun[within]).all()
+
+
+@settings(max_examples=50)
+@given(decision=chained(training_graphs(max_nodes=16)), data=st.data())
+def test_figures_depend_on_the_pair_alone(decision, data):
+    graph, sets = decision
+    other = LowerSets.of(graph, data.draw(lower_set_chains(graph)))
+    words = np.unique(np.vstack([np.zeros_like(sets.words[:1]), sets.words, other.words]), axis=0)
+    words = words[np.argsort(np.bitwise_count(words).sum(axis=1), kind="stable")]
+    above = [[t for t in range(len(words)) if t != s and not (words[s] & ~words[t]).any()] for s in range(len(words))]
+    figures = block_figures(graph, words, np.cumsum([0, *map(len, above)]), np.concatenate(above), lazy=True)
+    alone = figures_of(graph, sets, lazy=True)
+    held = dict(zip(((s, t) for s in range(len(words)) for t in above[s]), figures.held.tolist(), strict=True))
+    row = {tuple(words[s].tolist()): s for s in range(len(words))}
+    path = [0, *(row[tuple(row_of.tolist())] for row_of in sets.words)]
+    assert [held[pair] for pair in itertools.pairwise(path)] == alone.held.tolist()
+
+
+# ---------------------------------------------------------------- by hand
+
+
+def training(reads, saved, **arrays):
+    """A training graph from what each node reads, and what its gradients read."""
+    n_values = arrays["value_indptr"][-1] if "value_indptr" in arrays else len(reads)
+    gradient = arrays.pop("grad_memory", arrays["memory"])
+    rule = Backward(
+        **rows("saved", saved), grad_memory=gradient, grad_compute=[0] * len(reads), grad_workspace=[0] * len(reads)
+    )
+    assert len(gradient) == n_values
+    return differentiate(ComputationGraph.from_arrays(**rows("read", reads), backward=rule, **arrays))
+
+
+def pair_figures(graph, source, target, **options):
+    """(held, cached, rerun) of the pair of two sets of nodes."""
+    whole = np.flatnonzero(graph.forward & graph.needed).tolist()
+    members = np.zeros((3, 64), np.uint8)
+    for i, nodes in enumerate((source, target, whole)):
+        members[i, nodes] = 1
+    words = np.packbits(members, axis=1, bitorder="little").view(np.uint64)
+    figures = block_figures(graph, words, [0, 1, 1, 1], [1], **options)
+    return int(figures.held[0]), int(figures.cached[0]), int(figures.rerun[0])
+
+
+def test_the_block_in_the_middle_of_a_path():
+    """a(1) -> b(2) -> c(4) -> d(8) -> e(16), gradients as large, each reads what its node read."""
+    graph = training(
+        [[], [0], [1], [2], [3]], [[], [0], [1], [2], [3]], memory=[1, 2, 4, 8, 16], compute=[1, 10, 100, 1000, 10000]
+    )
+    # forward: b, bc, cd, d: 12 at most. Backward, from grad(e) = 16: grad(d)@e is of the block and reads d (it is the
+    # boundary, kept): d, grad(e), grad(d) = 32; then c from b from a (charged): b, grad(d); b, c, grad(d) = 14;
+    # grad(c) reads c: b, c, grad(d), grad(c) = 18; grad(b) reads b: b, grad(c), grad(b) = 8.
+    assert pair_figures(graph, [0], [0, 1, 2, 3], lazy=True) == (32, 8, 110)
+    # as printed b and c run first: b, c, d, grad(e) = 30, then with grad(d) 38
+    assert pair_figures(graph, [0], [0, 1, 2, 3], lazy=False) == (38, 8, 110)
+
+
+def test_values_of_a_kept_node_stay_only_if_they_are_read_later():
+    """s -> v -> r -> t, where v makes an output (4), which only r reads, and a statistic (1), for the gradient of s."""
+    once = [False, True, False, False]
+    graph = training(
+        [[], [0], [1], [3]],
+        [[], [2], [], []],
+        value_indptr=[0, 1, 3, 4, 5],
+        memory=[2, 4, 1, 8, 16],
+        once=once,
+    )
+    # of s, v and r the boundary is r (8); v runs once, and leaves its statistic (1)
+    assert pair_figures(graph, [], [0, 1, 2], lazy=True)[1] == 8 + 1
+
+
+def test_a_consumer_may_be_kept_or_run_again():
+    """a(4) -> b(2) -> c(1), the gradient of b reads its output: where a block ends with a, it may have to run b."""
+    graph = training([[], [0], [1]], [[], [1], []], memory=[4, 2, 1], compute=[10, 20, 30])
+    # backward, from grad(b) = 2: b runs again: a, b, grad(b) = 8; then grad(a): b, grad(b), grad(a) = 8
+    assert pair_figures(graph, [], [0], lazy=True) == (8, 4, 20)
+    # b is run or kept; a chain with either is promised no less
+    for chain in ([[0], [0, 1, 2]], [[0], [0, 1], [0, 1, 2]]):
+        sets = LowerSets.of(graph, chain)
+        assert promised(figures_of(graph, sets, lazy=True))[0] >= judged(graph, sets)[0]
+
+
+def gated(once=False):
+    """a, p -> w -> z: the gradient of a reads the gate p, and p has none."""
+    return training(
+        [[], [], [0, 1], [2]],
+        [[], [], [1], []],
+        memory=[1, 2, 4, 8],
+        grad_memory=[1, -1, 4, 8],
+        once=[False, once, False, False],
+    )
+
+
+def test_what_no_later_block_is_sure_to_leave_makes_a_pair_no_use():
+    assert pair_figures(gated(), [], [0], lazy=True) == (NO_USE, 0, 0)  # whether p is there, the chain must say
+    assert pair_figures(gated(), [], [0], lazy=False)[0] < NO_USE  # as printed, the block of p runs it again
+    assert pair_figures(gated(once=True), [], [0], lazy=True)[0] < NO_USE  # p is kept
+    assert pair_figures(gated(), [], [0, 1], lazy=True)[0] < NO_USE  # p is on the boundary
+
+
+def test_a_boundary_that_is_not_kept_makes_a_pair_no_use():
+    graph = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2)], mark=[0, 2, 0]))
+    assert pair_figures(graph, [], [0, 1], lazy=True)[0] == NO_USE
+    assert pair_figures(graph, [], [0], lazy=True)[0] < NO_USE
+
+
+@pytest.mark.parametrize(
+    ("words", "indptr", "target", "message"),
+    [
+        ([[0, 0]], [0, 0], [], "lower sets of shape (1, 2) do not fit 6 nodes"),
+        ([[0]], [0], [], "indptr has 1 entries; 2 are wanted"),
+        ([[0]], [0, 1], [1], "target names a lower set that is not there; they are 0 to 0"),
+    ],
+)
+def test_sets_and_pairs_must_fit(words, indptr, target, message):
+    graph = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2)]))
+    with pytest.raises(GraphError, match=re.escape(message)):
+        block_figures(graph, np.array(words, np.uint64), indptr, target, lazy=True)
+
+
+# ---------------------------------------------------------------- the authors' networks
+
+
+def fits(figures, indptr, target, limit):
+    """Whether some chain promises `limit`: least cache per set, which no path of more cache can better."""
+    least = np.full(indptr.size - 1, NO_USE)
+    least[0] = 0
+    for source in range(least.size - 1):
+        pairs = slice(indptr[source], indptr[source + 1])
+        cached = least[source] + figures.cached[pairs]
+        allowed = least[source] + figures.held[pairs] <= limit
+        np.minimum.at(least, target[pairs][allowed], cached[allowed])
+    return least[-1] < NO_USE
+
+
+@pytest.mark.filterwarnings("ignore::remat_algos.errors.GraphWarning")
+@pytest.mark.parametrize(
+    ("name", "family", "printed", "lazy"),
+    [
+        ("vgg19", "exact", 1644167168, 1233125376),
+        ("resnet50", "exact", 899153920, 809238528),
+        ("unet", "exact", 4206043136, 3639017472),
+        ("googlenet", "wide", 333971456, 308281344),
+    ],
+)
+def test_least_promise_of_the_authors_networks(shared_graphs, name, family, printed, lazy):
+    """As printed, the least budget of the note's liveness-aware program (block simulated in the call model)."""
+    graph = differentiate(read_graph(shared_graphs / f"{name}.nodes.csv"))
+    sets = lower_set_family(graph, family)
+    indptr, target = sets.pairs
+    for is_lazy, least in ((False, printed), (True, lazy)):
+        figures = block_figures(graph, sets.on_graph(), indptr, target, lazy=is_lazy, most=least)
+        assert fits(figures, indptr, target, least)
+        assert not fits(figures, indptr, target, least - 1)
