@@ -82,10 +82,12 @@ def mirror(const unsigned char[::1] needed, const int[::1] forward_of, const int
 
 def canonical(const unsigned char[::1] needed, const int[::1] forward_of, const int64[::1] read_indptr,
               const int[::1] read_indices, const int[::1] producer, const unsigned char[::1] output,
-              const int[::1] block, const unsigned char[::1] kept, const int[::1] co_input_from, int n_blocks, bint lazy):
+              const int[::1] block, const unsigned char[::1] kept, const unsigned char[::1] settled,
+              const int[::1] co_input_from, int n_blocks, bint lazy):
     """The order of a chain of lower sets, block by block.
 
-    needed, kept : uint8[n] (kept: forward nodes only), forward_of : int32[n], read_indptr : int64[n + 1], read_indices : int32[k],
+    needed, kept, settled : uint8[n] (forward nodes that do not run again in their own block; of these, those that
+    never do), forward_of : int32[n], read_indptr : int64[n + 1], read_indices : int32[k],
     producer : int32[n_values], output : uint8[n_values], block : int32[n], 0 to n_blocks - 1 for all forward nodes,
     co_input_from : int32[n] the least block whose gradients may still read the node as a co-input
     Returns int32[m].
@@ -95,7 +97,7 @@ def canonical(const unsigned char[::1] needed, const int[::1] forward_of, const 
     cdef int u, x, b
     cdef bint descended
     cdef vector[int] order
-    cdef vector[int] running                                     # forward nodes at hand that are not kept
+    cdef vector[int] running                                     # forward nodes at hand that are to be dropped
     cdef vector[vector[int]] forward = vector[vector[int]](n_blocks)
     cdef vector[vector[int]] backward = vector[vector[int]](n_blocks)
     cdef unsigned char[::1] at_hand = np.array(kept, np.uint8)   # gradients too, once they have run
@@ -145,6 +147,10 @@ def canonical(const unsigned char[::1] needed, const int[::1] forward_of, const 
                         if forward_of[u] < 0:
                             running.push_back(u)
                         top -= 1
+            if not lazy:                                         # to the letter: what is kept is dropped with its block
+                for i in range(<Py_ssize_t>forward[b].size()):
+                    if kept[forward[b][i]] and not settled[forward[b][i]]:
+                        running.push_back(forward[b][i])
             left = 0
             for i in range(<Py_ssize_t>running.size()):
                 u = running[i]

@@ -47,13 +47,19 @@ if TYPE_CHECKING:
     from remat_algos.plan.what_if import what_if
     from remat_algos.plot.frontier import frontier_text, plot_frontier
     from remat_algos.plot.graph import graph_text, plot_graph
+    from remat_algos.plot.lattice import plot_lattice
     from remat_algos.plot.memory import memory_text, plot_memory
     from remat_algos.plot.save import save_picture
     from remat_algos.plot.schedule import plot_schedule, schedule_text
+    from remat_algos.plot.terms import plot_terms
+    from remat_algos.schedule.canonical import canonical_schedule, canonical_trace
     from remat_algos.schedule.checkpoints import checkpoint_schedule
     from remat_algos.schedule.schedule import Schedule
     from remat_algos.schedule.simulation import Simulation, simulate
+    from remat_algos.solvers.formula_plans import formula_frontier, least_budget
     from remat_algos.solvers.registry import list_solvers
+    from remat_algos.structure.lower_set_families import LowerSetFamily, lower_set_family
+    from remat_algos.structure.lower_sets import LowerSets
 
 __version__ = "0.1.0"
 
@@ -75,6 +81,15 @@ _HOMES = {
     "simulate": "schedule.simulation",
     "checkpoint_schedule": "schedule.checkpoints",
     "list_solvers": "solvers.registry",
+    "canonical_schedule": "schedule.canonical",
+    "canonical_trace": "schedule.canonical",
+    "LowerSets": "structure.lower_sets",
+    "LowerSetFamily": "structure.lower_set_families",
+    "lower_set_family": "structure.lower_set_families",
+    "least_budget": "solvers.formula_plans",
+    "formula_frontier": "solvers.formula_plans",
+    "plot_lattice": "plot.lattice",
+    "plot_terms": "plot.terms",
     "Backward": "ir.backward",
     "Labels": "ir.labels",
     "Resident": "ir.resident",
@@ -119,6 +134,13 @@ __all__ = [
     "difference",
     "read_order",
     "checkpoint_schedule",
+    "LowerSets",
+    "LowerSetFamily",
+    "lower_set_family",
+    "least_budget",
+    "formula_frontier",
+    "canonical_schedule",
+    "canonical_trace",
     "what_if",
     "fit",
     "plot_memory",
@@ -129,6 +151,8 @@ __all__ = [
     "frontier_text",
     "plot_graph",
     "graph_text",
+    "plot_lattice",
+    "plot_terms",
     "save_picture",
     "Simulation",
     "Labels",

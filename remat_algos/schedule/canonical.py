@@ -58,6 +58,7 @@ def canonical_schedule(
         graph.output.view(np.uint8),
         np.where(block < 0, n_blocks - 1, block).astype(np.int32),  # gradients of nodes that never run come first
         _kept(graph, lower_sets, keep_last).view(np.uint8),
+        _settled(graph).view(np.uint8),
         co_input_from,
         n_blocks,
         lazy,
@@ -134,14 +135,19 @@ def canonical_trace(
 
 
 def _kept(graph: ComputationGraph, lower_sets: LowerSets, keep_last: bool) -> Bool:
-    """bool[n]: forward nodes that never run again."""
+    """bool[n]: forward nodes that do not run again for their own block."""
     block, kept, *_ = lower_sets.on(graph)
     if keep_last:
         kept = kept | (block == len(lower_sets) - 1)
-    kept = honoured(graph, np.where(kept, 0, 1)) == 0
-    if graph.n_nodes:
-        kept |= np.logical_and.reduceat(graph.output, graph.value_indptr[:-1])  # pinned, so never missing
-    return kept & graph.forward
+    return ((honoured(graph, np.where(kept, 0, 1)) == 0) & graph.forward) | _settled(graph)
+
+
+def _settled(graph: ComputationGraph) -> Bool:
+    """bool[n]: forward nodes that never run again, whatever the chain."""
+    if not graph.n_nodes:
+        return np.zeros(0, bool)
+    pinned = np.logical_and.reduceat(graph.output, graph.value_indptr[:-1])  # so never missing
+    return ((honoured(graph, np.ones(graph.n_nodes, np.int64)) == 0) | pinned) & graph.forward
 
 
 def _drops(simulation: Simulation, lower_sets: LowerSets, kept: Bool, lazy: bool) -> Int64:

@@ -48,7 +48,8 @@ def canonical(graph, lower_sets, keep_last=True, lazy=True):
     inside = set().union(*lower_sets)
     if any(v not in inside for v in g.forward() if v in needed):
         raise ValueError("the last lower set lacks a needed node")
-    kept = {v for lower_set in lower_sets for v in boundary(g, lower_set)} | {v for v in g.nodes if g.once[v]}
+    never_again = {v for v in g.nodes if g.once[v]}
+    kept = {v for lower_set in lower_sets for v in boundary(g, lower_set)} | never_again
     if keep_last and blocks:
         kept |= blocks[-1]
     order = [v for block in blocks for v in sorted(block) if v in needed]
@@ -70,7 +71,10 @@ def canonical(graph, lower_sets, keep_last=True, lazy=True):
         for v in g.backward():
             if v in needed and g.forward_of[v] in blocks[i] and v not in gradients:
                 emit(v)
-        left &= co_inputs(g, lower_sets[i - 1] if i else set())
+        beside = co_inputs(g, lower_sets[i - 1] if i else set())
+        left &= beside
+        if not lazy:  # to the letter: what is kept is dropped with its block
+            kept -= {v for v in kept - never_again if not any(v in block for block in blocks[:i])} - beside
     return order
 
 

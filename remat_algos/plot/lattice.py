@@ -1,0 +1,273 @@
+"""All lower sets, and the way that a chain takes through them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Bool, Int64
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.units import format_bytes
+from remat_algos.ir.wording import counted
+from remat_algos.plot.axes import LETTER, POINT, axes_or_new, inches, ink, label, legend_beside, title
+from remat_algos.plot.colours import BLACK, BLUE, GREY, PALE, WHITE
+from remat_algos.plot.hasse import Float64, covers, places
+from remat_algos.structure.lower_set_families import LowerSetFamily, lower_set_family
+from remat_algos.structure.lower_sets import LowerSets
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FONT = 8
+NAME = 24  # letters
+LEVEL = 0.42  # inches, where sets have names
+LEGEND, TITLE = 2.2, 4.4  # inches
+LARGEST = (14.0, 14.0)  # inches of a picture with names
+MOST_NAMED = 80
+MOST_DRAWN = 500
+COLUMNS = ("adds", "run again", "kept", "formula (2)")
+
+
+def plot_lattice(
+    family: LowerSetFamily | ComputationGraph, path: LowerSets | None = None, *, ax: Axes | None = None
+) -> Axes:
+    """Draw lower sets, the small ones below, a line from each to those that hold it and nothing between (Hasse).
+
+    Parameters
+    ----------
+    family : LowerSetFamily or ComputationGraph
+        Of a graph all lower sets of its forward part.
+    path : LowerSets, optional
+        A chain of the family. Beside each of its sets stand the nodes of its block, formula (1) up to it, the bytes
+        kept up to it, and formula (2) of the block; a broad line shows in which order the forward part runs.
+    ax : Axes, optional
+        By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
+
+    Returns
+    -------
+    Axes
+        Without axis lines. Where names do not fit, sets are dots, and high lattices lie on their side.
+
+    Raises
+    ------
+    ValueError
+        For more than 500 lower sets, or a path with a set that the family does not have.
+
+    Examples
+    --------
+        0 -> 1 -> 3
+        0 -> 2 -> 3
+
+    >>> graph = ComputationGraph.from_edges([(0, 1), (0, 2), (1, 3), (2, 3)])
+    >>> [text.get_text() for text in plot_lattice(graph).texts]
+    ['∅', '0', '01', '02', '012', '0123']
+    """
+    family = _small(family)
+    members = _members(family)
+    cuts, passed = _way(family, members, path) if path is not None else ([], [])
+    points, names = places(members), _names(family, members)
+    table = _table(family.graph, path) if path is not None else []
+    wide, high = _size(points, names, table)
+    room = LARGEST if ax is None else inches(ax)
+    named = bool(names) and wide <= room[0] and high <= room[1]
+    ax = axes_or_new(ax, *((max(wide, TITLE) + LEGEND, high + 0.6) if named else _size_of_dots(points)))
+    lines = covers(members)
+    if named:
+        _boxes(ax, points * [_box(names), LEVEL], lines, names, cuts, passed, table)
+    else:
+        _dots(ax, points, lines, cuts, passed)
+    ax.axis("off")
+    title(ax, _sentences(family, path))
+    legend_beside(ax, _legend(family, cuts, passed, named))
+    return ax
+
+
+def joined(graph: ComputationGraph, nodes: Iterable[int], most: int = NAME) -> str:
+    """Names of nodes as one: side by side where all are letters, else with commas; ∅ for none.
+
+    Examples
+    --------
+    >>> joined(ComputationGraph.from_edges([("a", "b"), ("b", "c")]), [0, 2])
+    'ac'
+    >>> joined(ComputationGraph.from_edges([("conv", "relu"), ("relu", "pool")]), [0, 2])
+    'conv, pool'
+    """
+    apart = "" if letters_only(graph) else ", "
+    return label(apart.join(graph.labels[v] for v in nodes) or "∅", most)
+
+
+def letters_only(graph: ComputationGraph) -> bool:
+    """Whether each name of a forward node is one character."""
+    return all(len(graph.labels[v]) == 1 for v in np.flatnonzero(graph.forward).tolist())
+
+
+def _small(family: LowerSetFamily | ComputationGraph) -> LowerSetFamily:
+    remedy = f"at most {MOST_DRAWN} are; draw a family such as lower_set_family(graph, 'pruned')"
+    if isinstance(family, ComputationGraph):
+        try:
+            return lower_set_family(family, cap=MOST_DRAWN)
+        except GraphError:
+            raise ValueError(f"the lower sets of the graph are too many to be drawn, {remedy}") from None
+    if len(family) > MOST_DRAWN:
+        raise ValueError(f"{len(family):,} lower sets are too many to be drawn, {remedy} or of a part of the graph")
+    return family
+
+
+def _members(family: LowerSetFamily) -> Bool:
+    """bool[k, f]: which of the nodes each set has."""
+    bits = np.unpackbits(family.words.view(np.uint8), axis=1, count=family.nodes.size, bitorder="little")
+    return bits.view(np.bool_)
+
+
+def _way(family: LowerSetFamily, members: Bool, path: LowerSets) -> tuple[list[int], list[int]]:
+    """(rows of the sets of a chain, rows that the forward part passes as it adds node after node in id order)."""
+    row = {one.tobytes(): i for i, one in enumerate(members)}
+    block = path.blocks(family.graph)[family.nodes]
+    cuts, passed, so_far = [], [0], np.zeros(family.nodes.size, bool)
+    for i in range(len(path)):
+        for place in np.flatnonzero(block == i):
+            so_far[place] = True
+            passed.append(row.get(so_far.tobytes(), -1))
+        if passed[-1] < 0:
+            raise ValueError(f"lower set {i} of the path is not in the family; draw the path in the family it is from")
+        cuts.append(passed[-1])
+    return cuts, [at for at in passed if at >= 0]
+
+
+def _names(family: LowerSetFamily, members: Bool) -> list[str]:
+    """What to write on each set: its members if these are letters, else those that no other member reads."""
+    if len(family) > MOST_NAMED:
+        return []
+    if not letters_only(family.graph):
+        members = members & ~_read_inside(family, members)
+    return [joined(family.graph, family.nodes[row]) for row in members]
+
+
+def _read_inside(family: LowerSetFamily, members: Bool) -> Bool:
+    """bool[k, f]: nodes with a reader in the set."""
+    indptr, reader, found = *family.graph.successors, np.zeros_like(members)
+    for place, v in enumerate(family.nodes.tolist()):
+        readers = np.isin(family.nodes, reader[indptr[v] : indptr[v + 1]])
+        found[:, place] = members[:, readers].any(axis=1)
+    return found
+
+
+def _table(graph: ComputationGraph, path: LowerSets) -> list[list[str]]:
+    """A row of `COLUMNS` for each set of a chain."""
+    block, kept, terms = path.blocks(graph), path.kept(graph), path.terms(graph).sum(axis=1)
+    rows, again, held = [], 0, 0
+    for i in range(len(path)):
+        added = block == i
+        again += int(graph.compute[added & ~kept].sum())
+        held += int(graph.node_memory[added & kept].sum())
+        rows.append(
+            [joined(graph, np.flatnonzero(added), 16), f"{again:,}", format_bytes(held), format_bytes(int(terms[i]))]
+        )
+    return rows
+
+
+def _letters(texts: Sequence[str]) -> float:
+    """Inches of the longest."""
+    return max(map(len, texts), default=0) * LETTER * FONT * POINT
+
+
+def _box(names: list[str]) -> float:
+    """Inches from one box to the next."""
+    return _letters([*names, "xxx"]) + 0.3
+
+
+def _columns(table: list[list[str]]) -> Float64:
+    """Inches from the diagram to the right ends of the columns of the table."""
+    if not table:
+        return np.zeros(1)
+    return np.cumsum([_letters(column) + 0.24 for column in zip(COLUMNS, *table, strict=True)])
+
+
+def _size(points: Float64, names: list[str], table: list[list[str]]) -> tuple[float, float]:
+    """Inches of the diagram with names, and of the table beside it."""
+    wide, high = np.ptp(points, axis=0) + 1
+    return wide * _box(names) + _columns(table)[-1], (high + (1 if table else 0)) * LEVEL
+
+
+def _size_of_dots(points: Float64) -> tuple[float, float]:
+    wide, high = sorted(np.ptp(points, axis=0) + 1)
+    return min(12, max(TITLE, 0.14 * high)) + LEGEND, min(9, max(2.6, 0.3 * wide) + 0.6)
+
+
+def _lines(ax: Axes, points: Float64, lines: Int64, passed: list[int]) -> None:
+    from matplotlib.collections import LineCollection
+
+    faint = min(1, max(0.25, 150 / max(1, len(lines))))
+    ax.add_collection(LineCollection(list(points[lines]), colors=GREY, linewidths=0.9, alpha=faint, zorder=1))
+    ax.plot(*points[passed].T, color=BLUE, linewidth=3, solid_capstyle="round", zorder=1.5, label="path")
+
+
+def _boxes(
+    ax: Axes,
+    points: Float64,
+    lines: Int64,
+    names: list[str],
+    cuts: list[int],
+    passed: list[int],
+    table: list[list[str]],
+) -> None:
+    """Sets as their names in boxes, in inches, and the table to the right, a row on the level of its set."""
+    _lines(ax, points, lines, passed)
+    for at, (name, (x, y)) in enumerate(zip(names, points.tolist(), strict=True)):
+        fill = BLUE if at in cuts else PALE if at in passed else WHITE
+        box = {"boxstyle": "round,pad=0.35", "facecolor": fill, "edgecolor": BLUE if at in cuts else GREY}
+        letters = WHITE if at in cuts else BLACK
+        ax.text(x, y, name, ha="center", va="center", fontsize=FONT, color=letters, bbox=box | {"linewidth": 0.8})
+    half, top = _box(names) / 2, points[:, 1].max()
+    right = points[:, 0].max() + half
+    ends = right + _columns(table)
+    style: dict[str, Any] = {"va": "center", "ha": "right", "fontsize": FONT}
+    for x, y in points[cuts].tolist():
+        ax.plot([x, ends[0]], [y, y], color=GREY, linewidth=0.6, linestyle=":", zorder=0)
+    for y, row in zip([top + LEVEL, *points[cuts, 1]], [COLUMNS, *table], strict=True) if table else ():
+        for x, text in zip(ends, row, strict=True):
+            paper = {"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 1.5}
+            ax.text(x, y, text, color=ink() if y <= top else GREY, bbox=paper, **style)
+    ax.set_xlim(points[:, 0].min() - half, ends[-1])
+    ax.set_ylim(-LEVEL / 2, top + LEVEL * (1.5 if table else 0.5))
+
+
+def _dots(ax: Axes, points: Float64, lines: Int64, cuts: list[int], passed: list[int]) -> None:
+    """Sets as dots; a lattice that is higher than wide lies on its side."""
+    wide, high = np.ptp(points, axis=0)
+    points = points[:, ::-1] if high > wide else points
+    _lines(ax, points, lines, passed)
+    for rows, colour, size in ((slice(None), WHITE, 16), (passed, PALE, 16), (cuts, BLUE, 36)):
+        x, y = points[rows].T
+        ax.scatter(x, y, s=size, color=colour, edgecolors=GREY, linewidths=0.8, zorder=2)
+    ax.margins(0.03, 0.1)
+
+
+def _sentences(family: LowerSetFamily, path: LowerSets | None) -> list[str]:
+    graph = family.graph
+    lines = [f"{counted(len(family), 'lower set')} of {counted(family.nodes.size, 'node')}"]
+    if path is not None:
+        peak = format_bytes(path.peak(graph))
+        blocks = counted(len(path), "block")
+        lines.append(f"{blocks}; overhead {path.overhead(graph):,} by formula (1), peak {peak} by formula (2)")
+    return lines
+
+
+def _legend(family: LowerSetFamily, cuts: list[int], passed: list[int], named: bool) -> list[tuple[Any, str]]:
+    from matplotlib.lines import Line2D
+
+    style: dict[str, Any] = {"linestyle": "none", "marker": "s" if named else "o", "markersize": 8}
+    looks = [(BLUE, BLUE, len(cuts), "set of the chain")] if cuts else []
+    looks += [(PALE, GREY, len({*passed} - {*cuts}), "passed on the way")] if cuts else []
+    looks += [(WHITE, GREY, len(family) - len({*passed, *cuts}), "other lower set" if cuts else "lower set")]
+    rows: list[tuple[Any, str]] = [
+        (Line2D([], [], markerfacecolor=fill, markeredgecolor=edge, **style), f"{text} ({count:,})")
+        for fill, edge, count, text in looks
+        if count
+    ]
+    rows += [(Line2D([], [], color=BLUE, linewidth=3), "order of the forward part")] if cuts else []
+    which = "members" if letters_only(family.graph) else "members that no member reads"
+    return [*rows, *([(None, f"names say the {which}")] if named else [])]

@@ -1,0 +1,175 @@
+"""Formula (2) of a chain of lower sets, term by term, beside what its blocks really hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from remat_algos.ir.arrays import Int64
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.units import format_bytes
+from remat_algos.ir.wording import counted
+from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches, ink, legend_beside, name_ticks, title
+from remat_algos.plot.colours import BLUE, GREY, MINT, ORANGE, PURPLE, Look
+from remat_algos.plot.lattice import joined
+from remat_algos.schedule.canonical import canonical_schedule
+from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.structure.lower_sets import LowerSets
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+TERMS = (
+    Look("(i) kept before the block", BLUE, "█"),
+    Look("(ii) the block and its gradients", ORANGE, "▒", hatch="////"),
+    Look("(iii) gradients of what reads it", MINT, "░"),
+    Look("(iv) co-inputs of what reads it", PURPLE, "▓", hatch="\\\\\\\\"),
+)
+"""Terms of formula (2), from the bottom of a bar to its top."""
+
+FONT = 8
+WIDE, NARROW = 0.46, 0.34  # bars of a block, which has 1
+LETTERS = 7  # of a number of bytes
+
+
+def plot_terms(
+    graph: ComputationGraph,
+    lower_sets: LowerSets,
+    *,
+    keep_last: bool = True,
+    lazy: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the four terms of formula (2) for each block as a bar, and beside it the most that the block really holds.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+        With its backward part.
+    lower_sets : LowerSets
+    keep_last, lazy : bool
+        Of the `canonical_schedule` that is judged; formula (2) is about both being False.
+    ax : Axes, optional
+        By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
+
+    Returns
+    -------
+    Axes
+        y is in bytes, x in blocks, from 0.
+
+    Raises
+    ------
+    GraphError
+        If the chain does not fit the graph.
+
+    References
+    ----------
+    kusumoto2019, section 3.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> chain = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3)]))
+    >>> ax = plot_terms(chain, LowerSets.of(chain, [[0, 1], [0, 1, 2, 3]]))
+    >>> [text.get_text() for text in ax.get_xticklabels()]
+    ['01', '23']
+    """
+    terms = lower_sets.terms(graph)
+    simulation = simulate(graph, canonical_schedule(graph, lower_sets, keep_last=keep_last, lazy=lazy))
+    held = peaks_of_blocks(simulation, lower_sets)
+    ax = axes_or_new(ax, 10, 4.8)
+    most = max(1, int(terms.sum(axis=1).max(initial=0)), int(held.max(initial=0)))
+    ax.set_xlim(-0.6, max(1, len(lower_sets)) - 0.4)
+    ax.set_ylim(0, 1.1 * most)
+    rows = _bars(ax, terms) + _held(ax, held)
+    byte_axis(ax.yaxis, most, "memory")
+    _ticks(ax, graph, lower_sets)
+    title(ax, _sentences(simulation, lower_sets))
+    legend_beside(ax, rows)
+    return ax
+
+
+def peaks_of_blocks(simulation: Simulation, lower_sets: LowerSets) -> Int64:
+    """int64[k]: the most that a canonical schedule holds while it runs a block, forward or backward.
+
+    What runs again belongs to the block of the gradient that comes next.
+
+    Examples
+    --------
+    Four nodes of one byte in two blocks. Gradients read what their nodes read and make; the last block is kept.
+
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> chain = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3)]))
+    >>> sets = LowerSets.of(chain, [[0, 1], [0, 1, 2, 3]])
+    >>> peaks_of_blocks(simulate(chain, canonical_schedule(chain, sets)), sets).tolist()
+    [4, 5]
+    """
+    graph, order, k = simulation.graph, simulation.schedule.order, len(lower_sets)
+    block = lower_sets.blocks(graph).astype(np.int64)
+    owner = np.arange(graph.n_nodes) if graph.forward_of is None else np.where(graph.forward, -1, graph.forward_of)
+    gradient = ~graph.forward[order]
+    again = ~gradient & ~simulation.first_run
+    of_step = np.where(gradient, block[owner[order]], block[order])
+    of_step[of_step < 0] = k - 1  # gradients of nodes that never run
+    following = np.minimum.accumulate(np.where(gradient, np.arange(order.size), order.size)[::-1])[::-1]
+    of_step[again] = np.append(of_step, k - 1)[following[again]]
+    found = np.zeros(k, np.int64)
+    np.maximum.at(found, of_step, simulation.memory_trace)
+    return found
+
+
+def _bars(ax: Axes, terms: Int64) -> list[tuple[Any, str]]:
+    """The terms of each block on each other."""
+    rows: list[tuple[Any, str]] = [(None, "formula (2), the terms of a block:")]
+    bottom, x = np.zeros(len(terms), np.int64), np.arange(len(terms)) - NARROW / 2
+    for look, term in zip(TERMS, terms.T, strict=True):
+        style: dict[str, Any] = {"hatch": look.hatch, "edgecolor": "white" if look.hatch else "none", "linewidth": 0}
+        rows.append((ax.bar(x, term, WIDE, bottom, color=look.colour, label=look.label, **style), look.label))
+        _numbers(ax, x, bottom + term / 2, term)
+        bottom = bottom + term
+    _numbers(ax, x, bottom, bottom, above=True)
+    return rows
+
+
+def _held(ax: Axes, held: Int64) -> list[tuple[Any, str]]:
+    x = np.arange(len(held)) + WIDE / 2
+    bars = ax.bar(x, held, NARROW, color=GREY, label="held")
+    _numbers(ax, x, held, held, above=True)
+    return [(bars, "held at most, after liveness")]
+
+
+def _numbers(ax: Axes, x: Any, y: Any, amounts: Int64, *, above: bool = False) -> None:
+    """Bytes in the middle of what is high enough for them, or above it, where blocks have room."""
+    wide, high = inches(ax)
+    if (len(amounts) + 0.2) * LETTERS * LETTER * FONT * POINT / NARROW > wide:
+        return
+    most = ax.get_ylim()[1]
+    paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1}
+    style: dict[str, Any] = {"ha": "center", "va": "bottom" if above else "center", "fontsize": FONT}
+    for at, place, amount in zip(x, y, amounts.tolist(), strict=True):
+        if above or amount / most * high > 1.8 * FONT * POINT:
+            text = ax.text(at, place, format_bytes(amount), color=ink() if above else "black", **style)
+            text.set_bbox(None if above else paper)
+
+
+def _ticks(ax: Axes, graph: ComputationGraph, lower_sets: LowerSets) -> None:
+    """The nodes of each block below it, lying where they have room."""
+    block = lower_sets.blocks(graph)
+    names = [joined(graph, np.flatnonzero(block == i).tolist(), 18) for i in range(len(lower_sets))]
+    room = inches(ax)[0] / (max(1, len(names)) + 0.2)
+    lying = (max(map(len, names), default=0) + 1) * LETTER * FONT * POINT <= room
+    if lying:
+        ax.set_xticks(range(len(names)), names, fontsize=FONT)
+    named = lying or name_ticks(ax, names, across=True)
+    ax.set_xlabel("block, by the nodes that it adds" if named else "block")
+
+
+def _sentences(simulation: Simulation, lower_sets: LowerSets) -> list[str]:
+    graph, blocks = simulation.graph, counted(len(lower_sets), "block")
+    peak, again = format_bytes(lower_sets.peak(graph)), lower_sets.overhead(graph)
+    really = format_bytes(simulation.peak_memory)
+    return [
+        f"{blocks}; by formulas (1) and (2) overhead {again:,} and peak {peak}",
+        f"judged after liveness: overhead {simulation.overhead:,} and peak {really}",
+    ]
