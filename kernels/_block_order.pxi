@@ -28,10 +28,10 @@ cdef class _Order:
     the row of forward values that a node reads, which gradients of one reader share; `ask_nodes` make them.
     """
     cdef const int[::1] producer, ask, ask_indices, ask_nodes, owned_indices, claim_indices, strange_indices
-    cdef const int64[::1] ask_indptr, owned_indptr, claim_indptr, strange_indptr, awaited
+    cdef const int64[::1] ask_indptr, owned_indptr, claim_indptr, strange_indptr, awaited, compute
     cdef const unsigned char[::1] runs, settled, never
     cdef bint lazy
-    cdef int64 most
+    cdef int64 most, most_rerun           # a pair that holds or costs more is no use
     # rows: of L, of L', and of what they border on
     cdef const uint64_t *inside
     cdef const uint64_t *upto
@@ -44,7 +44,7 @@ cdef class _Order:
     cdef int[::1] sequence
     cdef vector[int] members, path
     cdef vector[int64] path_ask
-    cdef int64 first_need
+    cdef int64 first_need, spent
     cdef Py_ssize_t steps                 # of the sequence
     cdef bint begun, transient
 
@@ -157,6 +157,7 @@ cdef class _Order:
     cdef void append(self, int v) noexcept nogil:
         self.sequence[self.steps] = v
         self.steps += 1
+        self.spent += self.compute[v] if self.state[v] != gradient else 0
         if self.state[v] != outside:                           # what a transient asks for need not be there for others
             self.answered[self.ask[v]] = self.pair
         if self.state[v] == missing:
@@ -176,18 +177,23 @@ cdef class _Order:
         return False
 
     @cython.final
+    cdef bint useful(self) noexcept nogil:
+        """Whether what is known of the pair so far leaves it of use."""
+        return self.first_need <= self.most and self.spent <= self.most_rerun
+
+    @cython.final
     cdef bint emit(self) noexcept nogil:
         """What the block runs on the way back; False where the pair is no use."""
         cdef Py_ssize_t i
         cdef int b
         cdef uint64_t word
         cdef bint sound = True, any_strange = self.strange_indices.shape[0] > 0
-        self.steps = 0
+        self.steps, self.spent = 0, 0
         self.begun, self.transient = False, False
         if not self.lazy:
             for i in range(<Py_ssize_t>self.members.size()):
                 if sound and self.state[self.members[i]] == missing:
-                    sound = self.run(self.members[i]) and self.first_need <= self.most
+                    sound = self.run(self.members[i]) and self.useful()
         for i in range(self.pending.shape[0]):
             word = self.pending[i]
             self.pending[i] = 0
@@ -200,7 +206,7 @@ cdef class _Order:
                     self.sequence[self.steps] = b
                     self.steps += 1
                 else:
-                    sound = self.run(b) and self.first_need <= self.most
+                    sound = self.run(b) and self.useful()
                 self.begun = True
         return sound
 

@@ -14,7 +14,7 @@ cdef enum:
 cdef class _Blocks(_Order):
     """What the steps of a block hold; the states of nodes are those that its order has left."""
     cdef const int[::1] owner, change_indices, reader_indices
-    cdef const int64[::1] change_indptr, reader_indptr, value_indptr, memory, compute, workspace
+    cdef const int64[::1] change_indptr, reader_indptr, value_indptr, memory, workspace
     cdef const unsigned char[::1] output, gradient_reads
     cdef const uint64_t *beside           # d-(d+(L)), outside L
     cdef const uint64_t *after            # d+(L), outside L
@@ -24,7 +24,7 @@ cdef class _Blocks(_Order):
     cdef vector[int] later_values, todo
     cdef int64 later_total
 
-    def __init__(self, graph, asks, changes, owned, readers, claims, strange, flags, costs, lazy, most):
+    def __init__(self, graph, asks, changes, owned, readers, claims, strange, flags, costs, lazy, most, most_rerun):
         self.owner, self.producer, self.value_indptr = graph
         self.ask, self.ask_indptr, self.ask_indices = asks
         self.ask_nodes = np.asarray(self.producer)[np.asarray(self.ask_indices)]
@@ -35,7 +35,7 @@ cdef class _Blocks(_Order):
         self.strange_indptr, self.strange_indices = strange
         self.runs, self.settled, self.never, self.output, self.gradient_reads = flags
         self.memory, self.compute, self.workspace, self.awaited = costs
-        self.lazy, self.most = lazy, most
+        self.lazy, self.most, self.most_rerun = lazy, most, most_rerun
         cdef Py_ssize_t n = self.owner.shape[0], n_values = self.memory.shape[0]
         self.state = np.where(np.asarray(self.owner) < 0, <int>outside, <int>gradient).astype(np.int32)
         self.answered, self.shown = np.zeros(n + 1, np.int32), np.zeros(n + 1, np.int32)
@@ -95,6 +95,8 @@ cdef class _Blocks(_Order):
 
     cdef bint goes_on(self, int u) noexcept nogil:
         """Whether a value of u that is needed later, for a gradient of L, is left at the end of the block."""
+        if not self.lazy and self.state[u] != gradient and not self.settled[u]:
+            return self.state[u] != missing and has_bit(self.beside, u)  # to the letter, kept or not
         return self.state[u] != missing and (self.state[u] != again or has_bit(self.beside, u))
 
     cdef int64 end(self, int64 pinned) noexcept nogil:
@@ -167,7 +169,7 @@ cdef class _Blocks(_Order):
                 break
             live -= made
             if self.state[v] == passing:
-                live += self.stand_in(v, made)
+                live += self.stand_in(v, made if self.lazy else 0)
         return peak
 
     cdef int64 made_again(self, int v, int64* scratch) noexcept nogil:
@@ -246,14 +248,6 @@ cdef class _Blocks(_Order):
             live -= made
         return peak
 
-    cdef int64 recomputed(self) noexcept nogil:
-        cdef int64 total = 0
-        cdef Py_ssize_t i
-        for i in range(self.steps):
-            if self.state[self.sequence[i]] != gradient:
-                total += self.compute[self.sequence[i]]
-        return total
-
 
 def figures(const uint64_t[:, ::1] words, const int64[::1] indptr, const int[::1] target, border, graph,
             const unsigned char[::1] keep_all):
@@ -289,6 +283,6 @@ def figures(const uint64_t[:, ::1] words, const int64[::1] indptr, const int[::1
                         stays = blocks.cache()
                         most = max(most, blocks.forward_peak(stays))
                     if most <= blocks.most:
-                        out_held[p], out_cached[p], out_rerun[p] = most, stays, blocks.recomputed()
+                        out_held[p], out_cached[p], out_rerun[p] = most, stays, blocks.spent
                 blocks.leave()
     return held, cached, rerun

@@ -46,6 +46,7 @@ def block_figures(
     lazy: bool,
     keep_last: bool = True,
     most: int | None = None,
+    most_rerun: int | None = None,
 ) -> BlockFigures:
     """What the block of each pair of lower sets holds, leaves and runs again in `canonical_schedule`.
 
@@ -66,6 +67,8 @@ def block_figures(
         As in `canonical_schedule`.
     most : int, optional
         Bytes; a pair that holds more gets `NO_USE`.
+    most_rerun : int, optional
+        Compute; so does a pair that runs more again.
 
     Returns
     -------
@@ -100,7 +103,7 @@ def block_figures(
         indptr,
         target,
         _blocks.borders(rows, *_edges(graph, inside), pinned),
-        (*_arrays(graph, inside, owner), lazy, NO_USE if most is None else most),
+        (*_arrays(graph, inside, owner), lazy, *(NO_USE if bound is None else bound for bound in (most, most_rerun))),
         (whole & keep_last).view(np.uint8),
     )
     return BlockFigures(np.where(held < 0, NO_USE, held), cached, rerun)

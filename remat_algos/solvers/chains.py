@@ -117,9 +117,14 @@ class Chains:
             return [Point(0, 0, [])]
         return list(self._between_budgets() if self.steps.stored_all else self._one_by_one())
 
+    def point(self, rows: Rows) -> Point:
+        """A chain with its figures."""
+        cost, peak = self.steps.figures(np.array([0, *rows], np.int64))
+        return Point(cost, peak, rows)
+
     def cost(self, rows: Rows) -> int:
         """The sum over the steps of a chain."""
-        return self.steps.figures(np.array([0, *rows], np.int64))[0]
+        return self.point(rows).cost
 
     def _caps(self, most: int) -> Iterator[tuple[int, int]]:
         """(unit, highest cost in units) of tables, each with about `GROWTH` times the work of the one before."""
@@ -149,8 +154,7 @@ class Chains:
         budget = self.most
         last: Point | None = None
         while (rows := self.least_cost(budget)) is not None:
-            cost, peak = self.steps.figures(np.array([0, *rows], np.int64))
-            point = Point(cost, peak, rows)
+            point = self.point(rows)
             if last is not None and point.cost > last.cost:
                 yield last
             last, budget = point, point.peak - 1

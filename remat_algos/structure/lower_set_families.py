@@ -59,6 +59,11 @@ class LowerSetFamily:
         wanted = sorted({*rows, len(self) - 1} - {0}) if self.nodes.size else []
         return LowerSets(_lower_sets.pack(self._on_graph(self._members(np.array(wanted, np.int64)))))
 
+    def thinned(self, most: int) -> "LowerSetFamily":
+        """So many of its sets, evenly spread by their rows."""
+        rows = np.unique(np.linspace(0, len(self) - 1, most).astype(np.int64))
+        return LowerSetFamily(self.graph, self.nodes, self.words[rows])
+
     def on_graph(self) -> NDArray[np.uint64]:
         """uint64[k, ceil(n / 64)]: the rows as `LowerSets.words` has them; bit v stands for node v."""
         return _lower_sets.pack(self._on_graph(self._members(np.arange(len(self)))))
