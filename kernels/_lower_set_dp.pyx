@@ -37,7 +37,7 @@ cdef class Steps:
     kept : whether the objective is the compute of what is kept, instead of what runs again,
     keep_last : whether the step to the whole part keeps what it adds
     """
-    cdef readonly Py_ssize_t size
+    cdef readonly Py_ssize_t size, nodes
     cdef Py_ssize_t w
     cdef const uint64_t[:, ::1] words
     cdef const double[::1] memory, compute, held, total, beside
@@ -57,6 +57,7 @@ cdef class Steps:
         self.words = words
         self.size = words.shape[0]
         self.w = words.shape[1]
+        self.nodes = len(memory)
         self.memory, self.compute = np.asarray(memory, float), np.asarray(compute, float)
         self.held, self.total, self.beside = (np.asarray(a, float) for a in (held, cost, beside))
         self.boundary_indptr, self.boundary = boundary_indptr, boundary
@@ -324,6 +325,26 @@ cdef class Rows:
                     at[0] = source
                     return j
         return -1
+
+
+def cost_bound(Steps steps, int64 budget):
+    """A cost that no chain within the budget goes below; -1 if there is no such chain."""
+    cdef Py_ssize_t k = steps.size, source, i, count = 0
+    cdef vector[double] least, cost                # of each row by itself: cached, spent
+    cdef const Step* step
+    with nogil:
+        least.assign(k, INFINITY)
+        cost.assign(k, INFINITY)
+        least[0], cost[0] = 0, 0
+        for source in range(k - 1):
+            if least[source] == INFINITY:
+                continue
+            step = steps.of(source, budget - least[source], INFINITY, &count)
+            for i in range(count):
+                if least[source] + step[i].need <= budget:
+                    least[step[i].target] = min(least[step[i].target], least[source] + step[i].adds)
+                    cost[step[i].target] = min(cost[step[i].target], cost[source] + step[i].cost)
+    return -1 if cost[k - 1] == INFINITY else int(cost[k - 1])
 
 
 def least_cache(Steps steps, int64 budget, int64 most):
@@ -615,7 +636,7 @@ cdef class Between:
         vector[vector[Partial]]().swap(self.waiting[row])
 
     def found(self):
-        """(cost in units, peak, rows of the chain) of every least peak, costs rising."""
+        """The rows of a chain for every least peak, costs rising."""
         cdef int64 begin = self.pool.size(), i, at
         self.settle(self.completion.steps.size - 1)
         points = {}
@@ -624,12 +645,12 @@ cdef class Between:
             if self.pool[i].peak < least:
                 least = self.pool[i].peak
                 points[self.pool[i].cost] = i
-        result = []
-        for cost, i in points.items():
+        chains = []
+        for i in points.values():
             rows = []
             at = i
             while self.pool[at].row > 0:
                 rows.append(self.pool[at].row)
                 at = self.pool[at].parent
-            result.append((cost, int(self.pool[i].peak), rows[::-1]))
-        return result
+            chains.append(rows[::-1])
+        return chains

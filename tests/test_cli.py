@@ -14,7 +14,7 @@ from remat_algos.cli.main import main
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.files.read import read_graph
 from remat_algos.ir.files.write import write_graph
-from remat_algos.solvers.registry import list_solvers
+from remat_algos.solvers.registry import list_solvers, portfolio
 
 PLAN_KEYS = {
     *("format", "version", "graph_hash", "differentiate", "solver", "method", "options", "budget", "limit"),
@@ -26,7 +26,7 @@ SHOW_KEYS = {
     *("compute", "compute_unit", "depth", "articulation_values", "peak_without_rematerialization"),
 }
 COMMANDS = ("compare", "convert", "diff", "explain", "frontier", "show", "simulate", "solve", "verify")
-SOLVERS = [solver.name for solver in list_solvers()]
+SOLVERS = [solver.name for solver in portfolio()]
 DRAWN = re.compile("[\x1b─-╿]")  # escape sequences and box drawing
 
 # a chain of six; differentiated, it computes 51 + 2 * 41 = 133 and holds 28 bytes at once

@@ -18,7 +18,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.files.read import read_graph
 from remat_algos.ir.files.write import write_graph
 from remat_algos.plan.plan import FORMS, Plan
-from remat_algos.solvers.registry import list_solvers
+from remat_algos.solvers.registry import portfolio
 from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES, Said, process
 from tests.test_cli_startup import LOADED, SLOW
 
@@ -606,7 +606,7 @@ def test_on_a_graph_without_gradients_the_frontier_says_who_cannot_serve(remat, 
     assert "chen_sqrt" in told[0]
     record = remat("frontier", "chain.nodes.csv", "--inference", *words, "--json").record
     assert {p["solver"] for p in record["points"]} == {"no_remat"}
-    asked = [solver.name for solver in list_solvers()] if not words else ["chen_sqrt", "no_remat"]
+    asked = [solver.name for solver in portfolio()] if not words else ["chen_sqrt", "no_remat"]
     assert sorted([*record["reasons"], "no_remat"]) == asked
 
 
@@ -1019,7 +1019,7 @@ def test_an_interrupted_frontier_has_what_was_found(interrupted, remat, folder, 
     assert (record["interrupted"], record["complete"]) == (True, False)
     assert len(record["points"]) <= judged
     assert bool(record["points"]) == (judged > 0)
-    assert set(record["reasons"]) | {p["solver"] for p in record["points"]} == {s.name for s in list_solvers()}
+    assert set(record["reasons"]) | {p["solver"] for p in record["points"]} == {s.name for s in portfolio()}
     text = interrupted(judged, "frontier", "long.txt")
     assert (text.code, text.err) == (130, "")
     label = "interrupted; these are the plans" if judged else "interrupted before any plan was found"
@@ -1032,7 +1032,7 @@ def test_an_interrupted_comparison_has_a_row_for_every_solver(interrupted, folde
     assert (said.code, said.err) == (130, "")
     assert said.record["complete"] is False
     entries = {entry["solver"]: entry for entry in said.record["solvers"]}
-    assert set(entries) == {solver.name for solver in list_solvers()}
+    assert set(entries) == {solver.name for solver in portfolio()}
     labels = [entry.get("reason") or entry.get("interrupted") for entry in entries.values()]
     assert sum(label in (True, "interrupted") for label in labels) == 1
     assert "not tried: interrupted" in labels

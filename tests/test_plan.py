@@ -28,7 +28,7 @@ from remat_algos.plan.verify import verify
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers import registry
 from remat_algos.solvers.no_remat import no_remat
-from remat_algos.solvers.registry import Solution, Solver, any_graph, list_solvers
+from remat_algos.solvers.registry import Solution, Solver, any_graph, list_solvers, portfolio
 from tests.oracles.judge import judge
 from tests.strategies import differentiation, graphs, rows, training_graphs
 
@@ -744,7 +744,7 @@ def test_a_time_limit_ends_the_search_over_limits(monkeypatch):
 
 def test_compare_has_an_entry_for_every_solver_the_cheapest_first():
     comparison = compare(GRAPH, "85%")
-    assert sorted(entry.solver for entry in comparison.entries) == [solver.name for solver in list_solvers()]
+    assert sorted(entry.solver for entry in comparison.entries) == [solver.name for solver in portfolio()]
     fit = [entry for entry in comparison.entries if entry.plan is not None]
     rest = comparison.entries[len(fit) :]
     assert fit

@@ -17,9 +17,9 @@ from remat_algos.plan import fit as room
 from remat_algos.plan.fit import GRAPHS_HELD, fit
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.registry import list_solvers
+from remat_algos.solvers.registry import portfolio
 
-NAMES = [solver.name for solver in list_solvers()]
+NAMES = [solver.name for solver in portfolio()]
 
 
 def training(depth):

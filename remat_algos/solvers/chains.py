@@ -6,7 +6,7 @@ of what is cached before a step and what the step needs.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +30,7 @@ Rows = list[int]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A chain by its rows, with its cost in units of the search and its peak."""
+    """A chain by its rows, with its cost and its peak."""
 
     cost: int
     peak: int
@@ -59,6 +59,7 @@ class Chains:
         self.unit = max(1, unit)
         self.watch = watch
         self.work = 0
+        self.unit_used = self.unit
 
     @classmethod
     def by_formulas(cls, family: LowerSetFamily, watch: Watch, *, keep_last: bool, kept: bool = False) -> "Chains":
@@ -93,16 +94,22 @@ class Chains:
     def least_cost(self, budget: int, most: int | None = None) -> Rows | None:
         """The cheapest chain within a budget, None if there is none that costs at most `most`.
 
-        Costs are counted in units that tell `LEVELS` of them apart, unless they are few.
+        A table tells `LEVELS` costs apart. Where the cheapest chain costs more units than that, costs are counted in
+        larger ones, `unit_used`, and each step is rounded; so the chain may cost that much more for each block.
         """
         if self.steps.size < 2:
             return []
-        for unit, cap in self._caps(self.costs if most is None else min(most, self.costs)):
+        most = self.costs if most is None else min(most, self.costs)
+        least = _lower_set_dp.cost_bound(self.steps, budget) if self.steps.stored_all else 0
+        if not 0 <= least <= most:
+            return None
+        for unit, cap in self._caps(least, most):
             table = _lower_set_dp.Rows(self.steps, budget, unit, cap)
             self._run(table, "the cheapest chain")
-            self.work = table.work
+            self.work, self.unit_used = table.work, unit
             if table.best() >= 0:
-                return table.chain()
+                rows = table.chain()
+                return rows if unit == self.unit or self.cost(rows) <= most else None
         return None
 
     def least_cache(self, budget: int, most: int | None = None) -> Rows | None:
@@ -115,7 +122,8 @@ class Chains:
         """All chains that no other beats in both cost and peak, costs rising."""
         if self.steps.size < 2:
             return [Point(0, 0, [])]
-        return list(self._between_budgets() if self.steps.stored_all else self._one_by_one())
+        found = self._between_budgets() if self.steps.stored_all else self._one_by_one()
+        return _undominated(self.point(rows) for rows in found)
 
     def point(self, rows: Rows) -> Point:
         """A chain with its figures."""
@@ -126,20 +134,21 @@ class Chains:
         """The sum over the steps of a chain."""
         return self.point(rows).cost
 
-    def _caps(self, most: int) -> Iterator[tuple[int, int]]:
+    def _caps(self, least: int, most: int) -> Iterator[tuple[int, int]]:
         """(unit, highest cost in units) of tables, each with about `GROWTH` times the work of the one before."""
         levels = int(np.clip(TABLES // (8 * self.steps.size), 64, LEVELS))
-        cap, cap_before, work_before = max(FIRST_CAP * self.unit, self.costs // 256), 0, 0
+        cap, cap_before, work_before = max(FIRST_CAP * self.unit, least), 0, 0
         while True:
             cap = min(cap, most)
             unit = self.unit * max(1, math.ceil(cap / (levels * self.unit)))
-            yield unit, cap // unit
+            # a chain has at most as many steps as there are nodes, and each is rounded by half a unit at most
+            yield unit, cap // unit + (0 if unit == self.unit else self.steps.nodes // 2 + 1)
             if cap >= most:
                 return
-            factor = 4.0
+            factor = 2.0
             if cap_before:
                 power = math.log(max(2.0, self.work / work_before)) / math.log(cap / cap_before)
-                factor = min(4.0, max(1.1, GROWTH ** (1 / power)))
+                factor = min(2.0, max(1.1, GROWTH ** (1 / power)))
             cap_before, work_before = cap, max(1, self.work)
             cap = max(cap + self.unit, int(cap * factor))
 
@@ -149,19 +158,14 @@ class Chains:
             self.watch.reached(search.current)
         self.watch.reached(self.steps.size)
 
-    def _one_by_one(self) -> Iterator[Point]:
+    def _one_by_one(self) -> Iterator[Rows]:
         """The cheapest chain, then the cheapest with a lower peak, and so on."""
         budget = self.most
-        last: Point | None = None
         while (rows := self.least_cost(budget)) is not None:
-            point = self.point(rows)
-            if last is not None and point.cost > last.cost:
-                yield last
-            last, budget = point, point.peak - 1
-        if last is not None:
-            yield last
+            yield rows
+            budget = self.point(rows).peak - 1
 
-    def _between_budgets(self) -> Iterator[Point]:
+    def _between_budgets(self) -> Iterator[Rows]:
         """All points between two budgets whose cheapest chains are known, in one pass of labels.
 
         The table of the larger budget says which labels can still be completed; the closer the costs of the two, the
@@ -173,7 +177,6 @@ class Chains:
         levels = int(np.clip(TABLES // (16 * self.steps.size), 64, LEVELS // 2))
         unit = self.unit * max(1, math.ceil((dearest + 1) / (levels * self.unit)))
         dearest = dearest // unit if unit == self.unit else dearest // unit + len(rows or [])  # each step is rounded
-        best = Point(-1, self.most + 1, [])
         table = _lower_set_dp.Completion(self.steps, self.most, unit, dearest)
         waiting = [(least, dearest + 1, self.most, table.best())]
         while waiting:
@@ -189,10 +192,16 @@ class Chains:
                 continue
             labels = _lower_set_dp.Between(_lower_set_dp.Completion(self.steps, high, unit, dear - 1))
             self._run(labels, "the frontier")
-            for cost, peak, found in labels.found():
-                if peak < best.peak:
-                    best = Point(cost, peak, found)
-                    yield best
+            yield from labels.found()
+
+
+def _undominated(points: Iterable[Point]) -> list[Point]:
+    """Those that no other beats in both cost and peak, costs rising."""
+    found: list[Point] = []
+    for point in sorted(points, key=lambda point: (point.cost, point.peak)):
+        if not found or point.peak < found[-1].peak:
+            found.append(point)
+    return found
 
 
 def _common_unit(costs: Int64 | Sequence[int]) -> int:

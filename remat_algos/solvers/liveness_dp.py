@@ -1,5 +1,7 @@
 """The dynamic program over lower sets that plans with what is held when the plan is run."""
 
+import numpy as np
+
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.blocks import block_figures
 from remat_algos.schedule.canonical import canonical_schedule
@@ -73,6 +75,7 @@ class _Plans:
         if lazy not in (True, False, None):
             raise ValueError(f"lazy is {lazy!r}; use True, False or None")
         self.sets = lower_set_family(graph, family, cap=cap)
+        self.spread = np.unique(np.linspace(0, len(self.sets) - 1, COARSE).astype(np.int64))
         self.family = family
         self.lazy = lazy
         self.watch = watch
@@ -108,15 +111,17 @@ class _Plans:
 
     def _within(self, limit: int, lazy: bool) -> list[Point]:
         """The cheapest chain of some of the sets, which says which steps cost too much; then that of all of them."""
-        some = self._chains(self.sets.thinned(COARSE), lazy, limit)
+        some = self._chains(self.sets.subset(self.spread), lazy, limit)
         first = some.least_cost(limit)
         most = some.cost(first) if first is not None else None
         every = self._chains(self.sets, lazy, limit, most)
         rows = every.least_cost(limit, most)
+        if rows is None and first is not None:
+            rows = self.spread[first].tolist()
         return [] if rows is None else [every.point(rows)]
 
     def _lowest(self, lazy: bool) -> list[Point]:
-        known = self._chains(self.sets.thinned(COARSE), lazy, self.base).least_budget()
+        known = self._chains(self.sets.subset(self.spread), lazy, self.base).least_budget()
         every = self._chains(self.sets, lazy, known)
         rows = every.least_cost(every.least_budget())
         return [] if rows is None else [every.point(rows)]

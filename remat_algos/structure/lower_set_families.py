@@ -59,9 +59,8 @@ class LowerSetFamily:
         wanted = sorted({*rows, len(self) - 1} - {0}) if self.nodes.size else []
         return LowerSets(_lower_sets.pack(self._on_graph(self._members(np.array(wanted, np.int64)))))
 
-    def thinned(self, most: int) -> "LowerSetFamily":
-        """So many of its sets, evenly spread by their rows."""
-        rows = np.unique(np.linspace(0, len(self) - 1, most).astype(np.int64))
+    def subset(self, rows: Int64) -> "LowerSetFamily":
+        """Some of its sets, among them the first and the last."""
         return LowerSetFamily(self.graph, self.nodes, self.words[rows])
 
     def on_graph(self) -> NDArray[np.uint64]:
