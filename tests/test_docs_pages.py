@@ -77,9 +77,10 @@ def test_every_layer_of_the_vocabulary_has_a_table():
 
 
 @pytest.mark.slow
-def test_reproductions_are_what_the_command_writes(tmp_path):
+@pytest.mark.parametrize("paper", ["chen2016", "kusumoto2019"])
+def test_reproductions_are_what_the_command_writes(paper, tmp_path):
     """`remat reproduce PAPER` writes them."""
-    assert main(["reproduce", "chen2016", "-o", str(tmp_path)]) == 0
+    assert main(["reproduce", paper, "-o", str(tmp_path)]) == 0
     for path in tmp_path.iterdir():
         assert path.read_bytes() == (DOCS / "reproductions" / path.name).read_bytes(), path.name
 

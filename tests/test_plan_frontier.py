@@ -27,7 +27,7 @@ from remat_algos.schedule.mirror import mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import registry, selection
-from remat_algos.solvers.registry import Solution, Solver, any_graph, list_solvers, training_graph
+from remat_algos.solvers.registry import Solution, Solver, any_graph, list_solvers, portfolio, training_graph
 from tests.oracles.judge import judge
 from tests.strategies import graphs, rows, training_graphs
 
@@ -117,7 +117,7 @@ def test_every_plan_can_be_verified_and_is_what_the_oracle_says(graph):
 @given(served)
 def test_each_curve_begins_with_the_lowest_peak_that_its_solver_finds(graph):
     found = frontier(graph)
-    for solver in list_solvers():
+    for solver in portfolio():
         assert figures(found.curves[solver.name][0]) == figures(solve(graph, "least", solver=solver.name, raw=True))
 
 
@@ -164,7 +164,7 @@ def test_marks_are_honoured_by_every_plan(graph, data):
             judge(marked, plan.schedule.order)  # raises where a mark is broken
     for reason in found.reasons.values():
         assert "mark" in reason
-    assert set(found.curves) | set(found.reasons) == {solver.name for solver in list_solvers()}
+    assert set(found.curves) | set(found.reasons) == {solver.name for solver in portfolio()}
 
 
 def test_a_mark_that_one_solver_cannot_honour_is_its_reason():
@@ -182,7 +182,7 @@ def test_a_mark_that_forbids_all_leaves_only_reasons():
     mark = np.where(np.arange(training.n_nodes) == output, RECOMPUTE, 0)
     found = frontier(replace(training, mark=mark, derivation=None))
     assert found.curves == {}
-    assert set(found.reasons) == {solver.name for solver in list_solvers()}
+    assert set(found.reasons) == {solver.name for solver in portfolio()}
     assert found.plans == ()
 
 
@@ -296,7 +296,7 @@ def test_without_time_each_solver_still_gives_a_plan_and_says_that_this_is_not_a
     found = frontier(CHAIN, time_limit=0)
     assert not found.complete
     assert not found.interrupted
-    assert set(found.curves) == {solver.name for solver in list_solvers()}
+    assert set(found.curves) == {solver.name for solver in portfolio()}
     for name in CHEN:
         assert [plan.details["complete"] for plan in found.curves[name]] == [False]
 

@@ -58,6 +58,8 @@ def plot_lattice(
 
     Examples
     --------
+    A fork and a join:
+
         0 -> 1 -> 3
         0 -> 2 -> 3
 

@@ -8,6 +8,7 @@ of what is cached before a step and what the step needs.
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -116,7 +117,9 @@ class Chains:
         """The chain within a budget that caches least, None if there is none that caches at most so much."""
         if self.steps.size < 2:
             return []
-        return _lower_set_dp.least_cache(self.steps, budget, self.most if most is None else most)
+        search = _lower_set_dp.LeastCache(self.steps, budget, self.most if most is None else most)
+        self._run(search, "the chain that caches least")
+        return search.chain()
 
     def frontier(self) -> list[Point]:
         """All chains that no other beats in both cost and peak, costs rising."""
@@ -152,7 +155,7 @@ class Chains:
             cap_before, work_before = cap, max(1, self.work)
             cap = max(cap + self.unit, int(cap * factor))
 
-    def _run(self, search: "_lower_set_dp.Rows | _lower_set_dp.LeastBudget | _lower_set_dp.Between", what: str) -> None:
+    def _run(self, search: Any, what: str) -> None:
         self.watch.begin(self.steps.size, what)
         while not search.advance(WORK):
             self.watch.reached(search.current)

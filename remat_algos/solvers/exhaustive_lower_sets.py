@@ -20,7 +20,7 @@ from remat_algos.solvers.watch import OutOfTime, Watch
 from remat_algos.structure.lower_set_families import LowerSetFamily, lower_set_family
 
 MOST_SETS = 2_000
-MOST_STATES = 1_000_000
+MOST_STATES = 500_000
 
 State = tuple[int, int, int]
 """t, the overhead so far; m = M(U_i); and the greatest M(i) so far."""
@@ -132,21 +132,23 @@ class _Search:
 
     def _states(self, budget: int | None) -> list[dict[State, tuple[int, State]]]:
         """For each lower set the states of all chains to it, each with the row and the state that it came from."""
-        sets, count = self.sets, 0
+        sets = self.sets
         states: list[dict[State, tuple[int, State]]] = [{} for _ in sets.members]
         states[0][0, 0, 0] = (0, (0, 0, 0))
+        count = 1
         self.watch.begin(len(states), "every chain of lower sets")
         for i, reached in enumerate(states):
             for j in range(i + 1, len(states)):
                 if sets.members[i] & ~sets.members[j]:
                     continue
                 cost, adds, need = sets.step(i, j, keeps=self.keep_last and j == len(states) - 1)
+                count -= len(states[j])
                 for t, m, peak in reached:
                     if budget is None or m + need <= budget:
                         states[j].setdefault((t + cost, m + adds, max(peak, m + need)), (i, (t, m, peak)))
-            count += len(reached)
-            if count > MOST_STATES:
-                raise GraphError(f"the chains reach more than {MOST_STATES:,} states, too many to visit; use exact_dp")
+                count += len(states[j])
+                if count > MOST_STATES:
+                    raise GraphError(f"chains reach more than {MOST_STATES:,} states, too many to visit; use exact_dp")
             self.watch.reached(i + 1)
         return states
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from remat_algos.structure.lower_sets import LowerSets
 STRATEGIES = ("time", "memory", "cache")
 MEMORY_CENTRIC = (1.0, 1.1, 1.25, 1.5, 2.0)  # budgets, in times of the least, that are tried where nothing else fits
 MOST_PAIRS = 50_000  # of lower sets, up to which all Pareto points are found; that takes half a second
+MOST_SETS = 600
 GRID = 48  # budgets that are tried beyond
 SAMPLED = 16  # budgets at which a large lattice is solved
 
@@ -73,6 +74,7 @@ class FormulaPlans:
         self.small = wide if len(wide) < len(self.family) else self.family
         self._chains: dict[tuple[bool, bool], Chains] = {}
 
+    @cached_property
     def least_budget(self) -> int:
         """The least formula budget."""
         small = self._of(self.small).least_budget()
@@ -87,11 +89,16 @@ class FormulaPlans:
             complete = False
             found = self._one_block() if self.small is self.family else self._small_at(budget, self.strategy or "time")
         if found is None:
-            raise too_little(self.graph, self.name, budget, self.least_budget())
+            raise too_little(self.graph, self.name, budget, self.least_budget)
         return Sweep(self.graph, [self._candidate(found)], self.watch, complete).best(limit)
 
     def sweep(self) -> Sweep:
-        """Chains for all formula budgets, the cheapest first; no limit on what is judged has a say in them."""
+        """Chains for all formula budgets, the cheapest first; no limit on what is judged has a say in them.
+
+        Where there are more than `MOST_SETS` sets, and not all of the lattice are asked for, they are thinned out.
+        """
+        if self.name != "exact":
+            self.small = self.family = self.family.subset(self.family.spread(MOST_SETS))
         complete, found = True, list[Chosen]()
         try:
             for chosen in self._all():
@@ -121,12 +128,12 @@ class FormulaPlans:
                 for point in chains.frontier():
                     yield Chosen(family.chain(point.rows), "time", point.peak)
             else:
-                least = self.least_budget() if family is self.family else chains.least_budget()
+                least = self.least_budget if family is self.family else chains.least_budget()
                 for budget in geometric(least, chains.most, GRID if chains.steps.stored_all else SAMPLED):
                     yield self._within(budget, (self._at if family is self.family else self._small_at)(budget, "time"))
 
     def _over_budgets(self, strategy: str) -> Iterator[Chosen]:
-        for budget in memory_centric_budgets(self.least_budget(), self._of(self.family).most):
+        for budget in memory_centric_budgets(self.least_budget, self._of(self.family).most):
             yield self._within(budget, self._at(budget, strategy))
 
     def _within(self, budget: int, found: Chosen | None) -> Chosen:
@@ -228,9 +235,14 @@ def too_little(graph: ComputationGraph, family: str, budget: int, least: int) ->
 
 def formula_bytes(budget: int | str) -> int:
     """Bytes of a formula budget: a number, or an amount such as "2.1GB"."""
-    limit = Budget.of(budget).memory_limit(0, 0)
-    if limit is None or (isinstance(budget, str) and budget.strip().endswith("%")):
-        raise ValueError(f"formula_budget is {budget!r}; give bytes, such as 2_100_000_000 or '2.1GB'")
+    wrong = f"formula_budget is {budget!r}; give bytes, such as 2100000000, or an amount, such as 2.1GB"
+    try:
+        amount = Budget.of(budget)
+    except (TypeError, ValueError) as error:
+        raise ValueError(wrong) from error
+    limit = amount.memory_limit(0, 0)
+    if limit is None or amount.least or "%" in str(budget):
+        raise ValueError(wrong)
     return limit
 
 
@@ -264,7 +276,7 @@ def least_budget(graph: ComputationGraph, family: str = "exact", *, cap: int = C
     >>> least_budget(graph)
     6
     """
-    return FormulaPlans(graph, family, None, keep_last=False, lazy=None, cap=cap, watch=Watch()).least_budget()
+    return FormulaPlans(graph, family, None, keep_last=False, lazy=None, cap=cap, watch=Watch()).least_budget
 
 
 def formula_frontier(

@@ -1,6 +1,6 @@
 """The dynamic program over lower sets that plans with what is held when the plan is run."""
 
-import numpy as np
+import math
 
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.blocks import block_figures
@@ -14,6 +14,7 @@ from remat_algos.solvers.watch import OutOfTime, Watch
 from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_set_family
 
 COARSE = 128  # sets that are tried first where there are many
+MOST_VISITS = 200_000_000  # of nodes in blocks, if each of the sets were simulated with each
 
 
 @solver(paper="kusumoto2019", needs=training_graph)
@@ -35,7 +36,8 @@ def liveness_dp(
     Parameters
     ----------
     family : {"wide", "pruned", "exact"}
-        As in `lower_set_family`; the blocks of all pairs of the family are simulated.
+        As in `lower_set_family`; the blocks of all pairs of the family are simulated. On graphs of more than some
+        hundred nodes the sets are thinned out; the details say how many are left.
     lazy : bool, optional
         As in `canonical_schedule`; by default both are planned, and the better is taken.
     cap : int
@@ -74,8 +76,10 @@ class _Plans:
     def __init__(self, graph: ComputationGraph, family: str, lazy: bool | None, cap: int, watch: Watch) -> None:
         if lazy not in (True, False, None):
             raise ValueError(f"lazy is {lazy!r}; use True, False or None")
-        self.sets = lower_set_family(graph, family, cap=cap)
-        self.spread = np.unique(np.linspace(0, len(self.sets) - 1, COARSE).astype(np.int64))
+        sets = lower_set_family(graph, family, cap=cap)
+        most = max(COARSE, math.isqrt(MOST_VISITS // max(1, sets.nodes.size)))
+        self.sets = sets.subset(sets.spread(most))
+        self.spread = self.sets.spread(COARSE)
         self.family = family
         self.lazy = lazy
         self.watch = watch

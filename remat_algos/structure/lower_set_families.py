@@ -34,6 +34,8 @@ class LowerSetFamily:
 
     Examples
     --------
+    A fork and a join:
+
         0 -> 1 -> 3
         0 -> 2 -> 3
 
@@ -59,9 +61,13 @@ class LowerSetFamily:
         wanted = sorted({*rows, len(self) - 1} - {0}) if self.nodes.size else []
         return LowerSets(_lower_sets.pack(self._on_graph(self._members(np.array(wanted, np.int64)))))
 
+    def spread(self, most: int) -> Int64:
+        """At most so many of its rows, evenly spread, the first and the last among them."""
+        return np.unique(np.linspace(0, len(self) - 1, min(most, len(self))).astype(np.int64))
+
     def subset(self, rows: Int64) -> "LowerSetFamily":
         """Some of its sets, among them the first and the last."""
-        return LowerSetFamily(self.graph, self.nodes, self.words[rows])
+        return self if len(rows) == len(self) else LowerSetFamily(self.graph, self.nodes, self.words[rows])
 
     def on_graph(self) -> NDArray[np.uint64]:
         """uint64[k, ceil(n / 64)]: the rows as `LowerSets.words` has them; bit v stands for node v."""
@@ -109,7 +115,7 @@ def lower_set_family(graph: ComputationGraph, family: str = "exact", *, cap: int
     GraphError
         If there are more lower sets than the cap.
     ValueError
-        For a family that is none.
+        For a family or a cap that is none.
 
     References
     ----------
@@ -123,6 +129,8 @@ def lower_set_family(graph: ComputationGraph, family: str = "exact", *, cap: int
     """
     if family not in FAMILIES:
         raise ValueError(f"family is {family!r}; use {', '.join(FAMILIES)}")
+    if not isinstance(cap, int | np.integer) or isinstance(cap, bool) or not 1 <= cap < 2**31:
+        raise ValueError(f"cap is {cap!r}; give a whole number of lower sets, from 1 to 2**31")
     nodes = np.flatnonzero(graph.forward & graph.needed)
     if family == "exact":
         return _all(graph, nodes, cap)
@@ -141,7 +149,8 @@ def _all(graph: ComputationGraph, nodes: Int64, cap: int) -> LowerSetFamily:
         reached = int(np.bitwise_count(words[-1]).sum())
         raise GraphError(
             f"there are more than {cap:,} lower sets: {len(words):,} were found when those of {reached} of the "
-            f"{counted(nodes.size, 'node')} were listed; use the family wide, or a larger cap"
+            f"{counted(nodes.size, 'node')} were listed; use the family wide (approximate_dp, liveness_dp) "
+            "or a larger cap"
         )
     return LowerSetFamily(graph, nodes, words, (indptr, covers))
 

@@ -46,6 +46,8 @@ class LowerSets:
 
     Examples
     --------
+    A fork and a join:
+
         0 -> 1 -> 3        lower set {0, 1, 2}
         0 -> 2 -> 3        boundary  {1, 2}
 
@@ -145,6 +147,8 @@ class LowerSets:
 
         Examples
         --------
+        A fork and a join:
+
             0 -> 1 -> 3        L_1 = {0, 1}, whose successors 2 and 3 wait outside;
             0 -> 2 -> 3        3 reads 2 beside it
 

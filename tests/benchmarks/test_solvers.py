@@ -7,7 +7,7 @@ import pytest
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.random import chain, layered_dag
 from remat_algos.plan.solve import solve
-from remat_algos.solvers.registry import list_solvers
+from remat_algos.solvers.registry import portfolio
 
 GRAPHS = {
     "chain of 1,000 nodes": (lambda: chain(1000), "20%"),
@@ -16,7 +16,7 @@ GRAPHS = {
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-@pytest.mark.parametrize("solver", [solver.name for solver in list_solvers()])
+@pytest.mark.parametrize("solver", [solver.name for solver in portfolio()])
 def test_solve(benchmark, solver, name):
     make, budget = GRAPHS[name]
     graph = differentiate(make())

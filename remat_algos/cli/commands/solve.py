@@ -37,10 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_plot(parser)
     add_json(parser)
-    width, indent = shutil.get_terminal_size().columns - 2, " " * 19
+    width, indent = shutil.get_terminal_size().columns - 2, " " * 25
     lines = []
     for solver in list_solvers():
-        lines.append(fill(f"  {solver.name:<16} {solver.summary}", width, subsequent_indent=indent))
+        lines.append(fill(f"  {solver.name:<22} {solver.summary}", width, subsequent_indent=indent))
         options = ", ".join(f"{name}={default}" for name, default in solver.options.items())
         lines += [fill(f"{indent}-O {options}", width, subsequent_indent=f"{indent}   ")] if options else []
     parser.description = fill(HELP, width)

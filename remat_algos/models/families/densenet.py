@@ -33,6 +33,7 @@ def densenet(
     stages: tuple[int, ...] | None = None,
     width: int = 32,
     classes: int = 1000,
+    stepwise: bool = False,
 ) -> None:
     """Networks whose layers read all earlier ones of their block, joined anew for each [1]_.
 
@@ -48,6 +49,8 @@ def densenet(
     width : int
         Channels that a layer adds (the growth rate); the first convolution has twice as many.
     classes : int
+    stepwise : bool
+        A layer's channels are joined to what was joined before, as in the graph of kusumoto2019, instead of all anew.
 
     Raises
     ------
@@ -80,7 +83,9 @@ def densenet(
                 features = [_half(net, _joined(net, features))]
         for layer in range(1, n_layers + 1):
             with net.block(f"block{block}.layer{layer}"):
-                features.append(_layer(net, _joined(net, features), width))
+                x = _joined(net, features)
+                features = [x] if stepwise else features
+                features.append(_layer(net, x, width))
     x = net.relu(net.batch_norm(_joined(net, features)))
     x = scores(net, x, classes)
     net.softmax_cross_entropy(x, net.input("labels", (batch,), "int64"))
