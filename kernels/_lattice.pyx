@@ -157,22 +157,24 @@ def lower_sets(const int64[::1] pred_indptr, const int[::1] pred, const int64[::
     return matrix, cover_indptr, covers
 
 
-def closures(const int64[::1] indptr, const int[::1] indices, bint upwards):
-    """Each node with all that it rests on, or with all that rests on it: uint64[n, w].
+def closures(const int64[::1] indptr, const int[::1] indices, const int64[::1] chosen, bint upwards):
+    """Each chosen node with all that it rests on, or with all that rests on it: uint64[c, w].
 
-    indptr : int64[n + 1], indices : int32[edges] the predecessors of each node, or upwards the successors
+    indptr : int64[n + 1], indices : int32[edges] the predecessors of each node, or upwards the successors,
+    chosen : int64[c]
     """
-    cdef Py_ssize_t n = indptr.shape[0] - 1, w = max(1, bit_words(n)), i, v, step
+    cdef Py_ssize_t n = indptr.shape[0] - 1, w = max(1, bit_words(n)), i, step, v
     cdef int64 j
-    words = np.zeros((n, w), np.uint64)
+    words = np.zeros((chosen.shape[0], w), np.uint64)
     cdef uint64_t[:, ::1] out = words
     with nogil:
-        for step in range(n):
-            v = n - 1 - step if upwards else step
-            set_bit(&out[v, 0], v)
-            for j in range(indptr[v], indptr[v + 1]):
-                for i in range(w):
-                    out[v, i] |= out[indices[j], i]
+        for i in range(chosen.shape[0]):
+            set_bit(&out[i, 0], chosen[i])
+            for step in range(n):                              # what is reached comes later in the order of the walk
+                v = step if upwards else n - 1 - step
+                if has_bit(&out[i, 0], v):
+                    for j in range(indptr[v], indptr[v + 1]):
+                        set_bit(&out[i, 0], indices[j])
     return words
 
 

@@ -34,7 +34,6 @@ cdef class Rows:
     cdef vector[double] cache
 
     def __init__(self, Steps steps, int64 budget, int64 unit, int64 cap):
-        cdef Py_ssize_t i
         self.steps = steps
         self.budget, self.unit, self.cap = budget, unit, cap
         self.current, self.work = 0, 0
@@ -130,12 +129,13 @@ cdef class Rows:
     def chain(self):
         """The rows of that chain, rising, without the first: list of int."""
         cdef Py_ssize_t at = self.steps.size - 1
-        cdef int64 label = self.begin[at], before
+        cdef int64 label = self.begin[at]
         rows = []
         while at > 0:
             rows.append(at)
-            before = self.parent(&at, label)
-            label = before
+            label = self.parent(&at, label)
+            if label < 0:
+                return None
         return rows[::-1]
 
     cdef int64 parent(self, Py_ssize_t* at, int64 label) noexcept nogil:

@@ -105,14 +105,18 @@ cdef class Steps:
 
     cdef Step between(self, Py_ssize_t source, Py_ssize_t target) noexcept nogil:
         """The figures of one step; its target is -1 if there is no such step."""
-        cdef int64 j
+        cdef int64 low, high, middle
         cdef Step none
         none.target = -1
         if self.stored_all:
-            for j in range(self.indptr[source], self.indptr[source + 1]):
-                if self.stored[j].target == target:
-                    return self.stored[j]
-            return none
+            low, high = self.indptr[source], self.indptr[source + 1]
+            while low < high:                                  # targets rise
+                middle = (low + high) >> 1
+                if self.stored[middle].target < target:
+                    low = middle + 1
+                else:
+                    high = middle
+            return self.stored[low] if low < self.indptr[source + 1] and self.stored[low].target == target else none
         if is_subset(&self.words[source, 0], &self.words[target, 0], self.w):
             return self.step(source, target)
         return none

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from remat_algos.schedule.checkpoints import checkpoint_schedule
     from remat_algos.schedule.schedule import Schedule
     from remat_algos.schedule.simulation import Simulation, simulate
-    from remat_algos.solvers.formula_plans import formula_frontier, least_budget
+    from remat_algos.solvers.formula_budgets import formula_frontier, least_budget
     from remat_algos.solvers.registry import list_solvers
     from remat_algos.structure.lower_set_families import LowerSetFamily, lower_set_family
     from remat_algos.structure.lower_sets import LowerSets
@@ -86,8 +86,8 @@ _HOMES = {
     "LowerSets": "structure.lower_sets",
     "LowerSetFamily": "structure.lower_set_families",
     "lower_set_family": "structure.lower_set_families",
-    "least_budget": "solvers.formula_plans",
-    "formula_frontier": "solvers.formula_plans",
+    "least_budget": "solvers.formula_budgets",
+    "formula_frontier": "solvers.formula_budgets",
     "plot_lattice": "plot.lattice",
     "plot_terms": "plot.terms",
     "Backward": "ir.backward",

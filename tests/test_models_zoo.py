@@ -11,6 +11,7 @@ from remat_algos.errors import BudgetError, GraphError
 from remat_algos.ir.operators import operator
 from remat_algos.models.published import PUBLISHED
 from remat_algos.models.registry import build, get_family, list_families, list_models
+from remat_algos.solvers.registry import portfolio
 from tests.oracles import judge
 
 FAMILIES = [family.name for family in list_families()]
@@ -108,7 +109,7 @@ def test_peak_without_rematerialization_is_what_a_slow_judge_says(training):
 @pytest.mark.parametrize("share", ["80%", "least"])
 def test_every_fast_solver_plans_it(training, share):
     """A plan within the budget, or an error that says what was reached; the zoo is no exception for any of them."""
-    for solver in ra.list_solvers():
+    for solver in portfolio():
         whole = ra.simulate(training, np.arange(training.n_nodes)).peak_memory
         limit = whole * 80 // 100 if share == "80%" else whole
         plan, error = attempt(training, share, solver.name)

@@ -534,8 +534,8 @@ def test_a_graph_without_cost_has_no_gap_to_speak_of():
 
 
 def peaks_and_overheads(graph):
-    """(peak, overhead) of all plans of all methods."""
-    modules = [solver.module for solver in list_solvers() if hasattr(solver.module, "frontier")]
+    """(peak, overhead) of all plans of all methods that auto asks."""
+    modules = [solver.module for solver in portfolio() if hasattr(solver.module, "frontier")]
     orders = [solution.schedule.order for module in modules for solution in module.frontier(graph)]
     judged = [judge(graph, order) for order in [*orders, baseline(graph).schedule.order]]
     return [(judgement.peak, judgement.overhead) for judgement in judged]

@@ -17,12 +17,12 @@ from remat_algos.schedule.checkpoints import checkpoint_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import registry, selection
-from remat_algos.solvers.registry import Solver, any_graph, list_solvers
+from remat_algos.solvers.registry import Solver, any_graph, list_solvers, portfolio
 
 GRAPH = differentiate(chain(9))
 CHEN = ["chen_greedy", "chen_recursive", "chen_sqrt"]
 STOPPED = "stopped    interrupted; this is the best plan so far"
-each_chen = pytest.mark.parametrize("solver", CHEN)
+each_sweep = pytest.mark.parametrize("solver", [*CHEN, "approximate_dp", "liveness_dp"])
 
 
 class Sweep:
@@ -77,7 +77,7 @@ def stops(sweep, ask):
 # ---------------------------------------------------------------- solve
 
 
-@each_chen
+@each_sweep
 @pytest.mark.parametrize("limit", [7, 8, 10, None])
 def test_a_sweep_interrupted_at_any_plan_gives_the_best_before_it(sweep, solver, limit):
     def ask():
@@ -102,7 +102,7 @@ def test_a_sweep_interrupted_at_any_plan_gives_the_best_before_it(sweep, solver,
             assert plan.details["complete"] is False
 
 
-@each_chen
+@each_sweep
 def test_the_least_is_the_lowest_found_before_the_interrupt(sweep, solver):
     def ask():
         return solve(GRAPH, "least", solver=solver, raw=True)
@@ -114,7 +114,7 @@ def test_the_least_is_the_lowest_found_before_the_interrupt(sweep, solver):
         assert plan.interrupted
 
 
-@each_chen
+@each_sweep
 def test_under_an_overhead_the_lowest_that_keeps_it_is_given(sweep, solver):
     def ask():
         return solve(GRAPH, Budget(overhead=4), solver=solver)
@@ -167,7 +167,9 @@ def test_a_progress_line_may_be_what_is_interrupted(stop):
 
 
 def test_auto_asks_nobody_after_the_interrupt(sweep):
-    solve(GRAPH, 8, solver="chen_greedy")
+    asked = [solver.name for solver in portfolio()]
+    for name in asked[:2]:
+        solve(GRAPH, 8, solver=name)
     first = sweep.calls
     sweep.restart(first + 3)
     plan = solve(GRAPH, 8)
@@ -175,7 +177,7 @@ def test_auto_asks_nobody_after_the_interrupt(sweep):
     fitting = [j for j in sweep.judged if j.peak_memory <= 8]
     assert (plan.simulation.compute, plan.peak_memory) == min((j.compute, j.peak_memory) for j in fitting)
     assert (plan.solver, plan.interrupted) == ("auto", True)
-    assert plan.method in CHEN[:2]
+    assert plan.method in asked[:3]
 
 
 def test_a_search_over_limits_keeps_what_it_had(plant):
@@ -218,7 +220,7 @@ def test_the_label_is_written_read_and_verified(tmp_path, sweep):
 # ---------------------------------------------------------------- frontier
 
 
-@each_chen
+@each_sweep
 def test_a_curve_interrupted_at_any_plan_holds_those_before_it(sweep, solver):
     def ask():
         return frontier(GRAPH, solvers=[solver])
@@ -238,7 +240,7 @@ def test_curves_found_before_the_interrupt_stay_and_nobody_is_asked_after_it(swe
     whole = frontier(GRAPH, solvers=CHEN[:1])
     first = sweep.calls
     sweep.restart(first + 3)
-    found = frontier(GRAPH)
+    found = frontier(GRAPH, solvers=[*CHEN, "no_remat"])
     assert sweep.calls == first + 3
     assert list(found.curves) == CHEN[:2]
     assert [figures(p.simulation) for p in found.curves["chen_greedy"]] == [figures(p.simulation) for p in whole.plans]
@@ -283,7 +285,7 @@ def test_a_comparison_has_what_was_found_and_says_who_was_not_tried(sweep):
     compare(GRAPH, 8, solvers=CHEN[:1])
     first = sweep.calls
     sweep.restart(first + 4)
-    found = compare(GRAPH, 8)
+    found = compare(GRAPH, 8, solvers=[*CHEN, "no_remat"])
     assert sweep.calls == first + 4
     entries = {entry.solver: entry for entry in found.entries}
     assert not entries["chen_greedy"].plan.interrupted
@@ -306,8 +308,9 @@ def test_a_comparison_has_what_was_found_and_says_who_was_not_tried(sweep):
 def test_a_solver_interrupted_before_anything_fits_has_no_plan(sweep):
     sweep.restart(1)
     found = compare(GRAPH, 8)
-    assert [(entry.solver, entry.plan is None) for entry in found.entries] == [(s.name, True) for s in list_solvers()]
+    assert [(entry.solver, entry.plan is None) for entry in found.entries] == [(s.name, True) for s in portfolio()]
     assert found.entries[0].reason == "interrupted"
+    assert {entry.reason for entry in found.entries[1:]} == {"not tried: interrupted"}
     assert not found.complete
 
 

@@ -17,7 +17,7 @@ from remat_algos.models.random import parallel_chains
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.chains import LEVELS
-from remat_algos.solvers.formula_plans import formula_frontier, least_budget
+from remat_algos.solvers.formula_budgets import formula_frontier, least_budget
 from remat_algos.solvers.liveness_dp import liveness_dp
 from remat_algos.structure.lower_set_families import FAMILIES, lower_set_family
 from tests.oracles import lower_sets as oracle

@@ -1,5 +1,7 @@
 """A chain of lower sets to a schedule (kusumoto2019, section 3)."""
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 
 from remat_algos.ir.arrays import Bool, Int32, Int64
@@ -12,7 +14,11 @@ from remat_algos.structure.lower_sets import LowerSets
 
 
 def canonical_schedule(
-    graph: ComputationGraph, lower_sets: LowerSets, *, keep_last: bool = True, lazy: bool = True
+    graph: ComputationGraph,
+    lower_sets: LowerSets | Sequence[Iterable[int]],
+    *,
+    keep_last: bool = True,
+    lazy: bool = True,
 ) -> Schedule:
     """The canonical strategy of a chain of lower sets.
 
@@ -23,7 +29,7 @@ def canonical_schedule(
     Parameters
     ----------
     graph : ComputationGraph
-    lower_sets : LowerSets
+    lower_sets : LowerSets or sequence of node ids
         The last one holds the whole needed forward part.
     keep_last : bool
         Keep the last block, which has only just run; False discards it, as formula (1) counts.
@@ -47,6 +53,7 @@ def canonical_schedule(
     >>> canonical_schedule(chain, LowerSets.of(chain, [[0, 1], [0, 1, 2]])).order.tolist()
     [0, 1, 2, 3, 4, 0, 5]
     """
+    lower_sets = _as_chain(graph, lower_sets)
     block, _, _, co_input_from = lower_sets.on(graph)
     n_blocks = max(1, len(lower_sets))
     order = _emitter.canonical(
@@ -68,7 +75,7 @@ def canonical_schedule(
 
 def canonical_trace(
     graph: ComputationGraph,
-    lower_sets: LowerSets,
+    lower_sets: LowerSets | Sequence[Iterable[int]],
     *,
     liveness: bool = False,
     keep_last: bool = False,
@@ -89,7 +96,7 @@ def canonical_trace(
     Parameters
     ----------
     graph : ComputationGraph
-    lower_sets : LowerSets
+    lower_sets : LowerSets or sequence of node ids
         The last one holds the whole needed forward part.
     liveness : bool
         Free every value after its last read, as `simulate` does.
@@ -123,6 +130,7 @@ def canonical_trace(
     >>> canonical_trace(chain, sets, liveness=True).tolist()
     [1, 2, 2, 2, 3, 3, 4, 5, 4]
     """
+    lower_sets = _as_chain(graph, lower_sets)
     schedule = canonical_schedule(graph, lower_sets, keep_last=keep_last, lazy=lazy)
     simulation = simulate(graph, schedule)
     if liveness:
@@ -132,6 +140,17 @@ def canonical_trace(
     np.add.at(change, simulation.made_at, memory)
     np.subtract.at(change, _drops(simulation, lower_sets, _kept(graph, lower_sets, keep_last), lazy), memory)
     return np.cumsum(change)[:-1] + graph.workspace[schedule.order]
+
+
+def _as_chain(graph: ComputationGraph, lower_sets: LowerSets | Sequence[Iterable[int]]) -> LowerSets:
+    return lower_sets if isinstance(lower_sets, LowerSets) else LowerSets.of(graph, lower_sets)
+
+
+def kept_against(graph: ComputationGraph, lower_sets: LowerSets, keep_last: bool) -> list[int]:
+    """Nodes that are not run again though the chain says so: they must run only once, are marked, or are pinned."""
+    block, kept, *_ = lower_sets.on(graph)
+    wanted = ~kept & ((block < len(lower_sets) - 1) | (not keep_last)) & (block >= 0)
+    return np.flatnonzero(wanted & _settled(graph)).tolist()
 
 
 def _kept(graph: ComputationGraph, lower_sets: LowerSets, keep_last: bool) -> Bool:

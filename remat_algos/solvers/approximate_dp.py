@@ -1,8 +1,9 @@
 """The approximate dynamic program, over a small family of lower sets."""
 
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.solvers.formula_plans import FormulaPlans, formula_bytes
-from remat_algos.solvers.formula_plans import least_budget as least_budget
+from remat_algos.solvers.formula_budgets import formula_bytes
+from remat_algos.solvers.formula_budgets import least_budget as least_budget
+from remat_algos.solvers.formula_plans import MOST_SETS, FormulaPlans
 from remat_algos.solvers.registry import Progress, Solution, solver, training_graph
 from remat_algos.solvers.watch import Watch
 from remat_algos.structure.lower_set_families import CAP
@@ -29,7 +30,8 @@ def approximate_dp(
     ----------
     family : {"wide", "pruned"}
         The paper's family, v with all that it rests on, is "pruned"; "wide" adds the beginnings of the id order and
-        what remains without v and all that rests on it.
+        what remains without v and all that rests on it. Under a limit about 600 sets are looked at; of larger
+        families they are those of nodes that are evenly spread, and the details say `thinned`.
     strategy : {"time", "memory", "cache"}, optional
         Least overhead within the budget; most overhead, which leaves most to liveness; or least bytes kept, as the
         authors' program has it. By default least overhead, and most overhead where that does not fit.
@@ -49,12 +51,12 @@ def approximate_dp(
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
     >>> len(approximate_dp(chain, 7).schedule) - chain.n_nodes
-    3
+    6
     """
-    plans = _plans(graph, family, strategy, keep_last, lazy, time_limit, progress)
+    options = (graph, family, strategy, keep_last, lazy, time_limit, progress)
     if formula_budget is not None:
-        return plans.at(formula_bytes(formula_budget), limit)
-    return plans.sweep().best(limit)
+        return _plans(*options).at(formula_bytes(formula_budget), limit)
+    return _plans(*options, most=MOST_SETS).sweep().best(limit)
 
 
 def frontier(
@@ -69,10 +71,10 @@ def frontier(
     progress: Progress | None = None,
 ) -> list[Solution]:
     """All plans that none of the others beats in both peak and compute; the options of `approximate_dp`."""
-    plans = _plans(graph, family, strategy, keep_last, lazy, time_limit, progress)
+    options = (graph, family, strategy, keep_last, lazy, time_limit, progress)
     if formula_budget is not None:
-        return [plans.at(formula_bytes(formula_budget), None)]
-    return plans.sweep().frontier()
+        return [_plans(*options).at(formula_bytes(formula_budget), None)]
+    return _plans(*options, most=MOST_SETS).sweep().frontier()
 
 
 def _plans(
@@ -83,8 +85,9 @@ def _plans(
     lazy: bool | None,
     time_limit: float | None,
     progress: Progress | None,
+    most: int | None = None,
 ) -> FormulaPlans:
     if family not in ("wide", "pruned"):
         raise ValueError(f"family is {family!r}; use wide or pruned, or the solver exact_dp")
     watch = Watch(time_limit, progress)
-    return FormulaPlans(graph, family, strategy, keep_last=keep_last, lazy=lazy, cap=CAP, watch=watch)
+    return FormulaPlans(graph, family, strategy, keep_last=keep_last, lazy=lazy, cap=CAP, watch=watch, most=most)

@@ -22,6 +22,7 @@ LEVELS = 4096  # costs that a table tells apart
 TABLES = 2**30  # bytes that the rows of a table may take
 WORK = 20_000_000  # relaxations between two looks at the watch, a tenth of a second
 STORED = 2_000_000  # steps that are kept; more are found again whenever they are asked for
+PIECE = 100_000  # lower sets between two looks at the watch
 FIRST_CAP = 16
 GROWTH = 3.0  # of the work from one cap to the next
 SLACK = 64  # parts of the range of costs that one pass of labels may take
@@ -60,14 +61,14 @@ class Chains:
         self.unit = max(1, unit)
         self.watch = watch
         self.work = 0
-        self.unit_used = self.unit
+        self.rounded = 0
 
     @classmethod
     def by_formulas(cls, family: LowerSetFamily, watch: Watch, *, keep_last: bool, kept: bool = False) -> "Chains":
         """By formulas (1) and (2); with `kept` the cost is the compute of what is kept, the complement of (1)."""
         graph, nodes = family.graph, family.nodes
         memory, compute = graph.node_memory[nodes], graph.compute[nodes]
-        attributes = _lattice.attributes(family.words, *family.edges, memory, compute)
+        attributes = _attributes(family, memory, compute, watch)
         steps = _lower_set_dp.Steps(family.words, memory, compute, *attributes, family.covers, kept, keep_last)
         if len(family) ** 2 <= 2 * STORED:
             steps.store(*family.pairs)
@@ -96,7 +97,7 @@ class Chains:
         """The cheapest chain within a budget, None if there is none that costs at most `most`.
 
         A table tells `LEVELS` costs apart. Where the cheapest chain costs more units than that, costs are counted in
-        larger ones, `unit_used`, and each step is rounded; so the chain may cost that much more for each block.
+        larger ones, `rounded`, and each step is rounded; so the chain may cost that much more for each block.
         """
         if self.steps.size < 2:
             return []
@@ -107,7 +108,7 @@ class Chains:
         for unit, cap in self._caps(least, most):
             table = _lower_set_dp.Rows(self.steps, budget, unit, cap)
             self._run(table, "the cheapest chain")
-            self.work, self.unit_used = table.work, unit
+            self.work, self.rounded = table.work, unit if unit != self.unit else 0
             if table.best() >= 0:
                 rows = table.chain()
                 return rows if unit == self.unit or self.cost(rows) <= most else None
@@ -179,6 +180,7 @@ class Chains:
         dearest = self.cost(rows or [])
         levels = int(np.clip(TABLES // (16 * self.steps.size), 64, LEVELS // 2))
         unit = self.unit * max(1, math.ceil((dearest + 1) / (levels * self.unit)))
+        self.rounded = unit if unit != self.unit else 0
         dearest = dearest // unit if unit == self.unit else dearest // unit + len(rows or [])  # each step is rounded
         table = _lower_set_dp.Completion(self.steps, self.most, unit, dearest)
         waiting = [(least, dearest + 1, self.most, table.best())]
@@ -196,6 +198,20 @@ class Chains:
             labels = _lower_set_dp.Between(_lower_set_dp.Completion(self.steps, high, unit, dear - 1))
             self._run(labels, "the frontier")
             yield from labels.found()
+
+
+def _attributes(family: LowerSetFamily, memory: Int64, compute: Int64, watch: Watch) -> tuple[Any, ...]:
+    """What the formulas need of each set, found in pieces, so that time is looked at."""
+    watch.begin(len(family), "what each lower set holds")
+    pieces = []
+    for begin in range(0, len(family), PIECE):
+        words = family.words[begin : begin + PIECE]
+        pieces.append(_lattice.attributes(words, *family.edges, memory, compute))
+        watch.reached(begin + len(words))
+    held, cost, beside, indptr, boundary = (list(arrays) for arrays in zip(*pieces, strict=True))
+    ends = np.cumsum([0, *(each[-1] for each in indptr)])
+    indptr = [each[1:] + end for each, end in zip(indptr, ends[:-1], strict=True)]
+    return (*map(np.concatenate, (held, cost, beside)), np.concatenate([[0], *indptr]), np.concatenate(boundary))
 
 
 def _undominated(points: Iterable[Point]) -> list[Point]:

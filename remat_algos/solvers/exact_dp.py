@@ -3,8 +3,9 @@
 from typing import Any
 
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.solvers.formula_plans import FormulaPlans, formula_bytes
-from remat_algos.solvers.formula_plans import least_budget as least_budget
+from remat_algos.solvers.formula_budgets import formula_bytes
+from remat_algos.solvers.formula_budgets import least_budget as least_budget
+from remat_algos.solvers.formula_plans import FormulaPlans
 from remat_algos.solvers.registry import Progress, Solution, solver, training_graph
 from remat_algos.solvers.watch import Watch
 from remat_algos.structure.lower_set_families import CAP
@@ -51,9 +52,9 @@ def exact_dp(
     --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> found = exact_dp(chain, None, formula_budget=6)
+    >>> found = exact_dp(chain, None, formula_budget=7)
     >>> found.details["formula_peak"], found.details["formula_overhead"]
-    (6, 6)
+    (7, 4)
     """
     plans = FormulaPlans(
         graph,

@@ -6,12 +6,14 @@ from typing import Any
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.solvers.chains import Chains
+from remat_algos.solvers.formula_budgets import formula_bytes
 from remat_algos.solvers.formula_plans import (
     Chosen,
     check_choices,
-    formula_bytes,
     formula_details,
     memory_centric_budgets,
+    no_time,
     too_little,
 )
 from remat_algos.solvers.registry import Progress, Solution, solver, training_graph
@@ -59,8 +61,8 @@ def exhaustive_lower_sets(
     --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(5)]))
-    >>> exhaustive_lower_sets(chain, None, formula_budget=5, keep_last=False).details["triplets"]
-    21
+    >>> exhaustive_lower_sets(chain, None, formula_budget=6, keep_last=False).details["triplets"]
+    14
     """
     search = _Search(graph, strategy, keep_last, lazy, Watch(time_limit, progress))
     if formula_budget is not None:
@@ -99,7 +101,7 @@ class _Search:
             self.family = lower_set_family(graph, "exact", cap=MOST_SETS)
         except GraphError as error:
             raise GraphError(
-                f"there are more than {MOST_SETS:,} lower sets, too many to visit; use exact_dp"
+                f"there are more than {MOST_SETS:,} lower sets, too many to visit; use exact_dp or approximate_dp"
             ) from error
         self.sets = _Sets(self.family)
 
@@ -107,10 +109,10 @@ class _Search:
         """The best chain within a formula budget."""
         try:
             states = self._states(budget)
-        except OutOfTime:
-            return self._given_up()
+        except OutOfTime as stop:
+            raise no_time(self.graph, budget, self._least()) from stop
         if not states[-1]:
-            raise too_little(self.graph, "exact", budget, min(peak for _, _, peak in self._states(None)[-1]))
+            raise too_little(self.graph, "exact", budget, self._least())
         return self._sweep(states, [self._chosen(states, self.strategy or "time", budget)])
 
     def sweep(self) -> Sweep:
@@ -130,6 +132,9 @@ class _Search:
                 ]
         return self._sweep(states, [*chosen, self._one_block()])
 
+    def _least(self) -> int:
+        return Chains.by_formulas(self.family, Watch(), keep_last=self.keep_last).least_budget()
+
     def _states(self, budget: int | None) -> list[dict[State, tuple[int, State]]]:
         """For each lower set the states of all chains to it, each with the row and the state that it came from."""
         sets = self.sets
@@ -148,7 +153,8 @@ class _Search:
                         states[j].setdefault((t + cost, m + adds, max(peak, m + need)), (i, (t, m, peak)))
                 count += len(states[j])
                 if count > MOST_STATES:
-                    raise GraphError(f"chains reach more than {MOST_STATES:,} states, too many to visit; use exact_dp")
+                    many = f"chains reach more than {MOST_STATES:,} states, too many to visit"
+                    raise GraphError(f"{many}; use exact_dp or approximate_dp")
             self.watch.reached(i + 1)
         return states
 
@@ -178,7 +184,7 @@ class _Search:
 
     def _judging(self, chosen: Sequence[Chosen], triplets: int, *, complete: bool) -> Sweep:
         def describe(each: Chosen) -> dict[str, Any]:
-            return {**formula_details(self.graph, each, self.family, "exact"), "triplets": triplets}
+            return {**formula_details(self.graph, each, self.family, "exact", self.keep_last), "triplets": triplets}
 
         candidates = [Candidate(each.chain, self.keep_last, self.lazy, partial(describe, each)) for each in chosen]
         return Sweep(self.graph, candidates, self.watch, complete)

@@ -1,39 +1,41 @@
 """Plans from chains of lower sets that are best by formulas (1) and (2): what the two dynamic programs share."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.errors import BudgetError
-from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import exact_bytes
+from remat_algos.schedule.canonical import kept_against
 from remat_algos.solvers.chains import Chains, Point
 from remat_algos.solvers.registry import Solution
 from remat_algos.solvers.sweep import Candidate, Sweep
 from remat_algos.solvers.watch import OutOfTime, Watch
-from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_set_family
+from remat_algos.structure.lower_set_families import LowerSetFamily, lower_set_family
 from remat_algos.structure.lower_sets import LowerSets
 
 STRATEGIES = ("time", "memory", "cache")
 MEMORY_CENTRIC = (1.0, 1.1, 1.25, 1.5, 2.0)  # budgets, in times of the least, that are tried where nothing else fits
 MOST_PAIRS = 50_000  # of lower sets, up to which all Pareto points are found; that takes half a second
-MOST_SETS = 600
+MOST_SETS = 600  # of a small family that is solved for many budgets
+HURRIED = 64  # sets that are left of it where there is no time
 GRID = 48  # budgets that are tried beyond
 SAMPLED = 16  # budgets at which a large lattice is solved
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A chain and how it was found."""
+    """A chain and how it was found; `rounded` is the unit of the costs by which it was, 0 if they were exact."""
 
     chain: LowerSets
     strategy: str
     budget: int
+    rounded: int = 0
 
 
 class FormulaPlans:
@@ -48,6 +50,8 @@ class FormulaPlans:
         As in `canonical_schedule`; where `lazy` is None both are judged.
     cap : int
     watch : Watch
+    most : int, optional
+        About how many sets a small family has.
     """
 
     def __init__(
@@ -60,106 +64,109 @@ class FormulaPlans:
         lazy: bool | None,
         cap: int,
         watch: Watch,
+        most: int | None = None,
     ) -> None:
         check_choices(strategy, keep_last, lazy)
         self.graph = graph
-        self.family = lower_set_family(graph, family, cap=cap)
+        self.family = lower_set_family(graph, family, cap=cap, most=most)
         self.name = family
         self.strategy = strategy
         self.keep_last = keep_last
         self.lazy = lazy
         self.watch = watch
         # where a few sets cost little, they say below which cost to search all of them
-        wide = lower_set_family(graph, "wide") if family == "exact" else self.family
+        wide = lower_set_family(graph, "wide", most=MOST_SETS) if family == "exact" else self.family
         self.small = wide if len(wide) < len(self.family) else self.family
-        self._chains: dict[tuple[bool, bool], Chains] = {}
+        self._chains: dict[tuple[int, bool], Chains] = {}
+        self._least: dict[int, int] = {}
 
-    @cached_property
+    @property
     def least_budget(self) -> int:
         """The least formula budget."""
-        small = self._of(self.small).least_budget()
-        return small if self.small is self.family else self._of(self.family).least_budget(small)
+        return self._least_of(self.family)
 
     def at(self, budget: int, limit: int | None) -> Solution:
         """The best chain by the formulas within a formula budget."""
-        complete = True
+        strategy, complete, interrupted = self.strategy or "time", True, False
         try:
-            found = self._at(budget, self.strategy or "time")
-        except OutOfTime:
-            complete = False
-            found = self._one_block() if self.small is self.family else self._small_at(budget, self.strategy or "time")
-        if found is None:
-            raise too_little(self.graph, self.name, budget, self.least_budget)
-        return Sweep(self.graph, [self._candidate(found)], self.watch, complete).best(limit)
+            found = self._found(self.family, budget, strategy)
+            if found is None:
+                raise too_little(self.graph, self.name, budget, self.least_budget)
+        except (OutOfTime, KeyboardInterrupt) as stop:
+            complete, interrupted = False, isinstance(stop, KeyboardInterrupt)
+            if self.small is self.family:
+                rows = np.unique(np.linspace(0, len(self.family) - 1, HURRIED).astype(np.int64))
+                self.small = self.family.subset(rows)
+            found = self._found(self.small, budget, strategy)
+            if found is None:
+                raise no_time(self.graph, budget, self._least_of(self.small)) from stop
+        return self._sweep([found], complete, interrupted).best(limit)
 
     def sweep(self) -> Sweep:
-        """Chains for all formula budgets, the cheapest first; no limit on what is judged has a say in them.
-
-        Where there are more than `MOST_SETS` sets, and not all of the lattice are asked for, they are thinned out.
-        """
-        if self.name != "exact":
-            self.small = self.family = self.family.subset(self.family.spread(MOST_SETS))
-        complete, found = True, list[Chosen]()
+        """Chains for all formula budgets, the lowest last; no limit on what is judged has a say in them."""
+        # on paper others are as cheap and lower than one block, but perhaps not when they are run
+        complete, interrupted, found = True, False, [Chosen(self.family.chain([]), "time", self._of(self.family).most)]
         try:
             for chosen in self._all():
                 found.append(chosen)
+                if self.watch.late:
+                    raise OutOfTime
         except OutOfTime:
             complete = False
-        found.append(self._one_block())  # on paper others are as cheap and lower, but perhaps not when they are run
-        return Sweep(self.graph, [self._candidate(chosen) for chosen in found], self.watch, complete)
+        except KeyboardInterrupt:
+            complete, interrupted = False, True
+        return self._sweep(sorted(found, key=lambda chosen: -chosen.budget), complete, interrupted)
 
     def points(self) -> list[Point]:
         """Every Pareto point of the formulas."""
         return self._of(self.family).frontier()
 
     def _all(self) -> Iterator[Chosen]:
-        if self.strategy in (None, "time"):
-            yield from self._time_centric()
-        if self.strategy in (None, "memory"):
-            yield from self._over_budgets("memory")
-        if self.strategy == "cache":
-            yield from self._over_budgets("cache")
-
-    def _time_centric(self) -> Iterator[Chosen]:
-        """The cheapest chains of the small family, and, where that is another, of the family."""
+        """The lowest chains come first, so that there is something to fall back on."""
+        strategies = ("time", "memory") if self.strategy is None else (self.strategy,)
         for family in dict.fromkeys((self.small, self.family)):
-            chains = self._of(family)
+            for strategy in strategies:
+                yield self._within(family, self._least_of(family), strategy)
+            for strategy in strategies:
+                yield from self._over_budgets(family, strategy)
+
+    def _over_budgets(self, family: LowerSetFamily, strategy: str) -> Iterator[Chosen]:
+        chains = self._of(family)
+        budgets = memory_centric_budgets(self._least_of(family), chains.most)
+        if strategy == "time":
             if chains.steps.stored_all and family.pairs[1].size <= MOST_PAIRS:
                 for point in chains.frontier():
-                    yield Chosen(family.chain(point.rows), "time", point.peak)
-            else:
-                least = self.least_budget if family is self.family else chains.least_budget()
-                for budget in geometric(least, chains.most, GRID if chains.steps.stored_all else SAMPLED):
-                    yield self._within(budget, (self._at if family is self.family else self._small_at)(budget, "time"))
+                    yield Chosen(family.chain(point.rows), "time", point.peak, chains.rounded)
+                return
+            count = GRID if chains.steps.stored_all else SAMPLED
+            budgets = geometric(self._least_of(family), chains.most, count)
+        for budget in budgets:
+            yield self._within(family, budget, strategy)
 
-    def _over_budgets(self, strategy: str) -> Iterator[Chosen]:
-        for budget in memory_centric_budgets(self.least_budget, self._of(self.family).most):
-            yield self._within(budget, self._at(budget, strategy))
-
-    def _within(self, budget: int, found: Chosen | None) -> Chosen:
-        """A chain for a budget that is not below the least."""
+    def _within(self, family: LowerSetFamily, budget: int, strategy: str) -> Chosen:
+        """The best chain for a budget that is not below the least."""
+        found = self._found(family, budget, strategy)
         if found is None:
             raise ArithmeticError(f"no chain within {budget} bytes, though the least is no more")
         return found
 
-    def _at(self, budget: int, strategy: str) -> Chosen | None:
-        known = None if self.small is self.family else self._small_at(budget, strategy)
-        chains = self._of(self.family, kept=strategy == "memory")
+    def _found(self, family: LowerSetFamily, budget: int, strategy: str) -> Chosen | None:
+        """The best chain of a family, None if there is none; that of the small family says what costs too much."""
+        known = None if family is self.small else self._found(self.small, budget, strategy)
+        chains = self._of(family, kept=strategy == "memory")
         if strategy == "cache":
             rows = chains.least_cache(budget, None if known is None else self._cached(known.chain))
         else:
             most = None if known is None else self._cost(known.chain, strategy) - 1
             rows = chains.least_cost(budget, most) if most is None or most >= 0 else None
-        return known if rows is None else Chosen(self.family.chain(rows), strategy, budget)
+        return known if rows is None else Chosen(family.chain(rows), strategy, budget, chains.rounded)
 
-    def _small_at(self, budget: int, strategy: str) -> Chosen | None:
-        chains = self._of(self.small, kept=strategy == "memory")
-        rows = chains.least_cache(budget) if strategy == "cache" else chains.least_cost(budget)
-        return None if rows is None else Chosen(self.small.chain(rows), strategy, budget)
-
-    def _one_block(self) -> Chosen:
-        """What is left where there was no time: the chain that keeps everything."""
-        return Chosen(self.family.chain([]), "time", self._of(self.family).most)
+    def _least_of(self, family: LowerSetFamily) -> int:
+        key = len(family)
+        if key not in self._least:
+            below = None if family is self.small else self._least_of(self.small)
+            self._least[key] = self._of(family).least_budget(below)
+        return self._least[key]
 
     def _cost(self, chain: LowerSets, strategy: str) -> int:
         """What the program minimises, for a chain of another family."""
@@ -173,16 +180,19 @@ class FormulaPlans:
         return int(self.graph.node_memory[chain.kept(self.graph)].sum())
 
     def _of(self, family: LowerSetFamily, kept: bool = False) -> Chains:
-        key = (family is self.family, kept)
+        key = (len(family), kept)  # of the two or three families no two are as large
         if key not in self._chains:
-            # the small family is solved whatever the time, so that there is something to fall back on
-            watch = self.watch if family is self.family else Watch()
+            # what takes a moment is finished whatever the time, so that there is something to fall back on
+            watch = Watch() if len(family) <= 2 * MOST_SETS else self.watch
             self._chains[key] = Chains.by_formulas(family, watch, keep_last=self.keep_last, kept=kept)
         return self._chains[key]
 
-    def _candidate(self, chosen: Chosen) -> Candidate:
-        describe = partial(formula_details, self.graph, chosen, self.family, self.name)
-        return Candidate(chosen.chain, self.keep_last, self.lazy, describe)
+    def _sweep(self, found: Sequence[Chosen], complete: bool, interrupted: bool) -> Sweep:
+        def describe(chosen: Chosen) -> dict[str, Any]:
+            return formula_details(self.graph, chosen, self.family, self.name, self.keep_last)
+
+        candidates = [Candidate(each.chain, self.keep_last, self.lazy, partial(describe, each)) for each in found]
+        return Sweep(self.graph, candidates, self.watch, complete, interrupted)
 
 
 def check_choices(strategy: str | None, keep_last: bool, lazy: bool | None) -> None:
@@ -207,9 +217,11 @@ def memory_centric_budgets(least: int, most: int) -> list[int]:
     return sorted({min(most, int(least * times)) for times in MEMORY_CENTRIC}, reverse=True)
 
 
-def formula_details(graph: ComputationGraph, chosen: Chosen, family: LowerSetFamily, name: str) -> dict[str, Any]:
+def formula_details(
+    graph: ComputationGraph, chosen: Chosen, family: LowerSetFamily, name: str, keep_last: bool
+) -> dict[str, Any]:
     """What a plan says of its chain."""
-    return {
+    details = {
         "family": name,
         "lower_sets": len(family),
         "strategy": chosen.strategy,
@@ -218,6 +230,14 @@ def formula_details(graph: ComputationGraph, chosen: Chosen, family: LowerSetFam
         "formula_overhead": chosen.chain.overhead(graph),
         "blocks": len(chosen.chain),
     }
+    if family.thinned:
+        details["thinned"] = True
+    if chosen.rounded:
+        details["costs_rounded_to"] = chosen.rounded
+    kept_besides = kept_against(graph, chosen.chain, keep_last)
+    if kept_besides:  # once, or marked: the formulas know nothing of these
+        details["kept_besides"] = [graph.labels[v] for v in kept_besides]
+    return details
 
 
 def too_little(graph: ComputationGraph, family: str, budget: int, least: int) -> BudgetError:
@@ -233,89 +253,11 @@ def too_little(graph: ComputationGraph, family: str, budget: int, least: int) ->
     )
 
 
-def formula_bytes(budget: int | str) -> int:
-    """Bytes of a formula budget: a number, or an amount such as "2.1GB"."""
-    wrong = f"formula_budget is {budget!r}; give bytes, such as 2100000000, or an amount, such as 2.1GB"
-    try:
-        amount = Budget.of(budget)
-    except (TypeError, ValueError) as error:
-        raise ValueError(wrong) from error
-    limit = amount.memory_limit(0, 0)
-    if limit is None or amount.least or "%" in str(budget):
-        raise ValueError(wrong)
-    return limit
-
-
-def least_budget(graph: ComputationGraph, family: str = "exact", *, cap: int = CAP) -> int:
-    """The least budget within which formula (2) has a chain of lower sets.
-
-    Parameters
-    ----------
-    graph : ComputationGraph
-    family : {"exact", "wide", "pruned"}
-        As in `lower_set_family`.
-    cap : int
-
-    Returns
-    -------
-    int
-        Bytes.
-
-    Raises
-    ------
-    GraphError
-        If there are more lower sets than the cap.
-
-    References
-    ----------
-    kusumoto2019, section 5.1, where it is found by bisection; here in one pass.
-
-    Examples
-    --------
-    >>> graph = ComputationGraph.from_edges([(i, i + 1) for i in range(8)])
-    >>> least_budget(graph)
-    6
-    """
-    return FormulaPlans(graph, family, None, keep_last=False, lazy=None, cap=cap, watch=Watch()).least_budget
-
-
-def formula_frontier(
-    graph: ComputationGraph, family: str = "exact", *, keep_last: bool = False, cap: int = CAP
-) -> list[tuple[int, int, LowerSets]]:
-    """Every Pareto point of formulas (1) and (2): what memory costs in compute, on paper.
-
-    Parameters
-    ----------
-    graph : ComputationGraph
-    family : {"exact", "wide", "pruned"}
-        As in `lower_set_family`.
-    keep_last : bool
-        Whether the last block, which has only just run, is kept; formula (1) counts it as run again.
-    cap : int
-
-    Returns
-    -------
-    list of (int, int, LowerSets)
-        Overhead, peak and chain, overheads rising. Costs that need more than 2,048 levels are counted in units that
-        tell so many apart.
-
-    Raises
-    ------
-    GraphError
-        If there are more lower sets than the cap.
-
-    Examples
-    --------
-    >>> graph = ComputationGraph.from_edges([(i, i + 1) for i in range(4)])
-    >>> [(overhead, peak) for overhead, peak, chain in formula_frontier(graph)]
-    [(1, 7), (2, 6), (3, 5)]
-    """
-    plans = FormulaPlans(graph, family, None, keep_last=keep_last, lazy=None, cap=cap, watch=Watch())
-    found = []
-    for point in plans.points():
-        chain = plans.family.chain(point.rows)
-        again = chain.overhead(graph)
-        if keep_last:
-            again -= int(graph.compute[chain.blocks(graph) == len(chain) - 1].sum())
-        found.append((again, chain.peak(graph), chain))
-    return found
+def no_time(graph: ComputationGraph, budget: int, reached: int) -> BudgetError:
+    """The error for a formula budget within which nothing was found in time."""
+    bound, nodes = least_peak_bound(graph)
+    message = (
+        f"the time limit came before a chain was found that keeps formula (2) within {exact_bytes(budget)}; "
+        f"{exact_bytes(reached)} was reached: give that much, or more time"
+    )
+    return BudgetError(message, reached, bound, nodes)

@@ -1,17 +1,21 @@
 """The dynamic program over lower sets that plans with what is held when the plan is run."""
 
 import math
+from collections.abc import Iterator
 
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.schedule.blocks import block_figures
 from remat_algos.schedule.canonical import canonical_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.chains import Chains, Point
-from remat_algos.solvers.formula_plans import MOST_PAIRS
+from remat_algos.solvers.formula_plans import GRID, MOST_PAIRS, geometric
 from remat_algos.solvers.registry import Progress, Solution, solver, training_graph
 from remat_algos.solvers.sweep import Candidate, Sweep
 from remat_algos.solvers.watch import OutOfTime, Watch
-from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_set_family
+from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_set_family, spread
 
 COARSE = 128  # sets that are tried first where there are many
 MOST_VISITS = 200_000_000  # of nodes in blocks, if each of the sets were simulated with each
@@ -37,9 +41,10 @@ def liveness_dp(
     ----------
     family : {"wide", "pruned", "exact"}
         As in `lower_set_family`; the blocks of all pairs of the family are simulated. On graphs of more than some
-        hundred nodes the sets are thinned out; the details say how many are left.
+        hundred nodes only sets of nodes that are evenly spread are; then the details say `thinned`.
     lazy : bool, optional
-        As in `canonical_schedule`; by default both are planned, and the better is taken.
+        As in `canonical_schedule`; by default both are planned, and the better is taken, or lazily alone where there
+        are more than some 300 sets.
     cap : int
         The most lower sets that the exact family may list.
 
@@ -53,7 +58,7 @@ def liveness_dp(
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
     >>> found = liveness_dp(chain, 7)
     >>> len(found.schedule) - chain.n_nodes, found.details["promise"]
-    (3, 7)
+    (4, 7)
     """
     plans = _Plans(graph, family, lazy, cap, Watch(time_limit, progress))
     return (plans.curve() if plans.few else plans.near(limit)).best(limit)
@@ -76,11 +81,15 @@ class _Plans:
     def __init__(self, graph: ComputationGraph, family: str, lazy: bool | None, cap: int, watch: Watch) -> None:
         if lazy not in (True, False, None):
             raise ValueError(f"lazy is {lazy!r}; use True, False or None")
-        sets = lower_set_family(graph, family, cap=cap)
-        most = max(COARSE, math.isqrt(MOST_VISITS // max(1, sets.nodes.size)))
-        self.sets = sets.subset(sets.spread(most))
-        self.spread = self.sets.spread(COARSE)
-        self.family = family
+        n_nodes = int((graph.forward & graph.needed).sum())
+        most = max(COARSE, math.isqrt(MOST_VISITS // max(1, n_nodes)))
+        self.sets = lower_set_family(graph, family, cap=cap, most=most)
+        if len(self.sets) > 2 * most:
+            raise GraphError(f"{len(self.sets):,} lower sets are too many to simulate by pairs; use the family wide")
+        self.some = spread(len(self.sets), COARSE)
+        self.about = {"family": family, "lower_sets": len(self.sets)}
+        if self.sets.thinned:
+            self.about["thinned"] = True
         self.lazy = lazy
         self.watch = watch
         keeps_all = canonical_schedule(graph, self.sets.chain([]), lazy=lazy is not False)
@@ -92,59 +101,90 @@ class _Plans:
         return len(self.sets) ** 2 <= 2 * MOST_PAIRS
 
     def curve(self) -> Sweep:
-        """All chains that no other beats in both promise and cost, the lowest promise last."""
-        found, complete = list[tuple[Point, bool]](), True
+        """Chains for all promises, the lowest last."""
+        found, complete, interrupted = list[tuple[Point, bool]](), True, False
         try:
-            for lazy in (True, False) if self.lazy is None else (self.lazy,):
-                for point in self._chains(self.sets, lazy, self.base).frontier():
+            for lazy in (True, False) if self.lazy is None and self.few else (self.lazy is not False,):
+                for point in self._points(lazy):
                     found.append((point, lazy))
         except OutOfTime:
             complete = False
+        except KeyboardInterrupt:
+            complete, interrupted = False, True
         found.sort(key=lambda each: -each[0].peak)
-        return self._sweep([self._candidate(*each) for each in found], complete)
+        return self._sweep([self._candidate(*each) for each in found], complete, interrupted)
 
     def near(self, limit: int | None) -> Sweep:
         """The cheapest chain that promises to stay within a limit; if there is none, the one that promises least."""
-        lazy, found, complete = self.lazy is not False, [], True
+        lazy, found, complete, interrupted = self.lazy is not False, list[Candidate](), True, False
         try:
-            points = self._within(min(limit, self.base), lazy) if limit is not None else []
-            found = [self._candidate(point, lazy) for point in points or self._lowest(lazy)]
+            for point in self._near(limit, lazy):
+                found.append(self._candidate(point, lazy))
         except OutOfTime:
             complete = False
-        return self._sweep(found, complete)
+        except KeyboardInterrupt:
+            complete, interrupted = False, True
+        return self._sweep(found, complete, interrupted)
 
-    def _within(self, limit: int, lazy: bool) -> list[Point]:
-        """The cheapest chain of some of the sets, which says which steps cost too much; then that of all of them."""
-        some = self._chains(self.sets.subset(self.spread), lazy, limit)
-        first = some.least_cost(limit)
-        most = some.cost(first) if first is not None else None
-        every = self._chains(self.sets, lazy, limit, most)
-        rows = every.least_cost(limit, most)
-        if rows is None and first is not None:
-            rows = self.spread[first].tolist()
-        return [] if rows is None else [every.point(rows)]
+    def _points(self, lazy: bool) -> Iterator[Point]:
+        """All chains that no other beats in both promise and cost, or where they are many, those for some budgets."""
+        chains = self._chains(self.sets, lazy, self.base)
+        if self.few:
+            yield from chains.frontier()
+            return
+        for budget in reversed(geometric(chains.least_budget(), self.base, GRID)):  # what is lowest comes first
+            rows = chains.least_cost(budget)
+            if rows is not None:
+                yield chains.point(rows)
 
-    def _lowest(self, lazy: bool) -> list[Point]:
-        known = self._chains(self.sets.subset(self.spread), lazy, self.base).least_budget()
+    def _near(self, limit: int | None, lazy: bool) -> Iterator[Point]:
+        """The best chain of some of the sets, which says which steps cost too much; then that of all of them."""
+        if limit is None:
+            yield from self._lowest(lazy)
+            return
+        bound, cost = min(limit, self.base), None
+        some = self._chains(self.sets.subset(self.some), lazy, bound)
+        first = some.least_cost(bound)
+        if first is not None:
+            cost = some.point(first).cost
+            yield _among_all(some.point(first), self.some)
+        every = self._chains(self.sets, lazy, bound, cost)
+        rows = every.least_cost(bound, cost)
+        if rows is not None:
+            yield every.point(rows)
+        elif first is None:
+            yield from self._lowest(lazy)
+
+    def _lowest(self, lazy: bool) -> Iterator[Point]:
+        some = self._chains(self.sets.subset(self.some), lazy, self.base)
+        known = some.least_budget()
+        first = some.least_cost(known)
+        if first is not None:
+            yield _among_all(some.point(first), self.some)
         every = self._chains(self.sets, lazy, known)
         rows = every.least_cost(every.least_budget())
-        return [] if rows is None else [every.point(rows)]
+        if rows is not None:
+            yield every.point(rows)
 
     def _chains(self, sets: LowerSetFamily, lazy: bool, most: int, most_rerun: int | None = None) -> Chains:
         figures = block_figures(sets.graph, sets.on_graph(), *sets.pairs, lazy=lazy, most=most, most_rerun=most_rerun)
-        return Chains.by_blocks(sets, figures, most, self.watch)
+        # what takes a moment is finished whatever the time, so that there is something to fall back on
+        watch = Watch() if len(sets) ** 2 <= 2 * MOST_PAIRS else self.watch
+        return Chains.by_blocks(sets, figures, most, watch)
 
     def _candidate(self, point: Point, lazy: bool) -> Candidate:
-        chain = self.sets.chain(point.rows)
-        details = {
-            "family": self.family,
-            "lower_sets": len(self.sets),
-            "promise": point.peak,
-            "promised_overhead": point.cost,
-            "blocks": len(chain),
-        }
+        graph, chain = self.sets.graph, self.sets.chain(point.rows)
+        details = {**self.about, "promise": point.peak, "promised_overhead": point.cost, "blocks": len(chain)}
+        if graph.mark is not None and (graph.mark == RECOMPUTE).any():
+            # what a wish makes run again is no longer the business of one block alone
+            details |= {"promise": None, "promised_overhead": None}
         return Candidate(chain, True, lazy, lambda: details)
 
-    def _sweep(self, found: list[Candidate], complete: bool) -> Sweep:
+    def _sweep(self, found: list[Candidate], complete: bool, interrupted: bool) -> Sweep:
         one_block = self._candidate(Point(0, self.base, []), self.lazy is not False)
-        return Sweep(self.sets.graph, [one_block, *found], self.watch, complete)
+        return Sweep(self.sets.graph, [one_block, *found], self.watch, complete, interrupted)
+
+
+def _among_all(point: Point, rows: Int64) -> Point:
+    """A chain of some rows, by the rows of all."""
+    return Point(point.cost, point.peak, rows[point.rows].tolist())

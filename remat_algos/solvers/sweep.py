@@ -13,6 +13,7 @@ from remat_algos.solvers.watch import Watch
 from remat_algos.structure.lower_sets import LowerSets
 
 MOST_JUDGED = 160
+HURRIED = 6
 MOST_STEPS = 400_000  # of all schedules that are judged at first
 
 
@@ -46,23 +47,36 @@ class Sweep:
     watch : Watch
     complete : bool
         Whether the curve is.
+    interrupted : bool
+        Whether the user ended the search for it; then the best of what there is goes with `Interrupted`.
     """
 
     def __init__(
-        self, graph: ComputationGraph, candidates: Sequence[Candidate], watch: Watch, complete: bool = True
+        self,
+        graph: ComputationGraph,
+        candidates: Sequence[Candidate],
+        watch: Watch,
+        complete: bool = True,
+        interrupted: bool = False,
     ) -> None:
         self.graph = graph
         self.candidates = candidates
         self.watch = watch
-        self.complete = complete
-        most = max(16, min(MOST_JUDGED, MOST_STEPS // max(1, graph.n_nodes)))
+        self.interrupted = interrupted
+        # where there is no time left, a few are judged all the same, the lowest among them
+        hurried = interrupted or watch.late
+        self.seconds = None if hurried else watch.left
+        most = HURRIED if hurried else max(16, min(MOST_JUDGED, MOST_STEPS // max(1, graph.n_nodes)))
         last = len(candidates) - 1
         self.sample = sorted({i * last // (most - 1) for i in range(most)}) if last >= most else list(range(last + 1))
+        self.complete = complete and not (hurried and last >= most)
 
     def best(self, limit: int | None) -> Solution:
         """The best plan under a limit, as `selection.best` has it."""
         found = self._best(self.sample, limit)
-        if len(self.sample) == len(self.candidates):
+        if self.interrupted:
+            raise Interrupted([self._said(found)])
+        if len(self.sample) == len(self.candidates) or self.watch.late:
             return self._said(found)
         at = found.details["point"]
         place = self.sample.index(at)
@@ -77,15 +91,17 @@ class Sweep:
         """The plans that no other of the sample beats in both peak and compute."""
         plans = self._plans(self.sample)
         try:
-            found = undominated(self.graph, plans, self.watch.left, self.watch.stage(len(plans)))
+            found = undominated(self.graph, plans, self.seconds, self.watch.stage(len(plans)))
         except Interrupted as stop:
             raise Interrupted([self._said(solution) for solution in stop.found]) from stop
+        if self.interrupted:
+            raise Interrupted([self._said(solution) for solution in found])
         return [self._said(solution) for solution in found]
 
     def _best(self, points: Iterable[int], limit: int | None) -> Solution:
         plans = self._plans(points)
         try:
-            return best(self.graph, plans, limit, self.watch.left, self.watch.stage(len(plans)))
+            return best(self.graph, plans, limit, self.seconds, self.watch.stage(len(plans)))
         except Interrupted as stop:
             raise Interrupted([self._said(solution) for solution in stop.found]) from stop
 

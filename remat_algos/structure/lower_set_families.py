@@ -16,6 +16,7 @@ from remat_algos.structure.lower_sets import LowerSets
 
 FAMILIES = ("pruned", "wide", "exact")
 CAP = 1_000_000
+WORDS, MOST_WORDS = 2**22, 2**27  # of a family that is made whole before it is thinned, 32 MiB; of any, 1 GiB
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +32,8 @@ class LowerSetFamily:
         Row i: the bits of the i-th set; bit j stands for `nodes[j]`.
     covers : (int64[k + 1], int32[c]), optional
         Rows that hold one node more than each; None where not all lower sets are there.
+    thinned : bool
+        Whether some sets of the family were left out, because `most` were asked for.
 
     Examples
     --------
@@ -48,9 +51,13 @@ class LowerSetFamily:
     nodes: Int64
     words: NDArray[np.uint64]
     covers: tuple[Int64, Int32] | None = None
+    thinned: bool = False
 
     def __len__(self) -> int:
         return int(self.words.shape[0])
+
+    def __repr__(self) -> str:
+        return f"<{counted(len(self), 'lower set')} of {counted(self.nodes.size, 'node')}>"
 
     def sets(self) -> list[list[int]]:
         """The node ids of each set."""
@@ -61,13 +68,11 @@ class LowerSetFamily:
         wanted = sorted({*rows, len(self) - 1} - {0}) if self.nodes.size else []
         return LowerSets(_lower_sets.pack(self._on_graph(self._members(np.array(wanted, np.int64)))))
 
-    def spread(self, most: int) -> Int64:
-        """At most so many of its rows, evenly spread, the first and the last among them."""
-        return np.unique(np.linspace(0, len(self) - 1, min(most, len(self))).astype(np.int64))
-
     def subset(self, rows: Int64) -> "LowerSetFamily":
         """Some of its sets, among them the first and the last."""
-        return self if len(rows) == len(self) else LowerSetFamily(self.graph, self.nodes, self.words[rows])
+        if len(rows) == len(self):
+            return self
+        return LowerSetFamily(self.graph, self.nodes, self.words[rows], thinned=True)
 
     def on_graph(self) -> NDArray[np.uint64]:
         """uint64[k, ceil(n / 64)]: the rows as `LowerSets.words` has them; bit v stands for node v."""
@@ -93,7 +98,9 @@ class LowerSetFamily:
         return wide
 
 
-def lower_set_family(graph: ComputationGraph, family: str = "exact", *, cap: int = CAP) -> LowerSetFamily:
+def lower_set_family(
+    graph: ComputationGraph, family: str = "exact", *, cap: int = CAP, most: int | None = None
+) -> LowerSetFamily:
     """The lower sets of a family.
 
     Parameters
@@ -105,6 +112,8 @@ def lower_set_family(graph: ComputationGraph, family: str = "exact", *, cap: int
         to all of them.
     cap : int
         The most sets that "exact" may list; their number can be exponential in the width of the graph.
+    most : int, optional
+        How many sets "pruned" and "wide" make, evenly spread; by default those of all nodes.
 
     Returns
     -------
@@ -113,7 +122,7 @@ def lower_set_family(graph: ComputationGraph, family: str = "exact", *, cap: int
     Raises
     ------
     GraphError
-        If there are more lower sets than the cap.
+        If there are more lower sets than the cap, or the family is too large for the memory.
     ValueError
         For a family or a cap that is none.
 
@@ -134,13 +143,37 @@ def lower_set_family(graph: ComputationGraph, family: str = "exact", *, cap: int
     nodes = np.flatnonzero(graph.forward & graph.needed)
     if family == "exact":
         return _all(graph, nodes, cap)
+    kinds, width = (1 if family == "pruned" else 3), nodes.size // 64 + 1
+    chosen = spread(nodes.size, nodes.size)
+    if most is not None and kinds * nodes.size * width > WORDS:
+        chosen = spread(nodes.size, max(1, most // kinds))
+    if kinds * chosen.size * width > MOST_WORDS:
+        raise GraphError(f"the family {family} of {counted(nodes.size, 'node')} is too large; give most, such as 600")
+    found = LowerSetFamily(graph, nodes, _by_size(_few(graph, nodes, chosen, kinds)), thinned=chosen.size < nodes.size)
+    return found if most is None or len(found) <= most else found.subset(spread(len(found), most))
+
+
+def spread(count: int, most: int) -> Int64:
+    """At most so many places of `count`, evenly spread, the first and the last among them."""
+    return np.unique(np.linspace(0, max(0, count - 1), min(most, count)).astype(np.int64))
+
+
+def _few(graph: ComputationGraph, nodes: Int64, chosen: Int64, kinds: int) -> NDArray[np.uint64]:
+    """{}, all, and L_v of each chosen v; of three kinds also the id order up to v, and all but v and what follows."""
     pred_indptr, pred, succ_indptr, succ = _edges(graph, nodes)
-    below = _lattice.closures(pred_indptr, pred, False)
-    rows = [np.zeros((1, below.shape[1]), np.uint64), below, np.bitwise_or.reduce(below, axis=0, keepdims=True)]
-    if family == "wide":
-        above = _lattice.closures(succ_indptr, succ, True)
-        rows += [np.bitwise_or.accumulate(below, axis=0), rows[-1] & ~above]
-    return LowerSetFamily(graph, nodes, _by_size(np.concatenate(rows)))
+    below = _lattice.closures(pred_indptr, pred, chosen, False)
+    ends = np.array([0, nodes.size])
+    if kinds == 1:
+        return np.concatenate([_beginnings(ends, nodes.size), below])
+    beginnings = _beginnings(np.concatenate([ends, chosen + 1]), nodes.size)
+    above = _lattice.closures(succ_indptr, succ, chosen, True)
+    return np.concatenate([beginnings, below, beginnings[1] & ~above])
+
+
+def _beginnings(lengths: Int64, n: int) -> NDArray[np.uint64]:
+    """The first so many of n places, as rows of bits."""
+    members = np.arange(max(1, -(-n // 64)) * 64) < lengths[:, None]
+    return np.packbits(members, axis=1, bitorder="little").view(np.uint64)
 
 
 def _all(graph: ComputationGraph, nodes: Int64, cap: int) -> LowerSetFamily:

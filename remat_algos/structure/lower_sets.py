@@ -79,6 +79,8 @@ class LowerSets:
     def of(cls, graph: ComputationGraph, sets: Iterable[Iterable[int]]) -> "LowerSets":
         """From node ids; GraphError if a set is not lower, or the last does not hold the needed forward part."""
         rows = [list(nodes) for nodes in sets]
+        if not all(hasattr(node, "__index__") for nodes in rows for node in nodes):
+            raise GraphError("lower sets are sets of node ids; `graph.labels` has the names by id")
         members = np.zeros((len(rows), graph.n_nodes), np.uint8)
         for i, nodes in enumerate(rows):
             if nodes and not 0 <= min(nodes) <= max(nodes) < graph.n_nodes:

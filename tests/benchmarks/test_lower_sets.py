@@ -13,7 +13,7 @@ from remat_algos.models.random import parallel_chains
 from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
 from remat_algos.solvers.chains import Chains
-from remat_algos.solvers.formula_plans import formula_frontier, least_budget
+from remat_algos.solvers.formula_budgets import formula_frontier, least_budget
 from remat_algos.solvers.watch import Watch
 from remat_algos.structure.lower_set_families import lower_set_family
 
