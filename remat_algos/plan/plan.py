@@ -201,12 +201,21 @@ class Plan:
             f"schedule   {counted(len(self.schedule), 'step')}; {counted(again, 'node')} run again, "
             f"{counted(more_runs, 'more run')}"
         )
+        if "formula_peak" in self.details:
+            lines.append(self._by_formulas())
         if self.gap is not None:
             optimal = "no schedule computes less" if self.gap == 0 else f"at most {_percent(self.gap)} from the optimum"
             lines.append(f"optimality {optimal} (any order)")
         if self.interrupted:
             lines.append("stopped    interrupted; this is the best plan so far")
         return "\n".join(lines)
+
+    def _by_formulas(self) -> str:
+        """What the solver planned with, which is not what is run; and where the run must differ."""
+        peak, overhead = self.details["formula_peak"], self.details["formula_overhead"]
+        said = f"formulas   peak {format_bytes(peak)}, overhead {self.graph.labels.compute(overhead)}, on paper"
+        besides = self.details.get("kept_besides", ())
+        return f"{said}; {counted(len(besides), 'more node')} kept, which may not run again" if besides else said
 
 
 def _share(part: int, whole: int) -> str:
