@@ -8,6 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from remat_algos.ir.differentiate import differentiate
+from remat_algos.models.registry import build
 from remat_algos.plan.baseline import baseline
 from remat_algos.plan.solve import solve
 from remat_algos.reproduce import kusumoto2019
@@ -286,3 +287,17 @@ def test_the_page_names_its_files(quick):
     assert linked == [page.file_of(part) for part in page.parts if not isinstance(part, str)]
     (figure,) = [part for part in page.parts if isinstance(part, Figure)]
     assert figure.svg() == figure.svg()
+
+
+def test_densenet_joined_step_by_step_has_the_same_bytes_and_fewer_edges():
+    """Each join reads two values, not all of its block; so after each the lower set has one node on its boundary."""
+    anew, stepwise = (
+        build("densenet121", dropout="single", counting="paper", cost="paper", stepwise=choice).graph
+        for choice in (False, True)
+    )
+    assert anew.memory.tolist() == stepwise.memory.tolist()
+    assert anew.compute.tolist() == stepwise.compute.tolist()
+    joins = [v for v in range(stepwise.n_nodes) if stepwise.labels.ops[v] == "Concat"]
+    assert joins
+    assert all(np.diff(stepwise.read_indptr)[joins] == 2)
+    assert stepwise.read_indices.size < anew.read_indices.size
