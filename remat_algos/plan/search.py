@@ -95,7 +95,7 @@ class Search:
             if reason is None:
                 try:
                     self._ask(candidate, {}, left)
-                except BudgetError as error:  # a proof that nothing fits
+                except (BudgetError, GraphError) as error:  # a proof that nothing fits, or a graph that is too large
                     reason = str(error)
                 except ScheduleError as error:
                     reason, self.unhonoured = str(error), error

@@ -1,5 +1,6 @@
 """What each block of a canonical schedule holds and costs when it is really run."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -15,6 +16,8 @@ from remat_algos.schedule.mirror import honoured, part_of
 
 NO_USE = 2**62
 """What a pair holds whose block depends on the rest of the chain, or holds more than was asked for."""
+
+PIECE = 10_000  # pairs between two looks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +50,7 @@ def block_figures(
     keep_last: bool = True,
     most: int | None = None,
     most_rerun: int | None = None,
+    look: Callable[[int], None] | None = None,
 ) -> BlockFigures:
     """What the block of each pair of lower sets holds, leaves and runs again in `canonical_schedule`.
 
@@ -69,6 +73,8 @@ def block_figures(
         Bytes; a pair that holds more gets `NO_USE`.
     most_rerun : int, optional
         Compute; so does a pair that runs more again.
+    look : callable, optional
+        Called every now and then with the number of pairs that are done; it may raise.
 
     Returns
     -------
@@ -98,14 +104,17 @@ def block_figures(
     owner = _owners(graph, inside)
     rows, whole = _rows(words, inside)
     pinned = _total(np.where(graph.output, graph.memory, 0), graph.producer, owner, inside.size)
-    held, cached, rerun = _blocks.figures(
-        rows,
-        indptr,
-        target,
-        _blocks.borders(rows, *_edges(graph, inside), pinned),
-        (*_arrays(graph, inside, owner), lazy, *(NO_USE if bound is None else bound for bound in (most, most_rerun))),
-        (whole & keep_last).view(np.uint8),
-    )
+    borders = _blocks.borders(rows, *_edges(graph, inside), pinned)
+    bounds = (NO_USE if bound is None else bound for bound in (most, most_rerun))
+    prepared, keep_all = (*_arrays(graph, inside, owner), lazy, *bounds), (whole & keep_last).view(np.uint8)
+    found = []
+    for begin in range(0, max(1, target.size), PIECE):
+        end = min(begin + PIECE, target.size)
+        piece = np.clip(indptr, begin, end) - begin
+        found.append(_blocks.figures(rows, piece, target[begin:end], borders, prepared, keep_all))
+        if look is not None:
+            look(end)
+    held, cached, rerun = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
     return BlockFigures(np.where(held < 0, NO_USE, held), cached, rerun)
 
 

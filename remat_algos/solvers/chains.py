@@ -20,7 +20,7 @@ from remat_algos.structure.lower_set_families import LowerSetFamily
 
 LEVELS = 4096  # costs that a table tells apart
 TABLES = 2**30  # bytes that the rows of a table may take
-WORK = 20_000_000  # relaxations between two looks at the watch, a tenth of a second
+WORK = 2_000_000  # relaxations and visits between two looks at the watch, a tenth of a second
 STORED = 2_000_000  # steps that are kept; more are found again whenever they are asked for
 PIECE = 100_000  # lower sets between two looks at the watch
 FIRST_CAP = 16

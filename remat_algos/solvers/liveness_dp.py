@@ -167,9 +167,18 @@ class _Plans:
             yield every.point(rows)
 
     def _chains(self, sets: LowerSetFamily, lazy: bool, most: int, most_rerun: int | None = None) -> Chains:
-        figures = block_figures(sets.graph, sets.on_graph(), *sets.pairs, lazy=lazy, most=most, most_rerun=most_rerun)
         # what takes a moment is finished whatever the time, so that there is something to fall back on
-        watch = Watch() if len(sets) ** 2 <= 2 * MOST_PAIRS else self.watch
+        watch = Watch() if len(sets) ** 2 * sets.nodes.size <= MOST_VISITS // 10 else self.watch
+        watch.begin(sets.pairs[1].size, "blocks, simulated")
+        figures = block_figures(
+            sets.graph,
+            sets.on_graph(),
+            *sets.pairs,
+            lazy=lazy,
+            most=most,
+            most_rerun=most_rerun,
+            look=watch.reached,
+        )
         return Chains.by_blocks(sets, figures, most, watch)
 
     def _candidate(self, point: Point, lazy: bool) -> Candidate:
