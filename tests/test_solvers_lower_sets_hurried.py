@@ -11,7 +11,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.models.random import parallel_chains
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers import approximate_dp, chains, exact_dp, formula_plans, liveness_dp
+from remat_algos.solvers import approximate_dp, chains, exact_dp, exhaustive_lower_sets, formula_plans, liveness_dp
 from remat_algos.solvers.formula_budgets import formula_frontier, least_budget
 from remat_algos.solvers.registry import Interrupted
 from remat_algos.structure.lower_set_families import lower_set_family
@@ -94,6 +94,22 @@ def test_near_a_limit_a_chain_keeps_its_promise_and_the_best_of_the_curve_is_no_
         assert found.details["promise"] <= limit
         assert found.details["promised_overhead"] == min(each["promised_overhead"] for each in within)
     assert simulate(graph, found.schedule).peak_memory <= found.details["promise"]
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, exhaustive_lower_sets.OutOfTime])
+def test_chains_that_were_visited_before_the_end_are_chosen_from(branches, monkeypatch, stop):
+    def reached(self, done):
+        if done == 8:
+            raise stop
+
+    monkeypatch.setattr(chains.Watch, "reached", reached)
+    budget = 2 * int(branches.node_memory[branches.forward].sum())
+    search = exhaustive_lower_sets._Search(branches, None, True, True, chains.Watch())
+    sweep = search.at(budget)
+    assert (sweep.complete, sweep.interrupted) == (False, stop is KeyboardInterrupt)
+    chain = sweep.candidates[0].chain
+    assert len(chain) > 1  # the sets of the first 8 rows are chosen from
+    assert chain.peak(branches) <= budget
 
 
 def test_on_large_families_a_grid_of_budgets_keeps_the_limit(branches, monkeypatch):

@@ -104,41 +104,42 @@ class _Search:
                 f"there are more than {MOST_SETS:,} lower sets, too many to visit; use exact_dp or approximate_dp"
             ) from error
         self.sets = _Sets(self.family)
+        self.states: list[dict[State, tuple[int, State]]] = [{} for _ in self.sets.members]
+        self.complete, self.interrupted = True, False
 
     def at(self, budget: int) -> Sweep:
         """The best chain within a formula budget."""
-        try:
-            states = self._states(budget)
-        except OutOfTime as stop:
-            raise no_time(self.graph, budget, self._least()) from stop
-        if not states[-1]:
-            raise too_little(self.graph, "exact", budget, self._least())
-        return self._sweep(states, [self._chosen(states, self.strategy or "time", budget)])
+        self._visit(budget)
+        if not self.states[-1]:
+            raise (too_little if self.complete else no_time)(self.graph, "exact", budget, self._least())
+        return self._sweep([self._chosen(self.strategy or "time", budget)])
 
     def sweep(self) -> Sweep:
-        """The best chains for all formula budgets."""
-        try:
-            states = self._states(None)
-        except OutOfTime:
-            return self._given_up()
-        peaks = sorted({peak for _, _, peak in states[-1]})
-        chosen = []
+        """The best chains for all formula budgets, of those that were visited."""
+        self._visit(None)
+        peaks = sorted({peak for _, _, peak in self.states[-1]})
+        chosen = [Chosen(self.family.chain([]), "time", 2 * sum(self.sets.memory))]  # which keeps everything
         if self.strategy in (None, "time"):
-            chosen += [self._chosen(states, "time", peak) for peak in peaks]
+            chosen += [self._chosen("time", peak) for peak in reversed(peaks)]
         for strategy in ("memory", "cache"):
-            if self.strategy == strategy or (self.strategy is None and strategy == "memory"):
-                chosen += [
-                    self._chosen(states, strategy, budget) for budget in memory_centric_budgets(peaks[0], peaks[-1])
-                ]
-        return self._sweep(states, [*chosen, self._one_block()])
+            if peaks and (self.strategy == strategy or (self.strategy is None and strategy == "memory")):
+                chosen += [self._chosen(strategy, most) for most in memory_centric_budgets(peaks[0], peaks[-1])]
+        return self._sweep(chosen)
+
+    def _visit(self, budget: int | None) -> None:
+        try:
+            self._visit_all(budget)
+        except OutOfTime:
+            self.complete = False
+        except KeyboardInterrupt:
+            self.complete, self.interrupted = False, True
 
     def _least(self) -> int:
         return Chains.by_formulas(self.family, Watch(), keep_last=self.keep_last).least_budget()
 
-    def _states(self, budget: int | None) -> list[dict[State, tuple[int, State]]]:
+    def _visit_all(self, budget: int | None) -> None:
         """For each lower set the states of all chains to it, each with the row and the state that it came from."""
-        sets = self.sets
-        states: list[dict[State, tuple[int, State]]] = [{} for _ in sets.members]
+        sets, states = self.sets, self.states
         states[0][0, 0, 0] = (0, (0, 0, 0))
         count = 1
         self.watch.begin(len(states), "every chain of lower sets")
@@ -156,9 +157,9 @@ class _Search:
                     many = f"chains reach more than {MOST_STATES:,} states, too many to visit"
                     raise GraphError(f"{many}; use exact_dp or approximate_dp")
             self.watch.reached(i + 1)
-        return states
 
-    def _chosen(self, states: list[dict[State, tuple[int, State]]], strategy: str, budget: int) -> Chosen:
+    def _chosen(self, strategy: str, budget: int) -> Chosen:
+        states = self.states
         within = [state for state in states[-1] if state[2] <= budget]
         order = {
             "time": lambda state: (state[0], state[2], state[1]),
@@ -171,23 +172,14 @@ class _Search:
             row, state = states[row][state]
         return Chosen(self.family.chain(rows), strategy, budget)
 
-    def _sweep(self, states: Sequence[dict[State, tuple[int, State]]], chosen: Sequence[Chosen]) -> Sweep:
-        triplets = sum(len({(t, m) for t, m, _ in reached}) for reached in states)
-        return self._judging(chosen, triplets, complete=True)
+    def _sweep(self, chosen: Sequence[Chosen]) -> Sweep:
+        triplets = sum(len({(t, m) for t, m, _ in reached}) for reached in self.states)
 
-    def _one_block(self) -> Chosen:
-        """The chain that keeps everything."""
-        return Chosen(self.family.chain([]), "time", 2 * sum(self.sets.memory))
-
-    def _given_up(self) -> Sweep:
-        return self._judging([self._one_block()], 0, complete=False)
-
-    def _judging(self, chosen: Sequence[Chosen], triplets: int, *, complete: bool) -> Sweep:
         def describe(each: Chosen) -> dict[str, Any]:
             return {**formula_details(self.graph, each, self.family, "exact", self.keep_last), "triplets": triplets}
 
         candidates = [Candidate(each.chain, self.keep_last, self.lazy, partial(describe, each)) for each in chosen]
-        return Sweep(self.graph, candidates, self.watch, complete)
+        return Sweep(self.graph, candidates, self.watch, self.complete, self.interrupted)
 
 
 class _Sets:

@@ -99,7 +99,7 @@ class FormulaPlans:
                 self.small = self.family.subset(rows)
             found = self._found(self.small, budget, strategy)
             if found is None:
-                raise no_time(self.graph, budget, self._least_of(self.small)) from stop
+                raise no_time(self.graph, self.name, budget, self._least_of(self.small)) from stop
         return self._sweep([found], complete, interrupted).best(limit)
 
     def sweep(self) -> Sweep:
@@ -253,11 +253,12 @@ def too_little(graph: ComputationGraph, family: str, budget: int, least: int) ->
     )
 
 
-def no_time(graph: ComputationGraph, budget: int, reached: int) -> BudgetError:
+def no_time(graph: ComputationGraph, family: str, budget: int, reached: int) -> BudgetError:
     """The error for a formula budget within which nothing was found in time."""
     bound, nodes = least_peak_bound(graph)
     message = (
-        f"the time limit came before a chain was found that keeps formula (2) within {exact_bytes(budget)}; "
+        f"the time limit came before a chain of the family {family} was found that keeps formula (2) within "
+        f"{exact_bytes(budget)}; "
         f"{exact_bytes(reached)} was reached: give that much, or more time"
     )
     return BudgetError(message, reached, bound, nodes)
