@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 # Machines differ in speed: no deadline, and slow drawing is no failure. On CI the examples are always the same.
 settings.register_profile(
     "default",
-    max_examples=60,
+    max_examples=40,
     deadline=None,
     derandomize=os.environ.get("CI", "").lower() == "true",
     suppress_health_check=[HealthCheck.too_slow],

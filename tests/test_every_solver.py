@@ -32,7 +32,7 @@ from tests.strategies import graphs, rows, training_graphs
 
 ROOT = Path(__file__).resolve().parents[1]
 SOLVERS = list_solvers()
-PLAYED = settings(max_examples=25)  # for each solver
+PLAYED = settings(max_examples=12)  # for each of many solvers
 each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.name)
 served = training_graphs(max_nodes=16)
 tiny = training_graphs(max_nodes=7)
