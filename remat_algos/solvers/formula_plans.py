@@ -16,7 +16,7 @@ from remat_algos.solvers.chains import Chains, Point
 from remat_algos.solvers.registry import Solution
 from remat_algos.solvers.sweep import Candidate, Sweep
 from remat_algos.solvers.watch import OutOfTime, Watch
-from remat_algos.structure.lower_set_families import LowerSetFamily, lower_set_family
+from remat_algos.structure.lower_set_families import LowerSetFamily, lower_set_family, spread
 from remat_algos.structure.lower_sets import LowerSets
 
 STRATEGIES = ("time", "memory", "cache")
@@ -95,8 +95,7 @@ class FormulaPlans:
         except (OutOfTime, KeyboardInterrupt) as stop:
             complete, interrupted = False, isinstance(stop, KeyboardInterrupt)
             if self.small is self.family:
-                rows = np.unique(np.linspace(0, len(self.family) - 1, HURRIED).astype(np.int64))
-                self.small = self.family.subset(rows)
+                self.small = self.family.subset(spread(len(self.family), HURRIED))
             found = self._found(self.small, budget, strategy)
             if found is None:
                 raise no_time(self.graph, self.name, budget, self._least_of(self.small)) from stop
