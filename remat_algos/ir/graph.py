@@ -20,6 +20,7 @@ from remat_algos.ir.hashing import graph_hash
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
 from remat_algos.ir.tables import Tables
+from remat_algos.ir.updates import updates
 from remat_algos.kernels import _graph
 
 MOST_VALUES = 2**31
@@ -327,6 +328,11 @@ class ComputationGraph:
                 self.value_indptr, self.read_indptr, self.read_indices, self.producer, self.output.view(np.uint8)
             ).view(np.bool_),
         )
+
+    @property
+    def updates(self) -> Bool:
+        """bool[n]: nodes that change a parameter or a state; what reads it must have run for the last time by then."""
+        return self._once_derived("updates", lambda: updates(self))
 
     @property
     def forward(self) -> Bool:

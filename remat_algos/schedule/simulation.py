@@ -13,6 +13,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels import _lifetimes
 from remat_algos.schedule.lifetimes import Lifetimes
 from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.updates import awaited
 
 ROLES = ("kept", "recomputed", "gradients", "workspace")
 """What holds bytes during a step."""
@@ -179,6 +180,8 @@ def simulate(graph: ComputationGraph, schedule: Schedule | Sequence[int] | Array
         raise _broken(graph, schedule, law, step, about)
     if graph.mark is not None:
         _check_marks(graph, schedule)
+    if graph.updates.any():
+        _check_updates(graph, schedule)
     for array in (instance_indptr, value, end, trace):
         array.setflags(write=False)
     return Simulation(graph, schedule, Lifetimes(instance_indptr, value, end), trace)
@@ -196,6 +199,16 @@ def _broken(graph: ComputationGraph, schedule: Schedule, law: int, step: int, ab
     node = int(schedule.order[step])
     missing = f"step {step} runs {graph.labels[node]}, which reads {graph.value_name(about)} before it has been made"
     return error(missing, node=node)
+
+
+def _check_updates(graph: ComputationGraph, schedule: Schedule) -> None:
+    waits = awaited(graph, schedule.order)[schedule.order]
+    early = np.flatnonzero(waits > np.arange(len(schedule)))
+    if early.size:
+        step = int(waits[early[0]])
+        node, update = (graph.labels[int(schedule.order[at])] for at in (step, early[0]))
+        changed = f"step {step} runs {node}, which reads what {update} changed at step {early[0]}"
+        raise ScheduleError(f"{changed}; run the update later", step, int(schedule.order[step]))
 
 
 def _check_marks(graph: ComputationGraph, schedule: Schedule) -> None:

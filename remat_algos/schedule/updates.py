@@ -1,0 +1,58 @@
+"""When parameters change: after the last run that reads them."""
+
+import numpy as np
+
+from remat_algos.ir.arrays import Int32, Int64
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.updates import changeable_reads
+
+
+def awaited(graph: ComputationGraph, order: Int32) -> Int64:
+    """int64[n]: for each update the last step that reads what it changes, -1 for other nodes.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    order : int32[m]
+    """
+    found = np.full(graph.n_nodes, -1)
+    if graph.updates.any():
+        reader, what = changeable_reads(graph)
+        reads = ~graph.updates[reader]
+        last = np.full(graph.n_nodes, -1)
+        np.maximum.at(last, order, np.arange(order.size))
+        read = np.full(what.max() + 1, -1)
+        np.maximum.at(read, what[reads], last[reader[reads]])
+        np.maximum.at(found, reader[~reads], read[what[~reads]])
+    return found
+
+
+def postponed(graph: ComputationGraph, order: Int32) -> Int32:
+    """An order in which each update of a parameter waits for the last run that reads it; the rest stays as it is.
+
+    A solver that is free in its order may run an update as soon as its gradient is there, and run a reader of the
+    parameter again later, which would read what has changed.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    order : int32[m]
+        A schedule that is sound but for that.
+
+    Returns
+    -------
+    int32[m]
+
+    Examples
+    --------
+    Node 12 changes the weight of the last layer, which node 8, the gradient of its bias, still reads.
+
+    >>> from remat_algos.models.registry import build
+    >>> graph = build("feed_forward", depth=1, optimizer="sgd").graph
+    >>> postponed(graph, [0, 1, 2, 3, 4, 5, 6, 7, 12, 8, 9, 10, 11, 13, 14, 15]).tolist()[7:]
+    [7, 8, 12, 9, 10, 11, 13, 14, 15]
+    """
+    order = np.asarray(order, np.int32)
+    waits = awaited(graph, order)[order]
+    step = np.arange(order.size)
+    return order[np.lexsort((waits >= 0, np.maximum(step, waits)))] if (waits > step).any() else order
