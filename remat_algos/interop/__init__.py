@@ -1,0 +1,1 @@
+"""Graphs and decompositions from and to other libraries, each optional and imported on demand."""

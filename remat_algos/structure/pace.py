@@ -1,0 +1,297 @@
+"""Files of the PACE treewidth challenges: graphs in `.gr`, tree decompositions in `.td`; ids in them count from 1."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Int32
+from remat_algos.ir.files.pace import MOST_NODES
+from remat_algos.ir.files.write import write_whole
+from remat_algos.structure.tree_decomposition import TreeDecomposition
+from remat_algos.structure.undirected import UndirectedGraph
+
+# ---------------------------------------------------------------- graphs
+
+
+def read_gr(path: str | os.PathLike[str]) -> UndirectedGraph:
+    """Read an undirected graph: `p tw VERTICES EDGES`, then a line `u v` per edge.
+
+    Lines that begin with `c` are comments. Loops and edges that stand twice, which PACE allows and the header counts,
+    are dropped.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    UndirectedGraph
+
+    Raises
+    ------
+    GraphError
+        One sentence with file, line and remedy.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_gr(UndirectedGraph.from_edges(3, [(0, 1), (1, 2)]), f"{folder}/path.gr")
+    ...     read_gr(f"{folder}/path.gr").edges().tolist()
+    [[0, 1], [1, 2]]
+    """
+    return _graph(_text(path), Path(path).name)
+
+
+def _graph(text: str, source: str) -> UndirectedGraph:
+    lines = _lines(text)
+    top, n, m = _header(lines, source, "p tw", "VERTICES EDGES")
+    if n > MOST_NODES:
+        _fail(source, top, f"the header promises {n} vertices, more than {MOST_NODES}; mend it")
+    edges = []
+    for at, words in lines:
+        u, v = _edge(words, source, at)
+        if not (0 < u <= n and 0 < v <= n):
+            _fail(source, at, f"edge {u} {v} leaves the vertices 1 to {n} of the header; mend one of them")
+        edges.append((u - 1, v - 1))
+    if len(edges) != m:
+        _fail(source, top, f"the header promises {m} edges, the file has {len(edges)}; is it whole?")
+    return UndirectedGraph.from_edges(n, edges)
+
+
+def write_gr(graph: UndirectedGraph, path: str | os.PathLike[str]) -> None:
+    """Write a graph as `.gr`, whole or not at all.
+
+    Parameters
+    ----------
+    graph : UndirectedGraph
+    path : path
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written; one that was there is then as it was.
+    """
+    write_whole(Path(path), gr_text(graph).encode())
+
+
+def gr_text(graph: UndirectedGraph) -> str:
+    """A graph as the text of a `.gr` file.
+
+    Parameters
+    ----------
+    graph : UndirectedGraph
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> gr_text(UndirectedGraph.from_edges(3, [(0, 1), (1, 2)]))
+    'p tw 3 2\\n1 2\\n2 3\\n'
+    """
+    return "\n".join([f"p tw {graph.n_vertices} {graph.n_edges}", *_pairs(graph.edges() + 1), ""])
+
+
+# ---------------------------------------------------------------- decompositions
+
+
+def read_td(path: str | os.PathLike[str]) -> TreeDecomposition:
+    """Read a tree decomposition; its bag 1 becomes the root, bag 0.
+
+    The first line is `s td BAGS LARGEST VERTICES`, LARGEST for the size of the largest bag; then comes `b i v ..` for
+    each bag, in any order, empty ones with no `v`; then a line `i j` for each edge of the tree. Lines that begin with
+    `c` are comments.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    TreeDecomposition
+        Not yet compared with a graph: `verify` does that.
+
+    Raises
+    ------
+    GraphError
+        One sentence with file, line and remedy.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_td(TreeDecomposition.from_bags([[0, 1], [1, 2]], [(0, 1)]), f"{folder}/path.td", 3)
+    ...     read_td(f"{folder}/path.td").bag(1)
+    [1, 2]
+    """
+    return _decomposition(_text(path), Path(path).name)
+
+
+def _decomposition(text: str, source: str) -> TreeDecomposition:
+    lines = _lines(text)
+    top, n_bags, largest, n = _header(lines, source, "s td", "BAGS LARGEST VERTICES")
+    bags: dict[int, list[int]] = {}
+    edges: list[tuple[int, int]] = []
+    joined: dict[int, int] = {}
+    for at, words in lines:
+        if words[0] == "b":
+            if edges:
+                _fail(source, at, "a bag stands behind an edge of the tree; give all bags first")
+            i, bag = _bag(words, source, at, n_bags, n)
+            if i in bags:
+                _fail(source, at, f"bag {i} is there already; give each bag one line")
+            bags[i] = bag
+            continue
+        i, j = _edge(words, source, at)
+        if i not in bags or j not in bags:
+            _fail(source, at, f"edge {i} {j} names a bag that no line gives; give all bags first")
+        if not _join(joined, i, j):
+            _fail(source, at, f"edge {i} {j} closes a cycle, and the bags form a tree; remove the line")
+        edges.append((i - 1, j - 1))
+    if len(bags) != n_bags:
+        missing = next(i for i in range(1, n_bags + 1) if i not in bags)
+        _fail(source, top, f"the header promises {n_bags} bags, bag {missing} is missing; an empty one has a line, too")
+    if len(edges) != max(0, n_bags - 1):
+        _fail(source, top, f"a tree of {n_bags} bags has {n_bags - 1} edges, the file has {len(edges)}; is it whole?")
+    found = max(map(len, bags.values()), default=0)
+    if found != largest:
+        _fail(source, top, f"the header says that the largest bag has {largest} vertices, it has {found}; mend it")
+    return TreeDecomposition.from_bags([bags[i] for i in range(1, n_bags + 1)], edges)
+
+
+def write_td(decomposition: TreeDecomposition, path: str | os.PathLike[str], n_vertices: int) -> None:
+    """Write a tree decomposition as `.td`, whole or not at all; which bag is the root is not written.
+
+    Parameters
+    ----------
+    decomposition : TreeDecomposition
+    path : path
+    n_vertices : int
+        Of the graph.
+
+    Raises
+    ------
+    GraphError
+        If a bag holds a vertex that is not there.
+    OSError
+        If the file cannot be written; one that was there is then as it was.
+    """
+    write_whole(Path(path), td_text(decomposition, n_vertices).encode())
+
+
+def td_text(decomposition: TreeDecomposition, n_vertices: int) -> str:
+    """A tree decomposition as the text of a `.td` file.
+
+    Parameters
+    ----------
+    decomposition : TreeDecomposition
+    n_vertices : int
+        Of the graph.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    GraphError
+        If a bag holds a vertex that is not there.
+
+    Examples
+    --------
+    >>> td_text(TreeDecomposition.from_bags([[0, 1], [1, 2]], [(0, 1)]), 3)
+    's td 2 2 3\\nb 1 1 2\\nb 2 2 3\\n1 2\\n'
+    """
+    decomposition.check_vertices(n_vertices)
+    header = f"s td {decomposition.n_bags} {decomposition.width + 1} {n_vertices}"
+    ends, words = decomposition.bag_indptr.tolist(), list(map(str, (decomposition.bag_indices + 1).tolist()))
+    bags = (" ".join([f"b {i}", *words[ends[i - 1] : ends[i]]]) for i in range(1, len(ends)))
+    return "\n".join([header, *bags, *_pairs(decomposition.edges() + 1), ""])
+
+
+# ---------------------------------------------------------------- lines
+
+
+def _text(path: str | os.PathLike[str]) -> str:
+    try:
+        return Path(path).read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise GraphError(f"{Path(path).name}: byte {error.start} is not UTF-8 text; save the file as UTF-8") from error
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise GraphError(f"{path}: cannot be read ({reason}); give a file that is there") from error
+
+
+def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
+    """The number and the words of each line that is no comment."""
+    for at, line in enumerate(text.split("\n"), start=1):
+        if not line.startswith("c") and (words := line.split()):
+            yield at, words
+
+
+def _header(lines: Iterator[tuple[int, list[str]]], source: str, start: str, names: str) -> tuple[int, ...]:
+    """The line of the header and the numbers in it, as many as names."""
+    at, words = next(lines, (1, []))
+    numbers = _numbers(words[2:])
+    if numbers is None or " ".join(words[:2]) != start or len(numbers) != len(names.split()):
+        _fail(source, at, f"{' '.join(words)[:40]!r} is no header; begin with `{start} {names}`")
+    return at, *numbers
+
+
+def _edge(words: list[str], source: str, at: int) -> list[int]:
+    numbers = _numbers(words)
+    if numbers is None or len(numbers) != 2:
+        _fail(source, at, f"{' '.join(words)[:40]!r} is no edge; an edge is two numbers, `u v`")
+    return numbers
+
+
+def _bag(words: list[str], source: str, at: int, n_bags: int, n: int) -> tuple[int, list[int]]:
+    """The number of a bag, and its vertices from 0."""
+    numbers = _numbers(words[1:])
+    if not numbers:
+        _fail(source, at, f"{' '.join(words)[:40]!r} is no bag; a bag is `b`, its number, and its vertices")
+    i, *vertices = numbers
+    if not 0 < i <= n_bags:
+        _fail(source, at, f"bag {i} is none of the bags 1 to {n_bags} of the header; mend one of them")
+    outside = [v for v in vertices if not 0 < v <= n]
+    if outside:
+        _fail(
+            source,
+            at,
+            f"bag {i} holds {outside[0]}, which leaves the vertices 1 to {n} of the header; mend one of them",
+        )
+    if len(set(vertices)) < len(vertices):
+        _fail(source, at, f"bag {i} names a vertex twice; name each once")
+    return i, [v - 1 for v in vertices]
+
+
+def _join(joined: dict[int, int], i: int, j: int) -> bool:
+    """Note that an edge joins two bags; False if they hung together before."""
+    ends = []
+    for bag in (i, j):
+        while (above := joined.setdefault(bag, bag)) != bag:
+            joined[bag] = joined[above]
+            bag = above
+        ends.append(bag)
+    joined[ends[0]] = ends[1]
+    return ends[0] != ends[1]
+
+
+def _pairs(edges: Int32) -> list[str]:
+    return [f"{i} {j}" for i, j in edges.tolist()]
+
+
+def _numbers(words: list[str]) -> list[int] | None:
+    """None if one of the words is no number of up to nine digits."""
+    digits = "".join(words)
+    if digits and not (digits.isascii() and digits.isdecimal() and max(map(len, words)) < 10):
+        return None
+    return list(map(int, words))
+
+
+def _fail(source: str, line: int, message: str) -> NoReturn:
+    raise GraphError(f"{source}, line {line}: {message}")

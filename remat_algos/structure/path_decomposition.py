@@ -1,0 +1,297 @@
+"""Path decompositions and the orders of vertices that they come from (kumar2019, section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Int32, Int64, frozen
+from remat_algos.kernels import _layout
+from remat_algos.structure.elimination import RULES, eliminate
+from remat_algos.structure.tree_decomposition import TreeDecomposition
+from remat_algos.structure.undirected import UndirectedGraph
+
+MOST_EXACT = 16  # vertices; the subset program has 2^n states
+SMALL = 1000  # vertices; up to here, and where a boundary is at most one in NARROW of them, elimination is tried
+NARROW = 16
+IDLE = 2  # turns that may bring nothing before an order counts as settled
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PathDecomposition:
+    """Bags of vertices in a row: each edge lies in a bag, and a vertex is in all bags from its first to its last.
+
+    Parameters
+    ----------
+    bag_indptr : int64[b + 1]
+        The vertices of bag i are the range bag_indptr[i]:bag_indptr[i + 1].
+    bag_indices : int32[total]
+        The vertices of each bag, ascending.
+
+    Raises
+    ------
+    GraphError
+        If the arrays do not fit each other or a bag is not ascending.
+
+    Examples
+    --------
+    A chain, and a vertex that hangs on its middle:
+
+        0 - 1 - 2          bags {0, 1} - {1, 2} - {1, 3}
+            |
+            3
+
+    >>> graph = UndirectedGraph.from_edges(4, [(0, 1), (1, 2), (1, 3)])
+    >>> path = PathDecomposition.of(graph, [0, 1, 2, 3])
+    >>> [path.bag(i) for i in range(path.n_bags)], path.width
+    ([[0, 1], [1, 2], [1, 3]], 1)
+    """
+
+    bag_indptr: Int64
+    bag_indices: Int32
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bag_indptr", frozen(self.bag_indptr, np.int64, "bag_indptr"))
+        object.__setattr__(self, "bag_indices", frozen(self.bag_indices, np.int32, "bag_indices"))
+        self.tree()
+
+    # ---------------------------------------------------------------- ways in
+
+    @classmethod
+    def of(cls, graph: UndirectedGraph, layout: ArrayLike) -> PathDecomposition:
+        """From an order of the vertices: each with the earlier ones that have a neighbour from its place on.
+
+        Bags inside a neighbour are left out. The width is the largest boundary on the way: of placed vertices with
+        neighbours that are not placed.
+
+        Parameters
+        ----------
+        graph : UndirectedGraph
+        layout : int32[n]
+
+        Returns
+        -------
+        PathDecomposition
+
+        Raises
+        ------
+        GraphError
+            If the layout does not name each vertex once.
+        """
+        return cls.from_spans(*_layout.lives(graph.indptr, graph.indices, _checked(graph, layout)))
+
+    @classmethod
+    def from_spans(cls, first: Int64, last: Int64) -> PathDecomposition:
+        """From the first and the last bag of each vertex; bags inside a neighbour are left out.
+
+        Parameters
+        ----------
+        first : int64[n]
+        last : int64[n]
+            Not before the first.
+
+        Returns
+        -------
+        PathDecomposition
+
+        Examples
+        --------
+        >>> PathDecomposition.from_spans(np.array([0, 1, 1]), np.array([2, 1, 3])).bag_indices.tolist()
+        [0, 1, 2]
+        """
+        first, last = condensed(first, last)
+        lengths = last - first + 1
+        vertices = np.repeat(np.arange(first.size, dtype=np.int32), lengths)
+        starts = np.cumsum(lengths) - lengths
+        bags = np.arange(vertices.size) + np.repeat(first - starts, lengths)
+        indptr = np.append(0, np.cumsum(np.bincount(bags)))
+        return cls(indptr, vertices[np.argsort(bags, kind="stable")])
+
+    # ---------------------------------------------------------------- what follows from the bags
+
+    @property
+    def n_bags(self) -> int:
+        """How many bags there are."""
+        return int(self.bag_indptr.shape[0] - 1)
+
+    @property
+    def width(self) -> int:
+        """Vertices of the largest bag, less one; -1 where there are none."""
+        return int(np.diff(self.bag_indptr).max(initial=0)) - 1
+
+    def bag(self, i: int) -> list[int]:
+        """The vertices of bag i, ascending."""
+        found: list[int] = self.bag_indices[self.bag_indptr[i] : self.bag_indptr[i + 1]].tolist()
+        return found
+
+    def spans(self, n_vertices: int) -> tuple[Int64, Int64]:
+        """The first and the last bag of each vertex: two int64[n], -1 for a vertex in no bag."""
+        first, last = np.full(n_vertices, -1), np.full(n_vertices, -1)
+        bags = np.repeat(np.arange(self.n_bags), np.diff(self.bag_indptr))
+        last[self.bag_indices] = bags  # of several the one assigned last stays
+        first[self.bag_indices[::-1]] = bags[::-1]
+        return first, last
+
+    def tree(self) -> TreeDecomposition:
+        """The same bags, each hanging on the one before it."""
+        return TreeDecomposition(self.bag_indptr, self.bag_indices, np.arange(-1, self.n_bags - 1, dtype=np.int32))
+
+    def verify(self, graph: UndirectedGraph) -> None:
+        """Check the three laws of tree decompositions; GraphError names one that is broken and by whom."""
+        self.tree().verify(graph)
+
+
+def greedy_layout(graph: UndirectedGraph, *, starts: int = 16, seed: int = 0) -> Int32:
+    """An order of the vertices that keeps its boundaries small, the best of many that are each improved.
+
+    To start with there are: the ids, up and down; breadth-first orders; elimination orders by least degree and least
+    fill-in, as they are and branch by branch down their tree, which is within (w + 1)(1 + log2 n) for bags of w + 1.
+    Each is improved as long as that helps: vertices that by then add nothing to the boundary are placed at once, in
+    turn from both ends. No such round makes an order worse. Elimination is left out on large graphs where the other
+    orders have more than a sixteenth of the vertices on a boundary: no small bags are to be had there.
+
+    Parameters
+    ----------
+    graph : UndirectedGraph
+    starts : int
+        Breadth-first orders from so many vertices: of least degree, furthest from it, the first, the last, random ones.
+    seed : int
+
+    Returns
+    -------
+    int32[n]
+
+    Examples
+    --------
+    A ladder of eight rungs, folded: 0 - 1 - .. - 7 and 8 - 9 - .. - 15 with rungs 0 - 15, 1 - 14, ..
+
+    >>> rungs = [(i, 15 - i) for i in range(8)]
+    >>> ladder = UndirectedGraph.from_edges(16, [(i, i + 1) for i in range(15)] + rungs)
+    >>> separation(ladder, range(16)), separation(ladder, greedy_layout(ladder))
+    (8, 2)
+    """
+    n = graph.n_vertices
+    best = _best(graph, _sweeps(graph, starts, seed), (np.arange(n, dtype=np.int32), n))
+    if n <= SMALL or best[1] * NARROW <= n:
+        best = _best(graph, _tree_orders(graph), best)
+    return best[0]
+
+
+def _best(graph: UndirectedGraph, orders: Iterable[Int32], best: tuple[Int32, int]) -> tuple[Int32, int]:
+    """The best of one layout and those that orders lead to, with its largest boundary."""
+    return min([best, *(_settled(graph, order) for order in orders)], key=lambda layout: layout[1])
+
+
+def _sweeps(graph: UndirectedGraph, starts: int, seed: int) -> Iterator[Int32]:
+    ids = np.arange(graph.n_vertices, dtype=np.int32)
+    yield ids
+    yield ids[::-1].copy()
+    for start in _start_vertices(graph, starts, seed):
+        yield _layout.breadth_first(graph.indptr, graph.indices, start)
+
+
+def _tree_orders(graph: UndirectedGraph) -> Iterator[Int32]:
+    for rule in RULES:
+        elimination = eliminate(graph, rule)
+        yield elimination.order
+        yield _layout.branch_order(elimination.order, elimination.bag_indptr, elimination.bag_indices)
+
+
+def _start_vertices(graph: UndirectedGraph, starts: int, seed: int) -> list[int]:
+    n = graph.n_vertices
+    if not n:
+        return []
+    least = int(np.argmin(graph.degree))
+    furthest = int(_layout.breadth_first(graph.indptr, graph.indices, least)[-1])
+    others = np.random.default_rng(seed).permutation(n)[:starts].tolist()
+    return list(dict.fromkeys([least, furthest, 0, n - 1, *others]))[:starts]
+
+
+def _settled(graph: UndirectedGraph, order: Int32) -> tuple[Int32, int]:
+    """A layout that is no worse than the order, and its largest boundary.
+
+    Placed sets are not spoilt by a vertex that adds nothing: with b(S) the boundary of S, b(S | T) + b(S & T) <=
+    b(S) + b(T), so where b(P + v) <= b(P), all later sets of the order may take v in as well. And the bags read from
+    their other end are the same.
+    """
+    best, least, idle = order, graph.n_vertices, 0
+    while idle < IDLE:
+        order, largest = _layout.settle(graph.indptr, graph.indices, order)
+        idle += 1
+        if largest < least:
+            best, least, idle = order, largest, 0
+        first, last = _layout.lives(graph.indptr, graph.indices, order)
+        order = np.lexsort((-first, -last)).astype(np.int32)
+    return best, least
+
+
+def least_separation_layout(graph: UndirectedGraph) -> Int32:
+    """An order of the vertices whose largest boundary is the least of all: the pathwidth.
+
+    Parameters
+    ----------
+    graph : UndirectedGraph
+
+    Returns
+    -------
+    int32[n]
+
+    Raises
+    ------
+    GraphError
+        If there are more than 16 vertices.
+
+    Examples
+    --------
+    >>> cycle = UndirectedGraph.from_edges(4, [(0, 1), (1, 2), (2, 3), (3, 0)])
+    >>> separation(cycle, least_separation_layout(cycle))
+    2
+    """
+    if graph.n_vertices > MOST_EXACT:
+        raise GraphError(
+            f"{graph.n_vertices} vertices are too many for the least layout, which serves up to {MOST_EXACT}; "
+            "use greedy_layout"
+        )
+    layout: Int32 = _layout.least_separation(graph.indptr, graph.indices)
+    return layout
+
+
+def separation(graph: UndirectedGraph, layout: ArrayLike) -> int:
+    """The largest boundary of an order: placed vertices with neighbours not placed; its bags have that width.
+
+    Parameters
+    ----------
+    graph : UndirectedGraph
+    layout : int32[n]
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> separation(UndirectedGraph.from_edges(4, [(0, 1), (0, 2), (1, 3)]), [2, 0, 1, 3])
+    1
+    """
+    first, last = _layout.lives(graph.indptr, graph.indices, _checked(graph, layout))
+    n = graph.n_vertices
+    return int(np.cumsum(np.bincount(first, minlength=n) - np.bincount(last, minlength=n)).max(initial=0))
+
+
+def _checked(graph: UndirectedGraph, layout: ArrayLike) -> Int32:
+    order: Int32 = frozen(np.asarray(layout), np.int32, "layout", graph.n_vertices)
+    if not np.array_equal(np.sort(order), np.arange(graph.n_vertices)):
+        raise GraphError(f"a layout names each of the vertices 0 to {graph.n_vertices - 1} once")
+    return order
+
+
+def condensed(first: Int64, last: Int64) -> tuple[Int64, Int64]:
+    """Spans over the bags that are inside no neighbour: those where a vertex ends, of them those where one begins."""
+    ends = np.unique(last)
+    first, last = np.searchsorted(ends, first), np.searchsorted(ends, last)
+    begins = np.unique(first)
+    return np.searchsorted(begins, first), np.searchsorted(begins, last, side="right") - 1

@@ -1,0 +1,215 @@
+"""Separators of a tree decomposition, part within part (kumar2019)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Int32, Int64, check_sizes, frozen
+from remat_algos.kernels import _decomposition
+from remat_algos.structure.tree_decomposition import TreeDecomposition
+
+if TYPE_CHECKING:
+    from remat_algos.structure.path_decomposition import PathDecomposition
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeparatorTree:
+    """Every bag as the separator of a part of the decomposition; below it, those of the pieces that it leaves.
+
+    Separators are numbered in preorder: s and all below it are the range s:end[s], so a vertex lies in the part of s
+    just if s <= owner < end[s]. Both ends of an edge of the graph are owned on one way down from the top.
+
+    Parameters
+    ----------
+    end : int32[b]
+        One past the last separator below each.
+    child_indptr : int64[b + 1]
+    children : int32[b - 1]
+        The separators of the pieces that each leaves, ascending.
+    owner : int32[n]
+        The separator that owns each vertex: the top-most whose bag holds it; -1 for a vertex in no bag.
+    own_indptr : int64[b + 1]
+    own : int32[n]
+        The vertices that each separator owns, ascending.
+    n_bags : int32[b]
+        Bags of the part that each separator cuts, its own with them.
+    bag : int32[b]
+        Which bag of the decomposition it is.
+
+    Examples
+    --------
+    A path of three bags {0, 1} - {1, 2} - {2, 3}, cut in the middle:
+
+    >>> path = TreeDecomposition.from_bags([[0, 1], [1, 2], [2, 3]], [(0, 1), (1, 2)])
+    >>> tree = SeparatorTree.balanced(path, 4)
+    >>> tree.bag.tolist(), tree.owner.tolist(), tree.end.tolist(), tree.depth
+    ([1, 0, 2], [1, 0, 0, 2], [3, 2, 3], 2)
+    """
+
+    end: Int32
+    child_indptr: Int64
+    children: Int32
+    owner: Int32
+    own_indptr: Int64
+    own: Int32
+    n_bags: Int32
+    bag: Int32
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            dtype = np.int64 if name.endswith("indptr") else np.int32
+            object.__setattr__(self, name, frozen(getattr(self, name), dtype, name))
+
+    @classmethod
+    def balanced(cls, decomposition: TreeDecomposition, n_vertices: int) -> SeparatorTree:
+        """Each separator leaves pieces of at most half of its part; of two such bags the one of smaller id.
+
+        Parameters
+        ----------
+        decomposition : TreeDecomposition
+        n_vertices : int
+            Of the graph: more than any vertex of a bag.
+
+        Returns
+        -------
+        SeparatorTree
+            Of depth at most floor(log2(b)) + 1.
+
+        Raises
+        ------
+        GraphError
+            If a bag holds a vertex that is not there.
+
+        References
+        ----------
+        kumar2019, theorem 2 and lemma 3.
+
+        Examples
+        --------
+        >>> star = TreeDecomposition.from_bags([[0], [0, 1], [0, 2], [0, 3]], [(0, 1), (0, 2), (0, 3)])
+        >>> SeparatorTree.balanced(star, 4).children.tolist()
+        [1, 2, 3]
+        """
+        return cls._of(decomposition, np.zeros(n_vertices, np.int64))
+
+    @classmethod
+    def cheapest(cls, decomposition: TreeDecomposition, memory: ArrayLike) -> SeparatorTree:
+        """Each separator is the bag with the fewest bytes that no upper one owns, of those that balance well enough.
+
+        That is: those that leave pieces of at most two thirds of the part. Of equal ones that with the smallest pieces
+        is taken, then the one of smaller id.
+
+        Parameters
+        ----------
+        decomposition : TreeDecomposition
+        memory : int64[n]
+            Bytes of each vertex of the graph.
+
+        Returns
+        -------
+        SeparatorTree
+
+        Raises
+        ------
+        GraphError
+            If a bag holds a vertex that is not there, or a size is negative.
+
+        Examples
+        --------
+        >>> path = TreeDecomposition.from_bags([[0, 1], [1, 2], [2, 3], [3, 4]], [(0, 1), (1, 2), (2, 3)])
+        >>> SeparatorTree.cheapest(path, [1, 1, 9, 1, 1]).bag.tolist()
+        [1, 0, 2, 3]
+        >>> SeparatorTree.cheapest(path, [9, 9, 1, 1, 1]).bag.tolist()
+        [2, 1, 0, 3]
+        """
+        sizes = frozen(memory, np.int64, "memory")
+        check_sizes(sizes, "memory")
+        return cls._of(decomposition, sizes)
+
+    @classmethod
+    def middle(cls, path: PathDecomposition, n_vertices: int) -> SeparatorTree:
+        """The middle bag of each stretch of a path: of lo to hi that at (lo + hi) // 2.
+
+        Parameters
+        ----------
+        path : PathDecomposition
+        n_vertices : int
+            Of the graph: more than any vertex of a bag.
+
+        Returns
+        -------
+        SeparatorTree
+            Its separators have at most two children, the left one first.
+
+        Raises
+        ------
+        GraphError
+            If a bag holds a vertex that is not there.
+
+        Examples
+        --------
+        >>> from remat_algos.structure.path_decomposition import PathDecomposition
+        >>> path = PathDecomposition([0, 2, 4, 6, 8], [0, 1, 1, 2, 2, 3, 3, 4])
+        >>> SeparatorTree.middle(path, 5).bag.tolist()
+        [1, 0, 2, 3]
+        """
+        return cls.balanced(path.tree(), n_vertices)  # of two that halve a path the left one has the smaller id
+
+    @classmethod
+    def _of(cls, decomposition: TreeDecomposition, memory: Int64) -> SeparatorTree:
+        decomposition.check_vertices(memory.shape[0])
+        end, above, owner, n_bags, bag = _decomposition.separators(
+            decomposition.bag_indptr, decomposition.bag_indices, decomposition.parent, memory
+        )
+        children = _rows(above, end.shape[0])
+        return cls(end, *children, owner, *_rows(owner, end.shape[0]), n_bags, bag)
+
+    @property
+    def depth(self) -> int:
+        """How many separators stand above one another at most, the lowest with them."""
+        ended = np.cumsum(np.bincount(self.end, minlength=self.end.shape[0]))[: self.end.shape[0]]
+        return int((np.arange(1, ended.shape[0] + 1) - ended).max(initial=0))
+
+
+def _rows(row: Int32, n_rows: int) -> tuple[Int64, Int32]:
+    """(indptr, indices): the places where each row stands in the array, ascending; negative ones are left out."""
+    indices = np.argsort(row, kind="stable").astype(np.int32)
+    absent = int((row < 0).sum())
+    indptr = np.append(0, np.cumsum(np.bincount(row[indices[absent:]], minlength=n_rows)))
+    return indptr, indices[absent:]
+
+
+def balanced_separator(decomposition: TreeDecomposition) -> int:
+    """A bag without which the tree falls into pieces of at most half of the bags; of two the one of smaller id.
+
+    Parameters
+    ----------
+    decomposition : TreeDecomposition
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    GraphError
+        If there is no bag.
+
+    References
+    ----------
+    kumar2019, lemma 3.
+
+    Examples
+    --------
+    >>> balanced_separator(TreeDecomposition.from_bags([[0, 1], [1, 2], [2, 3]], [(0, 1), (1, 2)]))
+    1
+    """
+    bag = int(_decomposition.balanced_separator(decomposition.parent))
+    if bag < 0:
+        raise GraphError("the decomposition has no bag; the graph has no vertex")
+    return bag

@@ -1,0 +1,227 @@
+"""Tree decompositions (kumar2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Int32, Int64, check_indptr, frozen
+from remat_algos.kernels import _decomposition
+from remat_algos.structure.undirected import UndirectedGraph
+
+if TYPE_CHECKING:
+    from remat_algos.structure.elimination import Elimination
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TreeDecomposition:
+    """Bags of vertices on a tree: each edge lies in a bag, and the bags of a vertex hang together.
+
+    Parameters
+    ----------
+    bag_indptr : int64[b + 1]
+        The vertices of bag i are the range bag_indptr[i]:bag_indptr[i + 1].
+    bag_indices : int32[total]
+        The vertices of each bag, ascending.
+    parent : int32[b]
+        The bag that each bag hangs on, -1 for the root; any order.
+
+    Raises
+    ------
+    GraphError
+        If the arrays do not fit each other, a bag is not ascending, or the parents make no tree.
+
+    Examples
+    --------
+    A cycle of four, cut into two triangles:
+
+        0 - 1          bags {0, 1, 2} - {1, 2, 3}
+        |   |
+        2 - 3
+
+    >>> halves = TreeDecomposition([0, 3, 6], [0, 1, 2, 1, 2, 3], [-1, 0])
+    >>> halves.width, halves.bag(1), halves.edges().tolist()
+    (2, [1, 2, 3], [[0, 1]])
+    >>> halves.verify(UndirectedGraph.from_edges(4, [(0, 1), (0, 2), (1, 3), (2, 3)]))
+    """
+
+    bag_indptr: Int64
+    bag_indices: Int32
+    parent: Int32
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bag_indptr", frozen(self.bag_indptr, np.int64, "bag_indptr"))
+        object.__setattr__(self, "bag_indices", frozen(self.bag_indices, np.int32, "bag_indices"))
+        object.__setattr__(self, "parent", frozen(self.parent, np.int32, "parent"))
+        check_indptr(self.bag_indptr, self.n_bags, self.bag_indices.size, "bag_indptr")
+        fault, bag = _decomposition.fault(self.bag_indptr, self.bag_indices, self.parent)
+        if fault == _decomposition.NOT_ASCENDING:
+            raise GraphError(f"bag {bag} is {self.bag(bag)}; give its vertices ascending, from 0, each once")
+        if fault == _decomposition.NO_TREE:
+            raise GraphError(
+                f"bag {bag} hangs on {self.parent[bag]}, which makes no tree with one root, whose parent is -1"
+            )
+
+    @classmethod
+    def of(cls, elimination: Elimination) -> TreeDecomposition:
+        """From the bags that an elimination order makes, one for each vertex.
+
+        A bag hangs on that of the first eliminated of its other vertices; further roots hang on the first root.
+
+        Parameters
+        ----------
+        elimination : Elimination
+
+        Returns
+        -------
+        TreeDecomposition
+
+        Examples
+        --------
+        >>> from remat_algos.structure.elimination import elimination_of
+        >>> path = UndirectedGraph.from_edges(3, [(0, 1), (1, 2)])
+        >>> TreeDecomposition.of(elimination_of(path, [0, 2, 1])).parent.tolist()
+        [2, 2, -1]
+        """
+        bags = elimination.bag_indptr, elimination.bag_indices
+        return cls(bags[0], *_decomposition.bags_to_tree(elimination.order, *bags))
+
+    @classmethod
+    def from_bags(cls, bags: Iterable[Iterable[int]], edges: Iterable[tuple[int, int]]) -> TreeDecomposition:
+        """From sets of vertices and the tree's edges, pairs of places in the list of bags; bag 0 is the root.
+
+        Parameters
+        ----------
+        bags : iterable of iterables of int
+        edges : iterable of pairs of int
+
+        Returns
+        -------
+        TreeDecomposition
+
+        Raises
+        ------
+        GraphError
+            Unless the edges are a tree of all bags.
+
+        Examples
+        --------
+        >>> TreeDecomposition.from_bags([{1, 2}, {0, 1}, {2, 3}], [(0, 1), (2, 0)]).parent.tolist()
+        [-1, 0, 0]
+        """
+        rows = [sorted(set(bag)) for bag in bags]
+        indptr = np.cumsum([0, *map(len, rows)])
+        indices = frozen([v for row in rows for v in row], np.int32, "bags")
+        return cls(indptr, indices, _parents(len(rows), list(edges)))
+
+    @property
+    def n_bags(self) -> int:
+        """How many bags there are."""
+        return int(self.parent.shape[0])
+
+    @property
+    def width(self) -> int:
+        """Vertices of the largest bag, less one; -1 where there are none."""
+        return int(np.diff(self.bag_indptr).max(initial=0)) - 1
+
+    def bag(self, i: int) -> list[int]:
+        """The vertices of bag i, ascending."""
+        found: list[int] = self.bag_indices[self.bag_indptr[i] : self.bag_indptr[i + 1]].tolist()
+        return found
+
+    def edges(self) -> Int32:
+        """int32[b - 1, 2]: the tree's edges, i < j, ascending."""
+        below = np.flatnonzero(self.parent >= 0).astype(np.int32)
+        pairs = np.sort(np.stack([below, self.parent[below]], axis=1), axis=1)
+        return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+
+    def check_vertices(self, n_vertices: int) -> None:
+        """GraphError if a bag holds a vertex that a graph of so many has not."""
+        if self.bag_indices.max(initial=-1) >= n_vertices:
+            place = int(np.argmax(self.bag_indices >= n_vertices))
+            bag = int(np.searchsorted(self.bag_indptr, place, side="right")) - 1
+            raise GraphError(
+                f"bag {bag} holds vertex {self.bag_indices[place]}, the graph's are 0 to {n_vertices - 1}: "
+                "this is the decomposition of another graph"
+            )
+
+    def verify(self, graph: UndirectedGraph) -> None:
+        """Check the three laws: these bags and this tree decompose that graph.
+
+        (i) Each vertex is in a bag. (ii) Each edge has both ends in one bag. (iii) The bags that hold a vertex hang
+        together on the tree.
+
+        Parameters
+        ----------
+        graph : UndirectedGraph
+
+        Raises
+        ------
+        GraphError
+            Names a law that is broken and by whom, or a vertex that the graph has not.
+
+        References
+        ----------
+        kumar2019, section 2.2.
+
+        Examples
+        --------
+        >>> halves = TreeDecomposition.from_bags([[0, 1], [1, 2]], [(0, 1)])
+        >>> halves.verify(UndirectedGraph.from_edges(3, [(0, 1), (0, 2)]))
+        Traceback (most recent call last):
+        remat_algos.errors.GraphError: law (ii) is broken: no bag holds both ends of the edge 0 - 2
+        """
+        self.check_vertices(graph.n_vertices)
+        law, *who = _decomposition.broken_law(
+            self.bag_indptr, self.bag_indices, self.parent, graph.indptr, graph.indices
+        )
+        broken = {
+            _decomposition.VERTEX: "(i) is broken: vertex {} is in no bag",
+            _decomposition.EDGE: "(ii) is broken: no bag holds both ends of the edge {} - {}",
+            _decomposition.CONNECTED: "(iii) is broken: vertex {} is in bags {} and {}, but not in all between",
+        }
+        if law:
+            raise GraphError("law " + broken[law].format(*who))
+
+    def shrunk(self) -> TreeDecomposition:
+        """The same without bags inside a neighbour: as wide, and at most one bag for each vertex.
+
+        What stays are bags of this decomposition, in their order. At least one bag stays.
+
+        Returns
+        -------
+        TreeDecomposition
+
+        References
+        ----------
+        kumar2019, lemma 1.
+
+        Examples
+        --------
+        >>> TreeDecomposition.from_bags([[0, 1], [1], [1, 2]], [(0, 1), (1, 2)]).shrunk().edges().tolist()
+        [[0, 1]]
+        """
+        kept, parent = _decomposition.shrink(self.bag_indptr, self.bag_indices, self.parent)
+        sizes = np.diff(self.bag_indptr)
+        stays = np.zeros(self.n_bags, bool)
+        stays[kept] = True
+        indptr = np.append(0, np.cumsum(sizes[kept]))
+        return TreeDecomposition(indptr, self.bag_indices[np.repeat(stays, sizes)], parent)
+
+
+def _parents(n_bags: int, edges: list[tuple[int, int]]) -> Int32:
+    """int32[b]: the tree with bag 0 as the root; GraphError if it is none."""
+    for i, j in edges:
+        if not (0 <= i < n_bags and 0 <= j < n_bags):
+            raise GraphError(f"edge {i} {j} of the tree leaves the bags, which are 0 to {n_bags - 1}")
+    if len(edges) != max(0, n_bags - 1):
+        raise GraphError(f"a tree of {n_bags} bags has {max(0, n_bags - 1)} edges, here are {len(edges)}")
+    parent: Int32 = _decomposition.rooted(n_bags, np.array(edges, np.int32).reshape(-1, 2))
+    apart = np.flatnonzero(parent == -2)
+    if apart.size:
+        raise GraphError(f"no edges lead from bag 0 to bag {apart[0]}; connect all bags, without a cycle")
+    return parent

@@ -1,0 +1,145 @@
+"""A graph without directions, as decompositions see it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Int32, Int64, check_indptr, frozen
+from remat_algos.ir.edges import checked_pairs
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.kernels import _graph
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UndirectedGraph:
+    """Vertices and the edges between them, without loops and parallel edges.
+
+    Parameters
+    ----------
+    indptr : int64[n + 1]
+    indices : int32[2 m]
+        Row v: the neighbours of vertex v, ascending.
+
+    Raises
+    ------
+    GraphError
+        Which rule is broken, where.
+
+    Examples
+    --------
+    A triangle and a vertex apart from it:
+
+    >>> graph = UndirectedGraph.from_edges(4, [(0, 1), (2, 1), (1, 0), (2, 0)])
+    >>> graph.n_vertices, graph.n_edges, graph.neighbours(1), graph.neighbours(3)
+    (4, 3, [0, 2], [])
+    """
+
+    indptr: Int64
+    indices: Int32
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "indptr", frozen(self.indptr, np.int64, "indptr"))
+        object.__setattr__(self, "indices", frozen(self.indices, np.int32, "indices"))
+        _check(self.indptr, self.indices)
+
+    # ---------------------------------------------------------------- ways in
+
+    @classmethod
+    def from_edges(cls, n_vertices: int, edges: Iterable[tuple[int, int]] | ArrayLike) -> "UndirectedGraph":
+        """From pairs in any direction; loops and pairs that stand twice are dropped.
+
+        Parameters
+        ----------
+        n_vertices : int
+        edges : pairs of int
+
+        Raises
+        ------
+        GraphError
+            If a pair names a vertex that is not there.
+        """
+        pairs = checked_pairs(edges)
+        if n_vertices < 0:
+            raise GraphError(f"n_vertices is {n_vertices}; give 0 or more")
+        if pairs.dtype.kind not in "iu":
+            raise GraphError("edges are pairs (u, v) of vertex ids; number the vertices from 0")
+        outside = pairs[(pairs < 0) | (pairs >= n_vertices)]
+        if outside.size:
+            raise GraphError(f"an edge names vertex {outside[0]}; there are {n_vertices}, numbered from 0")
+        pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+        both = np.concatenate([pairs, pairs[:, ::-1]])
+        keys = np.unique(both[:, 0] << 32 | both[:, 1])
+        indptr = np.searchsorted(keys, np.arange(n_vertices + 1) << 32)
+        return cls(indptr, (keys & 0xFFFFFFFF).astype(np.int32))
+
+    @classmethod
+    def of(cls, graph: ComputationGraph) -> "UndirectedGraph":
+        """One vertex for each node, an edge where one reads a value of the other.
+
+        Parameters
+        ----------
+        graph : ComputationGraph
+
+        Examples
+        --------
+        >>> UndirectedGraph.of(ComputationGraph.from_edges([(0, 1), (0, 2), (1, 2)])).edges().tolist()
+        [[0, 1], [0, 2], [1, 2]]
+        """
+        indptr, sources = graph.predecessors
+        readers = np.repeat(np.arange(graph.n_nodes), np.diff(indptr))
+        return cls.from_edges(graph.n_nodes, np.stack([sources, readers], axis=1))
+
+    # ---------------------------------------------------------------- what follows from the arrays
+
+    @property
+    def n_vertices(self) -> int:
+        """How many vertices there are."""
+        return int(self.indptr.shape[0] - 1)
+
+    @property
+    def n_edges(self) -> int:
+        """How many pairs of neighbours there are."""
+        return int(self.indices.shape[0] // 2)
+
+    @property
+    def degree(self) -> Int64:
+        """int64[n]: how many neighbours each vertex has."""
+        return np.diff(self.indptr)
+
+    def neighbours(self, vertex: int) -> list[int]:
+        """Neighbours of a vertex, ascending."""
+        return self.indices[self.indptr[vertex] : self.indptr[vertex + 1]].tolist()
+
+    def edges(self) -> Int32:
+        """int32[m, 2]: the edges (u, v), u < v, ascending."""
+        rows = np.repeat(np.arange(self.n_vertices, dtype=np.int32), self.degree)
+        once = rows < self.indices
+        return np.stack([rows[once], self.indices[once]], axis=1)
+
+
+def _check(indptr: Int64, indices: Int32) -> None:
+    n = max(indptr.shape[0] - 1, 0)
+    check_indptr(indptr, n, indices.shape[0], "indptr")
+    outside = indices[(indices < 0) | (indices >= n)]
+    if outside.size:
+        raise GraphError(f"vertex {outside[0]} is named as a neighbour; there are {n}, numbered from 0")
+    rows = np.repeat(np.arange(n, dtype=np.int32), np.diff(indptr))
+    loops = np.flatnonzero(rows == indices)
+    if loops.size:
+        raise GraphError(f"vertex {rows[loops[0]]} is its own neighbour; drop the loop")
+    unsorted = np.flatnonzero((rows[1:] == rows[:-1]) & (indices[1:] <= indices[:-1]))
+    if unsorted.size:
+        raise GraphError(f"the neighbours of vertex {rows[unsorted[0]]} do not ascend; sort them, drop doubles")
+    turned_indptr, turned = _graph.transpose(indptr, indices, n)
+    if not (np.array_equal(turned_indptr, indptr) and np.array_equal(turned, indices)):
+        one_way = np.setdiff1d(_keys(indptr, indices), _keys(turned_indptr, turned))
+        u, v = divmod(int(one_way[0]), 1 << 32)
+        raise GraphError(f"vertex {v} is a neighbour of {u}, but {u} is none of {v}; give each edge both ways")
+
+
+def _keys(indptr: Int64, indices: Int32) -> Int64:
+    """A number for each entry that names its row and itself."""
+    return np.repeat(np.arange(indptr.shape[0] - 1) << 32, np.diff(indptr)) | indices
