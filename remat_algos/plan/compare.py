@@ -97,6 +97,7 @@ def compare(
     solvers: Sequence[str] | None = None,
     time_limit: float | None = None,
     seed: int = 0,
+    polish: bool = True,
     progress: Progress | None = None,
 ) -> Comparison:
     """Solve with each solver, without the guard, so that each shows what it can do itself.
@@ -111,6 +112,8 @@ def compare(
     time_limit : float, optional
         Seconds for each solver.
     seed : int
+    polish : bool
+        As in `solve`: whether passes may improve what each solver gives.
     progress : callable, optional
 
     Returns
@@ -132,7 +135,16 @@ def compare(
             entries.append(Entry(name, None, "not tried: interrupted"))
             continue
         try:
-            plan = solve(graph, asked, solver=name, time_limit=time_limit, seed=seed, raw=True, progress=progress)
+            plan = solve(
+                graph,
+                asked,
+                solver=name,
+                time_limit=time_limit,
+                seed=seed,
+                raw=True,
+                polish=polish,
+                progress=progress,
+            )
             entries.append(Entry(name, plan))
             complete = not plan.interrupted
         except BudgetError as error:

@@ -13,7 +13,8 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import format_bytes
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.problem import Attempt, Problem
-from remat_algos.plan.search import Call
+from remat_algos.plan.search import MOST_POLISHED, Call
+from remat_algos.schedule.passes.polish import polished
 from remat_algos.solvers.registry import Interrupted, Progress, Solver, get_solver, portfolio
 
 POINTS = 20
@@ -238,6 +239,8 @@ class _Walk:
             raise
         except (BudgetError, GraphError, ScheduleError) as error:
             self.reasons[solver.name] = str(error)
+        else:
+            found += self._polished(found)
         finally:
             if found:
                 self.complete &= all(attempt.solution.details.get("complete", True) for attempt in found)
@@ -255,6 +258,15 @@ class _Walk:
                 self.complete = False
                 return
             yield call.at(least + (most - least) * i // (self.points - 1))
+
+    def _polished(self, found: Sequence[Attempt]) -> list[Attempt]:
+        """The same after the passes, each within its own peak; some of them, where that are many steps."""
+        steps = sum(len(attempt.simulation.schedule) for attempt in found)
+        better = [
+            (attempt, polished(self.problem.graph, attempt.simulation, None))
+            for attempt in found[:: 1 + steps // MOST_POLISHED]
+        ]
+        return [attempt.improved(after) for attempt, after in better if after is not attempt.simulation]
 
     def _plan(self, attempt: Attempt, seconds: float) -> Plan:
         """A plan whose budget is what it takes."""

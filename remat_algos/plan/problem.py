@@ -1,7 +1,7 @@
 """What a plan for a graph must keep to, and how attempts at it are ranked."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from remat_algos.bounds.memory import least_peak_bound
@@ -31,6 +31,19 @@ class Attempt:
     def figures(self) -> tuple[int, int]:
         """Peak and compute."""
         return self.simulation.peak_memory, self.simulation.compute
+
+    def improved(self, simulation: Simulation) -> "Attempt":
+        """The same attempt with a schedule that passes made of its own; a bound that this one beats is none."""
+        solution = self.solution
+        bound, scope = solution.bound, solution.scope
+        if bound is not None and bound > simulation.compute:
+            bound, scope = None, None
+        details = {**solution.details, "polished": True}
+        return replace(
+            self,
+            solution=Solution(simulation.schedule, bound, scope, details, simulation),
+            simulation=simulation,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

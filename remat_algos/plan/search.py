@@ -3,16 +3,20 @@
 import contextlib
 import inspect
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.problem import Attempt, Problem
+from remat_algos.schedule.passes.polish import polished
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.schedule.simulation import simulate
+from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.registry import Interrupted, Progress, Solution, Solver, get_solver, portfolio
+
+MOST_POLISHED = 400_000  # steps of one solver's schedules
 
 
 class Call:
@@ -65,8 +69,11 @@ class Call:
 class Search:
     """Attempts at a problem; they stay at hand if the user interrupts."""
 
-    def __init__(self, problem: Problem, time_limit: float | None, seed: int, progress: Progress | None) -> None:
+    def __init__(
+        self, problem: Problem, time_limit: float | None, seed: int, progress: Progress | None, polish: bool = False
+    ) -> None:
         self.problem = problem
+        self.polish = polish
         self.deadline = None if time_limit is None else time.monotonic() + time_limit
         self.seed = seed
         self.progress = progress
@@ -126,12 +133,40 @@ class Search:
         """Ask a solver, in its part of the time that is left."""
         share = None if self.deadline is None else max(0.0, self.deadline - time.monotonic()) / parts
         call = self._call(solver, options, share)
+        before = len(self.attempts)
         try:
             for attempt in self._attempts(call):
                 self.attempts.append(attempt)
         except Interrupted as stop:
             self.attempts += [call.judged(solution) for solution in stop.found]
             raise
+        if self.polish:
+            for attempt in self._polished(self.attempts[before:]):
+                self.attempts.append(attempt)
+
+    def _polished(self, found: Sequence[Attempt]) -> Iterator[Attempt]:
+        """The best of what a solver found, and of what it did not choose, after the passes."""
+        problem = self.problem
+        others = [replace(each, simulation=other) for each in found for other in each.solution.others]
+        steps = 0
+        for attempt in sorted([*found, *others], key=problem.rank):
+            steps += len(attempt.simulation.schedule)
+            if steps > MOST_POLISHED and steps > len(attempt.simulation.schedule):
+                return
+            if self.deadline is not None and time.monotonic() > self.deadline:
+                return
+            better = self._passed(attempt.simulation)
+            if better is not attempt.simulation:
+                yield attempt.improved(better)
+
+    def _passed(self, simulation: Simulation) -> Simulation:
+        """A simulation after the passes: within the limit if it can be, else within its own peak."""
+        graph, limit = self.problem.graph, self.problem.limit
+        if self.problem.lowest_wanted or limit is None:
+            return polished(graph, simulation, None)
+        if simulation.peak_memory > limit:
+            simulation = polished(graph, simulation, None)
+        return polished(graph, simulation, limit) if simulation.peak_memory <= limit else simulation
 
     def _attempts(self, call: Call) -> Iterator[Attempt]:
         problem = self.problem

@@ -22,6 +22,7 @@ def solve(
     time_limit: float | None = None,
     seed: int = 0,
     raw: bool = False,
+    polish: bool | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> Plan:
@@ -41,7 +42,10 @@ def solve(
     seed : int
         For solvers that use chance.
     raw : bool
-        Give the solver's plan even where no rematerialization would be better.
+        Give the solver's plan as it is, even where no rematerialization would be better.
+    polish : bool, optional
+        Whether passes over the schedule may skip runs whose values are still there or fit beside the rest, and move
+        others (`polished`); by default unless `raw`.
     progress : callable, optional
         Called with (plans judged, plans listed, what is being tried).
     **options
@@ -74,7 +78,7 @@ def solve(
     """
     started = time.perf_counter()
     problem = Problem.of(graph, Budget.of(budget))
-    search = Search(problem, time_limit, seed, progress)
+    search = Search(problem, time_limit, seed, progress, polish=not raw if polish is None else polish)
     asked = _asked(solver)
     if asked is None and options:
         raise TypeError(f"options {', '.join(options)} belong to one solver; name it, auto takes none")

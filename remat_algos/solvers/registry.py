@@ -34,6 +34,8 @@ class Solution:
         What the solver chose; goes into the plan.
     simulation : Simulation, optional
         What the judge said of the schedule, where the solver had to ask; it is not judged a second time.
+    others : tuple of Simulation
+        Schedules that were not chosen, but may be better once they are polished.
     """
 
     schedule: Schedule
@@ -41,6 +43,7 @@ class Solution:
     scope: str | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
     simulation: Simulation | None = None
+    others: tuple[Simulation, ...] = ()
 
 
 class Interrupted(KeyboardInterrupt):

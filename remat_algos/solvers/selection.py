@@ -2,14 +2,15 @@
 
 import hashlib
 import time
-from bisect import insort
+from bisect import bisect_right, insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
 
+from remat_algos.errors import ScheduleError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.mirror import honoured, mirror_schedule
@@ -18,11 +19,13 @@ from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.registry import Interrupted, Progress, Solution
 
 Details = Mapping[str, Any]
-Plans = Sequence[tuple[Callable[[], Int64 | Schedule], Details]]
-"""What makes the mirror counts, or the schedule, of each plan, and what was chosen to get it."""
+Plans = Sequence[tuple[Callable[[], Int64 | Schedule | None], Details]]
+"""What makes the mirror counts, or the schedule, of each plan, and what was chosen to get it; None: it gave up."""
 
 MOST_PLANS = 2_000
 MOST_STEPS = 5_000_000
+MOST_OTHERS = 12
+MOST_KEPT = 64  # plans that are held while others are judged
 Thing = TypeVar("Thing")
 
 
@@ -39,22 +42,40 @@ class Judged:
         return Solution(self.simulation.schedule, details={**self.details, **more}, simulation=self.simulation)
 
 
-def judged(graph: ComputationGraph, plans: Plans, progress: Progress | None) -> Iterator[Judged]:
-    """Judge plans from coarse to fine, equal ones once."""
+def judged(graph: ComputationGraph, plans: Plans, progress: Progress | None) -> Iterator[Judged | None]:
+    """Judge plans from coarse to fine, equal ones once; None for one that was given up.
+
+    A plan that goes against a mark is passed over; if all do, ScheduleError says what is wrong with the last. If all
+    are given up, there is one pass.
+    """
     seen: set[bytes] = set()
+    any_sound, unhonoured = False, None
     for done, (make, details) in enumerate(coarse_first(plans)):
         decision = make()
-        if not isinstance(decision, Schedule):
-            count = honoured(graph, decision)
-            key = hashlib.blake2b(count.astype(np.int32).tobytes(), digest_size=16).digest()
-            if key in seen:
-                continue
-            seen.add(key)
-            decision = mirror_schedule(graph, count)
-        simulation = simulate(graph, decision)
+        if decision is None:
+            yield None
+            continue
+        counts = decision.order if isinstance(decision, Schedule) else honoured(graph, decision).astype(np.int32)
+        key = hashlib.blake2b(counts.tobytes(), digest_size=16).digest()
+        if key in seen:
+            continue
+        seen.add(key)
+        try:
+            simulation = simulate(graph, decision if isinstance(decision, Schedule) else mirror_schedule(graph, counts))
+        except ScheduleError as error:
+            if graph.mark is None:
+                raise
+            unhonoured = error
+            continue
         if progress is not None:
             progress(done + 1, len(plans), ", ".join(f"{name} {value}" for name, value in details.items()))
+        any_sound = True
         yield Judged(simulation, simulation.peak_memory, simulation.compute, details)
+    if unhonoured is not None and not any_sound:
+        raise unhonoured
+    if not any_sound:
+        simulation = simulate(graph, Schedule(np.flatnonzero(graph.needed).astype(np.int32)))
+        yield Judged(simulation, simulation.peak_memory, simulation.compute, {"one_pass": True})
 
 
 def best(
@@ -62,41 +83,58 @@ def best(
 ) -> Solution:
     """Under a limit the cheapest plan that fits, else the lowest; without one the lowest, then the cheapest.
 
-    The plans are tried from coarse to fine, so that a time limit leaves a thinned sweep, which the details say.
+    The plans are tried from coarse to fine, so that a time limit leaves a thinned sweep, which the details say. With
+    the solution go some of the others that fit, or if none does, of the lowest.
     """
-
-    def rank(plan: Judged) -> tuple[bool, int, int]:
-        if limit is not None and plan.peak <= limit:
-            return (False, plan.compute, plan.peak)
-        return (True, plan.peak, plan.compute)
-
     sweep = _Sweep(graph, plans, time_limit, progress)
-    chosen: Judged | None = None
+    kept: list[Judged] = []
     try:
         for plan in sweep:
-            if chosen is None or rank(plan) < rank(chosen):
-                chosen = plan
+            kept = _with(kept, plan)
+            if len(kept) > MOST_KEPT:
+                kept = _thinned_beside(kept, _chosen(kept, limit))
     except KeyboardInterrupt as stop:
-        raise Interrupted([chosen.solution(sweep.details())] if chosen is not None else []) from stop
-    if chosen is None:
+        raise Interrupted([kept[_chosen(kept, limit)].solution(sweep.details())] if kept else []) from stop
+    if not kept:
         raise ValueError("there is no plan to choose from")
-    return chosen.solution(sweep.details())
+    at = _chosen(kept, limit)
+    fits = limit is not None and kept[at].peak <= limit
+    few = kept[: at : 1 + at // MOST_OTHERS] if fits else kept[1:MOST_OTHERS]
+    return replace(kept[at].solution(sweep.details()), others=tuple(other.simulation for other in few))
+
+
+def _chosen(kept: Sequence[Judged], limit: int | None) -> int:
+    """Which of the plans, that rise in peak and fall in compute: the last within the limit, or the lowest."""
+    within = bisect_right(kept, -1 if limit is None else limit, key=lambda plan: plan.peak)
+    return max(0, within - 1)
+
+
+def _thinned_beside(kept: list[Judged], at: int) -> list[Judged]:
+    """Every other plan, and the chosen one."""
+    return [plan for i, plan in enumerate(kept) if i % 2 == at % 2]
 
 
 def undominated(
     graph: ComputationGraph, plans: Plans, time_limit: float | None, progress: Progress | None
 ) -> list[Solution]:
     """The plans that no other beats in both peak and compute, lowest peak first."""
-    kept: list[Judged] = []  # rising in peak, falling in compute
+    kept: list[Judged] = []
     sweep = _Sweep(graph, plans, time_limit, progress)
     try:
         for plan in sweep:
-            if not any(k.peak <= plan.peak and k.compute <= plan.compute for k in kept):
-                kept = [k for k in kept if k.peak < plan.peak or k.compute < plan.compute]
-                insort(kept, plan, key=lambda k: k.peak)
+            kept = _with(kept, plan)
     except KeyboardInterrupt as stop:
         raise Interrupted([plan.solution(sweep.details()) for plan in kept]) from stop
     return [plan.solution(sweep.details()) for plan in kept]
+
+
+def _with(kept: list[Judged], plan: Judged) -> list[Judged]:
+    """Plans that rise in peak and fall in compute, and one more, without those that it beats; or without it."""
+    if any(k.peak <= plan.peak and k.compute <= plan.compute for k in kept):
+        return kept
+    kept = [k for k in kept if k.peak < plan.peak or k.compute < plan.compute]
+    insort(kept, plan, key=lambda k: k.peak)
+    return kept
 
 
 def most_plans(graph: ComputationGraph) -> int:
@@ -138,16 +176,21 @@ class _Sweep:
         self.listed = len(plans)
         self.deadline = None if time_limit is None else time.monotonic() + time_limit
         self.judged = 0
+        self.given_up = 0
         self.complete = False
 
     def __iter__(self) -> Iterator[Judged]:
         for plan in self.plans:
-            self.judged += 1
-            yield plan
-            if self.deadline is not None and time.monotonic() > self.deadline:
+            if plan is None:
+                self.given_up += 1
+            else:
+                self.judged += 1
+                yield plan
+            if self.deadline is not None and self.judged and time.monotonic() > self.deadline:
                 return
         self.complete = True
 
     def details(self) -> dict[str, Any]:
         """How many plans there were, how many of them were different and judged, and whether time cut that short."""
-        return {"listed": self.listed, "judged": self.judged, "complete": self.complete}
+        said: dict[str, Any] = {"listed": self.listed, "judged": self.judged, "complete": self.complete}
+        return said | {"given_up": self.given_up} if self.given_up else said

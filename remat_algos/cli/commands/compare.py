@@ -15,6 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
     add_budget(parser)
     parser.add_argument("--solver", metavar="NAME,...", help="only these")
+    parser.add_argument("--raw", action="store_true", help="each solver's plan as it is, without passes over it")
     add_search(parser)
     add_json(parser)
 
@@ -35,6 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
             solvers=names,
             time_limit=arguments.time_limit,
             seed=arguments.seed,
+            polish=not arguments.raw,
             progress=progress,
         )
     if arguments.json:

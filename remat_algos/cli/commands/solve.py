@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-O", "--option", metavar="NAME=VALUE", action="append", default=[], help="option of the solver"
     )
     parser.add_argument(
-        "--raw", action="store_true", help="the solver's plan even where no rematerialization is better"
+        "--raw", action="store_true", help="the solver's plan as it is, even where passes or no rematerialization gain"
     )
     add_search(parser)
     parser.add_argument("-o", "--output", metavar="FILE", type=writable, help="write the plan, with its order")

@@ -1,0 +1,277 @@
+# distutils: language = c++
+"""Schedules by recursion on a tree of separators: plain as in kumar2019, or with what a component is asked for in batches."""
+
+import numpy as np
+
+from libc.string cimport memcpy
+from libcpp.algorithm cimport lower_bound, sort
+from libcpp.vector cimport vector
+
+ctypedef long long int64
+
+PLAIN, UNLIMITED = -2, -1
+
+
+cdef struct Want:
+    int child                             # the component that holds the vertex
+    int vertex
+    int first                             # which nodes of the separator read it: the first, the last
+    int last
+    int level                             # the last node of the separator that must be run before it, -1: none
+    bint held
+
+
+cdef bint _by_vertex(const Want& a, const Want& b) noexcept nogil:
+    return a.vertex < b.vertex or (a.vertex == b.vertex and a.first < b.first)
+
+
+cdef bint _by_child(const Want& a, const Want& b) noexcept nogil:
+    if a.child != b.child:
+        return a.child < b.child
+    return a.first < b.first or (a.first == b.first and a.vertex < b.vertex)
+
+
+cdef class _Recursion:
+    """One schedule in the making. Its methods call each other as deep as the tree, which is a logarithm of its size."""
+    cdef const int64[::1] pred_indptr
+    cdef const int[::1] pred
+    cdef const int64[::1] memory
+    cdef const int[::1] end
+    cdef const int64[::1] child_indptr
+    cdef const int[::1] children
+    cdef const int[::1] owner
+    cdef const int[::1] n_bags
+    cdef int64 recursion_limit, batch, longest
+    cdef int[::1] seen                    # the call that reached a vertex last
+    cdef int[::1] level
+    cdef int[::1] held                    # calls that keep a vertex for a reader to come
+    cdef int calls
+    cdef bint stopped
+    cdef vector[int] order
+
+    cdef int child_of(self, int s, int v) noexcept nogil:
+        """The child of s below which v is owned."""
+        cdef const int* begin = &self.children[0] + self.child_indptr[s]
+        cdef const int* past = &self.children[0] + self.child_indptr[s + 1]
+        cdef const int* at = lower_bound(begin, past, self.owner[v])
+        return at[0] if at != past and at[0] == self.owner[v] else (at - 1)[0]
+
+    cdef void reach(self, int s, vector[int]& wanted, vector[int]& reached) noexcept nogil:
+        """What must be run for the wanted: their ancestors below s, as far as nobody holds them; ascending."""
+        cdef int64 i = 0, j
+        cdef int v, u
+        self.calls += 1
+        for v in wanted:
+            if self.seen[v] != self.calls:
+                self.seen[v] = self.calls
+                reached.push_back(v)
+        while i < <int64>reached.size():
+            v = reached[i]
+            i += 1
+            for j in range(self.pred_indptr[v], self.pred_indptr[v + 1]):
+                u = self.pred[j]
+                if s <= self.owner[u] < self.end[s] and self.seen[u] != self.calls and not self.held[u]:
+                    self.seen[u] = self.calls
+                    reached.push_back(u)
+        sort(reached.begin(), reached.end())
+
+    cdef void levels(self, int s, vector[int]& reached, vector[int]& own) noexcept nogil:
+        """The needed nodes of the separator, and for each reached vertex the last of them that it rests on."""
+        cdef int64 j
+        cdef int v, u, last
+        for v in reached:
+            last = -1
+            for j in range(self.pred_indptr[v], self.pred_indptr[v + 1]):
+                u = self.pred[j]
+                if self.seen[u] == self.calls and self.level[u] > last:
+                    last = self.level[u]
+            if self.owner[v] == s:
+                last = <int>own.size()
+                own.push_back(v)
+            self.level[v] = last
+
+    cdef void wants(self, int s, vector[int]& wanted, vector[int]& own, vector[Want]& found) noexcept nogil:
+        """What the separator's nodes and the caller read below s, each once, by component and first reader."""
+        cdef vector[Want] each
+        cdef Want want
+        cdef int64 i, j
+        cdef int u
+        want.held = False
+        for i in range(<int64>own.size()):
+            for j in range(self.pred_indptr[own[i]], self.pred_indptr[own[i] + 1]):
+                u = self.pred[j]
+                if s < self.owner[u] < self.end[s] and not self.held[u]:
+                    want.vertex = u
+                    want.first = want.last = <int>i
+                    want.level = self.level[u]
+                    each.push_back(want)
+        for u in wanted:
+            if self.owner[u] != s:
+                want.vertex = u
+                want.first = want.last = <int>own.size()
+                want.level = self.level[u]
+                each.push_back(want)
+        sort(each.begin(), each.end(), &_by_vertex)
+        for want in each:
+            if found.size() and found.back().vertex == want.vertex:
+                found.back().last = want.last
+            else:
+                want.child = self.child_of(s, want.vertex)
+                found.push_back(want)
+        sort(found.begin(), found.end(), &_by_child)
+
+    cdef void visit(self, int s, vector[int]& wanted) noexcept nogil:
+        """Run what makes the wanted vertices, all of them below s, present."""
+        cdef vector[int] reached, own
+        cdef int v
+        if wanted.empty() or self.stopped:
+            return
+        if <int64>self.order.size() > self.longest:
+            self.stopped = True
+            return
+        self.reach(s, wanted, reached)
+        if self.child_indptr[s] == self.child_indptr[s + 1] or self.n_bags[s] < self.recursion_limit:
+            self.order.insert(self.order.end(), reached.begin(), reached.end())
+        elif self.batch == -2:
+            for v in reached:
+                if self.owner[v] == s:
+                    own.push_back(v)
+            self.plain(s, wanted, own)
+        else:
+            self.levels(s, reached, own)
+            self.batched(s, wanted, own)
+
+    cdef void plain(self, int s, vector[int]& wanted, vector[int]& own) noexcept nogil:
+        """Algorithm 1: before each node of the separator its inputs, component by component; at the end the wanted."""
+        cdef vector[int] inputs
+        cdef int64 j
+        cdef int v, u
+        for v in own:
+            inputs.clear()
+            for j in range(self.pred_indptr[v], self.pred_indptr[v + 1]):
+                u = self.pred[j]
+                if s < self.owner[u] < self.end[s]:
+                    inputs.push_back(u)
+            self.by_child(s, inputs)
+            self.order.push_back(v)
+        inputs.clear()
+        for u in wanted:
+            if self.owner[u] != s:
+                inputs.push_back(u)
+        self.by_child(s, inputs)
+
+    cdef void by_child(self, int s, vector[int]& vertices) noexcept nogil:
+        """Visit the components that hold some vertices, each for its own."""
+        cdef vector[Want] each
+        cdef vector[int] asked
+        cdef Want want
+        cdef int64 j
+        cdef int u
+        want.first = want.last = want.level = 0
+        want.held = False
+        for u in vertices:
+            want.child = self.child_of(s, u)
+            want.vertex = u
+            each.push_back(want)
+        sort(each.begin(), each.end(), &_by_child)
+        for j in range(<int64>each.size()):
+            asked.push_back(each[j].vertex)
+            if j + 1 == <int64>each.size() or each[j + 1].child != each[j].child:
+                self.visit(each[j].child, asked)
+                asked.clear()
+
+    cdef void batched(self, int s, vector[int]& wanted, vector[int]& own) noexcept nogil:
+        """The same, but a component that is visited gives at once what it will be asked for later and can make now."""
+        cdef vector[Want] wants
+        cdef int64 i, begin, past, j
+        self.wants(s, wanted, own, wants)
+        for i in range(<int64>own.size() + 1):
+            begin = 0
+            while begin < <int64>wants.size():
+                past = begin
+                while past < <int64>wants.size() and wants[past].child == wants[begin].child:
+                    past += 1
+                self.fetch(wants, begin, past, <int>i)
+                begin = past
+            if self.stopped:
+                return
+            if i < <int64>own.size():
+                self.order.push_back(own[i])
+            for j in range(<int64>wants.size()):
+                if wants[j].held and wants[j].last == i:
+                    wants[j].held = False
+                    self.held[wants[j].vertex] -= 1
+
+    cdef void fetch(self, vector[Want]& wants, int64 begin, int64 past, int i) noexcept nogil:
+        """Visit a component if reader i misses something there."""
+        cdef vector[int] asked
+        cdef int64 j, extra = 0
+        cdef int v
+        cdef bint missing = False
+        for j in range(begin, past):
+            missing |= wants[j].first == i
+        if not missing:
+            return
+        for j in range(begin, past):
+            if wants[j].first < i or wants[j].held:          # fetched before, and held until its last reader
+                continue
+            if wants[j].first > i:
+                if wants[j].level >= i:
+                    continue
+                if self.batch >= 0 and extra + self.memory[wants[j].vertex] > self.batch:
+                    continue
+                extra += self.memory[wants[j].vertex]
+            asked.push_back(wants[j].vertex)
+            wants[j].held = True
+        self.visit(wants[begin].child, asked)
+        for v in asked:
+            self.held[v] += 1
+
+
+def schedule(const int64[::1] pred_indptr, const int[::1] pred, const int64[::1] memory, const int[::1] end,
+             const int64[::1] child_indptr, const int[::1] children, const int[::1] owner, const int[::1] n_bags,
+             const int[::1] targets, int64 recursion_limit, int64 batch, int64 longest):
+    """An order that runs the targets, by recursion on a tree of separators.
+
+    pred_indptr : int64[n + 1], pred : int32[k], memory : int64[n], ids topological; end, n_bags : int32[s],
+    child_indptr : int64[s + 1], children : int32[s - 1], owner : int32[n] the tree in preorder; targets : int32[t];
+    recursion_limit : components of fewer bags are run in one pass; batch : PLAIN, UNLIMITED, or the bytes that one
+    visit may bring beyond what is needed at once; longest : runs at which to give up
+    Returns int32[m], or None if it would be longer.
+    """
+    cdef _Recursion r = _Recursion.__new__(_Recursion)
+    cdef Py_ssize_t n = owner.shape[0]
+    cdef vector[int] wanted
+    cdef int v
+    r.pred_indptr, r.pred, r.memory = pred_indptr, pred, memory
+    r.end, r.child_indptr, r.children, r.owner, r.n_bags = end, child_indptr, children, owner, n_bags
+    r.recursion_limit, r.batch, r.longest = recursion_limit, batch, longest
+    r.seen = np.full(n, -1, np.int32)
+    r.level = np.empty(n, np.int32)
+    r.held = np.zeros(n, np.int32)
+    with nogil:
+        for v in targets:
+            wanted.push_back(v)
+        r.visit(0, wanted)
+    if r.stopped:
+        return None
+    result = np.empty(r.order.size(), np.int32)
+    cdef int[::1] out = result
+    if r.order.size():
+        memcpy(&out[0], r.order.data(), r.order.size() * sizeof(int))
+    return result
+
+
+def rests_on(const int64[::1] pred_indptr, const int[::1] pred, const unsigned char[::1] chosen):
+    """The chosen nodes and all that rest on one: uint8[n].
+
+    pred_indptr : int64[n + 1], pred : int32[k], chosen : uint8[n]
+    """
+    cdef Py_ssize_t n = chosen.shape[0], v, j
+    found = np.array(chosen, np.uint8)
+    cdef unsigned char[::1] out = found
+    with nogil:
+        for v in range(n):
+            for j in range(pred_indptr[v], pred_indptr[v + 1]):
+                out[v] |= out[pred[j]]
+    return found

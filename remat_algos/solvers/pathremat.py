@@ -1,0 +1,89 @@
+"""Batched recursion on a path decomposition."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.solvers.registry import Progress, Solution, solver
+from remat_algos.solvers.selection import Plans, best, undominated
+from remat_algos.solvers.separator_plans import LENGTH_LIMIT, Part, Trees, separator_plans
+from remat_algos.structure.path_decomposition import PathDecomposition, greedy_layout
+from remat_algos.structure.separators import SeparatorTree
+
+
+@solver(paper="kumar2019")
+def pathremat(
+    graph: ComputationGraph,
+    limit: int | None,
+    *,
+    recursion_limit: int | None = None,
+    batching: bool | None = True,
+    length_limit: float = LENGTH_LIMIT,
+    seed: int = 0,
+    time_limit: float | None = None,
+    progress: Progress | None = None,
+) -> Solution:
+    """Run the nodes of the middle bag of a path decomposition one by one, and ask the two sides in batches.
+
+    The algorithm of the paper's section 5 is in a supplement that was never found; this one has the same plan, and
+    only the guarantees that docs/algorithms/pathremat.md states.
+
+    Parameters
+    ----------
+    recursion_limit : int, optional
+        Stretches of fewer bags are run in one pass. By default several, and the best.
+    batching : bool, optional
+        Whether a side that is visited gives at once all that it will be asked for and can make by then.
+    length_limit : float
+        A schedule of more runs than so many for each node is given up; the details say how many were (`given_up`).
+
+    References
+    ----------
+    kumar2019, section 5, in its place.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
+    >>> found = pathremat(chain, 7)
+    >>> found.details["pathwidth"], found.simulation.peak_memory
+    (3, 7)
+    """
+    plans = _plans(graph, recursion_limit, batching, length_limit, seed)
+    return best(graph, plans, limit, time_limit, progress)
+
+
+def frontier(
+    graph: ComputationGraph,
+    *,
+    seed: int = 0,
+    time_limit: float | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> list[Solution]:
+    """All plans that none of the others beats in both peak and compute; the options of `pathremat`."""
+    return undominated(graph, _plans(graph, seed=seed, **options), time_limit, progress)
+
+
+def _plans(
+    graph: ComputationGraph,
+    recursion_limit: int | None = None,
+    batching: bool | None = True,
+    length_limit: float = LENGTH_LIMIT,
+    seed: int = 0,
+) -> Plans:
+    return separator_plans(_trees(graph, seed), recursion_limit, batching, length_limit)
+
+
+def _trees(graph: ComputationGraph, seed: int) -> Iterator[tuple[Trees, Part]]:
+    """The middle bags of one path decomposition, of all nodes and without the weightless."""
+    whole, simple = Part(graph, simplified=False), Part(graph, simplified=True)
+    for part in (simple, whole) if simple.ahead.size else (whole,):
+        about = {} if part is simple or not simple.ahead.size else {"simplified": False}
+        yield Trees(partial(_middle, part, seed), about), part
+
+
+def _middle(part: Part, seed: int) -> tuple[SeparatorTree, dict[str, Any]]:
+    path = PathDecomposition.of(part.undirected, greedy_layout(part.undirected, seed=seed))
+    return SeparatorTree.middle(path, part.nodes.size), {"pathwidth": path.width}

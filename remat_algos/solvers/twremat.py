@@ -1,0 +1,115 @@
+"""Recursion on balanced separators of a tree decomposition."""
+
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from typing import Any
+
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.solvers.registry import Progress, Solution, solver
+from remat_algos.solvers.selection import Plans, best, undominated
+from remat_algos.solvers.separator_plans import LENGTH_LIMIT, Part, Trees, separator_plans
+from remat_algos.structure.elimination import eliminate
+from remat_algos.structure.separators import SeparatorTree
+from remat_algos.structure.tree_decomposition import TreeDecomposition
+
+ORDERS = 16
+MOST_NODES = 40_000  # in all decompositions of a large graph
+
+
+@solver(paper="kumar2019")
+def twremat(
+    graph: ComputationGraph,
+    limit: int | None,
+    *,
+    recursion_limit: int | None = None,
+    batching: bool | None = None,
+    orders: int | None = None,
+    length_limit: float = LENGTH_LIMIT,
+    seed: int = 0,
+    time_limit: float | None = None,
+    progress: Progress | None = None,
+) -> Solution:
+    """Run the nodes of a balanced separator one by one, each time what they need of the components beside it.
+
+    Parameters
+    ----------
+    recursion_limit : int, optional
+        k of TwRemat(k): components of fewer bags are run in one pass; 1 is the paper's algorithm, more bags than there
+        are make one pass of all. By default several, and the best.
+    batching : bool, optional
+        Whether a component that is visited gives at once all that it will be asked for and can make by then; the
+        paper's algorithm does not. By default both, and the better.
+    orders : int, optional
+        How many elimination orders are tried: least fill-in, least degree, then least fill-in with random ties. By
+        default 16, and fewer on graphs of less than 128 or more than 2,500 nodes.
+    length_limit : float
+        A schedule of more runs than so many for each node is given up; the details say how many were (`given_up`).
+
+    References
+    ----------
+    kumar2019, algorithm 1, as corrected in docs/algorithms/twremat.md, and section 4.3.
+
+    Examples
+    --------
+    >>> chain = ComputationGraph.from_edges([(i, i + 1) for i in range(8)] + [(i, 15 - i) for i in range(7)])
+    >>> found = twremat(chain, None, recursion_limit=1)
+    """
+    plans = _plans(graph, recursion_limit, batching, orders, length_limit, seed)
+    return best(graph, plans, limit, time_limit, progress)
+
+
+def frontier(
+    graph: ComputationGraph,
+    *,
+    seed: int = 0,
+    time_limit: float | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> list[Solution]:
+    """All plans that none of the others beats in both peak and compute; the options of `twremat`."""
+    return undominated(graph, _plans(graph, seed=seed, **options), time_limit, progress)
+
+
+def _plans(
+    graph: ComputationGraph,
+    recursion_limit: int | None = None,
+    batching: bool | None = None,
+    orders: int | None = None,
+    length_limit: float = LENGTH_LIMIT,
+    seed: int = 0,
+) -> Plans:
+    if orders is None:
+        orders = max(2, min(ORDERS, graph.n_nodes // 8, MOST_NODES // max(1, graph.n_nodes)))
+    elif orders < 1:
+        raise ValueError(f"orders is {orders}; give 1 or more elimination orders")
+    return separator_plans(_trees(graph, orders, seed), recursion_limit, batching, length_limit)
+
+
+def _trees(graph: ComputationGraph, orders: int, seed: int) -> Iterator[tuple[Trees, Part]]:
+    """Trees of separators: of each order, balanced or with few bytes, of all nodes or without the weightless."""
+    whole, simple = Part(graph, simplified=False), Part(graph, simplified=True)
+    for part in (simple, whole) if simple.ahead.size else (whole,):
+        about: dict[str, Any] = {"simplified": False} if part is whole and simple.ahead.size else {}
+        for number in range(orders):
+            decomposition = cache(partial(_decomposition, part, number, seed))
+            for separators in ("balanced", "cheapest"):
+                chosen = {**about, "order": _name(number, seed), "separators": separators}
+                yield Trees(partial(_tree, decomposition, part, separators), chosen), part
+
+
+def _name(number: int, seed: int) -> str:
+    return ("fill", "degree")[number] if number < 2 else f"fill, seed {seed + number - 2}"
+
+
+def _decomposition(part: Part, number: int, seed: int) -> TreeDecomposition:
+    rule, chance = ("degree", None) if number == 1 else ("fill", None if number == 0 else seed + number - 2)
+    return TreeDecomposition.of(eliminate(part.undirected, rule, seed=chance)).shrunk()
+
+
+def _tree(
+    decomposition: Callable[[], TreeDecomposition], part: Part, separators: str
+) -> tuple[SeparatorTree, dict[str, Any]]:
+    found = decomposition()
+    if separators == "balanced":
+        return SeparatorTree.balanced(found, part.nodes.size), {"width": found.width}
+    return SeparatorTree.cheapest(found, part.memory), {"width": found.width}
