@@ -18,6 +18,7 @@ from remat_algos.schedule.passes.polish import polished
 from remat_algos.solvers.registry import Interrupted, Progress, Solver, get_solver, portfolio
 
 POINTS = 20
+LOWERED = 12  # plans of the lowest peaks that passes may lower further
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -261,11 +262,12 @@ class _Walk:
 
     def _polished(self, found: Sequence[Attempt]) -> list[Attempt]:
         """The same after the passes, each within its own peak; some of them, where that are many steps."""
-        steps = sum(len(attempt.simulation.schedule) for attempt in found)
-        better = [
-            (attempt, polished(self.problem.graph, attempt.simulation, None))
-            for attempt in found[:: 1 + steps // MOST_POLISHED]
-        ]
+        graph, steps = self.problem.graph, sum(len(attempt.simulation.schedule) for attempt in found)
+        some = found[:: 1 + steps // MOST_POLISHED]
+        better = [(attempt, polished(graph, attempt.simulation, None)) for attempt in some]
+        for attempt in some[:LOWERED]:
+            lower = polished(graph, attempt.simulation, 0)
+            better.append((attempt, polished(graph, lower, None)))
         return [attempt.improved(after) for attempt, after in better if after is not attempt.simulation]
 
     def _plan(self, attempt: Attempt, seconds: float) -> Plan:

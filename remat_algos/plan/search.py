@@ -160,13 +160,13 @@ class Search:
                 yield attempt.improved(better)
 
     def _passed(self, simulation: Simulation) -> Simulation:
-        """A simulation after the passes: within the limit if it can be, else within its own peak."""
-        graph, limit = self.problem.graph, self.problem.limit
-        if self.problem.lowest_wanted or limit is None:
-            return polished(graph, simulation, None)
-        if simulation.peak_memory > limit:
-            simulation = polished(graph, simulation, None)
-        return polished(graph, simulation, limit) if simulation.peak_memory <= limit else simulation
+        """A simulation after the passes: with a lower peak where that is wanted, then with less compute."""
+        problem = self.problem
+        limit = None if problem.lowest_wanted else problem.limit
+        too_high = simulation.peak_memory > limit if limit is not None else problem.overhead_limit is None
+        if too_high:
+            simulation = polished(problem.graph, simulation, 0)
+        return polished(problem.graph, simulation, max(limit or 0, simulation.peak_memory))
 
     def _attempts(self, call: Call) -> Iterator[Attempt]:
         problem = self.problem

@@ -12,6 +12,7 @@ from remat_algos.structure.elimination import eliminate
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 
+RULES = ("fill", "degree", "density")
 ORDERS = 16
 MOST_NODES = 40_000  # in all decompositions of a large graph
 
@@ -40,8 +41,8 @@ def twremat(
         Whether a component that is visited gives at once all that it will be asked for and can make by then; the
         paper's algorithm does not. By default both, and the better.
     orders : int, optional
-        How many elimination orders are tried: least fill-in, least degree, then least fill-in with random ties. By
-        default 16, and fewer on graphs of less than 128 or more than 2,500 nodes.
+        How many elimination orders are tried: by least fill-in, least degree, least density of missing edges, then by
+        these rules with random ties. By default 16, and fewer on graphs of less than 128 or more than 2,500 nodes.
     length_limit : float
         A schedule of more runs than so many for each node is given up; the details say how many were (`given_up`).
 
@@ -93,16 +94,20 @@ def _trees(graph: ComputationGraph, orders: int, seed: int) -> Iterator[tuple[Tr
         for number in range(orders):
             decomposition = cache(partial(_decomposition, part, number, seed))
             for separators in ("balanced", "cheapest"):
-                chosen = {**about, "order": _name(number, seed), "separators": separators}
+                rule, chance = _rule(number, seed)
+                order = rule if chance is None else f"{rule}, seed {chance}"
+                chosen = {**about, "order": order, "separators": separators}
                 yield Trees(partial(_tree, decomposition, part, separators), chosen), part
 
 
-def _name(number: int, seed: int) -> str:
-    return ("fill", "degree")[number] if number < 2 else f"fill, seed {seed + number - 2}"
+def _rule(number: int, seed: int) -> tuple[str, int | None]:
+    """The rule of an order, and the seed of its ties: each rule once with its own ties, then with random ones."""
+    turn, which = divmod(number, len(RULES))
+    return RULES[which], None if turn == 0 else seed + turn - 1
 
 
 def _decomposition(part: Part, number: int, seed: int) -> TreeDecomposition:
-    rule, chance = ("degree", None) if number == 1 else ("fill", None if number == 0 else seed + number - 2)
+    rule, chance = _rule(number, seed)
     return TreeDecomposition.of(eliminate(part.undirected, rule, seed=chance)).shrunk()
 
 

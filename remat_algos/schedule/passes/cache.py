@@ -1,0 +1,104 @@
+"""Values that a schedule lets die and makes again later, held while there is room."""
+
+import numpy as np
+
+from remat_algos.ir.arrays import Int32, Int64
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.kernels import _passes
+from remat_algos.schedule.passes.dead_runs import recompute_marks, serving_runs
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import simulate
+
+KEYS = ("density", "chain")
+ROUNDS = 6
+
+
+def cached(
+    graph: ComputationGraph, schedule: Schedule, limit: int, *, key: str = "density", rounds: int = ROUNDS
+) -> Schedule:
+    """The same order without the runs whose values can be held until then, within a limit.
+
+    The order is run once more. What is not read before its node runs again, but after that, stays; if all of it is
+    still there, the node need not run again. Where there is no room, the node goes that gives most bytes and time for
+    its price. Runs that serve nobody any more are dropped, and all is done again, until nothing changes.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    schedule : Schedule
+    limit : int
+        Bytes of peak.
+    key : {"density", "chain"}
+        The price of what goes: the cost of running the node again, or together with the runs that serve this one alone.
+    rounds : int
+        At most so many.
+
+    Returns
+    -------
+    Schedule
+        It never costs more; its peak is at most the greater of the limit and the peak of the given schedule.
+
+    Raises
+    ------
+    ScheduleError
+        If the schedule is not sound.
+    ValueError
+        For an unknown key, or rounds below 1.
+
+    Examples
+    --------
+    Figure 1 of kumar2019: A runs again to hold three units at most; with four there is no need.
+
+    >>> names = [("A", "B"), ("A", "C"), ("B", "D"), ("C", "D"), ("A", "E"), ("D", "E")]
+    >>> graph = ComputationGraph.from_edges(names)
+    >>> schedule = Schedule.from_names(graph, "ABCDAE")
+    >>> ["".join(cached(graph, schedule, limit).names(graph)) for limit in (3, 4)]
+    ['ABCDAE', 'ABCDE']
+    """
+    if key not in KEYS:
+        raise ValueError(f"key is {key!r}; use {' or '.join(map(repr, KEYS))}")
+    if rounds < 1:
+        raise ValueError(f"rounds is {rounds}; give 1 or more")
+    simulate(graph, schedule)
+    return Schedule(shortened(graph, schedule.order, limit, key, rounds))
+
+
+def shortened(graph: ComputationGraph, order: Int32, limit: int, key: str, rounds: int = ROUNDS) -> Int32:
+    """int32[<= m]: a sound order after at most so many rounds."""
+    order = serving_runs(graph, order)
+    for _ in range(rounds):
+        before = order.size
+        order = serving_runs(graph, replayed(graph, order, limit, key))
+        if order.size == before:
+            break
+    return order
+
+
+def replayed(graph: ComputationGraph, order: Int32, limit: int, key: str) -> Int32:
+    """int32[<= m]: a sound order without the runs whose values stay."""
+    return _passes.replay(
+        order,
+        graph.value_indptr,
+        graph.read_indptr,
+        graph.read_indices,
+        graph.producer,
+        graph.output.view(np.uint8),
+        graph.memory,
+        graph.workspace,
+        graph.compute[order] if key == "density" else chain_prices(graph, order),
+        recompute_marks(graph),
+        limit,
+    )
+
+
+def chain_prices(graph: ComputationGraph, order: Int32) -> Int64:
+    """int64[m]: the cost of each run with that of the runs, directly or through others, that serve it alone."""
+    return _passes.chain_prices(
+        order,
+        graph.value_indptr,
+        graph.read_indptr,
+        graph.read_indices,
+        graph.producer,
+        graph.output.view(np.uint8),
+        graph.compute,
+    )

@@ -1,0 +1,61 @@
+"""Runs that serve nobody."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remat_algos.ir.arrays import Int32
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import RECOMPUTE
+from remat_algos.kernels import _passes
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import simulate
+
+
+def without_dead_runs(graph: ComputationGraph, schedule: Schedule) -> Schedule:
+    """The same order without the runs of which nothing is read before their node runs again.
+
+    What only they read is then not read either, and so on. The first run of an output stays: it makes the copy that
+    is held. Of a node marked to be recomputed the first run stays as long as a later one does.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    schedule : Schedule
+
+    Returns
+    -------
+    Schedule
+        Never longer, nor with a higher peak.
+
+    Raises
+    ------
+    ScheduleError
+        If the schedule is not sound.
+
+    Examples
+    --------
+    >>> graph = ComputationGraph.from_edges([("A", "B"), ("B", "C"), ("A", "C")])
+    >>> without_dead_runs(graph, Schedule.from_names(graph, "ABABC")).names(graph)
+    ['A', 'B', 'C']
+    """
+    simulate(graph, schedule)
+    return Schedule(serving_runs(graph, schedule.order))
+
+
+def serving_runs(graph: ComputationGraph, order: Int32) -> Int32:
+    """int32[<= m]: a sound order without its dead runs."""
+    return _passes.dead_runs(
+        order,
+        graph.value_indptr,
+        graph.read_indptr,
+        graph.read_indices,
+        graph.output.view(np.uint8),
+        recompute_marks(graph),
+    )
+
+
+def recompute_marks(graph: ComputationGraph) -> NDArray[np.uint8]:
+    """uint8[n]: nodes whose first run must not serve the backward part."""
+    if graph.mark is None:
+        return np.zeros(graph.n_nodes, np.uint8)
+    return (graph.mark == RECOMPUTE).view(np.uint8)

@@ -1,0 +1,58 @@
+"""All passes over a schedule, until nothing gets better."""
+
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.schedule.passes.cache import KEYS, ROUNDS, shortened
+from remat_algos.schedule.passes.sinking import lower
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import Simulation, simulate
+
+
+def polished(graph: ComputationGraph, simulation: Simulation, limit: int | None) -> Simulation:
+    """The best that the passes make of a judged schedule.
+
+    With each key of the cache pass in turn: runs sink, which makes room, then values stay, as far as there is room,
+    and so on. What comes to fit the limit is compared by compute, then by peak; if nothing does, by peak, then by
+    compute, so that limit 0 asks for the lowest peak.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    simulation : Simulation
+        Of a schedule of this graph.
+    limit : int or None
+        Bytes of peak; None for the peak of the schedule itself.
+
+    Returns
+    -------
+    Simulation
+        Never worse than the given one; that one itself if nothing is better.
+
+    Examples
+    --------
+    >>> names = [("A", "B"), ("A", "C"), ("B", "D"), ("C", "D"), ("A", "E"), ("D", "E")]
+    >>> graph = ComputationGraph.from_edges(names)
+    >>> judged = simulate(graph, Schedule.from_names(graph, "ABCDAE"))
+    >>> polished(graph, judged, None) is judged
+    True
+    >>> polished(graph, judged, 4).schedule.names(graph)
+    ['A', 'B', 'C', 'D', 'E']
+    """
+    room = simulation.peak_memory if limit is None else limit
+    found = [simulation, *(_with_key(graph, simulation, room, key) for key in KEYS)]
+    return min(found, key=lambda judged: _rank(judged, room))
+
+
+def _with_key(graph: ComputationGraph, judged: Simulation, room: int, key: str) -> Simulation:
+    for _ in range(ROUNDS):
+        judged = lower(judged)
+        order = shortened(graph, judged.schedule.order, max(room, judged.peak_memory), key)
+        if order.size == len(judged.schedule):
+            break
+        judged = simulate(graph, Schedule(order))
+    return judged
+
+
+def _rank(judged: Simulation, room: int) -> tuple[bool, int, int]:
+    if judged.peak_memory > room:
+        return True, judged.peak_memory, judged.compute
+    return False, judged.compute, judged.peak_memory

@@ -1,0 +1,66 @@
+"""Runs moved on to where they are needed."""
+
+import numpy as np
+
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.kernels import _passes
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.schedule.updates import postponed
+
+
+def sunk(graph: ComputationGraph, schedule: Schedule) -> Schedule:
+    """The same runs, some of them later: while what a run makes holds at least as much as what it reads.
+
+    A run waits until right before its first reader, or until what it reads would have to be held for it alone and is
+    larger than what it makes; it also waits for nothing that runs again what it reads. A moved run holds no more than
+    the peak of the schedule.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    schedule : Schedule
+
+    Returns
+    -------
+    Schedule
+        The peak is never higher; each run reads what it read before.
+
+    Raises
+    ------
+    ScheduleError
+        If the schedule is not sound.
+
+    Examples
+    --------
+    C waits until E reads it; so D, which lets the 4 bytes of B go, comes first.
+
+    >>> names = [("A", "B"), ("A", "C"), ("A", "D"), ("B", "D"), ("C", "E"), ("D", "E")]
+    >>> graph = ComputationGraph.from_edges(names, memory=[1, 4, 2, 1, 1])
+    >>> sunk(graph, Schedule.from_names(graph, "ABCDE")).names(graph)
+    ['A', 'B', 'D', 'C', 'E']
+    """
+    return lower(simulate(graph, schedule)).schedule
+
+
+def lower(simulation: Simulation) -> Simulation:
+    """A judged schedule with its runs moved on; the simulation itself if none moves."""
+    graph, order = simulation.graph, simulation.schedule.order
+    before = simulation.memory_trace - (graph.workspace + graph.node_memory)[order]
+    later = _passes.sink(
+        order,
+        graph.value_indptr,
+        graph.read_indptr,
+        graph.read_indices,
+        graph.producer,
+        graph.output.view(np.uint8),
+        graph.memory,
+        graph.workspace,
+        np.append(before, graph.memory[graph.output].sum()),
+        simulation.peak_memory,
+    )
+    if np.array_equal(later, order):
+        return simulation
+    lowered = simulate(graph, Schedule(postponed(graph, later)))
+    # a parameter may only change when all have read it, whatever its update holds until then
+    return lowered if lowered.peak_memory <= simulation.peak_memory else simulation
