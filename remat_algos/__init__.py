@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from remat_algos.plan.solve import solve
     from remat_algos.plan.verify import verify
     from remat_algos.plan.what_if import what_if
+    from remat_algos.plot.decomposition import decomposition_text, plot_decomposition
     from remat_algos.plot.frontier import frontier_text, plot_frontier
     from remat_algos.plot.graph import graph_text, plot_graph
     from remat_algos.plot.lattice import plot_lattice
@@ -58,8 +59,15 @@ if TYPE_CHECKING:
     from remat_algos.schedule.simulation import Simulation, simulate
     from remat_algos.solvers.formula_budgets import formula_frontier, least_budget
     from remat_algos.solvers.registry import list_solvers
+    from remat_algos.structure.elimination import Elimination, eliminate
     from remat_algos.structure.lower_set_families import LowerSetFamily, lower_set_family
     from remat_algos.structure.lower_sets import LowerSets
+    from remat_algos.structure.pace import read_gr, read_td, write_gr, write_td
+    from remat_algos.structure.path_decomposition import PathDecomposition
+    from remat_algos.structure.separators import SeparatorTree
+    from remat_algos.structure.tree_decomposition import TreeDecomposition
+    from remat_algos.structure.treewidth import WidthBounds, width_bounds
+    from remat_algos.structure.undirected import UndirectedGraph
 
 __version__ = "0.1.0"
 
@@ -88,8 +96,22 @@ _HOMES = {
     "lower_set_family": "structure.lower_set_families",
     "least_budget": "solvers.formula_budgets",
     "formula_frontier": "solvers.formula_budgets",
+    "UndirectedGraph": "structure.undirected",
+    "Elimination": "structure.elimination",
+    "eliminate": "structure.elimination",
+    "WidthBounds": "structure.treewidth",
+    "width_bounds": "structure.treewidth",
+    "TreeDecomposition": "structure.tree_decomposition",
+    "PathDecomposition": "structure.path_decomposition",
+    "SeparatorTree": "structure.separators",
+    "read_gr": "structure.pace",
+    "write_gr": "structure.pace",
+    "read_td": "structure.pace",
+    "write_td": "structure.pace",
     "plot_lattice": "plot.lattice",
     "plot_terms": "plot.terms",
+    "plot_decomposition": "plot.decomposition",
+    "decomposition_text": "plot.decomposition",
     "Backward": "ir.backward",
     "Labels": "ir.labels",
     "Resident": "ir.resident",
@@ -141,6 +163,18 @@ __all__ = [
     "formula_frontier",
     "canonical_schedule",
     "canonical_trace",
+    "UndirectedGraph",
+    "width_bounds",
+    "WidthBounds",
+    "eliminate",
+    "Elimination",
+    "TreeDecomposition",
+    "PathDecomposition",
+    "SeparatorTree",
+    "read_gr",
+    "write_gr",
+    "read_td",
+    "write_td",
     "what_if",
     "fit",
     "plot_memory",
@@ -153,6 +187,8 @@ __all__ = [
     "graph_text",
     "plot_lattice",
     "plot_terms",
+    "plot_decomposition",
+    "decomposition_text",
     "save_picture",
     "Simulation",
     "Labels",

@@ -25,7 +25,7 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
 def add_search(parser: argparse.ArgumentParser) -> None:
     """--time-limit, --seed."""
     parser.add_argument("--time-limit", type=_seconds, metavar="SECONDS", help="solvers stop soon after")
-    parser.add_argument("--seed", type=int, default=0, help="for solvers that use chance (0)")
+    parser.add_argument("--seed", type=whole_number, default=0, help="for solvers that use chance (0)")
 
 
 def budget_of(arguments: argparse.Namespace) -> Budget:
@@ -104,6 +104,13 @@ def _value(text: str) -> Any:
         )
     except (ValueError, SyntaxError):
         return text
+
+
+def whole_number(text: str) -> int:
+    """0 or more."""
+    if not (text.isascii() and text.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number; give 0 or more")
+    return int(text)
 
 
 def _seconds(text: str) -> float:

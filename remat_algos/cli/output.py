@@ -63,15 +63,17 @@ def say_reasons(reasons: Mapping[str, str]) -> None:
 
 
 @contextlib.contextmanager
-def progress_line() -> Iterator[Callable[[int, int, str], None] | None]:
+def progress_line(
+    news: str = "judged {done} of {total} plans ({what})",
+) -> Iterator[Callable[[int, int, str], None] | None]:
     """A line on a terminal that says what is being tried; None where standard error is no terminal."""
     if not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
 
-    with Console(stderr=True).status("solving") as status:
-        yield lambda done, total, what: status.update(f"judged {done} of {total} plans ({what})")
+    with Console(stderr=True).status("searching") as status:
+        yield lambda done, total, what: status.update(news.format(done=done, total=total, what=what))
 
 
 def writable(path: str) -> str:

@@ -1,0 +1,145 @@
+# distutils: language = c++
+"""Orders that run every node once, by a beam over lower sets."""
+
+import numpy as np
+
+from libcpp.algorithm cimport sort
+from libcpp.vector cimport vector
+
+include "_bitsets.pxi"
+
+ctypedef long long int64
+
+
+cdef struct Step:
+    int64 peak                            # of the order so far
+    int64 live                            # bytes held after it
+    uint64_t hashed                       # of the set of nodes that have run
+    int origin                            # the state that it goes on from
+    int node
+
+
+cdef bint _lower(const Step& a, const Step& b) noexcept nogil:
+    if a.peak != b.peak:
+        return a.peak < b.peak
+    if a.live != b.live:
+        return a.live < b.live
+    if a.hashed != b.hashed:
+        return a.hashed < b.hashed
+    return a.node < b.node
+
+
+cdef uint64_t _random_word(uint64_t node) noexcept nogil:
+    cdef uint64_t z = (node + 1) * <uint64_t>0x9E3779B97F4A7C15
+    z = (z ^ (z >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
+    z = (z ^ (z >> 27)) * <uint64_t>0x94D049BB133111EB
+    return z ^ (z >> 31)
+
+
+def lowest_pass(const int64[::1] value_indptr, const int64[::1] read_indptr, const int[::1] read_indices,
+                const int[::1] producer, const int64[::1] reader_indptr, const int[::1] readers,
+                const unsigned char[::1] needed, const unsigned char[::1] output, const int64[::1] memory, const int64[::1] workspace,
+                const int[::1] nodes, Py_ssize_t beam):
+    """An order of the nodes with a low peak: of the sets that so many steps reach, the `beam` lowest are followed.
+
+    value_indptr, read_indptr : int64[n + 1], read_indices : int32[k], producer : int32[values], reader_indptr :
+    int64[values + 1], readers : int32[k], needed : uint8[n], output : uint8[values], memory : int64[values],
+    workspace : int64[n], nodes : int32[m] the needed ones, ascending; beam : 1 or more
+    Returns int32[m].
+    """
+    cdef Py_ssize_t n = workspace.shape[0], m = nodes.shape[0], w = bit_words(n)
+    cdef vector[uint64_t] done, after     # the states: sets of nodes, w words each
+    cdef vector[int64] live, peak
+    cdef vector[uint64_t] hashes
+    cdef vector[Step] steps, kept
+    cdef vector[int] origin, node         # of each kept state, step by step
+    cdef vector[Py_ssize_t] begin
+    cdef Py_ssize_t s, i, at, state, taken
+    cdef Step step
+    with nogil:
+        done.assign(w, 0)
+        live.push_back(0)
+        peak.push_back(0)
+        hashes.push_back(0)
+        for at in range(m):
+            steps.clear()
+            for s in range(<Py_ssize_t>live.size()):
+                for i in range(m):
+                    if has_bit(&done[s * w], nodes[i]) or not _ready(&done[s * w], nodes[i], read_indptr, read_indices, producer):
+                        continue
+                    step.node, step.origin = nodes[i], <int>s
+                    step.hashed = hashes[s] ^ _random_word(nodes[i])
+                    _run(&done[s * w], live[s], peak[s], value_indptr, read_indptr, read_indices, reader_indptr, readers,
+                         needed, output, memory, workspace, step)
+                    steps.push_back(step)
+            sort(steps.begin(), steps.end(), &_lower)
+            kept.clear()
+            for step in steps:
+                if <Py_ssize_t>kept.size() < beam and not _among(kept, step.hashed):
+                    kept.push_back(step)
+            after.clear()
+            live.clear()
+            peak.clear()
+            hashes.clear()
+            begin.push_back(origin.size())
+            for step in kept:
+                for i in range(w):
+                    after.push_back(done[step.origin * w + i])
+                set_bit(&after[after.size() - w], step.node)
+                live.push_back(step.live)
+                peak.push_back(step.peak)
+                hashes.push_back(step.hashed)
+                origin.push_back(step.origin)
+                node.push_back(step.node)
+            done.swap(after)
+    order = np.empty(m, np.int32)
+    cdef int[::1] out = order
+    state = 0
+    for at in range(m - 1, -1, -1):
+        taken = begin[at] + state
+        out[at] = node[taken]
+        state = origin[taken]
+    return order
+
+
+cdef bint _among(vector[Step]& kept, uint64_t hashed) noexcept nogil:
+    cdef Step other
+    for other in kept:
+        if other.hashed == hashed:
+            return True
+    return False
+
+
+cdef bint _ready(const uint64_t* done, int v, const int64[::1] read_indptr, const int[::1] read_indices,
+                 const int[::1] producer) noexcept nogil:
+    cdef int64 j
+    for j in range(read_indptr[v], read_indptr[v + 1]):
+        if not has_bit(done, producer[read_indices[j]]):
+            return False
+    return True
+
+
+cdef void _run(const uint64_t* done, int64 live, int64 peak, const int64[::1] value_indptr, const int64[::1] read_indptr,
+               const int[::1] read_indices, const int64[::1] reader_indptr, const int[::1] readers,
+               const unsigned char[::1] needed, const unsigned char[::1] output, const int64[::1] memory,
+               const int64[::1] workspace, Step& step) noexcept nogil:
+    """What is held during and after one more step."""
+    cdef int v = step.node, x
+    cdef int64 held = live + workspace[v], rest = live, j, k
+    cdef bint wanted
+    for j in range(value_indptr[v], value_indptr[v + 1]):
+        held += memory[j]
+        wanted = output[j] != 0
+        for k in range(reader_indptr[j], reader_indptr[j + 1]):
+            wanted |= needed[readers[k]] != 0
+        if wanted:
+            rest += memory[j]
+    for j in range(read_indptr[v], read_indptr[v + 1]):
+        x = read_indices[j]
+        wanted = output[x] != 0
+        for k in range(reader_indptr[x], reader_indptr[x + 1]):
+            wanted |= needed[readers[k]] != 0 and readers[k] != v and not has_bit(done, readers[k])
+        if not wanted:
+            rest -= memory[x]
+    step.live = rest
+    step.peak = peak if peak > held else held

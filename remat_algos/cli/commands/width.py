@@ -1,0 +1,164 @@
+"""remat width: how near a graph is to a tree."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from remat_algos.cli.budget_argument import add_search, whole_number
+from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
+from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say_json, say_table, writable
+from remat_algos.cli.plot_argument import add_plot, check_plot, draw
+from remat_algos.ir.wording import counted
+
+if TYPE_CHECKING:
+    from remat_algos.structure.treewidth import Progress, WidthBounds
+    from remat_algos.structure.undirected import UndirectedGraph
+
+HELP = "bound the treewidth of a graph from above and below, and write a tree decomposition"
+OUT = "-"  # standard output
+BEGINNING = 1 << 16  # characters that tell what a file is
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The graph, how long to search, and where the decomposition goes."""
+    add_graph(parser)
+    group = parser.add_argument_group("search")
+    group.add_argument("--exact", action="store_true", help="the least width, where safe reductions leave 16 vertices")
+    group.add_argument(
+        "--seeds", type=whole_number, default=8, metavar="N", help="orders by chance, after those by rule (8)"
+    )
+    add_search(parser)
+    parser.add_argument(
+        "--td", metavar="FILE", type=_td, help="write the decomposition as PACE .td, - for standard output"
+    )
+    add_plot(parser, pictures=("decomposition",))
+    add_json(parser)
+
+
+def _td(path: str) -> str:
+    return path if path == OUT else writable(path)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Search, say the bounds, write and draw the decomposition; 130 if interrupted, with the best so far."""
+    from remat_algos.structure.pace import td_text, write_td
+    from remat_algos.structure.tree_decomposition import TreeDecomposition
+
+    check_plot(arguments)
+    _check(arguments)
+    alone = arguments.td == OUT  # the decomposition is all that standard output gets
+    with contextlib.redirect_stdout(sys.stderr if alone else sys.stdout):
+        graph, names, said = _graph(arguments)
+        if not arguments.json:
+            print(said)
+        begin = time.perf_counter()
+        with progress_line("tried {done} of {total} orders ({what})") as progress:
+            found = _bounds(graph, arguments, progress)
+        seconds = time.perf_counter() - begin
+        decomposition = TreeDecomposition.of(found.elimination).shrunk()
+        if arguments.td and not alone:
+            write_td(decomposition, arguments.td, graph.n_vertices)
+        record = _record(graph, found) | {"bags": decomposition.n_bags, "seconds": seconds, "written": arguments.td}
+        if arguments.json:
+            say_json(record)
+        else:
+            say_table(("", ""), _rows(record), headed=False)
+    if alone:
+        print(td_text(decomposition, graph.n_vertices), end="")
+    draw(arguments, decomposition, out=sys.stderr if alone else sys.stdout, names=names, graph=graph)
+    return INTERRUPTED if found.interrupted else 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """What no argument shows alone; before the work."""
+    if arguments.seed < 0:
+        raise argparse.ArgumentTypeError(f"--seed {arguments.seed}: give 0 or more")
+    rival = "--json" if arguments.json else "--plot -" if arguments.plot == OUT else None
+    if arguments.td == OUT and rival:
+        raise argparse.ArgumentTypeError(f"--td - and {rival} both want standard output; name a file for one of them")
+    if arguments.td and Path(arguments.td).resolve() in {file.resolve() for file in files_of(arguments)}:
+        raise argparse.ArgumentTypeError(f"--td {arguments.td} would overwrite the graph; name another file")
+
+
+# ---------------------------------------------------------------- the graph
+
+
+def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, list[str], str]:
+    """The graph without directions, the names of its vertices, and a line that says what was read.
+
+    A graph of PACE has no directions, and is taken as it is.
+    """
+    from remat_algos.structure.pace import read_gr
+    from remat_algos.structure.undirected import UndirectedGraph
+
+    if _is_pace(arguments.graph):
+        if arguments.nodes is not None:
+            raise argparse.ArgumentTypeError(f"--nodes {arguments.nodes}: the width asks for no sizes; leave it out")
+        graph = read_gr(arguments.graph)
+        return graph, [str(v + 1) for v in range(graph.n_vertices)], f"{arguments.graph}: undirected, taken as it is"
+    directed, said = graph_of(arguments)
+    return UndirectedGraph.of(directed), [directed.labels[v] for v in range(directed.n_nodes)], said
+
+
+def _is_pace(path: str) -> bool:
+    from remat_algos.ir.files import pace
+
+    file = Path(path)
+    if file.suffix == ".gr" or not file.is_file():
+        return file.suffix == ".gr"
+    with file.open(encoding="utf-8-sig", errors="replace") as text:
+        return pace.begins(text.read(BEGINNING))
+
+
+# ---------------------------------------------------------------- the bounds
+
+
+def _bounds(graph: UndirectedGraph, arguments: argparse.Namespace, progress: Progress | None) -> WidthBounds:
+    from remat_algos.errors import GraphError
+    from remat_algos.structure.treewidth import width_bounds
+
+    try:
+        return width_bounds(
+            graph,
+            seeds=arguments.seeds,
+            exact=arguments.exact,
+            time_limit=arguments.time_limit,
+            seed=arguments.seed,
+            progress=progress,
+        )
+    except GraphError as error:
+        raise GraphError(f"{arguments.graph}: {error}{', without --exact' if arguments.exact else ''}") from error
+
+
+def _record(graph: UndirectedGraph, found: WidthBounds) -> dict[str, Any]:
+    return {
+        "vertices": graph.n_vertices,
+        "edges": graph.n_edges,
+        "width": found.width,
+        "lower_bound": found.lower_bound,
+        "proven": found.proven,
+        "complete": found.complete,
+        **found.details,
+    }
+
+
+def _rows(record: dict[str, Any]) -> list[tuple[str, str]]:
+    width, bound, rule, seed = (record[name] for name in ("width", "lower_bound", "rule", "seed"))
+    chance = "" if seed is None else f", ties by seed {seed}"
+    orders = counted(record["orders"], "order") + ("" if record["complete"] else ", then cut short")
+    wide = "which is the least" if record["proven"] else f"at most {width - bound} above the least"
+    rows = [
+        ("vertices", f"{record['vertices']:,}"),
+        ("edges", f"{record['edges']:,}"),
+        ("width", f"{width}, {wide}"),
+        ("lower bound", f"{bound}"),
+        ("found by", "safe reductions and the exact program" if rule == "exact" else f"{orders}: least {rule}{chance}"),
+        ("bags", f"{record['bags']:,}"),
+        ("seconds", f"{record['seconds']:.2f}"),
+    ]
+    return [*rows, ("written", record["written"])] if record["written"] not in (None, OUT) else rows

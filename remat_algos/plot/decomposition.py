@@ -1,0 +1,296 @@
+"""A tree decomposition: its bags on their tree, coloured by their levels as separators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.wording import counted
+from remat_algos.plot.axes import LETTER, POINT, axes_or_new, inches, label, legend_beside, title
+from remat_algos.plot.bags import BagTree, Graph, bag_tree, tidy
+from remat_algos.plot.colours import BLACK, BLUE, GREY, MINT, ORANGE, PALE, PURPLE, SKY, VERMILION, WHITE, YELLOW
+from remat_algos.plot.names import shortened
+from remat_algos.plot.text import LEAST_WIDTH, fitted, wrapped
+from remat_algos.structure.separators import SeparatorTree
+from remat_algos.structure.tree_decomposition import TreeDecomposition
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Float64 = NDArray[np.float64]
+
+FONT = 8
+NAME, LINE_OF = 16, 20  # letters of a name and, at least, of a line
+BESIDE, BELOW = 0.22, 0.3  # inches between boxes
+PAD, LINE = 0.07, 0.135  # inches
+LEGEND, TITLE = 2.2, 3.6  # inches
+LARGEST = (14.0, 14.0)  # inches of a picture with names
+MOST_DRAWN = 200
+LEVELS = (BLUE, ORANGE, MINT, PURPLE, YELLOW, SKY, VERMILION, WHITE)
+"""Colours of the levels of separators; the last is that of all deeper ones, too."""
+
+
+def plot_decomposition(
+    decomposition: TreeDecomposition,
+    names: Sequence[str] | None = None,
+    *,
+    graph: Graph | None = None,
+    separators: SeparatorTree | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw bags as boxes with their vertices, the root on top, and the edges of the tree between them.
+
+    Parameters
+    ----------
+    decomposition : TreeDecomposition
+    names : sequence of str, optional
+        Of the vertices; by default the labels of a ComputationGraph, else ids.
+    graph : ComputationGraph or UndirectedGraph, optional
+        What is decomposed; the title says how large it is.
+    separators : SeparatorTree, optional
+        Colours say the level of each bag as a separator. The top one is drawn as the root, and vertices that a
+        separator of an upper level owns stand in brackets.
+    ax : Axes, optional
+        By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
+
+    Returns
+    -------
+    Axes
+        Without axis lines. Where names do not fit, bags are dots, and deep trees lie on their side.
+
+    Raises
+    ------
+    ValueError
+        For more than 200 bags, too few names, or separators of another decomposition.
+    GraphError
+        If a bag holds a vertex that the graph has not.
+
+    Examples
+    --------
+    A path of four, the bag in its middle on top:
+
+    >>> path = TreeDecomposition.from_bags([[0, 1], [1, 2], [2, 3]], [(0, 1), (1, 2)])
+    >>> halves = SeparatorTree.balanced(path, 4)
+    >>> [text.get_text() for text in plot_decomposition(path, "abcd", separators=halves).texts]
+    ['b c', 'a (b)', '(c) d']
+    """
+    if decomposition.n_bags > MOST_DRAWN:
+        raise ValueError(f"{decomposition.n_bags:,} bags are too many to be drawn, at most {MOST_DRAWN} are")
+    tree = bag_tree(decomposition, names, graph, separators)
+    texts = [_lines_of(words) for words in tree.words]
+    boxes = np.array([_box(text) for text in texts]).reshape(-1, 2)
+    points = _places(tree, boxes)
+    wide, high = np.ptp(_corners(points, boxes), axis=0)
+    room = LARGEST if ax is None else inches(ax)
+    named = wide <= room[0] and high <= room[1]
+    beside = LEGEND if separators is not None else 0
+    ax = axes_or_new(ax, *((max(wide, TITLE) + beside, high + 0.6) if named else _size_of_dots(tree, beside)))
+    if named:
+        _boxes(ax, tree, points, boxes, texts)
+    else:
+        _dots(ax, tree, np.diff(decomposition.bag_indptr))
+    ax.axis("off")
+    title(ax, _sentences(decomposition, graph, separators))
+    if separators is not None:
+        legend_beside(ax, _legend(tree, named))
+    return ax
+
+
+# ---------------------------------------------------------------- where bags stand
+
+
+def _lines_of(words: list[str]) -> str:
+    """The vertices of a bag, in lines that make the box about twice as wide as high."""
+    drawn = [label(word, NAME) for word in words]
+    room = max(LINE_OF, round(2.2 * math.sqrt(sum(map(len, drawn)) + len(drawn))))
+    lines = drawn[:1]
+    for word in drawn[1:]:
+        if len(lines[-1]) + 1 + len(word) <= room:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return "\n".join(lines)
+
+
+def _box(text: str) -> tuple[float, float]:
+    """Width and height in inches."""
+    lines = text.split("\n")
+    return max(3, *map(len, lines)) * LETTER * FONT * POINT + 2 * PAD, len(lines) * LINE + 2 * PAD
+
+
+def _places(tree: BagTree, boxes: Float64) -> Float64:
+    """float64[b, 2]: where the middle of each box stands, in inches, rows as high as their highest box."""
+    high = _row_heights(tree, boxes)
+    rows = np.cumsum(high + BELOW) - high / 2
+    return np.column_stack([tidy(tree, (boxes[:, 0] / 2).tolist(), BESIDE), rows[tree.depth]])
+
+
+def _row_heights(tree: BagTree, boxes: Float64) -> Float64:
+    high = np.zeros(max(tree.depth, default=0) + 1)
+    np.maximum.at(high, tree.depth, boxes[:, 1])
+    return high
+
+
+def _corners(points: Float64, boxes: Float64) -> Float64:
+    """float64[2, 2]: the first and the last place of all boxes together."""
+    if not points.size:
+        return np.zeros((2, 2))
+    return np.stack([(points - boxes / 2).min(axis=0), (points + boxes / 2).max(axis=0)])
+
+
+def _size_of_dots(tree: BagTree, beside: float) -> tuple[float, float]:
+    rows = np.bincount(tree.depth)
+    short, long = sorted((int(rows.max()), rows.size))
+    return min(12, max(TITLE, 0.14 * long)) + beside, min(9, max(2, 0.3 * short) + 0.6)
+
+
+# ---------------------------------------------------------------- the picture
+
+
+def _colour(tree: BagTree, bag: int) -> str:
+    level = tree.level[bag]
+    return LEVELS[min(level, len(LEVELS)) - 1] if level else PALE
+
+
+def _edges(ax: Axes, tree: BagTree, points: Float64, half: Float64) -> None:
+    """Lines from bags to their children, upright for so long at each end that they cross no other box."""
+    from matplotlib.collections import LineCollection
+
+    lines = []
+    for bag in tree.order:
+        for child in tree.children[bag]:
+            ends = np.repeat(points[[bag, child]], 2, axis=0)
+            ends[1, 1] += half[tree.depth[bag]]
+            ends[2, 1] -= half[tree.depth[child]]
+            lines.append(ends)
+    ax.add_collection(LineCollection(lines, colors=GREY, linewidths=1, zorder=1))
+
+
+def _boxes(ax: Axes, tree: BagTree, points: Float64, boxes: Float64, texts: list[str]) -> None:
+    """Bags as boxes, in inches, the root on top."""
+    _edges(ax, tree, points, _row_heights(tree, boxes) / 2)
+    for bag in tree.order:
+        fill = _colour(tree, bag)
+        box = {"boxstyle": f"round,pad={PAD / (FONT * POINT)}", "facecolor": fill, "edgecolor": GREY, "linewidth": 0.8}
+        letters = WHITE if fill in (BLUE, VERMILION) else BLACK
+        x, y = points[bag].tolist()
+        ax.text(x, y, texts[bag], ha="center", va="center", fontsize=FONT, color=letters, bbox=box)
+    (left, top), (right, bottom) = _corners(points, boxes).tolist()
+    margin = max(0.05, (TITLE - right + left) / 2)
+    ax.set_xlim(left - margin, right + margin)
+    ax.set_ylim(bottom + 0.05, top - 0.05)
+
+
+def _dots(ax: Axes, tree: BagTree, sizes: NDArray[np.int64]) -> None:
+    """Bags as dots, the larger the more vertices; a tree that is deeper than wide lies on its side."""
+    points = np.column_stack([tidy(tree, [0.4] * len(tree.order), 0.2), tree.depth])
+    wide, deep = np.ptp(points, axis=0)
+    points = points[:, ::-1] if deep > wide else points
+    _edges(ax, tree, points, np.zeros(max(tree.depth) + 1))
+    area = 10 + 50 * sizes / max(1, sizes.max(initial=0))
+    colours = [_colour(tree, bag) for bag in range(len(points))]
+    ax.scatter(points[:, 0], points[:, 1], s=area, c=colours, edgecolors=GREY, linewidths=0.8, zorder=2)
+    ax.margins(0.03, 0.1)
+    ax.invert_yaxis()
+
+
+def _sentences(decomposition: TreeDecomposition, graph: Graph | None, separators: SeparatorTree | None) -> list[str]:
+    said = f"{counted(decomposition.n_bags, 'bag')}, width {decomposition.width}"
+    if separators is not None:
+        said += f"; separators in {counted(separators.depth, 'level')}"
+    if graph is None:
+        return [said]
+    if isinstance(graph, ComputationGraph):
+        return [f"{counted(graph.n_nodes, 'node')}, {counted(graph.read_indices.size, 'read')}", said]
+    vertices = "1 vertex" if graph.n_vertices == 1 else f"{graph.n_vertices:,} vertices"
+    return [f"{vertices}, {counted(graph.n_edges, 'edge')}", said]
+
+
+def _legend(tree: BagTree, named: bool) -> list[tuple[Any, str]]:
+    from matplotlib.lines import Line2D
+
+    rows: list[tuple[Any, str]] = []
+    deepest, last = max(tree.level, default=0), len(LEVELS)
+    for level in range(1, min(deepest, last) + 1):
+        count = tree.level.count(level) if level < last else sum(one >= last for one in tree.level)
+        handle = Line2D([], [], linestyle="none", marker="s" if named else "o", markersize=8)
+        handle.set(markerfacecolor=LEVELS[level - 1], markeredgecolor=GREY)
+        rows.append((handle, f"level {level}{' and deeper' if level == last < deepest else ''} ({count:,})"))
+    return [*rows, (None, "in brackets: in an upper level")] if named and deepest > 1 else rows
+
+
+# ---------------------------------------------------------------- characters
+
+
+def decomposition_text(
+    decomposition: TreeDecomposition,
+    names: Sequence[str] | None = None,
+    *,
+    graph: Graph | None = None,
+    separators: SeparatorTree | None = None,
+    width: int = 72,
+    height: int = 40,
+) -> str:
+    """The same in characters: a line for each bag, an only child right below its parent, several as branches.
+
+    Parameters
+    ----------
+    decomposition : TreeDecomposition
+    names : sequence of str, optional
+        As for `plot_decomposition`.
+    graph : ComputationGraph or UndirectedGraph, optional
+        As for `plot_decomposition`.
+    separators : SeparatorTree, optional
+        As for `plot_decomposition`; lines begin with the levels.
+    width : int
+        Columns, at least 40.
+    height : int
+        Lines for bags, at least 4; the last ones give way.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ValueError
+        For too few names, or separators of another decomposition.
+    GraphError
+        If a bag holds a vertex that the graph has not.
+
+    Examples
+    --------
+    >>> path = TreeDecomposition.from_bags([[0, 1], [1, 2], [2, 3], [3, 4]], [(0, 1), (1, 2), (2, 3)])
+    >>> print(decomposition_text(path, "abcde", separators=SeparatorTree.balanced(path, 5)))
+    4 bags, width 1; separators in 3 levels
+    1 b c
+    2 ├ a (b)
+    2 └ (c) d
+    3   (d) e
+    """
+    tree = bag_tree(decomposition, names, graph, separators)
+    width, height, n = max(width, LEAST_WIDTH), max(4, height), decomposition.n_bags
+    lines = [line for sentence in _sentences(decomposition, graph, separators) for line in wrapped(sentence, width)]
+    before = _branches(tree)
+    shown = n if n <= height else height - 1
+    for bag in tree.order[:shown]:
+        level = f"{tree.level[bag]} " if separators is not None else ""
+        words = " ".join(shortened(word, LINE_OF) for word in tree.words[bag])
+        lines.append(fitted(level + before[bag] + words, width).rstrip())
+    return "\n".join(lines + ([f"… {counted(n - shown, 'more bag')}"] if shown < n else []))
+
+
+def _branches(tree: BagTree) -> list[str]:
+    """What stands before each bag."""
+    before, below = [""] * len(tree.order), [""] * len(tree.order)
+    for bag in tree.order:
+        children = tree.children[bag]
+        for child in children:
+            ends = ("", "") if len(children) == 1 else ("└ ", "  ") if child == children[-1] else ("├ ", "│ ")
+            before[child], below[child] = (below[bag] + end for end in ends)
+    return before

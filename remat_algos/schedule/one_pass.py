@@ -1,0 +1,58 @@
+"""Orders that run every node once."""
+
+import numpy as np
+
+from remat_algos.ir.arrays import Int32
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.kernels import _one_pass
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.updates import postponed
+
+MOST_BEAM = 64
+MOST_WORK = 50_000_000  # nodes looked at, over all steps and states
+
+
+def lowest_pass(graph: ComputationGraph, beam: int | None = None) -> Schedule:
+    """Every needed node once, in an order with a low peak.
+
+    A beam search: after each step the lowest of the sets of nodes that have run are followed, one order to each. Where
+    the beam holds them all, no order of one pass is lower.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    beam : int, optional
+        How many sets are followed; by default 64, fewer on large graphs, and the id order where even one is too many.
+
+    Returns
+    -------
+    Schedule
+
+    Examples
+    --------
+    B is 4 bytes, and C needs it no more than A; D, which lets it go, comes before C.
+
+    >>> names = [("A", "B"), ("A", "C"), ("A", "D"), ("B", "D"), ("C", "E"), ("D", "E")]
+    >>> graph = ComputationGraph.from_edges(names, memory=[1, 4, 2, 1, 1])
+    >>> lowest_pass(graph).names(graph)
+    ['A', 'B', 'D', 'C', 'E']
+    """
+    nodes = np.flatnonzero(graph.needed).astype(np.int32)
+    if beam is None:
+        beam = min(MOST_BEAM, MOST_WORK // max(1, nodes.size) ** 2)
+    if beam < 1:
+        return Schedule(nodes)
+    order: Int32 = _one_pass.lowest_pass(
+        graph.value_indptr,
+        graph.read_indptr,
+        graph.read_indices,
+        graph.producer,
+        *graph.readers,
+        graph.needed.view(np.uint8),
+        graph.output.view(np.uint8),
+        graph.memory,
+        graph.workspace,
+        nodes,
+        beam,
+    )
+    return Schedule(postponed(graph, order))
