@@ -207,7 +207,7 @@ def test_a_file_that_is_no_graph_is_named_with_the_line(width, tmp_path, text, s
     ("words", "sentence"),
     [
         (["square.gr", "--seeds", "-1"], "argument --seeds: '-1' is no whole number; give 0 or more"),
-        (["square.gr", "--seed", "-1"], "--seed -1: give 0 or more"),
+        (["square.gr", "--seed", "-1"], "argument --seed: '-1' is no whole number; give 0 or more"),
         (["square.gr", "--time-limit", "0"], "argument --time-limit: '0' is no time"),
         (["square.gr", "--td", "square.gr"], "--td square.gr would overwrite the graph; name another file"),
         (["square.gr", "--td", "nowhere/x.td"], "argument --td: nowhere/x.td: there is no folder "),
