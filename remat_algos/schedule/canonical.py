@@ -10,6 +10,7 @@ from remat_algos.kernels import _emitter
 from remat_algos.schedule.mirror import honoured, part_of
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.schedule.updates import postponed
 from remat_algos.structure.lower_sets import LowerSets
 
 
@@ -70,7 +71,7 @@ def canonical_schedule(
         n_blocks,
         lazy,
     )
-    return Schedule(order)
+    return Schedule(postponed(graph, order))
 
 
 def canonical_trace(
@@ -201,14 +202,15 @@ def _phases(graph: ComputationGraph, order: Int32, home: Int64, missing: Bool, n
     """
     n_forward = int((graph.forward & graph.needed).sum())
     phase = home[order].astype(np.int64)
-    due = np.bincount(home[(graph.needed & ~graph.forward) | missing], minlength=n_blocks)
+    of_blocks = (graph.needed & ~graph.forward & ~graph.updates) | missing  # updates may wait for a later block
+    due = np.bincount(home[of_blocks], minlength=n_blocks)
     i = n_blocks - 1
     for step in range(n_forward, order.size):
         node = order[step]
-        while due[i] == 0:
+        while i and due[i] == 0:
             i -= 1
         phase[step] = 2 * n_blocks - 1 - i
-        if not graph.forward[node] or (missing[node] and home[node] == i):
+        if of_blocks[node] and (not graph.forward[node] or home[node] == i):
             due[home[node]] -= 1
     return phase
 

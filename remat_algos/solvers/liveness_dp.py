@@ -184,8 +184,8 @@ class _Plans:
     def _candidate(self, point: Point, lazy: bool) -> Candidate:
         graph, chain = self.sets.graph, self.sets.chain(point.rows)
         details = {**self.about, "promise": point.peak, "promised_overhead": point.cost, "blocks": len(chain)}
-        if graph.mark is not None and (graph.mark == RECOMPUTE).any():
-            # what a wish makes run again is no longer the business of one block alone
+        if graph.updates.any() or (graph.mark is not None and (graph.mark == RECOMPUTE).any()):
+            # what a wish makes run again, and an update that waits, are no longer the business of one block alone
             details |= {"promise": None, "promised_overhead": None}
         return Candidate(chain, True, lazy, lambda: details)
 

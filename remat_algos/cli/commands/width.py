@@ -76,8 +76,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> None:
     """What no argument shows alone; before the work."""
-    if arguments.seed < 0:
-        raise argparse.ArgumentTypeError(f"--seed {arguments.seed}: give 0 or more")
     rival = "--json" if arguments.json else "--plot -" if arguments.plot == OUT else None
     if arguments.td == OUT and rival:
         raise argparse.ArgumentTypeError(f"--td - and {rival} both want standard output; name a file for one of them")
