@@ -203,13 +203,13 @@ cdef class _Recursion:
                     self.held[wants[j].vertex] -= 1
 
     cdef void fetch(self, vector[Want]& wants, int64 begin, int64 past, int i) noexcept nogil:
-        """Visit a component if reader i misses something there."""
+        """Visit a component if reader i is the first to read something there."""
         cdef vector[int] asked
         cdef int64 j, extra = 0
         cdef int v
         cdef bint missing = False
         for j in range(begin, past):
-            missing |= wants[j].first == i
+            missing |= wants[j].first == i                   # if held already, what else can be made by now is brought
         if not missing:
             return
         for j in range(begin, past):
@@ -253,7 +253,7 @@ def schedule(const int64[::1] pred_indptr, const int[::1] pred, const int64[::1]
         for v in targets:
             wanted.push_back(v)
         r.visit(0, wanted)
-    if r.stopped:
+    if r.stopped or <int64>r.order.size() > longest:
         return None
     result = np.empty(r.order.size(), np.int32)
     cdef int[::1] out = result

@@ -449,6 +449,10 @@ SCRIPTS = {
         ("lower_sets_lattice.svg", ["abde", "order of the forward part", "formula (2)"]),
         ("lower_sets_terms.svg", ["(iv) co-inputs of what reads it", "held at most, after liveness", "23 B"]),
     ),
+    "6_tree_decompositions.py": (
+        ("twremat_decomposition.svg", ["c C B", "(b) (c) (B)", "8 bags, width 2", "in brackets: in an upper level"]),
+        ("twremat_schedule.svg", ["10 nodes in 13 steps, 3 reruns", "peak 4 B", "run again"]),
+    ),
 }
 
 
@@ -513,6 +517,12 @@ PRINTED = {
         "13 lower sets of 8 nodes",
         "    1 e         3     4     6     2    15",
         "22 B for an overhead of 7",
+    ],
+    "6_tree_decompositions.py": [
+        "8 bags of width 2; no decomposition has less than 2",
+        "  cCB cuts abcdeEDCBA",
+        "one by one: abcdeEDCabBaA, 4 bytes for 13 runs",
+        "in batches: abcdeEDCBaA, 5 bytes for 11 runs",
     ],
 }
 

@@ -1,0 +1,44 @@
+"""Tree decompositions by hand: a chain of five and its gradients, cut by separators.
+
+You learn to decompose a graph into bags on a tree, to find separators in it, and to see how
+twremat runs one half, drops it, and makes it again. The pictures show the bags and the run.
+
+Usage: python examples/6_tree_decompositions.py [FOLDER for the pictures]
+"""
+
+import sys
+from pathlib import Path
+
+import remat_algos as ra
+
+FOLDER = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parents[1] / "docs" / "figures"
+
+reads = ["ab", "bc", "cd", "de", "eE", "ED", "DC", "CB", "BA", "dD", "cC", "bB", "aA"]
+graph = ra.ComputationGraph.from_edges(map(tuple, reads))  # capitals are gradients
+undirected = ra.UndirectedGraph.of(graph)
+
+bags = ra.TreeDecomposition.of(ra.eliminate(undirected)).shrunk()  # least fill-in
+bags.verify(undirected)
+low = ra.width_bounds(undirected).lower_bound
+print(f"{bags.n_bags} bags of width {bags.width}; no decomposition has less than {low}")
+
+tree = ra.SeparatorTree.balanced(bags, graph.n_nodes)
+print(f"separators in {tree.depth} levels:")
+for s in range(bags.n_bags):
+    owned = tree.own[tree.own_indptr[s] : tree.own_indptr[s + 1]]
+    cut = [v for v in range(graph.n_nodes) if s <= tree.owner[v] < tree.end[s]]
+    if len(cut) > len(owned):
+        letters = ("".join(graph.labels[v] for v in nodes) for nodes in (owned, cut))
+        print("  {} cuts {}".format(*letters))
+
+for batching in (False, True):
+    options = {"recursion_limit": 1, "orders": 1, "batching": batching}
+    plan = ra.solve(graph, solver="twremat", raw=True, **options)
+    how = "in batches" if batching else "one by one"
+    run = "".join(plan.schedule.names(graph))
+    print(f"{how}: {run}, {plan.peak_memory} bytes for {len(run)} runs")
+    if not batching:
+        ra.save_picture(ra.plot_schedule(plan), FOLDER / "twremat_schedule.svg")
+
+picture = ra.plot_decomposition(bags, graph=graph, separators=tree)
+ra.save_picture(picture, FOLDER / "twremat_decomposition.svg")

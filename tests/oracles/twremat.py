@@ -1,0 +1,108 @@
+"""Schedules by recursion on separators (kumar2019, algorithm 1): as printed, corrected, and in batches.
+
+A tree of separators is a tuple (own vertices, all vertices of the part, bags of the part, children), its parts sets.
+`reads[v]` is the set of vertices that v reads; ids are topological.
+"""
+
+
+def separator_tree(tree, s=0):
+    """A SeparatorTree, from separator s down, in sets."""
+    if not tree.end.size:
+        return (), set(), 0, []
+    children = tree.children[tree.child_indptr[s] : tree.child_indptr[s + 1]]
+    own = tree.own[tree.own_indptr[s] : tree.own_indptr[s + 1]]
+    part = {v for v, owner in enumerate(tree.owner) if s <= owner < tree.end[s]}
+    return set(own.tolist()), part, int(tree.n_bags[s]), [separator_tree(tree, c) for c in children]
+
+
+def needed_for(wanted, reads, inside):
+    """The wanted vertices and all that they rest on inside a set."""
+    found, todo = set(), [*wanted]
+    while todo:
+        v = todo.pop()
+        if v not in found:
+            found.add(v)
+            todo += reads[v] & inside
+    return found
+
+
+def literal(reads, tree, wanted):
+    """Algorithm 1 as printed: every node of a separator in every call."""
+    own, _, _, children = tree
+    order = []
+    for v in sorted(own):
+        for child in children:
+            if inputs := reads[v] & child[1]:
+                order += literal(reads, child, inputs)
+        order.append(v)
+    for child in children:
+        if rest := wanted & child[1]:
+            order += literal(reads, child, rest)
+    return order
+
+
+def plain(reads, tree, wanted, recursion_limit=1):
+    """Algorithm 1 with only those nodes of a separator that the wanted rest on in the part."""
+    own, part, n_bags, children = tree
+    needed = needed_for(wanted, reads, part)
+    if not children or n_bags < recursion_limit:
+        return sorted(needed)
+    order = []
+    for v in sorted(own & needed):
+        for child in children:
+            if inputs := reads[v] & child[1]:
+                order += plain(reads, child, inputs, recursion_limit)
+        order.append(v)
+    for child in children:
+        if rest := wanted & child[1]:
+            order += plain(reads, child, rest, recursion_limit)
+    return order
+
+
+def batched(reads, tree, wanted, memory, batch=None, recursion_limit=1, held=frozenset(), visits=None):
+    """The same, but who visits a component takes what will be wanted of it and can be made by then.
+
+    batch : bytes that a visit may bring beyond what is wanted at once; None: any
+    held : what calls above keep for a reader to come
+    visits : a list that is given, for each call that divides its part, (nodes of the separator that it runs, the
+        numbers of the readers for which each component is visited)
+    """
+    own, part, n_bags, children = tree
+    needed = needed_for(wanted, reads, part - held)
+    if not children or n_bags < recursion_limit:
+        return sorted(needed)
+    row = sorted(own & needed)
+    level = {v: last_below(v, row, reads, needed) for v in needed}
+    asked = [(reads[v] & part) - own - held for v in row] + [wanted - own]
+    first = {u: min(i for i, want in enumerate(asked) if u in want) for u in set().union(*asked)}
+    last = {u: max(i for i, want in enumerate(asked) if u in want) for u in first}
+    order, kept, calls = [], set(), [[] for _ in children]
+    for i, want in enumerate(asked):
+        for child, numbers in zip(children, calls, strict=True):
+            if any(first[u] == i for u in want & child[1]):
+                now = (want & child[1]) - kept
+                now |= extra(child[1] & set(first) - kept - now, i, first, level, memory, batch)
+                order += batched(reads, child, now, memory, batch, recursion_limit, held | kept, visits)
+                kept |= now
+                numbers.append(i)
+        order += row[i : i + 1]
+        kept -= {u for u in kept if last[u] == i}
+    if visits is not None:
+        visits.append((row, calls))
+    return order
+
+
+def last_below(v, row, reads, needed):
+    """The number of the last node of a row that v rests on, or is; -1 if there is none."""
+    below = needed_for({v}, reads, needed)
+    return max((i for i, x in enumerate(row) if x in below), default=-1)
+
+
+def extra(vertices, i, first, level, memory, batch):
+    """What reader i takes along of the vertices of a component: what can be made by then, early readers first."""
+    taken, bytes_taken = set(), 0
+    for u in sorted(vertices, key=lambda u: (first[u], u)):
+        if first[u] > i > level[u] and (batch is None or bytes_taken + memory[u] <= batch):
+            taken.add(u)
+            bytes_taken += memory[u]
+    return taken
