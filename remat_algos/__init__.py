@@ -55,8 +55,14 @@ if TYPE_CHECKING:
     from remat_algos.plot.terms import plot_terms
     from remat_algos.schedule.canonical import canonical_schedule, canonical_trace
     from remat_algos.schedule.checkpoints import checkpoint_schedule
+    from remat_algos.schedule.one_pass import lowest_pass
+    from remat_algos.schedule.passes.cache import cached
+    from remat_algos.schedule.passes.dead_runs import without_dead_runs
+    from remat_algos.schedule.passes.polish import polished
+    from remat_algos.schedule.passes.sinking import sunk
     from remat_algos.schedule.schedule import Schedule
     from remat_algos.schedule.simulation import Simulation, simulate
+    from remat_algos.schedule.updates import postponed
     from remat_algos.solvers.formula_budgets import formula_frontier, least_budget
     from remat_algos.solvers.registry import list_solvers
     from remat_algos.structure.elimination import Elimination, eliminate
@@ -91,6 +97,12 @@ _HOMES = {
     "list_solvers": "solvers.registry",
     "canonical_schedule": "schedule.canonical",
     "canonical_trace": "schedule.canonical",
+    "polished": "schedule.passes.polish",
+    "cached": "schedule.passes.cache",
+    "without_dead_runs": "schedule.passes.dead_runs",
+    "sunk": "schedule.passes.sinking",
+    "postponed": "schedule.updates",
+    "lowest_pass": "schedule.one_pass",
     "LowerSets": "structure.lower_sets",
     "LowerSetFamily": "structure.lower_set_families",
     "lower_set_family": "structure.lower_set_families",
@@ -163,6 +175,12 @@ __all__ = [
     "formula_frontier",
     "canonical_schedule",
     "canonical_trace",
+    "polished",
+    "cached",
+    "without_dead_runs",
+    "sunk",
+    "postponed",
+    "lowest_pass",
     "UndirectedGraph",
     "width_bounds",
     "WidthBounds",

@@ -73,6 +73,14 @@ def write_gr(graph: UndirectedGraph, path: str | os.PathLike[str]) -> None:
     ------
     OSError
         If the file cannot be written; one that was there is then as it was.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_gr(UndirectedGraph.from_edges(3, [(0, 1), (1, 2)]), f"{folder}/path.gr")
+    ...     Path(f"{folder}/path.gr").read_text()
+    'p tw 3 2\\n1 2\\n2 3\\n'
     """
     write_whole(Path(path), gr_text(graph).encode())
 
@@ -179,6 +187,14 @@ def write_td(decomposition: TreeDecomposition, path: str | os.PathLike[str], n_v
         If a bag holds a vertex that is not there.
     OSError
         If the file cannot be written; one that was there is then as it was.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_td(TreeDecomposition.from_bags([[0, 1], [1, 2]], [(0, 1)]), f"{folder}/path.td", 3)
+    ...     Path(f"{folder}/path.td").read_text()
+    's td 2 2 3\\nb 1 1 2\\nb 2 2 3\\n1 2\\n'
     """
     write_whole(Path(path), td_text(decomposition, n_vertices).encode())
 
