@@ -1,0 +1,175 @@
+"""Elimination orders of undirected graphs, and the bags that they make."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Int32, Int64, frozen
+from remat_algos.kernels import _elimination
+from remat_algos.structure.undirected import UndirectedGraph
+
+RULES = ("fill", "degree")
+RATIOS = ("ratio", "steep_ratio", "density")
+"""Rules that are far better than the others on some graphs, and on some far worse."""
+_CODES = {
+    "fill": _elimination.FILL,
+    "degree": _elimination.DEGREE,
+    "ratio": _elimination.RATIO,
+    "steep_ratio": _elimination.STEEP_RATIO,
+    "density": _elimination.DENSITY,
+}
+WORK = 4_000_000
+"""Entries read between two looks at the clock: mostly some hundredths of a second."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Elimination:
+    """An elimination order and the bags that it makes.
+
+    Parameters
+    ----------
+    order : int32[n]
+        The vertices, each once.
+    bag_indptr : int64[n + 1]
+    bag_indices : int32[b]
+        Row i: `order[i]`, then what were its neighbours when it was eliminated.
+    fill_in : int
+        How many edges were added so that the neighbours of each became a clique.
+
+    Examples
+    --------
+    A cycle of four, 0 - 1 - 2 - 3 - 0; without vertex 0 its neighbours 1 and 3 are joined.
+
+    >>> cycle = UndirectedGraph.from_edges(4, [(0, 1), (1, 2), (2, 3), (3, 0)])
+    >>> found = elimination_of(cycle, [0, 1, 2, 3])
+    >>> [sorted(found.bag(i)) for i in range(4)], found.width, found.fill_in
+    ([[0, 1, 3], [1, 2, 3], [2, 3], [3]], 2, 1)
+    """
+
+    order: Int32
+    bag_indptr: Int64
+    bag_indices: Int32
+    fill_in: int
+
+    def __post_init__(self) -> None:
+        for name, dtype in (("order", np.int32), ("bag_indptr", np.int64), ("bag_indices", np.int32)):
+            object.__setattr__(self, name, frozen(getattr(self, name), dtype, name))
+
+    @property
+    def width(self) -> int:
+        """One less than the largest bag; -1 where there is no vertex."""
+        return int(np.diff(self.bag_indptr).max(initial=0)) - 1
+
+    def bag(self, i: int) -> list[int]:
+        """The i-th vertex of the order, then what were its neighbours."""
+        return self.bag_indices[self.bag_indptr[i] : self.bag_indptr[i + 1]].tolist()
+
+
+def eliminate(graph: UndirectedGraph, rule: str = "fill", *, seed: int | None = None) -> Elimination:
+    """The elimination that always takes the vertex of least fill, or of least degree.
+
+    Parameters
+    ----------
+    graph : UndirectedGraph
+    rule : str
+        Which vertex is next, by its degree d and its fill f, the number of pairs of its neighbours that are not
+        joined: least "fill" f, least "degree" d, least "ratio" f / (d + 1), "steep_ratio" f / (d + 1)^1.5 or
+        "density" f / (d + 1)^2.
+    seed : int, optional
+        Ties go by a random rank of the vertices; by default to the least degree, then to the least id.
+
+    Returns
+    -------
+    Elimination
+
+    Raises
+    ------
+    GraphError
+        If there is no such rule.
+
+    Examples
+    --------
+    Of a star, 0 in the middle, the leaves go first.
+
+    >>> eliminate(UndirectedGraph.from_edges(4, [(0, 1), (0, 2), (0, 3)])).order.tolist()
+    [1, 2, 0, 3]
+    """
+    run = Run(graph, rule, seed)
+    while run.go_on():
+        pass
+    return run.found()
+
+
+class Run:
+    """An elimination by a rule, which may be interrupted; see `eliminate`.
+
+    Parameters
+    ----------
+    graph : UndirectedGraph
+    rule : str
+    seed : int, optional
+    below : int, optional
+        Give up as soon as the width is so much or more.
+    """
+
+    def __init__(self, graph: UndirectedGraph, rule: str, seed: int | None, below: int | None = None) -> None:
+        if rule not in _CODES:
+            raise GraphError(f"there is no elimination rule {rule!r}; there are {', '.join(_CODES)}")
+        n = graph.n_vertices
+        rank = np.arange(n) if seed is None else np.random.default_rng(seed).permutation(n)
+        self._kernel = _elimination.Run(
+            graph.indptr,
+            graph.indices,
+            rank.astype(np.int32),
+            _CODES[rule],
+            seed is None,
+            n if below is None else below,
+        )
+        self.state = _elimination.GOING_ON
+
+    def go_on(self) -> bool:
+        """Eliminate for some hundredths of a second; whether there is more to do."""
+        self.state = self._kernel.run(WORK)
+        return self.state == _elimination.GOING_ON
+
+    @property
+    def done(self) -> bool:
+        """Whether all vertices are eliminated."""
+        return self.state == _elimination.DONE
+
+    def found(self) -> Elimination:
+        """The order and the bags, once it is done."""
+        return Elimination(*self._kernel.found())
+
+
+def elimination_of(graph: UndirectedGraph, order: ArrayLike) -> Elimination:
+    """The bags that a given order makes.
+
+    Parameters
+    ----------
+    graph : UndirectedGraph
+    order : int32[n]
+        The vertices, each once.
+
+    Returns
+    -------
+    Elimination
+
+    Raises
+    ------
+    GraphError
+        If the order leaves a vertex out or names one twice.
+
+    Examples
+    --------
+    >>> path = UndirectedGraph.from_edges(3, [(0, 1), (1, 2)])
+    >>> elimination_of(path, [1, 0, 2]).width, elimination_of(path, [0, 1, 2]).width
+    (2, 1)
+    """
+    vertices = frozen(order, np.int32, "order", graph.n_vertices)
+    if not np.array_equal(np.sort(vertices), np.arange(graph.n_vertices)):
+        raise GraphError(f"an elimination order names each vertex once; there are {graph.n_vertices}, numbered from 0")
+    bag_indptr, bags = _elimination.bags_of(graph.indptr, graph.indices, vertices)
+    return Elimination(vertices, bag_indptr, bags, bags.size - graph.n_vertices - graph.n_edges)
