@@ -207,7 +207,7 @@ def _phases(graph: ComputationGraph, order: Int32, home: Int64, missing: Bool, n
     i = n_blocks - 1
     for step in range(n_forward, order.size):
         node = order[step]
-        while i and due[i] == 0:
+        while i and due[i] == 0 and not graph.updates[node]:  # an update that follows its block is of it
             i -= 1
         phase[step] = 2 * n_blocks - 1 - i
         if of_blocks[node] and (not graph.forward[node] or home[node] == i):

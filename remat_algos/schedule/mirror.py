@@ -9,6 +9,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.kernels import _emitter
 from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.updates import postponed
 
 LONGEST = 2**31
 
@@ -65,7 +66,7 @@ def mirror_schedule(graph: ComputationGraph, mirror_count: ArrayLike) -> Schedul
         graph.output.view(np.uint8),
         count,
     )
-    return Schedule(order)
+    return Schedule(postponed(graph, order))
 
 
 def part_of(graph: ComputationGraph) -> Int32:

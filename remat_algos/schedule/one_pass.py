@@ -9,7 +9,7 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.updates import postponed
 
 MOST_BEAM = 64
-MOST_WORK = 50_000_000  # nodes looked at, over all steps and states
+MOST_WORK = 5_000_000  # nodes looked at, over all steps and states
 
 
 def lowest_pass(graph: ComputationGraph, beam: int | None = None) -> Schedule:
@@ -22,7 +22,7 @@ def lowest_pass(graph: ComputationGraph, beam: int | None = None) -> Schedule:
     ----------
     graph : ComputationGraph
     beam : int, optional
-        How many sets are followed; by default 64, fewer on large graphs, and the id order where even one is too many.
+        How many sets are followed; by default 64, fewer on large graphs; 0 keeps the id order.
 
     Returns
     -------
@@ -41,7 +41,7 @@ def lowest_pass(graph: ComputationGraph, beam: int | None = None) -> Schedule:
     if beam is None:
         beam = min(MOST_BEAM, MOST_WORK // max(1, nodes.size) ** 2)
     if beam < 1:
-        return Schedule(nodes)
+        return Schedule(postponed(graph, nodes))
     order: Int32 = _one_pass.lowest_pass(
         graph.value_indptr,
         graph.read_indptr,

@@ -14,6 +14,7 @@ from remat_algos.errors import ScheduleError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.mirror import honoured, mirror_schedule
+from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.registry import Interrupted, Progress, Solution
@@ -45,8 +46,7 @@ class Judged:
 def judged(graph: ComputationGraph, plans: Plans, progress: Progress | None) -> Iterator[Judged | None]:
     """Judge plans from coarse to fine, equal ones once; None for one that was given up.
 
-    A plan that goes against a mark is passed over; if all do, ScheduleError says what is wrong with the last. If all
-    are given up, there is one pass.
+    A plan that goes against a mark is passed over; if none is sound, ScheduleError says what is wrong with the last.
     """
     seen: set[bytes] = set()
     any_sound, unhonoured = False, None
@@ -73,9 +73,12 @@ def judged(graph: ComputationGraph, plans: Plans, progress: Progress | None) -> 
         yield Judged(simulation, simulation.peak_memory, simulation.compute, details)
     if unhonoured is not None and not any_sound:
         raise unhonoured
-    if not any_sound:
-        simulation = simulate(graph, Schedule(np.flatnonzero(graph.needed).astype(np.int32)))
-        yield Judged(simulation, simulation.peak_memory, simulation.compute, {"one_pass": True})
+
+
+def _one_pass(graph: ComputationGraph) -> Judged:
+    """What remains where all plans are given up."""
+    simulation = simulate(graph, lowest_pass(graph, beam=0))
+    return Judged(simulation, simulation.peak_memory, simulation.compute, {"one_pass": True})
 
 
 def best(
@@ -95,8 +98,6 @@ def best(
                 kept = _thinned_beside(kept, _chosen(kept, limit))
     except KeyboardInterrupt as stop:
         raise Interrupted([kept[_chosen(kept, limit)].solution(sweep.details())] if kept else []) from stop
-    if not kept:
-        raise ValueError("there is no plan to choose from")
     at = _chosen(kept, limit)
     fits = limit is not None and kept[at].peak <= limit
     few = kept[: at : 1 + at // MOST_OTHERS] if fits else kept[1:MOST_OTHERS]
@@ -172,6 +173,7 @@ class _Sweep:
     def __init__(
         self, graph: ComputationGraph, plans: Plans, time_limit: float | None, progress: Progress | None
     ) -> None:
+        self.graph = graph
         self.plans = judged(graph, plans, progress)
         self.listed = len(plans)
         self.deadline = None if time_limit is None else time.monotonic() + time_limit
@@ -186,9 +188,12 @@ class _Sweep:
             else:
                 self.judged += 1
                 yield plan
-            if self.deadline is not None and self.judged and time.monotonic() > self.deadline:
-                return
-        self.complete = True
+            if self.deadline is not None and time.monotonic() > self.deadline:
+                break
+        else:
+            self.complete = True
+        if not self.judged:
+            yield _one_pass(self.graph)
 
     def details(self) -> dict[str, Any]:
         """How many plans there were, how many of them were different and judged, and whether time cut that short."""

@@ -21,6 +21,7 @@ LIMITS = (1, 32, 128, 512)  # fewest bags of a component that is divided again
 SHARES = {"zero": 0, "eighth": 1 / 8, "half": 1 / 2, "largest": 1}  # of the largest node, that a visit may bring ahead
 VARIED = 2  # trees from which schedules of all these limits are made; they matter little beside the cache pass
 LENGTH_LIMIT = 30.0
+LONGEST = 2**31 - 1
 
 
 class Part:
@@ -125,7 +126,7 @@ def separator_plans(
     check_options(recursion_limit, batching, length_limit)
     plans: list[Any] = []
     for number, (make_tree, part) in enumerate(trees):
-        longest = int(length_limit * max(1, part.nodes.size))
+        longest = int(min(length_limit * max(1, part.nodes.size), LONGEST))
         if recursion_limit is None and number == 0:
             plans.append((part.one_pass, {"recursion_limit": "all"}))
         most = part.nodes.size if number < VARIED else 1

@@ -1,0 +1,73 @@
+"""Greedy rematerialization, as a compiler does it."""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.solvers.greedy_walks import BLOCKS, Walks
+from remat_algos.solvers.registry import Progress, Solution, any_graph, solver
+from remat_algos.solvers.selection import Plans, best, undominated
+
+
+@solver(paper="kumar2019", needs=any_graph)
+def greedy_remat(
+    graph: ComputationGraph,
+    limit: int | None,
+    *,
+    max_block: int | None = None,
+    time_limit: float | None = None,
+    progress: Progress | None = None,
+) -> Solution:
+    """Walk along the order, and where too much is held, put off the runs that save most until they are read next.
+
+    Compute costs are not looked at. Walks for many limits are judged, whatever the limit that is asked for.
+
+    Parameters
+    ----------
+    max_block : int, optional
+        The most consecutive runs that are put off together: 1 is the paper's algorithm, more is what compilers do. By
+        default the best of 1, 2, 4, ..., 64.
+
+    References
+    ----------
+    kumar2019, section 4, GreedyRemat.
+
+    Examples
+    --------
+    Figure 1 of the paper:
+
+    >>> names = [("A", "B"), ("A", "C"), ("B", "D"), ("C", "D"), ("A", "E"), ("D", "E")]
+    >>> graph = ComputationGraph.from_edges(names)
+    >>> greedy_remat(graph, 3).schedule.names(graph)
+    ['A', 'B', 'C', 'D', 'A', 'E']
+    """
+    return _told(best(graph, _plans(graph, max_block), limit, time_limit, progress))
+
+
+def frontier(
+    graph: ComputationGraph,
+    *,
+    max_block: int | None = None,
+    time_limit: float | None = None,
+    progress: Progress | None = None,
+) -> list[Solution]:
+    """All plans that none of the others beats in both peak and compute; the options of `greedy_remat`."""
+    return [_told(found) for found in undominated(graph, _plans(graph, max_block), time_limit, progress)]
+
+
+def _told(found: Solution) -> Solution:
+    """Without the count of walks that were listed and not needed, as it is not known before how many there will be."""
+    return replace(found, details={k: v for k, v in found.details.items() if k not in ("listed", "given_up")})
+
+
+def _plans(graph: ComputationGraph, max_block: int | None) -> Plans:
+    """As many plans as there may be walks; whichever is asked for takes the next walk."""
+    if max_block is not None and max_block < 1:
+        raise ValueError(f"max_block is {max_block}; a block has at least one run")
+    walks = Walks(graph, BLOCKS if max_block is None else (max_block,))
+    plans: list[Any] = []
+    for _ in range(walks.most):
+        details: dict[str, Any] = {}
+        plans.append((partial(walks.take, details), details))
+    return plans
