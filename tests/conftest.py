@@ -9,12 +9,13 @@ from hypothesis import HealthCheck, settings
 # Machines differ in speed: no deadline, and slow drawing is no failure. On CI the examples are always the same.
 settings.register_profile(
     "default",
-    max_examples=40,
+    max_examples=30,
     deadline=None,
     derandomize=os.environ.get("CI", "").lower() == "true",
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("quick", settings.get_profile("default"), max_examples=15)  # where lines count, not cases
+settings.register_profile("thorough", settings.get_profile("default"), max_examples=200)  # asked for by name
 settings.load_profile("default")
 
 

@@ -898,20 +898,21 @@ def test_show_runs_on_real_networks(remat, shared_graphs, network):
     assert record["forward_nodes"] > 20
 
 
-@pytest.mark.parametrize("budget", ["90%", "60%", "least"])
+@pytest.mark.parametrize("budget", ["60%", "least"])
 @pytest.mark.parametrize("network", BASE)
 def test_solve_and_verify_run_on_real_networks(remat, shared_graphs, folder, network, budget):
     file = shared_graphs / f"{network}.nodes.csv"
     said = remat("solve", file, "--budget", budget, "-o", "plan.json", "--json")
     assert said.code == 0
-    share = {"90%": 90, "60%": 60, "least": 100}[budget]
+    share = {"60%": 60, "least": 100}[budget]
     assert said.record["peak_memory"] <= BASE[network] * share // 100
     assert remat("verify", file, "plan.json").code == 0
     assert remat("verify", file, "plan.json", "--json").record["peak_memory"] == said.record["peak_memory"]
 
 
-@pytest.mark.parametrize("budget", ["90%", "60%", "least"])
-@pytest.mark.parametrize("network", BASE)
+@pytest.mark.parametrize(
+    ("network", "budget"), [("googlenet", "least"), ("resnet50", "60%"), ("unet", "least"), ("vgg19", "90%")]
+)
 def test_compare_runs_on_real_networks(remat, shared_graphs, network, budget):
     said = remat("compare", shared_graphs / f"{network}.nodes.csv", "--budget", budget, "--json")
     assert said.code == 0

@@ -20,7 +20,7 @@ from remat_algos.ir.files.write import write_graph
 from remat_algos.plan.plan import FORMS, Plan
 from remat_algos.solvers.registry import portfolio
 from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES, Said, process
-from tests.test_cli_startup import LOADED, SLOW
+from tests.test_cli_startup import SLOW
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "graphs"
 SHARED = ("googlenet", "resnet50", "unet", "vgg19")
@@ -119,7 +119,7 @@ def test_every_question_is_answered_on_real_networks(remat, network, command):
 
 
 def test_the_frontier_of_a_real_network_falls_and_has_its_base(remat, network):
-    record = remat("frontier", network[0], "--json").record
+    record = remat("frontier", network[0], "--points", "5", "--json").record
     best = sorted((p["peak_memory"], p["compute"]) for p in record["points"] if p["best"])
     assert len(set(best)) >= 2
     computes = [compute for _, compute in dict(reversed(best)).items()][::-1]
@@ -184,15 +184,26 @@ def test_an_order_in_any_form_has_the_peak_that_solve_said(remat, plan, folder, 
 
 
 @pytest.mark.parametrize("form", ["plan", "actions"])
-def test_what_solve_writes_on_standard_output_simulate_reads_from_a_pipe(folder, form):
+def test_what_solve_writes_on_standard_output_simulate_reads_from_a_pipe(remat, folder, form):
     words = ["solve", "chain.nodes.csv", "--budget", "80%", "--format", form]
-    written = process(*words)
+    written = remat(*words)
     judged = process("simulate", "chain.nodes.csv", "/dev/stdin", "--json", input=written.out)
     assert (judged.code, judged.err) == (0, "")
     assert judged.record["peak_memory"] == 20
     if form == "plan":
         for command in ("verify", "explain"):
-            assert process(command, "chain.nodes.csv", "/dev/stdin", input=written.out).code == 0
+            with piped(written.out) as pipe:
+                assert remat(command, "chain.nodes.csv", pipe).code == 0
+
+
+@contextlib.contextmanager
+def piped(text):
+    """The name of a pipe that holds a short text."""
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w") as pipe:
+        pipe.write(text)
+    yield f"/dev/fd/{reader}"
+    os.close(reader)
 
 
 @pytest.mark.parametrize(
@@ -605,9 +616,10 @@ def test_on_a_graph_without_gradients_the_frontier_says_who_cannot_serve(remat, 
     assert len(told) == 1
     assert "chen_sqrt" in told[0]
     record = remat("frontier", "chain.nodes.csv", "--inference", *words, "--json").record
-    assert {p["solver"] for p in record["points"]} == {"no_remat"}
+    served = {p["solver"] for p in record["points"]}
     asked = [solver.name for solver in portfolio()] if not words else ["chen_sqrt", "no_remat"]
-    assert sorted([*record["reasons"], "no_remat"]) == asked
+    assert "no_remat" in served
+    assert sorted([*record["reasons"], *served]) == asked
 
 
 def test_if_no_solver_can_serve_the_frontier_is_bad_input(remat, folder):
@@ -865,7 +877,7 @@ def full_disk(monkeypatch):
 
 @pytest.mark.parametrize("words", WRITERS[:4], ids=NAMES[:4])
 def test_a_disk_that_fills_up_leaves_what_was_there(remat, folder, full_disk, words):
-    names = [f"a rather long name of a layer, the {i}th of them" for i in range(150)]
+    names = [f"{'a long, long name of a layer, ' * 5}the {i}th of them" for i in range(15)]
     (folder / "chain.nodes.csv").write_text("name\n" + "".join(f'"{name}"\n' for name in names))
     (folder / "chain.edges.csv").write_text("src,dst\n" + "".join(f'"{u}","{v}"\n' for u, v in pairwise(names)))
     assert remat(*words, "file.svg").code == 0
@@ -901,15 +913,14 @@ def test_a_full_standard_output_is_one_sentence(plan, folder, words):
     assert "Traceback" not in said.err
 
 
-def test_a_plan_can_be_written_into_a_pipe_and_through_a_link(folder, plan):
+def test_a_plan_can_be_written_into_a_pipe_and_through_a_link(remat, folder, plan):
     if os.path.exists("/dev/stdout"):
         said = process("solve", "chain.nodes.csv", "--budget", "80%", "--format", "names", "-o", "/dev/stdout")
         assert (said.code, said.err) == (0, "")
         assert set(plan["schedule"]) < set(said.lines)
     (folder / "target.json").write_text("old")
     (folder / "link.json").symlink_to("target.json")
-    said = process("solve", "chain.nodes.csv", "--budget", "80%", "-o", "link.json")
-    assert said.code == 0
+    assert remat("solve", "chain.nodes.csv", "--budget", "80%", "-o", "link.json").code == 0
     assert (folder / "link.json").is_symlink()
     assert json.loads((folder / "target.json").read_text())["schedule"] == plan["schedule"]
 
@@ -1077,7 +1088,7 @@ sys.exit(main(sys.argv[1:]))
     ids=lambda words: words[0],
 )
 def test_the_interrupt_key_stops_a_process(remat, folder, words):
-    (folder / "long.txt").write_text("".join(f"{i} {i + 1}\n" for i in range(300)))
+    (folder / "long.txt").write_text("".join(f"{i} {i + 1}\n" for i in range(40)))
     running = subprocess.Popen(
         [sys.executable, "-c", WAITING, *words],
         stdout=subprocess.PIPE,
@@ -1125,27 +1136,32 @@ def test_help_names_every_option_and_fits_a_terminal(remat, monkeypatch, command
     assert max(map(len, said.lines)) <= 80
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["simulate", "chain.nodes.csv", "plan.json", "--plot", "-"],
-        ["simulate", "chain.nodes.csv", "--keep", "b", "--json"],
-        ["explain", "chain.nodes.csv", "plan.json"],
-        ["frontier", "chain.nodes.csv", "--plot", "-"],
-        ["diff", "chain.nodes.csv", "plan.json", "plan.json"],
-        ["solve", "chain.nodes.csv", "--format", "actions"],
-        ["show", "chain.nodes.csv", "--plot", "-"],
-    ],
-    ids=" ".join,
-)
-def test_small_answers_load_nothing_that_is_slow(plan, words):
-    done = subprocess.run(
-        [sys.executable, "-c", LOADED, *words], capture_output=True, text=True, timeout=60, check=True
-    )
-    code, loaded = json.loads(done.stderr.splitlines()[-1])
-    assert code == 0
+SMALL = [
+    ["simulate", "chain.nodes.csv", "plan.json", "--plot", "-"],
+    ["simulate", "chain.nodes.csv", "--keep", "b", "--json"],
+    ["explain", "chain.nodes.csv", "plan.json"],
+    ["frontier", "chain.nodes.csv", "--plot", "-"],
+    ["diff", "chain.nodes.csv", "plan.json", "plan.json"],
+    ["solve", "chain.nodes.csv", "--format", "actions"],
+    ["show", "chain.nodes.csv", "--plot", "-"],
+]
+# command lines one after the other; the last line of standard error says what was loaded when each had answered
+LOADED = """
+import json, sys
+from remat_algos.cli.main import main
+told = []
+for words in json.loads(sys.argv[1]):
+    code = main(words)
+    told.append([words, code, [name for name in json.loads(sys.argv[2]) if name in sys.modules]])
+print(json.dumps(told), file=sys.stderr)
+"""
+
+
+def test_small_answers_load_nothing_that_is_slow(plan):
+    command = [sys.executable, "-c", LOADED, json.dumps(SMALL), json.dumps(SLOW)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(done.stderr.splitlines()[-1]) == [[words, 0, []] for words in SMALL]
     assert done.stdout
-    assert [name for name in SLOW if name in loaded] == []
 
 
 @pytest.mark.parametrize(

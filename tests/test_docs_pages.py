@@ -1,8 +1,11 @@
 """The pages for readers show what happens: their commands, their Python, their tables."""
 
+import contextlib
 import doctest
+import io
 import pkgutil
 import re
+import shlex
 import subprocess
 import sys
 import types
@@ -44,9 +47,24 @@ def table(text):
 # commands
 
 
+RUN = subprocess.run
+
+
+def run_here(command, **settings):
+    """Runs `remat` in this process, unless the line asks a shell for more; what it says as if both streams were one."""
+    words = shlex.split(command) if isinstance(command, str) else []
+    if words[:1] != ["remat"] or re.search("[|<>]", command):
+        return RUN(command, **settings)
+    said = io.StringIO()
+    with contextlib.chdir(settings["cwd"]), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        code = main(words[1:])
+    return subprocess.CompletedProcess(command, code, said.getvalue())
+
+
 @pytest.mark.parametrize("name", pages_with("```console"))
-def test_commands_on_the_page_say_what_it_shows(name):
+def test_commands_on_the_page_say_what_it_shows(name, monkeypatch):
     """`python docs/console.py` writes what they say now."""
+    monkeypatch.setattr(subprocess, "run", run_here)
     assert "this is a bug" not in PAGES[name]
     assert console.timeless(console.renewed(PAGES[name])) == console.timeless(PAGES[name])
 
@@ -77,7 +95,7 @@ def test_every_layer_of_the_vocabulary_has_a_table():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("paper", ["chen2016", "kusumoto2019"])
+@pytest.mark.parametrize("paper", ["chen2016", "kumar2019", "kusumoto2019"])
 def test_reproductions_are_what_the_command_writes(paper, tmp_path):
     """`remat reproduce PAPER` writes them."""
     assert main(["reproduce", paper, "-o", str(tmp_path)]) == 0
@@ -137,7 +155,7 @@ def test_the_interpreter_is_as_short_as_promised():
     assert len(INTERPRETER.splitlines()) <= 20
 
 
-@pytest.mark.parametrize("budget", ["least", "80%", "100%"])
+@pytest.mark.parametrize("budget", ["least", "80%"])
 @pytest.mark.parametrize(
     "name", ["mine", *(path.name[: -len(".nodes.csv")] for path in console.GRAPHS.glob("*.nodes.csv"))]
 )

@@ -1337,7 +1337,7 @@ def mutations(draw, data):
     return data
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @pytest.mark.parametrize("name", SEEDS)
 @given(data=st.data())
 def test_spoilt_files_are_read_or_refused(name, data):
@@ -1346,7 +1346,7 @@ def test_spoilt_files_are_read_or_refused(name, data):
         harmless(folder, name)
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @pytest.mark.parametrize("kind", TABLES)
 @given(data=st.data())
 def test_spoilt_tables_are_read_or_refused(kind, data):
@@ -1359,7 +1359,7 @@ CELLS = ["", "0", "1", "-1", "2", "0.5", "-0.5", "1e30", "1e999999", "1e9999999"
 CELLS += ["1", "2", "3", "4", "3:1", "mask", "keep", "recompute", "input", "\ud7ff", "9" * 20, "9" * 5000, " a ", '""']
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.data())
 def test_tables_with_strange_cells_are_read_or_refused(data):
     kind = data.draw(st.sampled_from(list(TABLES)))
@@ -1410,7 +1410,7 @@ def replaced(draw, record):
     return draw(st.sampled_from(STRANGE))
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @pytest.mark.parametrize("seed", ["forward", "training"])
 @given(data=st.data())
 def test_json_with_strange_parts_is_read_or_refused(seed, data):
@@ -1440,7 +1440,7 @@ ODD_ARRAYS = [
 ]
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @pytest.mark.parametrize("seed", ["forward", "training"])
 @given(data=st.data())
 def test_npz_with_strange_parts_is_read_or_refused(seed, data):

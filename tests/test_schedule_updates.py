@@ -16,7 +16,9 @@ from remat_algos.solvers.registry import portfolio
 GRAPHS = {
     "sgd": build("feed_forward", depth=2, optimizer="sgd").graph,
     "adam, operation by operation": build("feed_forward", depth=1, optimizer="adam", granularity="primitive").graph,
-    "tied weights": build("gpt2_small", depth=1, batch=1, sequence=4, words=16, width=12, heads=2, optimizer="sgd").graph,
+    "tied weights": build(
+        "gpt2_small", depth=1, batch=1, sequence=4, words=16, width=12, heads=2, optimizer="sgd"
+    ).graph,
 }
 each_graph = pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
 

@@ -337,13 +337,13 @@ def test_what_was_given_up_is_said_and_one_pass_remains(solver):
 @pytest.mark.parametrize(
     ("solver", "options", "said"),
     [
-        ("twremat", {"recursion_limit": 0}, "recursion_limit is 0; give 1 or more bags"),
+        ("twremat", {"recursion_limit": 0}, "recursion_limit is 0; give a whole number of bags, 1 or more"),
         ("twremat", {"batching": "x"}, "batching is 'x'; use True, False or None"),
-        ("twremat", {"orders": 0}, "orders is 0; give 1 or more elimination orders"),
-        ("twremat", {"length_limit": 0.5}, "length_limit is 0.5; give 1 or more runs for each node"),
-        ("twremat", {"length_limit": math.nan}, "length_limit is nan; give 1 or more"),
-        ("pathremat", {"recursion_limit": -1}, "recursion_limit is -1; give 1 or more bags"),
-        ("pathremat", {"length_limit": 0}, "length_limit is 0; give 1 or more runs for each node"),
+        ("twremat", {"orders": 0}, "orders is 0; give a whole number of elimination orders, 1 or more"),
+        ("twremat", {"length_limit": 0.5}, "length_limit is 0.5; give runs for each node, 1 or more"),
+        ("twremat", {"length_limit": math.nan}, "length_limit is nan; give runs for each node, 1 or more"),
+        ("pathremat", {"recursion_limit": -1}, "recursion_limit is -1; give a whole number of bags, 1 or more"),
+        ("pathremat", {"length_limit": 0}, "length_limit is 0; give runs for each node, 1 or more"),
     ],
 )
 def test_options_that_say_nothing_are_refused_in_a_sentence(solver, options, said):

@@ -1,10 +1,12 @@
 """What the strategies draw: every feature of graphs, sound schedules, growing lower sets."""
 
+import contextlib
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
+from hypothesis.errors import NoSuchExample
 
 from tests.oracles.judge import judge
 from tests.oracles.plain import plain
@@ -85,16 +87,19 @@ def left_over(g):
     return any(0 < len(read & set(own)) < len(own) for own in g.values)
 
 
+LOOK = settings(max_examples=200, derandomize=True, database=None, deadline=None, phases=[Phase.generate])
+
+
 def found(features, strategy):
-    """Which features occur in 200 draws, always the same."""
+    """Which features occur in 200 draws, always the same; where all have occurred, no more is drawn."""
     seen = set()
 
-    @settings(max_examples=200, derandomize=True, database=None, deadline=None)
-    @given(strategy)
-    def look(drawn):
+    def all_seen(drawn):
         seen.update(name for name, has in features.items() if name not in seen and has(*drawn))
+        return len(seen) == len(features)
 
-    look()
+    with contextlib.suppress(NoSuchExample):
+        find(strategy, all_seen, settings=LOOK)
     return seen
 
 

@@ -87,7 +87,8 @@ def options_of(solver: str, words: Sequence[str]) -> dict[str, Any]:
         name, equals, value = word.partition("=")
         if not equals or name not in known:
             listed = ", ".join(known) or "none"
-            raise argparse.ArgumentTypeError(f"-O {word}: write NAME=VALUE; {solver} has the options {listed}")
+            wrong = f"{solver} has no option {name}" if equals else "write NAME=VALUE"
+            raise argparse.ArgumentTypeError(f"-O {word}: {wrong}; {solver} has the options {listed}")
         options[name] = _value(value)
     return options
 

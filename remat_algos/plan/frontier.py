@@ -241,7 +241,8 @@ class _Walk:
         except (BudgetError, GraphError, ScheduleError) as error:
             self.reasons[solver.name] = str(error)
         else:
-            found += self._polished(found)
+            for attempt in self._polished(tuple(found), share):
+                found.append(attempt)
         finally:
             if found:
                 self.complete &= all(attempt.solution.details.get("complete", True) for attempt in found)
@@ -260,15 +261,18 @@ class _Walk:
                 return
             yield call.at(least + (most - least) * i // (self.points - 1))
 
-    def _polished(self, found: Sequence[Attempt]) -> list[Attempt]:
+    def _polished(self, found: Sequence[Attempt], share: float | None) -> Iterator[Attempt]:
         """The same after the passes, each within its own peak; some of them, where that are many steps."""
+        deadline = None if share is None else time.monotonic() + share
         graph, steps = self.problem.graph, sum(len(attempt.simulation.schedule) for attempt in found)
-        some = found[:: 1 + steps // MOST_POLISHED]
-        better = [(attempt, polished(graph, attempt.simulation, None)) for attempt in some]
-        for attempt in some[:LOWERED]:
-            lower = polished(graph, attempt.simulation, 0)
-            better.append((attempt, polished(graph, lower, None)))
-        return [attempt.improved(after) for attempt, after in better if after is not attempt.simulation]
+        for place, attempt in enumerate(found[:: 1 + steps // MOST_POLISHED]):
+            if deadline is not None and time.monotonic() > deadline:
+                return
+            lower = polished(graph, attempt.simulation, 0) if place < LOWERED else attempt.simulation
+            for start in {id(each): each for each in (lower, attempt.simulation)}.values():
+                after = polished(graph, start, None)
+                if after is not attempt.simulation:
+                    yield attempt.improved(after)
 
     def _plan(self, attempt: Attempt, seconds: float) -> Plan:
         """A plan whose budget is what it takes."""

@@ -206,8 +206,12 @@ class Plan:
         if self.gap is not None:
             optimal = "no schedule computes less" if self.gap == 0 else f"at most {_percent(self.gap)} from the optimum"
             lines.append(f"optimality {optimal} (any order)")
+        if self.details.get("given_up"):
+            lines.append(f"given up   {counted(self.details['given_up'], 'schedule')}, too long; raise length_limit")
         if self.interrupted:
             lines.append("stopped    interrupted; this is the best plan so far")
+        elif not self.details.get("complete", True):
+            lines.append("stopped    at the time limit; this is the best plan so far")
         return "\n".join(lines)
 
     def _by_formulas(self) -> str:

@@ -124,6 +124,9 @@ class Problem:
             message = f"no schedule within {exact_bytes(self.limit or 0)} was found"
             if lowest is not None:
                 message += f"; the lowest reached is {exact_bytes(lowest.simulation.peak_memory)}, by {lowest.method}"
+        given_up = max((a.solution.details.get("given_up", 0) for a in attempts), default=0)
+        if given_up:
+            message += f"; {counted(given_up, 'schedule')} given up as too long: raise length_limit"
         message += f"; no schedule goes below {format_bytes(bound)}, which is held while {self._named(nodes)}"
         if graph.mark is not None:
             message += f"; {counted(int((graph.mark > 0).sum()), 'mark')} on nodes must be honoured"

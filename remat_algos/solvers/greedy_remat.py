@@ -63,8 +63,8 @@ def _told(found: Solution) -> Solution:
 
 def _plans(graph: ComputationGraph, max_block: int | None) -> Plans:
     """As many plans as there may be walks; whichever is asked for takes the next walk."""
-    if max_block is not None and max_block < 1:
-        raise ValueError(f"max_block is {max_block}; a block has at least one run")
+    if max_block is not None and (not isinstance(max_block, int) or max_block < 1):
+        raise ValueError(f"max_block is {max_block!r}; give a whole number of runs, 1 or more")
     walks = Walks(graph, BLOCKS if max_block is None else (max_block,))
     plans: list[Any] = []
     for _ in range(walks.most):

@@ -7,8 +7,8 @@ from typing import Any
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.solvers.registry import Progress, Solution, solver
 from remat_algos.solvers.selection import Plans, best, undominated
-from remat_algos.solvers.separator_plans import LENGTH_LIMIT, Part, Trees, separator_plans
-from remat_algos.structure.path_decomposition import PathDecomposition, greedy_layout
+from remat_algos.solvers.separator_plans import LENGTH_LIMIT, WIDEST, Part, Trees, separator_plans
+from remat_algos.structure.path_decomposition import PathDecomposition, greedy_layout, separation
 from remat_algos.structure.separators import SeparatorTree
 
 
@@ -84,6 +84,9 @@ def _trees(graph: ComputationGraph, seed: int) -> Iterator[tuple[Trees, Part]]:
         yield Trees(partial(_middle, part, seed), about), part
 
 
-def _middle(part: Part, seed: int) -> tuple[SeparatorTree, dict[str, Any]]:
-    path = PathDecomposition.of(part.undirected, greedy_layout(part.undirected, seed=seed))
+def _middle(part: Part, seed: int) -> tuple[SeparatorTree, dict[str, Any]] | None:
+    layout = greedy_layout(part.undirected, seed=seed)
+    if separation(part.undirected, layout) > WIDEST:
+        return None
+    path = PathDecomposition.of(part.undirected, layout)
     return SeparatorTree.middle(path, part.nodes.size), {"pathwidth": path.width}

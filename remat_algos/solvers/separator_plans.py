@@ -22,6 +22,7 @@ SHARES = {"zero": 0, "eighth": 1 / 8, "half": 1 / 2, "largest": 1}  # of the lar
 VARIED = 2  # trees from which schedules of all these limits are made; they matter little beside the cache pass
 LENGTH_LIMIT = 30.0
 LONGEST = 2**31 - 1
+WIDEST = 400  # of decompositions; wider ones take long to find, and their separators hold too much
 
 
 class Part:
@@ -150,26 +151,31 @@ class Trees:
         What the plans from it say; what is known later is added.
     """
 
-    def __init__(self, make: Callable[[], tuple[SeparatorTree, Mapping[str, Any]]], details: dict[str, Any]) -> None:
+    def __init__(
+        self, make: Callable[[], tuple[SeparatorTree, Mapping[str, Any]] | None], details: dict[str, Any]
+    ) -> None:
         self._make = make
         self.details = details
 
     @cached_property
-    def tree(self) -> SeparatorTree:
-        """The tree."""
-        tree, known = self._make()
+    def tree(self) -> SeparatorTree | None:
+        """The tree; None where the graph is too wide for it to be of use."""
+        made = self._make()
+        if made is None:
+            return None
+        tree, known = made
         self.details.update(known)
         return tree
 
 
 def check_options(recursion_limit: int | None, batching: bool | None, length_limit: float) -> None:
     """ValueError for options that say nothing."""
-    if recursion_limit is not None and recursion_limit < 1:
-        raise ValueError(f"recursion_limit is {recursion_limit}; give 1 or more bags")
+    if recursion_limit is not None and (not isinstance(recursion_limit, int) or recursion_limit < 1):
+        raise ValueError(f"recursion_limit is {recursion_limit!r}; give a whole number of bags, 1 or more")
     if batching not in (True, False, None):
         raise ValueError(f"batching is {batching!r}; use True, False or None")
-    if not length_limit >= 1:
-        raise ValueError(f"length_limit is {length_limit}; give 1 or more runs for each node")
+    if not isinstance(length_limit, (int, float)) or not length_limit >= 1:
+        raise ValueError(f"length_limit is {length_limit!r}; give runs for each node, 1 or more")
 
 
 def _batches(part: Part, batching: bool | None) -> dict[int, str]:
@@ -182,7 +188,8 @@ def _batches(part: Part, batching: bool | None) -> dict[int, str]:
 
 
 def _schedule(trees: Trees, part: Part, recursion_limit: int, batch: int, longest: int) -> Schedule | None:
-    return part.schedule(trees.tree, recursion_limit, batch, longest)
+    tree = trees.tree
+    return None if tree is None else part.schedule(tree, recursion_limit, batch, longest)
 
 
 def _weightless(graph: ComputationGraph) -> Bool:

@@ -7,8 +7,8 @@ from typing import Any
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.solvers.registry import Progress, Solution, solver
 from remat_algos.solvers.selection import Plans, best, undominated
-from remat_algos.solvers.separator_plans import LENGTH_LIMIT, Part, Trees, separator_plans
-from remat_algos.structure.elimination import eliminate
+from remat_algos.solvers.separator_plans import LENGTH_LIMIT, WIDEST, Part, Trees, separator_plans
+from remat_algos.structure.elimination import Run
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 
@@ -81,8 +81,8 @@ def _plans(
 ) -> Plans:
     if orders is None:
         orders = max(2, min(ORDERS, graph.n_nodes // 8, MOST_NODES // max(1, graph.n_nodes)))
-    elif orders < 1:
-        raise ValueError(f"orders is {orders}; give 1 or more elimination orders")
+    elif not isinstance(orders, int) or orders < 1:
+        raise ValueError(f"orders is {orders!r}; give a whole number of elimination orders, 1 or more")
     return separator_plans(_trees(graph, orders, seed), recursion_limit, batching, length_limit)
 
 
@@ -106,15 +106,20 @@ def _rule(number: int, seed: int) -> tuple[str, int | None]:
     return RULES[which], None if turn == 0 else seed + turn - 1
 
 
-def _decomposition(part: Part, number: int, seed: int) -> TreeDecomposition:
+def _decomposition(part: Part, number: int, seed: int) -> TreeDecomposition | None:
     rule, chance = _rule(number, seed)
-    return TreeDecomposition.of(eliminate(part.undirected, rule, seed=chance)).shrunk()
+    run = Run(part.undirected, rule, chance, WIDEST)
+    while run.go_on():
+        pass
+    return TreeDecomposition.of(run.found()).shrunk() if run.done else None
 
 
 def _tree(
-    decomposition: Callable[[], TreeDecomposition], part: Part, separators: str
-) -> tuple[SeparatorTree, dict[str, Any]]:
+    decomposition: Callable[[], TreeDecomposition | None], part: Part, separators: str
+) -> tuple[SeparatorTree, dict[str, Any]] | None:
     found = decomposition()
+    if found is None:
+        return None
     if separators == "balanced":
         return SeparatorTree.balanced(found, part.nodes.size), {"width": found.width}
     return SeparatorTree.cheapest(found, part.memory), {"width": found.width}

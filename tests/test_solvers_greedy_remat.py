@@ -1,0 +1,213 @@
+"""Greedy rematerialization: the walk against a slow one, examples by hand, laws."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from remat_algos.kernels import _greedy_remat
+
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.models.registry import build
+from remat_algos.plan.baseline import baseline
+from remat_algos.plan.solve import solve
+from remat_algos.schedule.simulation import simulate
+from remat_algos.solvers.greedy_remat import frontier, greedy_remat
+from tests.oracles import greedy as oracle
+from tests.oracles.judge import judge
+from tests.strategies import graphs, orders, rows, training_graphs
+
+UNBOUNDED = 2**30
+
+
+def walk(graph, limit, max_block=1, order=None, most=UNBOUNDED, least_work=UNBOUNDED):
+    """The order that one walk gives, and the level of blocks that it came to."""
+    order = np.flatnonzero(graph.needed) if order is None else order
+    found, reached, _ = _greedy_remat.greedy(
+        np.asarray(order, np.int32),
+        graph.value_indptr,
+        graph.read_indptr,
+        graph.read_indices,
+        *graph.readers,
+        graph.producer,
+        graph.output.view(np.uint8),
+        (~graph.once).view(np.uint8),
+        graph.memory,
+        graph.workspace,
+        limit,
+        max_block,
+        most,
+        1,
+        least_work,
+    )
+    return found.tolist(), reached
+
+
+def named(graph, order):
+    return " ".join(graph.labels[v] for v in order)
+
+
+def edges(text, **arrays):
+    """From "A-B A-C"."""
+    return ComputationGraph.from_edges([tuple(edge.split("-")) for edge in text.split()], **arrays)
+
+
+def ladder(length):
+    """f0 -> f1 -> ..., then b.. b1 b0, each of which reads the one before it and its own f; all of size and cost 1."""
+    forward = [(f"f{i}", f"f{i + 1}") for i in range(length - 1)] + [(f"f{length - 1}", "loss")]
+    names = ["loss", *(f"b{i}" for i in reversed(range(length)))]
+    backward = [edge for i, b in enumerate(names[1:]) for edge in ((names[i], b), (f"f{length - 1 - i}", b))]
+    return ComputationGraph.from_edges(forward + backward)
+
+
+def points(graph, **options):
+    return {found.simulation.peak_memory: found.simulation.compute for found in frontier(graph, **options)}
+
+
+# ---------------------------------------------------------------- the walk
+
+
+@given(data=st.data(), graph=graphs(max_nodes=8) | training_graphs(max_nodes=10))
+@settings(max_examples=60)
+def test_a_walk_is_that_of_the_oracle(data, graph):
+    order = data.draw(st.just(np.flatnonzero(graph.needed).tolist()) | orders(graph))
+    limit = data.draw(st.integers(0, judge(graph, order).peak))
+    max_block = data.draw(st.sampled_from([1, 1, 2, 3, 8]))
+    assert walk(graph, limit, max_block, order)[0] == oracle.greedy(graph, order, limit, max_block)
+
+
+@given(data=st.data(), graph=training_graphs(max_nodes=16))
+@settings(max_examples=40)
+def test_a_walk_is_sound_and_leaves_alone_what_fits(data, graph):
+    peak = baseline(graph).peak_memory
+    limit, max_block = data.draw(st.integers(0, peak + 1)), data.draw(st.sampled_from([1, 4, 64]))
+    order, _ = walk(graph, limit, max_block)
+    judge(graph, order)
+    if limit >= peak:
+        assert order == np.flatnonzero(graph.needed).tolist()
+
+
+def test_figure_1_of_the_paper():
+    graph = edges("A-B A-C B-D C-D A-E D-E")
+    # D holds A, B, C, D: A, which D does not read, is the only run to put off
+    assert named(graph, walk(graph, 4)[0]) == "A B C D E"
+    assert named(graph, walk(graph, 3)[0]) == "A B C D A E"
+    assert simulate(graph, walk(graph, 3)[0]).peak_memory == 3
+
+
+def test_what_saves_most_is_put_off_first():
+    graph = edges("B-F C-F A-D D-E E-F", memory=[1, 1, 3, 1, 1, 1])  # of B, F, C, A, D, E
+    # D holds B 1, C 3, A 1, D 1, and reads A: of B and C, which wait for F, C saves 3
+    assert named(graph, walk(graph, 5)[0]) == "B A D E C F"
+
+
+def test_a_dead_input_has_to_be_paid_for():
+    graph = edges("A-B B-C C-D D-E B-E", memory=[1, 1, 1, 1, 1])
+    # while D runs, B waits for E, and A, from which B could be made again, is dead: a run of B alone saves 1 - 1
+    assert named(graph, walk(graph, 2)[0]) == "A B C D E"
+    # a block A B has nothing to pay
+    assert named(graph, walk(graph, 2, 2)[0]) == "A B C D A B E"
+
+
+def test_blocks_double_to_the_most_that_is_allowed():
+    graph = edges("A-B B-C C-D D-E E-F C-F")
+    # while E runs, C waits for F; C needs B, and B C need A, which are dead, and save 1 - 1; A B C save 1
+    for max_block, found in (1, "A B C D E F"), (2, "A B C D E F"), (3, "A B C D E A B C F"):
+        assert named(graph, walk(graph, 2, max_block)[0]) == found
+    assert walk(graph, 2, 64)[0] == walk(graph, 2, 3)[0]
+
+
+def test_what_nobody_has_read_yet_is_moved():
+    graph = edges("A-E B-C C-D D-E")
+    assert named(graph, walk(graph, 2, 2)[0]) == "B C D A E"  # nothing runs twice
+    assert named(graph, walk(graph, 2, 1)[0]) == "B C D A E"
+
+
+def test_a_run_is_moved_only_twice_and_the_walk_ends():
+    # A and B are for D; each would be put off behind the other for ever, since no limit below 2 can be met
+    graph = edges("A-D B-D C-D")
+    order, _ = walk(graph, 0, 8)
+    assert sorted(order) == [0, 1, 2, 3]
+
+
+def test_an_effect_is_no_reason_not_to_run_again():
+    # b makes a value and an effect, an output of no bytes, which is that of its first run
+    graph = ComputationGraph.from_arrays(
+        **rows("read", [[], [0], [1], [3], [1, 4]]),
+        value_indptr=[0, 1, 3, 4, 5, 6],
+        memory=[1, 5, 0, 1, 1, 1],
+        output=[False, False, True, False, False, True],
+    )
+    # node 3 runs while value 1 (5 bytes) waits for node 4; running node 1 again brings value 0 back for 1 byte
+    order, _ = walk(graph, 3)
+    assert order == [0, 1, 2, 3, 1, 4]
+    assert judge(graph, order).trace == [1, 6, 7, 3, 7, 7]
+
+
+def test_of_several_values_only_those_that_wait_are_saved():
+    # node 1 makes values 1 (4 bytes, for node 2) and 2 (2 bytes, for node 4)
+    graph = ComputationGraph.from_arrays(
+        **rows("read", [[], [0], [1], [3], [2, 4]]), value_indptr=[0, 1, 3, 4, 5, 6], memory=[1, 4, 2, 1, 1, 1]
+    )
+    # node 3 holds 2 + 1 + 1; another run of node 1 saves 2 and brings back value 0 for 1
+    order, _ = walk(graph, 3)
+    assert order == [0, 1, 2, 3, 1, 4]
+    assert judge(graph, order).trace == [1, 7, 6, 3, 8, 4]
+
+
+def test_walks_that_cost_too_much_are_cut_short():
+    graph = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(30)]))
+    full, _ = walk(graph, 1, 64)
+    few, level = walk(graph, 1, 64, most=graph.n_nodes + 10)
+    assert graph.n_nodes < len(few) < len(full)
+    assert level == 8  # seven levels of blocks up to 64; one more stands for none found, two more for cut short
+    single, _ = walk(graph, 1, 1)
+    assert len(single) <= len(walk(graph, 1, 64, least_work=0)[0]) <= len(full)
+
+
+# ---------------------------------------------------------------- the solver
+
+
+def test_a_ladder_is_cheap_at_every_peak():
+    # a search over live sets has 66, 35, 29, 27, 26 as the least compute of any schedule at 3 to 7 bytes
+    found = points(ladder(10))
+    assert all(found[peak] <= cost for peak, cost in {3: 66, 4: 36, 5: 30, 6: 28, 7: 26, 12: 21}.items())
+
+
+def test_single_runs_gain_next_to_nothing_on_a_feed_forward_network_and_blocks_much():
+    graph = differentiate(build("feed_forward", depth=24).graph)
+    base = baseline(graph).peak_memory
+    single, blocks = frontier(graph, max_block=1), frontier(graph, max_block=64)
+    assert single[0].simulation.peak_memory > 0.9 * base
+    assert blocks[0].simulation.peak_memory < 0.3 * base
+
+
+@given(graph=training_graphs(max_nodes=12))
+@settings(max_examples=10)
+def test_all_sizes_of_blocks_are_at_least_as_good_as_one(graph):
+    every, single = points(graph), points(graph, max_block=1)
+    for peak, compute in single.items():
+        assert min(cost for other, cost in every.items() if other <= peak) <= compute
+
+
+def test_a_keep_mark_and_once_are_honoured():
+    graph = edges("A-B A-C B-D C-D A-E D-E")
+    assert simulate(graph, greedy_remat(graph, 3).schedule).peak_memory == 3
+    for firm in replace(graph, mark=[1, 0, 0, 0, 0]), replace(graph, once=[True, False, False, False, False]):
+        assert len(greedy_remat(firm, 3).schedule) == 5
+
+
+def test_parameters_change_after_the_last_run_that_reads_them():
+    graph = build("feed_forward", depth=4, optimizer="sgd").graph
+    found = frontier(graph)  # the judge refuses a run that reads a parameter after its update
+    assert len(found[0].schedule) > graph.n_nodes
+
+
+def test_the_size_of_blocks_is_told_and_checked():
+    graph = ladder(6)
+    plan = solve(graph, "least", solver="greedy_remat", max_block=2, raw=True)
+    assert plan.details["max_block"] == 2
+    with pytest.raises(ValueError, match="max_block is 0"):
+        greedy_remat(graph, None, max_block=0)
