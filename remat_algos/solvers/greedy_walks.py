@@ -1,18 +1,19 @@
 """Walks of greedy rematerialization: along which orders, for which limits and sizes of blocks."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from remat_algos.kernels import _greedy_remat
 
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.errors import ScheduleError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
-from remat_algos.kernels import _greedy_remat
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
@@ -21,13 +22,12 @@ from remat_algos.solvers.selection import Details
 
 BLOCKS = (64, 1, 8, 2, 16, 4, 32)  # in the order in which they are tried
 MOST_LIMITS, LEAST_LIMITS = 32, 8
-MISSES = 2  # limits in a row, below which a limit is not tried
+VAIN = 2  # limits in a row that bring nothing, after which none below is tried
 ROUNDS = 6  # of halving between the least limit that was met and the next
 LONGEST = 8  # runs that a walk may make for each node
 FACTOR = 2  # how much more blocks of several runs may cost than single ones
 LEAST_WORK = 500_000
-NEVER = 99
-MOST_WORK = 400_000_000  # of all walks together, about two seconds
+MOST_WORK = 200_000_000  # of all walks together, about two seconds
 SMALL = 300  # nodes of a graph where walks begin from other orders too
 AGAIN, STARTS, AGAIN_BLOCKS = 3, 8, 5  # turns from the lowest schedules so far, how many, with how many sizes of blocks
 
@@ -114,9 +114,8 @@ class Stairs:
         self.walks = walks
         self.blocks = blocks
         self.work = 0
-        self.met: dict[tuple[int, int], bool] = {}
-        self.settled: dict[int, int] = {}  # level of blocks with which a limit is met; larger ones change nothing
-        self.given_up: dict[int, int] = {}  # of each block: limits below are not tried
+        self.peak: dict[tuple[int, int], float] = {}  # by limit and block
+        self.settled: dict[int, tuple[int, float]] = {}  # level of blocks from which on nothing changes, and the peak
 
     @cached_property
     def limits(self) -> Int64:
@@ -133,9 +132,9 @@ class Stairs:
         for limit, block in self._ahead():
             schedule, reached, work = walk(self.graph, self.start, limit, block)
             self.work += work
-            self.met[limit, block] = self.walks.judged(schedule) <= limit
-            if self.met[limit, block] and block > 1:
-                self.settled[limit] = min(reached, self.settled.get(limit, NEVER))
+            peak = self.peak[limit, block] = self.walks.judged(schedule)
+            if block > 1 and reached <= (block - 1).bit_length():
+                self.settled[limit] = reached, peak
             yield limit, block, schedule
 
     def _ahead(self) -> Iterator[tuple[int, int]]:
@@ -147,42 +146,41 @@ class Stairs:
             yield from self._to_the_end(block)
 
     def _down(self, limits: list[int], block: int) -> Iterator[tuple[int, int]]:
-        """Falling limits, until some in a row are missed."""
-        missed = 0
+        """Falling limits, until some in a row bring nothing."""
+        least, vain = math.inf, 0
         for limit in limits:
-            if missed == MISSES or limit < self.given_up.get(block, 0) or self.work > MOST_WORK:
+            if vain == VAIN or self.work > MOST_WORK:
                 return
-            if self._settled(limit, block):
-                missed = 0
-                continue
-            yield limit, block
-            missed = 0 if self.met[limit, block] else missed + 1
-            if missed == MISSES:
-                self.given_up[block] = limit
+            if not self._known(limit, block):
+                yield limit, block
+            vain = 0 if self.peak[limit, block] < least else vain + 1
+            least = min(least, self.peak[limit, block])
 
     def _to_the_end(self, block: int) -> Iterator[tuple[int, int]]:
-        """Between the least limit that is met and the next, halving."""
-        high = min((limit for limit in self.limits.tolist() if self._is_met(limit, block)), default=None)
+        """Between the least limit that is met and the next below, halving."""
+        tried = {limit: peak for (limit, other), peak in self.peak.items() if other == block}
+        high = min((limit for limit, peak in tried.items() if peak <= limit), default=None)
         if high is None:
             return
-        low = max((limit for limit, other in self.met if other == block and limit < high), default=high)
+        low = max((limit for limit in tried if limit < high), default=high)
         for _ in range(ROUNDS):
             limit = (low + high) // 2
             if high - low < 2 or self.work > MOST_WORK:
                 return
-            if not self._settled(limit, block):
+            if not self._known(limit, block):
                 yield limit, block
-            if self._is_met(limit, block):
+            if self.peak[limit, block] <= limit:
                 high = limit
             else:
                 low = limit
 
-    def _is_met(self, limit: int, block: int) -> bool:
-        return self._settled(limit, block) or self.met.get((limit, block), False)
-
-    def _settled(self, limit: int, block: int) -> bool:
-        """Whether a walk with other blocks has met the limit, and with these would be the same."""
-        return block > 1 and self.settled.get(limit, NEVER) <= (block - 1).bit_length()
+    def _known(self, limit: int, block: int) -> bool:
+        """Whether it was walked, or another walk came out as this one would: one that asked for no larger blocks."""
+        if (limit, block) not in self.peak and block > 1 and limit in self.settled:
+            reached, peak = self.settled[limit]
+            if reached <= (block - 1).bit_length():
+                self.peak[limit, block] = peak
+        return (limit, block) in self.peak
 
 
 def walk(graph: ComputationGraph, start: Schedule, limit: int, max_block: int) -> tuple[Schedule, int, int]:
