@@ -7,13 +7,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from remat_algos.kernels import _greedy_remat
 
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.errors import ScheduleError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
+from remat_algos.kernels import _greedy_remat
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate

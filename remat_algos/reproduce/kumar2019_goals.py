@@ -1,0 +1,136 @@
+"""From the algorithms of kumar2019 to ours, part by part, and what the project wants to reach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.ir.budget import Budget
+from remat_algos.ir.units import format_bytes
+from remat_algos.plan.baseline import baseline_peak
+from remat_algos.reproduce.case import Case
+from remat_algos.reproduce.kumar2019_runs import (
+    GREEDY,
+    OURS,
+    TWREMAT,
+    AlgorithmOne,
+    found,
+    length,
+    share,
+    training_graph,
+)
+from remat_algos.reproduce.page import Table, percent
+from remat_algos.solvers.registry import Progress
+
+STEPS: Mapping[str, Mapping[str, Any]] = {
+    "more trees": {"recursion_limit": 1, "batching": False, "raw": True},
+    "batches, other k": {"raw": True},
+}
+ASKED = {  # share of the peak without rematerialization, and the length wanted there
+    "resnet200": ("10%", 1.4),
+    "transformer_base": ("10%", 1.6),
+    "feed_forward": ("6%", 1.7),
+}
+GOALS = {  # options, and what they change
+    "resnet200": {
+        "optimizer=sgd": "gradients of parameters wait for updates",
+        "optimizer=sgd&batch=256": "the same beside values of 8 times the size",
+        "optimizer=sgd&granularity=primitive": "norms and updates step by step",
+        "parameter_gradients=true": "gradients of parameters are held to the end",
+    },
+    "transformer_base": {
+        "optimizer=sgd": "scores of 37,000 words",
+        "optimizer=sgd&words=512": "scores as small as the rest",
+        "optimizer=sgd&words=512&dropout=single": "masks are drawn again",
+        "optimizer=sgd&words=512&dropout=single&counting=paper": "gradients read all that operations do",
+        "optimizer=sgd&words=512&dropout=single&granularity=primitive": "norms and softmax step by step",
+    },
+    "feed_forward": {
+        "depth=200&optimizer=sgd": "gradients of weights are 8 times a value",
+        "depth=200&optimizer=sgd&batch=16384": "they are a 16th of one",
+        "depth=200&parameter_gradients=true": "they are held to the end",
+        "depth=200": "there are none",
+    },
+}
+VARIANTS = {  # options of a ResNet, and what they are
+    "": "as above",
+    "&preactivation=true": "norms and ReLUs in front",
+    "&counting=paper": "gradients read all that operations do",
+    "&granularity=primitive": "norms and updates step by step",
+}
+QUICK_GOALS = {"feed_forward": {"depth=20": "there are none"}}
+
+STEPS_TEXT = """\
+The lowest peaks, in shares of that without rematerialization, and the lengths of these schedules. `TWRemat` is one \
+order and one tree of separators; the next column takes the best of several (least fill-in, least degree, random \
+ties; separators of few bytes; graphs without what holds no bytes). Then parts give in one visit what they will be \
+asked for, and last come the passes."""
+
+GOALS_TEXT = """\
+`twremat` with passes on graphs as `remat solve --budget` gets them, `cost=unit`: a forward operation costs 1, its \
+gradients together 2. The aims were set on graphs of a prototype, with parameters of size zero and other relative \
+sizes, so each network stands here in several sizes: what is held whatever one does, the scores of 37,000 words or \
+gradients of parameters that are held to the end, sets the share that can be reached. So does the peak without \
+rematerialization, in which frameworks save less than the prototype did; the lowest peaks of the Transformer of 512 \
+words differ less in bytes than in shares. `length at the aim` is of the cheapest schedule within the share that is \
+asked for, `no lower` a bound for any schedule."""
+
+
+def steps_to_ours(cases: Sequence[Case], progress: Progress | None) -> tuple[str, Table]:
+    """What each part of `twremat` brings, from algorithm 1 on."""
+    columns: dict[str, Callable[[Any], str]] = {"network": str}
+    for name in (TWREMAT, *STEPS, "passes"):
+        columns |= {name: percent, f"{name}, length": "{:.2f}".format}
+    rows: list[tuple[Any, ...]] = []
+    for case in cases:
+        between = [
+            found(case.graph, "least", f"{case.label}, {name}", progress, solver="twremat", **options)
+            for name, options in STEPS.items()
+        ]
+        row = [case.simulations[TWREMAT], *between, case.simulations["twremat"]]
+        rows.append((case.label, *(cell for simulation in row for cell in (share(simulation), length(simulation)))))
+    return STEPS_TEXT, Table("steps", "From TWRemat to twremat", columns, rows)
+
+
+def variants(quick: bool, progress: Progress | None) -> Table:
+    """ResNets of one depth, put together and counted in several ways."""
+    columns: dict[str, Callable[[Any], str]] = {"model": str, "remark": str, "nodes": str, "no_remat": format_bytes}
+    for name in (GREEDY, TWREMAT, "twremat"):
+        columns |= {name: percent, f"{name}, length": "{:.2f}".format}
+    rows = []
+    for options, remark in list(VARIANTS.items())[: 1 if quick else None]:
+        reference = f"model:resnet?depth={14 if quick else 101}&optimizer=momentum{options}"
+        graph = training_graph(reference)
+        greedy, trees = (found(graph, "least", reference, progress, **OURS[name]) for name in (GREEDY, "twremat"))
+        figures = [f(each) for each in (greedy, AlgorithmOne(graph).simulation(), trees) for f in (share, length)]
+        rows.append((f"`{reference}`", remark, graph.n_nodes, baseline_peak(graph), *figures))
+    return Table("variants", "Lowest peaks of ResNets, in shares of no_remat", columns, rows)
+
+
+def goals(quick: bool, progress: Progress | None) -> tuple[str, Table]:
+    """The least lengths within the shares that the project wants, and the lowest peaks."""
+    columns: dict[str, Callable[[Any], str]] = {"model": str, "remark": str, "nodes": str, "no_remat": format_bytes}
+    columns |= {"aim": str, "length at the aim": "{:.2f}".format, "reached": str}
+    columns |= {"lowest peak": format_bytes, "lowest": percent, "length of the lowest": "{:.2f}".format}
+    columns |= {"no lower": percent}
+    rows = [
+        (f"`model:{model}?{options}&cost=unit`", remark, *_goal(model, options, progress))
+        for model, variants in (QUICK_GOALS if quick else GOALS).items()
+        for options, remark in variants.items()
+    ]
+    return GOALS_TEXT, Table("goals", "Shares of the peak without rematerialization", columns, rows)
+
+
+def _goal(model: str, options: str, progress: Progress | None) -> tuple[Any, ...]:
+    graph = training_graph(f"model:{model}?{options}&cost=unit", unit=False)
+    budget, longest = ASKED[model]
+    base, about = baseline_peak(graph), f"{model}, {options}"
+    lowest = found(graph, "least", about, progress, solver="twremat")
+    most = Budget(budget).memory_limit(base, graph.resident_memory)
+    within = most is not None and lowest.peak_memory <= most
+    at = length(found(graph, budget, about, progress, solver="twremat")) if within else None
+    reached = "yes" if at is not None and at <= longest else "no"
+    bound = round(least_peak_bound(graph)[0] / base, 4)
+    aim = f"{budget.removesuffix('%')} % at {longest}"
+    return graph.n_nodes, base, aim, at, reached, lowest.peak_memory, share(lowest), length(lowest), bound

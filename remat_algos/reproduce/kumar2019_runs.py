@@ -1,0 +1,126 @@
+"""The networks of kumar2019, its three algorithms on them, and ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.kernels._twremat import PLAIN
+from remat_algos.models.reference import build_reference
+from remat_algos.plan.baseline import baseline
+from remat_algos.plan.solve import solve
+from remat_algos.reproduce.case import NO_REMAT, Case
+from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.solvers.registry import Progress
+from remat_algos.solvers.separator_plans import Part
+from remat_algos.structure.elimination import eliminate
+from remat_algos.structure.separators import SeparatorTree
+from remat_algos.structure.tree_decomposition import TreeDecomposition
+
+GREEDY, TWREMAT = "GreedyRemat", "TWRemat"  # as the paper calls its algorithms
+OURS: Mapping[str, Mapping[str, Any]] = {  # solvers and their options
+    GREEDY: {"solver": "greedy_remat", "max_block": 1, "raw": True},
+    "greedy_remat": {"solver": "greedy_remat"},
+    "twremat": {"solver": "twremat"},
+}
+LONGEST = 1_000  # runs of TWRemat for each node
+
+
+def training_graph(reference: str, *, unit: bool = True) -> ComputationGraph:
+    """The training graph of a network of the zoo; `unit`: every operation costs 1, gradients too.
+
+    Examples
+    --------
+    >>> training_graph("model:feed_forward?depth=2").n_nodes
+    12
+    """
+    graph = build_reference(reference).graph
+    if not graph.is_training:
+        graph = differentiate(graph)
+    return graph.with_costs(compute=np.ones(graph.n_nodes, np.int64)) if unit else graph
+
+
+class AlgorithmOne:
+    """TWRemat(k) to the letter, but for what was wrong in it: least fill-in, Jordan's separators, all nodes.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+
+    Examples
+    --------
+    >>> paper = AlgorithmOne(training_graph("model:feed_forward?depth=50&batch=1024&optimizer=sgd"))
+    >>> all_bags = paper.decomposition.n_bags
+    >>> [len(paper.simulation(k).schedule) for k in (1, all_bags + 1)]
+    [1073, 408]
+    """
+
+    def __init__(self, graph: ComputationGraph) -> None:
+        self.graph = graph
+        self.part = Part(graph, simplified=False)
+        self.decomposition = TreeDecomposition.of(eliminate(self.part.undirected)).shrunk()
+        self.tree = SeparatorTree.balanced(self.decomposition, self.part.nodes.size)
+
+    def simulation(self, k: int = 1) -> Simulation:
+        """Judged; parts of fewer than k bags are run in one pass.
+
+        Parameters
+        ----------
+        k : int
+
+        Raises
+        ------
+        GraphError
+            If the schedule has no end in sight.
+        """
+        schedule = self.part.schedule(self.tree, k, PLAIN, LONGEST * max(1, self.part.nodes.size))
+        if schedule is None:
+            raise GraphError(
+                f"TWRemat({k}) runs more than {LONGEST:,} times as many nodes as there are; take a larger k"
+            )
+        return simulate(self.graph, schedule)
+
+
+def measured(label: str, size: int, graph: ComputationGraph, progress: Progress | None = None) -> Case:
+    """The lowest peaks of the paper's algorithms and of ours.
+
+    Parameters
+    ----------
+    label : str
+    size : int
+        What grows from case to case.
+    graph : ComputationGraph
+    progress : callable, optional
+    """
+    lowest = {name: found(graph, "least", f"{label}, {name}", progress, **given) for name, given in OURS.items()}
+    simulations = {NO_REMAT: baseline(graph), GREEDY: lowest.pop(GREEDY), TWREMAT: AlgorithmOne(graph).simulation()}
+    return Case(label, size, graph, simulations | lowest)
+
+
+def found(
+    graph: ComputationGraph, budget: str, about: str, progress: Progress | None = None, **options: Any
+) -> Simulation:
+    """What a solver finds within a budget.
+
+    Raises KeyboardInterrupt where it was stopped: what it had by then is no result.
+    """
+    told = progress and (lambda done, total, what: progress(done, total, f"{about}: {what}"))
+    plan = solve(graph, budget, progress=told, **options)
+    if plan.interrupted:
+        raise KeyboardInterrupt("interrupted; nothing was written")
+    return plan.simulation
+
+
+def length(simulation: Simulation) -> float:
+    """Compute of a schedule, in times of one pass."""
+    return round(simulation.compute / max(1, simulation.graph.needed_compute), 3)
+
+
+def share(simulation: Simulation) -> float:
+    """Peak of a schedule, of that without rematerialization."""
+    return round(simulation.peak_memory / max(1, baseline(simulation.graph).peak_memory), 4)

@@ -1,0 +1,136 @@
+"""Figure 4 of kumar2019: memory against length, by the recursion limit of TWRemat and by our solvers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from remat_algos.ir.units import format_bytes
+from remat_algos.plan.baseline import baseline
+from remat_algos.reproduce.case import NO_REMAT, Case
+from remat_algos.reproduce.kumar2019_plots import plot_trade
+from remat_algos.reproduce.kumar2019_runs import GREEDY, TWREMAT, AlgorithmOne, length, share
+from remat_algos.reproduce.page import Figure, Table, percent
+from remat_algos.schedule.passes.polish import polished
+from remat_algos.schedule.simulation import Simulation
+from remat_algos.solvers import greedy_remat, twremat
+from remat_algos.solvers.registry import Progress, Solution
+
+SHARES = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+MOST_PASSED = 12
+
+TEXT = """\
+TWRemat(k) runs a part of fewer than k bags in one pass; with k = n it is NoRemat, run for run. The cache pass goes \
+over a schedule and skips runs whose values may stay: within the peak that it has ("after passes"), or within any \
+larger limit. From the one schedule of TWRemat(1) this makes shorter ones at every limit ("TWRemat, passes") than \
+larger k does. `greedy_remat` and `twremat` are passed over in the same way, as `solve` does at a limit."""
+
+
+class Trade:
+    """Schedules of one network between the lowest peak and one pass.
+
+    Parameters
+    ----------
+    case : Case
+    progress : callable, optional
+    """
+
+    def __init__(self, case: Case, progress: Progress | None = None) -> None:
+        self.case = case
+        self.graph = case.graph
+        paper = AlgorithmOne(self.graph)
+        self.n_bags = paper.decomposition.n_bags
+        self.by_limit = {k: paper.simulation(k) for k in recursion_limits(self.n_bags, self.graph.n_nodes)}
+        told = progress and (lambda done, total, what: progress(done, total, f"{case.label}, figure 4: {what}"))
+        single = judged(greedy_remat.frontier(self.graph, max_block=1, progress=told))
+        blocks = judged(greedy_remat.frontier(self.graph, progress=told))
+        trees = judged(twremat.frontier(self.graph, progress=told))
+        self.curves = {
+            f"{TWREMAT}(k)": undominated(self.by_limit.values()),
+            f"{TWREMAT}, passes": self.passed([self.by_limit[1]]),
+            GREEDY: undominated(single),
+            "greedy_remat": self.passed(blocks),
+            "twremat": self.passed(trees),
+        }
+
+    def passed(self, simulations: Sequence[Simulation]) -> list[Simulation]:
+        """The best of schedules, of some where they are many, after passes within their peaks and several limits."""
+        simulations = simulations[:: 1 + len(simulations) // MOST_PASSED]
+        found = [polished(self.graph, simulation, None) for simulation in simulations]
+        for limit in self.limits.values():
+            within = [simulation for simulation in simulations if simulation.peak_memory <= limit]
+            found += [polished(self.graph, simulation, limit) for simulation in within]
+        return undominated([*found, baseline(self.graph)])
+
+    @property
+    def limits(self) -> dict[float, int]:
+        """Bytes of each share of the peak without rematerialization."""
+        return {most: int(most * self.case.peak(NO_REMAT)) for most in SHARES}
+
+    @property
+    def whole(self) -> str:
+        """Whether TWRemat(n) is the schedule without rematerialization."""
+        last = list(self.by_limit.values())[-1].schedule.order
+        return "the same schedule" if np.array_equal(last, baseline(self.graph).schedule.order) else "another schedule"
+
+    def parts(self) -> tuple[str, Table, Table, Figure]:
+        """The paragraph, a table by k, one by budgets, and the figure."""
+        points = {
+            name: [(length(simulation), simulation.peak_memory) for simulation in curve]
+            for name, curve in self.curves.items()
+        }
+        caption = "Peak memory against length; of each strategy what it has nothing lower and shorter than."
+        figure = Figure("figure4", f"{self.case.label}: memory against length", partial(plot_trade, points), caption)
+        return TEXT, self._by_k(), self._by_budget(), figure
+
+    def _by_k(self) -> Table:
+        columns: dict[str, Callable[[Any], str]] = {"k": str, "peak": format_bytes, "of NoRemat": percent}
+        columns |= dict.fromkeys(("length", "length after passes"), "{:.2f}".format)
+        rows = [
+            (k, found.peak_memory, share(found), length(found), length(polished(self.graph, found, None)))
+            for k, found in self.by_limit.items()
+        ]
+        note = f"The decomposition has {self.n_bags:,} bags, the graph {self.graph.n_nodes:,} nodes."
+        return Table("figure4_limits", f"{self.case.label}: TWRemat(k)", columns, rows, note)
+
+    def _by_budget(self) -> Table:
+        columns: dict[str, Callable[[Any], str]] = {"peak of NoRemat": "{:.0%}".format}
+        columns |= dict.fromkeys(self.curves, "{:.2f}".format)
+        rows = [
+            (most, *(shortest(curve, limit) for curve in self.curves.values())) for most, limit in self.limits.items()
+        ]
+        note = "An empty cell: no such schedule."
+        return Table("figure4", f"{self.case.label}: the least length within a share of the peak", columns, rows, note)
+
+
+def judged(solutions: Iterable[Solution]) -> list[Simulation]:
+    """What the judge said of schedules."""
+    return [solution.simulation for solution in solutions if solution.simulation is not None]
+
+
+def recursion_limits(n_bags: int, n_nodes: int) -> list[int]:
+    """1, 2, 4, ... as long as there are so many bags, then the paper's n.
+
+    Examples
+    --------
+    >>> recursion_limits(5, 7)
+    [1, 2, 4, 7]
+    """
+    return [*(1 << i for i in range(n_bags.bit_length())), max(n_nodes, n_bags + 1)]
+
+
+def undominated(simulations: Iterable[Simulation]) -> list[Simulation]:
+    """Those that no other beats in both peak and compute, the lowest peak first."""
+    kept: list[Simulation] = []
+    for simulation in sorted(simulations, key=lambda s: (s.peak_memory, s.compute)):
+        if not kept or simulation.compute < kept[-1].compute:
+            kept.append(simulation)
+    return kept
+
+
+def shortest(curve: Sequence[Simulation], limit: int) -> float | None:
+    """The least length within a peak of so many bytes; None where nothing fits."""
+    return min((length(simulation) for simulation in curve if simulation.peak_memory <= limit), default=None)

@@ -1,0 +1,157 @@
+"""Table 1 of kumar2019: how large graphs are, how small their widths, whole and forward part alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.models.reference import build_reference
+from remat_algos.reproduce.page import Table
+from remat_algos.structure.treewidth import width_bounds
+from remat_algos.structure.undirected import UndirectedGraph
+
+TABLE_1 = {  # label: nodes, edges, width in the paper; network and its optimizer here
+    "ResNet200": ((17_705, 27_312, 11), "model:resnet?depth=200&", "momentum"),
+    "FFN (100 layers)": ((3_217, 4_447, 6), "model:feed_forward?", "sgd"),
+    "Transformer Base": ((15_842, 21_771, 18), "model:transformer_base?", "adam"),
+}
+QUICK_TABLE_1 = ("FFN (100 layers)",)
+ZOO = (
+    *("feed_forward", "vgg19", "resnet200", "mobilenet_v2", "unet", "googlenet", "densenet121", "pspnet"),
+    *("transformer_base", "gpt2_small", "vit_b_16", "stable_diffusion_unet", "lstm?steps=8"),
+)
+QUICK_ZOO = ("feed_forward?depth=10", "resnet18")
+
+TABLE_1_TEXT = """\
+TensorFlow has a node for each variable, read, constant, shape and initializer; in the zoo variables are residents, \
+which are no nodes, and shapes are known. `primitive` has norms, softmax and the updates as element-wise steps, which \
+is nearer to TensorFlow than `operation`, what frameworks run today. Widths stay below the paper's, since a constant \
+or a variable that many nodes read is not there to raise them. Elimination orders are those of `width_bounds`: least \
+fill-in, least degree, and some with random ties."""
+
+POSTULATE = """\
+Section 2 postulates that a training graph has at most twice the width of its forward part. In the zoo, where each \
+reader of a value adds to its gradient in a node of its own, it is a good rule and not a law: a `ratio at least` above \
+2 is a proof."""
+
+
+@dataclass(frozen=True, slots=True)
+class Width:
+    """Size of a graph, and bounds on its treewidth.
+
+    Parameters
+    ----------
+    n_nodes, n_edges : int
+        Edges join nodes, without directions.
+    width : int
+        The least that was found.
+    lower_bound : int
+
+    Examples
+    --------
+    >>> from remat_algos.models.random import chain
+    >>> str(Width.of(chain(5))), str(Width(9, 20, 5, 4))
+    ('1', '4-5')
+    """
+
+    n_nodes: int
+    n_edges: int
+    width: int
+    lower_bound: int
+
+    @classmethod
+    def of(cls, graph: ComputationGraph) -> Width:
+        """Of a graph with all its nodes."""
+        undirected = UndirectedGraph.of(graph)
+        bounds = width_bounds(undirected)
+        return cls(undirected.n_vertices, undirected.n_edges, bounds.width, bounds.lower_bound)
+
+    def __str__(self) -> str:
+        return str(self.width) if self.width == self.lower_bound else f"{self.lower_bound}-{self.width}"
+
+
+@dataclass(frozen=True, slots=True)
+class Widths:
+    """A network: its forward part, with gradients of values, and with gradients of parameters too.
+
+    Parameters
+    ----------
+    model : str
+        As a reference names it.
+    forward, values, parameters : Width
+
+    Examples
+    --------
+    >>> widths = Widths.of("feed_forward?depth=4")
+    >>> widths.forward.width, widths.parameters.width, widths.ratio
+    (1, 2, 2.0)
+    """
+
+    model: str
+    forward: Width
+    values: Width
+    parameters: Width
+
+    @classmethod
+    def of(cls, model: str) -> Widths:
+        """Of a network of the zoo."""
+        forward = build_reference(f"model:{model}").graph
+        graphs = forward, differentiate(forward), differentiate(forward, parameter_gradients=True)
+        return cls(model, *map(Width.of, graphs))
+
+    @property
+    def ratio(self) -> float:
+        """Width with gradients of parameters, of that of the forward part."""
+        return round(self.parameters.width / self.forward.width, 2)
+
+    @property
+    def proven(self) -> float:
+        """What the ratio is at least."""
+        return round(self.parameters.lower_bound / self.forward.width, 2)
+
+
+def table_1(quick: bool) -> Table:
+    """Nodes, edges and widths of the paper's three graphs, and of ours in two granularities."""
+    heads = ("graph", "by", "n", "m", "width", "width at least", "n, forward", "width, forward")
+    columns: dict[str, Callable[[Any], str]] = dict.fromkeys(heads, str)
+    rows: list[tuple[Any, ...]] = []
+    for label in QUICK_TABLE_1 if quick else TABLE_1:
+        said, reference, optimizer = TABLE_1[label]
+        rows.append((label, "paper", *said, None, None, None))
+        for granularity in ("operation", "primitive"):
+            forward = build_reference(f"{reference}granularity={granularity}").graph
+            whole = build_reference(f"{reference}granularity={granularity}&optimizer={optimizer}").graph
+            part, found = Width.of(forward), Width.of(whole)
+            sizes = found.n_nodes, found.n_edges, found.width, found.lower_bound
+            rows.append((label, f"ours, {granularity}", *sizes, part.n_nodes, part.width))
+    note = "`width at least` is the bound of contractions (MMD+): a width that is no larger is the treewidth."
+    return Table("table1", "Training graphs and their widths", columns, rows, note)
+
+
+def networks(quick: bool) -> list[Widths]:
+    """The widths of networks of the zoo."""
+    return [Widths.of(model) for model in (QUICK_ZOO if quick else ZOO)]
+
+
+def postulate(found: Sequence[Widths]) -> Table:
+    """Widths of forward parts and of whole training graphs over the zoo."""
+    heads = ("network", "n", "width", "n, gradients", "width, gradients", "n, of parameters", "width, of parameters")
+    columns: dict[str, Callable[[Any], str]] = dict.fromkeys(heads, str)
+    columns |= {"ratio": "{:.2f}".format, "ratio at least": "{:.2f}".format}
+    rows = [
+        (
+            f"`{each.model}`",
+            *(cell for part in (each.forward, each.values, each.parameters) for cell in (part.n_nodes, str(part))),
+            each.ratio,
+            each.proven,
+        )
+        for each in found
+    ]
+    note = (
+        "`gradients`: of values alone, `of parameters`: of these too. 4-5 is a width of 5 where no less than 4 is "
+        "possible. Ratios are of the last width to the first; `ratio at least` takes what is proved."
+    )
+    return Table("postulate", "Widths of forward parts and of training graphs", columns, rows, note)
