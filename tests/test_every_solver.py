@@ -321,7 +321,7 @@ def test_a_plan_is_never_worse_than_no_rematerialization(solver, data, graph):
         assert (plan.overhead, plan.peak_memory) <= (0, base.peak_memory)
     else:
         assert (plan.peak_memory, plan.overhead) <= (base.peak_memory, 0)
-    if plan.method == "no_remat":
+    if plan.method == "no_remat" and not plan.details.get("polished"):
         assert plan.schedule.order.tolist() == base.schedule.order.tolist()
 
 
@@ -752,5 +752,5 @@ def test_who_improves_comes_last_and_is_given_what_others_found(monkeypatch):
     plant(monkeypatch, a_better_one, improves=True)
     graph = chain(8)
     solve(graph, 8)
-    assert len(seen) == len([solver for solver in SOLVERS if solver.portfolio])
+    assert len(seen) >= len([solver for solver in SOLVERS if solver.portfolio])  # polished ones among them
     assert all(isinstance(found, Simulation) and found.graph is graph for found in seen)

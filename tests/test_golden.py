@@ -53,6 +53,7 @@ GOLDEN = [
     Golden("cg_chain.txt", 80, "ReLU_2", resident=136),
     Golden("cg_chain.txt", 120, "grad(Convolution2DFunction_4)", resident=136, gradients={}),
 ]
+NO_SCHEDULES = {"random_dags.json"}  # figures that a search found, for tests/benchmarks
 FILES = list(dict.fromkeys(golden.file for golden in GOLDEN))
 
 
@@ -98,7 +99,7 @@ def test_the_judge_finds_the_golden_peak(golden):
 def test_every_golden_schedule_is_worked_out_by_hand():
     assert [file for file, _ in by_hand()] == [golden.file for golden in GOLDEN]
     files = {path.name for path in FOLDER.iterdir() if not path.name.endswith((".edges.csv", ".values.csv", ".md"))}
-    assert files == set(FILES)
+    assert files - NO_SCHEDULES == set(FILES)
 
 
 @pytest.mark.parametrize(("golden", "table"), [*zip(GOLDEN, by_hand(), strict=True)], ids=map(str, GOLDEN))

@@ -157,7 +157,8 @@ def compare(
     return Comparison(graph, asked, tuple(sorted(entries, key=_rank)), complete)
 
 
-def _rank(entry: Entry) -> tuple[bool, int, int]:
+def _rank(entry: Entry) -> tuple[bool, int, int, bool]:
+    plain = entry.solver == "no_remat"
     if entry.plan is None:
-        return (True, entry.reached if entry.reached is not None else 2**62, 0)
-    return (False, entry.plan.simulation.compute, entry.plan.peak_memory)
+        return (True, entry.reached if entry.reached is not None else 2**62, 0, not plain)
+    return (False, entry.plan.simulation.compute, entry.plan.peak_memory, not plain)

@@ -78,12 +78,12 @@ class Problem:
         within = self.limit is None or simulation.peak_memory <= self.limit
         return within and (self.overhead_limit is None or simulation.overhead <= self.overhead_limit)
 
-    def rank(self, attempt: Attempt) -> tuple[bool, int, int]:
-        """What fits comes first; then the least compute, or the least peak where that is wanted."""
-        judged = attempt.simulation
+    def rank(self, attempt: Attempt) -> tuple[bool, int, int, bool]:
+        """What fits comes first; then the least compute, or the least peak where that is wanted; then what is plain."""
+        judged, plain = attempt.simulation, attempt.method == "no_remat"
         if self.lowest_wanted:
-            return (not self.fits(judged), judged.peak_memory, judged.compute)
-        return (not self.fits(judged), judged.compute, judged.peak_memory)
+            return (not self.fits(judged), judged.peak_memory, judged.compute, not plain)
+        return (not self.fits(judged), judged.compute, judged.peak_memory, not plain)
 
     def plan(
         self, chosen: Attempt, *, solver: str, options: Mapping[str, Any], seconds: float, interrupted: bool = False

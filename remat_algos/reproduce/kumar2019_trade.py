@@ -25,8 +25,8 @@ MOST_PASSED = 12
 TEXT = """\
 TWRemat(k) runs a part of fewer than k bags in one pass; with k = n it is NoRemat, run for run. The cache pass goes \
 over a schedule and skips runs whose values may stay: within the peak that it has ("after passes"), or within any \
-larger limit. From the one schedule of TWRemat(1) this makes shorter ones at every limit ("TWRemat, passes") than \
-larger k does. `greedy_remat` and `twremat` are passed over in the same way, as `solve` does at a limit."""
+larger limit. From the one schedule of TWRemat(1) this makes shorter ones ("TWRemat, passes") than larger k does, at \
+each of the limits below. `greedy_remat` and `twremat` are passed over in the same way, as `solve` does at a limit."""
 
 
 class Trade:
