@@ -460,7 +460,7 @@ def test_a_budget_may_be_written_so(remat, folder, budget, limit):
 
 def test_least_is_the_lowest_peak_then_the_least_compute(remat, folder):
     least = remat("solve", "chain.nodes.csv", "--budget", "least", "--json").record
-    assert (least["peak_memory"], least["overhead"]) == (16, 60)  # a, b and c run again, then a and b, then a: six of 10
+    assert (least["peak_memory"], least["overhead"]) == (16, 60)  # a b c, a b, a run again: 6 of 10
     assert remat("solve", "chain.nodes.csv", "--budget", "15").code == 3
 
 

@@ -119,29 +119,30 @@ def test_every_plan_can_be_verified_and_is_what_the_oracle_says(graph):
 def test_each_curve_begins_with_the_lowest_peak_that_its_solver_finds(graph):
     found = frontier(graph)
     for solver in portfolio():
-        assert figures(found.curves[solver.name][0]) == figures(solve(graph, "least", solver=solver.name, raw=True))
+        # passes may have lowered it further
+        assert figures(found.curves[solver.name][0]) <= figures(solve(graph, "least", solver=solver.name, raw=True))
 
 
 @pytest.mark.parametrize("solver", THAT_RECOMPUTE)
 @PLAYED
 @given(graph=served, data=st.data())
-def test_a_curve_answers_every_limit_as_its_solver_does(solver, graph, data):
+def test_a_curve_answers_every_limit_as_well_as_its_solver_does(solver, graph, data):
     found = frontier(graph, solvers=[solver])
-    for plan in found.plans:
-        assert figures(solve(graph, plan.peak_memory, solver=solver, raw=True)) == figures(plan)
-    limit = data.draw(st.integers(found.plans[0].peak_memory, found.base + 3))
-    assert solve(graph, limit, solver=solver, raw=True).simulation.compute == found.best(limit).simulation.compute
+    lowest = solve(graph, "least", solver=solver, raw=True).peak_memory
+    limit = data.draw(st.integers(lowest, max(lowest, found.base + 3)))
+    assert found.best(limit).simulation.compute <= solve(graph, limit, solver=solver, raw=True).simulation.compute
 
 
 @PLAYED
 @given(graphs(max_nodes=8))
-def test_without_a_backward_part_there_is_one_plan_and_reasons(graph):
+def test_without_a_backward_part_those_that_need_one_give_reasons(graph):
     found = frontier(graph)
-    assert list(found.curves) == ["no_remat"]
-    told = {name: "call differentiate" in reason for name, reason in found.reasons.items()}
-    assert told == dict.fromkeys(THAT_RECOMPUTE, True)
+    need_one = {solver.name for solver in portfolio() if solver.needs(graph)}
+    assert set(found.reasons) == need_one
+    assert all("call differentiate" in reason for reason in found.reasons.values())
+    assert set(found.curves) == {solver.name for solver in portfolio()} - need_one
     assert found.complete
-    assert [figures(plan) for plan in found.plans] == [(found.base, graph.needed_compute)]
+    assert [figures(plan) for plan in found.curves["no_remat"]] == [(found.base, graph.needed_compute)]
 
 
 def test_of_no_solver_there_is_no_plan():
@@ -226,7 +227,7 @@ def test_a_solver_that_does_not_enumerate_is_asked_at_twenty_budgets_or_more(pla
     assert limits[0] is None
     assert limits[1:] == [least + (base - least) * i // 19 for i in range(20)]
     for limit in limits[1:]:
-        assert found.best(limit).simulation.compute == simulate(CHAIN, best_distance(CHAIN, limit)).compute
+        assert found.best(limit).simulation.compute <= simulate(CHAIN, best_distance(CHAIN, limit)).compute
     limits.clear()
     frontier(CHAIN, solvers=["climbing"], points=3)
     assert limits[1:] == [least, (least + base) // 2, base]

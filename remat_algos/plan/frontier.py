@@ -13,7 +13,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import format_bytes
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.problem import Attempt, Problem
-from remat_algos.plan.search import MOST_POLISHED, Call
+from remat_algos.plan.search import BASE, MOST_POLISHED, Call
 from remat_algos.schedule.passes.polish import polished
 from remat_algos.solvers.registry import Interrupted, Progress, Solver, get_solver, portfolio
 
@@ -241,7 +241,7 @@ class _Walk:
         except (BudgetError, GraphError, ScheduleError) as error:
             self.reasons[solver.name] = str(error)
         else:
-            for attempt in self._polished(tuple(found), share):
+            for attempt in self._polished(tuple(found) if solver.name != BASE else (), share):
                 found.append(attempt)
         finally:
             if found:

@@ -16,6 +16,7 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.registry import Interrupted, Progress, Solution, Solver, get_solver, portfolio
 
+BASE = "no_remat"  # stays as it is: what others are measured by
 MOST_POLISHED = 400_000  # steps of one solver's schedules
 
 
@@ -140,7 +141,7 @@ class Search:
         except Interrupted as stop:
             self.attempts += [call.judged(solution) for solution in stop.found]
             raise
-        if self.polish:
+        if self.polish and solver.name != BASE:
             for attempt in self._polished(self.attempts[before:]):
                 self.attempts.append(attempt)
 
