@@ -28,7 +28,7 @@ LONGEST = 8  # runs that a walk may make for each node
 FACTOR = 2  # how much more blocks of several runs may cost than single ones
 LEAST_WORK = 500_000
 MOST_WORK = 200_000_000  # of all walks together, about two seconds
-SMALL = 300  # nodes of a graph where walks begin from other orders too
+SMALL = 100  # nodes of a graph where walks begin from other orders too
 AGAIN, STARTS, AGAIN_BLOCKS = 3, 8, 5  # turns from the lowest schedules so far, how many, with how many sizes of blocks
 
 

@@ -91,7 +91,7 @@ def test_least_fill_in_on_a_public_instance(benchmark, name):
 # greedy_remat
 
 
-@pytest.mark.parametrize("reference", ["model:resnet50", "model:transformer_base", "model:resnet200?optimizer=sgd"])
+@pytest.mark.parametrize("reference", ["model:resnet50", "model:googlenet", "model:resnet200?optimizer=sgd"])
 def test_greedy_remat(benchmark, reference):
     graph = network(reference)
     plan = benchmark.pedantic(solve, (graph, "50%"), {"solver": "greedy_remat"}, rounds=3, warmup_rounds=1)
