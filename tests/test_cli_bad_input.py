@@ -220,13 +220,13 @@ BUDGETS = [
         "infeasible budget",
         ["--budget", "3"],
         "3 B",
-        "20 B",
+        "16 B",
         "16 B",
         "grad(d), grad(c), grad(b)",
         code=INFEASIBLE,
     ),
     option("infeasible overhead", ["--budget", "80%", "--overhead", "1%"], "overhead 1 ", "20", code=INFEASIBLE),
-    option("infeasible device", ["--device", "5"], "5 B", "20 B", "16 B", "grad(d)", code=INFEASIBLE),
+    option("infeasible device", ["--device", "5"], "5 B", "16 B", "16 B", "grad(d)", code=INFEASIBLE),
 ]
 
 OPTIONS = [

@@ -126,7 +126,7 @@ def compare(
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
     >>> [entry.solver for entry in compare(chain, 7).entries if entry.plan is None]
-    ['no_remat']
+    ['pathremat', 'no_remat']
     """
     asked = Budget.of(budget)
     entries, complete = [], True
@@ -158,7 +158,6 @@ def compare(
 
 
 def _rank(entry: Entry) -> tuple[bool, int, int, bool]:
-    plain = entry.solver == "no_remat"
     if entry.plan is None:
-        return (True, entry.reached if entry.reached is not None else 2**62, 0, not plain)
-    return (False, entry.plan.simulation.compute, entry.plan.peak_memory, not plain)
+        return (True, entry.reached if entry.reached is not None else 2**62, 0, False)
+    return (False, entry.plan.simulation.compute, entry.plan.peak_memory, entry.solver != "no_remat")

@@ -229,7 +229,7 @@ def explain(plan: Plan, value: str | None = None, *, most: int = 10) -> Explanat
     >>> from remat_algos.ir.differentiate import differentiate
     >>> from remat_algos.plan.solve import solve
     >>> chain = ComputationGraph.from_edges([(i, i + 1) for i in range(8)])
-    >>> print(explain(solve(differentiate(chain), 7), "6"))
+    >>> print(explain(solve(differentiate(chain), 7, solver="chen_greedy"), "6"))
     6  1 B, kept from step 6 to step 12, read by 7 (7), grad(6) (11), grad(5) (12)
         running it again would free 1 B over 3 steps and cost 1 (4.0 % of one pass)
         at the peak (step 10, 7 B) it holds 14.3 %

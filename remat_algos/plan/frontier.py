@@ -177,7 +177,7 @@ def frontier(
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
     >>> [(plan.peak_memory, plan.overhead) for plan in frontier(chain).plans][::3]
-    [(6, 6), (9, 2)]
+    [(4, 28), (7, 4), (10, 1)]
     """
     if points < 2:
         raise ValueError(f"points is {points}; give 2 or more")

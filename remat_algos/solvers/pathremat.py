@@ -46,9 +46,9 @@ def pathremat(
     --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> found = pathremat(chain, 7)
-    >>> found.details["pathwidth"], found.simulation.peak_memory
-    (3, 7)
+    >>> found = pathremat(chain, 8)
+    >>> found.details["pathwidth"], found.simulation.peak_memory, found.simulation.overhead
+    (2, 8, 6)
     """
     plans = _plans(graph, recursion_limit, batching, length_limit, seed)
     return best(graph, plans, limit, time_limit, progress)
