@@ -41,9 +41,7 @@ class PathDecomposition:
     --------
     A chain, and a vertex that hangs on its middle:
 
-        0 - 1 - 2          bags {0, 1} - {1, 2} - {1, 3}
-            |
-            3
+        0 - 1 - 2 and 1 - 3          bags {0, 1} - {1, 2} - {1, 3}
 
     >>> graph = UndirectedGraph.from_edges(4, [(0, 1), (1, 2), (1, 3)])
     >>> path = PathDecomposition.of(graph, [0, 1, 2, 3])
