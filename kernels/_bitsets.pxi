@@ -62,3 +62,11 @@ cdef inline Py_ssize_t next_bit(const uint64_t* words, Py_ssize_t n_words, Py_ss
             return -1
         word = words[i]
     return (i << 6) + remat_lowest(word)
+
+
+cdef inline uint64_t random_word(uint64_t bit) noexcept nogil:
+    """The word that stands for a bit in the hash of a set (splitmix64)."""
+    cdef uint64_t z = (bit + 1) * <uint64_t>0x9E3779B97F4A7C15
+    z = (z ^ (z >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
+    z = (z ^ (z >> 27)) * <uint64_t>0x94D049BB133111EB
+    return z ^ (z >> 31)

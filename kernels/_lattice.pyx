@@ -10,14 +10,6 @@ include "_bitsets.pxi"
 ctypedef long long int64
 
 
-cdef uint64_t _random_word(uint64_t node) noexcept nogil:
-    """The word that stands for a node in the hash of a set (splitmix64)."""
-    cdef uint64_t z = (node + 1) * <uint64_t>0x9E3779B97F4A7C15
-    z = (z ^ (z >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
-    z = (z ^ (z >> 27)) * <uint64_t>0x94D049BB133111EB
-    return z ^ (z >> 31)
-
-
 cdef class _Layer:
     """The sets of one size, found by their hash; open addressing, linear probing.
 
@@ -109,7 +101,7 @@ def lower_sets(const int64[::1] pred_indptr, const int[::1] pred, const int64[::
                 for i in range(w):
                     row[i] = words[current * w + i]
                 set_bit(&row[0], v)
-                hashed = hashes[current] ^ _random_word(v)
+                hashed = hashes[current] ^ random_word(v)
                 slot = layer.find(&row[0], hashed, words, hashes, w)
                 if layer.slots[slot] >= layer.begin:
                     cover.push_back(<int>layer.slots[slot])

@@ -29,13 +29,6 @@ cdef bint _lower(const Step& a, const Step& b) noexcept nogil:
     return a.node < b.node
 
 
-cdef uint64_t _random_word(uint64_t node) noexcept nogil:
-    cdef uint64_t z = (node + 1) * <uint64_t>0x9E3779B97F4A7C15
-    z = (z ^ (z >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
-    z = (z ^ (z >> 27)) * <uint64_t>0x94D049BB133111EB
-    return z ^ (z >> 31)
-
-
 def lowest_pass(const int64[::1] value_indptr, const int64[::1] read_indptr, const int[::1] read_indices,
                 const int[::1] producer, const int64[::1] reader_indptr, const int[::1] readers,
                 const unsigned char[::1] needed, const unsigned char[::1] output, const int64[::1] memory, const int64[::1] workspace,
@@ -68,7 +61,7 @@ def lowest_pass(const int64[::1] value_indptr, const int64[::1] read_indptr, con
                     if has_bit(&done[s * w], nodes[i]) or not _ready(&done[s * w], nodes[i], read_indptr, read_indices, producer):
                         continue
                     step.node, step.origin = nodes[i], <int>s
-                    step.hashed = hashes[s] ^ _random_word(nodes[i])
+                    step.hashed = hashes[s] ^ random_word(nodes[i])
                     _run(&done[s * w], live[s], peak[s], value_indptr, read_indptr, read_indices, reader_indptr, readers,
                          needed, output, memory, workspace, step)
                     steps.push_back(step)

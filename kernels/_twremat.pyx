@@ -9,7 +9,11 @@ from libcpp.vector cimport vector
 
 ctypedef long long int64
 
-PLAIN, UNLIMITED = -2, -1
+cdef enum:
+    _PLAIN = -2
+    _UNLIMITED = -1
+
+PLAIN, UNLIMITED = _PLAIN, _UNLIMITED
 
 
 cdef struct Want:
@@ -132,7 +136,7 @@ cdef class _Recursion:
         self.reach(s, wanted, reached)
         if self.child_indptr[s] == self.child_indptr[s + 1] or self.n_bags[s] < self.recursion_limit:
             self.order.insert(self.order.end(), reached.begin(), reached.end())
-        elif self.batch == -2:
+        elif self.batch == _PLAIN:
             for v in reached:
                 if self.owner[v] == s:
                     own.push_back(v)

@@ -207,7 +207,7 @@ class Plan:
             optimal = "no schedule computes less" if self.gap == 0 else f"at most {_percent(self.gap)} from the optimum"
             lines.append(f"optimality {optimal} (any order)")
         if self.details.get("given_up"):
-            lines.append(f"given up   {counted(self.details['given_up'], 'schedule')}, too long; raise length_limit")
+            lines.append(f"given up   {given_up(self.details['given_up'])}")
         if self.interrupted:
             lines.append("stopped    interrupted; this is the best plan so far")
         elif not self.details.get("complete", True):
@@ -220,6 +220,11 @@ class Plan:
         said = f"formulas   peak {format_bytes(peak)}, overhead {self.graph.labels.compute(overhead)}, on paper"
         besides = self.details.get("kept_besides", ())
         return f"{said}; {counted(len(besides), 'more node')} kept, which may not run again" if besides else said
+
+
+def given_up(count: int) -> str:
+    """What a solver did not finish, and why that may be."""
+    return f"{counted(count, 'schedule')}, longer than length_limit allows or of too wide a decomposition"
 
 
 def _share(part: int, whole: int) -> str:

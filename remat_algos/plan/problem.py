@@ -11,7 +11,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import exact_bytes, format_bytes
 from remat_algos.ir.wording import counted, listed
 from remat_algos.plan.baseline import baseline_peak
-from remat_algos.plan.plan import INTERRUPTED, Plan
+from remat_algos.plan.plan import INTERRUPTED, Plan, given_up
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.solvers.registry import Solution
 
@@ -124,9 +124,9 @@ class Problem:
             message = f"no schedule within {exact_bytes(self.limit or 0)} was found"
             if lowest is not None:
                 message += f"; the lowest reached is {exact_bytes(lowest.simulation.peak_memory)}, by {lowest.method}"
-        given_up = max((a.solution.details.get("given_up", 0) for a in attempts), default=0)
-        if given_up:
-            message += f"; {counted(given_up, 'schedule')} given up as too long: raise length_limit"
+        unfinished = max((a.solution.details.get("given_up", 0) for a in attempts), default=0)
+        if unfinished:
+            message += f"; given up: {given_up(unfinished)}"
         message += f"; no schedule goes below {format_bytes(bound)}, which is held while {self._named(nodes)}"
         if graph.mark is not None:
             message += f"; {counted(int((graph.mark > 0).sum()), 'mark')} on nodes must be honoured"

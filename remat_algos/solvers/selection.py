@@ -55,13 +55,15 @@ def judged(graph: ComputationGraph, plans: Plans, progress: Progress | None) -> 
         if decision is None:
             yield None
             continue
-        counts = decision.order if isinstance(decision, Schedule) else honoured(graph, decision).astype(np.int32)
-        key = hashlib.blake2b(counts.tobytes(), digest_size=16).digest()
+        decided = decision.order if isinstance(decision, Schedule) else honoured(graph, decision).astype(np.int32)
+        key = hashlib.blake2b(decided.tobytes(), digest_size=16).digest()
         if key in seen:
             continue
         seen.add(key)
         try:
-            simulation = simulate(graph, decision if isinstance(decision, Schedule) else mirror_schedule(graph, counts))
+            simulation = simulate(
+                graph, decision if isinstance(decision, Schedule) else mirror_schedule(graph, decided)
+            )
         except ScheduleError as error:
             if graph.mark is None:
                 raise

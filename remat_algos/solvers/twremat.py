@@ -52,8 +52,10 @@ def twremat(
 
     Examples
     --------
-    >>> chain = ComputationGraph.from_edges([(i, i + 1) for i in range(8)] + [(i, 15 - i) for i in range(7)])
+    >>> chain = ComputationGraph.from_edges([(i, i + 1) for i in range(15)] + [(i, 15 - i) for i in range(7)])
     >>> found = twremat(chain, None, recursion_limit=1)
+    >>> found.details["width"], found.simulation.peak_memory, len(found.schedule)
+    (2, 6, 20)
     """
     plans = _plans(graph, recursion_limit, batching, orders, length_limit, seed)
     return best(graph, plans, limit, time_limit, progress)

@@ -181,8 +181,7 @@ def width_bounds(
         Insist on the treewidth itself: it is found where the bounds meet, or where 16 vertices or fewer remain
         after safe reductions.
     reduced : bool
-        Eliminate first what `reduce` does; 16 vertices or fewer that remain are solved exactly. On 15 graphs of the
-        models and of PACE the width was never more for it, on three of them less by one.
+        Eliminate first what `reduce` does; 16 vertices or fewer that remain are solved exactly.
     time_limit : float, optional
         Seconds; the first order is always finished.
     progress : callable, optional
