@@ -60,5 +60,9 @@ class ClaimError(PlanError):
     """A plan claims what the judge does not find."""
 
 
+class AllocationError(RematError, ValueError):
+    """Buffers that cannot be, or addresses at which they overlap."""
+
+
 class GraphWarning(UserWarning):
     """Something in a file was ignored or rounded; said once per file."""

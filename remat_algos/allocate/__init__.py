@@ -1,0 +1,1 @@
+"""Addresses for what a schedule holds."""

@@ -1,0 +1,87 @@
+"""An address for every buffer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.errors import AllocationError
+from remat_algos.ir.arrays import Int64, frozen
+from remat_algos.kernels import _addresses
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Allocation:
+    """Where each buffer lies in one arena.
+
+    Parameters
+    ----------
+    buffers : Buffers
+    storage : int64[k]
+        The block that holds each buffer. Under `share` and `colour` blocks stand side by side and buffers take turns in
+        one; under `pack` buffers written over each other are a block, all others are alone in theirs.
+    offset : int64[k]
+        First byte of each buffer.
+    size : int
+        Bytes of the arena.
+    method : str
+        What found it.
+    bound : int
+        Bytes that no allocation of these buffers can go below, at least their `max_live` rounded up to the alignment.
+    alignment : int
+        A power of two that divides every offset.
+    """
+
+    buffers: Buffers
+    storage: Int64
+    offset: Int64
+    size: int
+    method: str
+    bound: int
+    alignment: int = 1
+
+    def __post_init__(self) -> None:
+        for field in ("storage", "offset"):
+            object.__setattr__(self, field, frozen(getattr(self, field), np.int64, field, len(self.buffers)))
+
+    @property
+    def proven(self) -> bool:
+        """Whether no allocation of these buffers is smaller."""
+        return self.size <= self.bound
+
+    @property
+    def fragmentation(self) -> float:
+        """Share of the arena beyond what the worst step needs."""
+        return 1 - self.buffers.max_live / self.size if self.size else 0.0
+
+    def verify(self) -> None:
+        """AllocationError unless each buffer lies in the arena, aligned, and apart from those needed when it is."""
+        buffers = self.buffers
+        outside = (self.offset < 0) | (self.offset + buffers.size > self.size)
+        if outside.any():
+            i = int(np.argmax(outside))
+            last = self.offset[i] + buffers.size[i]
+            raise AllocationError(
+                f"buffer {buffers.name(i)} lies at {self.offset[i]}:{last}, outside the arena of {self.size} bytes"
+            )
+        askew = self.offset % self.alignment != 0
+        if askew.any():
+            i = int(np.argmax(askew))
+            raise AllocationError(
+                f"buffer {buffers.name(i)} lies at {self.offset[i]}, which {self.alignment} does not divide"
+            )
+        taken = np.flatnonzero(buffers.over >= 0)
+        apart = self.offset[taken] != self.offset[buffers.over[taken]]
+        if apart.any():
+            i = int(taken[np.argmax(apart)])
+            under = buffers.name(int(buffers.over[i]))
+            raise AllocationError(f"buffer {buffers.name(i)} is written over {under}, but lies elsewhere")
+        i, j = _addresses.first_clash(buffers.begin, buffers.given_up, buffers.size, self.offset)
+        if i >= 0:
+            step = max(buffers.begin[i], buffers.begin[j])
+            lie = " and ".join(f"{self.offset[b]}:{self.offset[b] + buffers.size[b]}" for b in (i, j))
+            raise AllocationError(
+                f"buffers {buffers.name(i)} and {buffers.name(j)} overlap: at step {step} they lie at {lie}"
+            )

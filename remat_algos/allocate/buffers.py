@@ -1,0 +1,130 @@
+"""What needs a place in memory, and for how long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from remat_algos.errors import AllocationError
+from remat_algos.ir.arrays import Int64, check_sizes, frozen
+from remat_algos.schedule.simulation import Simulation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buffers:
+    """Bytes, each with the half-open range of steps at which they are needed.
+
+    Parameters
+    ----------
+    begin, end : int64[k]
+        Buffer i is needed at the steps `begin[i]:end[i]`, at least one; steps are 0 or more.
+    size : int64[k]
+        Bytes.
+    instance : int64[k], optional
+        The instance of the schedule's `Lifetimes` that each one holds; -1, the default, for a workspace.
+    over : int64[k], optional
+        The buffer that each one is written over: of the same size, needed for the last time at the step at which this
+        one begins, and taken by no other (chen2016, section 3: in place). -1, the default, for a place of its own.
+    names : tuple of str
+        As the file calls them; none by default.
+
+    Raises
+    ------
+    AllocationError
+        If a buffer ends before it begins, a size is negative, or one is written over what is still needed.
+
+    Examples
+    --------
+    >>> buffers = Buffers([0, 1, 2], [2, 3, 4], [4, 2, 2], over=[-1, -1, 1])
+    >>> buffers.max_live
+    6
+    """
+
+    begin: Int64
+    end: Int64
+    size: Int64
+    instance: Int64 = None  # type: ignore[assignment]  # the constructor fills it
+    over: Int64 = None  # type: ignore[assignment]
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        count = len(self.size)
+        for field in ("begin", "end", "size", "instance", "over"):
+            given = getattr(self, field)
+            object.__setattr__(self, field, frozen(-1 if given is None else given, np.int64, field, count))
+        check_sizes(self.size, "size")
+        if self.names and len(self.names) != count:
+            raise AllocationError(f"there are {len(self.names)} names for {count} buffers; give one each, or none")
+        for wrong, said in (
+            (self.begin < 0, "begins before step 0; steps are 0 or more"),
+            (self.end <= self.begin, "ends before it begins, or with it; `upper` is the first step without it"),
+        ):
+            if wrong.any():
+                i = int(np.argmax(wrong))
+                raise AllocationError(f"buffer {self.name(i)}, {self.begin[i]} to {self.end[i]}, {said}")
+        self._check_over()
+
+    @classmethod
+    def of(cls, simulation: Simulation, over: Int64 | None = None) -> Buffers:
+        """All that a schedule holds: buffer i is instance i, and workspaces stand behind them.
+
+        Parameters
+        ----------
+        simulation : Simulation
+        over : int64[n_instances], optional
+            Which instance each one is written over (`in_place`), -1 for none.
+        """
+        lifetimes, graph = simulation.lifetimes, simulation.graph
+        workspace = graph.workspace[simulation.schedule.order]
+        steps = np.flatnonzero(workspace)
+        instances = np.arange(lifetimes.value.size)
+        none = np.full(steps.size, -1)
+        return cls(
+            np.concatenate([simulation.made_at, steps]),
+            np.concatenate([lifetimes.end, steps + 1]),
+            np.concatenate([graph.memory[lifetimes.value], workspace[steps]]),
+            np.concatenate([instances, none]),
+            None if over is None else np.concatenate([over, none]),
+        )
+
+    def __len__(self) -> int:
+        return self.size.size
+
+    def name(self, i: int) -> str:
+        """As the file calls it, or its number."""
+        return self.names[i] if self.names else str(i)
+
+    @property
+    def given_up(self) -> Int64:
+        """int64[k]: the first step at which others may use the bytes of each: `end`, or sooner, if written over."""
+        found = self.end.copy()
+        taken = np.flatnonzero(self.over >= 0)
+        found[self.over[taken]] = self.begin[taken]
+        return found
+
+    @property
+    def max_live(self) -> int:
+        """Bytes needed at the worst step, what is written over not counted twice; no allocation is smaller."""
+        steps, change = np.concatenate([self.begin, self.given_up]), np.concatenate([self.size, -self.size])
+        order = np.lexsort((change, steps))  # what ends goes first
+        return int(np.cumsum(change[order]).max(initial=0))
+
+    def _check_over(self) -> None:
+        taken = np.flatnonzero(self.over >= 0)
+        under = self.over[taken]
+        if taken.size == 0:
+            return
+        if under.max() >= len(self):
+            raise AllocationError(f"over names buffer {under.max()}; buffers are 0 to {len(self) - 1}")
+        twice = np.flatnonzero(np.bincount(under) > 1)
+        for wrong, said in (
+            (np.isin(under, twice), "which another one is written over too"),
+            (self.size[under] != self.size[taken], "which has another size"),
+            (self.end[under] > self.begin[taken] + 1, "which is read later"),
+            (self.end[under] <= self.begin[taken], "which is gone by then"),
+            (self.begin[under] >= self.begin[taken], "which is not there before"),
+        ):
+            if wrong.any():
+                i, j = int(taken[np.argmax(wrong)]), int(under[np.argmax(wrong)])
+                raise AllocationError(f"buffer {self.name(i)} cannot be written over {self.name(j)}, {said}")
