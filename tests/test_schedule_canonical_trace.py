@@ -99,7 +99,10 @@ def steps_by_phase(g, chain, keep_last, lazy):
             if v in needed and g.forward_of[v] in blocks[i] and v not in gradients:
                 run(v, nodes)
         phases.append(("backward", i, nodes))
-        left &= co_inputs(g, lower_set(chain, i - 1))
+        beside = co_inputs(g, lower_set(chain, i - 1))
+        left &= beside
+        if not lazy:  # to the letter: what is kept is dropped with its block
+            never_again -= {v for v in never_again if not g.once[v] and v not in lower_set(chain, i - 1) | beside}
     return phases
 
 
@@ -136,6 +139,19 @@ def stays(g, chain, order, way, i, copy, keep_last):
     if x in g.outputs and v not in order[:step]:
         return True
     return v in kept(g, chain, keep_last) if way == "forward" else v in before | co_inputs(g, before)
+
+
+def test_what_is_kept_and_dropped_to_the_letter_runs_again_for_a_gradient_of_an_earlier_block():
+    ends, saved = [0, 1, 2, 3, 4], [[], [1], [2], [3]]
+    rule = Backward(**rows("saved", saved), grad_memory=[1] * 4, grad_compute=[-1] * 4, grad_workspace=[0] * 4)
+    reads = rows("read", [[], [], [0], []])
+    graph = ComputationGraph.from_arrays(
+        **reads, value_indptr=ends, memory=[1] * 4, output=[False, True, True, True], backward=rule
+    )
+    graph, chain, flags = differentiate(graph), [{0, 1, 3}, {0, 1, 2, 3}], {"keep_last": True, "lazy": False}
+    trace = canonical_trace(graph, LowerSets.of(graph, chain), **flags)
+    assert canonical(graph, chain, **flags).count(2) == 2
+    assert trace.tolist() == without_liveness(graph, chain, **flags)
 
 
 @given(chained(training_graphs(max_nodes=18) | graphs(max_nodes=8)), FLAGS)
