@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from remat_algos.plan.explain import explain
     from remat_algos.plan.fit import fit
     from remat_algos.plan.frontier import Frontier, frontier
+    from remat_algos.plan.mirror_counts import read_mirror_counts
     from remat_algos.plan.orders import read_order
     from remat_algos.plan.plan import Plan
     from remat_algos.plan.solve import solve
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from remat_algos.plot.terms import plot_terms
     from remat_algos.schedule.canonical import canonical_schedule, canonical_trace
     from remat_algos.schedule.checkpoints import checkpoint_schedule
+    from remat_algos.schedule.mirror import mirror_schedule
     from remat_algos.schedule.one_pass import lowest_pass
     from remat_algos.schedule.passes.cache import cached
     from remat_algos.schedule.passes.dead_runs import without_dead_runs
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from remat_algos.schedule.passes.sinking import sunk
     from remat_algos.schedule.schedule import Schedule
     from remat_algos.schedule.simulation import Simulation, simulate
+    from remat_algos.schedule.unroll import unroll
     from remat_algos.schedule.updates import postponed
     from remat_algos.solvers.formula_budgets import formula_frontier, least_budget
     from remat_algos.solvers.registry import list_solvers
@@ -135,6 +138,9 @@ _HOMES = {
     "Frontier": "plan.frontier",
     "frontier": "plan.frontier",
     "read_order": "plan.orders",
+    "read_mirror_counts": "plan.mirror_counts",
+    "mirror_schedule": "schedule.mirror",
+    "unroll": "schedule.unroll",
     "Plan": "plan.plan",
     "solve": "plan.solve",
     "verify": "plan.verify",
@@ -167,6 +173,9 @@ __all__ = [
     "explain",
     "difference",
     "read_order",
+    "read_mirror_counts",
+    "mirror_schedule",
+    "unroll",
     "checkpoint_schedule",
     "LowerSets",
     "LowerSetFamily",

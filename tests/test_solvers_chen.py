@@ -23,6 +23,8 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import selection
 from remat_algos.solvers.chen_greedy import Walk, exact_sweep, paper_grid
+from remat_algos.solvers.chen_greedy import _costly as chen_greedy_costly
+from remat_algos.solvers.chen_greedy import frontier as chen_greedy_frontier
 from remat_algos.solvers.segments import Cutter, candidate_places, segment_counts
 from remat_algos.solvers.selection import best, coarse_first, most_plans, thinned, undominated
 from remat_algos.structure.articulation import ForwardPart
@@ -518,6 +520,84 @@ def test_the_grid_of_a_graph_without_memory_is_one_plan():
     assert plan.peak_memory == 0
 
 
+# ---------------------------------------------------------------- chen2016, section 4.3: the cost of operations
+
+COSTLY = [100 if v % 4 == 0 else 1 for v in range(16)]
+
+
+def greedy_beside(memory, candidates, held, budget):
+    """Algorithm 3 where some nodes are kept for their cost and weigh nothing in a segment: (x, y, cuts)."""
+    temp = y = 0
+    x, cuts = sum(memory[v] for v in held), []
+    for v, size in enumerate(memory):
+        temp += 0 if v in held else size
+        if v in candidates and temp > budget:
+            x, y, temp = x + (0 if v in held else size), max(y, temp), 0
+            cuts.append(v)
+    return x, y, cuts
+
+
+@given(walks, st.data())
+def test_what_is_held_for_its_cost_weighs_nothing_in_a_segment(walk, data):
+    memory, candidates = walk
+    held = data.draw(st.sets(st.sampled_from(range(len(memory))))) if memory else set()
+    flags = np.array([v in held for v in range(len(memory))], bool)
+    found, kind = exact_sweep(Walk(memory, sorted(candidates), flags), 10**6, 10)
+    assert kind == "exact"
+    for segmentation in found:
+        wanted = greedy_beside(memory, candidates, held, segmentation.budget)
+        assert (segmentation.x, segmentation.y, segmentation.cuts) == wanted
+    plans = {tuple(greedy_beside(memory, candidates, held, budget)[2]) for budget in range(sum(memory) + 1)}
+    assert {tuple(segmentation.cuts) for segmentation in found} == plans
+
+
+def test_time_consuming_operations_are_kept_and_cheap_ones_run_again():
+    graph = chain(16, compute=COSTLY)
+    plan = raw(graph, "chen_greedy", "80%", weigh_cost=True)
+    again = set(np.flatnonzero(plan.simulation.runs > 1).tolist())
+    assert again
+    assert all(COSTLY[v] == 1 for v in again)
+    assert plan.details["cost"] == 100
+    blind = raw(graph, "chen_greedy", "80%")
+    assert blind.overhead > 10 * plan.overhead
+    assert "cost" not in blind.details
+
+
+@given(training_graphs(max_nodes=16))
+def test_weighing_cost_never_makes_a_plan_worse(graph):
+    points = [
+        [
+            (solution.simulation.peak_memory, solution.simulation.compute)
+            for solution in chen_greedy_frontier(graph, weigh_cost=weigh)
+        ]
+        for weigh in (False, True)
+    ]
+    for peak, compute in points[0]:
+        assert any(p <= peak and c <= compute for p, c in points[1])
+    for limit in {peak for peak, _ in points[1]}:
+        cheapest = min(c for p, c in points[1] if p <= limit)
+        assert raw(graph, "chen_greedy", limit, weigh_cost=True).simulation.compute == cheapest
+
+
+def test_where_all_costs_are_alike_there_is_nothing_to_weigh():
+    graph = chain(25)
+    plain_one, weighed = (raw(graph, "chen_greedy", weigh_cost=weigh) for weigh in (False, True))
+    assert (weighed.peak_memory, weighed.overhead) == (plain_one.peak_memory, plain_one.overhead)
+
+
+def test_costs_are_thinned_to_sixteen():
+    graph = chain(40, compute=range(1, 41))
+    part = ForwardPart.of(graph)
+    costly = chen_greedy_costly(graph, part)
+    assert (len(costly), costly[0][0], costly[-1][0]) == (16, 1, 40)
+    assert [int(held.sum()) for _, held in costly] == [41 - int(cost) for cost, _ in costly]
+
+
+def test_a_wish_that_is_neither_yes_nor_no_is_refused():
+    with pytest.raises(ValueError, match="weigh_cost is 'much'; use True or False"):
+        raw(chain(4), "chen_greedy", weigh_cost="much")
+
+
 # ---------------------------------------------------------------- all options
 
 one_to_four = st.none() | st.integers(1, 4)
@@ -527,7 +607,12 @@ OPTIONS = {
     "chen_sqrt": st.fixed_dictionaries({"segments": one_to_four, "candidates": kinds, "keep_last": last})
     | st.fixed_dictionaries({"candidates": st.just("boundary1"), "keep_last": last, "unit": st.integers(1, 5)}),
     "chen_greedy": st.fixed_dictionaries(
-        {"grid": st.sampled_from(["exact", "paper"]), "candidates": kinds, "keep_last": last}
+        {
+            "grid": st.sampled_from(["exact", "paper"]),
+            "candidates": kinds,
+            "keep_last": last,
+            "weigh_cost": st.booleans(),
+        }
     ),
     "chen_recursive": st.fixed_dictionaries(
         {"splits": one_to_four, "depth": one_to_four, "candidates": kinds, "keep_last": last}

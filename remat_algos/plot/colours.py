@@ -55,6 +55,7 @@ NODES = {
     "often": Look("runs more than twice", VERMILION, "▓", marker="*"),
     "once": Look("must run only once", PURPLE, "■", marker="s"),
     "forward": Look("forward", BLUE, "█", marker="o"),
+    "copy": Look("copy, a later run", ORANGE, "▒", marker="D"),
     "gradient": Look("gradient", MINT, "░", marker="^"),
     "idle": Look("never runs", GREY, "·", marker="x"),
 }

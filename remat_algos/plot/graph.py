@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import format_bytes
@@ -34,13 +34,15 @@ MOST_DRAWN = 50_000
 MANY = 800  # lines; more are drawn fainter
 
 
-def plot_graph(subject: Subject, *, ax: Axes | None = None) -> Axes:
+def plot_graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | None = None) -> Axes:
     """Draw nodes and edges in layers: the forward part downwards, the backward part beside it upwards.
 
     Parameters
     ----------
     subject : Plan, Simulation or ComputationGraph
         With a schedule the colours say what is kept and what runs again, without one what must run only once.
+    copies : bool[n], optional
+        Which nodes of a graph, given without a schedule, are later runs of others, as in one that `unroll` makes.
     ax : Axes, optional
         By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
 
@@ -60,7 +62,7 @@ def plot_graph(subject: Subject, *, ax: Axes | None = None) -> Axes:
     >>> [text.get_text() for text in plot_graph(chain).texts]
     ['A', 'B', 'C']
     """
-    graph, runs, kinds = _what(subject)
+    graph, runs, kinds = _what(subject, copies)
     if graph.n_nodes > MOST_DRAWN:
         others = "the pictures memory and schedule show graphs of any size"
         raise ValueError(f"{graph.n_nodes:,} nodes are too many to be drawn, at most {MOST_DRAWN:,} are; {others}")
@@ -78,11 +80,13 @@ def plot_graph(subject: Subject, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _what(subject: Subject) -> tuple[ComputationGraph, Any, Kinds]:
+def _what(subject: Subject, copies: ArrayLike | None = None) -> tuple[ComputationGraph, Any, Kinds]:
     """The graph, int64[n] of how often nodes run, and the kind of each: a key of `NODES`."""
     if isinstance(subject, ComputationGraph):
         kinds = np.where(subject.forward, "forward", "gradient")
-        return subject, np.ones(subject.n_nodes, np.int64), np.where(subject.once, "once", kinds)
+        kinds = np.where(subject.once, "once", kinds)
+        kinds = kinds if copies is None else np.where(np.asarray(copies, bool), "copy", kinds)
+        return subject, np.ones(subject.n_nodes, np.int64), kinds
     simulation, _ = judged(subject)
     return simulation.graph, simulation.runs, node_kinds(simulation)
 
@@ -226,12 +230,14 @@ def _sentences(subject: Subject) -> list[str]:
     ]
 
 
-def graph_text(subject: Subject, *, width: int = 72, height: int = 40) -> str:
+def graph_text(subject: Subject, *, copies: ArrayLike | None = None, width: int = 72, height: int = 40) -> str:
     """The same in characters: a line for each node, with its bytes and what it reads.
 
     Parameters
     ----------
     subject : Plan, Simulation or ComputationGraph
+    copies : bool[n], optional
+        As in `plot_graph`.
     width : int
         Columns, at least 40.
     height : int
@@ -254,7 +260,7 @@ def graph_text(subject: Subject, *, width: int = 72, height: int = 40) -> str:
     █ B         1 B  A
     █ C         1 B  A, B
     """
-    graph, runs, kinds = _what(subject)
+    graph, runs, kinds = _what(subject, copies)
     width, lines = max(width, LEAST_WIDTH), []
     for sentence in _sentences(subject):
         lines += wrapped(sentence, width)

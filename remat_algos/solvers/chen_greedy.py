@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.solvers.drop_cheap import cost_per_byte
 from remat_algos.solvers.registry import Progress, Solution, solver, training_graph
 from remat_algos.solvers.segments import both, candidate_kinds, candidate_places, segment_counts
 from remat_algos.solvers.selection import MOST_PLANS, Plans, best, most_plans, undominated
@@ -18,6 +20,8 @@ from remat_algos.structure.articulation import ForwardPart
 
 PAPER_GRID = 6
 MOST_CUTS = 1_000_000  # that an exact sweep may list, a second or so
+MOST_COSTS = 16  # above which nodes are kept for their cost
+LEAST_BUDGETS = 16  # to each of these
 
 
 @solver(paper="chen2016", needs=training_graph)
@@ -28,6 +32,7 @@ def chen_greedy(
     grid: str = "exact",
     candidates: str | None = None,
     keep_last: bool | None = None,
+    weigh_cost: bool = False,
     time_limit: float | None = None,
     progress: Progress | None = None,
 ) -> Solution:
@@ -42,6 +47,11 @@ def chen_greedy(
         Cut where one value alone is alive, or anywhere; by default the better.
     keep_last : bool, optional
         Whether the nodes after the last cut are kept; by default the better. The paper's algorithm does not.
+    weigh_cost : bool
+        Whether time-consuming nodes are kept in the middle of segments too: those whose compute per byte, as
+        `drop_cheap` has it, is at least some amount, for up to 16 amounts of those in the graph, and for none. They
+        weigh nothing in a segment, since they are held anyway. The paper says no more than that one can try to keep
+        them where possible.
 
     References
     ----------
@@ -54,7 +64,7 @@ def chen_greedy(
     >>> len(chen_greedy(chain, 7).schedule) - chain.n_nodes
     4
     """
-    return best(graph, _plans(graph, grid, candidates, keep_last), limit, time_limit, progress)
+    return best(graph, _plans(graph, grid, candidates, keep_last, weigh_cost), limit, time_limit, progress)
 
 
 def frontier(
@@ -65,24 +75,52 @@ def frontier(
 
 
 def _plans(
-    graph: ComputationGraph, grid: str = "exact", candidates: str | None = None, keep_last: bool | None = None
+    graph: ComputationGraph,
+    grid: str = "exact",
+    candidates: str | None = None,
+    keep_last: bool | None = None,
+    weigh_cost: bool = False,
 ) -> Plans:
     if grid not in ("exact", "paper"):
         raise ValueError(f"grid is {grid!r}; use exact or paper")
+    if weigh_cost not in (True, False):
+        raise ValueError(f"weigh_cost is {weigh_cost!r}; use True or False")
     part = ForwardPart.of(graph)
+    costly = _costly(graph, part) if weigh_cost else []
     plans: list[Any] = []
     for kind in candidate_kinds(candidates):
         places = candidate_places(part, kind)
-        walk = Walk(part.memory, places)
-        found, sweep = paper_grid(walk), "paper"
-        if grid == "exact":
-            found, sweep = exact_sweep(walk, MOST_PLANS, most_plans(graph))
-        for segmentation in found:
-            chosen = {"budget": segmentation.budget, "candidates": kind, "sweep": sweep}
-            for last in both(keep_last):
-                counts = partial(segment_counts, part, segmentation.cuts, last)
-                plans.append((counts, {**chosen, "keep_last": last}))
+        for cost, held in [(None, None), *costly]:
+            walk = Walk(part.memory, places, held)
+            found, sweep = paper_grid(walk), "paper"
+            if grid == "exact":
+                most = [MOST_PLANS, most_plans(graph)]
+                if held is not None:  # the budgets that there may be are shared out
+                    most = [max(LEAST_BUDGETS, budgets // len(costly)) for budgets in most]
+                found, sweep = exact_sweep(walk, *most)
+            for segmentation in found:
+                chosen = {"budget": segmentation.budget, "candidates": kind, "sweep": sweep}
+                if weigh_cost:
+                    chosen["cost"] = cost
+                for last in both(keep_last):
+                    counts = partial(_counts, part, segmentation.cuts, last, held)
+                    plans.append((counts, {**chosen, "keep_last": last}))
     return plans
+
+
+def _costly(graph: ComputationGraph, part: ForwardPart) -> list[tuple[float, Bool]]:
+    """Amounts of compute per byte, and bool[f]: which places hold nodes of at least as much."""
+    cost = cost_per_byte(graph)[part.nodes]
+    amounts = np.unique(cost[np.isfinite(cost)])
+    some = np.unique(np.linspace(0, max(0, amounts.size - 1), MOST_COSTS).round().astype(np.int64))
+    return [(float(amount), cost >= amount) for amount in amounts[some[: amounts.size]]]
+
+
+def _counts(part: ForwardPart, cuts: list[int], keep_last: bool, held: Bool | None) -> Int64:
+    counts = segment_counts(part, cuts, keep_last)
+    if held is not None:
+        counts[part.nodes[held]] = 0
+    return counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +134,7 @@ class Segmentation:
     cuts : list of int
         Places after which it cuts.
     x : int
-        Bytes of the nodes at the cuts, kept between the stages.
+        Bytes of the nodes at the cuts and of what is held in any case, kept between the stages.
     y : int
         Bytes of the largest stage, the tail apart.
     next_budget : int
@@ -111,7 +149,7 @@ class Segmentation:
 
 
 class Walk:
-    """Algorithm 3 on node memories int64[f] and the places where it may cut.
+    """Algorithm 3 on node memories int64[f], the places where it may cut, and bool[f] for what is held in any case.
 
     Examples
     --------
@@ -120,10 +158,15 @@ class Walk:
     ([2, 5], 2, 3)
     """
 
-    def __init__(self, memory: ArrayLike, places: ArrayLike) -> None:
-        self.memory = np.asarray(memory, np.int64).tolist()
+    def __init__(self, memory: ArrayLike, places: ArrayLike, held: Bool | None = None) -> None:
+        sizes = np.asarray(memory, np.int64)
+        self.held = 0
+        if held is not None:
+            self.held = int(sizes[held].sum())
+            sizes = np.where(held, 0, sizes)
+        self.memory = sizes.tolist()
         self.places = np.asarray(places, np.int64).tolist()
-        reached = np.cumsum(self.memory, dtype=np.int64).tolist()
+        reached = np.cumsum(sizes, dtype=np.int64).tolist()
         self.total = reached[-1] if reached else 0
         self.reached = [reached[place] for place in self.places]
 
@@ -135,9 +178,8 @@ class Walk:
             stages.append(self.reached[at] - start)
             start = self.reached[at]
             at += 1
-        return Segmentation(
-            budget, cuts, sum(self.memory[p] for p in cuts), max(stages, default=0), min(stages, default=0)
-        )
+        kept = self.held + sum(self.memory[place] for place in cuts)
+        return Segmentation(budget, cuts, kept, max(stages, default=0), min(stages, default=0))
 
 
 def exact_sweep(walk: Walk, most: int, otherwise: int) -> tuple[list[Segmentation], str]:

@@ -14,7 +14,7 @@ LISTED = 12
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The graph, the order, decisions made by hand."""
+    """The graph, the order or the counts that give one, decisions made by hand."""
     add_graph(parser)
     parser.add_argument(
         "order",
@@ -22,7 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="a plan, a list of names or ids, compute and free lines, or npz with R and S (the graph's own)",
     )
-    group = parser.add_argument_group("what if; others stay as in ORDER, without ORDER they do the contrary")
+    add_mirror(parser)
+    group = parser.add_argument_group("what if; others stay as in ORDER or --mirror, without them they do the contrary")
     group.add_argument("--keep", metavar="NAME,...", action="append", default=[], help="nodes that run once")
     group.add_argument("--recompute", metavar="NAME,...", action="append", default=[], help="nodes that run again")
     parser.add_argument("--step", type=int, metavar="STEP", help="tell of this step instead of the peak's")
@@ -40,16 +41,20 @@ def run(arguments: argparse.Namespace) -> int:
     from remat_algos.schedule.simulation import simulate
 
     check_plot(arguments)
+    check_mirror(arguments)
     order = None if arguments.order is None else Order.read(arguments.order)
     graph, said = graph_of(arguments, order)
     judged = base = baseline(graph)
     if order is not None:
-        judged = _judged(graph, order)
+        judged = judged_order(graph, order)
+    elif arguments.mirror is not None:
+        judged = judged_mirror(graph, arguments.mirror)
+    given_order = order is not None or arguments.mirror is not None
     keep, recompute = (_names(graph, option, getattr(arguments, option)) for option in ("keep", "recompute"))
     if keep or recompute:
-        start = None if order is None else judged.schedule
+        start = judged.schedule if given_order else None
         judged = simulate(graph, what_if(graph, keep=keep, recompute=recompute, schedule=start))
-    elif order is None:
+    elif not given_order:
         judged = simulate(graph, base.schedule)  # here marks count
     step = judged.peak_step if arguments.step is None else arguments.step
     if arguments.step is not None and not 0 <= step < len(judged.schedule):
@@ -65,7 +70,22 @@ def run(arguments: argparse.Namespace) -> int:
     return 3 if limit is not None and judged.peak_memory > limit else 0
 
 
-def _judged(graph: Any, order: Any) -> Any:
+def add_mirror(parser: argparse.ArgumentParser) -> None:
+    """--mirror: an order by mirror counts."""
+    parser.add_argument(
+        "--mirror",
+        metavar="FILE",
+        help="instead of ORDER: a table node,count or a JSON object, how often nodes may run again (chen2016's m)",
+    )
+
+
+def check_mirror(arguments: argparse.Namespace) -> None:
+    """Not both an order and counts."""
+    if arguments.order is not None and arguments.mirror is not None:
+        raise argparse.ArgumentTypeError(f"--mirror {arguments.mirror} makes an order; leave out {arguments.order}")
+
+
+def judged_order(graph: Any, order: Any) -> Any:
     """The judge's word on an order; what is wrong with it is said with its file."""
     from remat_algos.errors import ScheduleError
     from remat_algos.schedule.simulation import simulate
@@ -77,6 +97,24 @@ def _judged(graph: Any, order: Any) -> Any:
         forward = graph.is_training and graph.forward[schedule.order].all()
         remedy = "; the order has no gradients (--inference adds none)" if forward else ""
         raise ScheduleError(f"{order.source}: {error}{remedy}", error.step, error.node) from error
+
+
+def judged_mirror(graph: Any, file: str) -> Any:
+    """The judge's word on the order that mirror counts give; what is wrong with them is said with their file."""
+    from pathlib import Path
+
+    from remat_algos.errors import GraphError, ScheduleError
+    from remat_algos.plan.mirror_counts import read_mirror_counts
+    from remat_algos.schedule.mirror import mirror_schedule
+    from remat_algos.schedule.simulation import simulate
+
+    counts = read_mirror_counts(graph, file)
+    try:
+        return simulate(graph, mirror_schedule(graph, counts))
+    except GraphError as error:  # they add up to too many runs
+        raise GraphError(f"{Path(file).name}: {error}") from error
+    except ScheduleError as error:  # they go against a mark
+        raise ScheduleError(f"{Path(file).name}: {error}", error.step, error.node) from error
 
 
 def _names(graph: Any, option: str, given: Sequence[str]) -> list[str]:

@@ -1,0 +1,137 @@
+"""remat unroll: a schedule as a graph of its own."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from remat_algos.cli.commands.simulate import add_mirror, check_mirror, judged_mirror, judged_order
+from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
+from remat_algos.cli.graph_output import ENDINGS
+from remat_algos.cli.output import add_json, say_json, say_table, writable
+from remat_algos.cli.plot_argument import add_plot, check_plot, draw
+from remat_algos.ir.wording import counted
+
+HELP = "write or draw an order as a graph with a node for each run: the mirrored graph"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The graph, the order or the counts that give one, where the mirrored graph goes."""
+    add_graph(parser)
+    parser.add_argument(
+        "order",
+        metavar="ORDER",
+        nargs="?",
+        help="a plan, a list of names or ids, compute and free lines, or npz with R and S (the graph's own)",
+    )
+    add_mirror(parser)
+    parser.add_argument("-o", "--output", metavar="FILE", type=writable, help=f"write it: {ENDINGS}")
+    add_plot(parser, pictures=("graph",))
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Unroll, judge the result, say what it has, write and draw it."""
+    from remat_algos.plan.baseline import baseline
+    from remat_algos.plan.orders import Order
+    from remat_algos.schedule.simulation import simulate
+    from remat_algos.schedule.unroll import unroll
+
+    check_plot(arguments)
+    check_mirror(arguments)
+    _check_output(arguments)
+    order = None if arguments.order is None else Order.read(arguments.order)
+    graph, said = graph_of(arguments, order)
+    if order is not None:
+        judged = judged_order(graph, order)
+    elif arguments.mirror is not None:
+        judged = judged_mirror(graph, arguments.mirror)
+    else:
+        judged = simulate(graph, baseline(graph).schedule)  # here marks count
+    unrolled = unroll(graph, judged.schedule)
+    record = _record(judged, simulate(unrolled, range(unrolled.n_nodes)))
+    written, left_out = _written(unrolled, arguments.output)
+    if arguments.json:
+        say_json(record | {"written": written, "left_out": left_out})
+    else:
+        print(said)
+        say_table(("", ""), _rows(graph, record), headed=False)
+        if written:
+            print(f"written    {', '.join(written)}")
+        if left_out:
+            print(f"left out   {', '.join(left_out)}: the format has no place for it")
+    draw(arguments, unrolled, copies=_copies(judged.schedule.order))
+    return 0
+
+
+def _copies(order: Any) -> Any:
+    """bool[m]: which runs are not the first of their node."""
+    import numpy as np
+
+    copies = np.ones(order.size, bool)
+    copies[np.unique(order, return_index=True)[1]] = False
+    return copies
+
+
+def _check_output(arguments: argparse.Namespace) -> None:
+    """The ending is a format, and nothing that is read is overwritten."""
+    if arguments.output is None:
+        return
+    from remat_algos.ir.files.write import files_written
+
+    read = [*files_of(arguments), *(Path(file) for file in (arguments.order, arguments.mirror) if file is not None)]
+    sources = {file.resolve() for file in read}
+    for file in files_written(arguments.output):
+        if file.resolve() in sources:
+            raise argparse.ArgumentTypeError(f"-o {arguments.output} would overwrite {file}; name another file")
+
+
+def _written(graph: Any, output: str | None) -> tuple[list[str], list[str]]:
+    """The files that were written, and what they have no place for."""
+    if output is None:
+        return [], []
+    from remat_algos.ir.files.write import files_written, left_out, write_graph
+
+    write_graph(graph, output)
+    return [str(file) for file in files_written(output) if file.exists()], left_out(graph, output)
+
+
+def _record(judged: Any, again: Any) -> dict[str, Any]:
+    """What the mirrored graph has by the judge, and what the schedule has."""
+    graph, runs = again.graph, judged.runs
+    return {
+        "graph_hash": judged.graph.source_hash,
+        "unrolled_hash": graph.source_hash,
+        "nodes": graph.n_nodes,
+        "forward_nodes": int(graph.forward.sum()),
+        "backward_nodes": int((~graph.forward).sum()),
+        "copies": int((runs - (runs > 0)).sum()),
+        "nodes_run_again": int((runs > 1).sum()),
+        "reads": int(graph.read_indices.size),
+        "peak_memory": again.peak_memory,
+        "resident_memory": graph.resident_memory,
+        "compute": again.compute,
+        "schedule": {"peak_memory": judged.peak_memory, "compute": judged.compute, "overhead": judged.overhead},
+        "compute_unit": graph.labels.compute_unit,
+        "compute_scale": graph.labels.compute_scale,
+    }
+
+
+def _rows(graph: Any, record: dict[str, Any]) -> list[tuple[str, str]]:
+    from remat_algos.ir.units import exact_bytes
+
+    of_schedule = record["schedule"]
+    parts = f"{record['forward_nodes']:,} forward, {record['backward_nodes']:,} backward"
+    overhead = 100 * of_schedule["overhead"] / max(1, graph.needed_compute)
+    of = f" of {counted(record['nodes_run_again'], 'node')}" if record["copies"] else ""
+    peak, compute = exact_bytes(record["peak_memory"]), graph.labels.compute(record["compute"])
+    return [
+        ("nodes", f"{record['nodes']:,}: {parts}; {counted(record['reads'], 'read')}"),
+        ("copies", f"{record['copies']:,}{of}"),
+        ("peak", f"{peak}, {_beside(record, of_schedule, 'peak_memory')}"),
+        ("compute", f"{compute}, {overhead:.1f} % over one pass, {_beside(record, of_schedule, 'compute')}"),
+    ]
+
+
+def _beside(record: dict[str, Any], of_schedule: dict[str, int], figure: str) -> str:
+    same = record[figure] == of_schedule[figure]
+    return "as the schedule has" if same else f"where the schedule has {of_schedule[figure]:,}"

@@ -1,0 +1,133 @@
+"""Mirror counts that others wrote down: a table of nodes and counts, or a JSON object."""
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Int64
+from remat_algos.ir.files.columns import Known
+from remat_algos.ir.files.csv_tables import read_table
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import KEEP
+from remat_algos.plan.record import FORMAT
+
+COLUMNS: Known = {"node": ("name", "id"), "count": ("mirror_count",)}
+FORMS = "a table with the columns node and count, or a JSON object of names and counts"
+MOST = 2**31 - 1
+Row = tuple[str, str, Any]
+"""Where it stands, for messages; the node; its count."""
+
+
+def read_mirror_counts(graph: ComputationGraph, path: str | os.PathLike[str]) -> Int64:
+    """How often each node may run beyond its first run, as `mirror_schedule` takes it.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    path : path
+        CSV with the columns node and count, or a JSON object {node: count}; nodes by name or by id. Nodes that are
+        not named have 0.
+
+    Returns
+    -------
+    int64[n]
+
+    Raises
+    ------
+    GraphError
+        If the file cannot be read or is neither; for a node that is not known, is a gradient or named twice; for a
+        count that is negative or no whole number, or above 0 where a node must run only once or is marked to be kept.
+
+    References
+    ----------
+    chen2016, algorithm 2 and section 4.5.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> graph = ComputationGraph.from_edges([("A", "B"), ("B", "C")])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "mirror.csv")
+    ...     _ = file.write_text("node,count\\nA,2\\nB,1\\n")
+    ...     read_mirror_counts(graph, file).tolist()
+    [2, 1, 0]
+    """
+    file = Path(path)
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise GraphError(f"{file}: cannot be read ({error.strerror}); give {FORMS}") from error
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise GraphError(f"{file.name}: byte {error.start} is not UTF-8 text; give {FORMS}") from error
+    rows = _of_json(text, file.name) if text.lstrip()[:1] in ("{", "[") else _of_table(text, file.name)
+    return _counts(graph, rows)
+
+
+def _of_table(text: str, source: str) -> list[Row]:
+    table = read_table(text, source, COLUMNS)
+    table.require("node", "count")
+    return [
+        (table.where(row), name, count)
+        for row, (name, count) in enumerate(zip(table.texts("node"), table.texts("count"), strict=True))
+    ]
+
+
+def _of_json(text: str, source: str) -> list[Row]:
+    try:
+        found = json.loads(text, object_pairs_hook=tuple)  # a name that stands twice is seen
+    except (ValueError, RecursionError) as error:
+        raise GraphError(f"{source}: not valid JSON ({error}); give {FORMS}") from error
+    if not isinstance(found, tuple):
+        raise GraphError(f"{source}: not a JSON object; give {FORMS}")
+    if ("format", FORMAT) in found:
+        raise GraphError(f"{source}: a plan, which is an order and no mirror counts; give {FORMS}")
+    return [(source, name, count) for name, count in found]
+
+
+def _counts(graph: ComputationGraph, rows: Iterable[Row]) -> Int64:
+    count, named = np.zeros(graph.n_nodes, np.int64), set()
+    for where, name, given in rows:
+        node = _node(graph, where, name)
+        if node in named:
+            raise GraphError(f"{where}: {graph.labels[node]} is named twice; keep one of its counts")
+        named.add(node)
+        count[node] = _count(where, graph.labels[node], given)
+        if not graph.forward[node]:
+            raise GraphError(f"{where}: {graph.labels[node]} is a gradient, which runs once; leave it out")
+        if count[node] and graph.once[node]:
+            raise GraphError(f"{where}: {graph.labels[node]} must run only once, so its count is 0, not {given}")
+        if count[node] and graph.mark is not None and graph.mark[node] == KEEP:
+            raise GraphError(f"{where}: {graph.labels[node]} is marked to be kept, so its count is 0, not {given}")
+    return count
+
+
+def _node(graph: ComputationGraph, where: str, name: str) -> int:
+    """The node of a name, or else of an id."""
+    try:
+        return graph.node_id(name)
+    except GraphError as error:
+        if not (name.isascii() and name.isdecimal()):
+            raise GraphError(f"{where}: {error}") from error
+    if len(name) > len(str(graph.n_nodes)) or int(name) >= graph.n_nodes:
+        raise GraphError(f"{where}: there is no node {name[:20]}; nodes are 0 to {graph.n_nodes - 1}")
+    return int(name)
+
+
+def _count(where: str, name: str, given: Any) -> int:
+    """A count as the file has it: text in a table, a number in JSON."""
+    text = given if isinstance(given, str) else json.dumps(given)
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal()) or not isinstance(given, str | int):
+        raise GraphError(f"{where}: the count of {name} is {text[:40] or 'empty'}; give a whole number, 0 or more")
+    if text.startswith("-") and digits.strip("0"):
+        raise GraphError(f"{where}: the count of {name} is {text[:40]}; counts are 0 or more")
+    if len(digits.lstrip("0")) > len(str(MOST)) or int(digits) > MOST:
+        raise GraphError(f"{where}: the count of {name} is {text[:40]}; give at most {MOST}")
+    return int(digits)

@@ -1,0 +1,170 @@
+"""Drop the results of cheap operations."""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remat_algos.ir.arrays import Bool, Int64
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.operators import operator
+from remat_algos.solvers.registry import Progress, Solution, solver, training_graph
+from remat_algos.solvers.selection import Plans, best, most_plans, thinned, undominated
+
+KEEPS = ("heavy", "mxnet")
+MXNET_NEVER = ("Dropout", "DropoutMask")  # not even with a mark of MXNet's own
+MXNET_KEEPS = ("Convolution", "Linear", "Concat", "SoftmaxCrossEntropy", *MXNET_NEVER)
+
+
+@solver(paper="chen2016", needs=training_graph)
+def drop_cheap(
+    graph: ComputationGraph,
+    limit: int | None,
+    *,
+    drop: str | Sequence[str] | None = None,
+    threshold: float | None = None,
+    keep: str = "heavy",
+    time_limit: float | None = None,
+    progress: Progress | None = None,
+) -> Solution:
+    """Keep what is costly to compute, run cheap operations again: batch norm, activations, pooling.
+
+    Convolutions and products of matrices are kept. Of the others those are dropped whose compute per byte is under
+    a threshold, operations that are not known like the rest; all thresholds that differ are tried.
+
+    Parameters
+    ----------
+    drop : str or sequence of str, optional
+        Names of operations, as one text with commas between them or several: these are dropped and nothing else.
+        "BatchNorm,ReLU" is section 5's "drop bn-relu". One plan, whatever the limit.
+    threshold : float, optional
+        The one to use, in units of compute per byte. One plan, whatever the limit.
+    keep : {"heavy", "mxnet"}
+        "mxnet" keeps what the mirror option of MXNet does, echo2020's baseline "Mirror": convolutions, fully connected
+        layers, concatenations, the softmax of the loss, dropout. All else is dropped, marks apart. One plan, whatever
+        the limit.
+
+    Notes
+    -----
+    Early versions of MXNet kept batch norm too. With that a ResNet-152 takes no less than without rematerialization,
+    while the "Mirror" of echo2020 saves a quarter of it; so "mxnet" drops it.
+
+    References
+    ----------
+    chen2016, section 4.2; echo2020, section VI, for "mxnet".
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> from remat_algos.ir.labels import Labels
+    >>> labels = Labels(names=("conv", "norm", "relu", "fc"), ops=("Convolution", "BatchNorm", "ReLU", "Linear"))
+    >>> net = ComputationGraph.from_arrays(read_indptr=[0, 0, 1, 2, 3], read_indices=[0, 1, 2], labels=labels)
+    >>> " ".join(drop_cheap(differentiate(net), None, drop="BatchNorm,ReLU").schedule.names(differentiate(net)))
+    'conv norm relu fc grad(fc) norm relu grad(relu) grad(norm) grad(conv)'
+    """
+    return best(graph, _plans(graph, drop, threshold, keep), limit, time_limit, progress)
+
+
+def frontier(
+    graph: ComputationGraph, *, time_limit: float | None = None, progress: Progress | None = None, **options: Any
+) -> list[Solution]:
+    """All plans that none of the others beats in both peak and compute; the options of `drop_cheap`."""
+    return undominated(graph, _plans(graph, **options), time_limit, progress)
+
+
+def _plans(
+    graph: ComputationGraph,
+    drop: str | Sequence[str] | None = None,
+    threshold: float | None = None,
+    keep: str = "heavy",
+) -> Plans:
+    _check(drop, threshold, keep)
+    if drop is not None:
+        kinds = _kinds(graph, drop)
+        return [(partial(_counts, _of_kinds(graph, kinds.__contains__)), {"drop": ",".join(kinds)})]
+    if keep == "mxnet":
+        _operations(graph, "keep is 'mxnet', which goes by operations")
+        return [(partial(_counts, _of_kinds(graph, lambda kind: kind not in MXNET_KEEPS)), {"keep": keep})]
+    light, cost = _of_kinds(graph, _is_light), cost_per_byte(graph)
+    if threshold is not None:
+        return [(partial(_counts, light, cost, float(threshold)), {"threshold": float(threshold)})]
+    costs = np.unique(cost[light & np.isfinite(cost)]).tolist()
+    swept = thinned([*costs, math.inf], most_plans(graph))  # the first drops nothing, the last all with any bytes
+    return [(partial(_counts, light, cost, t), {"threshold": t if t < math.inf else None}) for t in swept]
+
+
+def _counts(dropped: Bool, cost: NDArray[np.float64] | None = None, threshold: float = math.inf) -> Int64:
+    """Mirror counts int64[n]: 1 for what is dropped, of that only what costs less, where a cost is given."""
+    return (dropped if cost is None else dropped & (cost < threshold)).astype(np.int64)
+
+
+def _check(drop: str | Sequence[str] | None, threshold: float | None, keep: str) -> None:
+    if keep not in KEEPS:
+        raise ValueError(f"keep is {keep!r}; use {' or '.join(KEEPS)}")
+    given = {"drop": drop is not None, "threshold": threshold is not None, f"keep={keep}": keep != "heavy"}
+    several = [name for name, is_given in given.items() if is_given]
+    if len(several) > 1:
+        raise ValueError(f"{several[0]} alone says what is dropped; leave out {several[1]}")
+    if threshold is not None:
+        try:
+            sound = not isinstance(threshold, bool) and 0 <= float(threshold) < math.inf
+        except (TypeError, ValueError):
+            sound = False
+        if not sound:
+            raise ValueError(f"threshold is {threshold!r}; give units of compute per byte, 0 or more")
+
+
+def cost_per_byte(graph: ComputationGraph) -> NDArray[np.float64]:
+    """float64[n]: compute that keeping a node saves, per byte of all its values; without bytes it is infinite.
+
+    Examples
+    --------
+    >>> cost_per_byte(ComputationGraph.from_edges([(0, 1), (1, 2)], memory=[4, 2, 0], compute=[2, 4, 1])).tolist()
+    [0.5, 2.0, inf]
+    """
+    memory = graph.node_memory
+    cost = np.full(graph.n_nodes, np.inf)
+    return np.divide(graph.compute / graph.labels.compute_scale, memory, out=cost, where=memory > 0)
+
+
+def _of_kinds(graph: ComputationGraph, is_one: Callable[[str], bool]) -> Bool:
+    """bool[n]: needed forward nodes whose kind of operation is one of those."""
+    ops = graph.labels.ops or ("",) * graph.n_nodes
+    answers = {op: is_one(_kind(op)) for op in set(ops)}
+    return graph.forward & graph.needed & np.fromiter((answers[op] for op in ops), bool, graph.n_nodes)
+
+
+def _kind(op: str) -> str:
+    """An operation by the name that we have for it; by its own, if it is none of ours."""
+    known = operator(op)
+    return known.name if known is not None else op
+
+
+def _is_light(kind: str) -> bool:
+    known = operator(kind)
+    return known is None or not known.heavy
+
+
+def _operations(graph: ComputationGraph, wish: str) -> list[str]:
+    """The kinds of the forward part, most frequent first; ValueError if the graph does not name them."""
+    ops = [graph.labels.op(int(v)) for v in np.flatnonzero(graph.forward)]
+    kinds = [_kind(op) for op in ops if op]
+    if not kinds:
+        raise ValueError(f"{wish}, and the graph names none; give a threshold")
+    return sorted(set(kinds), key=lambda kind: (-kinds.count(kind), kind))
+
+
+def _kinds(graph: ComputationGraph, drop: str | Sequence[str]) -> list[str]:
+    """The kinds that are to be dropped; ValueError for one that is neither known nor in the graph."""
+    names = [name.strip() for name in ([drop] if isinstance(drop, str) else map(str, drop))]
+    wanted = [part.strip() for name in names for part in name.split(",") if part.strip()]
+    if not wanted:
+        raise ValueError(f"drop is {drop!r}, which names no operation; give names, or leave it out")
+    there = _operations(graph, f"drop is {','.join(wanted)!r}, which goes by operations")
+    for name in wanted:
+        if operator(name) is None and name not in there:
+            raise ValueError(f"drop names {name!r}, which is no operation of this graph; it has {', '.join(there)}")
+    return list(dict.fromkeys(map(_kind, wanted)))
