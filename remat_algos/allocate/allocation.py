@@ -46,6 +46,16 @@ class Allocation:
         for field in ("storage", "offset"):
             object.__setattr__(self, field, frozen(getattr(self, field), np.int64, field, len(self.buffers)))
 
+    @classmethod
+    def side_by_side(cls, buffers: Buffers, storage: Int64, method: str, alignment: int = 1) -> Allocation:
+        """Blocks in a row, each as large as the largest buffer in it; `storage` counts them from 0."""
+        rounded = buffers.rounded(alignment)
+        length = np.zeros(int(storage.max(initial=-1)) + 1, np.int64)
+        np.maximum.at(length, storage, rounded.size)
+        end = np.cumsum(length)
+        size = int(end[-1]) if end.size else 0
+        return cls(buffers, storage, (end - length)[storage], size, method, rounded.max_live, alignment)
+
     @property
     def proven(self) -> bool:
         """Whether no allocation of these buffers is smaller."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -85,7 +85,7 @@ class Buffers:
             np.concatenate([lifetimes.end, steps + 1]),
             np.concatenate([graph.memory[lifetimes.value], workspace[steps]]),
             np.concatenate([instances, none]),
-            None if over is None else np.concatenate([over, none]),
+            np.concatenate([np.full(instances.size, -1) if over is None else over, none]),
         )
 
     def __len__(self) -> int:
@@ -94,6 +94,20 @@ class Buffers:
     def name(self, i: int) -> str:
         """As the file calls it, or its number."""
         return self.names[i] if self.names else str(i)
+
+    @property
+    def first(self) -> Int64:
+        """int64[k]: the buffer that began the memory of each: others are written over it in turn."""
+        found = np.where(self.over >= 0, self.over, np.arange(len(self)))
+        while (found[found] != found).any():
+            found = found[found]
+        return found
+
+    def rounded(self, alignment: int) -> Buffers:
+        """The same with sizes that are multiples of an alignment, which is a power of two."""
+        if alignment < 1 or alignment & (alignment - 1):
+            raise AllocationError(f"the alignment is {alignment}; give a power of two, such as 64")
+        return self if alignment == 1 else replace(self, size=-(-self.size // alignment) * alignment)
 
     @property
     def given_up(self) -> Int64:

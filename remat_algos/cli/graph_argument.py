@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from remat_algos.cli.encode_argument import add_encode, encode_bits, encoded_said
 from remat_algos.ir.wording import counted
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def add_graph(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--loss", metavar="NAME", action="append", help="value to differentiate, once or more (all outputs)"
     )
+    add_encode(group)
 
 
 def network_of(arguments: argparse.Namespace) -> Network | None:
@@ -89,21 +91,23 @@ def as_planned(
 ) -> tuple[ComputationGraph, str]:
     """A graph that has been read, differentiated where that is wanted, and the line that says so."""
     size = f"{arguments.graph}: {counted(graph.n_nodes, 'node')}"
+    bits = encode_bits(arguments, arguments.graph, is_training=graph.is_training)
     if graph.is_training:
         return graph, f"{size}, its own backward part among them; not differentiated"
     if order is not None and order.is_plan:
         whole = order.differentiated(graph)
         said, otherwise = "as the plan says", ""
+        bits = whole.derivation.options.get("encode", 0) if whole.derivation is not None else 0
     else:
-        whole = _differentiated(graph, arguments)
+        whole = _differentiated(graph, arguments, bits)
         said, otherwise = "--inference", " (--inference adds none)"
     if whole is graph:
         return graph, f"{size}; not differentiated ({said})"
     added = f"which adds {counted(whole.n_nodes - graph.n_nodes, 'gradient node')}{otherwise}"
-    return whole, f"{size}; differentiated{'' if otherwise else f' {said}'}, {added}"
+    return whole, f"{size}; differentiated{'' if otherwise else f' {said}'}, {added}{encoded_said(graph, bits)}"
 
 
-def _differentiated(graph: ComputationGraph, arguments: argparse.Namespace) -> ComputationGraph:
+def _differentiated(graph: ComputationGraph, arguments: argparse.Namespace, bits: int) -> ComputationGraph:
     """The graph with the gradients that the command line wants."""
     from remat_algos.errors import GraphError
     from remat_algos.ir.differentiate import differentiate
@@ -116,6 +120,7 @@ def _differentiated(graph: ComputationGraph, arguments: argparse.Namespace) -> C
             factor=arguments.factor,
             parameter_gradients=arguments.parameter_gradients,
             loss=arguments.loss,
+            encode=bits,
         )
     except GraphError as error:
         raise GraphError(f"{arguments.graph}: {error}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from remat_algos.cli.encode_argument import add_encode, encode_bits, encoded_said
 from remat_algos.cli.output import add_json, say_json
 from remat_algos.ir.wording import counted
 
@@ -15,8 +16,9 @@ ENDINGS = "X.nodes.csv (and the tables beside it), X.json, X.npz, X.graphml, or,
 
 
 def add_output_form(parser: argparse.ArgumentParser) -> None:
-    """--differentiate, --json."""
+    """--differentiate, --encode, --json."""
     parser.add_argument("--differentiate", action="store_true", help="add the gradients, where the graph has none")
+    add_encode(parser)
     add_json(parser)
 
 
@@ -24,7 +26,8 @@ def write_out(graph: ComputationGraph, source: str, arguments: argparse.Namespac
     """Write a graph to `arguments.output`, and say what was written and what the format left out."""
     from remat_algos.ir.files.write import files_written, left_out, write_graph
 
-    whole = _differentiated(graph, source) if arguments.differentiate else graph
+    bits = encode_bits(arguments, source, is_training=graph.is_training)
+    whole = _wanted(graph, source, arguments.differentiate, bits)
     write_graph(whole, arguments.output)
     written = [str(file) for file in files_written(arguments.output) if file.exists()]
     missing = left_out(whole, arguments.output)
@@ -33,19 +36,23 @@ def write_out(graph: ComputationGraph, source: str, arguments: argparse.Namespac
         return
     added = whole.n_nodes - graph.n_nodes
     differentiated = f"; differentiated, which adds {counted(added, 'gradient node')}" if added else ""
-    print(f"{source}: {counted(graph.n_nodes, 'node')}{differentiated}")
+    print(f"{source}: {counted(graph.n_nodes, 'node')}{differentiated}{encoded_said(graph, bits)}")
     print(f"written    {', '.join(written)}")
     if missing:
         print(f"left out   {', '.join(missing)}: the format has no place for it")
 
 
-def _differentiated(graph: ComputationGraph, source: str) -> ComputationGraph:
+def _wanted(graph: ComputationGraph, source: str, gradients: bool, bits: int) -> ComputationGraph:
+    """With gradients and with feature maps of one bit per element, as wished."""
     from remat_algos.errors import GraphError
     from remat_algos.ir.differentiate import differentiate
+    from remat_algos.ir.encode import encode
 
     if graph.is_training:
         return graph
     try:
-        return differentiate(graph)
+        if gradients:
+            return differentiate(graph, encode=bits)
+        return encode(graph, bits=bits) if bits else graph
     except GraphError as error:
         raise GraphError(f"{source}: {error}") from error

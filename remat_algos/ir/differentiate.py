@@ -8,6 +8,8 @@ import numpy as np
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64
 from remat_algos.ir.backward import Backward
+from remat_algos.ir.encode import BITS
+from remat_algos.ir.encode import encode as encoded
 from remat_algos.ir.graph import ComputationGraph, Derivation
 from remat_algos.ir.labels import OF_ALL, GradientNames, Labels
 from remat_algos.ir.resident import ROLES, Resident
@@ -23,6 +25,7 @@ def differentiate(
     parameter_gradients: bool = False,
     loss: str | Sequence[str] | None = None,
     keep_outputs: bool = False,
+    encode: bool | int = False,
 ) -> ComputationGraph:
     """The graph with its backward part.
 
@@ -43,11 +46,14 @@ def differentiate(
         Names of the values to differentiate; by default every output that has a gradient.
     keep_outputs : bool
         Hold on to seeded outputs; by default they may be freed.
+    encode : bool or int
+        First keep feature maps as one bit per element where that will do, as the function `encode` does. True: elements
+        have 32 bits; else how many they have.
 
     Returns
     -------
     ComputationGraph
-        Ids of forward nodes and values are the same as before.
+        Ids of forward nodes are the same as before, and those of values too if nothing is encoded.
 
     Raises
     ------
@@ -66,6 +72,9 @@ def differentiate(
         raise GraphError(f"factor is {factor}; give a number of 0 or more, such as 2")
     if isinstance(loss, str):
         loss = [loss]
+    source, bits = graph, BITS if encode is True else encode
+    if bits:
+        graph = encoded(graph, bits=bits)
     backward = graph.backward or everything_saved(graph)
     seeds = _seeds(graph, backward, loss)
     sizes = backward.grad_memory if graph.resident is None else _with(backward.grad_memory, graph.resident.memory)
@@ -83,6 +92,8 @@ def differentiate(
         "loss": list(loss) if loss is not None else None,
         "keep_outputs": keep_outputs,
     }
+    if bits:  # plans of graphs without codes stay as they were
+        options["encode"] = bits
     return ComputationGraph(
         value_indptr=_with(graph.value_indptr, graph.n_values + np.arange(1, target.size + 1)),
         read_indptr=_with(graph.read_indptr, graph.read_indices.size + read_indptr[1:]),
@@ -95,7 +106,7 @@ def differentiate(
         forward_of=_with(np.full(graph.n_nodes, -1, np.int32), _owners(graph, target, reader)),
         resident=_resident(graph.resident, reader),
         mark=_with(graph.mark, np.zeros(target.size, np.int8)) if graph.mark is not None else None,
-        derivation=Derivation(graph.hash, options),
+        derivation=Derivation(source.hash, options),
         labels=_labels(graph, target, reader, whole),
     )
 

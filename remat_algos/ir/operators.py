@@ -25,6 +25,10 @@ class Operator:
         A product of matrices or a convolution: what chen2016 and echo2020 would not compute again lightly.
     in_place : bool
         Whether the first value may take the memory of the first read, if nothing reads that later.
+    gradient_in_place : bool
+        Whether its gradient, element by element, may likewise take the memory of the gradient that it reads first.
+    binarizable : bool
+        Whether one bit per element of the first value is all that gradients need of it (echo2020, algorithm 1).
     aliases : tuple of str
         What others call it.
     """
@@ -36,6 +40,8 @@ class Operator:
     alone: tuple[bool, bool]
     heavy: bool
     in_place: bool
+    gradient_in_place: bool
+    binarizable: bool
     aliases: tuple[str, ...]
 
 
@@ -47,6 +53,8 @@ def _kind(
     alone: str = "inputs",
     heavy: bool = False,
     in_place: bool = False,
+    gradient_in_place: bool = False,
+    binarizable: bool = False,
 ) -> Operator:
     return Operator(
         name,
@@ -56,6 +64,8 @@ def _kind(
         ("inputs" in alone, "output" in alone),
         heavy,
         in_place,
+        in_place or gradient_in_place,
+        binarizable,
         aliases,
     )
 
@@ -77,32 +87,32 @@ OPERATORS = (
     _kind("GroupNorm", "inputs", "GroupNormalization", further="mean rstd"),
     _kind("RMSNorm", "inputs", further="rstd"),
     _kind("LocalResponseNorm", "inputs", "LocalResponseNormalization", "LRN", further="scale", alone="inputs output"),
-    _kind("ReLU", "output", alone="output", in_place=True),
-    _kind("ReLU6", "output", "ClippedReLU", "Clip", alone="output", in_place=True),
-    _kind("HardTanh", "output", "Hardtanh", alone="output", in_place=True),
+    _kind("ReLU", "output", alone="output", in_place=True, binarizable=True),
+    _kind("ReLU6", "output", "ClippedReLU", "Clip", alone="output", in_place=True, binarizable=True),
+    _kind("HardTanh", "output", "Hardtanh", alone="output", in_place=True, binarizable=True),
     _kind("Tanh", "output", alone="output", in_place=True),
     _kind("Sigmoid", "output", alone="output", in_place=True),
     _kind("Softmax", "output", alone="output", in_place=True),
-    _kind("GELU", "inputs", "Gelu"),
-    _kind("SiLU", "inputs", "Swish"),
+    _kind("GELU", "inputs", "Gelu", gradient_in_place=True),
+    _kind("SiLU", "inputs", "Swish", gradient_in_place=True),
     _kind("SoftmaxCrossEntropy", "", "SoftmaxOutput", further="probabilities"),
     _kind("CTCLoss", "inputs", "ConnectionistTemporalClassification", further="alpha"),
     _kind("MeanSquare", "inputs", "MeanSquaredError"),
     _kind("Dropout", "", in_place=True),
-    _kind("DropoutMask"),
+    _kind("DropoutMask", binarizable=True),
     _kind("MaxPooling", "", "MaxPooling2D", "MaxPool", "MaxPool2d", further="indices", alone="inputs output"),
     _kind("AveragePooling", "", "AveragePooling2D", "AveragePool", "AvgPool2d", alone="inputs output"),
     _kind("Upsample", "", "ResizeImages", "Interpolate"),
     _kind("Concat", "", "Cat"),
     _kind("Add", "", "AddConstant", in_place=True),
     _kind("Subtract", "", "Sub", in_place=True),
-    _kind("Multiply", "inputs", "Mul"),
-    _kind("Divide", "inputs", "Div"),
-    _kind("Square", "inputs"),
+    _kind("Multiply", "inputs", "Mul", gradient_in_place=True),
+    _kind("Divide", "inputs", "Div", gradient_in_place=True),
+    _kind("Square", "inputs", gradient_in_place=True),
     _kind("Sqrt", "output", alone="output", in_place=True),
     _kind("Rsqrt", "output", alone="output", in_place=True),
     _kind("Exp", "output", alone="output", in_place=True),
-    _kind("Log", "inputs"),
+    _kind("Log", "inputs", gradient_in_place=True),
     _kind("Scale", "", "MulConstant", in_place=True),
     _kind("Mask", "", in_place=True),
     _kind("Rotary", "", in_place=True),

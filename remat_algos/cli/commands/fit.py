@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.budget_argument import add_search, solvers_of
+from remat_algos.cli.encode_argument import add_encode, encode_bits
 from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say_json, say_reasons, say_table
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--values", metavar="N,...", help="try only these (what the family allows)")
     parser.add_argument("--most", type=int, metavar="N", help=f"try nothing above ({MOST}, if no values are given)")
     add_search(parser)
+    add_encode(parser)
     add_json(parser)
 
 
@@ -46,13 +48,15 @@ def run(arguments: argparse.Namespace) -> int:
     refused: dict[int, str] = {}
     budget, solvers = _budget(arguments), solvers_of(arguments, auto=True)
     model, options = read_reference(arguments.model)
+    source = f"{PREFIX}{arguments.model.removeprefix(PREFIX)}"
+    bits = encode_bits(arguments, source, is_training=options.get("optimizer", "none") != "none")
     values = _values(arguments, model, options)
     if not arguments.json:
-        print(f"{PREFIX}{arguments.model.removeprefix(PREFIX)}: {arguments.vary} varies; {_counting(options)}")
+        print(f"{source}: {arguments.vary} varies; {_counting(options)}")
         print(f"budget: {budget}")
     with progress_line() as progress:
         found = fit(
-            _builder(model, options, arguments.vary, refused),
+            _builder(model, options, arguments.vary, refused, bits),
             budget,
             values=values,
             least=1 if values is None else values[0],
@@ -139,17 +143,25 @@ def _counting(options: Mapping[str, Any]) -> str:
 
 
 def _builder(
-    model: str, options: Mapping[str, Any], vary: str, refused: dict[int, str]
+    model: str, options: Mapping[str, Any], vary: str, refused: dict[int, str], bits: int
 ) -> Callable[[int], ComputationGraph]:
-    """Graphs with gradients, by the value of the option that varies; `refused` gets those that cannot be."""
+    """Graphs with gradients, by the value of the option that varies; `refused` gets those that cannot be.
+
+    What is encoded (elements of so many bits) is so before there are gradients, which the model then must not make.
+    """
     from remat_algos.errors import GraphError
     from remat_algos.ir.differentiate import differentiate
     from remat_algos.models.registry import build
 
+    of_parameters = bool(bits) and options.get("parameter_gradients") is True
+    own = {"parameter_gradients": False} if of_parameters else {}
+
     def training(value: int) -> ComputationGraph:
         try:
-            graph = build(model, **{**options, vary: value}).graph
-            return graph if graph.is_training else differentiate(graph)
+            graph = build(model, **{**options, **own, vary: value}).graph
+            if graph.is_training:
+                return graph
+            return differentiate(graph, parameter_gradients=of_parameters, encode=bits)
         except GraphError as error:
             refused[value] = str(error)
             raise GraphError(f"{vary}={value}: {error} (--values says what to try)") from error

@@ -3,25 +3,41 @@
 import argparse
 from typing import Any
 
-from remat_algos.cli.graph_argument import add_graph, as_planned, network_of, read_source
+from remat_algos.cli.graph_argument import add_graph, as_planned, graph_of, network_of, read_source
 from remat_algos.cli.output import add_json, say_json, say_table
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.ir.wording import counted, listed
 
 HELP = "describe a graph: nodes, values, bytes, compute, where it is narrow, its peak without rematerialization"
 NAMED = 8
+BY = ("layer", "operation")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The graph."""
+    """The graph, the breakdown."""
     add_graph(parser)
-    add_plot(parser, pictures=("graph", "memory"))
+    group = parser.add_argument_group("where memory and compute go")
+    group.add_argument(
+        "--breakdown", action="store_true", help="by type of layer and by data structure, at the peak; --plot draws it"
+    )
+    group.add_argument("--by", choices=BY, help=f"with --breakdown, what layers are told apart by ({BY[0]})")
+    group.add_argument(
+        "--plan", metavar="ORDER", help="with --breakdown, a plan or any order (without rematerialization)"
+    )
+    add_plot(parser, pictures=("graph", "memory", "breakdown"))
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Describe the graph."""
+    """Describe the graph, or say where its memory and compute go."""
+    for option in ("by", "plan"):
+        if getattr(arguments, option) is not None and not arguments.breakdown:
+            given = f"--{option} {getattr(arguments, option)}"
+            raise argparse.ArgumentTypeError(f"{given} goes with --breakdown; add it")
+    asked = arguments.picture
     check_plot(arguments)
+    if arguments.breakdown:
+        return _break_down(arguments, asked or "breakdown")
     network = network_of(arguments)
     graph, said = as_planned(read_source(arguments) if network is None else network.graph, arguments)
     record, narrow, forcing = _record(graph)
@@ -40,6 +56,31 @@ def run(arguments: argparse.Namespace) -> int:
         from remat_algos.plan.baseline import baseline
 
         draw(arguments, graph if arguments.picture == "graph" else baseline(graph))
+    return 0
+
+
+def _break_down(arguments: argparse.Namespace, picture: str) -> int:
+    from remat_algos.ir.units import format_bytes
+    from remat_algos.plan.baseline import baseline
+    from remat_algos.plan.breakdown import breakdown
+    from remat_algos.plan.orders import Order
+    from remat_algos.schedule.simulation import simulate
+
+    order = None if arguments.plan is None else Order.read(arguments.plan)
+    graph, said = graph_of(arguments, order)
+    judged = baseline(graph) if order is None else simulate(graph, order.schedule(graph))
+    found = breakdown(judged, by=arguments.by or BY[0])
+    if arguments.json:
+        step = found.peak_step
+        node = graph.labels[int(judged.schedule.order[step])] if step >= 0 else None
+        say_json({"graph_hash": graph.source_hash, "peak_node": node, **found.record()})
+    else:
+        print(said)
+        whole, peak, resident = map(format_bytes, (found.footprint, found.peak_memory, found.resident_memory))
+        print(f"footprint {whole}: peak {peak}{'' if order else ' without rematerialization'}, residents {resident}")
+        say_table(*found.table())
+    arguments.picture = picture
+    draw(arguments, {"breakdown": found, "graph": graph, "memory": judged}[picture])
     return 0
 
 

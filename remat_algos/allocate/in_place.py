@@ -1,0 +1,258 @@
+"""Which values are written over what their node reads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+import numpy as np
+
+from remat_algos.allocate.tables import read_columns
+from remat_algos.errors import AllocationError, GraphError
+from remat_algos.ir.arrays import Bool, Int64
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.operators import operator
+from remat_algos.kernels import _sharing
+from remat_algos.schedule.simulation import Simulation
+
+InPlaceTable = Mapping[str, int | str | None]
+"""An operation, to the place of the read that its first value may be written over, or None if it may not; or a value,
+to the name of the value that it must be written over."""
+
+
+def in_place(simulation: Simulation, table: InPlaceTable | None = None) -> Int64:
+    """The instance that each instance of a schedule is written over: chen2016's in-place operations.
+
+    An operation that may work in place does so at a step if it is the last to read what it would write over, and what
+    it makes is as large, and is read or held. What is held to the end is never written over. The new sum of a gradient
+    is written over the old one.
+
+    Parameters
+    ----------
+    simulation : Simulation
+    table : mapping of str to int, str or None
+        More than the operations of `ir/operators.py`. To an operation, which a graph calls "Multiply", or
+        "grad(Multiply)" where it is the gradient of one, the place of the read that the first value may be written
+        over, from 0; None forbids it. To the name of a value, that of another one of which it must take the memory.
+
+    Returns
+    -------
+    int64[n_instances]
+        -1 for a place of its own.
+
+    Raises
+    ------
+    AllocationError
+        If nothing is called as the table says, or a value that must be written over is needed later.
+
+    References
+    ----------
+    chen2016, section 3; the order in which pairs are looked for is that of NNVM's planner.
+
+    Examples
+    --------
+    The sum is written over the ReLU, which nothing else reads.
+
+    >>> from remat_algos.ir.labels import Labels
+    >>> from remat_algos.schedule.simulation import simulate
+    >>> labels = Labels(("conv", "relu", "sum"), ops=("Convolution", "ReLU", "Add"))
+    >>> graph = ComputationGraph.from_arrays(read_indptr=[0, 0, 1, 3], read_indices=[0, 1, 0], labels=labels)
+    >>> in_place(simulate(graph, [0, 1, 2])).tolist(), in_place(simulate(graph, [0, 1, 2]), {"Add": 1}).tolist()
+    ([-1, -1, 1], [-1, -1, 0])
+    """
+    graph, lifetimes, order = simulation.graph, simulation.lifetimes, simulation.schedule.order
+    pairs = _Pairs.of(graph, table or {})
+    over: Int64
+    over, step, pair = _sharing.written_over(
+        order,
+        lifetimes.instance_indptr,
+        lifetimes.end,
+        graph.value_indptr,
+        graph.memory,
+        graph.output.view(np.uint8),
+        np.searchsorted(graph.producer[pairs.made], np.arange(graph.n_nodes + 1)),
+        pairs.made,
+        pairs.read,
+        pairs.demanded.view(np.uint8),
+    )
+    if step >= 0:
+        raise _impossible(simulation, step, int(pairs.made[pair]), int(pairs.read[pair]))
+    return over
+
+
+def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | str | None]:
+    """A table for `in_place` from a CSV file of columns op and read, or value and over, or all four.
+
+    Parameters
+    ----------
+    path : path
+        In a row `op,read` the read is a place from 0, or `none`; in a row `value,over` both are names of values.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    AllocationError
+        One sentence with file, line and remedy.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
+    >>> file = Path(mkdtemp()) / "in_place.csv"
+    >>> _ = file.write_text("op,read,value,over\\nMultiply,1,,\\nReLU,none,,\\n,,fc2,fc1\\n")
+    >>> read_in_place(file)
+    {'Multiply': 1, 'ReLU': None, 'fc2': 'fc1'}
+    """
+    cells = read_columns(path, {"op": (), "read": (), "value": (), "over": ()})
+    found: dict[str, int | str | None] = {}
+    if not ({"op", "read"} <= cells.columns.keys() or {"value", "over"} <= cells.columns.keys()):
+        raise AllocationError(f"{cells.source}, line 1: there are no columns op and read, or value and over; add them")
+    rows = zip(*(cells.texts(column) for column in ("op", "read", "value", "over")), strict=True)
+    for row, (op, read, value, over) in enumerate(rows):
+        name, where = op or value, cells.where(row)
+        if bool(op or read) == bool(value or over) or not name:
+            raise AllocationError(f"{where}: a row has an op and its read, or a value and what it is written over")
+        if name in found:
+            raise AllocationError(f"{where}: {name!r} is there already; give each one row")
+        if value and not over:
+            raise AllocationError(f"{where}: {value!r} is written over nothing; name a value under over")
+        if op and read.lower() != "none" and not (read.isascii() and read.isdecimal() and len(read) < 10):
+            raise AllocationError(f"{where}: read of {op!r} is {read[:40]!r}; write a place from 0, or none")
+        found[name] = over if value else None if read.lower() == "none" else int(read)
+    return found
+
+
+# ---------------------------------------------------------------- pairs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pairs:
+    """What may be written over what, by the node that does it, in the order of trying.
+
+    Parameters
+    ----------
+    made, read : int64[pairs]
+        Values.
+    demanded : bool[pairs]
+        Whether it must be so.
+    """
+
+    made: Int64
+    read: Int64
+    demanded: Bool
+
+    @classmethod
+    def of(cls, graph: ComputationGraph, table: InPlaceTable) -> _Pairs:
+        """Those that are demanded, sums of gradients, and those of operations."""
+        wanted = [_demand(graph, made, read) for made, read in table.items() if isinstance(read, str)]
+        allowed = {op: place for op, place in table.items() if not isinstance(place, str)}
+        kinds = (np.array(wanted, np.int64).reshape(-1, 2), _sums(graph), _operations(graph, allowed))
+        made, read = np.concatenate(kinds).T
+        turn = np.repeat(np.arange(len(kinds)), [len(pairs) for pairs in kinds])
+        order = np.lexsort((turn, graph.producer[made]))
+        return cls(made[order], read[order], turn[order] == 0)
+
+
+def _demand(graph: ComputationGraph, made: str, read: str) -> tuple[int, int]:
+    try:
+        y, x = graph.value_id(made), graph.value_id(read)
+    except GraphError as error:
+        raise AllocationError(f"the in-place table names what is not there: {error}") from error
+    node = int(graph.producer[y])
+    if x not in graph.reads(node):
+        raise AllocationError(f"{made} cannot be written over {read}, which {graph.labels[node]} does not read")
+    if graph.memory[y] != graph.memory[x]:
+        sizes = f"{graph.memory[y]} and {graph.memory[x]} bytes"
+        raise AllocationError(f"{made} cannot be written over {read}; they have {sizes}, and the same size is wanted")
+    return y, x
+
+
+def _sums(graph: ComputationGraph) -> Int64:
+    """(new sum, old sum) of each gradient that `differentiate` adds up in parts.
+
+    Such a node reads the gradients of its reader first and the sum so far last; just one of the two belongs to the same
+    node as the new sum: of a value's gradient the old sum, of a parameter's the gradient of its reader.
+    """
+    owner = graph.forward_of
+    if owner is None:
+        return np.empty((0, 2), np.int64)
+    node = np.flatnonzero((np.diff(graph.read_indptr) > 1) & (owner >= 0))
+    first, last = (graph.read_indices[graph.read_indptr[node + at] - at] for at in (0, 1))
+    makers = graph.producer[first], graph.producer[last]
+    of_first, of_last = (owner[maker] for maker in makers)
+    is_sum = (of_first >= 0) & (of_last >= 0) & ((of_first == owner[node]) != (of_last == owner[node]))
+    return np.stack([graph.value_indptr[node], last], axis=1)[is_sum]
+
+
+def _operations(graph: ComputationGraph, table: Mapping[str, int | None]) -> Int64:
+    """(first value, read) of each node whose operation may work in place."""
+    ops = graph.labels.ops or ()
+    _check_operations(table, set(ops))
+    given = {_plain(name): place for name, place in table.items()}
+    place_of = {op: _place(op, given) for op in set(ops)}
+    place = np.array([place_of[op] for op in ops] if ops else np.full(graph.n_nodes, -1), np.int64)
+    node = np.flatnonzero((place >= 0) & (place < np.diff(graph.read_indptr)))
+    return np.stack([graph.value_indptr[node], graph.read_indices[graph.read_indptr[node] + place[node]]], axis=1)
+
+
+def _place(op: str, given: Mapping[str, int | None]) -> int:
+    """Where an operation reads what it may write over, -1 for nowhere."""
+    name = _plain(op)
+    if name in given:
+        place = given[name]
+        return -1 if place is None else place
+    inner = _differentiated(name)
+    kind = operator(inner or name)
+    return 0 if kind is not None and (kind.gradient_in_place if inner else kind.in_place) else -1
+
+
+def _plain(op: str) -> str:
+    """An operation by the name that its aliases stand for."""
+    inner = _differentiated(op)
+    kind = operator(inner or op)
+    return op if kind is None else f"grad({kind.name})" if inner else kind.name
+
+
+def _differentiated(op: str) -> str:
+    """Of "grad(ReLU)" the ReLU; empty for what is no gradient."""
+    return op[5:-1] if op.startswith("grad(") and op.endswith(")") else ""
+
+
+def _check_operations(table: Mapping[str, int | None], ops: set[str]) -> None:
+    for name, place in table.items():
+        if name not in ops and operator(_differentiated(name) or name) is None:
+            near = "".join(f"; near: {other}" for other in get_close_matches(name, ops, 1))
+            raise AllocationError(f"the in-place table names {name!r}, which is no operation of the graph{near}")
+        if place is not None and (isinstance(place, bool) or not isinstance(place, int | np.integer) or place < 0):
+            raise AllocationError(f"the in-place table says {place} for {name!r}; give the place of a read, from 0")
+
+
+# ---------------------------------------------------------------- trouble
+
+
+def _impossible(simulation: Simulation, step: int, made: int, read: int) -> AllocationError:
+    """Why a demanded pair cannot be at a step."""
+    graph, order = simulation.graph, simulation.schedule.order
+    pair = f"{graph.value_name(made)} cannot be written over {graph.value_name(read)}"
+    if graph.output[read]:
+        return AllocationError(f"{pair}, an output, which is held to the end; leave the pair out")
+    later = next(_later_readers(simulation, step, read), -1)
+    if later < 0:
+        return AllocationError(f"{pair}, which another value is written over too; leave one of them out")
+    reader = graph.labels[int(order[later])]
+    return AllocationError(f"{pair} at step {step}: {reader} reads it at step {later}; leave the pair out")
+
+
+def _later_readers(simulation: Simulation, step: int, value: int) -> Iterator[int]:
+    """Steps that read the same instance of a value as an earlier one does."""
+    graph, order = simulation.graph, simulation.schedule.order
+    for later in range(step + 1, order.size):
+        if value in graph.reads(int(order[later])):
+            yield later
+        if order[later] == graph.producer[value]:
+            return

@@ -1,0 +1,107 @@
+"""Blocks of memory that buffers take turns in, found in one walk along the schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from remat_algos.allocate.allocation import Allocation
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.errors import AllocationError
+from remat_algos.ir.arrays import Int64
+from remat_algos.kernels import _sharing
+
+
+def share(buffers: Buffers, match_range: int | None = None, *, alignment: int = 1) -> Allocation:
+    """Buffers in blocks that go round: chen2016's memory sharing, as its published planner does it.
+
+    Along the steps, what begins asks for a block, the largest of a step first, and what is needed for the last time
+    gives its block back after that step. A request is served by the smallest free block of no fewer bytes, if that is
+    at most `match_range` times as large; else by the largest free block that is smaller, if it has at least a
+    `match_range`-th, and then it grows; else by a new one. Blocks stand side by side.
+
+    Parameters
+    ----------
+    buffers : Buffers
+    match_range : int, optional
+        0 shares nothing. By default the best of 0, 1, 2, 4, 8, ...: a wider range is not always better.
+    alignment : int
+        A power of two that divides every offset and the size of the arena.
+
+    Returns
+    -------
+    Allocation
+        `storage` counts blocks from 0; never larger than `apart`.
+
+    Raises
+    ------
+    AllocationError
+        If the match range is negative, or the alignment no power of two.
+
+    References
+    ----------
+    chen2016, section 3 and figure 2; the match range is that of NNVM's planner, which takes 16.
+
+    Examples
+    --------
+    >>> chain = Buffers([0, 1, 2, 3], [2, 3, 4, 4], [100, 5, 7, 100])
+    >>> share(chain, 16).size, share(chain, 1).size, share(chain).size, chain.max_live
+    (205, 112, 112, 107)
+    """
+    if match_range is not None and match_range < 0:
+        raise AllocationError(f"the match range is {match_range}; give 0 or more, such as 16")
+    rounded = buffers.rounded(alignment)
+    fresh = rounded.over < 0
+    begins = np.lexsort((-rounded.size, fresh, rounded.begin))
+    given_back = np.ones(len(rounded), bool)
+    given_back[rounded.over[~fresh]] = False  # what is written over passes its block on
+    ends = np.lexsort((-rounded.begin, rounded.end))  # of those given back together, what began last first
+    ends = ends[given_back[ends]]
+    bound, best, least, method = rounded.max_live, None, 0, ""
+    for tried in _match_ranges(rounded.size) if match_range is None else (match_range,):
+        block, length = _sharing.shared(
+            rounded.begin, rounded.end, rounded.size, rounded.over, begins, ends, min(tried, 2**62)
+        )
+        if best is None or length.sum() < least:
+            best, least, method = block, int(length.sum()), f"sharing, match range {tried}"
+        if least <= bound:
+            break
+    return Allocation.side_by_side(buffers, best, method, alignment)  # type: ignore[arg-type]  # 0 is always tried
+
+
+def apart(buffers: Buffers, *, alignment: int = 1) -> Allocation:
+    """A block for each buffer: no sharing; what is written over another buffer lies where that one does.
+
+    Parameters
+    ----------
+    buffers : Buffers
+    alignment : int
+        A power of two that divides every offset and the size of the arena.
+
+    Returns
+    -------
+    Allocation
+
+    Raises
+    ------
+    AllocationError
+        If the alignment is no power of two.
+
+    Examples
+    --------
+    >>> apart(Buffers([0, 1, 2], [2, 3, 4], [4, 2, 2], over=[-1, -1, 1])).offset.tolist()
+    [0, 4, 4]
+    """
+    return Allocation.side_by_side(buffers, np.unique(buffers.first, return_inverse=True)[1], "apart", alignment)
+
+
+def _match_ranges(size: Int64) -> Iterator[int]:
+    """0, and powers of two until all sizes match."""
+    yield 0
+    positive = size[size > 0]
+    widest = -(-int(positive.max()) // int(positive.min())) if positive.size else 0
+    match_range = 1
+    while match_range < 2 * widest:
+        yield match_range
+        match_range *= 2

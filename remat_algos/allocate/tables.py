@@ -1,0 +1,129 @@
+"""Buffers and their addresses as CSV tables of columns id, lower, upper, size, offset."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from remat_algos.allocate.allocation import Allocation
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.errors import AllocationError, GraphError
+from remat_algos.ir.arrays import LARGEST_SUM
+from remat_algos.ir.files.columns import Known, Table
+from remat_algos.ir.files.csv_tables import read_table
+from remat_algos.ir.files.write import write_whole
+
+COLUMNS = ("id", "lower", "upper", "size")
+
+
+def read_buffers(path: str | os.PathLike[str]) -> Buffers:
+    """Read buffers: id, the first step that needs each, the first that does not any more, bytes.
+
+    Parameters
+    ----------
+    path : path
+        A CSV file of columns id, lower, upper and size, in any order; a column offset is passed over.
+
+    Returns
+    -------
+    Buffers
+        In the order of the rows, called as their ids.
+
+    Raises
+    ------
+    AllocationError
+        One sentence with file, line and remedy.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> file = Path(mkdtemp()) / "pair.csv"
+    >>> _ = file.write_text("id,lower,upper,size\\nx,0,2,64\\ny,1,3,32\\n")
+    >>> buffers = read_buffers(file)
+    >>> buffers.names, buffers.max_live
+    (('x', 'y'), 96)
+    """
+    table = read_columns(path, dict.fromkeys((*COLUMNS, "offset"), ()))
+    for column in COLUMNS:
+        if column not in table:
+            raise AllocationError(f"{table.source}, line 1: there is no column {column}; add it")
+    ids = table.texts("id")
+    lower, upper, size = (_numbers(table, column) for column in COLUMNS[1:])
+    lines: dict[str, int] = {}
+    for row, (name, begin, end) in enumerate(zip(ids, lower, upper, strict=True)):
+        where = table.where(row)
+        if not name:
+            raise AllocationError(f"{where}: the buffer has no id; give it one")
+        if name in lines:
+            raise AllocationError(f"{where}: id {name!r} stands on line {lines[name]} already; rename one of them")
+        if end <= begin:
+            order = "ends before it begins" if end < begin else "ends with its first step"
+            raise AllocationError(
+                f"{where}: buffer {name!r}, {begin} to {end}, {order}; upper is the first step without it, above lower"
+            )
+        lines[name] = table.line(row)
+    if sum(size) >= LARGEST_SUM:
+        raise AllocationError(f"{table.source}: the sizes add up to 2**53 or more; give them in a coarser unit")
+    return Buffers(lower, upper, size, names=tuple(ids))  # type: ignore[arg-type]  # the constructor makes arrays
+
+
+def write_allocation(allocation: Allocation, path: str | os.PathLike[str]) -> None:
+    """Write buffers with their offsets, whole or not at all.
+
+    Parameters
+    ----------
+    allocation : Allocation
+    path : path
+        Becomes a CSV file of columns id, lower, upper, size and offset; buffers without names are numbered.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written; one that was there is then as it was.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> from remat_algos.allocate.sharing import apart
+    >>> file = Path(mkdtemp()) / "pair.csv"
+    >>> write_allocation(apart(Buffers([0, 1], [2, 3], [64, 32], names=("x", "y"))), file)
+    >>> file.read_text()
+    'id,lower,upper,size,offset\\nx,0,2,64,0\\ny,1,3,32,64\\n'
+    """
+    buffers = allocation.buffers
+    names = buffers.names or range(len(buffers))
+    numbers = (array.tolist() for array in (buffers.begin, buffers.end, buffers.size, allocation.offset))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*COLUMNS, "offset"])
+    writer.writerows(zip(names, *numbers, strict=True))
+    write_whole(Path(path), out.getvalue().encode())
+
+
+def read_columns(path: str | os.PathLike[str], known: Known) -> Table:
+    """The cells of a CSV file under the columns that are known; AllocationError if it is none."""
+    file = Path(path)
+    try:
+        return read_table(file.read_bytes().decode("utf-8-sig"), file.name, known)
+    except UnicodeDecodeError as error:
+        raise AllocationError(f"{file.name}: byte {error.start} is not UTF-8 text; save the file as UTF-8") from error
+    except GraphError as error:
+        raise AllocationError(str(error)) from error
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise AllocationError(f"{file}: cannot be read ({reason}); give a file that is there") from error
+
+
+def _numbers(table: Table, column: str) -> Sequence[int]:
+    """Whole numbers of 0 or more."""
+    found = []
+    for row, text in enumerate(table.texts(column)):
+        if not (text.isascii() and text.isdecimal() and len(text) < 17):
+            name = table.texts("id")[row]
+            said = f"{column} of buffer {name!r} is {text[:40]!r}" if text else f"buffer {name!r} has no {column}"
+            raise AllocationError(f"{table.where(row)}: {said}; write a whole number, 0 or more")
+        found.append(int(text))
+    return found

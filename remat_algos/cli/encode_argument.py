@@ -1,0 +1,63 @@
+"""Feature maps of one bit per element, on the command line."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from remat_algos.ir.wording import counted
+
+if TYPE_CHECKING:
+    from remat_algos.ir.graph import ComputationGraph
+
+BITS = 32
+
+
+def add_encode(group: Any) -> None:
+    """--encode, --element-bits; to a parser or one of its groups."""
+    group.add_argument(
+        "--encode",
+        action="store_true",
+        help="keep feature maps as one bit per element where gradients need no more (ReLU, dropout)",
+    )
+    group.add_argument(
+        "--element-bits",
+        type=int,
+        metavar="N",
+        help=f"bits of an element, with --encode (a model's own, else {BITS})",
+    )
+
+
+def encode_bits(arguments: argparse.Namespace, source: str, *, is_training: bool) -> int:
+    """Bits of an element if feature maps are to be encoded, else 0; `source` names the graph, perhaps a model."""
+    if not arguments.encode:
+        if arguments.element_bits is not None:
+            raise argparse.ArgumentTypeError(f"--element-bits {arguments.element_bits} goes with --encode; add it")
+        return 0
+    if getattr(arguments, "inference", False):
+        raise argparse.ArgumentTypeError("--encode is for gradients; leave out --inference, or it")
+    if is_training:
+        raise argparse.ArgumentTypeError(f"--encode: {source} has its own backward part; give the graph without it")
+    bits = arguments.element_bits
+    return _own_bits(source) if bits is None else bits
+
+
+def encoded_said(graph: ComputationGraph, bits: int) -> str:
+    """What encoding does to a graph, as a part of a sentence; nothing if it is not wanted."""
+    from remat_algos.ir.encode import n_encoded
+
+    if not bits:
+        return ""
+    count = n_encoded(graph, bits)
+    return f"; {counted(count, 'feature map') if count else 'no feature map'} at 1 bit per element"
+
+
+def _own_bits(source: str) -> int:
+    """Those of the dtype of a model; a file has none."""
+    from remat_algos.cost.shapes import element_bytes
+    from remat_algos.models.reference import is_reference, options_of, read_reference
+
+    if not is_reference(source):
+        return BITS
+    model, given = read_reference(source)
+    return 8 * element_bytes(given.get("dtype", options_of(model)["dtype"].default))

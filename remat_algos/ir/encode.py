@@ -1,0 +1,217 @@
+"""Feature maps of one bit per element, where a gradient needs no more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Int32, Int64
+from remat_algos.ir.backward import Backward
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import Labels
+from remat_algos.ir.operators import Operator, operator
+
+BITS = 32
+MASK, MASKED = "DropoutMask", "Dropout"
+
+
+def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
+    """The graph with feature maps of one bit per element, where gradients need no more [1]_ [2]_.
+
+    The gradient of a ReLU asks only where its output is above 0 (of a ReLU6 or HardTanh: where it is not clipped). If
+    no other gradient reads that output, its node makes those bits as a further value, `relu:sign`, and its gradient
+    reads them instead. A ReLU before a convolution stays as it is, since the convolution's gradient reads all of it.
+
+    A dropout mask becomes one bit per element for all that read it, so that a dropout may run again.
+
+    Who reads bits takes as much workspace as what they stand for. Compute stays as it is. During no step is more held
+    than before but for the bits of what is held in full as well, which is 1/32 of it (1/8 of a mask of bytes). A solver
+    that keeps a ReLU because something that reads it runs again holds both.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+        Without a backward part, and with `backward`: else gradients read all that there is, and nothing changes.
+    bits : int
+        Of an element: 32 for float32, 16 for float16.
+
+    Returns
+    -------
+    ComputationGraph
+        Ids of nodes are the same as before. The same graph where no gradient can do with bits, as after encoding.
+
+    Raises
+    ------
+    GraphError
+        If there is a backward part already, or `bits` is no such number.
+
+    References
+    ----------
+    .. [1] echo2020, section V-B and algorithm 1.
+    .. [2] For ReLU Gist (Jain et al., ISCA 2018), which echo2020 follows.
+
+    Examples
+    --------
+    A ReLU before a pooling that remembers where its largest were: 400 bytes are kept as 13.
+
+    >>> kept = Backward([0, 0, 1, 1], [1], [400, 400, 100], [-1, -1, -1], [0, 0, 0])
+    >>> labels = Labels(names=("conv", "relu", "pool"), ops=("Convolution", "ReLU", "MaxPooling"))
+    >>> chain = ComputationGraph.from_edges([(0, 1), (1, 2)], [400, 400, 100], backward=kept, labels=labels)
+    >>> encoded = encode(chain)
+    >>> dict(zip(encoded.value_names(), encoded.memory.tolist()))
+    {'conv': 400, 'relu': 400, 'relu:sign': 13, 'pool': 100}
+    >>> encoded.backward.saved(1), encoded.backward.grad_workspace.tolist()
+    ([2], [0, 400, 0])
+    """
+    if graph.forward_of is not None:
+        raise GraphError("the graph has a backward part already; encode the graph that it was made from")
+    if isinstance(bits, bool) or not isinstance(bits, int | np.integer) or not 1 < bits <= 64:
+        raise GraphError(f"an element has {bits!r} bits; give a number such as 32 (float32) or 16 (float16)")
+    if graph.backward is None or graph.labels.ops is None:
+        return graph
+    codes = Codes.of(graph, graph.backward, int(bits))
+    return codes.written(graph, graph.backward) if len(codes) else graph
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Codes:
+    """What becomes one bit per element.
+
+    Parameters
+    ----------
+    nodes : int64[k]
+        Whose gradient reads bits of their first value, ascending.
+    decoded : int64[k]
+        Bytes of what their gradients read instead before.
+    masks : int64[j]
+        Values that become bits.
+    mask_memory : int64[j]
+        Bytes of the bits of each.
+    bits : int
+        Of an element.
+    """
+
+    nodes: Int64
+    decoded: Int64
+    masks: Int64
+    mask_memory: Int64
+    bits: int
+
+    @classmethod
+    def of(cls, graph: ComputationGraph, backward: Backward, bits: int) -> Codes:
+        """All that allow it."""
+        kinds = [operator(op) for op in graph.labels.ops or ()]
+        saving = np.bincount(backward.saved_indices, minlength=graph.n_values)  # gradients that read each value
+        nodes: dict[int, int] = {}  # and the bytes that are decoded
+        masks: dict[int, int] = {}
+        for v, kind in enumerate(kinds):
+            if kind is None:
+                continue
+            if kind.name in (MASK, MASKED):
+                masks |= _masks(graph, backward, kinds, v, bits)
+            elif kind.binarizable and (decoded := _released(graph, backward, saving, v, bits)):
+                nodes[v] = decoded
+        columns = [np.array([*a], np.int64) for a in (nodes, nodes.values(), masks, masks.values())]
+        return cls(columns[0], columns[1], columns[2], columns[3], bits)
+
+    def __len__(self) -> int:
+        return len(self.nodes) + len(self.masks)
+
+    def written(self, graph: ComputationGraph, backward: Backward) -> ComputationGraph:
+        """The graph with the bits in it."""
+        memory, workspace, grad_workspace = (a.copy() for a in (graph.memory, graph.workspace, backward.grad_workspace))
+        readers, indptr = graph.readers[1], graph.readers[0]
+        saver = np.repeat(np.arange(graph.n_nodes), np.diff(backward.saved_indptr))
+        for x, size in zip(self.masks.tolist(), self.mask_memory.tolist(), strict=True):
+            for v in (int(graph.producer[x]), *readers[indptr[x] : indptr[x + 1]].tolist()):
+                workspace[v] += memory[x]
+            grad_workspace[saver[backward.saved_indices == x]] += memory[x]
+            memory[x] = size
+        grad_workspace[self.nodes] += self.decoded
+        masked = replace(graph, memory=memory, workspace=workspace, backward=None, derivation=None)
+        return self._with_signs(masked, replace(backward, grad_workspace=grad_workspace))
+
+    def _with_signs(self, graph: ComputationGraph, backward: Backward) -> ComputationGraph:
+        """A further value, the last one, for each of the nodes, which their gradients read instead."""
+        ends = graph.value_indptr[self.nodes + 1]
+        new = ends + np.arange(ends.size)
+        saver = np.repeat(np.arange(graph.n_nodes), np.diff(backward.saved_indptr))
+        stays = ~np.isin(saver, self.nodes)
+        owner = np.concatenate([saver[stays], self.nodes])
+        saved = np.concatenate([_moved(backward.saved_indices[stays], ends), new]).astype(np.int32)
+        counts = np.bincount(owner, minlength=graph.n_nodes)
+        sizes = -(-graph.memory[graph.value_indptr[self.nodes]] // self.bits)
+        return replace(
+            graph,
+            value_indptr=graph.value_indptr + np.searchsorted(self.nodes + 1, np.arange(graph.n_nodes + 1), "right"),
+            read_indices=_moved(graph.read_indices, ends),
+            memory=np.insert(graph.memory, ends, sizes),
+            output=np.insert(graph.output, ends, False),
+            backward=replace(
+                backward,
+                saved_indptr=np.concatenate([[0], np.cumsum(counts)]),
+                saved_indices=saved[np.argsort(owner, kind="stable")],
+                grad_memory=np.insert(backward.grad_memory, ends, -1),
+            ),
+            labels=_labels(graph, self.nodes, new, ends),
+        )
+
+
+def _released(graph: ComputationGraph, backward: Backward, saving: Int64, node: int, bits: int) -> int:
+    """Bytes of the largest value that no gradient reads any more, if that of the node reads bits; 0: better not."""
+    first, reads, saved = int(graph.value_indptr[node]), graph.reads(node), backward.saved(node)
+    if len(reads) != 1 or backward.grad_memory[reads[0]] < 0 or not {*saved} <= {first, *reads}:
+        return 0
+    released = max((int(graph.memory[x]) for x in saved if saving[x] == 1 and not graph.output[x]), default=0)
+    return released if released > -(-int(graph.memory[first]) // bits) else 0
+
+
+def _masks(
+    graph: ComputationGraph, backward: Backward, kinds: list[Operator | None], node: int, bits: int
+) -> dict[int, int]:
+    """Bytes of the bits of each mask that a node makes: one drawn for dropouts alone, or a dropout's own."""
+    indptr, readers = graph.readers
+    found, drawn = {}, getattr(kinds[node], "name", "") == MASK
+    for x in graph.values(node)[0 if drawn else 1 :]:
+        by = readers[indptr[x] : indptr[x + 1]].tolist()
+        if drawn:
+            fits = by and all(getattr(kinds[w], "name", "") == MASKED for w in by)
+        else:
+            fits, by = not by and x in backward.saved(node), [node]
+        if fits and backward.grad_memory[x] < 0 and not graph.output[x]:
+            size = max(-(-int(graph.memory[graph.value_indptr[w]]) // bits) for w in by)
+            if size < graph.memory[x]:
+                found[x] = size
+    return found
+
+
+def _moved(values: Int32, ends: Int64) -> Int32:
+    """Ids of values after others were put in at the ends."""
+    return (values + np.searchsorted(ends, values, side="right")).astype(np.int32)
+
+
+def _labels(graph: ComputationGraph, nodes: Int64, new: Int64, ends: Int64) -> Labels:
+    """Names of values at their new ids, and of the new ones."""
+    labels = graph.labels
+    old = np.array(sorted(labels.value_names), np.int32)
+    names = {x: labels.value_names[k] for x, k in zip(_moved(old, ends).tolist(), old.tolist(), strict=True)}
+    taken = {*graph.value_names(), *graph.node_names(), *graph.resident_names, *labels.views}
+    for v, x in zip(nodes.tolist(), new.tolist(), strict=True):
+        name = f"{labels[v]}:{'sign' if _is_relu(labels.op(v)) else 'inside'}"
+        if name not in taken:
+            names[x] = name
+    return replace(labels, value_names=names)
+
+
+def _is_relu(op: str) -> bool:
+    kind = operator(op)
+    return kind is not None and kind.name == "ReLU"
+
+
+def n_encoded(graph: ComputationGraph, bits: int) -> int:
+    """How many feature maps `encode` turns into bits."""
+    if graph.backward is None or graph.labels.ops is None:
+        return 0
+    return len(Codes.of(graph, graph.backward, bits))

@@ -1,0 +1,260 @@
+"""Where memory and compute of training go: by type of layer, by data structure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from remat_algos.ir.arrays import Int8, Int64
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.layer_types import OTHER, layer_types, optimizer_nodes, parameter_gradients
+from remat_algos.ir.resident import ROLES
+from remat_algos.ir.units import format_bytes
+from remat_algos.plan.baseline import baseline
+from remat_algos.plan.plan import Plan
+from remat_algos.schedule.simulation import Simulation
+
+STRUCTURES = ("feature maps", "other values", "gradients", "weights", "workspace", "inputs")
+"""What holds bytes: forward values that the backward part reads; other forward values; gradients of values; parameters,
+their gradients and all states, those of the optimizer among them; scratch; what the user brings."""
+
+PARTS = ("forward", "backward", "again")
+"""Compute of first runs in the forward part, of those in the backward part with the optimizer, and of later runs."""
+
+FEATURE_MAPS, VALUES, GRADIENTS, WEIGHTS, WORKSPACE, INPUTS = range(len(STRUCTURES))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Breakdown:
+    """Bytes at the peak of a schedule, residents among them, and its compute.
+
+    Parameters
+    ----------
+    by : str
+        What `types` are: "layer" or "operation".
+    types : tuple of str
+        Of layers, the largest first.
+    memory : int64[n_types, 6]
+        Bytes by type and structure (`STRUCTURES`).
+    compute : int64[n_types, 3]
+        By type and part (`PARTS`).
+    peak_step : int
+        -1 in an empty schedule.
+    peak_memory, resident_memory : int
+        Bytes; together they are the sum of `memory`.
+    compute_unit : str
+    compute_scale : int
+        The graph's compute is this many times the number that was read.
+    """
+
+    by: str
+    types: tuple[str, ...]
+    memory: Int64
+    compute: Int64
+    peak_step: int
+    peak_memory: int
+    resident_memory: int
+    compute_unit: str
+    compute_scale: int
+
+    def __post_init__(self) -> None:
+        for name in ("memory", "compute"):
+            table = np.array(getattr(self, name), np.int64)
+            table.setflags(write=False)
+            object.__setattr__(self, name, table)
+
+    @property
+    def footprint(self) -> int:
+        """Bytes in all: the peak and the residents."""
+        return self.peak_memory + self.resident_memory
+
+    @property
+    def structures(self) -> dict[str, int]:
+        """Bytes by data structure."""
+        return dict(zip(STRUCTURES, self.memory.sum(axis=0).tolist(), strict=True))
+
+    @property
+    def layers(self) -> dict[str, int]:
+        """Bytes by type of layer."""
+        return dict(zip(self.types, self.memory.sum(axis=1).tolist(), strict=True))
+
+    @property
+    def layer_compute(self) -> dict[str, int]:
+        """Compute by type of layer."""
+        return dict(zip(self.types, self.compute.sum(axis=1).tolist(), strict=True))
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        rows = zip(self.types, self.memory.tolist(), self.compute.tolist(), strict=True)
+        return {
+            "by": self.by,
+            "peak_step": self.peak_step,
+            "peak_memory": self.peak_memory,
+            "resident_memory": self.resident_memory,
+            "footprint": self.footprint,
+            "structures": self.structures,
+            "compute_unit": self.compute_unit,
+            "compute_scale": self.compute_scale,
+            "types": [
+                {
+                    "type": name,
+                    "memory": dict(zip(STRUCTURES, sizes, strict=True)),
+                    "compute": dict(zip(PARTS, costs, strict=True)),
+                }
+                for name, sizes, costs in rows
+            ],
+        }
+
+    def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Columns and rows of text: bytes by type and structure, with shares of memory and compute; empty ones not."""
+        structure_total, type_total = self.memory.sum(axis=0), self.memory.sum(axis=1)
+        held = np.flatnonzero(structure_total).tolist()
+        cost, again = self.compute.sum(axis=1), self.compute[:, PARTS.index("again")]
+        said = ("run again",) if again.any() else ()
+        columns = (self.by, *(STRUCTURES[i] for i in held), "together", "share", "compute", *said)
+
+        def row(name: str, sizes: Int64, cost: int, more: int) -> tuple[str, ...]:
+            bytes_of = [format_bytes(int(sizes[i])) if sizes[i] else "" for i in held]
+            shares = [_percent(cost, int(self.compute.sum())), *(_percent(more, int(self.compute.sum())) for _ in said)]
+            whole = int(sizes.sum())
+            return (name, *bytes_of, format_bytes(whole), _percent(whole, self.footprint), *shares)
+
+        rows = [
+            row(name, self.memory[i], int(cost[i]), int(again[i]))
+            for i, name in enumerate(self.types)
+            if type_total[i] or cost[i]
+        ]
+        shares = [_percent(int(structure_total[i]), self.footprint) for i in held]
+        rows.append(row("all", structure_total, int(cost.sum()), int(again.sum())))
+        rows.append(("share", *shares, *[""] * (len(columns) - 1 - len(shares))))
+        return columns, rows
+
+    def __str__(self) -> str:
+        columns, rows = self.table()
+        lines = [columns, *rows]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+        return "\n".join(_aligned(line, widths) for line in lines)
+
+
+def breakdown(subject: Plan | Simulation | ComputationGraph, *, by: str = "layer") -> Breakdown:
+    """Memory at the peak and compute, by type of layer and by data structure [1]_.
+
+    Parameters
+    ----------
+    subject : Plan, Simulation or ComputationGraph
+        Of a graph, its run without rematerialization.
+    by : {"layer", "operation"}
+        "layer": as the papers group them, told from names as those of the zoo and from operations. A gradient's bytes
+        belong to the layer of what it is a gradient of, its compute to the layer whose gradient it is; a resident
+        belongs to the first node that reads it.
+
+    Returns
+    -------
+    Breakdown
+
+    Raises
+    ------
+    GraphError
+        If `by` is something else.
+
+    References
+    ----------
+    .. [1] echo2020, sections III-B and III-C (figures 4, 5, 16, 21 and 23).
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> from remat_algos.ir.labels import Labels
+    >>> labels = Labels(names=("conv", "relu"), ops=("Convolution", "ReLU"))
+    >>> chain = ComputationGraph.from_edges([(0, 1)], memory=[8, 8], compute=[9, 1], labels=labels)
+    >>> found = breakdown(differentiate(chain))
+    >>> found.layers, found.layer_compute
+    ({'convolution': 16, 'activation': 16}, {'convolution': 9, 'activation': 3})
+    """
+    simulation = _judged(subject)
+    graph, step = simulation.graph, simulation.peak_step
+    types = layer_types(graph, by)
+    names = sorted({*types, OTHER})
+    place = {name: i for i, name in enumerate(names)}
+    of_node = np.array([place[name] for name in types], np.int64)
+    belongs = of_node if graph.forward_of is None else np.where(graph.forward, of_node, of_node[graph.forward_of])
+    memory = np.zeros((len(names), len(STRUCTURES)), np.int64)
+    structure = structures_of(graph)
+    values = np.array([value for value, _ in simulation.live_at(step)], np.int64)
+    np.add.at(memory, (belongs[graph.producer[values]], structure[values]), graph.memory[values])
+    if step >= 0:
+        node = int(simulation.schedule.order[step])
+        memory[of_node[node], WORKSPACE] += graph.workspace[node]
+    _add_residents(memory, graph, belongs, place[OTHER])
+    compute = _compute(simulation, of_node, len(names))
+    order = sorted(range(len(names)), key=lambda i: (-int(memory[i].sum()), -int(compute[i].sum()), names[i]))
+    order = [i for i in order if memory[i].any() or compute[i].any()]
+    return Breakdown(
+        by,
+        tuple(names[i] for i in order),
+        memory[order],
+        compute[order],
+        step,
+        simulation.peak_memory,
+        graph.resident_memory,
+        graph.labels.compute_unit,
+        graph.labels.compute_scale,
+    )
+
+
+def structures_of(graph: ComputationGraph) -> Int8:
+    """int8[n_values]: what each value is, a place in `STRUCTURES`."""
+    readers = np.repeat(~graph.forward, np.diff(graph.read_indptr))
+    mapped = np.zeros(graph.n_values, bool)
+    mapped[graph.read_indices[readers]] = True
+    weights = parameter_gradients(graph) | optimizer_nodes(graph)
+    forward, of_weights = graph.forward[graph.producer], weights[graph.producer]
+    return np.where(
+        forward,
+        np.where(mapped, FEATURE_MAPS, VALUES),
+        np.where(of_weights, WEIGHTS, GRADIENTS),
+    ).astype(np.int8)
+
+
+def _judged(subject: Plan | Simulation | ComputationGraph) -> Simulation:
+    if isinstance(subject, Plan):
+        return subject.simulation
+    if isinstance(subject, ComputationGraph):
+        return baseline(subject)
+    if isinstance(subject, Simulation):
+        return subject
+    raise TypeError(f"a {type(subject).__name__} has no breakdown; give a Plan, a Simulation or a ComputationGraph")
+
+
+def _add_residents(memory: Int64, graph: ComputationGraph, belongs: Int64, unread: int) -> None:
+    """Bytes of residents, to the layer that the first node that reads each belongs to."""
+    resident = graph.resident
+    if resident is None:
+        return
+    first = np.full(resident.memory.size, graph.n_nodes)
+    np.minimum.at(first, resident.read_indices, np.repeat(np.arange(graph.n_nodes), np.diff(resident.read_indptr)))
+    structure = np.where(resident.role == ROLES.index("input"), INPUTS, WEIGHTS)
+    np.add.at(memory, (np.append(belongs, unread)[first], structure), resident.memory)
+
+
+def _compute(simulation: Simulation, of_node: Int64, n_types: int) -> Int64:
+    """int64[n_types, 3]: cost of all runs."""
+    graph, order = simulation.graph, simulation.schedule.order
+    part = np.where(simulation.first_run, np.where(graph.forward[order], 0, 1), 2)
+    found = np.zeros((n_types, len(PARTS)), np.int64)
+    np.add.at(found, (of_node[order], part), graph.compute[order])
+    return found
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / max(1, whole):.1f} %"
+
+
+def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
+    first, *others = (
+        cell.rjust(width) if i else cell.ljust(width) for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+    )
+    return "  ".join([first, *others]).rstrip()

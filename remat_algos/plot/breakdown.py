@@ -1,0 +1,281 @@
+"""Where memory and compute go, as stacked bars: by type of layer, by data structure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from remat_algos.ir.units import format_bytes
+from remat_algos.plan.breakdown import PARTS, STRUCTURES, Breakdown, breakdown
+from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches, ink, label, legend_beside, title
+from remat_algos.plot.colours import (
+    BLUE,
+    GREEN,
+    GREY,
+    MINT,
+    ORANGE,
+    PALE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    WHITE,
+    YELLOW,
+    Look,
+)
+from remat_algos.plot.subject import Subject, percent
+from remat_algos.plot.text import LEAST_WIDTH, columns_of, fitted
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+TYPE_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, VERMILION)
+"""Of types of layers, the largest first; the others are one."""
+
+STRUCTURE_LOOKS = (
+    Look("feature maps", PALE, "█"),
+    Look("other values", PALE, "▓", hatch="...."),
+    Look("gradients", MINT, "░"),
+    Look("weights", GREY, "▒"),
+    Look("workspace", WHITE, "·", hatch="////"),
+    Look("inputs", YELLOW, "-", hatch="\\\\\\\\"),
+)
+
+OTHERS = "others"
+THINNEST = 150  # stripes that would fill a bar
+WIDE, APART = 0.8, 0.7  # a bar, which has 1, and the room between groups
+FONT = 8
+LETTERS = 7  # of a share, or of a number of bytes
+
+Subjects = Breakdown | Subject | Mapping[str, Breakdown | Subject]
+
+
+def plot_breakdown(subjects: Subjects, *, of: str = "memory", ax: Axes | None = None) -> Axes:
+    """Draw stacked bars of the memory at the peak, by type of layer and by data structure; or of the compute.
+
+    Parameters
+    ----------
+    subjects : Breakdown, Plan, Simulation, ComputationGraph, or mapping of names to them
+        Several stand side by side under their names, so that plans can be compared.
+    of : {"memory", "compute"}
+        "compute": by type of layer alone, with what is run again hatched.
+    ax : Axes, optional
+        By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
+
+    Returns
+    -------
+    Axes
+        y is in bytes, or in percent of the compute of the first subject without what it runs again.
+
+    Raises
+    ------
+    ValueError
+        For another `of`, or no subject.
+
+    References
+    ----------
+    echo2020, figures 4, 5, 16, 21 and 23.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> from remat_algos.ir.labels import Labels
+    >>> labels = Labels(names=("conv", "relu"), ops=("Convolution", "ReLU"))
+    >>> ax = plot_breakdown(ComputationGraph.from_edges([(0, 1)], memory=[6, 2], labels=labels))
+    >>> [int(bar.get_height()) for bars in ax.containers for bar in bars]
+    [6, 2, 8]
+    """
+    if of not in ("memory", "compute"):
+        raise ValueError(f"a breakdown is of memory or compute, not of {of!r}")
+    found = _named(subjects)
+    ax = axes_or_new(ax, 4 + (2.2 if of == "memory" else 1.1) * max(2, len(found)), 4.8)
+    legend_beside(ax, _memory(ax, found) if of == "memory" else _compute(ax, found))
+    return ax
+
+
+def _named(subjects: Subjects) -> dict[str, Breakdown]:
+    given = subjects if isinstance(subjects, Mapping) else {"": subjects}
+    if not given:
+        raise ValueError("there is nothing to draw; give a breakdown")
+    return {name: s if isinstance(s, Breakdown) else breakdown(s) for name, s in given.items()}
+
+
+def _types(found: Mapping[str, Breakdown], amounts: Sequence[Mapping[str, int]]) -> dict[str, str]:
+    """The colour of each type of layer that is drawn alone, the largest first: what can be seen."""
+    most = {name: max(a.get(name, 0) for a in amounts) for b in found.values() for name in b.types}
+    least = max(sum(a.values()) for a in amounts) / THINNEST
+    alone = [name for name in sorted(most, key=lambda name: (-most[name], name)) if most[name] > least]
+    return dict(zip(alone, TYPE_COLOURS, strict=False))
+
+
+def _stack(amounts: Mapping[str, int], colours: Mapping[str, str]) -> dict[str, int]:
+    """Amounts of the types drawn alone and of all others."""
+    stack = {name: amounts.get(name, 0) for name in colours}
+    rest = sum(amount for name, amount in amounts.items() if name not in colours)
+    return {**stack, OTHERS: rest}
+
+
+def _memory(ax: Axes, found: Mapping[str, Breakdown]) -> list[tuple[Any, str]]:
+    names, places = list(found), np.arange(len(found)) * (2 + APART)
+    bytes_of = [b.layers for b in found.values()]
+    colours = _types(found, bytes_of)
+    most = max(1, *(b.footprint for b in found.values()))
+    ax.set_ylim(0, 1.12 * most)
+    ax.set_xlim(-0.6, float(places[-1]) + 1.6)
+    wholes = np.array([b.footprint for b in found.values()])
+    stacks = [_stack(a, colours) for a in bytes_of]
+    kind = f"by {_kind(found)}"
+    rows: list[tuple[Any, str]] = [(None, f"{kind}:")]
+    looks = {**{name: Look(name, colour, "█") for name, colour in colours.items()}, OTHERS: Look(OTHERS, WHITE, "·")}
+    heights = {name: np.array([stack[name] for stack in stacks]) for name in looks}
+    rows += _bars(ax, places, heights, looks, wholes)
+    rows.append((None, "by data structure:"))
+    heights = {look.label: np.array([b.structures[look.label] for b in found.values()]) for look in STRUCTURE_LOOKS}
+    rows += _bars(ax, places + 1, heights, {look.label: look for look in STRUCTURE_LOOKS}, wholes)
+    for place, whole in zip(places, wholes.tolist(), strict=True):
+        text = format_bytes(whole)
+        ax.text(place + 0.5, whole + 0.015 * most, text, ha="center", va="bottom", fontsize=FONT, color=ink())
+    byte_axis(ax.yaxis, most, "memory at the peak, with residents")
+    if len(found) == 1:
+        ax.set_xticks([0, 1], [kind, "by data structure"])
+    else:
+        ax.set_xticks(places + 0.5, [label(name) for name in names])
+    title(ax, list(_sentences(found)))
+    return rows
+
+
+def _compute(ax: Axes, found: Mapping[str, Breakdown]) -> list[tuple[Any, str]]:
+    names, places = list(found), np.arange(len(found)) * 1.0
+    cost = [b.layer_compute for b in found.values()]
+    again = [dict(zip(b.types, b.compute[:, PARTS.index("again")].tolist(), strict=True)) for b in found.values()]
+    colours = _types(found, cost)
+    first = next(iter(found.values())).compute
+    base = max(1, int(first.sum() - first[:, PARTS.index("again")].sum()))
+    wholes = np.array([100 * sum(c.values()) / base for c in cost])
+    ax.set_ylim(0, 1.12 * max(1, wholes.max()))
+    ax.set_xlim(-0.6, len(found) - 0.4)
+    looks, heights = {}, {}
+    for name in (*colours, OTHERS):
+        colour = colours.get(name, WHITE)
+        more = np.array([100 * _stack(a, colours)[name] / base for a in again])
+        whole = np.array([100 * _stack(c, colours)[name] / base for c in cost])
+        looks[name], heights[name] = Look(name, colour, "█"), whole - more
+        looks[f"{name}, again"], heights[f"{name}, again"] = Look(f"{name}, again", colour, "▒", hatch="////"), more
+    rows = _bars(ax, places, heights, looks, np.where(wholes > 0, wholes, 1))
+    for place, amount in zip(places, wholes.tolist(), strict=True):
+        ax.text(place, amount + 1, f"{amount:.1f} %", ha="center", va="bottom", fontsize=FONT, color=ink())
+    ax.set_ylabel("compute (% of one pass)")
+    ax.set_xticks(places, [label(name) for name in names])
+    title(ax, [f"compute by {_kind(found)}"])
+    return rows
+
+
+def _bars(
+    ax: Axes, places: Any, heights: Mapping[str, Any], looks: Mapping[str, Look], wholes: Any
+) -> list[tuple[Any, str]]:
+    """One stack per place, from the bottom in the order of the looks, with shares where there is room."""
+    bottom, rows = np.zeros(len(places), heights[next(iter(heights))].dtype), []
+    for name, look in looks.items():
+        height = heights[name]
+        if not height.any():
+            continue
+        edge = ink() if look.colour == WHITE else "white"
+        style: dict[str, Any] = {"hatch": look.hatch, "edgecolor": edge, "linewidth": 0.6}
+        if look.hatch and look.colour in (PALE, WHITE):
+            style["edgecolor"] = GREY
+        bars = ax.bar(places, height, WIDE, bottom, color=look.colour, label=look.label, **style)
+        rows.append((bars, look.label))
+        _shares(ax, places, bottom, height, wholes)
+        bottom = bottom + height
+    return rows
+
+
+def _shares(ax: Axes, places: Any, bottom: Any, height: Any, wholes: Any) -> None:
+    wide, high = inches(ax)
+    left, right = ax.get_xlim()
+    if wide * WIDE / (right - left) < LETTERS * LETTER * FONT * POINT:
+        return
+    paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1}
+    for x, low, amount, whole in zip(places, bottom, height, wholes, strict=True):
+        if amount / ax.get_ylim()[1] * high > 1.8 * FONT * POINT:
+            share = percent(amount, whole)
+            ax.text(x, low + amount / 2, share, ha="center", va="center", fontsize=FONT, color="black", bbox=paper)
+
+
+def _kind(found: Mapping[str, Breakdown]) -> str:
+    """What the types are: layers, or operations."""
+    return next(iter(found.values())).by
+
+
+def _sentences(found: Mapping[str, Breakdown]) -> Iterator[str]:
+    if len(found) == 1:
+        (one,) = found.values()
+        yield _sentence(one)
+        return
+    yield f"memory at the peak: left by {_kind(found)}, right by data structure"
+    (first, base), *others = found.items()
+    ratios = [f"{name} {base.footprint / b.footprint:.2f}" for name, b in others if b.footprint]
+    if ratios:
+        yield f"{first} is so many times as large: {', '.join(ratios)}"
+
+
+def _sentence(one: Breakdown) -> str:
+    """The footprint and what it is made of."""
+    residents = f" and residents {format_bytes(one.resident_memory)}" if one.resident_memory else ""
+    return f"footprint {format_bytes(one.footprint)}: peak {format_bytes(one.peak_memory)}{residents}"
+
+
+def breakdown_text(subjects: Subjects, *, width: int = 72) -> str:
+    """The same in characters: bars of bytes by type of layer and by data structure, and of compute.
+
+    Parameters
+    ----------
+    subjects : Breakdown, Plan, Simulation, ComputationGraph, or mapping of names to them
+    width : int
+        Columns, at least 40.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> from remat_algos.ir.labels import Labels
+    >>> labels = Labels(names=("conv", "relu"), ops=("Convolution", "ReLU"))
+    >>> graph = ComputationGraph.from_edges([(0, 1)], memory=[6, 2], labels=labels)
+    >>> print(breakdown_text(graph, width=48))
+    footprint 8 B: peak 8 B
+    by layer
+    convolution   6 B   75.0 %  ███████████████
+    activation    2 B   25.0 %  █████
+    by data structure
+    other values  8 B  100.0 %  ████████████████████
+    compute by layer
+    activation    1   50.0 %  ███████████
+    convolution   1   50.0 %  ███████████
+    """
+    lines: list[str] = []
+    for name, one in _named(subjects).items():
+        costs = dict(sorted(one.layer_compute.items(), key=lambda row: (-row[1], row[0])))
+        first = columns_of([*one.types, *STRUCTURES], 20)
+        parts = {f"by {one.by}": one.layers, "by data structure": one.structures, f"compute by {one.by}": costs}
+        lines += [*([name] if name else []), _sentence(one)]
+        for heading, amounts in parts.items():
+            said = str if amounts is costs else format_bytes
+            lines += [heading, *_lines(amounts, width, first, said)]
+    return "\n".join(lines)
+
+
+def _lines(amounts: Mapping[str, int], width: int, first: int, said: Callable[[int], str]) -> list[str]:
+    """A bar for each amount that is not 0."""
+    whole, shown = max(1, sum(amounts.values())), {name: amount for name, amount in amounts.items() if amount}
+    sizes = {name: said(amount) for name, amount in shown.items()}
+    second = max(map(len, sizes.values()), default=0)
+    room = max(LEAST_WIDTH, width) - first - second - 13
+    return [
+        f"{fitted(name, first)}  {sizes[name].ljust(second)}  {percent(amount, whole):>7}  "
+        f"{'█' * round(room * amount / whole)}".rstrip()
+        for name, amount in shown.items()
+    ]

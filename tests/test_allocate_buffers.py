@@ -1,0 +1,172 @@
+"""Buffers and addresses: what is refused, what is counted, and what `verify` finds."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remat_algos.allocate.allocation import Allocation
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.sharing import apart
+from remat_algos.errors import AllocationError, GraphError
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.schedule.simulation import simulate
+from tests.oracles import allocations
+from tests.strategies import graphs, orders, training_graphs
+
+
+@st.composite
+def some_buffers(draw, most=8, steps=6, sizes=5, in_place=True):
+    """Buffers, some of them written over others."""
+    rows = []
+    for _ in range(draw(st.integers(0, most))):
+        begin = draw(st.integers(0, steps - 1))
+        rows.append((begin, draw(st.integers(begin + 1, steps)), draw(st.integers(0, sizes))))
+    over, taken = [-1] * len(rows), set()
+    for i, (begin, _, size) in enumerate(rows):
+        fit = [j for j, (b, e, s) in enumerate(rows) if b < begin == e - 1 and s == size and j not in taken]
+        if in_place and fit and draw(st.booleans()):
+            over[i] = draw(st.sampled_from(fit))
+            taken.add(over[i])
+    begin, end, size = zip(*rows, strict=True) if rows else ((), (), ())
+    return Buffers(begin, end, size, over=over)
+
+
+# ---------------------------------------------------------------- buffers
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (([0], [0], [1]), "buffer 0, 0 to 0, ends before it begins, or with it"),
+        (([3], [1], [1]), "buffer 0, 3 to 1, ends before it begins"),
+        (([-1], [1], [1]), "buffer 0, -1 to 1, begins before step 0"),
+        (([0], [1], [-1]), "size[0] is -1; sizes and costs are 0 or more"),
+        (([0], [1], [2**53]), "the sum of size is 2**53 or more"),
+        (([0, 1], [1], [1]), "begin has 2 entries; 1 are wanted"),
+        (([0], [1], [1.5]), "size[0] is 1.5; give whole numbers"),
+    ],
+)
+def test_buffers_that_cannot_be_are_refused(fields, message):
+    with pytest.raises((AllocationError, GraphError)) as error:
+        Buffers(*fields)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("over", "message"),
+    [
+        ([-1, -1, -1, 9], "over names buffer 9; buffers are 0 to 3"),
+        ([-1, 0, -1, -1], "buffer b cannot be written over a, which has another size"),
+        ([-1, -1, 0, -1], "buffer c cannot be written over a, which is gone by then"),
+        ([-1, -1, 1, -1], "buffer c cannot be written over b, which is read later"),
+        ([-1, -1, 1, 1], "buffer c cannot be written over b, which another one is written over too"),
+        ([-1, -1, 2, -1], "buffer c cannot be written over c, which is read later"),
+    ],
+)
+def test_what_is_still_needed_is_not_written_over(over, message):
+    with pytest.raises(AllocationError) as error:
+        Buffers([0, 1, 2, 3], [2, 4, 4, 4], [4, 2, 2 if over[2] else 4, 2], over=over, names=("a", "b", "c", "d"))
+    assert message in str(error.value)
+
+
+def test_there_are_as_many_names_as_buffers():
+    with pytest.raises(AllocationError, match="2 names for 1 buffers"):
+        Buffers([0], [1], [1], names=("a", "b"))
+
+
+def test_an_alignment_is_a_power_of_two():
+    buffers = Buffers([0, 0, 0], [1, 1, 1], [0, 1, 64])
+    assert buffers.rounded(64).size.tolist() == [0, 64, 64]
+    for alignment in (0, 3, -8, 96):
+        with pytest.raises(AllocationError, match=f"the alignment is {alignment}; give a power of two"):
+            buffers.rounded(alignment)
+
+
+@given(buffers=some_buffers())
+def test_max_live_is_what_the_oracle_counts(buffers):
+    assert buffers.max_live == allocations.max_live(buffers)
+
+
+@given(buffers=some_buffers())
+def test_what_is_written_over_shares_its_first_buffer(buffers):
+    for i, under in enumerate(buffers.over.tolist()):
+        assert buffers.first[i] == (i if under < 0 else buffers.first[under])
+
+
+@given(st.data())
+def test_without_in_place_max_live_is_the_judged_peak(data):
+    graph = data.draw(graphs() | training_graphs())
+    simulation = simulate(graph, data.draw(orders(graph)))
+    buffers = Buffers.of(simulation)
+    assert buffers.max_live == simulation.peak_memory
+    instances = np.arange(simulation.lifetimes.value.size)
+    assert buffers.instance[: instances.size].tolist() == instances.tolist()
+    assert (buffers.instance[instances.size :] == -1).all()
+
+
+def test_a_workspace_is_a_buffer_of_one_step():
+    graph = ComputationGraph.from_edges([(0, 1), (1, 2)], memory=[4, 2, 1], workspace=[0, 7, 0])
+    buffers = Buffers.of(simulate(graph, [0, 1, 2]))
+    assert list(zip(buffers.begin, buffers.end, buffers.size, buffers.instance, strict=True)) == [
+        *[(0, 2, 4, 0), (1, 3, 2, 1), (2, 3, 1, 2)],
+        (1, 2, 7, -1),
+    ]
+
+
+# ---------------------------------------------------------------- allocations
+
+
+def problem(allocation):
+    """What `verify` complains of, in the oracle's word."""
+    words = {"outside the arena": "outside", "does not divide": "askew", "lies elsewhere": "elsewhere"}
+    try:
+        allocation.verify()
+    except AllocationError as error:
+        return next((word for said, word in words.items() if said in str(error)), "overlap")
+    return None
+
+
+@given(st.data())
+def test_verify_finds_a_fault_where_the_oracle_does(data):
+    buffers = data.draw(some_buffers())
+    size = data.draw(st.integers(0, 14))
+    alignment = data.draw(st.sampled_from([1, 1, 2]))
+    offset = data.draw(st.lists(st.integers(-1, 14), min_size=len(buffers), max_size=len(buffers)))
+    found = allocations.faults(buffers, offset, size, alignment)
+    said = problem(Allocation(buffers, np.arange(len(buffers)), offset, size, "by lot", 0, alignment))
+    assert (said is None) == (not found)
+    assert said is None or said in found
+
+
+@given(buffers=some_buffers(), data=st.data())
+def test_verify_finds_one_buffer_that_has_slipped(buffers, data):
+    sound = apart(buffers)
+    assert problem(sound) is None
+    assert not allocations.faults(buffers, sound.offset, sound.size)
+    if len(buffers):
+        offset = sound.offset.copy()
+        offset[data.draw(st.integers(0, len(buffers) - 1))] += data.draw(st.integers(-2, 2))
+        slipped = Allocation(buffers, sound.storage, offset, sound.size, "slipped", sound.bound)
+        assert (problem(slipped) is None) == (not allocations.faults(buffers, offset, sound.size))
+
+
+def test_verify_names_what_overlaps_and_where():
+    buffers = Buffers([0, 1], [2, 3], [64, 32], names=("x", "y"))
+    with pytest.raises(AllocationError, match=r"buffers x and y overlap: at step 1 they lie at 0:64 and 32:64"):
+        Allocation(buffers, [0, 1], [0, 32], 96, "by hand", 96).verify()
+
+
+def test_what_is_written_over_another_lies_there():
+    buffers = Buffers([0, 1], [2, 3], [8, 8], over=[-1, 0])
+    assert buffers.max_live == 8
+    with pytest.raises(AllocationError, match="buffer 1 is written over 0, but lies elsewhere"):
+        Allocation(buffers, [0, 1], [0, 8], 16, "by hand", 8).verify()
+
+
+def test_proven_and_fragmentation():
+    buffers = Buffers([0, 1, 2], [2, 3, 3], [6, 2, 6])
+    loose, tight = apart(buffers), Allocation(buffers, [0, 1, 0], [0, 6, 0], 8, "by hand", 8)
+    assert (loose.size, loose.proven, loose.fragmentation) == (14, False, 1 - 8 / 14)
+    assert (tight.size, tight.proven, tight.fragmentation) == (8, True, 0)
+    assert apart(Buffers([], [], [])).fragmentation == 0

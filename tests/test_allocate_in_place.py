@@ -1,0 +1,289 @@
+"""In place: which instance is written over which, and that nothing needed is lost."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.in_place import in_place, read_in_place
+from remat_algos.errors import AllocationError
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import GradientNames, Labels
+from remat_algos.ir.operators import OPERATORS
+from remat_algos.models.registry import build
+from remat_algos.schedule.simulation import simulate
+from tests.oracles import allocations
+from tests.oracles.judge import lifetimes
+from tests.oracles.plain import plain
+from tests.strategies import graphs, orders, training_graphs
+
+
+def loose(graph):
+    """A table under which all operations of a random graph that have a name may work in place."""
+    return {op: len(op) % 2 for op in sorted(set(graph.labels.ops or ())) if op}
+
+
+def network(nodes, outputs=(), **arrays):
+    """A graph from lines `name: operation read ...`; its outputs are those named, or what is not read."""
+    rows = [line.split(":") for line in nodes.split("/")]
+    names = [name.strip() for name, _ in rows]
+    words = [text.split() for _, text in rows]
+    reads = [[names.index(x) for x in own[1:]] for own in words]
+    if outputs:
+        arrays["output"] = [name in outputs for name in names]
+    return ComputationGraph.from_arrays(
+        read_indptr=np.cumsum([0, *map(len, reads)]),
+        read_indices=[x for own in reads for x in own],
+        labels=Labels(tuple(names), ops=tuple(own[0].strip("-") for own in words)),
+        **arrays,
+    )
+
+
+def pairs(graph, order=None, table=None):
+    """Which value is written over which, by name."""
+    simulation = simulate(graph, range(graph.n_nodes) if order is None else order)
+    value = simulation.lifetimes.value
+    over = in_place(simulation, table)
+    return {graph.value_name(value[i]): graph.value_name(value[over[i]]) for i in np.flatnonzero(over >= 0)}
+
+
+# ---------------------------------------------------------------- nothing needed is lost
+
+
+def even(graph, data):
+    """The graph with values of one or two sizes, so that many fit over each other, and operations on all nodes."""
+    sizes = st.lists(st.sampled_from([3, 3, 3, 4, 0]), min_size=graph.n_values, max_size=graph.n_values)
+    return graph.with_costs(memory=data.draw(sizes)) if graph.n_values else graph
+
+
+@given(st.data())
+def test_what_is_read_later_is_never_written_over(data):
+    graph = even(data.draw(graphs() | training_graphs()), data)
+    order = data.draw(orders(graph))
+    simulation = simulate(graph, order)
+    over = in_place(simulation, loose(graph))
+    cells = allocations.one_cell_each(over, np.count_nonzero(graph.workspace[order]))
+    allocations.play(graph, order, cells, over)
+    Buffers.of(simulation, over)  # nor would the constructor take it
+
+
+@given(st.data())
+def test_each_pair_is_a_last_read_of_the_same_size(data):
+    graph = even(data.draw(graphs() | training_graphs()), data)
+    order = data.draw(orders(graph))
+    over = in_place(simulate(graph, order), loose(graph))
+    g, lives = plain(graph), lifetimes(plain(graph), order)
+    assert len(set(over[over >= 0])) == np.count_nonzero(over >= 0)
+    for i in np.flatnonzero(over >= 0):
+        (step, y, end), (made, x, last) = lives[i], lives[over[i]]
+        assert made < step == last - 1
+        assert x in g.reads[order[step]]
+        assert g.memory[x] == g.memory[y] > 0
+        assert end > step + 1 or y in g.outputs
+        assert x not in g.outputs or made != order.index(g.producer[x])
+
+
+def test_a_whole_network_runs_in_place():
+    """Every node twice in a row, but for what may run only once, so that what is written over is made again."""
+    graph = differentiate(build("resnet18", batch=1).graph, parameter_gradients=True)
+    order = [v for v in range(graph.n_nodes) for _ in range(1 if graph.once[v] or not graph.forward[v] else 2)]
+    simulation = simulate(graph, order)
+    over = in_place(simulation)
+    assert np.count_nonzero(over >= 0) > 50
+    cells = allocations.one_cell_each(over, np.count_nonzero(graph.workspace[order]))
+    allocations.play(graph, order, cells, over)
+    assert Buffers.of(simulation, over).max_live <= simulation.peak_memory
+
+
+def test_the_oracle_finds_what_is_written_over_too_soon():
+    graph = network("a: -/b: - a/c: - a b")
+    with pytest.raises(allocations.Spoilt):
+        allocations.play(graph, [0, 1, 2], allocations.one_cell_each([-1, 0, -1], 0), [-1, 0, -1])
+
+
+# ---------------------------------------------------------------- cases
+
+
+def test_who_reads_last_takes_it():
+    """The note's x -> a -> b (in place on a), c reads a and b (in place)."""
+    graph = network("x: -/a: - x/b: ReLU a/c: Add a b")
+    assert pairs(graph) == {"c": "a"}
+    assert pairs(graph, table={"Add": 1}) == {"c": "b"}
+
+
+def test_an_output_is_never_written_over():
+    assert pairs(network("a: -/b: ReLU a", outputs="ab")) == {}
+    assert pairs(network("a: -/b: ReLU a/c: ReLU b", outputs="bc")) == {"b": "a"}
+
+
+def test_sizes_must_be_equal():
+    graph = network("a: -/b: ReLU a/c: ReLU b", memory=[4, 4, 2])
+    assert pairs(graph) == {"b": "a"}
+
+
+def test_what_nobody_reads_takes_no_place():
+    graph = network("a: -/b: ReLU a/c: -", outputs="c")
+    assert pairs(graph) == {}
+    assert pairs(graph, table={"b": "a"}) == {"b": "a"}
+
+
+def test_a_value_run_again_is_another_instance():
+    """b is written over the second a; the first is read by c."""
+    graph = network("a: -/b: ReLU a/c: - a/d: - b c")
+    simulation = simulate(graph, [0, 2, 0, 1, 3])
+    assert in_place(simulation).tolist() == [-1, -1, -1, 2, -1]
+
+
+def test_workspaces_and_residents_are_left_alone():
+    graph = network("a: -/b: ReLU a", workspace=[0, 4])
+    simulation = simulate(graph, [0, 1])
+    buffers = Buffers.of(simulation, in_place(simulation))
+    assert buffers.over.tolist() == [-1, 0, -1]
+    assert (buffers.max_live, simulation.peak_memory) == (5, 6)
+
+
+# ---------------------------------------------------------------- gradients
+
+
+def test_gradients_are_written_over_those_they_read():
+    """That of the product is not: it is no work element by element."""
+    graph = differentiate(network("a: Convolution/b: ReLU a/c: GELU b/d: Linear c"))
+    assert pairs(graph) == {"grad(b)": "grad(c)", "grad(a)": "grad(b)"}
+
+
+def test_of_two_gradients_the_last_takes_the_place():
+    """grad(b) and grad(a) both read grad(c); the sum of a's two gradients goes over the first of them."""
+    graph = differentiate(network("a: -/b: - a/c: Multiply b a"))
+    assert graph.node_names()[3:] == ["grad(c)", "grad(b)", "grad(a)@c", "grad(a)"]
+    assert pairs(graph) == {"grad(a)@c": "grad(c)", "grad(a)": "grad(a)@c"}
+
+
+def sums_by_name(graph):
+    """(new sum, old sum) values, as the names of the gradients tell them."""
+    names = graph.labels.names
+    assert isinstance(names, GradientNames)
+    first = graph.n_nodes - names.target.size
+    value_of = {first + i: int(graph.value_indptr[first + i]) for i in range(names.target.size)}
+    found, newest = set(), {}
+    for i, target in enumerate(names.target.tolist()):
+        if target in newest:
+            found.add((value_of[first + i], newest[target]))
+        newest[target] = value_of[first + i]
+    return found
+
+
+@given(st.data())
+def test_sums_are_found_from_the_arrays_alone(data):
+    """All old sums of gradients, and no other read, where operations say nothing."""
+    graph = even(data.draw(graphs(max_nodes=10, min_nodes=1, seeded=True)), data)
+    training = differentiate(graph, parameter_gradients=data.draw(st.booleans()))
+    sums = sums_by_name(training)
+    simulation = simulate(training, range(training.n_nodes))
+    over = in_place(simulation, dict.fromkeys(loose(training)))
+    found = {(i, int(over[i])) for i in np.flatnonzero(over >= 0)}
+    assert found == {(y, x) for y, x in sums if training.memory[y] > 0}
+
+
+def test_the_gradients_of_a_weight_add_up_in_one_place():
+    """As in chen2016, section 5.3: otherwise each time step has its own."""
+    graph = differentiate(build("lstm", batch=1, steps=5).graph, parameter_gradients=True)
+    simulation = simulate(graph, range(graph.n_nodes))
+    buffers = Buffers.of(simulation, in_place(simulation))
+    of_a_weight = [i for i in range(graph.n_nodes) if graph.labels[i].startswith("grad(lstm.layer1.state_weight)")]
+    first = buffers.first[[int(graph.value_indptr[v]) for v in of_a_weight]]
+    assert (len(of_a_weight), len(set(first))) == (5, 1)
+
+
+# ---------------------------------------------------------------- tables
+
+
+def test_a_table_adds_operations_and_forbids_them():
+    graph = network("a: -/b: Warp a/c: ReLU b/d: Mul c")
+    assert pairs(graph) == {"c": "b"}
+    assert pairs(graph, table={"Warp": 0, "ReLU": None, "Multiply": 0}) == {"b": "a", "d": "c"}
+
+
+def test_a_demand_goes_before_the_table():
+    graph = network("a: -/b: -/c: Add a b")
+    assert pairs(graph) == {"c": "a"}
+    assert pairs(graph, table={"c": "b"}) == {"c": "b"}
+
+
+def test_a_place_that_an_operation_does_not_have_is_passed_over():
+    assert pairs(network("a: -/b: ReLU a"), table={"ReLU": 7}) == {}
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"b": "a"}, "b cannot be written over a at step 1: d reads it at step 3; leave the pair out"),
+        ({"d": "b"}, "d cannot be written over b, an output, which is held to the end"),
+        ({"c": "a"}, "c cannot be written over a, which c does not read"),
+        ({"e": "d"}, "e cannot be written over d; they have 2 and 4 bytes, and the same size is wanted"),
+        ({"b": "z"}, "the in-place table names what is not there: "),
+        ({"ReLu": 0}, "the in-place table names 'ReLu', which is no operation of the graph; near: ReLU"),
+        ({"grad(Warp)": 0}, "the in-place table names 'grad(Warp)', which is no operation of the graph"),
+        ({"ReLU": -1}, "the in-place table says -1 for 'ReLU'; give the place of a read, from 0"),
+        ({"ReLU": 0.5}, "the in-place table says 0.5 for 'ReLU'; give the place of a read, from 0"),
+        ({"ReLU": True}, "the in-place table says True for 'ReLU'; give the place of a read, from 0"),
+    ],
+)
+def test_a_table_that_cannot_be_is_refused(table, message):
+    graph = network("a: -/b: ReLU a/c: - b/d: Add a b/e: - d", outputs="bce", memory=[4, 4, 4, 4, 2])
+    with pytest.raises(AllocationError) as error:
+        pairs(graph, table=table)
+    assert str(error.value).startswith(message)
+
+
+def test_two_demands_on_one_value_are_refused():
+    graph = ComputationGraph.from_arrays(
+        read_indptr=[0, 0, 1, 3], read_indices=[0, 1, 2], value_indptr=[0, 1, 3, 4], labels=Labels(("a", "b", "c"))
+    )
+    with pytest.raises(AllocationError, match="b:1 cannot be written over a, which another value is written over too"):
+        pairs(graph, table={"b": "a", "b:1": "a"})
+
+
+def test_a_demand_holds_at_every_run():
+    """The second b may be written over a; the first may not, as c reads a later."""
+    graph = network("a: -/b: - a/c: - a/d: - b c")
+    assert pairs(graph, [0, 2, 1, 3], {"b": "a"}) == {"b": "a"}
+    with pytest.raises(AllocationError, match="b cannot be written over a at step 1: c reads it at step 2"):
+        pairs(graph, [0, 1, 2, 1, 3], {"b": "a"})
+
+
+def test_a_table_is_read(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text("op,read\nMultiply,1\nReLU, none\n")
+    assert read_in_place(file) == {"Multiply": 1, "ReLU": None}
+    file.write_text("over,value\nfc1,fc2\n")
+    assert read_in_place(file) == {"fc2": "fc1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "t.csv: the file is empty"),
+        ("op,over\n", "t.csv, line 1: there are no columns op and read, or value and over; add them"),
+        ("op,read\nReLU,\n", "t.csv, line 2: read of 'ReLU' is ''; write a place from 0, or none"),
+        ("op,read\nReLU,-1\n", "t.csv, line 2: read of 'ReLU' is '-1'; write a place from 0, or none"),
+        ("op,read\nReLU,0\n\nReLU,1\n", "t.csv, line 4: 'ReLU' is there already; give each one row"),
+        ("op,read\n,1\n", "t.csv, line 2: a row has an op and its read, or a value and what it is written over"),
+        ("value,over\nfc2,\n", "t.csv, line 2: 'fc2' is written over nothing; name a value under over"),
+        ("op,read,value,over\na,1,b,c\n", "t.csv, line 2: a row has an op and its read, or a value"),
+        ("op,read\nReLU\n", "t.csv, line 2: 1 cells under 2 columns"),
+    ],
+)
+def test_a_malformed_table_is_refused_with_its_line(tmp_path, text, message):
+    file = tmp_path / "t.csv"
+    file.write_text(text)
+    with pytest.raises(AllocationError) as error:
+        read_in_place(file)
+    assert str(error.value).startswith(message)
+
+
+def test_what_works_in_place_has_a_gradient_that_does():
+    for kind in OPERATORS:
+        assert kind.gradient_in_place or not kind.in_place
+        assert not (kind.heavy and kind.gradient_in_place)

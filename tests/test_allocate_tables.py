@@ -1,0 +1,109 @@
+"""Tables of buffers: round trips and malformed ones."""
+
+import pytest
+from hypothesis import given
+
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.sharing import share
+from remat_algos.allocate.tables import read_buffers, write_allocation
+from remat_algos.errors import AllocationError
+from tests.test_allocate_buffers import some_buffers
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("buffers")
+
+
+@given(buffers=some_buffers(in_place=False))
+def test_what_is_written_is_read(folder, buffers):
+    found = share(buffers)
+    write_allocation(found, folder / "b.csv")
+    again = read_buffers(folder / "b.csv")
+    for field in ("begin", "end", "size"):
+        assert getattr(again, field).tolist() == getattr(buffers, field).tolist()
+    assert again.names == tuple(map(str, range(len(buffers))))
+    rows = (folder / "b.csv").read_text().splitlines()
+    assert rows[0] == "id,lower,upper,size,offset"
+    assert [int(row.split(",")[4]) for row in rows[1:]] == found.offset.tolist()
+
+
+def test_names_with_commas_come_back(tmp_path):
+    buffers = Buffers([0, 1], [2, 3], [4, 4], names=("grad(a,b)@0", 'the "x"'))
+    write_allocation(share(buffers), tmp_path / "b.csv")
+    assert read_buffers(tmp_path / "b.csv").names == buffers.names
+
+
+def test_columns_stand_in_any_order_and_offsets_are_passed_over(tmp_path):
+    (tmp_path / "b.csv").write_bytes(b"\xef\xbb\xbfsize,offset, upper,lower,id\r\n64,anything,2,0,x\r\n\r\n")
+    buffers = read_buffers(tmp_path / "b.csv")
+    assert (buffers.begin[0], buffers.end[0], buffers.size[0], buffers.names) == (0, 2, 64, ("x",))
+
+
+def test_a_table_may_have_no_rows(tmp_path):
+    (tmp_path / "b.csv").write_text("id,lower,upper,size\n")
+    assert len(read_buffers(tmp_path / "b.csv")) == 0
+
+
+HEAD = "id,lower,upper,size\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "b.csv: the file is empty; its first line must name the columns"),
+        ("id,lower,size\nx,0,1\n", "b.csv, line 1: there is no column upper; add it"),
+        ("id;lower;upper;size\n", "b.csv, line 1: the cells are not separated by commas; save the table with commas"),
+        ("id,id,lower,upper,size\n", "b.csv, line 1: column id stands twice; keep one"),
+        (HEAD + "x,0,1\n", "b.csv, line 2: 3 cells under 4 columns; is the file whole?"),
+        (HEAD + "x,0,1,8\ny,0,one,8\n", "b.csv, line 3: upper of buffer 'y' is 'one'; write a whole number"),
+        (HEAD + "x,0,1,1.5\n", "b.csv, line 2: size of buffer 'x' is '1.5'; write a whole number"),
+        (HEAD + "x,0,1,\n", "b.csv, line 2: buffer 'x' has no size; write a whole number"),
+        (HEAD + "x,0,1,-8\n", "b.csv, line 2: size of buffer 'x' is '-8'; write a whole number, 0 or more"),
+        (HEAD + "x,-1,1,8\n", "b.csv, line 2: lower of buffer 'x' is '-1'; write a whole number, 0 or more"),
+        (HEAD + "x,0,1," + "9" * 30 + "\n", "b.csv, line 2: size of buffer 'x' is '" + "9" * 30 + "'; write a whole"),
+        (HEAD + "x,3,1,8\n", "b.csv, line 2: buffer 'x', 3 to 1, ends before it begins; upper is the first step"),
+        (HEAD + "x,3,3,8\n", "b.csv, line 2: buffer 'x', 3 to 3, ends with its first step; upper is the first step"),
+        (HEAD + ",0,1,8\n", "b.csv, line 2: the buffer has no id; give it one"),
+        (HEAD + "x,0,1,8\n\nx,0,1,8\n", "b.csv, line 4: id 'x' stands on line 2 already; rename one of them"),
+        (HEAD + 'x,0,1,"8\n', "b.csv, line 2: not a CSV line"),
+        (HEAD + f"x,0,1,{2**52}\ny,0,1,{2**52}\n", "b.csv: the sizes add up to 2**53 or more; give them in a coarser"),
+    ],
+)
+def test_a_malformed_table_is_refused_with_its_line(tmp_path, text, message):
+    (tmp_path / "b.csv").write_text(text)
+    with pytest.raises(AllocationError) as error:
+        read_buffers(tmp_path / "b.csv")
+    assert str(error.value).startswith(message)
+    assert "\n" not in str(error.value)
+
+
+def test_what_is_no_text_is_refused(tmp_path):
+    (tmp_path / "b.csv").write_bytes(b"id,lower\xff")
+    with pytest.raises(AllocationError, match=r"b\.csv: byte 8 is not UTF-8 text; save the file as UTF-8"):
+        read_buffers(tmp_path / "b.csv")
+    with pytest.raises(AllocationError, match=r"cannot be read \(Is a directory\); give a file that is there"):
+        read_buffers(tmp_path)
+    with pytest.raises(AllocationError, match=r"none.csv: cannot be read \(No such file or directory\)"):
+        read_buffers(tmp_path / "none.csv")
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path):
+    found = share(Buffers([0], [1], [8]))
+    (tmp_path / "b.csv").write_text("as it was")
+    with pytest.raises(OSError, match="No such file or directory"):
+        write_allocation(found, tmp_path / "nowhere" / "b.csv")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="folder"):
+        write_allocation(found, tmp_path / "folder")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["b.csv", "folder"]
+    assert (tmp_path / "b.csv").read_text() == "as it was"
+
+
+def test_the_instances_that_lie_beside_the_repository(shared_graphs):
+    file = shared_graphs.parent / "allocation" / "A.1048576.csv"
+    if not file.exists():
+        pytest.skip("the folder shared/allocation does not lie beside the repository")
+    buffers = read_buffers(file)
+    assert (len(buffers), buffers.names[0]) == (len(file.read_text().split()) - 1, "0")
+    assert buffers.max_live <= 1048576

@@ -1,0 +1,85 @@
+"""Pictures of a breakdown: stacks add up to what they show, text and picture agree."""
+
+import pytest
+from hypothesis import given, settings
+from matplotlib.figure import Figure
+
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.models.registry import build
+from remat_algos.plan.breakdown import breakdown
+from remat_algos.plan.solve import solve
+from remat_algos.plot.breakdown import breakdown_text, plot_breakdown
+from tests.strategies import training_graphs
+from tests.test_plot import legend, rendered
+
+
+def network():
+    return differentiate(build("vgg11", batch=1, image=64).graph)
+
+
+def tops(ax):
+    """The height of each stack, by its place."""
+    found = {}
+    for bars in ax.containers:
+        for bar in bars:
+            place = round(bar.get_x() + bar.get_width() / 2, 6)
+            found[place] = found.get(place, 0) + bar.get_height()
+    return [found[place] for place in sorted(found)]
+
+
+@settings(max_examples=10)
+@given(graph=training_graphs())
+def test_both_stacks_are_as_high_as_the_footprint(graph):
+    found = breakdown(graph)
+    heights = tops(plot_breakdown(found))
+    assert heights == ([found.footprint] * 2 if found.footprint else [])
+
+
+def test_several_stand_side_by_side_under_their_names():
+    graph = network()
+    ax = plot_breakdown({"baseline": graph, "least": solve(graph, "least", solver="chen_sqrt")})
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["baseline", "least"]
+    assert len(tops(ax)) == 4
+    assert "baseline is so many times as large: least " in ax.get_title()
+    rendered(ax)
+
+
+def test_compute_is_in_shares_of_the_first_pass():
+    graph = network()
+    plan = solve(graph, "least", solver="chen_sqrt")
+    heights = tops(plot_breakdown({"baseline": graph, "least": plan}, of="compute"))
+    assert heights == pytest.approx([100, 100 * plan.simulation.compute / graph.needed_compute])
+
+
+def test_the_legend_names_layers_and_structures():
+    entries = legend(plot_breakdown(network()))
+    assert {"by layer:", "by data structure:", "convolution", "feature maps", "weights"} <= {*entries}
+
+
+def test_it_draws_on_axes_that_are_there():
+    ax = Figure().add_subplot()
+    assert plot_breakdown(network(), ax=ax) is ax
+
+
+def test_text_tells_the_same_figures():
+    found = breakdown(network())
+    text = breakdown_text({"vgg": found}, width=60)
+    assert text.startswith("vgg\nfootprint ")
+    assert all(len(line) <= 60 for line in text.splitlines()[2:])
+    assert {"by layer", "by data structure", "compute by layer"} <= {*text.splitlines()}
+
+
+def test_an_empty_graph_is_drawn_too():
+    empty = ComputationGraph.from_edges([])
+    rendered(plot_breakdown(empty))
+    rendered(plot_breakdown(empty, of="compute"))
+    assert breakdown_text(empty).startswith("footprint 0 B")
+
+
+@pytest.mark.parametrize(
+    ("given", "of", "message"), [({}, "memory", "nothing to draw"), (None, "time", "memory or compute")]
+)
+def test_what_cannot_be_drawn_is_said(given, of, message):
+    with pytest.raises(ValueError, match=message):
+        plot_breakdown(network() if given is None else given, of=of)
