@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from remat_algos import models as models
+    from remat_algos.allocate.allocation import Allocation
+    from remat_algos.allocate.buffers import Buffers
+    from remat_algos.allocate.colouring import colour
+    from remat_algos.allocate.in_place import in_place, read_in_place
+    from remat_algos.allocate.offsets import pack
+    from remat_algos.allocate.sharing import apart, share
+    from remat_algos.allocate.tables import read_buffers, write_allocation
     from remat_algos.errors import (
+        AllocationError,
         BudgetError,
         ClaimError,
         GraphError,
@@ -29,12 +37,14 @@ if TYPE_CHECKING:
     from remat_algos.ir.backward import Backward
     from remat_algos.ir.budget import Budget
     from remat_algos.ir.differentiate import differentiate
+    from remat_algos.ir.encode import encode
     from remat_algos.ir.files.read import read_graph
     from remat_algos.ir.files.write import write_graph
     from remat_algos.ir.graph import ComputationGraph
     from remat_algos.ir.labels import Labels
     from remat_algos.ir.resident import Resident
     from remat_algos.models.network import Network
+    from remat_algos.plan.breakdown import Breakdown, breakdown
     from remat_algos.plan.compare import compare
     from remat_algos.plan.difference import difference
     from remat_algos.plan.explain import explain
@@ -42,10 +52,13 @@ if TYPE_CHECKING:
     from remat_algos.plan.frontier import Frontier, frontier
     from remat_algos.plan.mirror_counts import read_mirror_counts
     from remat_algos.plan.orders import read_order
+    from remat_algos.plan.packed import Packed
     from remat_algos.plan.plan import Plan
     from remat_algos.plan.solve import solve
     from remat_algos.plan.verify import verify
     from remat_algos.plan.what_if import what_if
+    from remat_algos.plot.addresses import addresses_text, plot_addresses
+    from remat_algos.plot.breakdown import breakdown_text, plot_breakdown
     from remat_algos.plot.decomposition import decomposition_text, plot_decomposition
     from remat_algos.plot.frontier import frontier_text, plot_frontier
     from remat_algos.plot.graph import graph_text, plot_graph
@@ -154,6 +167,25 @@ _HOMES = {
     "save_picture": "plot.save",
     "plot_schedule": "plot.schedule",
     "schedule_text": "plot.schedule",
+    "encode": "ir.encode",
+    "breakdown": "plan.breakdown",
+    "Breakdown": "plan.breakdown",
+    "plot_breakdown": "plot.breakdown",
+    "breakdown_text": "plot.breakdown",
+    "pack": "allocate.offsets",
+    "share": "allocate.sharing",
+    "apart": "allocate.sharing",
+    "colour": "allocate.colouring",
+    "in_place": "allocate.in_place",
+    "Buffers": "allocate.buffers",
+    "Allocation": "allocate.allocation",
+    "read_buffers": "allocate.tables",
+    "write_allocation": "allocate.tables",
+    "AllocationError": "errors",
+    "read_in_place": "allocate.in_place",
+    "plot_addresses": "plot.addresses",
+    "addresses_text": "plot.addresses",
+    "Packed": "plan.packed",
 }
 
 __all__ = [
@@ -230,6 +262,25 @@ __all__ = [
     "BudgetError",
     "PlanError",
     "ClaimError",
+    "encode",
+    "breakdown",
+    "Breakdown",
+    "plot_breakdown",
+    "breakdown_text",
+    "pack",
+    "share",
+    "apart",
+    "colour",
+    "in_place",
+    "Buffers",
+    "Allocation",
+    "read_buffers",
+    "write_allocation",
+    "AllocationError",
+    "read_in_place",
+    "plot_addresses",
+    "addresses_text",
+    "Packed",
 ]
 
 # A checkout holds its kernels beside this package, not in it: without this a plain install, used from the

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 FORMS = "tables, an edge list, GraphML, DOT, PACE, JSON or npz (docs/formats.md), or model:NAME (remat models)"
 
 
-def add_source(parser: argparse.ArgumentParser, help: str = FORMS) -> None:
+def add_source(parser: argparse.ArgumentParser, help: str = FORMS, optional: bool = False) -> None:
     """GRAPH and --nodes: where the graph is."""
-    parser.add_argument("graph", metavar="GRAPH", help=help)
+    parser.add_argument("graph", metavar="GRAPH", nargs="?" if optional else None, help=help)
     parser.add_argument("--nodes", metavar="FILE", help="table of sizes and costs for the nodes of an edge list")
 
 
-def add_graph(parser: argparse.ArgumentParser) -> None:
+def add_graph(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     """GRAPH and what is to be done to it."""
-    add_source(parser)
+    add_source(parser, optional=optional)
     group = parser.add_argument_group("gradients, where the graph has none")
     group.add_argument("--inference", action="store_true", help="plan the graph as it is; add no gradients")
     group.add_argument("--factor", type=float, default=2, help="cost of a gradient: so many times that of its node (2)")

@@ -9,6 +9,7 @@ from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import format_bytes
 from remat_algos.plan.baseline import baseline_peak
+from remat_algos.plan.packed import Packed
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.solve import solve
 from remat_algos.solvers.registry import Progress, portfolio
@@ -27,7 +28,18 @@ class Entry:
         """As JSON has it."""
         if self.plan is None:
             return {"solver": self.solver, "feasible": False, "reason": self.reason, "reached": self.reached}
-        kept = ("peak_memory", "resident_memory", "compute", "overhead", "bound", "bound_scope", "gap", "seconds")
+        kept: tuple[str, ...] = (
+            "peak_memory",
+            "resident_memory",
+            "compute",
+            "overhead",
+            "bound",
+            "bound_scope",
+            "gap",
+            "seconds",
+        )
+        if self.plan.packed is not None:
+            kept += tuple(self.plan.packed.record())
         record = self.plan.record()
         shown = {name: record[name] for name in kept}
         return {"solver": self.solver, "feasible": True, "interrupted": self.plan.interrupted, **shown}
@@ -44,18 +56,27 @@ class Comparison:
     entries : tuple of Entry
     complete : bool
         Whether every solver came to its end; False if the user interrupted.
+    packed : bool
+        Whether the plans were packed.
     """
 
     graph: ComputationGraph
     budget: Budget
     entries: tuple[Entry, ...]
     complete: bool = True
+    packed: bool = False
 
     COLUMNS = ("solver", "peak", "of base", "with residents", "overhead", "runs again", "seconds", "")
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """`COLUMNS`, with the peak as it packs behind the judged one where that was asked for."""
+        return (self.COLUMNS[0], self.COLUMNS[1], "packed", *self.COLUMNS[2:]) if self.packed else self.COLUMNS
+
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Cells under `COLUMNS`."""
+        """Cells under `columns`."""
         one_pass, base = max(1, self.graph.needed_compute), max(1, baseline_peak(self.graph))
+        limit = self.budget.memory_limit(base, self.graph.resident_memory)
         for entry in self.entries:
             plan = entry.plan
             if plan is not None:
@@ -63,20 +84,23 @@ class Comparison:
                 overhead = f"{100 * plan.overhead / one_pass:.1f} %"
                 yield (
                     entry.solver,
-                    *self._peak(plan.peak_memory, base),
+                    *self._peak(plan.peak_memory, base, plan.packed),
                     overhead,
                     str(again),
                     f"{plan.seconds:.2f}",
                     "interrupted, the best so far" if plan.interrupted else "",
                 )
             elif entry.reached is not None:
-                yield (entry.solver, *self._peak(entry.reached, base), "", "", "", "does not fit")
+                within = self.packed and limit is not None and entry.reached <= limit
+                why = "does not fit as it packs" if within else "does not fit"
+                yield (entry.solver, *self._peak(entry.reached, base), "", "", "", why)
             else:
-                yield (entry.solver, "", "", "", "", "", "", entry.reason)
+                yield (entry.solver, *[""] * (len(self.columns) - 2), entry.reason)
 
-    def _peak(self, peak: int, base: int) -> tuple[str, str, str]:
-        """A peak, its share of that without rematerialization, its sum with the residents."""
-        return format_bytes(peak), f"{100 * peak / base:.1f} %", format_bytes(peak + self.graph.resident_memory)
+    def _peak(self, peak: int, base: int, packed: Packed | None = None) -> tuple[str, ...]:
+        """A peak, perhaps as it packs, its share of that without rematerialization, its sum with the residents."""
+        arena = ("" if packed is None else format_bytes(packed.memory),) if self.packed else ()
+        return format_bytes(peak), *arena, f"{100 * peak / base:.1f} %", format_bytes(peak + self.graph.resident_memory)
 
     def record(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -98,6 +122,8 @@ def compare(
     time_limit: float | None = None,
     seed: int = 0,
     polish: bool = True,
+    packed: bool = False,
+    alignment: int = 1,
     progress: Progress | None = None,
 ) -> Comparison:
     """Solve with each solver, without the guard, so that each shows what it can do itself.
@@ -114,6 +140,8 @@ def compare(
     seed : int
     polish : bool
         As in `solve`: whether passes may improve what each solver gives.
+    packed, alignment
+        As in `solve`: the budget holds for the peak as it packs.
     progress : callable, optional
 
     Returns
@@ -125,8 +153,9 @@ def compare(
     --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> [entry.solver for entry in compare(chain, 7).entries if entry.plan is None]
-    ['pathremat', 'no_remat']
+    >>> found = compare(chain, 7, solvers=["no_remat", "chen_greedy"])
+    >>> [(entry.solver, entry.reached if entry.plan is None else entry.plan.peak_memory) for entry in found.entries]
+    [('chen_greedy', 7), ('no_remat', 11)]
     """
     asked = Budget.of(budget)
     entries, complete = [], True
@@ -143,6 +172,8 @@ def compare(
                 seed=seed,
                 raw=True,
                 polish=polish,
+                packed=packed,
+                alignment=alignment,
                 progress=progress,
             )
             entries.append(Entry(name, plan))
@@ -154,7 +185,7 @@ def compare(
         except KeyboardInterrupt:
             entries.append(Entry(name, None, "interrupted"))
             complete = False
-    return Comparison(graph, asked, tuple(sorted(entries, key=_rank)), complete)
+    return Comparison(graph, asked, tuple(sorted(entries, key=_rank)), complete, packed)
 
 
 def _rank(entry: Entry) -> tuple[bool, int, int, bool]:

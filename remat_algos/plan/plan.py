@@ -16,6 +16,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import exact_bytes, format_bytes
 from remat_algos.ir.wording import counted
 from remat_algos.plan.baseline import baseline_peak
+from remat_algos.plan.packed import Packed
 from remat_algos.plan.record import FORMAT, VERSION, gap, plain, read_record, shaped
 from remat_algos.plan.verify import checked
 from remat_algos.schedule.schedule import Schedule
@@ -52,6 +53,8 @@ class Plan:
         Time that solving took.
     details : mapping
         What the method chose.
+    packed : Packed, optional
+        The peak as it packs, where that was asked for; then the limit holds for it too.
     """
 
     graph: ComputationGraph
@@ -65,6 +68,7 @@ class Plan:
     scope: str | None
     seconds: float
     details: Mapping[str, Any] = field(default_factory=dict)
+    packed: Packed | None = None
 
     @property
     def schedule(self) -> Schedule:
@@ -122,6 +126,8 @@ class Plan:
             "seconds": round(self.seconds, 6),
             "details": plain(self.details),
         }
+        if self.packed is not None:
+            record |= self.packed.record()
         if frees:
             record["frees"] = [[graph.value_name(x) for x in step] for step in simulation.frees()]
         return record
@@ -176,6 +182,7 @@ class Plan:
             scope=record["bound_scope"],
             seconds=record["seconds"],
             details=record.get("details", {}),
+            packed=Packed.claimed(record),
         )
 
     def __str__(self) -> str:
@@ -189,6 +196,8 @@ class Plan:
             f"peak       {exact_bytes(self.peak_memory)}, {_share(self.peak_memory, base)} of the peak without "
             f"rematerialization{limit}",
         ]
+        if self.packed is not None:
+            lines.append(f"packed     {self.packed.said(self.peak_memory)}")
         if graph.resident_memory:
             together = self.peak_memory + graph.resident_memory
             lines.append(f"resident   {exact_bytes(graph.resident_memory)}; together {exact_bytes(together)}")

@@ -11,6 +11,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import exact_bytes, format_bytes
 from remat_algos.ir.wording import counted, listed
 from remat_algos.plan.baseline import baseline_peak
+from remat_algos.plan.packed import Packed
 from remat_algos.plan.plan import INTERRUPTED, Plan, given_up
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.solvers.registry import Solution
@@ -86,7 +87,14 @@ class Problem:
         return (not self.fits(judged), judged.compute, judged.peak_memory, not plain)
 
     def plan(
-        self, chosen: Attempt, *, solver: str, options: Mapping[str, Any], seconds: float, interrupted: bool = False
+        self,
+        chosen: Attempt,
+        *,
+        solver: str,
+        options: Mapping[str, Any],
+        seconds: float,
+        interrupted: bool = False,
+        packed: Packed | None = None,
     ) -> Plan:
         """The plan that an attempt makes."""
         solution = chosen.solution
@@ -105,6 +113,7 @@ class Problem:
             scope=solution.scope if known else "any order",
             seconds=seconds,
             details={**solution.details, INTERRUPTED: True} if interrupted else solution.details,
+            packed=packed,
         )
 
     def budget_error(self, attempts: Sequence[Attempt], reasons: Mapping[str, str]) -> BudgetError:
@@ -134,6 +143,19 @@ class Problem:
             names = ", ".join(name for name in reasons if reasons[name] == reason)
             message += f"; no plan from {names} ({reason})"
         return BudgetError(message, lowest.simulation.peak_memory if lowest else self.base, bound, nodes)
+
+    def packed_error(self, tried: Sequence[tuple[Attempt, Packed]]) -> BudgetError:
+        """What fits as it is judged, but not as it packs."""
+        bound, nodes = least_peak_bound(self.graph)
+        attempt, least = min(tried, key=lambda each: each[1].memory)
+        peak = attempt.simulation.peak_memory
+        message = (
+            f"no schedule that packs into {exact_bytes(self.limit or 0)} was found; the least reached is "
+            f"{exact_bytes(least.memory)}, for a peak of {format_bytes(peak)} by {attempt.method}; give more"
+        )
+        if least.alignment > 1:
+            message += f", or an alignment below {least.alignment}"
+        return BudgetError(message, peak, bound, nodes)
 
     def _named(self, nodes: Sequence[int]) -> str:
         names = listed([self.graph.labels[v] for v in nodes], FORCING_NODES_NAMED)

@@ -2,16 +2,23 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from remat_algos.errors import AllocationError, BudgetError
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan.packed import SECONDS, Packed, is_alignment
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.problem import Problem
+from remat_algos.plan.problem import Attempt, Problem
 from remat_algos.plan.search import Search
+from remat_algos.schedule.simulation import Simulation
 from remat_algos.solvers.registry import Progress, Solver, get_solver
 
 AUTO = "auto"
+PACKINGS = 6  # schedules of one problem that are packed, each with a lower peak
+LAST_SECOND = 1.0  # that packing may take where the time is over
 
 
 def solve(
@@ -23,6 +30,8 @@ def solve(
     seed: int = 0,
     raw: bool = False,
     polish: bool | None = None,
+    packed: bool = False,
+    alignment: int = 1,
     progress: Progress | None = None,
     **options: Any,
 ) -> Plan:
@@ -46,6 +55,11 @@ def solve(
     polish : bool, optional
         Whether passes over the schedule may skip runs whose values are still there or fit beside the rest, and move
         others (`polished`); by default unless `raw`.
+    packed : bool
+        Pack the schedule into one arena (`pack`). A bound of the memory then holds for that arena: where the schedule
+        does not pack into it, others of a lower peak are searched.
+    alignment : int
+        A power of two that divides every address of the arena.
     progress : callable, optional
         Called with (plans judged, plans listed, what is being tried).
     **options
@@ -62,6 +76,8 @@ def solve(
         With the least peak reached, the bound that no schedule can go below, and the nodes that force it.
     GraphError
         If the solver cannot serve this graph.
+    AllocationError
+        For an alignment that is no power of two.
     TypeError, ValueError
         For a budget or an option that is none.
     KeyboardInterrupt
@@ -78,27 +94,85 @@ def solve(
     """
     started = time.perf_counter()
     problem = Problem.of(graph, Budget.of(budget))
-    search = Search(problem, time_limit, seed, progress, polish=not raw if polish is None else polish)
     asked = _asked(solver)
     if asked is None and options:
         raise TypeError(f"options {', '.join(options)} belong to one solver; name it, auto takes none")
-    search.run(asked, options)
-    if not raw:
-        search.guard()
-    chosen = min(search.attempts, key=problem.rank, default=None)
-    if chosen is None or not problem.fits(chosen.simulation):
-        if search.interrupted:
-            raise KeyboardInterrupt("interrupted before a plan within the budget was found")
-        if chosen is None and search.unhonoured:
-            raise search.unhonoured
-        raise problem.budget_error(search.attempts, search.reasons)
+    if not is_alignment(alignment):
+        raise AllocationError(f"alignment is {alignment!r}, which is no power of two; give 1, 2, 4, 8, ...")
+
+    def left() -> float | None:
+        return None if time_limit is None else max(0.0, time_limit - (time.perf_counter() - started))
+
+    def search(problem: Problem) -> tuple[Search, Attempt]:
+        found = Search(problem, left(), seed, progress, polish=not raw if polish is None else polish)
+        found.run(asked, options)
+        if not raw:
+            found.guard()
+        return found, _best(found)
+
+    arena = None
+    if packed:
+        pack = partial(Packed.of, alignment=alignment, seed=seed, progress=progress)
+        found, chosen, arena = _packing(problem, search, lambda s: pack(s, time_limit=_seconds(left())))
+    else:
+        found, chosen = search(problem)
     return problem.plan(
         chosen,
         solver=AUTO if asked is None else asked.name,
         options=options,
         seconds=time.perf_counter() - started,
-        interrupted=search.interrupted,
+        interrupted=found.interrupted,
+        packed=arena,
     )
+
+
+def _best(search: Search) -> Attempt:
+    """The attempt that ranks first, if it keeps to the budget."""
+    problem = search.problem
+    chosen = min(search.attempts, key=problem.rank, default=None)
+    if chosen is not None and problem.fits(chosen.simulation):
+        return chosen
+    if search.interrupted:
+        raise KeyboardInterrupt("interrupted before a plan within the budget was found")
+    if chosen is None and search.unhonoured:
+        raise search.unhonoured
+    raise problem.budget_error(search.attempts, search.reasons)
+
+
+def _packing(
+    problem: Problem, search: Callable[[Problem], tuple[Search, Attempt]], pack: Callable[[Simulation], Packed]
+) -> tuple[Search, Attempt, Packed]:
+    """Search below lower and lower peaks until what is found packs into the limit.
+
+    A peak lower by the share that packing adds is tried first; where none is so low, one between.
+    """
+    tried: list[tuple[Attempt, Packed]] = []
+    narrowed, low, high = problem, 0, problem.base
+    for _ in range(PACKINGS):
+        try:
+            found, chosen = search(narrowed)
+        except BudgetError:
+            if not tried:
+                raise
+            low = (narrowed.limit or 0) + 1
+            guess = (low + high) // 2
+        else:
+            tried.append((chosen, pack(chosen.simulation)))
+            peak, size = chosen.simulation.peak_memory, tried[-1][1].memory
+            if problem.limit is None or size <= problem.limit:
+                return found, *tried[-1]
+            if found.interrupted:
+                raise KeyboardInterrupt("interrupted before a plan that packs into the budget was found")
+            high, guess = peak - 1, problem.limit * peak // size
+        if low > high:
+            break
+        narrowed = replace(narrowed, limit=max(low, min(high, guess)))
+    raise problem.packed_error(tried)
+
+
+def _seconds(left: float | None) -> float:
+    """How long packing may take."""
+    return SECONDS if left is None else min(SECONDS, max(LAST_SECOND, left))
 
 
 def _asked(solver: str | Callable[..., Any]) -> Solver | None:

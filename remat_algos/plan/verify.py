@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -15,6 +16,7 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.baseline import baseline_peak
+from remat_algos.plan.packed import SECONDS, Packed
 from remat_algos.plan.record import gap, read_record, shaped
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
@@ -28,6 +30,7 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
     """Judge a plan's schedule anew and compare everything that it claims.
 
     A bound above the cost of one pass is the word of its solver: it must not contradict the plan, no more is checked.
+    A packed peak is packed again; a warning says so if it is not reached in a few seconds, which disproves nothing.
 
     Parameters
     ----------
@@ -84,6 +87,7 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> tuple[Computa
         if record[name] != value:
             _deny(f"the plan claims {name} {_short(record[name])}; the judge finds {_short(value)}")
     _check_limits(graph, record, simulation)
+    _check_packed(record, simulation)
     return graph, simulation
 
 
@@ -140,6 +144,28 @@ def _check_limits(graph: ComputationGraph, record: Mapping[str, Any], simulation
         _deny(f"the plan claims a bound {bound} in scope {scope!r}; scopes are {', '.join(SCOPES)}")
     if bound is not None and bound > simulation.compute:
         _deny(f"the plan claims that no schedule computes less than {bound}; it computes {simulation.compute} itself")
+
+
+def _check_packed(record: Mapping[str, Any], simulation: Simulation) -> None:
+    claimed, limit = Packed.claimed(record), record["limit"]
+    if claimed is None:
+        return
+    if limit is not None and claimed.memory > limit:
+        _deny(f"the plan claims to stay within {limit} bytes; it packs into {claimed.memory}")
+    if claimed.bound > claimed.memory:
+        _deny(f"the plan claims that nothing packs below {claimed.bound} bytes; it packs into {claimed.memory} itself")
+    found = Packed.of(simulation, alignment=claimed.alignment, capacity=claimed.memory)
+    if claimed.memory < found.bound:
+        _deny(f"the plan claims packed_memory {claimed.memory}; no arena for its schedule is below {found.bound} bytes")
+    if claimed.bound > found.memory:
+        _deny(f"the plan claims packed_bound {claimed.bound}; its schedule packs into {found.memory} bytes")
+    if claimed.memory < found.memory:
+        warnings.warn(
+            f"the plan claims to pack into {claimed.memory} bytes, which was not found here within {SECONDS:g} s "
+            f"({found.memory} was); `remat allocate --time-limit` searches longer",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def _deny(message: str) -> NoReturn:

@@ -5,6 +5,7 @@ import argparse
 from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, solvers_of
 from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say_json, say_reasons, say_table
+from remat_algos.cli.packed_argument import add_packed, packed_of
 
 HELP = "solve with every solver at one budget, side by side"
 NARROW = 30  # columns that a reason may take in the table
@@ -17,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--solver", metavar="NAME,...", help="only these")
     parser.add_argument("--raw", action="store_true", help="each solver's plan as it is, without passes over it")
     add_search(parser)
+    add_packed(parser)
     add_json(parser)
 
 
@@ -25,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     from remat_algos.ir.units import format_bytes
     from remat_algos.plan.compare import compare
 
-    budget, names = budget_of(arguments), solvers_of(arguments, auto=True)
+    budget, names, packing = budget_of(arguments), solvers_of(arguments, auto=True), packed_of(arguments)
     graph, said = graph_of(arguments)
     if not arguments.json:
         print(said)
@@ -38,6 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
             seed=arguments.seed,
             polish=not arguments.raw,
             progress=progress,
+            **packing,
         )
     if arguments.json:
         say_json(comparison.record())
@@ -47,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"residents: {format_bytes(graph.resident_memory)}")
         rows = list(comparison.rows())
         wide = {row[0]: row[-1] for row in rows if len(row[-1]) > NARROW}
-        say_table(comparison.COLUMNS, [(*row[:-1], "see below" if row[0] in wide else row[-1]) for row in rows])
+        say_table(comparison.columns, [(*row[:-1], "see below" if row[0] in wide else row[-1]) for row in rows])
         say_reasons({name: reason.removeprefix(f"{name} cannot serve this graph: ") for name, reason in wide.items()})
     if not comparison.complete:
         return INTERRUPTED

@@ -9,6 +9,7 @@ from textwrap import fill
 from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, options_of
 from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
 from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say_json, writable
+from remat_algos.cli.packed_argument import add_packed, packed_of
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 
 HELP = "find an order of running the nodes whose peak stays within a budget, at the least compute"
@@ -28,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--raw", action="store_true", help="the solver's plan as it is, even where passes or no rematerialization gain"
     )
     add_search(parser)
+    add_packed(parser)
     parser.add_argument("-o", "--output", metavar="FILE", type=writable, help="write the plan, with its order")
     parser.add_argument(
         "--format",
@@ -55,7 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     check_plot(arguments)
     _check_output(arguments)
-    budget, options = budget_of(arguments), options_of(arguments.solver, arguments.option)
+    budget, packing = budget_of(arguments), packed_of(arguments)
+    options = options_of(arguments.solver, arguments.option)
     form = arguments.format or "plan"
     alone = arguments.format is not None and not arguments.output  # the plan is all that standard output gets
     graph, said = graph_of(arguments)
@@ -72,6 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
                 seed=arguments.seed,
                 raw=arguments.raw,
                 progress=progress,
+                **packing,
                 **options,
             )
         except GraphError as error:

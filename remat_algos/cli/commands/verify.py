@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     done = "not differentiated" if record["differentiate"] is None else "differentiated as the plan says"
     if arguments.json:
         claims = ("peak_memory", "resident_memory", "compute", "overhead", "limit", "bound", "bound_scope", "gap")
-        said = {name: record[name] for name in claims}
+        said = {name: record[name] for name in claims} | (plan.packed.record() if plan.packed is not None else {})
         proven = record["bound"] is not None and record["bound"] <= found.graph.needed_compute
         say_json({"valid": True, "graph_hash": graph.source_hash, **said, "bound_proven": proven})
     else:
@@ -40,8 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
         resident = found.graph.resident_memory
         together = format_bytes(found.peak_memory + resident)
         together = f", {together} with the residents' {format_bytes(resident)}" if resident else ""
+        packs = f", packed {format_bytes(plan.packed.memory)}" if plan.packed is not None else ""
         print(
             f"the plan holds: {len(found.schedule)} steps, peak {format_bytes(found.peak_memory)} "
-            f"at step {found.peak_step}{together}, overhead {found.graph.labels.compute(found.overhead)}"
+            f"at step {found.peak_step}{packs}{together}, overhead {found.graph.labels.compute(found.overhead)}"
         )
     return 0

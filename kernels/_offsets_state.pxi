@@ -1,0 +1,209 @@
+# What is placed, the floor over it, and how low what is left can come.
+
+cdef struct _Change:
+    int64_t* where
+    int64_t value
+
+
+cdef class _State:
+    cdef Py_ssize_t n, sections
+    cdef int64_t capacity, work
+    cdef vector[int64_t] begin, end, size, low, offset
+    cdef vector[int64_t] floor, left   # of each section: height below which nothing can go, bytes that are left
+    cdef vector[Py_ssize_t] count, cross  # blocks that are left in each section; also in the one before
+    cdef vector[vector[int64_t]] rows  # blocks of each section, those that are left first
+    cdef vector[uint64_t] name, names  # of each block; of all left that begin in a section
+    cdef vector[_Change] trail
+    cdef vector[Py_ssize_t] stale      # sections whose floor may rise
+    cdef vector[unsigned char] is_stale
+
+    cdef void load(self, const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, Py_ssize_t sections):
+        cdef Py_ssize_t b, s
+        self.n, self.sections = size.shape[0], sections
+        self.low.assign(self.n, 0)
+        self.offset.assign(self.n, -1)
+        self.floor.assign(sections, 0)
+        self.left.assign(sections, 0)
+        self.count.assign(sections, 0)
+        self.cross.assign(sections + 1, 0)
+        self.names.assign(sections, 0)
+        self.is_stale.assign(sections, 0)
+        self.rows.resize(sections)
+        for b in range(self.n):
+            self.begin.push_back(begin[b])
+            self.end.push_back(end[b])
+            self.size.push_back(size[b])
+            self.name.push_back(_mixed(<uint64_t>0x9E3779B97F4A7C15 * <uint64_t>(b + 1)))
+            self.names[begin[b]] ^= self.name[b]
+            for s in range(begin[b], end[b]):
+                self.rows[s].push_back(b)
+                self.left[s] += size[b]
+                self.count[s] += 1
+                self.cross[s] += s > begin[b]
+
+    cdef bint may_fit(self) noexcept nogil:
+        """Whether no section holds more than the capacity."""
+        cdef Py_ssize_t s
+        for s in range(self.sections):
+            if self.left[s] > self.capacity:
+                return False
+        return True
+
+    cdef inline void set(self, int64_t* where, int64_t value) noexcept nogil:
+        self.trail.push_back(_Change(where, where[0]))
+        where[0] = value
+
+    cdef void rewind(self, Py_ssize_t mark) noexcept nogil:
+        while <Py_ssize_t>self.trail.size() > mark:
+            self.trail.back().where[0] = self.trail.back().value
+            self.trail.pop_back()
+
+    cdef bint place(self, int64_t b) noexcept nogil:
+        """A block as low as it can come; False if what is left then cannot fit."""
+        cdef int64_t top = self.low[b] + self.size[b]
+        cdef Py_ssize_t s, i
+        cdef vector[int64_t]* row
+        cdef bint fits = True
+        self.offset[b] = self.low[b]
+        self.names[self.begin[b]] ^= self.name[b]
+        for s in range(self.begin[b], self.end[b]):
+            row = &self.rows[s]
+            i = 0
+            while row[0][i] != b:
+                i += 1
+            self.count[s] -= 1
+            self.work += self.count[s]
+            row[0][i], row[0][self.count[s]] = row[0][self.count[s]], b
+            self.left[s] -= self.size[b]
+            self.cross[s] -= s > self.begin[b]
+        for s in range(self.begin[b], self.end[b]):
+            fits = fits and self.raise_section(s, top)
+        return self.settle(fits)
+
+    cdef void unplace(self, int64_t b) noexcept nogil:
+        cdef Py_ssize_t s
+        self.offset[b] = -1
+        self.names[self.begin[b]] ^= self.name[b]
+        for s in range(self.begin[b], self.end[b]):
+            self.count[s] += 1  # it stands right behind those that are left
+            self.left[s] += self.size[b]
+            self.cross[s] += s > self.begin[b]
+
+    cdef bint lift(self, Py_ssize_t s, int64_t height) noexcept nogil:
+        """Nothing lies below this height in a section."""
+        return self.settle(self.raise_section(s, height))
+
+    cdef bint raise_section(self, Py_ssize_t s, int64_t height) noexcept nogil:
+        """The floor of a section, and all that is left in it."""
+        cdef Py_ssize_t i
+        if self.count[s] == 0:
+            return True
+        self.set(&self.floor[s], height)
+        self.mark(s)
+        if height + self.left[s] > self.capacity:
+            return False
+        for i in range(self.count[s]):
+            if not self.raise_block(self.rows[s][i], height):
+                return False
+        return True
+
+    cdef bint raise_block(self, int64_t b, int64_t height) noexcept nogil:
+        cdef int64_t before = self.low[b]
+        cdef Py_ssize_t s
+        if before >= height:
+            return True
+        self.set(&self.low[b], height)
+        if height + self.size[b] > self.capacity:
+            return False
+        self.work += self.end[b] - self.begin[b]
+        for s in range(self.begin[b], self.end[b]):
+            if self.floor[s] == before:
+                self.mark(s)
+        return True
+
+    cdef inline void mark(self, Py_ssize_t s) noexcept nogil:
+        if not self.is_stale[s]:
+            self.is_stale[s] = True
+            self.stale.push_back(s)
+
+    cdef bint settle(self, bint fits) noexcept nogil:
+        """A floor rises to the lowest block that is left over it; False if a section has too much left then."""
+        cdef Py_ssize_t s, i
+        cdef int64_t least
+        for s in self.stale:
+            self.is_stale[s] = False
+            if not fits or self.count[s] == 0:
+                continue
+            least = self.low[self.rows[s][0]]
+            for i in range(1, self.count[s]):
+                least = min(least, self.low[self.rows[s][i]])
+            self.work += self.count[s]
+            if least > self.floor[s]:
+                self.set(&self.floor[s], least)
+                fits = least + self.left[s] <= self.capacity
+        self.stale.clear()
+        return fits
+
+    cdef Py_ssize_t pick(self, Py_ssize_t lo, Py_ssize_t hi, bint lowest) noexcept nogil:
+        """The section in which the next choice is made: one with fewest choices, or least room, between higher walls."""
+        cdef Py_ssize_t s, first = lo, best = -1, i
+        cdef int64_t fewest = 0, found = 0, height, bottom = self.capacity, room, least_room = 0
+        self.work += hi - lo
+        if lowest:
+            for s in range(lo, hi):
+                bottom = min(bottom, self.floor[s])
+        while first < hi:
+            height = self.floor[first]
+            s = first + 1
+            while s < hi and self.floor[s] == height:
+                s += 1
+            if height <= bottom and (first == lo or self.floor[first - 1] > height) and (s == hi or self.floor[s] > height):
+                for i in range(first, s):
+                    room = self.capacity - height - self.left[i]
+                    if not lowest:
+                        found = self.candidates(i) + (room > 0)
+                    if best < 0 or found < fewest or (found == fewest and room < least_room):
+                        best, fewest, least_room = i, found, room
+            first = s
+        return best
+
+    cdef int64_t candidates(self, Py_ssize_t s) noexcept nogil:
+        """How many blocks can lie right on the floor of a section."""
+        cdef int64_t found = 0
+        cdef Py_ssize_t i
+        self.work += self.count[s]
+        for i in range(self.count[s]):
+            found += self.low[self.rows[s][i]] == self.floor[s]
+        return found
+
+    cdef int64_t next_floor(self, Py_ssize_t s, Py_ssize_t lo, Py_ssize_t hi) noexcept nogil:
+        """The next height at which a block of a section may lie if none lies on the floor; -1 if that is too high."""
+        cdef int64_t height = self.floor[s], most = self.capacity - self.left[s], found = most + 1, b
+        cdef Py_ssize_t at = s, i, first = s
+        if height >= most:
+            return -1
+        for i in range(self.count[s]):
+            b = self.rows[s][i]
+            if self.low[b] > height:
+                found = min(found, self.low[b])
+        while first > lo and self.floor[first - 1] == height:
+            first -= 1
+        at = first
+        while at < hi and self.floor[at] == height:  # what lies beside may carry it
+            for i in range(self.count[at]):
+                b = self.rows[at][i]
+                if not (self.begin[b] <= s < self.end[b]):
+                    found = min(found, self.low[b] + self.size[b])
+            self.work += self.count[at]
+            at += 1
+        return found if found <= most else -1
+
+    cdef void keys(self, Py_ssize_t lo, Py_ssize_t hi, uint64_t* key, uint64_t* check) noexcept nogil:
+        """What decides whether a part can be filled: its floor and what is left, as two words."""
+        cdef Py_ssize_t s
+        cdef uint64_t word, first = 0, second = 0
+        for s in range(lo, hi):
+            word = _mixed((<uint64_t>self.floor[s] * <uint64_t>0xD6E8FEB86659FD93) ^ self.names[s] ^ (<uint64_t>s << 32))
+            first += word
+            second = (second ^ word) * <uint64_t>0x2545F4914F6CDD1D
+        key[0], check[0] = _mixed(first), second | 1

@@ -1,0 +1,97 @@
+"""What is to be placed: buffers in one storage as one block, over sections instead of steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.ir.arrays import Int64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Blocks:
+    """Rectangles of sections by bytes, those of no bytes left out.
+
+    A section is a run of steps in which nothing ends before all of it has begun: what is needed at one of its steps is
+    needed at its last. So there are at most as many sections as blocks, and blocks meet in a section if and only if they
+    meet at a step.
+
+    Parameters
+    ----------
+    begin, end : int64[n]
+        Half-open sections, `begin` ascending.
+    size : int64[n]
+        Bytes, rounded up to the alignment.
+    n_sections : int
+    of_buffer : int64[k]
+        The block of each buffer, -1 where it has no bytes.
+    """
+
+    begin: Int64
+    end: Int64
+    size: Int64
+    n_sections: int
+    of_buffer: Int64
+
+    @classmethod
+    def of(cls, buffers: Buffers, alignment: int = 1) -> Blocks:
+        """The blocks of all buffers; those written over each other are one."""
+        storage = storages(buffers)
+        begin, end = buffers.begin.copy(), buffers.given_up
+        np.maximum.at(end, storage, buffers.given_up)
+        size = -(-buffers.size // alignment) * alignment
+        roots = np.flatnonzero((storage == np.arange(len(buffers))) & (size > 0))
+        roots = roots[np.argsort(begin[roots], kind="stable")]
+        block = np.full(len(buffers), -1)
+        block[roots] = np.arange(roots.size)
+        last = _last_steps(begin[roots], end[roots])
+        first, behind = (np.searchsorted(last, steps[roots]) for steps in (begin, end))
+        return cls(first, behind, size[roots], last.size, block[storage])
+
+    def __len__(self) -> int:
+        return self.size.size
+
+    @property
+    def length(self) -> Int64:
+        """int64[n]: how many sections each one meets."""
+        return self.end - self.begin
+
+    @property
+    def meetings(self) -> int:
+        """Ordered pairs of blocks that meet, counted in every section."""
+        change = np.bincount(self.begin, minlength=self.n_sections + 1)
+        change -= np.bincount(self.end, minlength=self.n_sections + 1)
+        return int((np.cumsum(change) ** 2).sum())
+
+    @property
+    def greatest_live(self) -> Int64:
+        """int64[n]: bytes needed in the worst section of each block."""
+        if len(self) == 0:
+            return self.size
+        pairs = np.stack([self.begin, self.end], axis=1).ravel()
+        return np.maximum.reduceat(np.append(self.live, 0), pairs)[::2]
+
+    @property
+    def live(self) -> Int64:
+        """int64[n_sections]: bytes needed in each section."""
+        change = np.zeros(self.n_sections + 1, np.int64)
+        np.add.at(change, self.begin, self.size)
+        np.subtract.at(change, self.end, self.size)
+        return np.cumsum(change[:-1])
+
+
+def storages(buffers: Buffers) -> Int64:
+    """int64[k]: the first of those that each buffer is written over, itself where it is over none."""
+    found = np.where(buffers.over >= 0, buffers.over, np.arange(len(buffers)))
+    while (found[found] != found).any():
+        found = found[found]
+    return found
+
+
+def _last_steps(begin: Int64, end: Int64) -> Int64:
+    """The last step of each section at which something begins."""
+    begins = np.unique(begin)
+    ended = np.searchsorted(np.unique(end), begins, side="right")  # ends up to there
+    return begins[np.append(np.diff(ended) > 0, True)] if begins.size else begins

@@ -1,0 +1,282 @@
+"""Addresses for buffers, so that the arena is small."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from remat_algos.allocate.allocation import Allocation
+from remat_algos.allocate.blocks import Blocks, storages
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.errors import AllocationError
+from remat_algos.ir.arrays import Int64
+from remat_algos.kernels import _offsets, _offsets_search
+
+Progress = Callable[[int, int, str], None]
+"""What is called with how many hundredths of the time are gone, of 100, and a word on the best."""
+
+MOST_BY_GAPS = 5_000
+"""Blocks; orders other than by begin take time with their square."""
+MEETINGS_A_SECOND = 100_000_000
+"""With more of them than the time limit has, the search would hardly place all blocks once."""
+SLICE = 2_000_000
+"""Work of one call of the search, a few milliseconds: then the clock and Ctrl-C have their turn."""
+FIRST_DIVE = 4_000_000
+"""Work after which the search begins anew with another order; more with every round of orders."""
+PATIENCE = 1_500_000_000
+"""Work on what is enough before targets above it are tried."""
+FINENESS = 2_000
+"""Where nothing is proven, targets that are nearer to each other than this part of the arena are one."""
+GROWTH = 2
+"""One part in so many more work in each round of orders."""
+TABLE_BITS = 18
+"""2^18 failed states are remembered, in 4 MiB."""
+ROUNDS = 200
+"""How often blocks are shuffled."""
+
+
+class OutOfTime(Exception):
+    """The time limit is reached."""
+
+
+def pack(
+    buffers: Buffers,
+    *,
+    capacity: int | None = None,
+    alignment: int = 1,
+    time_limit: float = 5.0,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Allocation:
+    """Addresses in an arena as small as can be found in the time.
+
+    Greedy orders come first. Then an exact search asks whether the buffers fit in as much as is needed at the worst
+    step, `max_live`; where they do not, or that stays open, it asks for targets between that and the best found. It
+    makes canonical placements only [1]_: each block lies on the floor, or right on another one.
+
+    Parameters
+    ----------
+    buffers : Buffers
+    capacity : int, optional
+        Bytes that are enough: nothing smaller is looked for. The answer may be larger; compare its `size`.
+    alignment : int
+        A power of two that divides every offset, and the size of the arena; sizes are rounded up to it.
+    time_limit : float
+        Seconds. The first greedy order is always finished.
+    seed : int
+        Of the orders of preference of the search.
+    progress : callable, optional
+        Called with how many hundredths of the time are gone, of 100, and a word on the best.
+
+    Returns
+    -------
+    Allocation
+        The same again for the same seed, unless time ran out. `method` names what found it, `bound` is the greatest
+        size that was proven to be needed. Interrupted, what was found till then.
+
+    Raises
+    ------
+    AllocationError
+        If the alignment is not a power of two, or the capacity is negative.
+
+    References
+    ----------
+    .. [1] The method is that of minimalloc (Moffitt, ASPLOS 2023), with choices by section and failed states remembered.
+
+    Examples
+    --------
+    Two buffers of 3 bytes and two of 2, of which no more than 5 bytes are needed at once.
+
+    >>> found = pack(Buffers([0, 0, 2, 3], [3, 2, 5, 5], [3, 2, 2, 3]))
+    >>> found.size, found.offset.tolist(), found.proven
+    (5, [0, 3, 3, 0], True)
+    """
+    if alignment < 1 or alignment & (alignment - 1):
+        raise AllocationError(f"an alignment of {alignment} bytes is not a power of two, like 64 or 512")
+    if capacity is not None and capacity < 0:
+        raise AllocationError(f"a capacity of {capacity} bytes is negative; give the bytes that there are")
+    packing = Packing(Blocks.of(buffers, alignment), capacity, time_limit, seed, progress)
+    try:
+        packing.run()
+    except (OutOfTime, KeyboardInterrupt):
+        pass
+    block = packing.blocks.of_buffer
+    offset = np.append(packing.offset, 0)[block]  # those without bytes are block -1
+    storage = np.unique(storages(buffers), return_inverse=True)[1]
+    return Allocation(buffers, storage, offset, packing.size, packing.method, packing.bound, alignment)
+
+
+class Packing:
+    """The best that is known of blocks, and how it gets better.
+
+    Parameters
+    ----------
+    blocks : Blocks
+    capacity, time_limit, seed, progress
+        As for `pack`.
+    """
+
+    def __init__(
+        self, blocks: Blocks, capacity: int | None, time_limit: float, seed: int, progress: Progress | None
+    ) -> None:
+        self.blocks, self.capacity, self.progress = blocks, capacity or 0, progress
+        self.begun, self.time_limit = time.monotonic(), time_limit
+        self.rng = np.random.default_rng(seed)
+        self.unit = int(np.gcd.reduce(blocks.size)) or 1  # every canonical offset is a multiple of it
+        self.bound = int(blocks.live.max(initial=0))
+        self.offset = np.cumsum(blocks.size) - blocks.size
+        self.size, self.method = int(blocks.size.sum()), "side by side"
+
+    @property
+    def enough(self) -> bool:
+        """Whether nothing smaller is wanted, or can be."""
+        return self.size <= max(self.bound, self.capacity)
+
+    def run(self) -> None:
+        """All methods one after the other, until one finds what is enough."""
+        for method in (self.greedy, self.search, self.shuffle):
+            if not self.enough:
+                method()
+
+    def consider(self, offset: Int64, method: str) -> None:
+        """Keep it if it is better; OutOfTime if it is time to stop."""
+        size = int((offset + self.blocks.size).max(initial=0))
+        if size < self.size:
+            self.size, self.offset, self.method = size, offset, method
+        self.tell()
+
+    def tell(self) -> None:
+        spent = time.monotonic() - self.begun
+        if self.progress is not None:
+            share = min(100, int(100 * spent / self.time_limit)) if self.time_limit > 0 else 100
+            self.progress(share, 100, f"{self.size:,} bytes, {self.method}; not below {self.bound:,}")
+        if spent > self.time_limit:
+            raise OutOfTime
+
+    # greedy
+
+    def greedy(self) -> None:
+        """The lowest place first, then first fit and best fit, each in several orders."""
+        blocks = self.blocks
+        for name, order in self.orders().items():
+            self.consider(self.stacked(order), f"lowest place, {name}")
+            if self.enough:
+                return
+        for name, order in self.orders().items():
+            if len(blocks) > MOST_BY_GAPS and name != "by begin":
+                continue
+            for rule, best in (("first fit", False), ("best fit", True)):
+                offset = _offsets.fit(order, blocks.begin, blocks.end, blocks.size, best)
+                self.consider(offset, f"{rule}, {name}")
+                if self.enough:
+                    return
+
+    def stacked(self, order: Int64) -> Int64:
+        blocks = self.blocks
+        return _offsets.stack(blocks.begin, blocks.end, blocks.size, inverse(order), blocks.n_sections)
+
+    def orders(self) -> dict[str, Int64]:
+        """Largest, earliest, longest, or most bytes times sections first."""
+        begin, size, length = self.blocks.begin, self.blocks.size, self.blocks.length
+        return {
+            "by size": np.lexsort((-length, -size)),
+            "by begin": np.lexsort((-size, begin)),
+            "by length": np.lexsort((-size, -length)),
+            "by area": np.argsort(-length * size.astype(float), kind="stable"),
+        }
+
+    def shuffle(self) -> None:
+        """Blocks that stick out above the bound come sooner, and all are stacked again."""
+        blocks, floor = self.blocks, max(self.bound, self.capacity)
+        order = min(self.orders().values(), key=lambda order: int((self.stacked(order) + blocks.size).max()))
+        place, least = inverse(order).astype(float), None
+        for _ in range(ROUNDS):
+            offset = self.stacked(np.argsort(place, kind="stable"))
+            size = int((offset + blocks.size).max())
+            self.consider(offset, "lowest place, shuffled")
+            if self.enough:
+                return
+            if least is None or size <= least:
+                kept, least, above = place, size, np.flatnonzero(offset + blocks.size > (floor + size) // 2)
+            place = kept.copy()
+            moved = above[self.rng.random(above.size) < 0.5]
+            place[moved] *= self.rng.random(moved.size)
+
+    # exact
+
+    def search(self) -> None:
+        """Whether they fit in what is enough; where that stays open, in less than was found."""
+        if self.blocks.meetings > MEETINGS_A_SECOND * self.time_limit:
+            return
+        search = Search(self)
+        patience = PATIENCE
+        while not self.enough:
+            low = max(self.bound, self.capacity)
+            search.dive(low, patience)
+            low = max(self.bound, self.capacity)
+            while not self.enough and self.size - low > (0 if low == self.bound else self.size // FINENESS):
+                target = (low + self.size - self.unit) // 2
+                if search.dive(target, patience // 8) <= 0:
+                    low = target - target % self.unit + self.unit
+            patience *= 2
+
+
+class Search:
+    """Dives of the exact search: each from the beginning, with another order of preference, and longer by and by.
+
+    How long a search takes depends on the order by far more than the blocks: thousands of short dives, with orders
+    that differ a little, find what one long search does not.
+    """
+
+    def __init__(self, packing: Packing) -> None:
+        blocks = packing.blocks
+        self.packing, self.blocks, self.rng = packing, blocks, packing.rng
+        self.kernel = _offsets_search.Search(blocks.begin, blocks.end, blocks.size, blocks.n_sections, TABLE_BITS)
+        self.live = blocks.greatest_live
+        self.first = max(FIRST_DIVE, 4 * blocks.meetings)
+
+    def dive(self, target: int, patience: int) -> int:
+        """1 if the blocks fit in the target, -1 if they cannot, 0 if that is open after so much work."""
+        target -= target % self.packing.unit
+        self.kernel.aim(target)
+        until = self.kernel.work + patience
+        for order, lowest, work in self.orders():
+            self.kernel.restart(inverse(order), lowest)
+            work += self.kernel.work
+            while self.kernel.run(SLICE) == 0 and self.kernel.work < work:
+                self.packing.tell()
+            if self.kernel.verdict > 0:
+                self.packing.consider(self.kernel.offsets(), "canonical search")
+            if self.kernel.verdict < 0:
+                self.packing.bound = max(self.packing.bound, target + self.packing.unit)
+            if self.kernel.verdict or self.kernel.work > until:
+                return self.kernel.verdict
+        return 0
+
+    def orders(self) -> Iterator[tuple[Int64, bool, int]]:
+        """Orders of preference, whether the lowest place comes first, and how much work each is worth."""
+        size, length = self.blocks.size.astype(float), self.blocks.length.astype(float)
+        work = self.first
+        for spread in itertools.chain([0.0], itertools.cycle([0.1, 0.5])):
+            for of_live, weight, lowest in (
+                (True, length, True),
+                (True, length, False),
+                (False, length, False),
+                (False, size, False),
+                (False, length, True),
+                (False, 1 / size, False),
+                (False, length * np.sqrt(size), False),
+            ):
+                weight = weight * np.exp(self.rng.normal(0, spread, weight.size))
+                yield np.lexsort((-weight, -self.live) if of_live else (-weight,)), lowest, work
+            work += work // GROWTH
+
+
+def inverse(order: Int64) -> Int64:
+    """int64[n]: the place of each in an order."""
+    rank = np.empty(order.size, np.int64)
+    rank[order] = np.arange(order.size)
+    return rank

@@ -1,0 +1,241 @@
+"""remat allocate: addresses for what a schedule holds."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from remat_algos.cli.budget_argument import add_search, whole_number
+from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
+from remat_algos.cli.output import add_json, progress_line, say_json, say_table, writable
+from remat_algos.cli.packed_argument import add_alignment, size
+from remat_algos.cli.plot_argument import add_plot, check_plot, draw
+from remat_algos.ir.wording import counted
+
+if TYPE_CHECKING:
+    from remat_algos.allocate.allocation import Allocation
+    from remat_algos.allocate.buffers import Buffers
+    from remat_algos.schedule.simulation import Simulation
+
+HELP = "give every value of a schedule an address in one arena, or every buffer of a table"
+METHODS = {
+    "offsets": "any address, by greedy orders and an exact search",
+    "sharing": "blocks that values take in turn (chen2016)",
+    "colouring": "blocks by a colouring of the conflicts",
+    "apart": "a place of its own for each",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What needs addresses, how they are found, where they go."""
+    add_graph(parser, optional=True)
+    parser.add_argument(
+        "order",
+        metavar="PLAN",
+        nargs="?",
+        help="a plan, or an order as for remat simulate; without it every node runs once",
+    )
+    parser.add_argument("--buffers", metavar="FILE.csv", help="bare buffers instead of GRAPH: id,lower,upper,size")
+    group = parser.add_argument_group("addresses")
+    methods = ", ".join(f"{name}: {what}" for name, what in METHODS.items())
+    group.add_argument("--method", choices=tuple(METHODS), default="offsets", help=methods)
+    group.add_argument(
+        "--match-range", type=whole_number, metavar="N", help="of sharing: blocks up to N times too large (searched)"
+    )
+    group.add_argument("--in-place", action="store_true", help="write over a dying input where the operation can")
+    group.add_argument(
+        "--in-place-table", metavar="FILE.csv", help="more such operations or values: op,read or value,over"
+    )
+    add_alignment(group)
+    group.add_argument(
+        "--capacity", metavar="BYTES", type=size, help="exit code 3 if the arena is larger, such as 1MiB"
+    )
+    add_search(parser)
+    parser.add_argument("-o", "--output", metavar="OUT.csv", type=writable, help="write the buffers with their offsets")
+    add_plot(parser, pictures=("addresses",))
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Allocate, verify, say what came out, and write it; 3 if a capacity is given and the arena is larger."""
+    from remat_algos.allocate.tables import read_buffers, write_allocation
+
+    check_plot(arguments)
+    _check(arguments)
+    simulation = None
+    if arguments.buffers is None:
+        simulation, said = _judged(arguments)
+        buffers = _buffers(arguments, simulation)
+    else:
+        buffers = read_buffers(arguments.buffers)
+        said = f"{arguments.buffers}: {counted(len(buffers), 'buffer')}"
+    if not arguments.json:
+        print(said)
+    started = time.perf_counter()
+    allocation = _allocated(arguments, buffers)
+    seconds = time.perf_counter() - started
+    allocation.verify()
+    if arguments.output:
+        write_allocation(_alone(allocation), arguments.output)
+    record = _record(arguments, allocation, simulation) | {"seconds": round(seconds, 6)}
+    if arguments.json:
+        say_json(record)
+    else:
+        written = [("written", arguments.output)] if arguments.output else []
+        say_table(("", ""), [*_rows(record), *written], headed=False)
+    draw(arguments, allocation, simulation=simulation)
+    return 3 if record["fits"] is False else 0
+
+
+# ---------------------------------------------------------------- what is asked
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """What no argument shows alone; before the work."""
+    if arguments.graph is None and arguments.buffers is None:
+        raise argparse.ArgumentTypeError("there is nothing to allocate; give GRAPH, or --buffers FILE.csv")
+    sources = [] if arguments.graph is None else files_of(arguments)
+    if arguments.buffers is not None:
+        if arguments.graph is not None:
+            message = (
+                f"--buffers {arguments.buffers} stands instead of a graph; leave out {arguments.graph}, or --buffers"
+            )
+            raise argparse.ArgumentTypeError(message)
+        given = {"--in-place": arguments.in_place, "--in-place-table": arguments.in_place_table is not None}
+        for option in (name for name, there in given.items() if there):
+            raise argparse.ArgumentTypeError(f"{option} asks what operations do, and buffers have none; leave it out")
+    if arguments.match_range is not None and arguments.method != "sharing":
+        raise argparse.ArgumentTypeError(
+            f"--match-range {arguments.match_range} goes with --method sharing; give that too"
+        )
+    sources += [
+        Path(file) for file in (arguments.order, arguments.buffers, arguments.in_place_table) if file is not None
+    ]
+    if arguments.output and Path(arguments.output).resolve() in {file.resolve() for file in sources}:
+        raise argparse.ArgumentTypeError(f"-o {arguments.output} would overwrite what is read; name another file")
+
+
+def _judged(arguments: argparse.Namespace) -> tuple[Simulation, str]:
+    """The schedule, judged, and a line that says what was read."""
+    from remat_algos.cli.commands.simulate import judged_order
+    from remat_algos.plan.baseline import baseline
+    from remat_algos.plan.orders import Order
+    from remat_algos.schedule.simulation import simulate
+
+    order = None if arguments.order is None else Order.read(arguments.order)
+    graph, said = graph_of(arguments, order)
+    if order is not None:
+        return judged_order(graph, order), said
+    return simulate(graph, baseline(graph).schedule), said  # here marks count
+
+
+def _buffers(arguments: argparse.Namespace, simulation: Simulation) -> Buffers:
+    """What the schedule holds, perhaps in place, by the names of values and the steps that make them."""
+    from remat_algos.allocate.buffers import Buffers
+    from remat_algos.allocate.in_place import in_place, read_in_place
+
+    over = None
+    if arguments.in_place or arguments.in_place_table is not None:
+        table = None if arguments.in_place_table is None else read_in_place(arguments.in_place_table)
+        over = in_place(simulation, table)
+    found = Buffers.of(simulation, over)
+    graph, order, value = simulation.graph, simulation.schedule.order, simulation.lifetimes.value
+    names = [
+        f"{graph.value_name(int(value[i])) if i >= 0 else f'workspace({graph.labels[int(order[step])]})'}@{step}"
+        for i, step in zip(found.instance.tolist(), found.begin.tolist(), strict=True)
+    ]
+    return replace(found, names=tuple(names))
+
+
+def _allocated(arguments: argparse.Namespace, buffers: Buffers) -> Allocation:
+    """Addresses by the method that was asked for."""
+    from remat_algos.allocate.colouring import colour
+    from remat_algos.allocate.offsets import pack
+    from remat_algos.allocate.sharing import apart, share
+
+    alignment = arguments.alignment or 1
+    if arguments.method == "offsets":
+        limit = {} if arguments.time_limit is None else {"time_limit": arguments.time_limit}
+        with progress_line("tried {done} of {total} ({what})") as progress:
+            return pack(
+                buffers,
+                capacity=arguments.capacity,
+                alignment=alignment,
+                seed=arguments.seed,
+                progress=progress,
+                **limit,
+            )
+    if arguments.method == "sharing":
+        return share(buffers, arguments.match_range, alignment=alignment)
+    return (colour if arguments.method == "colouring" else apart)(buffers, alignment=alignment)
+
+
+def _alone(allocation: Allocation) -> Allocation:
+    """The same for a table, whose reader knows nothing of what is written over what: that ends sooner."""
+    from remat_algos.allocate.buffers import Buffers
+
+    buffers = allocation.buffers
+    bare = Buffers(buffers.begin, buffers.given_up, buffers.size, buffers.instance, names=buffers.names)
+    return replace(allocation, buffers=bare)
+
+
+# ---------------------------------------------------------------- what came out
+
+
+def _record(arguments: argparse.Namespace, allocation: Allocation, simulation: Simulation | None) -> dict[str, Any]:
+    """As JSON has it."""
+    buffers, capacity = allocation.buffers, arguments.capacity
+    record = {
+        "peak": allocation.size,
+        "max_live": buffers.max_live,
+        "bound": allocation.bound,
+        "proven": allocation.proven,
+        "capacity": capacity,
+        "fits": None if capacity is None else allocation.size <= capacity,
+        "method": allocation.method,
+        "alignment": allocation.alignment,
+        "buffers": len(buffers),
+    }
+    if simulation is None:
+        return record
+    return {
+        "graph_hash": simulation.graph.source_hash,
+        **record,
+        "workspaces": int((buffers.instance < 0).sum()),
+        "in_place": arguments.in_place or arguments.in_place_table is not None,
+        "in_place_pairs": int((buffers.over >= 0).sum()),
+        "judged_peak": simulation.peak_memory,
+        "resident_memory": simulation.graph.resident_memory,
+    }
+
+
+def _rows(record: dict[str, Any]) -> list[tuple[str, str]]:
+    """What stands in the table."""
+    from remat_algos.ir.units import exact_bytes, format_bytes
+
+    arena, most, bound = record["peak"], record["max_live"], record["bound"]
+    over = record.get("in_place", False)
+    ratio = f", {arena / most:.3f} of max live" if most else ""
+    known = "proven least" if record["proven"] else f"none is below {format_bytes(bound)}"
+    counts = "a dying input goes before the output in its place comes" if over else "what the worst step needs"
+    rows = [("arena", f"{exact_bytes(arena)}{ratio} ({known})"), ("max live", f"{exact_bytes(most)}: {counts}")]
+    if "judged_peak" in record:
+        counts = "an input and the output in its place count both" if over else "the same, found by the judge"
+        rows.append(("peak", f"{exact_bytes(record['judged_peak'])}: {counts}"))
+        if resident := record["resident_memory"]:
+            rows.append(
+                ("resident", f"{exact_bytes(resident)}; together with the arena {exact_bytes(arena + resident)}")
+            )
+    if (capacity := record["capacity"]) is not None:
+        fits = "it fits" if record["fits"] else f"it does not fit{', and cannot' if bound > capacity else ''}"
+        rows.append(("capacity", f"{exact_bytes(capacity)}: {fits}"))
+    aligned = f"; addresses are multiples of {record['alignment']}" if record["alignment"] > 1 else ""
+    rows.append(("method", f"{record['method']}{aligned}"))
+    workspaces = f", {counted(record['workspaces'], 'workspace')} among them" if "workspaces" in record else ""
+    rows.append(("buffers", f"{record['buffers']:,}{workspaces}"))
+    if over:
+        rows.append(("in place", counted(record["in_place_pairs"], "pair")))
+    return [*rows, ("seconds", f"{record['seconds']:.2f}")]

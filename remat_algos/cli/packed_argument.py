@@ -1,0 +1,47 @@
+"""Packed peaks on the command line."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+
+def add_packed(parser: argparse.ArgumentParser) -> None:
+    """--packed, --alignment."""
+    group = parser.add_argument_group("packing")
+    group.add_argument(
+        "--packed", action="store_true", help="give every value an address too; the budget holds for that arena"
+    )
+    add_alignment(group)
+
+
+def add_alignment(parser: argparse._ActionsContainer) -> None:
+    """--alignment."""
+    parser.add_argument(
+        "--alignment", metavar="BYTES", type=_alignment, help="a power of two that divides addresses (1)"
+    )
+
+
+def packed_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What `solve` and `compare` are told of packing."""
+    if arguments.alignment is not None and not arguments.packed:
+        raise argparse.ArgumentTypeError(f"--alignment {arguments.alignment} goes with --packed; give that too")
+    return {"packed": arguments.packed, "alignment": arguments.alignment or 1}
+
+
+def size(text: str) -> int:
+    """Bytes."""
+    from remat_algos.ir.units import parse_bytes
+
+    try:
+        return parse_bytes(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _alignment(text: str) -> int:
+    from remat_algos.plan.packed import is_alignment
+
+    if not is_alignment(found := size(text)):
+        raise argparse.ArgumentTypeError(f"{text} is no power of two; give one, such as 64, 512 or 4KiB")
+    return found

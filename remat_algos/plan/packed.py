@@ -1,0 +1,109 @@
+"""The peak as it packs: one arena that holds a schedule at fixed addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from remat_algos.errors import PlanError
+from remat_algos.ir.units import exact_bytes, format_bytes
+from remat_algos.schedule.simulation import Simulation
+
+if TYPE_CHECKING:
+    from remat_algos.solvers.registry import Progress
+
+SECONDS = 5.0  # that one packing may take
+
+
+def is_alignment(given: Any) -> bool:
+    """Whether it is a power of two.
+
+    Examples
+    --------
+    >>> is_alignment(512), is_alignment(48)
+    (True, False)
+    """
+    return isinstance(given, int) and not isinstance(given, bool) and given > 0 and given & (given - 1) == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Bytes of an arena in which every value of a schedule has one address while it lives; residents are apart.
+
+    Nothing is written in place, so it is no smaller than the judged peak.
+
+    Parameters
+    ----------
+    memory : int
+        Bytes of the smallest arena that was found.
+    bound : int
+        Bytes that no arena for this schedule can go below.
+    alignment : int
+        A power of two that divides every address.
+
+    Examples
+    --------
+    >>> packed = Packed(memory=104, bound=100)
+    >>> packed.proven, packed.said(100)
+    (False, '104 B, 1.040 of the peak (none is below 100 B)')
+    """
+
+    memory: int
+    bound: int
+    alignment: int = 1
+
+    @classmethod
+    def of(
+        cls,
+        simulation: Simulation,
+        *,
+        alignment: int = 1,
+        capacity: int | None = None,
+        time_limit: float = SECONDS,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Packed:
+        """Pack what a schedule holds, as `pack` does; with a capacity, an arena that fits is small enough."""
+        from remat_algos.allocate.buffers import Buffers
+        from remat_algos.allocate.offsets import pack
+
+        found = pack(
+            Buffers.of(simulation),
+            capacity=capacity,
+            alignment=alignment,
+            time_limit=time_limit,
+            seed=seed,
+            progress=progress,
+        )
+        found.verify()
+        return cls(found.size, min(found.bound, found.size), alignment)
+
+    @classmethod
+    def claimed(cls, record: Mapping[str, Any]) -> Packed | None:
+        """What the JSON of a plan says, None where it says nothing; PlanError if that makes no sense."""
+        memory = record.get("packed_memory")
+        if memory is None:
+            return None
+        found = cls(memory, record.get("packed_bound", 0), record.get("alignment", 1))
+        for name, given in (("packed_memory", found.memory), ("packed_bound", found.bound)):
+            if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+                raise PlanError(f'"{name}" of the plan is {str(given)[:40]!r}, which is not of its kind')
+        if not is_alignment(found.alignment):
+            raise PlanError(f'"alignment" of the plan is {str(found.alignment)[:40]!r}, which is no power of two')
+        return found
+
+    @property
+    def proven(self) -> bool:
+        """Whether no arena for this schedule is smaller."""
+        return self.memory <= self.bound
+
+    def record(self) -> dict[str, int]:
+        """As the JSON of a plan has it."""
+        return {"packed_memory": self.memory, "packed_bound": self.bound, "alignment": self.alignment}
+
+    def said(self, peak: int) -> str:
+        """In words, beside the judged peak."""
+        known = "proven least" if self.proven else f"none is below {format_bytes(self.bound)}"
+        aligned = f", addresses divisible by {self.alignment}" if self.alignment > 1 else ""
+        return f"{exact_bytes(self.memory)}, {self.memory / max(1, peak):.3f} of the peak ({known}){aligned}"

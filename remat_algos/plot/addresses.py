@@ -1,0 +1,237 @@
+"""Addresses over the steps of a schedule."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from remat_algos.allocate.allocation import Allocation
+from remat_algos.ir.arrays import Int64
+from remat_algos.ir.units import format_bytes
+from remat_algos.ir.wording import counted
+from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches, ink, label, legend_beside, title
+from remat_algos.plot.bins import bins
+from remat_algos.plot.colours import BLUE, ROLES, VERMILION, Look
+from remat_algos.plot.text import LEAST_WIDTH, wrapped
+from remat_algos.schedule.simulation import ROLES as ROLE_NAMES
+from remat_algos.schedule.simulation import Simulation
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BUFFER = Look("buffer", BLUE, "█")  # whatever it holds
+MOST_OUTLINED = 2000  # buffers; of more, lines would hide the areas
+MOST_NAMED = 400
+NAME_SIZE = 7  # points
+GUTTER = 10  # columns left of the rows
+MOST_WIDE = 4  # columns of a step
+
+
+def plot_addresses(allocation: Allocation, *, simulation: Simulation | None = None, ax: Axes | None = None) -> Axes:
+    """Draw each buffer as a rectangle: the steps at which it is needed across, its bytes upwards.
+
+    Parameters
+    ----------
+    allocation : Allocation
+    simulation : Simulation, optional
+        The schedule whose instances the buffers hold; it gives them colours.
+    ax : Axes, optional
+        By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
+
+    Returns
+    -------
+    Axes
+        y is in bytes, x in steps; step s reaches from s - 0.5 to s + 0.5. One collection for each role. A buffer that
+        another is written over ends where that one begins. Names stand in the rectangles that have room for them.
+
+    Examples
+    --------
+    >>> from remat_algos.allocate.buffers import Buffers
+    >>> allocation = Allocation(Buffers([0, 1], [2, 3], [4, 2]), [0, 1], [0, 4], 6, "by hand", 6)
+    >>> ax = plot_addresses(allocation)
+    >>> ax.get_ylabel(), len(ax.collections[0].get_paths())
+    ('address (bytes)', 2)
+    """
+    from matplotlib.collections import PolyCollection
+    from matplotlib.patches import Patch
+
+    ax = axes_or_new(ax, 10, 4.8)
+    buffers = allocation.buffers
+    first, last = _span(allocation)
+    ax.set_xlim(first - 0.5, last - 0.5)
+    ax.set_ylim(0, 1.08 * max(1, allocation.size))
+    rows: list[tuple[Any, str]] = _lines(ax, allocation)
+    outlined = len(buffers) <= MOST_OUTLINED
+    corners = _corners(allocation)
+    for look, among in _looks(allocation, simulation):
+        edge = "white" if outlined else "none"
+        hatch = look.hatch if outlined else ""
+        areas = PolyCollection(
+            list(corners[among]),
+            facecolors=look.colour,
+            edgecolors=edge,
+            linewidths=0.6 if outlined else 0,
+            hatch=hatch,
+            label=look.label,
+        )
+        ax.add_collection(areas, autolim=False)
+        rows.append((Patch(facecolor=look.colour, edgecolor="white" if hatch else "none", hatch=hatch), look.label))
+    byte_axis(ax.yaxis, max(1, allocation.size), "address")
+    ax.set_xlabel("step")
+    title(ax, _sentences(allocation))
+    legend_beside(ax, rows)
+    _name(ax, allocation, simulation)
+    return ax
+
+
+def _corners(allocation: Allocation) -> np.ndarray:
+    """float64[k, 4, 2]: the corners of each rectangle."""
+    buffers = allocation.buffers
+    left, right = buffers.begin - 0.5, buffers.given_up - 0.5
+    low, high = allocation.offset, allocation.offset + buffers.size
+    sides = (left, low), (right, low), (right, high), (left, high)
+    return np.stack([np.stack(corner, axis=-1) for corner in sides], axis=1).astype(float)
+
+
+def _lines(ax: Axes, allocation: Allocation) -> list[tuple[Any, str]]:
+    """The size of the arena, and below it what the worst step needs."""
+    size, most = allocation.size, allocation.buffers.max_live
+    arena = ax.axhline(size, color=ink(), linewidth=1.2, label="arena")
+    rows = [(arena, f"arena {format_bytes(size)}")]
+    if most != size:
+        line = ax.axhline(most, color=VERMILION, linewidth=1.4, linestyle="--", label="max live", zorder=3)
+        rows.append((line, f"max live {format_bytes(most)}"))
+    return rows
+
+
+def _name(ax: Axes, allocation: Allocation, simulation: Simulation | None) -> None:
+    """Names in the rectangles where they fit."""
+    buffers = allocation.buffers
+    if len(buffers) > MOST_NAMED or (simulation is None and not buffers.names):
+        return
+    width, height = inches(ax)
+    first, last = ax.get_xlim()
+    across, upwards = width / (last - first), height / ax.get_ylim()[1]
+    end = buffers.given_up
+    for i in np.flatnonzero(buffers.size * upwards > 1.4 * NAME_SIZE * POINT).tolist():
+        room = int((end[i] - buffers.begin[i]) * across / (LETTER * NAME_SIZE * POINT)) - 1
+        name = label(_name_of(allocation, i, simulation), 24)
+        if name and len(name) <= room:
+            middle = (buffers.begin[i] + end[i] - 1) / 2, allocation.offset[i] + buffers.size[i] / 2
+            box = {"facecolor": "white", "edgecolor": "none", "boxstyle": "round,pad=0.1", "alpha": 0.85}
+            ax.text(*middle, name, ha="center", va="center", fontsize=NAME_SIZE, color="black", bbox=box)
+
+
+def addresses_text(
+    allocation: Allocation, *, simulation: Simulation | None = None, width: int = 72, height: int = 16
+) -> str:
+    """The same in characters: columns are steps, or several; rows are ranges of addresses.
+
+    Parameters
+    ----------
+    allocation : Allocation
+    simulation : Simulation, optional
+        The schedule whose instances the buffers hold; it gives them characters.
+    width : int
+        Columns, at least 40.
+    height : int
+        Rows, at least 4.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from remat_algos.allocate.buffers import Buffers
+    >>> allocation = Allocation(Buffers([0, 1, 2], [2, 3, 4], [2, 2, 1]), [0, 1, 2], [0, 2, 0], 4, "by hand", 4)
+    >>> print(addresses_text(allocation, width=40, height=4))
+    3 buffers over 4 steps, by hand
+    arena 4 B, 1.000 of max live
+         4 B │    ████████
+             │    ████████
+             │████████
+           0 │████████████████
+             └────────────────
+        step  0              3
+    █ buffer
+    """
+    width, height = max(width, LEAST_WIDTH), max(height, 4)
+    first, last = _span(allocation)
+    edges = first + bins(last - first, width - GUTTER)
+    wide = max(1, min(MOST_WIDE, (width - GUTTER) // (edges.size - 1)))
+    canvas = [[" "] * ((edges.size - 1) * wide) for _ in range(height)]
+    looks = _looks(allocation, simulation)
+    cells = [(cell, look) for look, among in looks for cell in _cells(allocation, among, edges, height).tolist()]
+    for (begin, end, low, high), look in sorted(cells, key=lambda cell: cell[0][1] - cell[0][0]):  # the longest on top
+        for row in range(low, high):
+            canvas[row][begin * wide : end * wide] = look.character * ((end - begin) * wide)
+    marks = {0: "0", height - 1: format_bytes(allocation.size)}
+    lines = [line for sentence in _sentences(allocation) for line in wrapped(sentence, width)]
+    lines += [f"{marks.get(row, ''):>{GUTTER - 2}} │{''.join(canvas[row])}".rstrip() for row in range(height)[::-1]]
+    used = (edges.size - 1) * wide
+    lines.append(f"{'':>{GUTTER - 2}} └{'─' * used}")
+    begin, end = str(first), str(last - 1)
+    fits = used > len(begin) + len(end)
+    lines.append(f"{'step':>{GUTTER - 2}}  {begin}{end:>{used - len(begin)}}" if fits else " " * GUTTER + begin)
+    return "\n".join([*lines, *wrapped("  ".join(f"{look.character} {look.label}" for look, _ in looks), width)])
+
+
+def _cells(allocation: Allocation, among: Int64, edges: Int64, height: int) -> Int64:
+    """int64[k, 4]: columns from and to, rows from and to, that each buffer fills."""
+    buffers, size = allocation.buffers, max(1, allocation.size)
+    low, high = allocation.offset[among], (allocation.offset + buffers.size)[among]
+    begin = np.searchsorted(edges, buffers.begin[among], side="right") - 1
+    end = np.searchsorted(edges, buffers.given_up[among], side="left")
+    rows = [np.rint(at / size * height).astype(np.int64) for at in (low, high)]
+    return np.stack([begin, end, *rows], axis=1)
+
+
+def _span(allocation: Allocation) -> tuple[int, int]:
+    """The first step, and the first that is past."""
+    buffers = allocation.buffers
+    if len(buffers) == 0:
+        return 0, 1
+    return int(buffers.begin.min()), int(buffers.end.max())
+
+
+def _looks(allocation: Allocation, simulation: Simulation | None) -> list[tuple[Look, Int64]]:
+    """What the buffers look like, and which ones; those without bytes are left out."""
+    buffers = allocation.buffers
+    some = buffers.size > 0
+    if simulation is None:
+        return [(BUFFER, np.flatnonzero(some))] if some.any() else []
+    role = np.full(len(buffers), ROLE_NAMES.index("workspace"))
+    held = buffers.instance >= 0
+    role[held] = _roles(simulation)[buffers.instance[held]]
+    among = [np.flatnonzero(some & (role == k)) for k in range(len(ROLE_NAMES))]
+    return [(ROLES[name], found) for name, found in zip(ROLE_NAMES, among, strict=True) if found.size]
+
+
+def _roles(simulation: Simulation) -> Int64:
+    """int64[n_instances]: places in the roles of a simulation."""
+    value, graph = simulation.lifetimes.value, simulation.graph
+    kept = np.where(simulation.first_run[simulation.made_at], ROLE_NAMES.index("kept"), ROLE_NAMES.index("recomputed"))
+    return np.where(graph.forward[graph.producer[value]], kept, ROLE_NAMES.index("gradients"))
+
+
+def _name_of(allocation: Allocation, i: int, simulation: Simulation | None) -> str:
+    """What a buffer holds."""
+    if allocation.buffers.names:
+        return allocation.buffers.names[i]
+    instance = int(allocation.buffers.instance[i])
+    if simulation is None or instance < 0:
+        return ""
+    return simulation.graph.value_name(int(simulation.lifetimes.value[instance]))
+
+
+def _sentences(allocation: Allocation) -> list[str]:
+    first, last = _span(allocation)
+    size, most = allocation.size, allocation.buffers.max_live
+    share = f", {size / most:.3f} of max live" if most else ""
+    least = ", which is proven least" if allocation.proven and size > most else ""
+    return [
+        f"{counted(len(allocation.buffers), 'buffer')} over {counted(last - first, 'step')}, {allocation.method}",
+        f"arena {format_bytes(size)}{share}{least}",
+    ]

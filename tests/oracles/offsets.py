@@ -1,0 +1,44 @@
+"""The smallest arena, by all orders in which buffers can be put down. A buffer is (begin, end, size)."""
+
+
+def meet(a, b):
+    """Whether two buffers are needed at the same step."""
+    return a[0] < b[1] and b[0] < a[1]
+
+
+def lowest(buffer, placed):
+    """The lowest offset at which a buffer is apart from those that have one."""
+    taken = [(o, o + b[2]) for b, o in placed if meet(b, buffer)]
+    tops = sorted({0, *(top for _, top in taken)})
+    return next(o for o in tops if all(o + buffer[2] <= low or o >= top for low, top in taken))
+
+
+def fits(buffers, capacity, placed=()):
+    """Whether in some order all can be put down, one after the other as low as possible, within a capacity."""
+    for i, buffer in enumerate(buffers):
+        offset = lowest(buffer, placed)
+        rest = buffers[:i] + buffers[i + 1 :]
+        if offset + buffer[2] <= capacity and fits(rest, capacity, (*placed, (buffer, offset))):
+            return True
+    return not buffers
+
+
+def least_arena(buffers):
+    """Bytes of the smallest arena: put down by their offsets in it, from below, none comes higher than it lies there."""
+    return next(size for size in range(max_live(buffers), sum(b[2] for b in buffers) + 1) if fits(buffers, size))
+
+
+def max_live(buffers):
+    """Bytes needed at the worst step."""
+    return max((sum(b[2] for b in buffers if b[0] <= step < b[1]) for step, _, _ in buffers), default=0)
+
+
+def clashes(buffers, offsets):
+    """Pairs that are needed at the same step and share a byte."""
+    placed = list(zip(buffers, offsets, strict=True))
+    return [
+        (i, j)
+        for j, (b, o) in enumerate(placed)
+        for i, (a, p) in enumerate(placed[:j])
+        if meet(a, b) and p < o + b[2] and o < p + a[2]
+    ]

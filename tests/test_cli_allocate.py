@@ -1,0 +1,370 @@
+"""`remat allocate`: addresses for a schedule or for bare buffers; `--packed` of solve, compare and verify."""
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from remat_algos.allocate.tables import read_buffers
+from remat_algos.cli.main import main
+from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES, Said
+from tests.test_cli_questions import complains
+from tests.test_cli_startup import LOADED, SLOW
+
+BARE_KEYS = {"peak", "max_live", "bound", "proven", "seconds", "capacity", "fits", "method", "alignment", "buffers"}
+GRAPH_KEYS = {"graph_hash", "workspaces", "in_place", "in_place_pairs", "judged_peak", "resident_memory"}
+METHODS = ("offsets", "sharing", "colouring", "apart")
+# 100, 5, 7, 100: the worst step holds 107
+BUFFERS = "id,lower,upper,size\na,0,2,100\nb,1,3,5\nc,2,4,7\nd,3,4,100\n"
+# a ReLU that may write over the convolution, and a second convolution
+RELU = "name,memory,compute,op\nconv,8,9,Convolution\nrelu,8,1,ReLU\nlast,4,9,Convolution\n"
+RELU_EDGES = "src,dst\nconv,relu\nrelu,last\n"
+
+
+@pytest.fixture
+def remat(capsys):
+    """Runs a command line in this process."""
+
+    def run(*words):
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        return Said(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Graphs, buffers, and a plan for the chain."""
+    place = tmp_path_factory.mktemp("made")
+    tables = {"chain": (CHAIN, CHAIN_EDGES), "resident": (RESIDENT, RESIDENT_EDGES), "relu": (RELU, RELU_EDGES)}
+    for name, (nodes, edges) in tables.items():
+        (place / f"{name}.nodes.csv").write_text(nodes)
+        (place / f"{name}.edges.csv").write_text(edges)
+    (place / "buffers.csv").write_text(BUFFERS)
+    plan = place / "plan.json"
+    assert main(["solve", str(place / "chain.nodes.csv"), "--budget", "80%", "-o", str(plan)]) == 0
+    return place
+
+
+@pytest.fixture
+def folder(made, tmp_path, monkeypatch):
+    """A working folder with these files."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def rows(file):
+    """The rows of a table, numbers as such."""
+    with open(file, newline="") as text:
+        return [
+            {name: cell if name == "id" else int(cell) for name, cell in row.items()} for row in csv.DictReader(text)
+        ]
+
+
+def lies_apart(table, size):
+    """Whether, at every step, no byte of the arena is given twice."""
+    for step in range(max(row["upper"] for row in table)):
+        taken = set()
+        for row in table:
+            if row["lower"] <= step < row["upper"]:
+                lies = set(range(row["offset"], row["offset"] + row["size"]))
+                if taken & lies or not lies <= set(range(size)):
+                    return False
+                taken |= lies
+    return True
+
+
+# ---------------------------------------------------------------- a schedule
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("plan", [[], ["plan.json"]], ids=["every node once", "a plan"])
+def test_every_method_gives_addresses_that_lie_apart(remat, folder, method, plan):
+    said = remat("allocate", "chain.nodes.csv", *plan, "--method", method, "-o", "out.csv", "--json")
+    record, table = said.record, rows("out.csv")
+    assert (said.code, said.err) == (0, "")
+    assert set(record) == BARE_KEYS | GRAPH_KEYS
+    assert lies_apart(table, record["peak"])
+    assert record["judged_peak"] == record["max_live"] <= record["bound"] <= record["peak"]
+    assert record["proven"] == (record["peak"] == record["bound"])
+    assert len(table) == record["buffers"]
+
+
+def test_without_a_plan_every_node_runs_once(remat, folder):
+    alone = remat("allocate", "chain.nodes.csv", "--json").record
+    planned = remat("allocate", "chain.nodes.csv", "plan.json", "--json").record
+    assert alone["judged_peak"] == remat("simulate", "chain.nodes.csv", "--json").record["peak_memory"] == 28
+    assert planned["judged_peak"] == json.loads((folder / "plan.json").read_text())["peak_memory"]
+    assert (alone["buffers"], planned["buffers"] > 12) == (12, True)
+
+
+def test_ids_name_the_value_and_the_step_that_makes_it(remat, folder):
+    remat("allocate", "chain.nodes.csv", "-o", "out.csv")
+    assert [row["id"] for row in rows("out.csv")][:6] == ["a@0", "b@1", "c@2", "d@3", "e@4", "loss@5"]
+    (folder / "work.nodes.csv").write_text("name,memory,compute,workspace\na,4,1,3\nb,4,1,0\n")
+    (folder / "work.edges.csv").write_text("src,dst\na,b\n")
+    remat("allocate", "work.nodes.csv", "--inference", "-o", "out.csv")
+    assert [row["id"] for row in rows("out.csv")] == ["a@0", "b@1", "workspace(a)@0"]
+
+
+def test_what_is_written_can_be_read_as_bare_buffers(remat, folder):
+    first = remat("allocate", "chain.nodes.csv", "plan.json", "-o", "out.csv", "--json").record
+    again = remat("allocate", "--buffers", "out.csv", "--json").record
+    assert (again["max_live"], again["peak"], again["buffers"]) == (first["max_live"], first["peak"], first["buffers"])
+
+
+def test_a_list_of_names_is_an_order_too(remat, folder):
+    (folder / "order.txt").write_text("a b c d e loss")
+    assert remat("allocate", "chain.nodes.csv", "order.txt", "--inference").code == 0
+    complains(remat("allocate", "chain.nodes.csv", "order.txt"), "order.txt", "--inference")
+
+
+def test_the_text_says_which_number_is_which(remat, folder):
+    said = remat("allocate", "chain.nodes.csv", "plan.json", "--alignment", "8", "--capacity", "48", "-o", "out.csv")
+    told = dict(line.split("  ", 1) for line in said.lines[1:])
+    assert said.lines[0].startswith("chain.nodes.csv: 6 nodes; differentiated as the plan says")
+    assert list(told) == ["arena", "max live", "peak", "capacity", "method", "buffers", "seconds", "written"]
+    assert told["arena"].strip().endswith("of max live (proven least)")
+    assert told["peak"].strip().endswith("the same, found by the judge")
+    assert told["capacity"].strip() == "48 B: it fits"
+    assert told["method"].strip().endswith("; addresses are multiples of 8")
+    assert told["buffers"].strip().endswith(", 0 workspaces among them")
+
+
+def test_residents_stand_beside_the_arena(remat, folder):
+    said = remat("allocate", "resident.nodes.csv")
+    assert any(line.startswith("resident") and "107 B; together with the arena" in line for line in said.lines)
+    assert remat("allocate", "resident.nodes.csv", "--json").record["resident_memory"] == 107
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_addresses_are_multiples_of_the_alignment(remat, folder, method):
+    words = ("--method", method, "--alignment", "1KiB", "-o", "out.csv", "--json")
+    record = remat("allocate", "chain.nodes.csv", *words).record
+    assert record["alignment"] == 1024
+    assert all(row["offset"] % 1024 == 0 for row in rows("out.csv"))
+    assert record["peak"] >= record["bound"] >= 7 * 1024
+
+
+def test_the_match_range_is_searched_or_given(remat, folder):
+    asked = ("allocate", "--buffers", "buffers.csv", "--method", "sharing", "--json")
+    sizes = {given: remat(*asked, "--match-range", given).record["peak"] for given in (0, 1, 16)}
+    assert sizes == {0: 212, 1: 112, 16: 205}
+    assert remat(*asked).record["peak"] == 112
+
+
+# ---------------------------------------------------------------- in place
+
+
+def test_in_place_a_dying_input_is_written_over(remat, folder):
+    asked = ("allocate", "relu.nodes.csv", "--inference", "--json")
+    apart, over = remat(*asked).record, remat(*asked, "--in-place", "-o", "out.csv").record
+    assert (apart["in_place"], apart["in_place_pairs"], apart["max_live"]) == (False, 0, 16)
+    assert (over["in_place"], over["in_place_pairs"], over["max_live"], over["peak"]) == (True, 1, 12, 12)
+    assert over["judged_peak"] == apart["judged_peak"] == 16
+    table = rows("out.csv")
+    assert lies_apart(table, 12)  # the first of a pair ends where the second begins
+    assert table[0]["offset"] == table[1]["offset"]
+    said = remat(*asked[:-1], "--in-place")
+    assert any(line.startswith("in place") and line.endswith("1 pair") for line in said.lines)
+    assert any(line.endswith("a dying input goes before the output in its place comes") for line in said.lines)
+    assert any(line.endswith("an input and the output in its place count both") for line in said.lines)
+
+
+def test_a_table_extends_what_works_in_place(remat, folder):
+    (folder / "table.csv").write_text("op,read\nReLU,none\n")
+    record = remat("allocate", "relu.nodes.csv", "--inference", "--in-place-table", "table.csv", "--json").record
+    assert (record["in_place"], record["in_place_pairs"]) == (True, 0)
+
+
+def test_a_table_that_would_overwrite_what_is_read_later_is_refused(remat, folder):
+    (folder / "table.csv").write_text("value,over\nb,a\n")
+    said = remat("allocate", "chain.nodes.csv", "--in-place-table", "table.csv")
+    complains(said, "b cannot be written over a", "reads it at step")
+
+
+# ---------------------------------------------------------------- bare buffers
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_bare_buffers_get_offsets(remat, folder, method):
+    said = remat("allocate", "--buffers", "buffers.csv", "--method", method, "-o", "out.csv", "--json")
+    record, table = said.record, rows("out.csv")
+    assert set(record) == BARE_KEYS
+    assert [(row["id"], row["lower"], row["upper"], row["size"]) for row in table] == [
+        *(("a", 0, 2, 100), ("b", 1, 3, 5), ("c", 2, 4, 7), ("d", 3, 4, 100))
+    ]
+    assert lies_apart(table, record["peak"])
+    assert record["max_live"] == read_buffers("out.csv").max_live == 107
+
+
+def test_bare_buffers_in_text(remat, folder):
+    said = remat("allocate", "--buffers", "buffers.csv")
+    assert said.lines[0] == "buffers.csv: 4 buffers"
+    assert said.lines[1].split("  ")[0] == "arena"
+    assert "107 B, 1.000 of max live (proven least)" in said.lines[1]
+
+
+@pytest.mark.parametrize(
+    ("capacity", "fits"), [("107", True), ("107B", True), ("1MiB", True), ("106", False), ("0", False)]
+)
+def test_a_capacity_is_kept_or_the_exit_code_is_3(remat, folder, capacity, fits):
+    said = remat("allocate", "--buffers", "buffers.csv", "--capacity", capacity, "-o", "out.csv", "--json")
+    assert (said.code, said.record["fits"]) == (0 if fits else 3, fits)
+    assert len(rows("out.csv")) == 4
+    text = remat("allocate", "--buffers", "buffers.csv", "--capacity", capacity)
+    assert text.code == said.code
+    assert any(line.endswith(": it fits" if fits else ": it does not fit, and cannot") for line in text.lines)
+
+
+def test_what_may_fit_and_was_not_found_is_told_from_what_cannot(remat, folder):
+    said = remat("allocate", "--buffers", "buffers.csv", "--capacity", "110", "--method", "apart")
+    assert said.code == 3
+    assert any(line.endswith(": it does not fit") for line in said.lines)
+
+
+def test_no_buffers_need_no_bytes(remat, folder):
+    (folder / "none.csv").write_text("id,lower,upper,size\nx,0,1,0\n")
+    for method in METHODS:
+        record = remat("allocate", "--buffers", "none.csv", "--method", method, "--json").record
+        assert (record["peak"], record["max_live"], record["proven"]) == (0, 0, True)
+
+
+# ---------------------------------------------------------------- pictures
+
+
+def test_pictures(remat, folder):
+    for words in (["chain.nodes.csv", "plan.json"], ["--buffers", "buffers.csv"]):
+        said = remat("allocate", *words, "--plot", "out.svg")
+        assert said.lines[-1] == "drawn      out.svg"
+        assert (folder / "out.svg").read_text().startswith("<?xml")
+        drawn = remat("allocate", *words, "--plot", "-")
+        assert "│" in drawn.out
+        assert "of max live" in drawn.out
+
+
+# ---------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], ("nothing to allocate", "GRAPH", "--buffers")),
+        (["chain.nodes.csv", "--buffers", "buffers.csv"], ("chain.nodes.csv", "leave out")),
+        (["--buffers", "missing.csv"], ("missing.csv", "No such file")),
+        (["missing.nodes.csv"], ("missing.nodes.csv",)),
+        (["chain.nodes.csv", "missing.json"], ("missing.json", "No such file")),
+        (["--buffers", "buffers.csv", "--alignment", "48"], ("--alignment", "48", "power of two")),
+        (["--buffers", "buffers.csv", "--alignment", "0"], ("--alignment", "power of two")),
+        (["--buffers", "buffers.csv", "--capacity", "plenty"], ("--capacity", "plenty", "4GiB")),
+        (["--buffers", "buffers.csv", "--capacity", "-1"], ("--capacity",)),
+        (["--buffers", "buffers.csv", "--time-limit", "0"], ("--time-limit",)),
+        (["--buffers", "buffers.csv", "--in-place"], ("--in-place", "leave it out")),
+        (["--buffers", "buffers.csv", "--in-place-table", "t.csv"], ("--in-place-table", "leave it out")),
+        (["--buffers", "buffers.csv", "--match-range", "2"], ("--match-range", "--method sharing")),
+        (["--buffers", "buffers.csv", "--method", "sharing", "--match-range", "-1"], ("--match-range",)),
+        (["--buffers", "buffers.csv", "--method", "guess"], ("--method", "guess", "offsets")),
+        (["chain.nodes.csv", "--in-place-table", "missing.csv"], ("missing.csv",)),
+        (["--buffers", "buffers.csv", "-o", "buffers.csv"], ("-o buffers.csv", "overwrite")),
+        (["chain.nodes.csv", "-o", "./chain.edges.csv"], ("overwrite",)),
+        (["chain.nodes.csv", "plan.json", "-o", "plan.json"], ("-o plan.json", "overwrite")),
+        (["--buffers", "buffers.csv", "-o", "none/out.csv"], ("none", "there is no folder")),
+        (["--buffers", "buffers.csv", "--plot", "-", "--json"], ("--plot -", "--json")),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, list) else "",
+)
+def test_bad_input_is_one_sentence(remat, folder, words, said):
+    before = {file: file.read_bytes() for file in folder.iterdir()}
+    complains(remat("allocate", *words), *said)
+    assert {file: file.read_bytes() for file in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [
+        (["--buffers", "chain.nodes.csv"], "id"),
+        (["chain.nodes.csv", "--in-place-table", "relu.edges.csv"], "op and read"),
+    ],
+)
+def test_a_table_of_something_else_says_what_is_missing(remat, folder, words, missing):
+    said = remat("allocate", *words)
+    *notes, error = said.err.splitlines()
+    assert (said.code, said.out) == (2, "")
+    assert all(note.startswith("remat: note: ") for note in notes)  # what columns were ignored
+    assert words[-1] in error
+    assert missing in error
+
+
+@pytest.mark.parametrize("row", ["x,3,2,8", "x,2,2,8"])
+def test_a_buffer_that_ends_before_it_begins_names_its_line(remat, folder, row):
+    (folder / "bad.csv").write_text(f"id,lower,upper,size\na,0,1,8\n{row}\n")
+    complains(remat("allocate", "--buffers", "bad.csv"), "bad.csv, line 3", "x", "ends")
+
+
+def test_a_full_disk_leaves_nothing_half_written(remat, folder):
+    os.symlink("/dev/full", folder / "full.csv")
+    said = remat("allocate", "--buffers", "buffers.csv", "-o", "full.csv")
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "full.csv" in said.err
+
+
+# ---------------------------------------------------------------- --packed
+
+
+def test_solve_and_verify_tell_of_the_packed_peak(remat, folder):
+    said = remat("solve", "chain.nodes.csv", "--budget", "80%", "--packed", "-o", "packed.json")
+    assert any(line.startswith("packed     ") and "of the peak (proven least)" in line for line in said.lines)
+    record = json.loads((folder / "packed.json").read_text())
+    assert record["peak_memory"] <= record["packed_bound"] <= record["packed_memory"] <= record["limit"]
+    assert f"packed {record['packed_memory']} B" in remat("verify", "chain.nodes.csv", "packed.json").out
+    verified = remat("verify", "chain.nodes.csv", "packed.json", "--json").record
+    assert verified["packed_memory"] == record["packed_memory"]
+    (folder / "false.json").write_text(
+        json.dumps({**record, "packed_memory": record["peak_memory"] - 1, "packed_bound": 0})
+    )
+    said = remat("verify", "chain.nodes.csv", "false.json")
+    assert (said.code, "packed_memory" in said.err) == (1, True)
+
+
+def test_an_alignment_may_put_a_budget_out_of_reach(remat, folder):
+    asked = ("solve", "chain.nodes.csv", "--budget", "80%", "--packed", "--alignment", "64")
+    said = remat(*asked)
+    assert said.code == 3
+    assert "no schedule that packs into 22 B was found" in said.err
+    assert "or an alignment below 64" in said.err
+    assert remat(*asked, "--json").record["feasible"] is False
+
+
+def test_compare_has_a_column(remat, folder):
+    asked = ("compare", "chain.nodes.csv", "--budget", "80%", "--solver", "chen_sqrt,chen_greedy")
+    said = remat(*asked, "--packed")
+    assert said.lines[2].split()[:3] == ["solver", "peak", "packed"]
+    entries = remat(*asked, "--packed", "--alignment", "2", "--json").record["solvers"]
+    assert all(entry["packed_memory"] >= entry["peak_memory"] for entry in entries if entry["feasible"])
+    assert "packed" not in remat(*asked).out
+
+
+@pytest.mark.parametrize("command", ["solve", "compare"])
+def test_an_alignment_goes_with_packing(remat, folder, command):
+    complains(remat(command, "chain.nodes.csv", "--alignment", "8"), "--alignment 8", "--packed")
+
+
+# ---------------------------------------------------------------- start-up, interrupts
+
+
+@pytest.mark.parametrize(
+    "words", [["chain.nodes.csv", "plan.json", "--in-place"], ["--buffers", "buffers.csv", "--json"]], ids=" ".join
+)
+def test_small_answers_load_nothing_that_is_slow(folder, words):
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, "allocate", *words], capture_output=True, text=True, check=True, timeout=60
+    )
+    code, loaded = json.loads(done.stderr)
+    assert code == 0
+    assert [name for name in (*SLOW, "rich") if name in loaded] == []

@@ -1,0 +1,240 @@
+"""The peak as it packs: the budget holds for it, plans carry it, `verify` packs again."""
+
+import json
+import warnings
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remat_algos.allocate import offsets
+from remat_algos.allocate.allocation import Allocation
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.offsets import pack
+from remat_algos.errors import AllocationError, BudgetError, ClaimError, PlanError
+from remat_algos.ir.budget import Budget
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.units import format_bytes
+from remat_algos.models.random import chain, u_shape
+from remat_algos.plan.compare import Comparison, compare
+from remat_algos.plan.packed import Packed, is_alignment
+from remat_algos.plan.plan import Plan
+from remat_algos.plan.solve import solve
+from remat_algos.plan.verify import verify
+from remat_algos.schedule.simulation import simulate
+from tests.strategies import graphs, orders, training_graphs
+
+GRAPH = differentiate(u_shape(20, memory=10_000))
+KEYS = {"packed_memory", "packed_bound", "alignment"}
+
+
+@pytest.fixture
+def wasteful(monkeypatch):
+    """`pack`, but arenas are larger by as many bytes as the test says of their max live."""
+
+    def waste(excess):
+        def packed(buffers, **given):
+            found = pack(buffers, **given)
+            return Allocation(
+                buffers, found.storage, found.offset, found.size + excess(found.size), "by waste", found.bound
+            )
+
+        monkeypatch.setattr(offsets, "pack", packed)
+
+    return waste
+
+
+# ---------------------------------------------------------------- packing a schedule
+
+
+@given(st.data())
+def test_a_packed_peak_is_that_of_an_arena_and_no_smaller_than_the_judged_one(data):
+    graph = data.draw(graphs())
+    simulation = simulate(graph, data.draw(orders(graph)))
+    alignment = data.draw(st.sampled_from([1, 2, 8]))
+    packed = Packed.of(simulation, alignment=alignment)
+    assert packed.memory == pack(Buffers.of(simulation), alignment=alignment).size
+    assert simulation.peak_memory <= packed.bound <= packed.memory
+    assert packed.proven == (packed.memory == packed.bound)
+    assert packed.alignment == alignment
+
+
+def test_a_power_of_two_is_an_alignment():
+    assert [n for n in range(-4, 70) if is_alignment(n)] == [1, 2, 4, 8, 16, 32, 64]
+    assert not any(is_alignment(given) for given in (True, 2.0, "2", None))
+
+
+# ---------------------------------------------------------------- solve
+
+
+@given(training_graphs(max_nodes=14), st.integers(40, 110), st.sampled_from([1, 4]))
+def test_the_budget_holds_for_the_arena(graph, share, alignment):
+    try:
+        plan = solve(graph, f"{share}%", solver="chen_greedy", packed=True, alignment=alignment)
+    except BudgetError:
+        return
+    assert plan.packed.memory == pack(Buffers.of(plan.simulation), alignment=alignment).size
+    assert plan.peak_memory <= plan.packed.memory <= plan.limit
+    verify(graph, plan)
+
+
+@pytest.mark.parametrize("solver", ["auto", "chen_greedy", "greedy_remat"])
+def test_where_the_plan_does_not_pack_a_lower_one_is_found(wasteful, solver):
+    alone = solve(GRAPH, "70%", solver=solver)
+    wasteful(lambda size: size // 10)
+    plan = solve(GRAPH, "70%", solver=solver, packed=True)
+    assert plan.packed.memory <= plan.limit == alone.limit
+    assert plan.peak_memory <= alone.peak_memory
+    assert plan.simulation.compute >= alone.simulation.compute
+    assert plan.bound <= plan.simulation.compute
+
+
+def test_where_none_packs_the_error_says_what_the_least_arena_is(wasteful):
+    wasteful(lambda size: 1_000_000)
+    with pytest.raises(BudgetError, match=r"no schedule that packs into .* the least reached is 1\.\d+ MB") as error:
+        solve(GRAPH, "70%", solver="chen_greedy", packed=True)
+    assert error.value.reached <= 0.7 * solve(GRAPH, "100%", solver="no_remat").peak_memory
+    assert error.value.lower_bound <= error.value.reached
+    with pytest.raises(BudgetError, match="or an alignment below 4096"):
+        solve(GRAPH, "70%", solver="chen_greedy", packed=True, alignment=4096)
+
+
+def test_where_nothing_fits_even_without_packing_the_error_is_the_usual_one():
+    with pytest.raises(BudgetError, match="no schedule within 1 B was found"):
+        solve(GRAPH, 1, packed=True)
+
+
+@pytest.mark.parametrize("budget", [None, "least", Budget(overhead="20%")], ids=str)
+def test_without_a_bound_the_packed_peak_is_only_measured(budget):
+    alone, plan = solve(GRAPH, budget), solve(GRAPH, budget, packed=True)
+    assert plan.schedule.order.tolist() == alone.schedule.order.tolist()
+    assert plan.packed.memory >= plan.peak_memory
+    assert alone.packed is None
+
+
+def test_the_device_budget_holds_for_the_arena_and_the_residents(wasteful):
+    wasteful(lambda size: size // 10)
+    device = solve(GRAPH, "70%", solver="chen_greedy").limit + GRAPH.resident_memory
+    plan = solve(GRAPH, Budget(device=device), solver="chen_greedy", packed=True)
+    assert plan.packed.memory + GRAPH.resident_memory <= device
+
+
+def test_an_alignment_that_is_none_is_refused_before_the_search():
+    for alignment in (0, 3, -8, 2.0):
+        with pytest.raises(AllocationError, match="which is no power of two"):
+            solve(GRAPH, 1, packed=True, alignment=alignment)
+
+
+def test_an_interrupt_while_packing_is_not_a_budget_that_cannot_be_met(monkeypatch):
+    def interrupted(*given, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(offsets, "pack", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        solve(GRAPH, "70%", solver="chen_greedy", packed=True)
+
+
+def test_a_plan_says_how_it_packs():
+    plan = solve(differentiate(chain(9)), 44, solver="no_remat", packed=True, alignment=4)
+    said = "\npacked     44 B, 4.000 of the peak (proven least), addresses divisible by 4\n"
+    assert said in str(plan)
+    assert plan.record().keys() >= KEYS
+    alone = solve(plan.graph, 44, solver="no_remat")
+    assert not KEYS & alone.record().keys()
+    assert "packed" not in str(alone)
+
+
+# ---------------------------------------------------------------- files, and what is claimed in them
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return solve(GRAPH, "70%", solver="chen_greedy", packed=True, alignment=64)
+
+
+def changed(plan, **entries):
+    return {**plan.record(), **entries}
+
+
+@pytest.mark.parametrize("form", ["plan", "frees"])
+def test_load_reads_back_the_packed_peak(plan, tmp_path, form):
+    plan.save(tmp_path / "plan.json", form)
+    assert Plan.load(tmp_path / "plan.json", GRAPH).packed == plan.packed
+    assert json.loads((tmp_path / "plan.json").read_text()).keys() >= KEYS
+
+
+def test_a_plan_without_one_is_as_before(tmp_path):
+    plan = solve(GRAPH, "70%", solver="chen_greedy")
+    plan.save(tmp_path / "plan.json")
+    assert Plan.load(tmp_path / "plan.json", GRAPH).packed is None
+    assert verify(GRAPH, changed(plan, packed_memory=None)).peak_memory == plan.peak_memory
+
+
+def test_an_arena_below_what_the_worst_step_needs_is_denied(plan):
+    for memory in (0, plan.peak_memory - 1, plan.packed.bound - 1):
+        with pytest.raises(ClaimError, match=f"claims packed_memory {memory}; no arena for its schedule is below"):
+            verify(GRAPH, changed(plan, packed_memory=memory, packed_bound=0))
+
+
+def test_a_bound_above_an_arena_is_denied(plan):
+    with pytest.raises(ClaimError, match="it packs into"):
+        verify(GRAPH, changed(plan, packed_bound=plan.packed.memory + 1))
+    more = plan.packed.memory + 64
+    with pytest.raises(ClaimError, match=f"claims packed_bound {more}; its schedule packs into {plan.packed.memory}"):
+        verify(GRAPH, changed(plan, packed_memory=more, packed_bound=more))
+
+
+def test_an_arena_above_the_limit_is_denied(plan):
+    with pytest.raises(ClaimError, match=r"claims to stay within \d+ bytes; it packs into"):
+        verify(GRAPH, changed(plan, packed_memory=plan.limit + 1))
+
+
+def test_a_larger_arena_than_needed_is_true_too(plan):
+    verify(GRAPH, changed(plan, packed_memory=plan.limit))
+
+
+def test_an_arena_that_is_not_found_again_is_said_and_not_denied(plan, wasteful):
+    wasteful(lambda size: 1)
+    with pytest.warns(UserWarning, match=rf"claims to pack into {plan.packed.memory} bytes, which was not found here"):
+        verify(GRAPH, plan)
+
+
+@pytest.mark.parametrize(
+    ("entry", "given"),
+    [
+        *(("packed_memory", given) for given in ("1", -1, 1.5, True, [])),
+        *(("packed_bound", given) for given in (None, -1, "x")),
+        *(("alignment", given) for given in (0, 3, None, "64", True)),
+    ],
+)
+def test_entries_of_another_kind_make_no_plan(plan, entry, given):
+    with warnings.catch_warnings(), pytest.raises(PlanError, match=f'"{entry}" of the plan is'):
+        verify(GRAPH, changed(plan, **{entry: given}))
+
+
+# ---------------------------------------------------------------- compare
+
+
+def test_compare_has_a_column_for_the_packed_peak(wasteful):
+    wasteful(lambda size: 7)
+    found = compare(GRAPH, "70%", solvers=["no_remat", "chen_greedy"], packed=True, alignment=2)
+    rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows()]
+    assert found.columns[:3] == ("solver", "peak", "packed")
+    assert [name for name in found.columns if name != "packed"] == list(Comparison.COLUMNS)
+    plan = found.entries[0].plan
+    assert rows[0]["packed"] == format_bytes(plan.packed.memory)
+    assert rows[0]["peak"] == format_bytes(plan.peak_memory)
+    assert (rows[1]["packed"], rows[1][""]) == ("", "does not fit")
+    assert found.record()["solvers"][0].keys() >= KEYS
+
+
+def test_compare_tells_what_fits_but_not_as_it_packs(wasteful):
+    wasteful(lambda size: 1_000_000)
+    found = compare(GRAPH, "70%", solvers=["chen_greedy"], packed=True)
+    assert [row[-1] for row in found.rows()] == ["does not fit as it packs"]
+
+
+def test_compare_without_packing_has_no_such_column():
+    found = compare(GRAPH, "70%", solvers=["chen_greedy"])
+    assert found.columns == Comparison.COLUMNS
+    assert not KEYS & found.record()["solvers"][0].keys()

@@ -1,0 +1,170 @@
+"""Pictures of allocations: every buffer where it lies while it is needed, by the role of what it holds."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_hex
+from rich.cells import cell_len
+
+from remat_algos.allocate.allocation import Allocation
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.sharing import apart, share
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plot.addresses import MOST_OUTLINED, addresses_text, plot_addresses
+from remat_algos.plot.colours import ROLES
+from remat_algos.plot.save import save_picture
+from remat_algos.schedule.simulation import simulate
+from tests.test_plot import diamond, overlapping, rendered, simulations, trained
+
+EMPTY = Allocation(Buffers([], [], []), [], [], 0, "nothing to place", 0)
+NOTHING = Allocation(Buffers([3], [4], [0]), [0], [0], 0, "apart", 0)  # a buffer of no bytes
+
+
+def areas(ax):
+    """Label to the set of (left, right, low, high) of its rectangles."""
+    found = {}
+    for collection in ax.collections:
+        assert isinstance(collection, PolyCollection)
+        boxes = [path.get_extents() for path in collection.get_paths()]
+        found[collection.get_label()] = {(box.x0, box.x1, box.y0, box.y1) for box in boxes}
+    return found
+
+
+def expected(allocation, simulation):
+    """The same, said plainly."""
+    buffers, found = allocation.buffers, {}
+    for i in range(len(buffers)):
+        if not buffers.size[i]:
+            continue
+        role = "workspace"
+        if buffers.instance[i] >= 0:
+            value, made_at = simulation.lifetimes.value[buffers.instance[i]], simulation.made_at[buffers.instance[i]]
+            again = simulation.schedule.order[made_at] in simulation.schedule.order[:made_at]
+            forward = simulation.graph.forward[simulation.graph.producer[value]]
+            role = "gradients" if not forward else "recomputed" if again else "kept"
+        low = int(allocation.offset[i])
+        place = (buffers.begin[i] - 0.5, buffers.given_up[i] - 0.5, low, low + int(buffers.size[i]))
+        found.setdefault(ROLES[role].label, set()).add(place)
+    return found
+
+
+@given(simulations(), st.sampled_from([apart, share]))
+def test_every_buffer_is_drawn_where_it_lies_by_its_role(simulation, allocate):
+    allocation = allocate(Buffers.of(simulation))
+    ax = plot_addresses(allocation, simulation=simulation)
+    assert areas(ax) == expected(allocation, simulation)
+    colours = {look.label: look.colour for look in ROLES.values()}
+    for collection in ax.collections:
+        assert (
+            to_hex(collection.get_facecolor()[0], keep_alpha=False).upper() == colours[collection.get_label()].upper()
+        )
+
+
+def test_bare_buffers_have_one_colour():
+    ax = plot_addresses(share(Buffers([0, 1, 2], [2, 3, 4], [4, 2, 2])))
+    assert list(areas(ax)) == ["buffer"]
+    assert len(areas(ax)["buffer"]) == 3
+
+
+def test_what_is_written_over_ends_where_the_other_begins():
+    allocation = apart(Buffers([0, 2], [3, 5], [4, 4], over=[-1, 0]))
+    assert areas(plot_addresses(allocation))["buffer"] == {(-0.5, 1.5, 0, 4), (1.5, 4.5, 0, 4)}
+
+
+def test_the_arena_and_max_live_are_lines_and_stand_in_the_legend():
+    allocation = apart(Buffers([0, 1, 2], [2, 3, 4], [4, 2, 2]))
+    ax = rendered(plot_addresses(allocation))
+    assert {line.get_label(): line.get_ydata()[0] for line in ax.lines} == {"arena": 8, "max live": 6}
+    said = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert said == ["arena 8 B", "max live 6 B", "buffer"]
+    assert ax.get_title() == "3 buffers over 4 steps, apart\narena 8 B, 1.333 of max live"
+
+
+def test_one_line_is_enough_where_the_arena_is_as_small_as_can_be():
+    ax = plot_addresses(apart(Buffers([0, 0], [1, 1], [4, 2])))
+    assert [line.get_label() for line in ax.lines] == ["arena"]
+
+
+def test_an_arena_above_max_live_that_is_proven_least_says_so():
+    allocation = Allocation(Buffers([0, 1], [1, 2], [4, 2]), [0, 1], [0, 4], 6, "canonical search", 6)
+    assert "1.500 of max live, which is proven least" in addresses_text(allocation)
+
+
+def test_names_stand_in_rectangles_that_have_room():
+    simulation = diamond()
+    ax = rendered(plot_addresses(apart(Buffers.of(simulation)), simulation=simulation))
+    assert sorted(text.get_text() for text in ax.texts) == ["A", "A", "B", "C"]
+    named = apart(Buffers([0], [9], [4], names=("weights",)))
+    assert [text.get_text() for text in plot_addresses(named).texts] == ["weights"]
+
+
+@pytest.mark.parametrize("allocate", [apart, share])
+def test_no_text_lies_over_another(allocate):
+    simulation = trained().simulation
+    assert overlapping(plot_addresses(allocate(Buffers.of(simulation)), simulation=simulation)) == []
+
+
+@pytest.mark.parametrize("allocation", [EMPTY, NOTHING], ids=["nothing", "no bytes"])
+def test_nothing_is_drawn_too(allocation):
+    ax = rendered(plot_addresses(allocation))
+    assert areas(ax) == {}
+    assert f"{len(allocation.buffers)} buffer" in addresses_text(allocation)
+
+
+def test_thousands_of_buffers_are_one_collection_without_outlines(tmp_path):
+    count = MOST_OUTLINED + 1
+    begin = np.arange(count)
+    allocation = share(Buffers(begin, begin + 3, 1 + begin % 7))
+    ax = plot_addresses(allocation)
+    assert [len(collection.get_paths()) for collection in ax.collections] == [count]
+    assert not ax.texts
+    save_picture(ax, tmp_path / "many.png")
+    assert (tmp_path / "many.png").read_bytes()[:4] == b"\x89PNG"
+
+
+# ---------------------------------------------------------------- text
+
+
+@given(simulations(), st.sampled_from([apart, share]), st.integers(30, 100), st.integers(2, 30))
+def test_texts_keep_to_the_width_and_the_height(simulation, allocate, width, height):
+    allocation = allocate(Buffers.of(simulation))
+    lines = addresses_text(allocation, simulation=simulation, width=width, height=height).splitlines()
+    assert max(map(cell_len, lines)) <= max(width, 40)
+    assert sum("│" in line for line in lines) == max(height, 4)
+
+
+@given(simulations())
+def test_a_text_with_room_shows_every_byte_at_every_step(simulation):
+    """As many rows as bytes, and no column for more than one step: each cell is what lies there."""
+    allocation = share(Buffers.of(simulation))
+    buffers = allocation.buffers
+    if allocation.size < 4:
+        return
+    text = addresses_text(
+        allocation, simulation=simulation, width=10 + 4 * len(simulation.schedule), height=allocation.size
+    )
+    rows = [line.split("│", 1)[1] for line in text.splitlines() if "│" in line][::-1]
+    first = int(buffers.begin.min())
+    characters = {look.character for look in ROLES.values()}
+    for address, row in enumerate(rows):
+        for step in range(first, int(buffers.end.max())):
+            lies = (buffers.begin <= step) & (step < buffers.given_up)
+            lies &= (allocation.offset <= address) & (address < allocation.offset + buffers.size)
+            assert (row.ljust(1000)[(step - first) * 4] in characters) == lies.any()
+
+
+def test_a_text_says_what_its_characters_are():
+    simulation = simulate(ComputationGraph.from_edges([("A", "B")], memory=[4, 2], workspace=[0, 2]), [0, 1])
+    said = addresses_text(apart(Buffers.of(simulation)), simulation=simulation)
+    assert said.splitlines()[-1] == "█ kept  · workspace"
+
+
+def test_drawing_loads_matplotlib_only_when_it_draws():
+    code = "import sys, remat_algos.plot.addresses; print('matplotlib' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
