@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from remat_algos.schedule.simulation import Simulation, simulate
     from remat_algos.schedule.unroll import unroll
     from remat_algos.schedule.updates import postponed
+    from remat_algos.solvers.echo_regions import Region, echo_regions
     from remat_algos.solvers.formula_budgets import formula_frontier, least_budget
     from remat_algos.solvers.registry import list_solvers
     from remat_algos.structure.elimination import Elimination, eliminate
@@ -186,6 +187,8 @@ _HOMES = {
     "plot_addresses": "plot.addresses",
     "addresses_text": "plot.addresses",
     "Packed": "plan.packed",
+    "echo_regions": "solvers.echo_regions",
+    "Region": "solvers.echo_regions",
 }
 
 __all__ = [
@@ -281,6 +284,8 @@ __all__ = [
     "plot_addresses",
     "addresses_text",
     "Packed",
+    "echo_regions",
+    "Region",
 ]
 
 # A checkout holds its kernels beside this package, not in it: without this a plain install, used from the

@@ -383,8 +383,8 @@ def test_a_plan_stands_up_as_json(solver, graph):
 @given(graph=served)
 @PLAYED
 def test_options_have_the_defaults_that_are_shown(solver, graph):
-    asked = solve(graph, "100%", solver=solver.name, raw=True, **solver.options)
-    plain_one = solve(graph, "100%", solver=solver.name, raw=True)
+    asked = solve(graph, solver=solver.name, raw=True, **solver.options)
+    plain_one = solve(graph, solver=solver.name, raw=True)
     assert asked.schedule.order.tolist() == plain_one.schedule.order.tolist()
     assert asked.details == plain_one.details
 

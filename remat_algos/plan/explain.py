@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from remat_algos.errors import PlanError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
 from remat_algos.ir.units import format_bytes
@@ -16,10 +17,12 @@ from remat_algos.plan.turned import Turned, turned_round
 from remat_algos.schedule.live_set import Held, live_set
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.schedule.turn import idle_gap, reads_of
+from remat_algos.solvers.echo_regions import Region, echo_regions
 
 NAMED = 4
 AT_PEAK = 3
 MOST_COUNTED = 1000
+ECHO = "echo"  # decides by regions
 SAID = {"kept": " (kept)", "recomputed": " (run again)"}
 
 
@@ -160,11 +163,14 @@ class Explanation:
         Whose decisions are told.
     left_out : int
         How many other decisions there are about some bytes.
+    regions : tuple of Region
+        What `echo` decided, those that release most first; nothing for plans of other solvers.
     """
 
     plan: Plan
     nodes: tuple[int, ...]
     left_out: int
+    regions: tuple[Region, ...] = ()
 
     @property
     def decisions(self) -> Iterator[Decision]:
@@ -179,7 +185,7 @@ class Explanation:
         """As JSON has it."""
         simulation = self.plan.simulation
         live = [{"value": held.name, "memory": held.memory, "role": held.role} for held in self.at_peak()]
-        return {
+        record = {
             "graph_hash": self.plan.graph.source_hash,
             "peak_memory": simulation.peak_memory,
             "peak_step": simulation.peak_step,
@@ -189,6 +195,9 @@ class Explanation:
             "left_out": self.left_out,
             "at_peak": live,
         }
+        if self.regions:
+            record["regions"] = [region.record(self.plan.graph) for region in self.regions]
+        return record
 
     def __str__(self) -> str:
         lines = [line for decision in self.decisions for line in decision.lines()]
@@ -242,4 +251,14 @@ def explain(plan: Plan, value: str | None = None, *, most: int = 10) -> Explanat
     largest_first = ran[np.argsort(-graph.node_memory[ran], kind="stable")].tolist()
     decided = (v for v in largest_first if not Decision(simulation, v).fixed)
     nodes = tuple(itertools.islice(decided, most))
-    return Explanation(plan, nodes, len(list(itertools.islice(decided, MOST_COUNTED))))
+    return Explanation(plan, nodes, len(list(itertools.islice(decided, MOST_COUNTED))), _regions(plan))
+
+
+def _regions(plan: Plan) -> tuple[Region, ...]:
+    """The regions of a plan that `echo` made or was asked for."""
+    if ECHO not in (plan.solver, plan.method):
+        return ()
+    try:
+        return tuple(echo_regions(plan.graph, **(plan.options if plan.solver == ECHO else {})))
+    except (TypeError, ValueError) as error:
+        raise PlanError(f"the options of the plan are none of {ECHO}: {error}") from error

@@ -24,7 +24,7 @@ def fits(buffers, capacity, placed=()):
 
 
 def least_arena(buffers):
-    """Bytes of the smallest arena: put down by their offsets in it, from below, none comes higher than it lies there."""
+    """Bytes of the smallest arena: put down in the order of their offsets there, none comes higher than it lies."""
     return next(size for size in range(max_live(buffers), sum(b[2] for b in buffers) + 1) if fits(buffers, size))
 
 

@@ -1,33 +1,102 @@
 """remat explain: why a value is kept or run again."""
 
 import argparse
+from typing import TYPE_CHECKING
 
-from remat_algos.cli.graph_argument import add_source, read_source
-from remat_algos.cli.output import add_json, say_json
+from remat_algos.cli.graph_argument import add_graph, graph_of, read_source
+from remat_algos.cli.output import add_json, say_json, say_table
+from remat_algos.ir.wording import counted
+
+if TYPE_CHECKING:
+    from remat_algos.plan.explain import Explanation
+    from remat_algos.plan.plan import Plan
 
 HELP = "say why values are kept or run again: bytes, readers, and what the contrary would free or cost"
+REGION_COLUMNS = ("region", "nodes", "run again", "released", "allocated", "overhead", "decision", "reason")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The graph, the plan, the value."""
-    add_source(parser, help="the graph that the plan was made for")
-    parser.add_argument("plan", metavar="PLAN", help="the JSON that solve -o wrote")
+    """The graph, the plan or who makes it, the value."""
+    add_graph(parser)
+    parser.add_argument("plan", metavar="PLAN", nargs="?", help="the JSON that solve -o wrote for the graph")
+    parser.add_argument(
+        "--solver", metavar="NAME", help="without PLAN: explain what this solver makes; of echo also its regions"
+    )
+    parser.add_argument(
+        "-O", "--option", metavar="NAME=VALUE", action="append", default=[], help="option of the solver"
+    )
     parser.add_argument("--value", metavar="NAME", help="this value alone; else those of the most bytes")
-    parser.add_argument("--most", type=int, default=10, metavar="N", help="how many values to tell of (10)")
+    parser.add_argument("--most", type=int, default=10, metavar="N", help="how many values and regions to tell of (10)")
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Explain."""
     from remat_algos.plan.explain import explain
-    from remat_algos.plan.plan import Plan
 
     if arguments.most < 0:
         raise argparse.ArgumentTypeError(f"--most {arguments.most}: give 0 or more")
-    plan = Plan.load(arguments.plan, read_source(arguments))
-    explanation = explain(plan, arguments.value, most=arguments.most)
+    explanation = explain(_plan(arguments), arguments.value, most=arguments.most)
     if arguments.json:
-        say_json(explanation.record())
+        record = explanation.record()
+        if "regions" in record:
+            record["regions"], rest = record["regions"][: arguments.most], record["regions"][arguments.most :]
+            record["regions_left_out"] = len(rest)
+        say_json(record)
     else:
         print(explanation)
+        if explanation.regions:
+            print()
+            _say_regions(explanation, arguments.most)
     return 0
+
+
+def _plan(arguments: argparse.Namespace) -> "Plan":
+    """The plan of the file, or the one that the solver makes."""
+    from remat_algos.cli.budget_argument import options_of
+    from remat_algos.plan.plan import Plan
+    from remat_algos.plan.solve import solve
+
+    if (arguments.plan is None) == (arguments.solver is None):
+        both = "PLAN and --solver say both what to explain; leave out one"
+        raise argparse.ArgumentTypeError(both if arguments.plan else "give PLAN, or --solver NAME to have one made")
+    if arguments.plan is not None:
+        if arguments.option:
+            raise argparse.ArgumentTypeError(f"-O {arguments.option[0]}: the plan has its options; leave it out")
+        return Plan.load(arguments.plan, read_source(arguments))
+    options = options_of(arguments.solver, arguments.option)
+    graph, _ = graph_of(arguments)
+    try:
+        return solve(graph, solver=arguments.solver, **options)
+    except (TypeError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{arguments.solver}: {error}") from error
+
+
+def _say_regions(explanation: "Explanation", most: int) -> None:
+    """What echo decided, region by region."""
+    from remat_algos.ir.units import format_bytes
+
+    graph, regions = explanation.plan.graph, explanation.regions
+    rows = [
+        (
+            region.name(graph),
+            f"{len(region.nodes):,}",
+            f"{region.rerun:,}",
+            format_bytes(region.released),
+            format_bytes(region.allocated),
+            graph.labels.compute(region.overhead),
+            region.decision,
+            region.reason,
+        )
+        for region in regions[:most]
+    ]
+    if rows:
+        say_table(REGION_COLUMNS, rows)
+    again = [region for region in regions if region.decision == "recompute"]
+    gained = sum(region.released - region.allocated for region in again)
+    share = 100 * sum(region.overhead for region in again) / max(1, graph.needed_compute)
+    before = sum(region.feature_maps for region in regions)
+    print(
+        f"{counted(len(regions), 'region')}, {len(again):,} with second runs: {format_bytes(gained)} of "
+        f"{format_bytes(before)} of feature maps need not stay, for {share:.2f} % of one pass"
+    )

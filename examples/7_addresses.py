@@ -1,0 +1,31 @@
+"""Addresses for a plan: the U-Net of this folder in one arena, and what working in place saves.
+
+You learn to go from a plan to the buffers that it needs, to write values over what is read for the
+last time, and to find addresses: each apart, shared as in chen2016, packed as closely as can be.
+
+Usage: python examples/7_addresses.py [FOLDER for the picture]
+"""
+
+import sys
+from pathlib import Path
+
+import remat_algos as ra
+
+FOLDER = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parents[1] / "docs" / "figures"
+
+graph = ra.read_graph(Path(__file__).parent / "graphs" / "unet.nodes.csv")
+training = ra.differentiate(graph)
+
+for budget in ("100%", "60%"):
+    plan = ra.solve(training, budget, solver="greedy_remat")
+    over = ra.in_place(plan.simulation)  # which instance each one is written over
+    print(f"a budget of {budget}: peak {plan.peak_memory:,} bytes, {(over >= 0).sum()} values in place")
+    for how, pairs in (("side by side", None), ("in place", over)):
+        buffers = ra.Buffers.of(plan.simulation, pairs)
+        apart, shared, packed = ra.apart(buffers), ra.share(buffers), ra.pack(buffers)
+        packed.verify()  # no two buffers meet
+        least = "proven least" if packed.proven else f"none is below {packed.bound:,}"
+        print(f"  {how}: apart {apart.size:,}, shared {shared.size:,}, packed {packed.size:,} ({least})")
+
+picture = ra.plot_addresses(packed, simulation=plan.simulation)
+ra.save_picture(picture, FOLDER / "addresses.svg")

@@ -1,0 +1,75 @@
+"""Table IV of echo2020: the most layers that one card has room for."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from remat_algos.cost.devices import get_device
+from remat_algos.models.registry import get_family
+from remat_algos.reproduce.echo2020_networks import DEVICE, RESNET, TRANSFORMER, Workload
+from remat_algos.reproduce.echo2020_runs import BASELINE, STRATEGIES, run
+from remat_algos.reproduce.page import Table
+from remat_algos.solvers.registry import Progress
+
+MOST_BATCH, MOST_LAYERS, MOST_DEPTH = 512, 40, 600
+NAMED = (50, 101, 152, 200)
+SAID = {"Transformer": (6, 6, 11), "ResNet": (50, 101, 200)}
+
+TEXT = """\
+As in the paper the batch is the largest that the baseline has room for at the least depth, then the depth grows. The \
+card has 11 GiB, all of it taken to be free; the framework and the driver take some of it. ResNets of every depth that \
+the zoo's rule gives are tried; the paper looks at those that were published, {} layers."""
+
+
+def footprint(workload: Workload, strategy: str, batch: int, **options: Any) -> int:
+    """Bytes of a network under a strategy."""
+    return run(workload, workload.forward(batch, **options), strategy).footprint
+
+
+def most(sizes: Sequence[int], taken: Callable[[int], int], room: int) -> int | None:
+    """The largest of increasing sizes that takes no more than there is; None if the first does already.
+
+    Examples
+    --------
+    >>> most(range(1, 100), lambda n: n * n, 50), most([8], lambda n: n * n, 50)
+    (7, None)
+    """
+    fitting = bisect_right(sizes, room, key=taken)
+    return sizes[fitting - 1] if fitting else None
+
+
+def table_4(progress: Progress | None = None, room: int | None = None) -> tuple[str, Table]:
+    """The paper's rows above ours."""
+    room = get_device(DEVICE).memory if room is None else room
+    depths = get_family("resnet").values("depth", "resnet", {}) or ()
+    families = {
+        "Transformer": (TRANSFORMER, range(6, MOST_LAYERS + 1)),
+        "ResNet": (RESNET, [depth for depth in depths if 50 <= depth <= MOST_DEPTH]),
+    }
+    columns: dict[str, Callable[[Any], str]] = {"network": str, "batch": str}
+    columns |= dict.fromkeys((f"{strategy}{of}" for of in ("", ", paper") for strategy in STRATEGIES), str)
+    rows: list[tuple[Any, ...]] = []
+    for name, (workload, layers) in families.items():
+        batch = most(range(1, MOST_BATCH + 1), _large(workload, layers[0], progress), room) or 1
+        found = [most(layers, _deep(workload, batch, strategy, progress), room) for strategy in STRATEGIES]
+        rows.append((name, batch, *found, *SAID[name]))
+    named = ", ".join(map(str, NAMED))
+    return TEXT.format(named), Table("table4", "Layers in 11 GiB (Table IV)", columns, rows)
+
+
+def _large(workload: Workload, depth: int, progress: Progress | None) -> Callable[[int], int]:
+    """Bytes without rematerialization, by batch."""
+    return lambda batch: _deep(workload, batch, BASELINE, progress)(depth)
+
+
+def _deep(workload: Workload, batch: int, strategy: str, progress: Progress | None) -> Callable[[int], int]:
+    """Bytes by depth."""
+
+    def taken(depth: int) -> int:
+        if progress is not None:
+            progress(0, 1, f"{workload.label}, depth {depth}, batch {batch}, {strategy}")
+        return footprint(workload, strategy, batch, depth=depth)
+
+    return taken

@@ -1,0 +1,157 @@
+"""Figures 15, 18 and 22 of echo2020: footprints and overheads over batch sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from remat_algos.cost.devices import get_device
+from remat_algos.ir.units import format_bytes
+from remat_algos.plot.axes import byte_axis
+from remat_algos.plot.colours import BLUE, GREEN, GREY, ORANGE
+from remat_algos.reproduce.echo2020_networks import DEVICE, Workload
+from remat_algos.reproduce.echo2020_runs import ECHO, MIRROR, STRATEGIES, Measured, mirrored
+from remat_algos.reproduce.page import Table, percent
+from remat_algos.solvers.registry import Progress
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLOURS = dict(zip(STRATEGIES, (BLUE, ORANGE, GREEN), strict=True))
+
+TIME = """\
+Overheads are those of a roofline of the paper's GPU ({}, docs/costs.md): each operation takes a launch and the \
+longer of computing and moving its bytes. Updates of weights are not in it. An overhead in FLOPs is next to nothing, \
+since no convolution and no fully connected layer runs again; what runs again moves bytes, and in recurrent networks \
+much of it is launches of small operations: the column between leaves these out. Mirror's time is that of all that \
+gradients of mirrored nodes read of mirrors, as MXNet makes them, whether or not the same values are kept for heavy \
+nodes."""
+
+COUNTING = """\
+The judge's peak frees every value after its last read, but never writes over an input; working in place takes less, \
+and the blocks of a static plan take more, most where values of many sizes run again. The last column is Mirror if \
+the gradients of heavy nodes read mirrors, as `drop_cheap` lets them: most of what Mirror misses against Echo is \
+that."""
+
+
+def footprints(cases: Sequence[Measured]) -> Table:
+    """Bytes of each strategy, by network and batch."""
+    columns: dict[str, Callable[[Any], str]] = {"network": str, "batch": str, "weights": format_bytes}
+    columns |= dict.fromkeys(STRATEGIES, format_bytes)
+    columns |= dict.fromkeys(("Baseline / Echo", "Mirror / Echo"), "{:.2f}".format)
+    columns |= dict.fromkeys((f"{MIRROR}, overhead", f"{ECHO}, overhead"), percent)
+    rows = [
+        (
+            case.workload.label,
+            case.batch,
+            case.baseline.weights,
+            *(case.runs[name].footprint for name in STRATEGIES),
+            case.less(),
+            case.less(MIRROR),
+            case.mirror.overhead,
+            case.echo.overhead,
+        )
+        for case in cases
+    ]
+    return Table("footprints", "Footprints and overheads (Figures 15a, 18a and 22)", columns, rows)
+
+
+def counting(cases: Sequence[Measured]) -> Table:
+    """The judged peak beside the static plan."""
+    columns: dict[str, Callable[[Any], str]] = {"network": str}
+    columns |= {f"{name}, {how}": format_bytes for name in STRATEGIES for how in ("peak", "plan")}
+    columns |= {"Mirror that reads mirrors, plan": format_bytes}
+    rows = []
+    for case in cases:
+        both = [bytes_ for name in STRATEGIES for bytes_ in (case.runs[name].live, case.runs[name].footprint)]
+        rows.append((case.workload.label, *both, mirrored(case.baseline.graph).footprint))
+    return Table("counting", "The judge's peak and the static plan, residents in both", columns, rows)
+
+
+def overheads(cases: Sequence[Measured]) -> Table:
+    """Overheads by three costs."""
+    columns: dict[str, Callable[[Any], str]] = {"network": str, "strategy": str}
+    columns |= dict.fromkeys(("roofline", "without launches", "FLOPs"), percent)
+    columns |= {"samples per second": "{:,.1f}".format}
+    rows: list[tuple[Any, ...]] = []
+    for case in cases:
+        free = _priced(case, device=replace(get_device(DEVICE), launch=0))
+        counted = _priced(case, cost="flops", device=None)
+        for name, run in case.runs.items():
+            costs = (run.overhead, run.overhead_in(free), run.overhead_in(counted))
+            rows.append((case.workload.label, name, *costs, case.throughput(name)))
+    return Table("overheads", "Overheads by three costs", columns, rows)
+
+
+def _priced(case: Measured, **options: Any) -> Any:
+    return case.workload.training(case.workload.forward(case.batch, **options))
+
+
+def sensitivity(
+    variants: Sequence[tuple[Workload, str, dict[str, Any]]], cases: Sequence[Measured], progress: Progress | None
+) -> Table:
+    """Where the paper is silent, what another choice does."""
+    columns: dict[str, Callable[[Any], str]] = {"network": str, "what is different": str}
+    columns |= dict.fromkeys(STRATEGIES, format_bytes)
+    columns |= dict.fromkeys(("Baseline / Echo", "Mirror / Echo"), "{:.2f}".format)
+    columns |= {"Echo, overhead": percent}
+    found = [(case.workload.label, "", case) for case in cases]
+    for workload, what, options in variants:
+        found.append((workload.label, what, Measured.of(workload, workload.batch, progress, **options)))
+    order = [case.workload.label for case in cases]
+    rows = [
+        (
+            label,
+            what,
+            *(case.runs[name].footprint for name in STRATEGIES),
+            case.less(),
+            case.less(MIRROR),
+            case.echo.overhead,
+        )
+        for label, what, case in sorted(found, key=lambda row: order.index(row[0]))
+    ]
+    return Table("sensitivity", "Other choices", columns, rows, "The first row of each network is the page's.")
+
+
+def plot_footprints(cases: Sequence[Measured], room: int) -> Axes:
+    """A panel for each network: bars of each strategy over batch sizes, a line where the card ends.
+
+    Parameters
+    ----------
+    cases : sequence of Measured
+    room : int
+        Bytes of the card.
+
+    Returns
+    -------
+    Axes
+        Of the first panel.
+    """
+    from matplotlib.figure import Figure
+
+    labels = list(dict.fromkeys(case.workload.label for case in cases))
+    drawn = Figure(figsize=(2.6 * len(labels) + 1.2, 3.8), layout="constrained")
+    panels = list(drawn.subplots(1, len(labels), squeeze=False).flat)
+    wide = 0.8 / len(STRATEGIES)
+    for ax, label in zip(panels, labels, strict=True):
+        own = [case for case in cases if case.workload.label == label]
+        for k, name in enumerate(STRATEGIES):
+            places = [i + (k - 1) * wide for i in range(len(own))]
+            ax.bar(places, [case.runs[name].footprint for case in own], wide, color=COLOURS[name], label=name)
+        ax.axhline(room, color=GREY, linestyle="--", linewidth=1, label="11 GiB")
+        ax.set_xticks(range(len(own)), [str(case.batch) for case in own])
+        byte_axis(ax.yaxis, max(case.baseline.footprint for case in own), "footprint" if ax is panels[0] else "")
+        ax.set_xlabel("batch size")
+        ax.set_title(label, fontsize=10)
+    panels[0].set_ylabel("footprint (GB)")
+    for ax in panels[1:]:
+        ax.set_ylabel("")
+    drawn.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper", frameon=False)
+    return panels[0]
+
+
+def largest(cases: Sequence[Measured], workload: Workload, strategy: str, room: int) -> int | None:
+    """The largest batch of those measured that the card has room for."""
+    own = (case for case in cases if case.workload.label == workload.label)
+    return max((case.batch for case in own if case.runs[strategy].footprint <= room), default=None)

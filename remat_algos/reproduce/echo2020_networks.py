@@ -1,0 +1,206 @@
+"""The networks of echo2020, with bytes as its framework has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from remat_algos.ir.differentiate import differentiate, everything_saved
+from remat_algos.ir.encode import encode
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import KEEP
+from remat_algos.ir.layer_types import parameter_gradients
+from remat_algos.ir.operators import operator
+from remat_algos.ir.resident import ROLES
+from remat_algos.models.network import Network
+from remat_algos.models.optimizers import STATES
+from remat_algos.models.registry import build
+from remat_algos.reproduce.echo2020_transformer import sockeye_transformer
+
+DEVICE = "RTX 2080 Ti"
+PARAMETER = ROLES.index("parameter")
+ACTIVATIONS = ("Tanh", "Sigmoid", "ReLU", "HardTanh")
+FLOAT = 4  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A network of the zoo as the paper trains it.
+
+    Parameters
+    ----------
+    label : str
+    make : callable
+        `make(batch=..., **options)` is the network.
+    batches : tuple of int
+        That footprints are given at.
+    batch : int
+        That everything else is given at.
+    optimizer : str
+    options : mapping
+        Of the model.
+    quick : mapping
+        Options of a network that has the same parts and is soon done.
+
+    Examples
+    --------
+    >>> network = Workload("ResNet-18", partial(build, "resnet18"), (2,), 2, "momentum", {"image": 32})
+    >>> graph = network.training(network.forward())
+    >>> graph.is_training, weights(graph) == 3 * FLOAT * 11_689_512
+    (True, True)
+    """
+
+    label: str
+    make: Callable[..., Network]
+    batches: tuple[int, ...]
+    batch: int
+    optimizer: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    quick: Mapping[str, Any] = field(default_factory=dict)
+
+    def forward(self, batch: int | None = None, *, inputs: bool = True, **options: Any) -> ComputationGraph:
+        """The forward part, its compute in ns on the paper's GPU.
+
+        Parameters
+        ----------
+        batch : int, optional
+        inputs : bool
+            Whether gradients of activations read the inputs too, as those of the paper's framework.
+        **options
+            Of the model.
+        """
+        options = {"cost": "roofline", "device": DEVICE, **self.options, **options}
+        graph = with_float_masks(self.make(batch=batch or self.batch, **options).graph)
+        return saving_inputs(graph) if inputs else graph
+
+    def training(self, forward: ComputationGraph, *, encoded: bool = False) -> ComputationGraph:
+        """With the backward part; what the weights take is resident. `encoded`: with 1-bit feature maps."""
+        graph = differentiate(encode(forward) if encoded else forward, parameter_gradients=True)
+        return with_resident_weights(graph, 2 + len(STATES[self.optimizer]))
+
+    def smaller(self) -> Workload:
+        """The quick one, at one batch size."""
+        return replace(self, options={**self.options, **self.quick}, batches=(self.batch,))
+
+
+NMT = Workload(
+    "NMT",
+    partial(build, "nmt"),
+    (64, 128, 256),
+    128,
+    "adam",
+    {"steps": 100},
+    {"steps": 6, "width": 32, "source_words": 100, "words": 100},
+)
+NMT_DEEP = Workload(
+    "NMT, twice as deep",
+    partial(build, "nmt"),
+    (16, 32, 64, 128),
+    16,
+    "adam",
+    {"steps": 100, "depth": 4, "width": 1024, "source_words": 32_000, "words": 32_000},
+    {"steps": 4, "width": 32, "source_words": 100, "words": 100},
+)
+DEEP_SPEECH = Workload(
+    "DeepSpeech2",
+    partial(build, "deepspeech2"),
+    (8, 16, 24, 32),
+    8,
+    "momentum",
+    {"sequence": 1600},
+    {"sequence": 16, "width": 64, "depth": 2},
+)
+TRANSFORMER = Workload(
+    "Transformer",
+    sockeye_transformer,
+    (32, 64, 96),
+    64,
+    "adam",
+    {"sequence": 100},
+    {"sequence": 16, "width": 64, "depth": 2, "words": 200},
+)
+RESNET = Workload(
+    "ResNet-152",
+    partial(build, "resnet"),
+    (8, 16, 32),
+    32,
+    "momentum",
+    {"depth": 152, "preactivation": True},
+    {"depth": 50, "image": 64},
+)
+WORKLOADS = (NMT, DEEP_SPEECH, TRANSFORMER, RESNET)
+
+
+def with_float_masks(graph: ComputationGraph) -> ComputationGraph:
+    """MXNet's masks of dropout are tensors of float32; the zoo's have a byte for each element."""
+    is_mask = np.array([op == "DropoutMask" for op in graph.labels.ops or ()], bool)[graph.producer]
+    return replace(graph, memory=np.where(is_mask, FLOAT * graph.memory, graph.memory)) if is_mask.any() else graph
+
+
+def saving_inputs(graph: ComputationGraph) -> ComputationGraph:
+    """Gradients of activations read the inputs too, as MXNet's do where it calls cuDNN."""
+    saved, kinds = _saved(graph), _kinds(graph)
+    for v, kind in enumerate(kinds):
+        if kind in ACTIVATIONS:
+            saved[v] |= {*graph.reads(v)}
+    return _with_saved(graph, saved)
+
+
+def without_inputs(graph: ComputationGraph, kinds: Container[str]) -> ComputationGraph:
+    """Gradients of operations of some kinds read nothing of the inputs: who reads mirrors then."""
+    saved = _saved(graph)
+    for v, kind in enumerate(_kinds(graph)):
+        if kind in kinds:
+            saved[v] -= {*graph.reads(v)}
+    return _with_saved(graph, saved)
+
+
+def inputs_kept(graph: ComputationGraph, kinds: Container[str]) -> ComputationGraph:
+    """Marked to keep what gradients of operations of some kinds read of the inputs."""
+    saved = _saved(graph)
+    read = [x for v, kind in enumerate(_kinds(graph)) if kind in kinds for x in saved[v] & {*graph.reads(v)}]
+    mark = np.zeros(graph.n_nodes, np.int8)
+    mark[graph.producer[np.array(read, np.int64)]] = KEEP
+    return replace(graph, mark=mark)
+
+
+def _kinds(graph: ComputationGraph) -> list[str]:
+    """The kind of each node, "" where it is not known."""
+    found = (operator(graph.labels.op(v)) for v in range(graph.n_nodes))
+    return [kind.name if kind is not None else "" for kind in found]
+
+
+def _saved(graph: ComputationGraph) -> list[set[int]]:
+    """What the gradient of each node reads."""
+    backward = graph.backward or everything_saved(graph)
+    return [{*backward.saved(v)} for v in range(graph.n_nodes)]
+
+
+def _with_saved(graph: ComputationGraph, saved: Sequence[set[int]]) -> ComputationGraph:
+    backward = graph.backward or everything_saved(graph)
+    indptr = np.concatenate([[0], np.cumsum([len(row) for row in saved])])
+    indices = np.array([x for row in saved for x in sorted(row)], np.int32)
+    return replace(graph, backward=replace(backward, saved_indptr=indptr, saved_indices=indices))
+
+
+def with_resident_weights(graph: ComputationGraph, times: int) -> ComputationGraph:
+    """Parameters, their gradients and what the optimizer remembers are there from the start, as MXNet binds them.
+
+    Gradients of parameters then have no bytes of their own; a parameter has `times` as many.
+    """
+    of_parameter = parameter_gradients(graph)[graph.producer]
+    resident = graph.resident
+    if resident is not None:
+        bound = np.where(resident.role == PARAMETER, times * resident.memory, resident.memory)
+        resident = replace(resident, memory=bound)
+    return replace(graph, memory=np.where(of_parameter, 0, graph.memory), resident=resident, derivation=None)
+
+
+def weights(graph: ComputationGraph) -> int:
+    """Bytes of parameters, their gradients and states."""
+    resident = graph.resident
+    return int(resident.memory[resident.role == PARAMETER].sum()) if resident is not None else 0

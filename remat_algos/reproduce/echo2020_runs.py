@@ -1,0 +1,178 @@
+"""The three strategies of echo2020 on a network, in bytes of a static plan and in time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.in_place import in_place
+from remat_algos.allocate.sharing import share
+from remat_algos.ir.arrays import Int32
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan.baseline import baseline
+from remat_algos.reproduce.echo2020_networks import Workload, inputs_kept, weights, without_inputs
+from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.solvers.drop_cheap import MXNET_KEEPS, drop_cheap
+from remat_algos.solvers.echo import echo
+from remat_algos.solvers.registry import Progress, Solution
+
+BASELINE, MIRROR, ECHO = "Baseline", "Mirror", "Echo"
+STRATEGIES = (BASELINE, MIRROR, ECHO)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A schedule, judged, and where it would lie in memory.
+
+    Parameters
+    ----------
+    simulation : Simulation
+    timed : Simulation, optional
+        Where its time is that of another schedule of the same nodes.
+    """
+
+    simulation: Simulation
+    timed: Simulation | None = None
+
+    @property
+    def graph(self) -> ComputationGraph:
+        """What is run."""
+        return self.simulation.graph
+
+    @property
+    def live(self) -> int:
+        """Bytes at the judged peak, residents among them."""
+        return self.simulation.peak_memory + self.graph.resident_memory
+
+    @cached_property
+    def footprint(self) -> int:
+        """Bytes of the residents and of the plan that works in place and shares memory, as the paper's framework."""
+        buffers = Buffers.of(self.simulation, in_place(self.simulation))
+        return share(buffers).size + self.graph.resident_memory
+
+    @property
+    def weights(self) -> int:
+        """Bytes of parameters, their gradients and states."""
+        return weights(self.graph)
+
+    @property
+    def stash(self) -> int:
+        """Bytes of forward values that are held when the backward part begins."""
+        graph, order = self.graph, self.simulation.schedule.order
+        first = int(np.argmax(~graph.forward[order]))
+        return sum(int(graph.memory[x]) for x, at in self.simulation.live_at(first) if at < first)
+
+    @property
+    def order(self) -> Int32:
+        """What is run, for its time."""
+        return (self.timed or self.simulation).schedule.order
+
+    @property
+    def rerun(self) -> int:
+        """How many runs are repetitions."""
+        return self.order.size - np.unique(self.order).size
+
+    @property
+    def compute(self) -> int:
+        """Time of all runs, in ns."""
+        return int(self.graph.compute[self.order].sum())
+
+    @property
+    def overhead(self) -> float:
+        """Compute beyond one pass, as a share of it."""
+        return self.overhead_in(self.graph)
+
+    def overhead_in(self, priced: ComputationGraph) -> float:
+        """The same in the costs of another graph of the same nodes."""
+        return round(int(priced.compute[self.order].sum()) / max(1, priced.needed_compute) - 1, 4)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A network at a batch size, under each strategy.
+
+    Parameters
+    ----------
+    workload : Workload
+    batch : int
+    runs : mapping of str to Run
+        By strategy.
+    """
+
+    workload: Workload
+    batch: int
+    runs: Mapping[str, Run]
+
+    @classmethod
+    def of(cls, workload: Workload, batch: int, progress: Progress | None = None, **options: Any) -> Measured:
+        """Baseline and Mirror on the network, Echo on the network with 1-bit feature maps.
+
+        Parameters
+        ----------
+        workload : Workload
+        batch : int
+        progress : callable, optional
+        **options
+            Of `Workload.forward`.
+        """
+        if progress is not None:
+            progress(0, 1, f"{workload.label}, batch {batch}")
+        forward = workload.forward(batch, **options)
+        return cls(workload, batch, {name: run(workload, forward, name) for name in STRATEGIES})
+
+    @property
+    def baseline(self) -> Run:
+        """Without rematerialization."""
+        return self.runs[BASELINE]
+
+    @property
+    def echo(self) -> Run:
+        """By least vertex cuts."""
+        return self.runs[ECHO]
+
+    @property
+    def mirror(self) -> Run:
+        """By MXNet's mirror option."""
+        return self.runs[MIRROR]
+
+    def less(self, than: str = BASELINE) -> float:
+        """How many times smaller Echo's footprint is."""
+        return round(self.runs[than].footprint / self.echo.footprint, 4)
+
+    def throughput(self, strategy: str) -> float:
+        """Samples per second, by the roofline."""
+        return round(self.batch * 1e9 / self.runs[strategy].compute, 2)
+
+
+def run(workload: Workload, forward: ComputationGraph, strategy: str) -> Run:
+    """One strategy on the forward part of a network.
+
+    Mirror keeps what gradients of its heavy nodes read, for they read first runs; it runs again all that other
+    gradients read of mirrors.
+    """
+    if strategy == BASELINE:
+        return Run(baseline(workload.training(forward)))
+    if strategy == MIRROR:
+        kept, unread = inputs_kept(forward, MXNET_KEEPS), without_inputs(forward, MXNET_KEEPS)
+        timed = mirrored(workload.training(unread))
+        return replace(mirrored(workload.training(kept)), timed=timed.simulation)
+    return echoed(workload.training(forward, encoded=True))
+
+
+def mirrored(graph: ComputationGraph) -> Run:
+    """What MXNet's mirror option runs again, marks apart."""
+    return _judged(graph, drop_cheap(graph, None, keep="mxnet"))
+
+
+def echoed(graph: ComputationGraph, **options: Any) -> Run:
+    """What `echo` runs again; `solve` would compare it with no rematerialization, and pass over it."""
+    return _judged(graph, echo(graph, None, **options))
+
+
+def _judged(graph: ComputationGraph, solution: Solution) -> Run:
+    return Run(solution.simulation or simulate(graph, solution.schedule))

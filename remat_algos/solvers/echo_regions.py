@@ -1,0 +1,173 @@
+"""What echo decides, region by region: bytes released and allocated, compute spent, and why."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from remat_algos.ir.arrays import Bool, Int32
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import RECOMPUTE
+from remat_algos.ir.units import format_bytes
+from remat_algos.kernels import _echo
+from remat_algos.solvers.echo import Choice
+from remat_algos.solvers.feature_maps import FeatureMaps
+
+RECOMPUTED, KEPT = "recompute", "keep"
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Cheap nodes that hang together between the heavy ones, and what echo does with them.
+
+    Where it keeps them all, the figures are those of running all of them again that gradients need.
+
+    Parameters
+    ----------
+    nodes : tuple of int
+        Nodes that may run again, ascending.
+    rerun : int
+        How many of them do, or would.
+    feature_maps : int
+        Bytes that gradients read of the region and of what it reads: its stash if nothing runs again.
+    released : int
+        Bytes of it that need not stay.
+    allocated : int
+        Bytes that must stay for the second runs and did not before.
+    overhead : int
+        Compute of the second runs.
+    decision : {"recompute", "keep"}
+    reason : str
+    """
+
+    nodes: tuple[int, ...]
+    rerun: int
+    feature_maps: int
+    released: int
+    allocated: int
+    overhead: int
+    decision: str
+    reason: str
+
+    def name(self, graph: ComputationGraph) -> str:
+        """Its first and its last node."""
+        first, last = graph.labels[self.nodes[0]], graph.labels[self.nodes[-1]]
+        return first if len(self.nodes) == 1 else f"{first} .. {last}"
+
+    def record(self, graph: ComputationGraph) -> dict[str, Any]:
+        """As JSON has it; with the first and the last node for all."""
+        ends = {"first": graph.labels[self.nodes[0]], "last": graph.labels[self.nodes[-1]], "nodes": len(self.nodes)}
+        return {**ends, **{name: value for name, value in asdict(self).items() if name != "nodes"}}
+
+
+def echo_regions(
+    graph: ComputationGraph,
+    mode: str = "exact",
+    only: str | Sequence[str] | None = None,
+    also: str | Sequence[str] | None = None,
+) -> list[Region]:
+    """The regions of a graph and what `echo` decides about them, those that release most first.
+
+    A region is a connected part of what is left when heavy nodes are taken out: cheap nodes, and the values that they
+    make or read. So no value is in two of them, and their bytes add up to those of the whole.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+        With a backward part.
+    mode, only, also
+        As `echo` has them.
+
+    Returns
+    -------
+    list of Region
+
+    References
+    ----------
+    echo2020, section V, where the regions are called partitioned subgraphs.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> edges = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
+    >>> net = differentiate(ComputationGraph.from_edges(edges, [4, 8, 8, 4, 8, 8], [9, 1, 1, 9, 1, 1]))
+    >>> for region in echo_regions(net):
+    ...     print(region.name(net), region.released, region.allocated, region.overhead, region.reason)
+    1 .. 2 16 0 2 its values are made again from 4 B
+    4 .. 5 16 0 2 its values are made again from 4 B
+    """
+    choice = Choice.of(graph, mode, only, also)
+    maps = choice.maps
+    forced = maps.recomputable & (graph.mark == RECOMPUTE) if graph.mark is not None else np.zeros(graph.n_nodes, bool)
+    of_node, of_value = _parts(maps)
+    rows = _Rows(maps, of_node, of_value, choice.rerun, choice.stashed)
+    whole = maps.rerun(maps.recomputable)
+    others = _Rows(maps, of_node, of_value, whole, maps.stashed(whole))
+    found = []
+    for part, nodes in _by_part(of_node, maps.recomputable):
+        kept = not rows.rerun[part]
+        figures = (others if kept else rows).figures(part)
+        reason = _reason(figures, kept, bool(forced[list(nodes)].any()), mode)
+        found.append(Region(nodes, *figures, KEPT if kept else RECOMPUTED, reason))
+    return sorted(found, key=lambda region: (region.decision == KEPT, region.allocated - region.released, region.nodes))
+
+
+def _parts(maps: FeatureMaps) -> tuple[Int32, Int32]:
+    """int32[n] and int32[n_values]: a number for each region, the same for all that hangs together."""
+    graph, n = maps.graph, maps.graph.n_nodes
+    made = np.flatnonzero(maps.recomputable[graph.producer] & ~graph.output)
+    through = maps.recomputable[maps.reader]
+    tail = np.concatenate([graph.producer[made], n + maps.value[through]]).astype(np.int32)
+    head = np.concatenate([n + made, maps.reader[through]]).astype(np.int32)
+    part = _echo.components(n + graph.n_values, tail, head)
+    return part[:n], part[n:]
+
+
+def _by_part(of_node: Int32, cheap: Bool) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Each region that has cheap nodes, with these."""
+    nodes = np.flatnonzero(cheap)
+    nodes = nodes[np.argsort(of_node[nodes], kind="stable")]
+    parts, starts = np.unique(of_node[nodes], return_index=True)
+    for part, begin, end in zip(parts.tolist(), starts, [*starts, nodes.size][1:], strict=True):
+        yield part, tuple(nodes[begin:end].tolist())
+
+
+class _Rows:
+    """Figures of a choice, summed over each region."""
+
+    def __init__(self, maps: FeatureMaps, of_node: Int32, of_value: Int32, rerun: Bool, stashed: Bool) -> None:
+        graph, before = maps.graph, maps.read_back
+        size = graph.n_nodes + graph.n_values
+        self.rerun = np.bincount(of_node[rerun], minlength=size)
+
+        def over_regions(group: Int32, amount: np.ndarray, which: Bool) -> np.ndarray:
+            total = np.zeros(size, np.int64)
+            np.add.at(total, group[which], amount[which])
+            return total
+
+        self.feature_maps = over_regions(of_value, graph.memory, before)
+        self.released = over_regions(of_value, graph.memory, before & ~stashed)
+        self.allocated = over_regions(of_value, graph.memory, stashed & ~before)
+        self.overhead = over_regions(of_node, graph.compute, rerun)
+
+    def figures(self, part: int) -> tuple[int, int, int, int, int]:
+        return tuple(  # type: ignore[return-value]
+            int(row[part]) for row in (self.rerun, self.feature_maps, self.released, self.allocated, self.overhead)
+        )
+
+
+def _reason(figures: tuple[int, int, int, int, int], kept: bool, forced: bool, mode: str) -> str:
+    _, feature_maps, released, allocated, _ = figures
+    left = format_bytes(feature_maps - released + allocated)
+    if not kept:
+        if forced and allocated >= released:
+            return "marked to be recomputed"
+        if allocated > released:
+            return f"mode {mode} expects to release more than it allocates"
+        return f"its values are made again from {left}"
+    if not feature_maps:
+        return "gradients read nothing of it"
+    if allocated >= released:
+        return f"to run it again would stash {left}, no less than its feature maps"
+    return f"mode {mode} expects to allocate no less than it would release"

@@ -1,0 +1,121 @@
+"""Forward values that the backward part reads, and which of them must stay when nodes run again."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Bool, Int32, Int64
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import RECOMPUTE
+from remat_algos.kernels import _graph
+from remat_algos.structure.vertex_cut import UNCUTTABLE, least_vertex_cut
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FeatureMaps:
+    """What the backward part reads of the forward part, and what may run again to make it.
+
+    Pinned outputs stay anyway: they count nowhere, and reading them is no reason to run anything.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    recomputable : bool[n]
+        Nodes that may run again.
+    read_back : bool[n_values]
+        Feature maps: forward values that a needed backward node reads.
+    reader : int32[k]
+        Needed forward nodes, one entry per read, ascending.
+    value : int32[k]
+        What each of them reads.
+
+    Examples
+    --------
+    A heavy node, whose gradients read nothing, and three cheap ones.
+
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> chain = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3)], memory=[2, 4, 4, 4]))
+    >>> maps = FeatureMaps.of(chain, [False, True, True, True, False, False, False, False])
+    >>> rerun = maps.rerun(maps.least_stash())
+    >>> rerun.tolist()[:4], maps.memory(maps.stashed(rerun))
+    ([False, True, True, True], 2)
+    """
+
+    graph: ComputationGraph
+    recomputable: Bool
+    read_back: Bool
+    reader: Int32
+    value: Int32
+
+    @classmethod
+    def of(cls, graph: ComputationGraph, recomputable: Any) -> "FeatureMaps":
+        """The feature maps of a graph."""
+        reader = np.repeat(np.arange(graph.n_nodes, dtype=np.int32), np.diff(graph.read_indptr))
+        counts = graph.needed[reader] & graph.forward[graph.producer[graph.read_indices]]
+        counts &= ~graph.output[graph.read_indices]
+        read_back = np.zeros(graph.n_values, bool)
+        read_back[graph.read_indices[counts & ~graph.forward[reader]]] = True
+        ahead = counts & graph.forward[reader]
+        return cls(graph, np.asarray(recomputable, bool), read_back, reader[ahead], graph.read_indices[ahead])
+
+    @property
+    def producer(self) -> Int32:
+        """int32[k]: who makes what is read."""
+        return self.graph.producer[self.value]
+
+    def memory(self, values: Bool) -> int:
+        """Bytes of some values."""
+        return int(self.graph.memory[values].sum())
+
+    def rerun(self, wanted: Bool, mirrored: Bool | None = None) -> Bool:
+        """bool[n]: nodes that do run again if `wanted` may: those that a gradient needs.
+
+        Parameters
+        ----------
+        wanted : bool[n]
+        mirrored : bool[k], optional
+            Reads for which a second run takes what the second run of the producer made; by default all.
+        """
+        through = wanted[self.reader] if mirrored is None else wanted[self.reader] & mirrored
+        indptr = np.searchsorted(self.reader[through], np.arange(self.graph.n_nodes + 1))
+        indices, values = self.value[through], self.graph.value_indptr
+        reached = _graph.needed(values, indptr, indices, self.graph.producer, self.read_back.view(np.uint8))
+        return reached.view(np.bool_) & wanted
+
+    def stashed(self, rerun: Bool, mirrored: Bool | None = None) -> Bool:
+        """bool[n_values]: values of first runs that a gradient or a node that runs again reads."""
+        stashed = self.read_back & ~rerun[self.graph.producer]
+        first = ~rerun[self.producer] if mirrored is None else ~(rerun[self.producer] & mirrored)
+        stashed[self.value[rerun[self.reader] & first]] = True
+        return stashed
+
+    def least_stash(self) -> Bool:
+        """bool[n]: what to run again so that the stash is as small as can be, and of such choices the fewest nodes.
+
+        The stash is a least cut of values between the nodes that are kept and the feature maps. In the cut closest to
+        the sinks every node runs again that runs again in all choices of so small a stash, and no other does: so it
+        has the least compute of them too.
+        """
+        graph, n = self.graph, self.graph.n_nodes
+        made = np.flatnonzero((graph.forward & graph.needed)[graph.producer] & ~graph.output)
+        through = self.recomputable[self.reader]
+        weight = np.concatenate([np.full(n, UNCUTTABLE), graph.memory])
+        if graph.mark is not None:
+            weight[n:][(self.recomputable & (graph.mark == RECOMPUTE))[graph.producer]] = UNCUTTABLE
+        cut = least_vertex_cut(
+            np.concatenate([graph.producer[made], n + self.value[through]]),
+            np.concatenate([n + made, self.reader[through]]),
+            weight,
+            np.flatnonzero(graph.forward & graph.needed & ~self.recomputable),
+            n + np.flatnonzero(self.read_back),
+        )
+        if cut is None:
+            raise GraphError("a node that is kept makes a value that may not be stashed; please report this graph")
+        return cut.beyond[:n]
+
+    def readers(self) -> tuple[Int64, Int32]:
+        """(int64[n_values + 1], int32[k]): forward nodes that read each value."""
+        indptr = np.searchsorted(self.reader, np.arange(self.graph.n_nodes + 1))
+        return _graph.transpose(indptr, self.value, self.graph.n_values)

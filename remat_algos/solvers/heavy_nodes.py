@@ -1,0 +1,107 @@
+"""Nodes that are too costly to run again, by their operation or by what they cost."""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from remat_algos.ir.arrays import Bool
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import KEEP, RECOMPUTE
+from remat_algos.ir.operators import operator
+from remat_algos.ir.wording import listed
+
+MXNET_HEAVY = ("Dropout", "DropoutMask", "Embedding", "Convolution", "Linear", "Concat")
+NAMED = 12
+Words = str | Sequence[str] | None
+
+
+def recomputable_nodes(graph: ComputationGraph, mode: str = "exact", only: Words = None, also: Words = None) -> Bool:
+    """bool[n]: needed forward nodes that echo may run again.
+
+    Those that are not heavy, or of them the ones that `only` names, and the heavy ones that `also` names; but none
+    that must run only once. Marks of the graph have the last word.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    mode : {"exact", "paper", "literal", "mxnet"}
+        "mxnet" has a list of its own of what is heavy.
+    only, also : str or sequence of str, optional
+        Operations, or layers: parts of the nodes' dotted names, digits at their end left out.
+
+    Raises
+    ------
+    ValueError
+        If a word names nothing in the graph.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.labels import Labels
+    >>> labels = Labels(names=("conv0", "norm0", "relu0"), ops=("Convolution", "BatchNorm", "ReLU"))
+    >>> net = ComputationGraph.from_arrays(read_indptr=[0, 0, 1, 2], read_indices=[0, 1], labels=labels)
+    >>> recomputable_nodes(net).tolist(), recomputable_nodes(net, only="ReLU", also="conv").tolist()
+    ([False, True, True], [True, False, True])
+    """
+    found = ~heavy_nodes(graph, mode)
+    if only is not None:
+        found &= named_nodes(graph, only, "only")
+    if also is not None:
+        found |= named_nodes(graph, also, "also")
+    if graph.mark is not None:
+        found = (found | (graph.mark == RECOMPUTE)) & (graph.mark != KEEP)
+    return found & graph.forward & graph.needed & ~graph.once
+
+
+def heavy_nodes(graph: ComputationGraph, mode: str = "exact") -> Bool:
+    """bool[n]: convolutions and products of matrices; of unknown operations those that cost more than the mean.
+
+    The mean is that of the needed forward nodes, of known operations too. `mode="mxnet"` has the list of MXNet's pass,
+    with dropout, embedding and concatenation, and without products of two computed matrices.
+
+    Examples
+    --------
+    >>> heavy_nodes(ComputationGraph.from_edges([(0, 1), (1, 2)], compute=[10, 1, 1])).tolist()
+    [True, False, False]
+    """
+    part = graph.forward & graph.needed
+    cost = graph.compute * np.count_nonzero(part) > graph.compute[part].sum()
+    ops = graph.labels.ops
+    if ops is None:
+        return cost
+    kinds = {op: operator(op) for op in set(ops)}
+    heavy = {op: kind.name in MXNET_HEAVY if mode == "mxnet" else kind.heavy for op, kind in kinds.items() if kind}
+    return np.fromiter((heavy.get(op, dear) for op, dear in zip(ops, cost.tolist(), strict=True)), bool, len(ops))
+
+
+def named_nodes(graph: ComputationGraph, words: str | Sequence[str], option: str) -> Bool:
+    """bool[n]: forward nodes of the operations or layers that an option names; ValueError if a word names none."""
+    given = [words] if isinstance(words, str) else [str(word) for word in words]
+    wanted = [word.strip() for text in given for word in text.split(",") if word.strip()]
+    if not wanted:
+        raise ValueError(f"{option} is {words!r}, which names nothing; give operations or layers, or leave it out")
+    nodes = np.flatnonzero(graph.forward).tolist()
+    ops = {v: _kind(graph.labels.op(v)) for v in nodes}
+    layers = {v: _layers(graph.labels[v]) for v in nodes} if graph.labels.names is not None else {}
+    found = np.zeros(graph.n_nodes, bool)
+    for word in wanted:
+        kind = _kind(word)
+        hits = [v for v in nodes if ops[v] == kind or word in layers.get(v, ())]
+        if not hits:
+            there = sorted({*filter(None, ops.values())})
+            known = f"it has the operations {listed(there, NAMED)}" if there else "it names no operations"
+            raise ValueError(f"{option} names {word!r}, no operation or layer of this graph; {known}")
+        found[hits] = True
+    return found
+
+
+def _kind(op: str) -> str:
+    """An operation by the name that we have for it; by its own, if it is none of ours."""
+    known = operator(op)
+    return known.name if known is not None else op
+
+
+def _layers(name: str) -> set[str]:
+    """Parts of a dotted name, with and without the digits that end them."""
+    parts = name.split(".")
+    return {*parts, *(re.sub(r"\d+$", "", part) for part in parts)}

@@ -1,0 +1,38 @@
+"""How long echo takes to decide, and with the judge."""
+
+import functools
+import os
+
+import pytest
+
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.models.reference import build_reference
+from remat_algos.plan.solve import solve
+from remat_algos.solvers.echo import MODES, echo
+
+WANTED = 0.3  # the paper's own figure, for 15,900 operators
+GRAPHS = {"nmt": "model:nmt", "resnet of 1,301 layers": "model:resnet?depth=1301"}
+
+
+@functools.cache
+def training(name):
+    return differentiate(build_reference(GRAPHS[name]).graph, parameter_gradients=True)
+
+
+def describe(benchmark, graph, **more):
+    benchmark.extra_info.update(cores=os.cpu_count(), nodes=graph.n_nodes, reads=graph.read_indices.size, **more)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("mode", MODES)
+def test_decide(benchmark, name, mode):
+    graph = training(name)
+    details = benchmark.pedantic(echo, (graph, None), {"mode": mode}, rounds=5, warmup_rounds=1).details
+    describe(benchmark, graph, wanted_s=WANTED, stash_share=details["stash"] / details["stash_without"])
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_decide_and_judge(benchmark, name):
+    graph = training(name)
+    plan = benchmark.pedantic(solve, (graph,), {"solver": "echo", "raw": True}, rounds=5, warmup_rounds=1)
+    describe(benchmark, graph, wanted_s=WANTED, overhead_share=plan.overhead / graph.needed_compute)

@@ -1,0 +1,257 @@
+"""The page of echo2020: what is counted, the three strategies, what each part brings, the most layers."""
+
+import re
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.in_place import in_place
+from remat_algos.allocate.sharing import share
+from remat_algos.ir.labels import KEEP
+from remat_algos.models.registry import build
+from remat_algos.plan.baseline import baseline
+from remat_algos.reproduce import echo2020
+from remat_algos.reproduce.echo2020_depths import footprint, most
+from remat_algos.reproduce.echo2020_footprints import largest
+from remat_algos.reproduce.echo2020_layers import Layers
+from remat_algos.reproduce.echo2020_networks import (
+    ACTIVATIONS,
+    DEEP_SPEECH,
+    FLOAT,
+    NMT,
+    RESNET,
+    TRANSFORMER,
+    WORKLOADS,
+    inputs_kept,
+    saving_inputs,
+    weights,
+    without_inputs,
+)
+from remat_algos.reproduce.echo2020_runs import BASELINE, ECHO, MIRROR, STRATEGIES, Measured, Run, run
+from remat_algos.reproduce.echo2020_trade import Trade
+from remat_algos.reproduce.echo2020_transformer import sockeye_transformer
+from remat_algos.schedule.simulation import simulate
+from remat_algos.solvers.drop_cheap import MXNET_KEEPS
+
+
+def column(table, name):
+    return [row[list(table.columns).index(name)] for row in table.rows]
+
+
+@pytest.fixture(scope="module")
+def small():
+    """Each network with the three strategies, in small."""
+    return {each.label: Measured.of(each.smaller(), 4) for each in WORKLOADS}
+
+
+# ---------------------------------------------------------------- what is counted
+
+
+def test_weights_are_bound_from_the_start():
+    """Adam: a parameter, its gradient and two states; gradients of parameters have no bytes of their own."""
+    small = NMT.smaller()
+    network = build("nmt", batch=4, **small.options)
+    graph = small.training(small.forward(4))
+    assert weights(graph) == 4 * FLOAT * network.n_parameters
+    inputs = graph.resident_memory - weights(graph)
+    assert inputs == network.graph.resident_memory - network.parameter_memory
+    names = graph.node_names()
+    of_parameters = [v for v, name in enumerate(names) if re.fullmatch(r"grad\(\S+\.(weight|bias)\)(@\S+)?", name)]
+    assert of_parameters
+    assert not graph.memory[graph.value_indptr[of_parameters]].any()
+
+
+def test_masks_are_as_large_as_what_they_mask():
+    graph = TRANSFORMER.smaller().forward(4)
+    for v, op in enumerate(graph.labels.ops):
+        if op == "DropoutMask":
+            (mask,) = graph.values(v)
+            reader = int(graph.readers[1][graph.readers[0][mask]])
+            assert graph.memory[mask] == graph.memory[graph.values(reader)[0]]
+
+
+def test_activations_save_both_and_nothing_else_changes():
+    plain = RESNET.smaller().forward(4, inputs=False)
+    both = saving_inputs(plain)
+    for v, op in enumerate(plain.labels.ops):
+        more = {*plain.reads(v)} if op in ACTIVATIONS else set()
+        assert {*both.backward.saved(v)} == {*plain.backward.saved(v)} | more
+
+
+def test_marks_are_on_what_heavy_gradients_read():
+    graph = RESNET.smaller().forward(4)
+    marked = np.flatnonzero(inputs_kept(graph, {"Convolution"}).mark == KEEP)
+    read = {
+        int(graph.producer[x]) for v, op in enumerate(graph.labels.ops) if op == "Convolution" for x in graph.reads(v)
+    }
+    assert {*marked.tolist()} == read
+    freed = without_inputs(graph, {"Convolution"})
+    for v, op in enumerate(graph.labels.ops):
+        assert freed.backward.saved(v) == ([] if op == "Convolution" else graph.backward.saved(v))
+
+
+def test_the_recipe_of_sockeye_has_the_parameters_of_the_zoo():
+    """Two norms more, at the end of each side, and a norm of its own in front of each sublayer as behind it."""
+    ours = sockeye_transformer(batch=1, sequence=4, width=16, heads=2, words=50, depth=2)
+    zoo = build("transformer_base", batch=1, sequence=4, width=16, heads=2, words=50, depth=2)
+    assert ours.n_parameters == zoo.n_parameters + 2 * 2 * 16
+    dropouts = [sum(layer.op == "Dropout" for layer in network.layers) for network in (ours, zoo)]
+    assert dropouts == [dropouts[1] + 2 * 2 + 3 * 2, dropouts[1]]  # feed-forward parts and attentions
+
+
+# ---------------------------------------------------------------- strategies
+
+
+@pytest.mark.parametrize("label", [each.label for each in WORKLOADS])
+def test_figures_are_judged_again(small, label):
+    case = small[label]
+    for name in STRATEGIES:
+        found = case.runs[name]
+        again = simulate(found.graph, found.simulation.schedule)
+        assert found.live == again.peak_memory + found.graph.resident_memory
+        buffers = Buffers.of(again, in_place(again))
+        assert found.footprint == share(buffers).size + found.graph.resident_memory
+        assert found.footprint >= buffers.max_live + found.graph.resident_memory
+        assert found.overhead >= 0
+    assert case.baseline.overhead == case.baseline.rerun == 0
+    assert np.array_equal(case.baseline.order, baseline(case.baseline.graph).schedule.order)
+
+
+@pytest.mark.parametrize("label", [each.label for each in WORKLOADS])
+def test_echo_stashes_least_and_runs_no_heavy_node_again(small, label):
+    case = small[label]
+    assert case.echo.stash <= min(case.baseline.stash, case.mirror.stash)
+    again = np.flatnonzero(case.echo.simulation.runs > 1)
+    assert not {"Convolution", "Linear", "MatMul"} & {case.echo.graph.labels.op(v) for v in again.tolist()}
+
+
+def test_mirror_keeps_what_heavy_gradients_read_and_is_timed_as_mxnet_makes_mirrors(small):
+    case = small["NMT"]
+    marked = inputs_kept(case.workload.forward(4), MXNET_KEEPS).mark == KEEP
+    assert (case.mirror.simulation.runs[np.flatnonzero(marked)] == 1).all()
+    assert case.mirror.overhead > Run(case.mirror.simulation).overhead
+    tanh = [v for v, name in enumerate(case.mirror.graph.node_names()) if name == "attention.step0.tanh"]
+    assert case.mirror.timed.runs[tanh].tolist() == [2]  # its own gradient reads the mirror
+
+
+def test_overheads_are_the_same_in_any_unit(small):
+    case = small["ResNet-152"]
+    twice = case.echo.graph.with_costs(compute=2 * case.echo.graph.compute)
+    assert case.echo.overhead_in(twice) == case.echo.overhead
+    assert case.throughput(BASELINE) > case.throughput(ECHO)
+
+
+def test_the_paper_s_networks_come_near_its_ratios():
+    """ResNet-152 at the paper's batch: 2.13 times, 1.57 times less than Mirror."""
+    case = Measured.of(RESNET, 32)
+    assert 1.9 < case.less() < 2.7
+    assert 1.4 < case.less(MIRROR) < 1.9
+    assert 0.05 < case.echo.overhead < case.mirror.overhead < 0.15
+
+
+# ---------------------------------------------------------------- parts
+
+
+def test_shares_of_the_reduction(small):
+    trade = Trade(small["Transformer"])
+    assert (trade.share(trade.measured.baseline), trade.share(trade.measured.echo)) == (0, 1)
+    assert trade.without_bits().stash > trade.measured.echo.stash
+    assert trade.without_dead_nodes().stash > trade.measured.echo.stash
+
+
+def test_only_named_layers_run_again(small):
+    chosen = Trade(small["NMT"]).chosen()
+    for name, part in (("RNN alone", ".cell."), ("attention alone", "attention.")):
+        names = chosen[name].graph.node_names()
+        again = np.flatnonzero(chosen[name].simulation.runs > 1).tolist()
+        assert again
+        assert all(part in names[v] for v in again)
+        assert chosen[name].stash >= chosen["Echo"].stash
+
+
+def test_layers_and_structures_sum_to_the_peak(small):
+    layers = Layers(small["ResNet-152"])
+    for name, found in small["ResNet-152"].runs.items():
+        assert sum(layers.of[name].layers.values()) == found.live == sum(layers.of[name].structures.values())
+    assert layers.less(BASELINE, layers.of[BASELINE].types) == round(
+        1 - small["ResNet-152"].echo.live / small["ResNet-152"].baseline.live, 4
+    )
+    assert 0 < layers.time("Convolution") < 1
+
+
+def test_the_most_layers_are_where_one_more_has_no_room():
+    small = replace(TRANSFORMER.smaller(), options={**TRANSFORMER.smaller().options, "words": 50})
+    for strategy in STRATEGIES:
+        room = footprint(small, strategy, 4, depth=4)
+        assert most(range(1, 7), lambda depth, s=strategy: footprint(small, s, 4, depth=depth), room) == 4
+        assert footprint(small, strategy, 4, depth=5) > room
+
+
+def test_the_largest_batch_is_none_where_nothing_fits(small):
+    case = small["DeepSpeech2"]
+    assert largest([case], DEEP_SPEECH, ECHO, case.echo.footprint) == 4
+    assert largest([case], DEEP_SPEECH, ECHO, case.echo.footprint - 1) is None
+
+
+# ---------------------------------------------------------------- the page
+
+
+@pytest.fixture(scope="module")
+def quick():
+    page = echo2020.page(True, None)
+    return page, {table.name: table for table in page.tables}
+
+
+def test_every_number_of_the_paper_says_where_it_stands(quick):
+    claims = quick[1]["claims"]
+    assert all(re.match("abstract|section|Figure|Table", where) for where in column(claims, "where"))
+    assert all(column(claims, "paper"))
+    assert all(column(claims, "ours"))
+
+
+def test_the_page_says_what_is_out_of_scope_and_names_its_files(quick):
+    page, _ = quick
+    text = page.markdown()
+    assert re.search(r"energy, BLEU and several GPUs are\s+out of scope", text)
+    assert re.findall(r"\]\((echo2020_\S+?)\)", text) == [
+        page.file_of(part) for part in page.parts if not isinstance(part, str)
+    ]
+
+
+def test_figures_draw_what_tables_say(quick):
+    page, tables = quick
+    figure = next(part for part in page.parts if getattr(part, "name", "") == "figure15")
+    ax = figure.draw()
+    heights = [bar.get_height() for bars in ax.containers for bar in bars]
+    row = dict(zip(tables["footprints"].columns, tables["footprints"].rows[0], strict=True))
+    assert heights == [row[name] for name in STRATEGIES]
+    assert figure.svg() == figure.svg()
+
+
+def test_the_same_page_twice(quick):
+    page, _ = quick
+    assert echo2020.page(True, None).markdown() == page.markdown()
+
+
+def test_progress_says_what_it_is_about():
+    told = []
+    Measured.of(NMT.smaller(), 2, lambda *said: told.append(said[2]))
+    assert told == ["NMT, batch 2"]
+
+
+def test_a_strategy_is_the_same_alone_and_among_all(small):
+    workload = RESNET.smaller()
+    forward = workload.forward(4)
+    for name in STRATEGIES:
+        assert run(workload, forward, name).footprint == small["ResNet-152"].runs[name].footprint
+
+
+def test_variants_have_other_footprints():
+    """Norms behind convolutions are another network."""
+    workload = replace(RESNET.smaller(), make=partial(build, "resnet", preactivation=False))
+    workload = replace(workload, options={k: v for k, v in workload.options.items() if k != "preactivation"})
+    one, other = (run(each, each.forward(2), BASELINE).footprint for each in (workload, RESNET.smaller()))
+    assert one != other
