@@ -95,7 +95,7 @@ def test_every_layer_of_the_vocabulary_has_a_table():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("paper", ["chen2016", "kumar2019", "kusumoto2019"])
+@pytest.mark.parametrize("paper", ["chen2016", "echo2020", "kumar2019", "kusumoto2019"])
 def test_reproductions_are_what_the_command_writes(paper, tmp_path):
     """`remat reproduce PAPER` writes them."""
     assert main(["reproduce", paper, "-o", str(tmp_path)]) == 0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.resident import ROLES
 from remat_algos.plan.baseline import baseline
 from remat_algos.plan.solve import solve
-from remat_algos.schedule.schedule import Schedule
-from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.schedule.simulation import Simulation
 from remat_algos.solvers.registry import Progress
 
 NO_REMAT = "no_remat"
@@ -50,22 +50,23 @@ class Case:
         label: str,
         size: int,
         graph: ComputationGraph,
-        solvers: Sequence[str],
+        solvers: Sequence[str] | Mapping[str, tuple[str, Mapping[str, Any]]],
         *,
-        schedules: Mapping[str, Schedule] | None = None,
         progress: Progress | None = None,
     ) -> Case:
-        """The lowest peak of each solver, and schedules of other strategies.
+        """The lowest peak of each solver, as the solver has it: nothing is passed over its plan.
 
-        Raises KeyboardInterrupt where a solver was stopped: what it had by then is no result of the paper.
+        `solvers` are names or, by strategy, a name and the options that go with it. Raises KeyboardInterrupt where a
+        solver was stopped: what it had by then is no result of the paper.
         """
+        asked = solvers if isinstance(solvers, Mapping) else {name: (name, {}) for name in solvers}
         simulations = {NO_REMAT: baseline(graph)}
-        for solver in solvers:
-            plan = solve(graph, "least", solver=solver, progress=_named(progress, f"{label}, {solver}"))
+        for strategy, (solver, options) in asked.items():
+            told = named(progress, f"{label}, {strategy}")
+            plan = solve(graph, "least", solver=solver, raw=True, progress=told, **options)
             if plan.interrupted:
                 raise KeyboardInterrupt("interrupted; nothing was written")
-            simulations[solver] = plan.simulation
-        simulations |= {name: simulate(graph, schedule) for name, schedule in (schedules or {}).items()}
+            simulations[strategy] = plan.simulation
         return cls(label, size, graph, simulations)
 
     @property
@@ -95,12 +96,6 @@ class Case:
         return round((compute - graph.needed_compute) / max(1, graph.needed_compute), 4)
 
 
-def _named(progress: Progress | None, name: str) -> Progress | None:
+def named(progress: Progress | None, name: str) -> Progress | None:
     """The same, which says what it is about."""
-    if progress is None:
-        return None
-
-    def told(done: int, total: int, what: str) -> None:
-        progress(done, total, f"{name}: {what}")
-
-    return told
+    return progress and (lambda done, total, what: progress(done, total, f"{name}: {what}"))

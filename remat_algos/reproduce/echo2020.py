@@ -81,15 +81,18 @@ ReLUs both ways, and 1600 frames, the longest bucket of MXNet's example. Transfo
 that of MXNet's example, pre-activation. The last section shows what other choices do."""
 
 WHY = """\
-Ratios are near the paper's where the habits of its framework are rebuilt; without the first of them NMT and \
-ResNet-152 have 2.35 and 1.72 times (last section). In bytes NMT's Baseline stays 2 GB below the paper's. Mirror's \
-overhead on NMT is the paper's, and Echo costs less than Mirror throughout, but only 1.1 to 1.9 times less, against \
-1.67 to 18 there. Echo's overhead on NMT misses by much, and in this model it could not be 1 %: the sum and the tanh \
-of attention alone move 26 MB in and out at each of 100 steps, 6 % of a pass by the roofline, and without running \
-them again nine tenths of the reduction are gone (Figure 17). The cells of the LSTMs cost more than that and bring \
-less than a tenth. The paper has timed 1 % and does not say how the GPU does it; in FLOPs it is 0.4 %. DeepSpeech2's \
-weights are 25 % of the footprint and not 40 %, since our sequences are long: with 800 frames they are 38 %. In \
-Table IV our Mirror and Echo go less deep for ResNet, from a batch of 94; the paper does not say its own."""
+The last column is by the rules of the zoo, with nothing of the paper's framework rebuilt. It was measured first. Its \
+ratios lie far below the paper's, and because of that we looked up what MXNet 0.12 and Sockeye do (next section), \
+which is in the column before it. So the near figures there agree with those habits, and are no blind test. In \
+bytes NMT's Baseline stays below the paper's. Echo costs less than Mirror throughout, but by less than \
+there. Echo's overhead on NMT misses by much, and in this model it could not be 1 %: running the sum and the tanh of \
+attention again at each step takes {attention} of a pass by the roofline, and without it most of the reduction is \
+gone (Figure 17). The cells of the LSTMs cost more than that and bring less. The paper has timed 1 % and does not say \
+how the GPU does it; in FLOPs ours is next to nothing. DeepSpeech2's weights are less of the footprint than there; \
+shorter sequences than ours would make them more (last section). In Table IV the paper does not say its batch of \
+ResNets."""
+
+ZOO_RULES = {"inputs": False, "float_masks": False}
 
 SENSITIVITY = """\
 Batch sizes are those of the claims. Where gradients of activations read outputs only, as in MXNet since Echo was \
@@ -117,14 +120,15 @@ def page(quick: bool, progress: Progress | None) -> Page:
         partial(plot_footprints, cases, room),
         "The table above; dashed, what the card has.",
     )
-    claims = _claims(main, cases, trades, chosen, layers, depths[1] if depths else None)
+    plain = [_by_zoo_rules(case, progress) for case in main]
+    claims = _claims(main, plain, cases, trades, chosen, layers, depths[1] if depths else None)
     return Page(
         "echo2020",
         "recomputation chosen by a compiler",
         [
             INTRODUCTION,
             claims,
-            WHY,
+            WHY.format(attention=percent(chosen["attention alone"].overhead)),
             "## What is counted",
             FOOTPRINT,
             FRAMEWORK,
@@ -149,7 +153,7 @@ def page(quick: bool, progress: Progress | None) -> Page:
             echo2020_trade.BITS,
             echo2020_trade.parts_table(trades),
             *(("## Deeper networks (Table IV)", *depths) if depths else ()),
-            "## Three ways to choose",
+            "## Ways to choose",
             echo2020_trade.MODES_TEXT,
             echo2020_trade.modes_table(main),
             *(() if quick else ("## Where the paper is silent", SENSITIVITY, sensitivity(VARIANTS, main, progress))),
@@ -160,8 +164,17 @@ def page(quick: bool, progress: Progress | None) -> Page:
 # ---------------------------------------------------------------- claims
 
 
+def _by_zoo_rules(case: Measured, progress: Progress | None) -> Measured:
+    """The same network and batch with nothing of the paper's framework rebuilt."""
+    workload = case.workload
+    if workload.make is TRANSFORMER.make:
+        workload = replace(workload, make=AS_PUBLISHED.make)
+    return Measured.of(workload, case.batch, progress, **ZOO_RULES)
+
+
 def _claims(
     main: Sequence[Measured],
+    plain: Sequence[Measured],
     cases: Sequence[Measured],
     trades: Sequence[tuple[Trade, Any, Any]],
     chosen: Mapping[str, Any],
@@ -169,44 +182,77 @@ def _claims(
     depths: Table | None,
 ) -> Table:
     """What the paper says in numbers, and what is found here."""
-    columns: Mapping[str, Callable[[Any], str]] = dict.fromkeys(("quantity", "where", "paper", "ours"), str)
-    rows = [*_footprint_claims(main, cases), *_time_claims(main), *_layer_claims(layers), *_part_claims(trades, chosen)]
-    rows += [] if depths is None else _depth_claims(depths)
-    return Table("claims", "What the paper says in numbers", columns, rows)
+    heads = ("quantity", "where", "paper", "ours", "by the zoo's rules")
+    columns: Mapping[str, Callable[[Any], str]] = dict.fromkeys(heads, str)
+    rows = [*_footprint_claims(main, plain), *_batch_claims(main, cases), *_time_claims(main, plain)]
+    others = [*_layer_claims(layers), *_part_claims(trades, chosen)]
+    others += [] if depths is None else _depth_claims(depths)
+    return Table("claims", "What the paper says in numbers", columns, [*rows, *((*row, "") for row in others)])
 
 
-def _footprint_claims(main: Sequence[Measured], cases: Sequence[Measured]) -> list[tuple[str, str, str, str]]:
-    nmt, speech, transformer, resnet = main
-    room = get_device(DEVICE).memory
-    three = ", ".join(format_bytes(nmt.runs[name].footprint) for name in STRATEGIES)
-    fits = [largest(cases, NMT_DEEP, name, room) for name in STRATEGIES]
-    speeches = [case for case in cases if case.workload.label == speech.workload.label]
-    over = [case.mirror.footprint / case.baseline.footprint for case in speeches]
+def _footprint_claims(main: Sequence[Measured], plain: Sequence[Measured]) -> list[tuple[str, ...]]:
+    """Of each network: footprints and how many times less they are."""
+
+    def bytes_of(case: Measured) -> str:
+        return ", ".join(format_bytes(case.runs[name].footprint) for name in STRATEGIES)
+
+    def less(case: Measured) -> str:
+        return _times(case.less())
+
+    def less_than_mirror(case: Measured) -> str:
+        return _times(case.less(MIRROR))
+
+    def mirror_against(case: Measured) -> str:
+        return _times(case.mirror.footprint / case.baseline.footprint)
+
+    said: list[tuple[int, str, str, str, Callable[[Measured], str]]] = [
+        (0, "Baseline, Mirror, Echo", "Table I, Figure 15a", "10.0, 7.4, about 3.0 GB", bytes_of),
+        (0, "Baseline / Echo", "section VI-B", "3.13 times", less),
+        (0, "Mirror / Echo", "section VI-B", "2.31 times", less_than_mirror),
+        (1, "Baseline / Echo", "abstract", "1.56 times", less),
+        (1, "Mirror / Baseline", "section VI-C1", "more than 1", mirror_against),
+        (2, "Baseline / Echo", "section VI-C2", "1.59 times", less),
+        (3, "Baseline / Echo", "section VI-C3", "2.13 times", less),
+        (3, "Mirror / Echo", "section VI-C3", "1.57 times", less_than_mirror),
+    ]
     return [
-        (f"{_at(nmt)}: Baseline, Mirror, Echo", "Table I, Figure 15a", "10.0, 7.4, about 3.0 GB", three),
-        (f"{_at(nmt)}: Baseline / Echo", "section VI-B", "3.13 times", _times(nmt.less())),
-        (f"{_at(nmt)}: Mirror / Echo", "section VI-B", "2.31 times", _times(nmt.less(MIRROR))),
-        (f"{_at(speech)} and more: Baseline / Echo", "abstract", "1.56 times", _spread([c.less() for c in speeches])),
-        ("DeepSpeech2: Mirror / Baseline", "section VI-C1", "more than 1", _spread(over)),
-        (f"{_at(transformer)}: Baseline / Echo", "section VI-C2", "1.59 times", _times(transformer.less())),
-        (f"{_at(resnet)}: Baseline / Echo", "section VI-C3", "2.13 times", _times(resnet.less())),
-        (f"{_at(resnet)}: Mirror / Echo", "section VI-C3", "1.57 times", _times(resnet.less(MIRROR))),
+        (f"{_at(main[i])}: {what}", where, paper, text(main[i]), text(plain[i])) for i, what, where, paper, text in said
+    ]
+
+
+def _batch_claims(main: Sequence[Measured], cases: Sequence[Measured]) -> list[tuple[str, ...]]:
+    """What grows with the batch."""
+    room = get_device(DEVICE).memory
+    speeches = [case for case in cases if case.workload.label == main[1].workload.label]
+    fits = [largest(cases, NMT_DEEP, name, room) for name in STRATEGIES]
+    return [
+        (
+            "DeepSpeech2, all batches: Baseline / Echo",
+            "Figure 22",
+            "more with the batch",
+            _spread([c.less() for c in speeches]),
+            "",
+        ),
         (
             "largest batch of 16, 32, 64, 128 in 11 GB, NMT twice as deep: Baseline, Mirror, Echo",
             "section VI-B2, Figure 18a",
             "16, 32, 128",
             ", ".join(map(str, fits)),
+            "",
         ),
     ]
 
 
-def _time_claims(main: Sequence[Measured]) -> list[tuple[str, str, str, str]]:
-    nmt, speech, transformer, resnet = main
+def _time_claims(main: Sequence[Measured], plain: Sequence[Measured]) -> list[tuple[str, ...]]:
+    said = [
+        ("Table I, section VI-B", "17 %, 1 %"),
+        ("section VI-C1", "5 times Echo's, within 2 %"),
+        ("section VI-C2", "3.0 times Echo's"),
+        ("section VI-C3", "1.67 times Echo's"),
+    ]
     return [
-        (f"{_at(nmt)}: overhead of Mirror, Echo", "Table I, section VI-B", "17 %, 1 %", _overheads(nmt)),
-        (f"{_at(speech)}: overhead of Mirror, Echo", "section VI-C1", "5 times Echo's, within 2 %", _overheads(speech)),
-        (f"{_at(transformer)}: overhead of Mirror, Echo", "section VI-C2", "3.0 times Echo's", _overheads(transformer)),
-        (f"{_at(resnet)}: overhead of Mirror, Echo", "section VI-C3", "1.67 times Echo's", _overheads(resnet)),
+        (f"{_at(case)}: overhead of Mirror, Echo", where, paper, _overheads(case), _overheads(other))
+        for (where, paper), case, other in zip(said, main, plain, strict=True)
     ]
 
 

@@ -62,7 +62,9 @@ class Workload:
     options: Mapping[str, Any] = field(default_factory=dict)
     quick: Mapping[str, Any] = field(default_factory=dict)
 
-    def forward(self, batch: int | None = None, *, inputs: bool = True, **options: Any) -> ComputationGraph:
+    def forward(
+        self, batch: int | None = None, *, inputs: bool = True, float_masks: bool = True, **options: Any
+    ) -> ComputationGraph:
         """The forward part, its compute in ns on the paper's GPU.
 
         Parameters
@@ -70,11 +72,14 @@ class Workload:
         batch : int, optional
         inputs : bool
             Whether gradients of activations read the inputs too, as those of the paper's framework.
+        float_masks : bool
+            Whether masks of dropout are tensors of float32, as there.
         **options
             Of the model.
         """
         options = {"cost": "roofline", "device": DEVICE, **self.options, **options}
-        graph = with_float_masks(self.make(batch=batch or self.batch, **options).graph)
+        graph = self.make(batch=batch or self.batch, **options).graph
+        graph = with_float_masks(graph) if float_masks else graph
         return saving_inputs(graph) if inputs else graph
 
     def training(self, forward: ComputationGraph, *, encoded: bool = False) -> ComputationGraph:

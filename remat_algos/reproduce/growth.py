@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def exponent(sizes: Sequence[int], amounts: Sequence[int]) -> float:
+def exponent(sizes: Sequence[int], amounts: Sequence[float]) -> float:
     """The b of the line a n^b that fits best where both axes are logarithmic.
 
     Parameters
     ----------
-    sizes, amounts : sequence of int
+    sizes, amounts : sequence of int, of float
         At least two, all positive.
 
     Examples
@@ -41,6 +41,7 @@ def plot_growth(
     *,
     since: int = 0,
     said: Mapping[str, tuple[int, int]] | None = None,
+    amount: str = "peak memory",
 ) -> Axes:
     """Bytes of several strategies against the size of a network, both axes logarithmic.
 
@@ -55,6 +56,8 @@ def plot_growth(
         The least size at which the exponents in the legend are fitted.
     said : mapping of str to (int, int), optional
         Points that the paper names: size and bytes.
+    amount : str
+        What the bytes are of.
 
     Returns
     -------
@@ -74,9 +77,9 @@ def plot_growth(
     ax.xaxis.set_major_locator(FixedLocator(list(sizes)))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:g}"))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda amount, _: format_bytes(round(amount))))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda n_bytes, _: format_bytes(round(n_bytes))))
     ax.set_xlabel(what)
-    ax.set_ylabel("peak memory")
+    ax.set_ylabel(amount)
     ax.grid(color=GREY, alpha=0.25, linewidth=0.6)
     legend_beside(ax, rows)
     return ax
@@ -88,15 +91,25 @@ def fitted(cases: Sequence[Case], strategy: str, since: int = 0) -> float:
     return exponent([case.size for case in kept], [case.peak(strategy) for case in kept])
 
 
-def growth(
-    name: str,
-    title: str,
-    what: str,
-    cases: Sequence[Case],
-    since: int = 0,
-    said: Mapping[str, tuple[int, int]] | None = None,
-) -> tuple[Table, Figure]:
-    """A table of the bytes of each strategy at each size, and its figure.
+def powers(sizes: Sequence[int], curves: Mapping[str, Sequence[int]], what: str, since: int = 0) -> str:
+    """Exponents of the growth of several strategies, in words.
+
+    Examples
+    --------
+    >>> powers([1, 4, 16], {"root": [3, 6, 12]}, "depth", since=4)
+    'Exponents b of the lines a depth^b that fit best from depth 4 on, both axes logarithmic: root 0.50.'
+    """
+    kept = [i for i, size in enumerate(sizes) if size >= since]
+    found = (
+        f"{name} {exponent([sizes[i] for i in kept], [amounts[i] for i in kept]):.2f}"
+        for name, amounts in curves.items()
+    )
+    start = f" from {what} {since} on" if since else ""
+    return f"Exponents b of the lines a {what}^b that fit best{start}, both axes logarithmic: {', '.join(found)}."
+
+
+def growth(name: str, title: str, what: str, cases: Sequence[Case], since: int = 0) -> tuple[Table, Figure]:
+    """A table of the judged peak of each strategy at each size, and its figure.
 
     Parameters
     ----------
@@ -108,8 +121,6 @@ def growth(
         All of the same strategies.
     since : int
         The least size at which exponents are fitted.
-    said : mapping of str to (int, int), optional
-        Points that the paper names: size and bytes.
     """
     strategies = list(cases[0].simulations)
     columns: dict[str, Callable[[Any], str]] = dict.fromkeys((what, "nodes"), str)
@@ -118,11 +129,9 @@ def growth(
         (case.size, case.graph.n_nodes, case.unshared, *(case.peak(strategy) for strategy in strategies))
         for case in cases
     ]
-    powers = ", ".join(f"{strategy} {fitted(cases, strategy, since):.2f}" for strategy in strategies)
-    start = f" from {what} {since} on" if since else ""
-    note = f"Exponents b of the lines a {what}^b that fit best{start}, both axes logarithmic: {powers}."
-    curves = {"all values": [case.unshared for case in cases]}
-    curves |= {strategy: [case.peak(strategy) for case in cases] for strategy in strategies}
-    draw = partial(plot_growth, [case.size for case in cases], curves, what, since=since, said=said)
-    caption = f"The table above, both axes logarithmic; in the legend n is the {what}."
-    return Table(name, f"Peak memory: {title}", columns, rows, note), Figure(name, title, draw, caption)
+    sizes = [case.size for case in cases]
+    curves = {strategy: [case.peak(strategy) for case in cases] for strategy in strategies}
+    table = Table(name, f"Peak memory: {title}", columns, rows, powers(sizes, curves, what, since))
+    curves = {"all values": [case.unshared for case in cases], **curves}
+    draw = partial(plot_growth, sizes, curves, what, since=since)
+    return table, Figure(name, title, draw, f"The table above, both axes logarithmic; in the legend n is the {what}.")
