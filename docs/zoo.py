@@ -104,8 +104,10 @@ operation or a few. Every table is of the call above it, in float32, where `imag
 *FLOPs* are two for each multiply-add, and those of single elements; *moved* are the bytes that the operation reads and
 writes once, parameters among them; *workspace* is held while it runs; *gradient reads* says which values its gradient
 needs; residents (inputs, parameters, states) are always there. An operation that is *heavy* is a product of matrices
-or a convolution; one that is *in place* may write over what it reads, if nobody needs that any more. Values after the
-first are what frameworks keep for the gradient alone; with `counting="paper"` they are not made.
+or a convolution; one that is *in place* may [write over](algorithms/sharing.md) what it reads, if nobody needs that any
+more, and its gradient over the gradient that it reads; of one with *gradient in place* only the gradient may. Of an
+operation of *one bit* gradients need one bit per element, which is what `--encode` keeps. Values after the first are
+what frameworks keep for the gradient alone; with `counting="paper"` they are not made.
 
 """
 CALLS = (
@@ -323,12 +325,13 @@ def layers():
             reads(kind),
             ", ".join(kind.further) or "-",
             "yes" if kind.heavy else "-",
-            "yes" if kind.in_place else "-",
+            "yes" if kind.in_place else "gradient" if kind.gradient_in_place else "-",
+            "yes" if kind.binarizable else "-",
             ", ".join(kind.aliases) or "-",
         )
         for kind in OPERATORS
     ]
-    columns = ("operation", "gradient reads", "further values", "heavy", "in place", "also called")
+    columns = ("operation", "gradient reads", "further values", "heavy", "in place", "one bit", "also called")
     text = LAYERS + "\n".join(layer(call) for call in CALLS)
     return text + "\n## All kinds of operations\n\n" + table(columns, kinds) + "\n"
 
@@ -338,6 +341,17 @@ def reads(kind):
         what for what, saved in (("what it reads", kind.saves_inputs), ("what it makes", kind.saves_output)) if saved
     ]
     return ", ".join(own) or "-"
+
+
+def marks(kind):
+    """What the tables of layers say of a kind."""
+    said = {
+        "heavy": kind.heavy,
+        "in place": kind.in_place,
+        "gradient in place": kind.gradient_in_place and not kind.in_place,
+        "one bit": kind.binarizable,
+    }
+    return [word for word, holds in said.items() if holds]
 
 
 def layer(call):
@@ -370,12 +384,7 @@ def row(graph, v, layer, net):
         for k, (shape, dtype) in enumerate(zip(layer.shapes, layer.dtypes, strict=True))
     )
     kind = operator(layer.op)
-    words = [
-        layer.op,
-        *(["heavy"] if kind and kind.heavy else []),
-        *(["in place"] if kind and kind.in_place else []),
-        *(["once"] if graph.once[v] else []),
-    ]
+    words = [layer.op, *(marks(kind) if kind else []), *(["once"] if graph.once[v] else [])]
     saved = ", ".join(graph.value_name(x) for x in graph.backward.saved(v))
     learned = sum(prod(net.parameter_shapes[name]) for name in layer.parameters)
     return (

@@ -38,7 +38,8 @@ def fit(const int64_t[:] order, const int64_t[:] begin, const int64_t[:] end, co
     return offset
 
 
-def stack(const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, const int64_t[:] rank, Py_ssize_t sections):
+def stack(const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, const int64_t[:] rank,
+          Py_ssize_t sections):
     """The lowest place comes first, and takes the block of least rank that fits between its walls.
 
     begin, end : int64[n] half-open sections, `begin` ascending, size : int64[n], rank : int64[n] a permutation

@@ -21,7 +21,8 @@ cdef class _Placed:
         self.chunks.push_back(_Chunk(0, 0, 0, 0, 0))
 
     cdef int64_t gap(self, int64_t begin, int64_t end, int64_t size, bint best, int64_t first) noexcept nogil:
-        """Offset of the lowest gap of so many bytes in these sections, or of the tightest; all to come begin at `first`."""
+        """Offset of the lowest gap of so many bytes in these sections, or of the tightest; none to come begins sooner
+        than `first`."""
         cdef int64_t top = 0, found = -1, tightest = 0
         cdef Py_ssize_t at, i
         cdef _Place* place

@@ -38,7 +38,8 @@ cdef class Search:
     cdef bint lowest
     cdef readonly int verdict
 
-    def __init__(self, const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, Py_ssize_t sections, int bits):
+    def __init__(self, const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, Py_ssize_t sections,
+                 int bits):
         self.state = _State()
         self.failed = _Failed()
         self.state.load(begin, end, size, sections)
@@ -138,7 +139,7 @@ cdef class Search:
         return 0 if self.frames.empty() else self.frames.back().end
 
     cdef bint next(self, Py_ssize_t at) noexcept nogil:
-        """The next choice of a frame that does not fail at once; all later frames are undone. False if there is none."""
+        """The next choice of a frame that does not fail at once, False if there is none; later frames are undone."""
         cdef _Frame* frame = &self.frames[at]
         cdef Py_ssize_t last
         cdef bint fits

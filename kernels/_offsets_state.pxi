@@ -145,9 +145,10 @@ cdef class _State:
         return fits
 
     cdef Py_ssize_t pick(self, Py_ssize_t lo, Py_ssize_t hi, bint lowest) noexcept nogil:
-        """The section in which the next choice is made: one with fewest choices, or least room, between higher walls."""
+        """The section of the next choice: one with fewest choices, or least room, between higher walls."""
         cdef Py_ssize_t s, first = lo, best = -1, i
         cdef int64_t fewest = 0, found = 0, height, bottom = self.capacity, room, least_room = 0
+        cdef bint between
         self.work += hi - lo
         if lowest:
             for s in range(lo, hi):
@@ -157,7 +158,8 @@ cdef class _State:
             s = first + 1
             while s < hi and self.floor[s] == height:
                 s += 1
-            if height <= bottom and (first == lo or self.floor[first - 1] > height) and (s == hi or self.floor[s] > height):
+            between = (first == lo or self.floor[first - 1] > height) and (s == hi or self.floor[s] > height)
+            if between and height <= bottom:
                 for i in range(first, s):
                     room = self.capacity - height - self.left[i]
                     if not lowest:
@@ -203,7 +205,8 @@ cdef class _State:
         cdef Py_ssize_t s
         cdef uint64_t word, first = 0, second = 0
         for s in range(lo, hi):
-            word = _mixed((<uint64_t>self.floor[s] * <uint64_t>0xD6E8FEB86659FD93) ^ self.names[s] ^ (<uint64_t>s << 32))
+            word = <uint64_t>self.floor[s] * <uint64_t>0xD6E8FEB86659FD93
+            word = _mixed(word ^ self.names[s] ^ (<uint64_t>s << 32))
             first += word
             second = (second ^ word) * <uint64_t>0x2545F4914F6CDD1D
         key[0], check[0] = _mixed(first), second | 1

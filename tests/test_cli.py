@@ -25,7 +25,10 @@ SHOW_KEYS = {
     *("graph_hash", "nodes", "forward_nodes", "backward_nodes", "values", "value_memory", "resident_memory"),
     *("compute", "compute_unit", "depth", "articulation_values", "peak_without_rematerialization"),
 }
-COMMANDS = ("compare", "convert", "diff", "explain", "frontier", "show", "simulate", "solve", "verify")
+COMMANDS = (
+    *("allocate", "compare", "convert", "diff", "explain", "frontier"),
+    *("show", "simulate", "solve", "unroll", "verify", "width"),
+)
 SOLVERS = [solver.name for solver in portfolio()]
 DRAWN = re.compile("[\x1b─-╿]")  # escape sequences and box drawing
 

@@ -6,16 +6,18 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
+from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.tables import read_buffers
 from remat_algos.cli.main import main
 from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES, Said
 from tests.test_cli_questions import complains
 from tests.test_cli_startup import LOADED, SLOW
 
-BARE_KEYS = {"peak", "max_live", "bound", "proven", "seconds", "capacity", "fits", "method", "alignment", "buffers"}
+BARE_KEYS = {*"peak max_live bound proven seconds capacity fits method alignment buffers interrupted".split()}
 GRAPH_KEYS = {"graph_hash", "workspaces", "in_place", "in_place_pairs", "judged_peak", "resident_memory"}
 METHODS = ("offsets", "sharing", "colouring", "apart")
 # 100, 5, 7, 100: the worst step holds 107
@@ -368,3 +370,16 @@ def test_small_answers_load_nothing_that_is_slow(folder, words):
     code, loaded = json.loads(done.stderr)
     assert code == 0
     assert [name for name in (*SLOW, "rich") if name in loaded] == []
+
+
+def test_interrupted_it_says_so(remat, folder, monkeypatch):
+    def stopped(buffers, **given):
+        return replace(pack(buffers, **given), interrupted=True)
+
+    monkeypatch.setattr("remat_algos.allocate.offsets.pack", stopped)
+    said = remat("allocate", "--buffers", "buffers.csv", "-o", "out.csv")
+    assert said.code == 130
+    assert "stopped" in said.out
+    assert (folder / "out.csv").exists()
+    said = remat("allocate", "--buffers", "buffers.csv", "--json")
+    assert (said.code, json.loads(said.out)["interrupted"]) == (130, True)

@@ -17,7 +17,9 @@ from remat_algos.solvers.registry import list_solvers
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 FORMATS = (DOCS / "formats.md").read_text(encoding="utf-8")
-MARKED = re.compile(r"<!-- file: (\S+?)(?:, ([a-z ]+): (\S+))? -->\n```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+MARKED = re.compile(
+    r"<!-- file: (\S+?)(?:, ([a-z -]+?)(?:: (\S+))?)? -->\n```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE
+)
 FILES = {name: (kind, other, text) for name, kind, other, text in MARKED.findall(FORMATS)}
 GRAPHS = [name for name, (kind, _, _) in FILES.items() if not kind and not name.endswith((".edges.csv", ".values.csv"))]
 
@@ -31,9 +33,9 @@ def folder(tmp_path_factory):
     return place
 
 
-def cells(section):
+def cells(section, level=3):
     """Code words in the first two columns of the table under a heading."""
-    text = FORMATS.partition(f"\n### {section}\n")[2].partition("\n#")[0]
+    text = FORMATS.partition(f"\n{'#' * level} {section}\n")[2].partition("\n#")[0]
     rows = [line.split("|")[1:3] for line in text.splitlines() if line.startswith("| `")]
     return {word for row in rows for cell in row for word in re.findall(r"`(\w+)`", cell)}
 
@@ -47,7 +49,8 @@ def names_in_bibliography():
 
 def test_the_page_shows_every_format():
     assert {Path(name).suffix for name in FILES} == {".csv", ".txt", ".json", ".dot", ".graphml", ".gr"}
-    assert {kind for kind, _, _ in FILES.values()} == {"", "nodes of", "plan for"}
+    kinds = {"nodes of", "plan for", "mirror counts of", "buffers", "in-place table of"}
+    assert {kind for kind, _, _ in FILES.values()} == {"", *kinds}
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -139,14 +142,39 @@ def test_every_array_of_npz_is_described():
 
 
 def test_every_key_of_plans_is_described_and_shown(folder):
-    text = FORMATS.partition("\n## Plans\n")[2]
-    plan = ra.solve(ra.differentiate(ra.read_graph(folder / "net.nodes.csv")), "least")
-    keys = {*KINDS, *plan.record(frees=True)}
+    text = FORMATS.partition("\n## Plans\n")[2].partition("\n## ")[0]
+    training = ra.differentiate(ra.read_graph(folder / "net.nodes.csv"))
+    keys, with_packing = (
+        {*KINDS, *ra.solve(training, "least", packed=packed).record(frees=True)} for packed in (False, True)
+    )
     described = {
         word for line in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE) for word in re.findall(r"`(\w+)`", line)
     }
-    assert keys == described
+    assert with_packing == described
     assert keys == set(json.loads(FILES["plan.json"][2]))
+
+
+@pytest.mark.parametrize("name", ["mirror.csv", "mirror.json"])
+def test_mirror_counts_on_the_page_are_those_of_its_graph(folder, name):
+    graph = ra.read_graph(folder / FILES[name][1])
+    assert ra.read_mirror_counts(graph, folder / name).tolist() == [1, 1, 0, 0]
+
+
+def test_buffers_on_the_page_fit_what_they_need_at_once(folder):
+    found = ra.pack(ra.read_buffers(folder / "buffers.csv"))
+    assert (found.size, found.proven) == (5, True)
+    assert {"id", "lower", "upper", "size", "offset"} <= cells("Buffers", level=2)
+
+
+def test_the_in_place_table_on_the_page_is_what_its_graph_allows(folder):
+    table = ra.read_in_place(folder / "in_place.csv")
+    assert table == {"Dropout": None, "grad(ReLU)": 0, "relu": "conv"}
+    training = ra.differentiate(ra.read_graph(folder / FILES["in_place.csv"][1]))
+    simulation = ra.simulate(training, range(training.n_nodes))
+    over = dict(zip(simulation.lifetimes.value.tolist(), ra.in_place(simulation, table).tolist(), strict=True))
+    assert over[training.value_id("relu")] == training.value_id("conv")  # one run each: instances are values
+    assert over[training.value_id("dropout")] == -1
+    assert {"op", "read", "value", "over"} <= cells("In-place tables", level=2)
 
 
 def test_python_on_the_page_runs():

@@ -453,6 +453,12 @@ SCRIPTS = {
         ("twremat_decomposition.svg", ["c C B", "(b) (c) (B)", "8 bags, width 2", "in brackets: in an upper level"]),
         ("twremat_schedule.svg", ["10 nodes in 13 steps, 3 reruns", "peak 4 B", "run again"]),
     ),
+    "7_addresses.py": (
+        (
+            "addresses.svg",
+            ["address (GB)", "182 buffers over 135 steps", "arena 1.32 GB, 1.000 of max live", "workspace"],
+        ),
+    ),
 }
 
 
@@ -523,6 +529,11 @@ PRINTED = {
         "  cCB cuts abcdeEDCBA",
         "one by one: abcdeEDCabBaA, 4 bytes for 13 runs",
         "in batches: abcdeEDCBaA, 5 bytes for 11 runs",
+    ],
+    "7_addresses.py": [
+        "a budget of 60%: peak 1,319,108,608 bytes, 54 values in place",
+        "shared 2,574,254,088, packed 2,246,049,792 (proven least)",
+        "packed 2,178,940,928 (proven least)",
     ],
 }
 

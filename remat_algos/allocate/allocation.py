@@ -32,6 +32,8 @@ class Allocation:
         Bytes that no allocation of these buffers can go below, at least their `max_live` rounded up to the alignment.
     alignment : int
         A power of two that divides every offset.
+    interrupted : bool
+        Whether the user stopped the search, and this is what was found till then.
     """
 
     buffers: Buffers
@@ -41,6 +43,7 @@ class Allocation:
     method: str
     bound: int
     alignment: int = 1
+    interrupted: bool = False
 
     def __post_init__(self) -> None:
         for field in ("storage", "offset"):

@@ -15,15 +15,15 @@ class Blocks:
     """Rectangles of sections by bytes, those of no bytes left out.
 
     A section is a run of steps in which nothing ends before all of it has begun: what is needed at one of its steps is
-    needed at its last. So there are at most as many sections as blocks, and blocks meet in a section if and only if they
-    meet at a step.
+    needed at its last. So there are at most as many sections as blocks, and blocks meet in a section if and only if
+    they meet at a step.
 
     Parameters
     ----------
     begin, end : int64[n]
         Half-open sections, `begin` ascending.
     size : int64[n]
-        Bytes, rounded up to the alignment.
+        Bytes.
     n_sections : int
     of_buffer : int64[k]
         The block of each buffer, -1 where it has no bytes.
@@ -36,12 +36,11 @@ class Blocks:
     of_buffer: Int64
 
     @classmethod
-    def of(cls, buffers: Buffers, alignment: int = 1) -> Blocks:
+    def of(cls, buffers: Buffers) -> Blocks:
         """The blocks of all buffers; those written over each other are one."""
-        storage = storages(buffers)
+        storage, size = buffers.first, buffers.size
         begin, end = buffers.begin.copy(), buffers.given_up
         np.maximum.at(end, storage, buffers.given_up)
-        size = -(-buffers.size // alignment) * alignment
         roots = np.flatnonzero((storage == np.arange(len(buffers))) & (size > 0))
         roots = roots[np.argsort(begin[roots], kind="stable")]
         block = np.full(len(buffers), -1)
@@ -80,14 +79,6 @@ class Blocks:
         np.add.at(change, self.begin, self.size)
         np.subtract.at(change, self.end, self.size)
         return np.cumsum(change[:-1])
-
-
-def storages(buffers: Buffers) -> Int64:
-    """int64[k]: the first of those that each buffer is written over, itself where it is over none."""
-    found = np.where(buffers.over >= 0, buffers.over, np.arange(len(buffers)))
-    while (found[found] != found).any():
-        found = found[found]
-    return found
 
 
 def _last_steps(begin: Int64, end: Int64) -> Int64:

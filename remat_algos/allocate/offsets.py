@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from remat_algos.allocate.allocation import Allocation
-from remat_algos.allocate.blocks import Blocks, storages
+from remat_algos.allocate.blocks import Blocks
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import Int64
@@ -24,13 +24,13 @@ MEETINGS_A_SECOND = 100_000_000
 """With more of them than the time limit has, the search would hardly place all blocks once."""
 SLICE = 2_000_000
 """Work of one call of the search, a few milliseconds: then the clock and Ctrl-C have their turn."""
-FIRST_DIVE = 4_000_000
+FIRST_DIVE = 1_000_000
 """Work after which the search begins anew with another order; more with every round of orders."""
-PATIENCE = 1_500_000_000
-"""Work on what is enough before targets above it are tried."""
+PATIENCE = 600_000_000
+"""Work on the bound before targets above it are tried, about a second; 4 times that on a capacity that is asked for."""
 FINENESS = 2_000
 """Where nothing is proven, targets that are nearer to each other than this part of the arena are one."""
-GROWTH = 2
+GROWTH = 4
 """One part in so many more work in each round of orders."""
 TABLE_BITS = 18
 """2^18 failed states are remembered, in 4 MiB."""
@@ -53,9 +53,10 @@ def pack(
 ) -> Allocation:
     """Addresses in an arena as small as can be found in the time.
 
-    Greedy orders come first. Then an exact search asks whether the buffers fit in as much as is needed at the worst
-    step, `max_live`; where they do not, or that stays open, it asks for targets between that and the best found. It
-    makes canonical placements only [1]_: each block lies on the floor, or right on another one.
+    Greedy orders come first: the lowest place takes the block that comes first in an order [1]_, or each block takes
+    the lowest or tightest gap. Then an exact search [2]_ asks whether the buffers fit in as much as is needed at the
+    worst step, `max_live`; where they do not, or that stays open, it asks for targets between that and the best found.
+    It makes canonical placements only: each block lies on the floor, or right on another one.
 
     Parameters
     ----------
@@ -84,7 +85,8 @@ def pack(
 
     References
     ----------
-    .. [1] The method is that of minimalloc (Moffitt, ASPLOS 2023), with choices by section and failed states remembered.
+    .. [1] sekiyama2018: the longest, there; here also the largest, the earliest, and that of most bytes times sections.
+    .. [2] moffitt2023; here choices are made by section, failed states are remembered, and dives are many and short.
 
     Examples
     --------
@@ -94,19 +96,20 @@ def pack(
     >>> found.size, found.offset.tolist(), found.proven
     (5, [0, 3, 3, 0], True)
     """
-    if alignment < 1 or alignment & (alignment - 1):
-        raise AllocationError(f"an alignment of {alignment} bytes is not a power of two, like 64 or 512")
     if capacity is not None and capacity < 0:
         raise AllocationError(f"a capacity of {capacity} bytes is negative; give the bytes that there are")
-    packing = Packing(Blocks.of(buffers, alignment), capacity, time_limit, seed, progress)
+    packing = Packing(Blocks.of(buffers.rounded(alignment)), capacity, time_limit, seed, progress)
+    interrupted = False
     try:
         packing.run()
-    except (OutOfTime, KeyboardInterrupt):
+    except OutOfTime:
         pass
+    except KeyboardInterrupt:
+        interrupted = True
     block = packing.blocks.of_buffer
     offset = np.append(packing.offset, 0)[block]  # those without bytes are block -1
-    storage = np.unique(storages(buffers), return_inverse=True)[1]
-    return Allocation(buffers, storage, offset, packing.size, packing.method, packing.bound, alignment)
+    storage = np.unique(buffers.first, return_inverse=True)[1]
+    return Allocation(buffers, storage, offset, packing.size, packing.method, packing.bound, alignment, interrupted)
 
 
 class Packing:
@@ -137,7 +140,8 @@ class Packing:
 
     def run(self) -> None:
         """All methods one after the other, until one finds what is enough."""
-        for method in (self.greedy, self.search, self.shuffle):
+        self.greedy()
+        for method in (self.search, self.shuffle):
             if not self.enough:
                 method()
 
@@ -212,7 +216,7 @@ class Packing:
         if self.blocks.meetings > MEETINGS_A_SECOND * self.time_limit:
             return
         search = Search(self)
-        patience = PATIENCE
+        patience = max(4 * PATIENCE if self.capacity else PATIENCE, 4 * search.first)
         while not self.enough:
             low = max(self.bound, self.capacity)
             search.dive(low, patience)

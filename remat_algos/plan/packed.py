@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.errors import PlanError
@@ -41,6 +41,8 @@ class Packed:
         Bytes that no arena for this schedule can go below.
     alignment : int
         A power of two that divides every address.
+    interrupted : bool
+        Whether the user stopped the search for a smaller one.
 
     Examples
     --------
@@ -52,6 +54,7 @@ class Packed:
     memory: int
     bound: int
     alignment: int = 1
+    interrupted: bool = field(default=False, compare=False)
 
     @classmethod
     def of(
@@ -77,7 +80,7 @@ class Packed:
             progress=progress,
         )
         found.verify()
-        return cls(found.size, min(found.bound, found.size), alignment)
+        return cls(found.size, min(found.bound, found.size), alignment, found.interrupted)
 
     @classmethod
     def claimed(cls, record: Mapping[str, Any]) -> Packed | None:

@@ -121,7 +121,7 @@ def solve(
         solver=AUTO if asked is None else asked.name,
         options=options,
         seconds=time.perf_counter() - started,
-        interrupted=found.interrupted,
+        interrupted=found.interrupted or (arena is not None and arena.interrupted),
         packed=arena,
     )
 
@@ -161,7 +161,7 @@ def _packing(
             peak, size = chosen.simulation.peak_memory, tried[-1][1].memory
             if problem.limit is None or size <= problem.limit:
                 return found, *tried[-1]
-            if found.interrupted:
+            if found.interrupted or tried[-1][1].interrupted:
                 raise KeyboardInterrupt("interrupted before a plan that packs into the budget was found")
             high, guess = peak - 1, problem.limit * peak // size
         if low > high:

@@ -12,6 +12,7 @@ from remat_algos.reproduce.growth import fitted, growth
 from remat_algos.reproduce.kumar2019_goals import goals, steps_to_ours, variants
 from remat_algos.reproduce.kumar2019_plots import plot_lengths
 from remat_algos.reproduce.kumar2019_runs import GREEDY, TWREMAT, length, measured, training_graph
+from remat_algos.reproduce.kumar2019_static import STATIC, static
 from remat_algos.reproduce.kumar2019_trade import Trade
 from remat_algos.reproduce.kumar2019_widths import POSTULATE, TABLE_1_TEXT, Widths, networks, postulate, table_1
 from remat_algos.reproduce.page import Figure, Page, Table
@@ -41,10 +42,10 @@ over any schedule. `remat reproduce kumar2019` writes this page."""
 
 PEAKS = """\
 A peak is what the judge finds: the most bytes that are alive during a step, with its inputs, values and workspace \
-(the paper's U_i). The paper measures the peak of an optimal static allocation, which is never less; such figures come \
-with offsets, until then peaks are live ones on this page. Parameters are beside all peaks; in TensorFlow they are \
-nodes, and the paper does not say whether they count. An update of a parameter waits for the last run that reads it, \
-which the paper does not ask for, and NoRemat runs all updates last: gradients of parameters are held until then."""
+(the paper's U_i). The paper measures the peak of an optimal static allocation, which is never less; how little it \
+adds stands behind Table 2. Parameters are beside all peaks; in TensorFlow they are nodes, and the paper does not say \
+whether they count. An update of a parameter waits for the last run that reads it, which the paper does not ask for, \
+and NoRemat runs all updates last: gradients of parameters are held until then."""
 
 DEPTH = """\
 The paper's curves are pictures; what its text says in numbers stands in the first table. ResNets have batch 32, \
@@ -102,6 +103,8 @@ def page(quick: bool, progress: Progress | None) -> Page:
             "## Transformers (Table 2)",
             TRANSFORMERS,
             _table_2(transformers),
+            STATIC,
+            static([deep, ffns[-1], *transformers]),
             "## Memory against length (Figure 4)",
             *trade.parts(),
             "## From the paper's algorithm to ours",

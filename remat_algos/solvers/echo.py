@@ -9,8 +9,8 @@ from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.mirror import honoured, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.solvers.echo_mxnet import by_frontiers, mirror_path_schedule, mirror_places, mirrored_reads
 from remat_algos.solvers.echo_literal import by_algorithm_1
+from remat_algos.solvers.echo_mxnet import by_frontiers, mirror_path_schedule, mirror_places, mirrored_reads
 from remat_algos.solvers.feature_maps import FeatureMaps
 from remat_algos.solvers.heavy_nodes import recomputable_nodes
 from remat_algos.solvers.registry import Solution, solver, training_graph

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.budget_argument import add_search, whole_number
 from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
-from remat_algos.cli.output import add_json, progress_line, say_json, say_table, writable
+from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say_json, say_table, writable
 from remat_algos.cli.packed_argument import add_alignment, size
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.ir.wording import counted
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Allocate, verify, say what came out, and write it; 3 if a capacity is given and the arena is larger."""
+    """Allocate, verify, say what came out, and write it; 3 if the arena is above a capacity, 130 if interrupted."""
     from remat_algos.allocate.tables import read_buffers, write_allocation
 
     check_plot(arguments)
@@ -87,6 +87,8 @@ def run(arguments: argparse.Namespace) -> int:
         written = [("written", arguments.output)] if arguments.output else []
         say_table(("", ""), [*_rows(record), *written], headed=False)
     draw(arguments, allocation, simulation=simulation)
+    if allocation.interrupted:
+        return INTERRUPTED
     return 3 if record["fits"] is False else 0
 
 
@@ -198,6 +200,7 @@ def _record(arguments: argparse.Namespace, allocation: Allocation, simulation: S
         "method": allocation.method,
         "alignment": allocation.alignment,
         "buffers": len(buffers),
+        "interrupted": allocation.interrupted,
     }
     if simulation is None:
         return record
@@ -238,4 +241,6 @@ def _rows(record: dict[str, Any]) -> list[tuple[str, str]]:
     rows.append(("buffers", f"{record['buffers']:,}{workspaces}"))
     if over:
         rows.append(("in place", counted(record["in_place_pairs"], "pair")))
+    if record["interrupted"]:
+        rows.append(("stopped", "interrupted; this is the best so far"))
     return [*rows, ("seconds", f"{record['seconds']:.2f}")]

@@ -1,0 +1,285 @@
+"""Addresses in a small arena: against all orders, by hand, on public instances, and what happens when time is short."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from remat_algos.kernels import _offsets
+
+from remat_algos.allocate import offsets
+from remat_algos.allocate.blocks import Blocks
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.offsets import Packing, pack
+from remat_algos.errors import AllocationError
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.models.registry import build
+from remat_algos.plan.solve import solve
+from tests.oracles import offsets as oracle
+
+INSTANCES = Path(__file__).resolve().parents[2] / "shared" / "allocation"
+
+# Beyond what is needed at the worst step, found by drawing: need at every step (6, 7 bytes), and the least arena.
+GAPS = (
+    (((0, 1, 4), (1, 2, 2), (0, 4, 2), (2, 4, 1), (1, 5, 2), (4, 5, 3), (2, 7, 1), (5, 7, 5)), 6, 7),
+    (
+        ((0, 1, 5), (1, 2, 2), (1, 2, 2), (0, 3, 2), (2, 3, 1), (1, 4, 1), (3, 4, 3), (2, 5, 3), (4, 5, 4)),
+        7,
+        8,
+    ),
+)
+
+
+@st.composite
+def triples(draw, most=6, steps=7, largest=9):
+    """Buffers as (begin, end, size)."""
+    found = []
+    for _ in range(draw(st.integers(0, most))):
+        begin = draw(st.integers(0, steps - 1))
+        found.append((begin, draw(st.integers(begin + 1, steps)), draw(st.integers(0, largest))))
+    return tuple(found)
+
+
+@st.composite
+def tight(draw, most=7):
+    """Buffers of which every step needs exactly as many bytes: what ends makes room for what begins."""
+    need, live, found = draw(st.integers(2, 9)), [], []
+    for step in range(most):
+        room = need - sum(size for _, size in live)
+        while room:
+            live.append((step, draw(st.integers(1, room))))
+            room -= live[-1][1]
+        if len(found) + len(live) > most - 2:
+            break
+        ends = draw(st.lists(st.booleans(), min_size=len(live), max_size=len(live)))
+        found += [(begin, step + 1, size) for (begin, size), end in zip(live, ends, strict=True) if end]
+        live = [buffer for buffer, end in zip(live, ends, strict=True) if not end]
+    return tuple(found + [(begin, step + 1, size) for begin, size in live])[:most]
+
+
+def buffers_of(rows, **more):
+    columns = np.array(rows, np.int64).reshape(-1, 3).T
+    return Buffers(*columns, **more)
+
+
+def random_buffers(count, seed=0, longest=50):
+    rng = np.random.default_rng(seed)
+    begin = rng.integers(0, count, count)
+    return Buffers(begin, begin + rng.integers(1, longest, count), rng.integers(1, 1000, count))
+
+
+def instance(name):
+    file = INSTANCES / f"{name}.1048576.csv"
+    if not file.exists():
+        pytest.skip("the public instances do not lie beside this checkout")
+    return buffers_of(np.loadtxt(file, np.int64, delimiter=",", skiprows=1)[:, 1:])
+
+
+@pytest.fixture
+def search_only(monkeypatch):
+    """The greedy orders find nothing, so that the search has something to do."""
+    monkeypatch.setattr(Packing, "greedy", lambda packing: None)
+
+
+# ---------------------------------------------------------------- the least arena
+
+
+@given(rows=st.one_of(triples(), tight()))
+def test_no_order_of_placing_is_better(rows):
+    found = pack(buffers_of(rows))
+    found.verify()
+    assert oracle.clashes(rows, found.offset.tolist()) == []
+    assert found.size == found.bound == oracle.least_arena([row for row in rows if row[2]])
+
+
+@pytest.mark.usefixtures("search_only")
+@given(rows=st.one_of(triples(most=10, steps=6), tight(most=12)))
+def test_the_search_alone_ends_with_a_proof(rows):
+    found = pack(buffers_of(rows))
+    found.verify()
+    assert found.proven
+    assert found.size >= oracle.max_live(rows)
+
+
+@pytest.mark.parametrize(("rows", "need", "least"), GAPS)
+def test_the_least_arena_may_be_more_than_is_needed_at_any_step(rows, need, least):
+    found = pack(buffers_of(rows))
+    assert (found.buffers.max_live, found.size, found.bound) == (need, least, least)
+    assert found.method != "side by side"
+
+
+def test_the_oracle_agrees_about_a_gap():
+    rows, need, least = GAPS[0]
+    assert oracle.max_live(rows) == need
+    assert oracle.least_arena(rows) == least
+
+
+@pytest.mark.parametrize("name", ["A", "D", "F", "K"])
+def test_adversarial_instances_fit_the_given_capacity(name):
+    buffers = instance(name)
+    found = pack(buffers, capacity=1 << 20, time_limit=60)
+    found.verify()
+    assert found.size <= 1 << 20
+    assert found.method == "canonical search"
+
+
+@pytest.mark.parametrize(
+    ("network", "solver"), [("unet", "no_remat"), ("unet", "greedy_remat"), ("vgg19", "chen_greedy")]
+)
+def test_schedules_of_networks_need_no_more_than_their_peak(network, solver):
+    graph = differentiate(build(network).graph)
+    simulation = solve(graph, solver=solver, raw=True).simulation
+    found = pack(Buffers.of(simulation))
+    found.verify()
+    assert found.size == found.buffers.max_live == simulation.peak_memory
+
+
+# ---------------------------------------------------------------- what it is asked for
+
+
+@given(rows=triples(), shift=st.integers(0, 6))
+@example(rows=((0, 1, 3), (0, 1, 5)), shift=2)
+def test_alignment_divides_every_offset_and_the_arena(rows, shift):
+    found = pack(buffers_of(rows), alignment=1 << shift)
+    found.verify()
+    assert not (found.offset % (1 << shift)).any()
+    assert found.size % (1 << shift) == 0
+    rounded = [(begin, end, -(-size >> shift) << shift) for begin, end, size in rows]
+    assert oracle.max_live(rounded) <= found.bound <= found.size
+
+
+@pytest.mark.parametrize("alignment", [0, -4, 3, 96])
+def test_an_alignment_that_is_no_power_of_two_is_refused(alignment):
+    with pytest.raises(AllocationError, match=f"the alignment is {alignment}; give a power of two"):
+        pack(buffers_of([(0, 1, 1)]), alignment=alignment)
+
+
+def test_a_negative_capacity_is_refused():
+    with pytest.raises(AllocationError, match="-1 bytes is negative"):
+        pack(buffers_of([(0, 1, 1)]), capacity=-1)
+
+
+def test_nothing_below_the_capacity_is_looked_for():
+    buffers = random_buffers(60)
+    enough = int(buffers.size.sum())
+    assert pack(buffers, capacity=enough).method == "side by side"
+
+
+def test_a_capacity_that_is_proven_to_be_too_small_raises_the_bound():
+    rows, need, least = GAPS[0]
+    for capacity in (0, need - 1, need):
+        found = pack(buffers_of(rows), capacity=capacity)
+        assert found.size == found.bound == least
+
+
+def test_buffers_written_over_each_other_are_one_block():
+    buffers = buffers_of([(0, 3, 4), (2, 5, 4), (4, 6, 4), (0, 6, 1), (3, 4, 0)], over=[-1, 0, 1, -1, -1])
+    found = pack(buffers)
+    found.verify()
+    assert found.size == 5
+    assert len({*found.offset[:3].tolist()}) == 1
+    assert found.storage.tolist() == [0, 0, 0, 1, 2]
+    assert found.offset[4] == 0
+
+
+@pytest.mark.parametrize("rows", [[], [(0, 4, 0)], [(0, 4, 0), (1, 2, 0)]])
+def test_what_has_no_bytes_needs_no_arena(rows):
+    found = pack(buffers_of(rows))
+    found.verify()
+    assert (found.size, found.bound, found.offset.tolist()) == (0, 0, [0] * len(rows))
+
+
+# ---------------------------------------------------------------- time
+
+
+def test_the_same_seed_gives_the_same_addresses():
+    buffers = random_buffers(120, longest=30)
+    first, again = (pack(buffers, seed=3, time_limit=60) for _ in range(2))
+    assert first.proven
+    assert np.array_equal(first.offset, again.offset)
+
+
+def test_without_time_the_first_order_is_still_placed():
+    found = pack(random_buffers(200), time_limit=0)
+    found.verify()
+    assert found.method == "lowest place, by size"
+
+
+@pytest.mark.usefixtures("search_only")
+def test_time_ends_a_search_that_does_not():
+    found = pack(instance("D"), time_limit=0.3)
+    found.verify()
+    assert not found.proven
+
+
+@pytest.mark.parametrize("news", [1, 2, 6, 12])
+def test_interrupted_it_gives_the_best_so_far(news):
+    told = []
+
+    def progress(done, total, what):
+        told.append((done, total, what))
+        if len(told) == news:
+            raise KeyboardInterrupt
+
+    found = pack(instance("K"), progress=progress)
+    found.verify()
+    assert found.interrupted
+    assert not pack(instance("K")).interrupted
+    assert len(told) == news
+    assert all(0 <= done <= total == 100 for done, total, _ in told)
+    assert f"{found.size:,} bytes, {found.method}" in told[-1][2]
+
+
+def test_many_buffers_are_shuffled_when_the_search_is_too_large(monkeypatch):
+    monkeypatch.setattr(offsets, "MEETINGS_A_SECOND", 0)
+    monkeypatch.setattr(offsets, "ROUNDS", 20)
+    buffers = random_buffers(400, longest=100)
+    greedy = Packing(Blocks.of(buffers), None, 60, 0, None)
+    greedy.greedy()
+    found = pack(buffers, time_limit=60)
+    found.verify()
+    assert found.bound == buffers.max_live
+    assert found.size <= greedy.size
+    assert "search" not in found.method
+
+
+# ---------------------------------------------------------------- greedy rules
+
+
+@given(rows=triples(most=12), seed=st.integers(0, 99), best=st.booleans())
+def test_greedy_rules_keep_blocks_apart(rows, seed, best):
+    blocks = Blocks.of(buffers_of(rows))
+    order = np.random.default_rng(seed).permutation(len(blocks))
+    placed = list(zip(blocks.begin.tolist(), blocks.end.tolist(), blocks.size.tolist(), strict=True))
+    fitted = _offsets.fit(order, blocks.begin, blocks.end, blocks.size, best)
+    stacked = _offsets.stack(blocks.begin, blocks.end, blocks.size, order, blocks.n_sections)
+    assert oracle.clashes(placed, fitted.tolist()) == oracle.clashes(placed, stacked.tolist()) == []
+    if not best:
+        lowest = []
+        for b in order:
+            lowest.append((placed[b], oracle.lowest(placed[b], lowest)))
+        assert [offset for _, offset in lowest] == fitted[order].tolist()
+
+
+def test_first_fit_of_many_blocks_is_what_the_oracle_places():
+    blocks = Blocks.of(random_buffers(700, longest=400))
+    for order in (np.arange(700), np.argsort(-blocks.size, kind="stable")):
+        lowest = []
+        for b in order.tolist():
+            triple = (int(blocks.begin[b]), int(blocks.end[b]), int(blocks.size[b]))
+            lowest.append((triple, oracle.lowest(triple, lowest)))
+        fitted = _offsets.fit(order, blocks.begin, blocks.end, blocks.size, False)
+        assert [offset for _, offset in lowest] == fitted[order].tolist()
+
+
+@given(rows=triples(most=12))
+def test_blocks_meet_in_a_section_if_and_only_if_they_meet_at_a_step(rows):
+    rows = [row for row in rows if row[2]]
+    blocks = Blocks.of(buffers_of(rows))
+    sections = [(int(blocks.begin[i]), int(blocks.end[i])) for i in blocks.of_buffer]
+    assert blocks.n_sections <= len(rows)
+    assert int(blocks.live.max(initial=0)) == oracle.max_live(rows)
+    for a, first in zip(rows, sections, strict=True):
+        for b, second in zip(rows, sections, strict=True):
+            assert oracle.meet(a, b) == oracle.meet(first, second)
