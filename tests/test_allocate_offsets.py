@@ -163,7 +163,7 @@ def test_a_negative_capacity_is_refused():
 def test_nothing_below_the_capacity_is_looked_for():
     buffers = random_buffers(60)
     enough = int(buffers.size.sum())
-    assert pack(buffers, capacity=enough).method == "side by side"
+    assert pack(buffers, capacity=enough).method == "lowest place, by size"
 
 
 def test_a_capacity_that_is_proven_to_be_too_small_raises_the_bound():

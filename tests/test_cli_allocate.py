@@ -17,7 +17,8 @@ from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES, Said
 from tests.test_cli_questions import complains
 from tests.test_cli_startup import LOADED, SLOW
 
-BARE_KEYS = {*"peak max_live bound proven seconds capacity fits method alignment buffers interrupted".split()}
+SIZES = {"peak", "max_live", "bound", "capacity", "alignment", "buffers"}
+BARE_KEYS = SIZES | {"proven", "seconds", "fits", "method", "interrupted"}
 GRAPH_KEYS = {"graph_hash", "workspaces", "in_place", "in_place_pairs", "judged_peak", "resident_memory"}
 METHODS = ("offsets", "sharing", "colouring", "apart")
 # 100, 5, 7, 100: the worst step holds 107
