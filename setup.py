@@ -17,7 +17,7 @@ extensions = [
 setup(
     packages=[*find_packages(include=["remat_algos", "remat_algos.*"]), "remat_algos.kernels"],
     package_dir={"remat_algos": "remat_algos", "remat_algos.kernels": "kernels"},
-    package_data={"remat_algos": ["py.typed"], "remat_algos.kernels": ["*.pyx", "*.pxi"]},
+    package_data={"remat_algos": ["py.typed"], "remat_algos.kernels": ["*.pyx", "*.pxi", "cuda/*.cu"]},
     exclude_package_data={"": ["*.c", "*.cpp", "*.nbi", "*.nbc"]},
     ext_modules=cythonize(
         extensions,

@@ -64,5 +64,48 @@ class AllocationError(RematError, ValueError):
     """Buffers that cannot be, or addresses at which they overlap."""
 
 
+class BackendError(RematError):
+    """What should run a schedule is missing here, or cannot do it."""
+
+
+class OutOfMemoryError(BackendError):
+    """Memory ran out in the middle of a schedule; everything that it held has been released.
+
+    Parameters
+    ----------
+    message : str
+        Where, how much was asked for, and how much was left.
+    step, node : int
+        The step that asked, and the node that it runs; -1 before the first step.
+    asked, free : int
+        Bytes; `free` is -1 where nobody knows.
+    """
+
+    def __init__(self, message: str, step: int = -1, node: int = -1, asked: int = 0, free: int = -1) -> None:
+        super().__init__(message)
+        self.step = step
+        self.node = node
+        self.asked = asked
+        self.free = free
+
+
+class StaleValueError(RematError):
+    """A step read a value that was freed, or whose bytes were written over.
+
+    Parameters
+    ----------
+    message : str
+        Which value, and what became of it.
+    step, node, value : int
+        The step, the node that it runs, and the value that it read.
+    """
+
+    def __init__(self, message: str, step: int, node: int, value: int) -> None:
+        super().__init__(message)
+        self.step = step
+        self.node = node
+        self.value = value
+
+
 class GraphWarning(UserWarning):
     """Something in a file was ignored or rounded; said once per file."""

@@ -46,8 +46,8 @@ def calibrate(capsys, tmp_path, monkeypatch):
 
 SAID = [
     "device     Some CPU with 4 processors",
-    "float32    200.0 GFLOP/s in matrix products",
-    "bandwidth  4 GB/s",
+    "float32    200.0 GFLOP/s in matrix products, 0.005 ns per FLOP",
+    "bandwidth  4 GB/s, 0.25 ns per byte",
     "launch     1.25 us",
     "memory     16.8 MB",  # 4096 pages of 4096 bytes
     "source     measured by remat calibrate with NumPy 2.0.0",
@@ -64,7 +64,7 @@ def test_it_writes_a_device_and_says_how_to_use_it(asked, calibrate, tmp_path):
     code, out, err = calibrate("-o", "here.json", "--dtype", "float16")
     assert out.splitlines() == [
         *SAID[:2],
-        "float16    1,000.0 GFLOP/s in matrix products",
+        "float16    1,000.0 GFLOP/s in matrix products, 0.001 ns per FLOP",
         *SAID[2:],
         "written    here.json",
         "use it     remat show 'model:resnet50?cost=measured&device=here.json'",
@@ -80,6 +80,8 @@ def test_json_is_the_device_and_the_file(words, asked, calibrate, tmp_path):
     code, out, err = calibrate("--json", *words)
     record = json.loads(out)
     assert record.pop("written") == (words[1] if words else None)
+    assert record["ns_per_flop"] == {"float32": pytest.approx(0.005)}
+    assert (record["ns_per_byte"], record["ns_per_launch"]) == (pytest.approx(0.25), pytest.approx(1250))
     assert (code, err) == (0, "")
     (tmp_path / "said.json").write_text(json.dumps(record))
     assert get_device("said.json").bandwidth == pytest.approx(4e9)

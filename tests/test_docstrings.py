@@ -6,9 +6,11 @@ import re
 import textwrap
 
 import pytest
-from numpydoc.docscrape import ClassDoc, FunctionDoc
 
 import remat_algos as ra
+
+docscrape = pytest.importorskip("numpydoc.docscrape", reason="numpydoc is not installed")
+ClassDoc, FunctionDoc = docscrape.ClassDoc, docscrape.FunctionDoc
 
 PUBLIC = {name: getattr(ra, name) for name in ra.__all__}
 FUNCTIONS = {name: thing for name, thing in PUBLIC.items() if inspect.isfunction(thing)}

@@ -1,6 +1,5 @@
 """Maximum flow and least cuts: against networkx, scipy and all sets of vertices."""
 
-import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,6 +11,7 @@ from scipy.sparse.csgraph import maximum_flow as scipy_flow
 from remat_algos.structure.vertex_cut import least_vertex_cut
 from tests.oracles.cuts import least_cuts, reached
 
+nx = pytest.importorskip("networkx", reason="networkx is not installed (extra graphs)")
 N = 100_000
 
 

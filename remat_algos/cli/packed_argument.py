@@ -24,9 +24,10 @@ def add_alignment(parser: argparse._ActionsContainer) -> None:
 
 def packed_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """What `solve` and `compare` are told of packing."""
-    if arguments.alignment is not None and not arguments.packed:
+    packed = arguments.packed or getattr(arguments, "allocator", None) == "arena"
+    if arguments.alignment is not None and not packed:
         raise argparse.ArgumentTypeError(f"--alignment {arguments.alignment} goes with --packed; give that too")
-    return {"packed": arguments.packed, "alignment": arguments.alignment or 1}
+    return {"packed": packed, "alignment": arguments.alignment or 1}
 
 
 def size(text: str) -> int:

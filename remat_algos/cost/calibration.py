@@ -158,6 +158,9 @@ def _cupy() -> Library:
     except ImportError as error:
         install = "python -m pip install 'remat_algos[cuda12]' (or cuda13)"
         raise GraphError(f"backend cupy needs CuPy, which is not here; install it: {install}") from error
+    except Exception as error:  # broken libraries can fail in any way
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise GraphError(f"CuPy is here and cannot be loaded ({said}); install it anew") from error
     if not cupy.cuda.is_available():
         raise GraphError("CuPy finds no GPU that it can use here; measure the processors with backend numpy")
     properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())

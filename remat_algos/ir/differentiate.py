@@ -78,9 +78,7 @@ def differentiate(
     backward = graph.backward or everything_saved(graph)
     seeds = _seeds(graph, backward, loss)
     sizes = backward.grad_memory if graph.resident is None else _with(backward.grad_memory, graph.resident.memory)
-    seeded = np.zeros(sizes.size, np.uint8)
-    seeded[: graph.n_values] = seeds
-    target, reader = _gradients.order(graph.value_indptr, *_targets(graph, backward, parameter_gradients), seeded)
+    target, reader = _pairs(graph, backward, seeds, parameter_gradients)
     read_indptr, read_indices, whole = _gradients.reads(
         target, reader, graph.value_indptr, backward.saved_indptr, backward.saved_indices, sizes.size
     )
@@ -109,6 +107,40 @@ def differentiate(
         derivation=Derivation(source.hash, options),
         labels=_labels(graph, target, reader, whole),
     )
+
+
+def gradient_pairs(
+    graph: ComputationGraph, *, parameter_gradients: bool = False, loss: str | Sequence[str] | None = None
+) -> tuple[Int32, Int32]:
+    """What each node that `differentiate` adds to a forward graph is the gradient of, and the reader it goes through.
+
+    Returns
+    -------
+    target, reader : int32[g]
+        In the order of the nodes: a value or, from `n_values` on, a resident; a node, -1 for a seed.
+
+    Raises
+    ------
+    GraphError
+        If there is nothing to differentiate.
+
+    Examples
+    --------
+    >>> target, reader = gradient_pairs(ComputationGraph.from_edges([("a", "b"), ("b", "c")]))
+    >>> target.tolist(), reader.tolist()
+    ([2, 1, 0], [-1, 2, 1])
+    """
+    backward = graph.backward or everything_saved(graph)
+    seeds = _seeds(graph, backward, [loss] if isinstance(loss, str) else loss)
+    return _pairs(graph, backward, seeds, parameter_gradients)
+
+
+def _pairs(graph: ComputationGraph, backward: Backward, seeds: Bool, parameter_gradients: bool) -> tuple[Int32, Int32]:
+    seeded = np.zeros(graph.n_values + len(graph.resident_names), np.uint8)
+    seeded[: graph.n_values] = seeds
+    targets = _targets(graph, backward, parameter_gradients)
+    found: tuple[Int32, Int32] = _gradients.order(graph.value_indptr, *targets, seeded)
+    return found
 
 
 def everything_saved(graph: ComputationGraph) -> Backward:

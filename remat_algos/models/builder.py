@@ -20,29 +20,13 @@ from remat_algos.ir.operators import operator
 from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.models.blocks import contract
 from remat_algos.models.names import Names
-from remat_algos.models.network import Layer, Network, Shape
+from remat_algos.models.network import Layer, Network, Shape, Tensor
 from remat_algos.models.optimizers import FLOPS as UPDATE_FLOPS
 from remat_algos.models.optimizers import with_optimizer
 from remat_algos.models.settings import Settings
 
 NO_GRADIENT = -1
 WHOLE = (int, np.integer)
-
-
-class Tensor(NamedTuple):
-    """A value or a resident, seen in some shape.
-
-    Parameters
-    ----------
-    value : int
-        Id of the value; residents are -1 and down.
-    shape : tuple of int
-    dtype : str
-    """
-
-    value: int
-    shape: Shape
-    dtype: str
 
 
 class Further(NamedTuple):
@@ -254,6 +238,7 @@ class Builder(Names):
                 2 * macs + flops,
                 bytes_moved,
                 attributes,
+                tuple(reads),
             )
         )
         return values

@@ -14,6 +14,22 @@ from remat_algos.ir.resident import ROLES
 Shape = tuple[int, ...]
 
 
+class Tensor(NamedTuple):
+    """A value or a resident, seen in some shape.
+
+    Parameters
+    ----------
+    value : int
+        Id of the value; residents are -1 and down.
+    shape : tuple of int
+    dtype : str
+    """
+
+    value: int
+    shape: Shape
+    dtype: str
+
+
 class Layer(NamedTuple):
     """One operation of a network.
 
@@ -37,6 +53,8 @@ class Layer(NamedTuple):
         Bytes that it reads and writes once, parameters among them.
     attributes : mapping
         Kernel, stride and the like.
+    arguments : tuple of Tensor
+        What it reads, in argument order and as often as it stands there, each in the shape in which it is seen.
     """
 
     name: str
@@ -49,6 +67,7 @@ class Layer(NamedTuple):
     flops: int
     bytes_moved: int
     attributes: Mapping[str, Any]
+    arguments: tuple[Tensor, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -103,9 +103,9 @@ class Pointwise(Fitting):
         """
         return self.pointwise("Multiply", [x, y], name=name)
 
-    def scale(self, x: Tensor, name: str = "scale") -> Tensor:
+    def scale(self, x: Tensor, name: str = "scale", factor: float = 0.5) -> Tensor:
         """x times a constant; its gradient reads nothing."""
-        return self.pointwise("Scale", [x], name=name)
+        return self.run("Scale", [x], x.shape, name=self.named(name), flops=prod(x.shape), dtype=x.dtype, factor=factor)
 
     def mask(self, x: Tensor, allowed: Tensor, name: str = "mask") -> Tensor:
         """x where it is allowed, else minus infinity; its gradient reads the mask.
@@ -234,7 +234,7 @@ class Pointwise(Fitting):
                 found = f"{name} joins shapes {first} and {x.shape}"
                 raise GraphError(f"{self.model}: {found}; give equal ones but on axis {axis}")
         shape = (*first[:axis], sum(x.shape[axis] for x in tensors), *first[axis + 1 :])
-        return self.run("Concat", tensors, shape, name=self.named(name), dtype=tensors[0].dtype)
+        return self.run("Concat", tensors, shape, name=self.named(name), dtype=tensors[0].dtype, axis=axis)
 
     def split(self, x: Tensor, parts: int, axis: int = -1, name: str = "split") -> list[Tensor]:
         """Equal parts along an axis, copied: one node of several values.
@@ -249,7 +249,7 @@ class Pointwise(Fitting):
             raise GraphError(f"{self.model}: {name} cuts {x.shape[axis]} into {parts} equal parts; give a divisor")
         shape = (*x.shape[:axis], x.shape[axis] // parts, *x.shape[axis + 1 :])
         further = [Further(str(k), shape, x.dtype, gradient=True) for k in range(1, parts)]
-        return self.run_all("Slice", [x], shape, name=self.named(name), further=further, dtype=x.dtype)
+        return self.run_all("Slice", [x], shape, name=self.named(name), further=further, dtype=x.dtype, axis=axis)
 
     def crop(self, x: Tensor, *size: int, name: str = "crop") -> Tensor:
         """The middle of an image, copied; its gradient reads nothing.

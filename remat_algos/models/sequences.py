@@ -96,7 +96,9 @@ class Sequences(Pointwise):
         if x.shape[-1] != inner:
             raise GraphError(f"{self.model}: {found}; give equal inner lengths")
         shape = (*x.shape[:-1], columns)
-        return self.run("MatMul", [x, y], shape, name=full, macs=prod(shape) * inner, dtype=x.dtype)
+        return self.run(
+            "MatMul", [x, y], shape, name=full, macs=prod(shape) * inner, dtype=x.dtype, transposed=transposed
+        )
 
     # ---------------------------------------------------------------- attention
 
@@ -180,7 +182,7 @@ class Sequences(Pointwise):
         size = q.shape[-1] // heads
         by_head = self.copy(q, batch, heads, rows, size, name="q")
         k, v = (self.copy(x, batch, kv_heads, columns, size, name=side) for x, side in ((k, "k"), (v, "v")))
-        x = self.scale(self.matmul(by_head, k, transposed=True, name="scores"), name="scaled")
+        x = self.scale(self.matmul(by_head, k, transposed=True, name="scores"), name="scaled", factor=size**-0.5)
         if bias is not None:
             x = self.pointwise("Add", [x, bias], name="biased")
         if mask is not None:

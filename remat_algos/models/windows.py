@@ -167,7 +167,7 @@ class Windows(Fitting):
             raise GraphError(f"{self.model}: {full} makes an image of {lengths}; give lengths of 1 or more")
         shape = (*x.shape[:2], *lengths)
         neighbours = 2 ** len(lengths) if linear else 0
-        return self.run("Upsample", [x], shape, name=full, flops=2 * neighbours * prod(shape))
+        return self.run("Upsample", [x], shape, name=full, flops=2 * neighbours * prod(shape), linear=linear)
 
     def _lengths(
         self, name: str, x: Tensor, kernel: Size, stride: Size, padding: Size, dilation: Size, cover: bool = False

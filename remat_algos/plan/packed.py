@@ -101,7 +101,16 @@ class Packed:
         """Whether no arena for this schedule is smaller."""
         return self.memory <= self.bound
 
-    def record(self) -> dict[str, int]:
+    def missed(self, limit: str) -> str:
+        """That no schedule keeps to a limit."""
+        return f"no schedule that packs into {limit} was found"
+
+    @property
+    def remedy(self) -> str:
+        """What a user can do where none does."""
+        return f"give more, or an alignment below {self.alignment}" if self.alignment > 1 else "give more"
+
+    def record(self) -> dict[str, Any]:
         """As the JSON of a plan has it."""
         return {"packed_memory": self.memory, "packed_bound": self.bound, "alignment": self.alignment}
 

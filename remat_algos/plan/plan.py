@@ -18,6 +18,7 @@ from remat_algos.ir.wording import counted
 from remat_algos.plan.baseline import baseline_peak
 from remat_algos.plan.packed import Packed
 from remat_algos.plan.record import FORMAT, VERSION, gap, plain, read_record, shaped
+from remat_algos.plan.reserved import Reserved
 from remat_algos.plan.verify import checked
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation
@@ -55,6 +56,8 @@ class Plan:
         What the method chose.
     packed : Packed, optional
         The peak as it packs, where that was asked for; then the limit holds for it too.
+    reserved : Reserved, optional
+        What an allocator reserves, where that was asked for; then the limit holds for it too.
     """
 
     graph: ComputationGraph
@@ -69,6 +72,7 @@ class Plan:
     seconds: float
     details: Mapping[str, Any] = field(default_factory=dict)
     packed: Packed | None = None
+    reserved: Reserved | None = None
 
     @property
     def schedule(self) -> Schedule:
@@ -128,6 +132,8 @@ class Plan:
         }
         if self.packed is not None:
             record |= self.packed.record()
+        if self.reserved is not None:
+            record |= self.reserved.record()
         if frees:
             record["frees"] = [[graph.value_name(x) for x in step] for step in simulation.frees()]
         return record
@@ -183,6 +189,7 @@ class Plan:
             seconds=record["seconds"],
             details=record.get("details", {}),
             packed=Packed.claimed(record),
+            reserved=Reserved.claimed(record),
         )
 
     def __str__(self) -> str:
@@ -198,6 +205,8 @@ class Plan:
         ]
         if self.packed is not None:
             lines.append(f"packed     {self.packed.said(self.peak_memory)}")
+        if self.reserved is not None:
+            lines.append(f"reserved   {self.reserved.said()}")
         if graph.resident_memory:
             together = self.peak_memory + graph.resident_memory
             lines.append(f"resident   {exact_bytes(graph.resident_memory)}; together {exact_bytes(together)}")

@@ -13,6 +13,7 @@ from remat_algos.ir.wording import counted, listed
 from remat_algos.plan.baseline import baseline_peak
 from remat_algos.plan.packed import Packed
 from remat_algos.plan.plan import INTERRUPTED, Plan, given_up
+from remat_algos.plan.reserved import Reserved
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.solvers.registry import Solution
 
@@ -94,7 +95,7 @@ class Problem:
         options: Mapping[str, Any],
         seconds: float,
         interrupted: bool = False,
-        packed: Packed | None = None,
+        held: Packed | Reserved | None = None,
     ) -> Plan:
         """The plan that an attempt makes."""
         solution = chosen.solution
@@ -113,7 +114,8 @@ class Problem:
             scope=solution.scope if known else "any order",
             seconds=seconds,
             details={**solution.details, INTERRUPTED: True} if interrupted else solution.details,
-            packed=packed,
+            packed=held if isinstance(held, Packed) else None,
+            reserved=held if isinstance(held, Reserved) else None,
         )
 
     def budget_error(self, attempts: Sequence[Attempt], reasons: Mapping[str, str]) -> BudgetError:
@@ -144,17 +146,15 @@ class Problem:
             message += f"; no plan from {names} ({reason})"
         return BudgetError(message, lowest.simulation.peak_memory if lowest else self.base, bound, nodes)
 
-    def packed_error(self, tried: Sequence[tuple[Attempt, Packed]]) -> BudgetError:
-        """What fits as it is judged, but not as it packs."""
+    def held_error(self, tried: Sequence[tuple[Attempt, Packed | Reserved]]) -> BudgetError:
+        """What fits as it is judged, but not as an arena or an allocator holds it."""
         bound, nodes = least_peak_bound(self.graph)
         attempt, least = min(tried, key=lambda each: each[1].memory)
         peak = attempt.simulation.peak_memory
         message = (
-            f"no schedule that packs into {exact_bytes(self.limit or 0)} was found; the least reached is "
-            f"{exact_bytes(least.memory)}, for a peak of {format_bytes(peak)} by {attempt.method}; give more"
+            f"{least.missed(exact_bytes(self.limit or 0))}; the least reached is {exact_bytes(least.memory)}, "
+            f"for a peak of {format_bytes(peak)} by {attempt.method}; {least.remedy}"
         )
-        if least.alignment > 1:
-            message += f", or an alignment below {least.alignment}"
         return BudgetError(message, peak, bound, nodes)
 
     def _named(self, nodes: Sequence[int]) -> str:

@@ -2,22 +2,21 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from remat_algos.errors import AllocationError, BudgetError
+from remat_algos.errors import AllocationError
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan.held import CANDIDATES, search_held
 from remat_algos.plan.packed import SECONDS, Packed, is_alignment
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.problem import Attempt, Problem
+from remat_algos.plan.reserved import ARENA, Reserved, known_allocator
 from remat_algos.plan.search import Search
-from remat_algos.schedule.simulation import Simulation
 from remat_algos.solvers.registry import Progress, Solver, get_solver
 
 AUTO = "auto"
-PACKINGS = 6  # schedules of one problem that are packed, each with a lower peak
 LAST_SECOND = 1.0  # that packing may take where the time is over
 
 
@@ -32,6 +31,7 @@ def solve(
     polish: bool | None = None,
     packed: bool = False,
     alignment: int = 1,
+    allocator: str | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> Plan:
@@ -60,6 +60,9 @@ def solve(
         does not pack into it, others of a lower peak are searched.
     alignment : int
         A power of two that divides every address of the arena.
+    allocator : {"cupy_pool", "cuda_caching", "arena", "none"}, optional
+        Whose reserved bytes a bound of the memory holds for, as modelled: of CuPy's pool (`cupy_pool`) or PyTorch's
+        allocator (`cuda_caching`), the upper end of the interval where it is not known exactly; "arena" is `packed`.
     progress : callable, optional
         Called with (plans judged, plans listed, what is being tried).
     **options
@@ -77,7 +80,7 @@ def solve(
     GraphError
         If the solver cannot serve this graph.
     AllocationError
-        For an alignment that is no power of two.
+        For an alignment that is no power of two, an unknown allocator, or another one than the arena if `packed`.
     TypeError, ValueError
         For a budget or an option that is none.
     KeyboardInterrupt
@@ -99,6 +102,9 @@ def solve(
         raise TypeError(f"options {', '.join(options)} belong to one solver; name it, auto takes none")
     if not is_alignment(alignment):
         raise AllocationError(f"alignment is {alignment!r}, which is no power of two; give 1, 2, 4, 8, ...")
+    allocator = known_allocator(allocator)
+    if packed and allocator not in (None, ARENA):
+        raise AllocationError(f"packed asks for an arena, and allocator for {allocator}; leave out one of them")
 
     def left() -> float | None:
         return None if time_limit is None else max(0.0, time_limit - (time.perf_counter() - started))
@@ -110,10 +116,12 @@ def solve(
             found.guard()
         return found, _best(found)
 
-    arena = None
-    if packed:
+    held: Packed | Reserved | None = None
+    if packed or allocator == ARENA:
         pack = partial(Packed.of, alignment=alignment, seed=seed, progress=progress)
-        found, chosen, arena = _packing(problem, search, lambda s: pack(s, time_limit=_seconds(left())))
+        found, chosen, held = search_held(problem, search, lambda s: pack(s, time_limit=_seconds(left())))
+    elif allocator is not None:
+        found, chosen, held = search_held(problem, search, partial(Reserved.of, allocator=allocator), CANDIDATES)
     else:
         found, chosen = search(problem)
     return problem.plan(
@@ -121,8 +129,8 @@ def solve(
         solver=AUTO if asked is None else asked.name,
         options=options,
         seconds=time.perf_counter() - started,
-        interrupted=found.interrupted or (arena is not None and arena.interrupted),
-        packed=arena,
+        interrupted=found.interrupted or (held is not None and held.interrupted),
+        held=held,
     )
 
 
@@ -137,37 +145,6 @@ def _best(search: Search) -> Attempt:
     if chosen is None and search.unhonoured:
         raise search.unhonoured
     raise problem.budget_error(search.attempts, search.reasons)
-
-
-def _packing(
-    problem: Problem, search: Callable[[Problem], tuple[Search, Attempt]], pack: Callable[[Simulation], Packed]
-) -> tuple[Search, Attempt, Packed]:
-    """Search below lower and lower peaks until what is found packs into the limit.
-
-    A peak lower by the share that packing adds is tried first; where none is so low, one between.
-    """
-    tried: list[tuple[Attempt, Packed]] = []
-    narrowed, low, high = problem, 0, problem.base
-    for _ in range(PACKINGS):
-        try:
-            found, chosen = search(narrowed)
-        except BudgetError:
-            if not tried:
-                raise
-            low = (narrowed.limit or 0) + 1
-            guess = (low + high) // 2
-        else:
-            tried.append((chosen, pack(chosen.simulation)))
-            peak, size = chosen.simulation.peak_memory, tried[-1][1].memory
-            if problem.limit is None or size <= problem.limit:
-                return found, *tried[-1]
-            if found.interrupted or tried[-1][1].interrupted:
-                raise KeyboardInterrupt("interrupted before a plan that packs into the budget was found")
-            high, guess = peak - 1, problem.limit * peak // size
-        if low > high:
-            break
-        narrowed = replace(narrowed, limit=max(low, min(high, guess)))
-    raise problem.packed_error(tried)
 
 
 def _seconds(left: float | None) -> float:

@@ -18,6 +18,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.baseline import baseline_peak
 from remat_algos.plan.packed import SECONDS, Packed
 from remat_algos.plan.record import gap, read_record, shaped
+from remat_algos.plan.reserved import Reserved
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.registry import SCOPES
@@ -31,6 +32,7 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
 
     A bound above the cost of one pass is the word of its solver: it must not contradict the plan, no more is checked.
     A packed peak is packed again; a warning says so if it is not reached in a few seconds, which disproves nothing.
+    What an allocator reserves is modelled again.
 
     Parameters
     ----------
@@ -88,6 +90,7 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> tuple[Computa
             _deny(f"the plan claims {name} {_short(record[name])}; the judge finds {_short(value)}")
     _check_limits(graph, record, simulation)
     _check_packed(record, simulation)
+    _check_reserved(record, simulation)
     return graph, simulation
 
 
@@ -166,6 +169,17 @@ def _check_packed(record: Mapping[str, Any], simulation: Simulation) -> None:
             UserWarning,
             stacklevel=4,
         )
+
+
+def _check_reserved(record: Mapping[str, Any], simulation: Simulation) -> None:
+    claimed, limit = Reserved.claimed(record), record["limit"]
+    if claimed is None:
+        return
+    if limit is not None and claimed.memory > limit:
+        _deny(f"the plan claims to stay within {limit} bytes; {claimed.allocator} reserves {claimed.memory}")
+    for name, value in Reserved.of(simulation, claimed.allocator).record().items():
+        if record.get(name) != value:
+            _deny(f"the plan claims {name} {_short(record.get(name))}; the model finds {_short(value)}")
 
 
 def _deny(message: str) -> NoReturn:

@@ -5,7 +5,6 @@ import os
 import time
 from pathlib import Path
 
-import networkx as nx
 import pytest
 from remat_algos.kernels import _twremat
 
@@ -23,6 +22,7 @@ from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.treewidth import width_bounds
 from remat_algos.structure.undirected import UndirectedGraph
 
+nx = pytest.importorskip("networkx", reason="networkx is not installed (extra graphs)")
 TRANSFORMER = "model:transformer_base?granularity=primitive&optimizer=adam"
 RESNET = "model:resnet?depth=1301&optimizer=sgd"
 PACE = Path(__file__).parents[3] / "shared" / "treewidth"

@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         device.save(arguments.output)
     if arguments.json:
-        say_json(device.record() | {"written": arguments.output})
+        say_json(device.record() | _nanoseconds(device) | {"written": arguments.output})
         return 0
     say_table(("", ""), _rows(device), headed=False)
     if arguments.output is None:
@@ -38,14 +38,26 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _nanoseconds(device: Any) -> dict[str, Any]:
+    """The same numbers as costs."""
+    return {
+        "ns_per_flop": {dtype: 1e9 / rate for dtype, rate in device.flops.items()},
+        "ns_per_byte": 1e9 / device.bandwidth,
+        "ns_per_launch": 1e9 * device.launch,
+    }
+
+
 def _rows(device: Any) -> list[tuple[str, str]]:
     from remat_algos.ir.units import format_bytes
 
-    rates = [(dtype, f"{rate / 1e9:,.1f} GFLOP/s in matrix products") for dtype, rate in device.flops.items()]
+    rates = [
+        (dtype, f"{rate / 1e9:,.1f} GFLOP/s in matrix products, {1e9 / rate:.3g} ns per FLOP")
+        for dtype, rate in device.flops.items()
+    ]
     return [
         ("device", device.name),
         *rates,
-        ("bandwidth", f"{format_bytes(round(device.bandwidth))}/s"),
+        ("bandwidth", f"{format_bytes(round(device.bandwidth))}/s, {1e9 / device.bandwidth:.3g} ns per byte"),
         ("launch", f"{device.launch * 1e6:,.2f} us"),
         ("memory", format_bytes(device.memory)),
         ("source", device.source),

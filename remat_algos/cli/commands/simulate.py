@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+from remat_algos.cli.allocator_argument import add_allocator, reserved_of
 from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import add_json, say_json, say_table
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
@@ -28,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--recompute", metavar="NAME,...", action="append", default=[], help="nodes that run again")
     parser.add_argument("--step", type=int, metavar="STEP", help="tell of this step instead of the peak's")
     parser.add_argument("--budget", metavar="SIZE", help="bytes, 4GiB or 50%%; exit code 3 if the peak is above it")
+    add_allocator(parser, "tell what this allocator uses and reserves on the device; then --budget is for that (none)")
     add_plot(parser)
     add_json(parser)
 
@@ -60,14 +62,15 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.step is not None and not 0 <= step < len(judged.schedule):
         raise argparse.ArgumentTypeError(f"--step {step}: steps are 0 to {len(judged.schedule) - 1}")
     limit = memory_limit(arguments.budget, base.peak_memory, graph.resident_memory)
+    reserved = reserved_of(arguments, judged)
     if arguments.json:
-        say_json(_record(judged, step, base.peak_memory, limit))
+        say_json(_record(judged, step, base.peak_memory, limit, reserved))
     else:
         print(said)
-        _say(judged, step, base.peak_memory, limit)
+        _say(judged, step, base.peak_memory, limit, reserved)
     given: dict[str, Any] = {"limit": limit} if arguments.picture == "memory" else {}
     draw(arguments, judged, **given)
-    return 3 if limit is not None and judged.peak_memory > limit else 0
+    return 3 if limit is not None and _held(judged, reserved) > limit else 0
 
 
 def add_mirror(parser: argparse.ArgumentParser) -> None:
@@ -147,7 +150,12 @@ def _live(judged: Any, step: int) -> list[dict[str, Any]]:
     ]
 
 
-def _record(judged: Any, step: int, base: int, limit: int | None) -> dict[str, Any]:
+def _held(judged: Any, reserved: Any) -> int:
+    """Bytes that a budget is for: the judge's, or the most that the allocator may reserve."""
+    return int(judged.peak_memory if reserved is None else reserved.memory)
+
+
+def _record(judged: Any, step: int, base: int, limit: int | None, reserved: Any) -> dict[str, Any]:
     graph, names = judged.graph, judged.schedule.names(judged.graph)
     return {
         "graph_hash": graph.source_hash,
@@ -158,6 +166,7 @@ def _record(judged: Any, step: int, base: int, limit: int | None) -> dict[str, A
         "peak_without_rematerialization": base,
         "resident_memory": graph.resident_memory,
         "limit": limit,
+        **({} if reserved is None else reserved.record()),
         "compute": judged.compute,
         "overhead": judged.overhead,
         "compute_unit": graph.labels.compute_unit,
@@ -170,7 +179,15 @@ def _record(judged: Any, step: int, base: int, limit: int | None) -> dict[str, A
     }
 
 
-def _say(judged: Any, step: int, base: int, limit: int | None) -> None:
+def _fit(limit: int, judged: Any, reserved: Any) -> str:
+    """Whether a budget is kept."""
+    if _held(judged, reserved) <= limit:
+        return "it fits"
+    open_ended = reserved is not None and reserved.least <= limit
+    return "it may fit, or not: that hangs on ties" if open_ended else "it does not fit"
+
+
+def _say(judged: Any, step: int, base: int, limit: int | None, reserved: Any) -> None:
     from remat_algos.ir.units import exact_bytes, format_bytes
 
     graph, peak = judged.graph, judged.peak_memory
@@ -178,8 +195,10 @@ def _say(judged: Any, step: int, base: int, limit: int | None) -> None:
     share = f"{100 * peak / max(1, base):.1f} % of the peak without rematerialization"
     at = f" at step {judged.peak_step}, {names[judged.peak_step]}" if names else ""
     rows = [("peak", f"{exact_bytes(peak)}{at}"), ("share", share)]
+    if reserved is not None:
+        rows += reserved.rows()
     if limit is not None:
-        rows.append(("budget", f"{exact_bytes(limit)}: {'it fits' if peak <= limit else 'it does not fit'}"))
+        rows.append(("budget", f"{exact_bytes(limit)}: {_fit(limit, judged, reserved)}"))
     if graph.resident_memory:
         together = exact_bytes(peak + graph.resident_memory)
         rows.append(("resident", f"{exact_bytes(graph.resident_memory)}; together {together}"))

@@ -33,6 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         claims = ("peak_memory", "resident_memory", "compute", "overhead", "limit", "bound", "bound_scope", "gap")
         said = {name: record[name] for name in claims} | (plan.packed.record() if plan.packed is not None else {})
+        said |= plan.reserved.record() if plan.reserved is not None else {}
         proven = record["bound"] is not None and record["bound"] <= found.graph.needed_compute
         say_json({"valid": True, "graph_hash": graph.source_hash, **said, "bound_proven": proven})
     else:
@@ -41,6 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
         together = format_bytes(found.peak_memory + resident)
         together = f", {together} with the residents' {format_bytes(resident)}" if resident else ""
         packs = f", packed {format_bytes(plan.packed.memory)}" if plan.packed is not None else ""
+        if plan.reserved is not None:
+            packs += f", reserved by {plan.reserved.allocator} {format_bytes(plan.reserved.memory)}"
         print(
             f"the plan holds: {len(found.schedule)} steps, peak {format_bytes(found.peak_memory)} "
             f"at step {found.peak_step}{packs}{together}, overhead {found.graph.labels.compute(found.overhead)}"

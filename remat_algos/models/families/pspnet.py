@@ -64,7 +64,7 @@ def pspnet(
     main = _head(net, _pyramid(net, x), 8 * width, classes, image, "cls")
     loss = net.softmax_cross_entropy(main, target, name="main_loss")
     auxiliary = _head(net, stages[2], 4 * width, classes, image, "aux")
-    share = net.scale(net.softmax_cross_entropy(auxiliary, target, name="aux_loss"), name="aux_share")  # 0.4 of it
+    share = net.scale(net.softmax_cross_entropy(auxiliary, target, name="aux_loss"), name="aux_share", factor=0.4)
     net.add(loss, share, name="loss")
 
 

@@ -78,7 +78,7 @@ def switch_transformer(
         with net.block(f"{side}.final"):
             sides.append(net.dropout(net.rms_norm(x)))
     with net.block("head"):
-        scores = net.linear(net.scale(sides[1]), words, parameters=[shared], name="lm_head")
+        scores = net.linear(net.scale(sides[1], factor=width**-0.5), words, parameters=[shared], name="lm_head")
     loss = net.softmax_cross_entropy(scores, net.input("labels", (batch, sequence), "int64"))
     if balances:
         net.add(loss, *balances, name="total")

@@ -83,7 +83,7 @@ def _embedded(net: Layers, side: str, shape: tuple[int, int], shared: Tensor, po
     """Words and their positions, which are sines and cosines."""
     with net.block(f"{side}.embedding"):
         x = net.embedding(net.input("tokens", shape, "int64"), *shared.shape, weight=shared, name="words")
-        return net.dropout(net.pointwise("Add", [net.scale(x), positions]))
+        return net.dropout(net.pointwise("Add", [net.scale(x, factor=x.shape[-1] ** 0.5), positions]))
 
 
 def _attended(net: Layers, name: str, x: Tensor, other: Tensor, heads: int, mask: Tensor, fused: bool) -> Tensor:

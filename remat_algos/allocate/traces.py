@@ -1,0 +1,120 @@
+"""What a schedule asks of an allocator, in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.errors import AllocationError
+from remat_algos.ir.arrays import Int64, check_sizes, frozen
+from remat_algos.kernels import _pools
+from remat_algos.schedule.simulation import Simulation
+
+GIVE_ALL_BACK = int(_pools.GIVE_ALL_BACK)
+"""The event at which an allocator gives its whole free segments back to the device."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """Requests and frees, step by step.
+
+    At each step the values of its node are asked for in their order, then its workspace; after it the workspace is
+    given back, then what is needed no longer, by the number of the instance.
+
+    Parameters
+    ----------
+    size : int64[k]
+        Bytes of each buffer.
+    event : int64[e]
+        Buffer b is asked for, `~b` gives it back; or `GIVE_ALL_BACK`.
+    step : int64[e]
+        The step of each event, rising; at each, requests come first.
+    steps : int
+        How many there are.
+    stream : int64[k], optional
+        Whoever caches keeps the streams apart; 0 by default.
+
+    Raises
+    ------
+    AllocationError
+        If a buffer is asked for twice, given back twice or before it is asked for, or steps fall.
+
+    Examples
+    --------
+    >>> trace = Trace.of_buffers(Buffers([0, 0, 1], [2, 1, 3], [100, 8, 20]))
+    >>> trace.event.tolist(), trace.step.tolist(), trace.requested.tolist()
+    ([0, 1, -2, 2, -1, -3], [0, 0, 0, 1, 1, 2], [108, 120, 20])
+    """
+
+    size: Int64
+    event: Int64
+    step: Int64
+    steps: int
+    stream: Int64 = None  # type: ignore[assignment]  # the constructor fills it
+
+    def __post_init__(self) -> None:
+        stream = 0 if self.stream is None else self.stream
+        fields = (("size", self.size, None), ("event", self.event, None), ("step", self.step, len(self.event)))
+        for field, given, count in (*fields, ("stream", stream, len(self.size))):
+            object.__setattr__(self, field, frozen(given, np.int64, field, count))
+        check_sizes(self.size, "size")
+        if self.step.size and (self.step[0] < 0 or self.step[-1] >= self.steps or (np.diff(self.step) < 0).any()):
+            raise AllocationError(f"the steps of a trace rise from 0 to less than {self.steps}")
+        self._check_events()
+
+    @classmethod
+    def of(cls, simulation: Simulation) -> Trace:
+        """What a schedule asks for; buffers are those of `Buffers.of`."""
+        return cls.of_buffers(Buffers.of(simulation), len(simulation.schedule))
+
+    @classmethod
+    def of_buffers(cls, buffers: Buffers, steps: int | None = None) -> Trace:
+        """The same for any buffers; those written over each other are asked for once, as the first of them."""
+        number, first = np.arange(len(buffers)), buffers.first
+        asked = number[buffers.over < 0]
+        last = np.ones(len(buffers), bool)
+        last[buffers.over[buffers.over >= 0]] = False
+        freed = number[last]
+        # after a step: workspaces, which hold no instance, then instances by number
+        freed = freed[np.argsort(buffers.instance[freed] >= 0, kind="stable")]
+        event = np.concatenate([asked, ~first[freed]])
+        step = np.concatenate([buffers.begin[asked], buffers.end[freed] - 1])
+        order = np.argsort(2 * step + (event < 0), kind="stable")
+        end = int(buffers.end.max(initial=0))
+        return cls(buffers.size, event[order], step[order], end if steps is None else steps)
+
+    @property
+    def requests(self) -> Int64:
+        """int64[r]: the buffers in the order in which they are asked for."""
+        return self.event[self.event >= 0]
+
+    @property
+    def requested(self) -> Int64:
+        """int64[m]: bytes that are needed during each step, as they are asked for."""
+        freed = self.event < 0
+        change = self.size[np.where(freed, ~self.event, self.event) % max(1, self.size.size)]
+        change[self.event == GIVE_ALL_BACK] = 0
+        return self.during(np.cumsum(np.where(freed, -change, change)))
+
+    def during(self, after: Int64) -> Int64:
+        """int64[m]: what is so during each step, after its requests, of what is so after each event."""
+        seen = np.searchsorted(2 * self.step + (self.event < 0), 2 * np.arange(self.steps) + 1)
+        return np.concatenate([[0], after])[seen]
+
+    def _check_events(self) -> None:
+        event = self.event[self.event != GIVE_ALL_BACK]
+        buffer = np.where(event < 0, ~event, event)
+        if buffer.size and buffer.max() >= len(self.size):
+            raise AllocationError(f"the trace names buffer {buffer.max()}; buffers are 0 to {len(self.size) - 1}")
+        if np.unique(event).size != event.size:
+            raise AllocationError("a buffer of the trace is asked for twice, or given back twice; number them apart")
+        late = np.full(len(self.size), event.size, np.int64)
+        asked = np.flatnonzero(event >= 0)
+        late[event[asked]] = asked
+        freed = np.flatnonzero(event < 0)
+        if (late[~event[freed]] > freed).any():
+            raise AllocationError("a buffer of the trace is given back before it is asked for")
+        if self.event.size > 1 and (np.diff(2 * self.step + (self.event < 0)) < 0).any():
+            raise AllocationError("at a step of the trace something is asked for after something was given back")

@@ -1,0 +1,32 @@
+"""Models of allocators on the command line."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from remat_algos.plan.reserved import Reserved
+
+ALLOCATORS = ("cupy_pool", "cuda_caching", "arena", "none")
+
+
+def add_allocator(parser: argparse._ActionsContainer, what: str) -> None:
+    """--allocator; `what` it is asked for."""
+    parser.add_argument("--allocator", choices=ALLOCATORS, default="none", help=what)
+
+
+def reserved_of(arguments: argparse.Namespace, simulation: Any) -> Reserved | None:
+    """What the chosen allocator reserves for a schedule; None if none was chosen."""
+    from remat_algos.plan.reserved import Reserved, known_allocator
+
+    allocator = known_allocator(arguments.allocator)
+    return None if allocator is None else Reserved.of(simulation, allocator)
+
+
+def check_packed(arguments: argparse.Namespace) -> None:
+    """--packed is the allocator arena; no other goes with it."""
+    if arguments.packed and arguments.allocator not in ("arena", "none"):
+        raise argparse.ArgumentTypeError(
+            f"--packed gives an arena, --allocator {arguments.allocator} something else; leave out one of them"
+        )

@@ -1,0 +1,134 @@
+"""remat run: a plan run for real, and held against what was predicted of it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, options_of, whole_number
+from remat_algos.cli.graph_argument import add_graph, graph_of
+from remat_algos.cli.output import add_json, progress_line, say_json, say_table
+from remat_algos.cli.plot_argument import add_plot, check_plot, draw
+
+if TYPE_CHECKING:
+    from remat_algos.ir.graph import ComputationGraph
+    from remat_algos.plan.plan import Plan
+    from remat_algos.schedule.schedule import Schedule
+
+HELP = "run a plan for real, on NumPy or a GPU, and hold bytes, values and times against the prediction"
+PART = 1  # exit code where prediction and run part
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The graph, the budget or a plan, where it runs."""
+    add_graph(parser)
+    add_budget(parser)
+    parser.add_argument("--solver", default="auto", metavar="NAME", help="one of remat solve, or auto: the best of all")
+    parser.add_argument(
+        "-O", "--option", metavar="NAME=VALUE", action="append", default=[], help="option of the solver"
+    )
+    add_search(parser)
+    parser.add_argument(
+        "--plan", metavar="FILE", help="run this plan, or an order as for remat simulate; solve nothing"
+    )
+    group = parser.add_argument_group("the run; exit code 1 if it is not what was predicted")
+    group.add_argument(
+        "--backend", choices=("numpy", "cupy"), default="numpy", help="numpy: the processors (default); cupy: the GPU"
+    )
+    group.add_argument(
+        "--packed", action="store_true", help="in one arena at fixed addresses, not from an allocator piece by piece"
+    )
+    group.add_argument("--repeats", type=whole_number, default=3, metavar="K", help="runs that are timed (3)")
+    group.add_argument(
+        "--shrink", type=whole_number, default=1, metavar="N", help="divide all sizes by N, rounded up, before planning"
+    )
+    add_plot(parser, pictures=("validation",))
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Solve or read a plan, run it, say what happened; 1 if that is not what was predicted."""
+    from remat_algos.executor.arrays import backend
+    from remat_algos.executor.validate import validate
+    from remat_algos.plan.plan import Plan
+
+    check_plot(arguments)
+    _check(arguments)
+    backend(arguments.backend)  # before the search: without it there is nothing to search for
+    graph, plan, said = _planned(arguments)
+    if not arguments.json:
+        print(said)
+        if isinstance(plan, Plan):
+            print(plan)
+    found = validate(
+        graph, plan, arguments.backend, packed=arguments.packed, repeats=arguments.repeats, seed=arguments.seed
+    )
+    if arguments.json:
+        solver, method, limit = (plan.solver, plan.method, plan.limit) if isinstance(plan, Plan) else (None, None, None)
+        planned = {"solver": solver, "method": method, "limit": limit, "shrink": arguments.shrink}
+        say_json(found.record() | planned)
+    else:
+        say_table(("", ""), found.rows(), headed=False)
+    draw(arguments, found)
+    return 0 if found.holds else PART
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """What no argument shows alone; before the work."""
+    if arguments.shrink < 1:
+        raise argparse.ArgumentTypeError(f"--shrink {arguments.shrink}: give 1 or more")
+    if arguments.plan is None:
+        return
+    given = {
+        "--budget": arguments.budget,
+        "--overhead": arguments.overhead,
+        "--device": arguments.device,
+        "--solver": None if arguments.solver == "auto" else arguments.solver,
+        "-O": arguments.option or None,
+        "--time-limit": arguments.time_limit,
+    }
+    for option in (name for name, value in given.items() if value is not None):
+        raise argparse.ArgumentTypeError(
+            f"{option} is for solving, and --plan {arguments.plan} is solved; leave it out"
+        )
+
+
+def _planned(arguments: argparse.Namespace) -> tuple[ComputationGraph, Plan | Schedule, str]:
+    """The graph that runs, the plan or the order, and a line that says what was done to the graph."""
+    from remat_algos.cli.commands.simulate import judged_order
+    from remat_algos.plan.orders import Order
+    from remat_algos.plan.plan import Plan
+
+    order = None if arguments.plan is None else Order.read(arguments.plan)
+    graph, said = graph_of(arguments, order)
+    if order is not None and order.is_plan:
+        plan = Plan.load(arguments.plan, graph)  # every claim is checked
+        graph = plan.graph
+        if arguments.shrink == 1:
+            return graph, plan, said
+    graph, shrunk = _shrunk(graph, arguments.shrink)
+    if order is not None:
+        return graph, judged_order(graph, order).schedule, said + shrunk
+    return graph, _solved(arguments, graph), said + shrunk
+
+
+def _shrunk(graph: ComputationGraph, by: int) -> tuple[ComputationGraph, str]:
+    """The graph with smaller values, and the end of a sentence about that."""
+    from remat_algos.executor.shrunk import shrunk
+
+    return (graph, "") if by == 1 else (shrunk(graph, by), f"; all sizes divided by {by:,}")
+
+
+def _solved(arguments: argparse.Namespace, graph: ComputationGraph) -> Plan:
+    """A plan within the budget."""
+    from remat_algos.plan.solve import solve
+
+    budget, options = budget_of(arguments), options_of(arguments.solver, arguments.option)
+    limits: dict[str, Any] = {"time_limit": arguments.time_limit, "seed": arguments.seed}
+    with progress_line() as progress:
+        try:
+            return solve(graph, budget, solver=arguments.solver, progress=progress, **limits, **options)
+        except (TypeError, ValueError) as error:
+            if not options:
+                raise
+            raise argparse.ArgumentTypeError(f"{arguments.solver}: {error}") from error  # a value it cannot take

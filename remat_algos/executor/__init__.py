@@ -1,0 +1,1 @@
+"""Schedules run for real, on NumPy or CuPy, and held against what was predicted."""

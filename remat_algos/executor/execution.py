@@ -1,0 +1,126 @@
+"""What happened when a schedule ran."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remat_algos.allocate.allocation import Allocation
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.executor.memories import CHUNK
+from remat_algos.ir.arrays import Int64
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.schedule.simulation import Simulation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Execution:
+    """A schedule that ran: bytes at each step, and a checksum of every value that was made.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    simulation : Simulation
+        What the judge says of the schedule.
+    backend, device : str
+        Where it ran.
+    used, used_raw : int64[m]
+        Bytes handed out while each step ran, each request rounded up to 512, and to the byte.
+    total : int64[m]
+        Bytes reserved on the device while each step ran: what the pool took, or the arena.
+    resident : int
+        Bytes of the residents, which are apart.
+    checksums : uint32[n_instances]
+        Of each instance of `simulation.lifetimes`, when it was made.
+    mismatches : list of (int, int)
+        (step, value) wherever a value that was made again is not what it was at first, and, with the last step, each
+        output that is no longer what it was when it was made.
+    seconds : float64[m], optional
+        Time of the operators at each step.
+    allocation : Allocation, optional
+        The arena that it ran in.
+    outputs : dict of int to uint8[...]
+        By value the outputs at the end, if they were asked for.
+    """
+
+    graph: ComputationGraph
+    simulation: Simulation
+    backend: str
+    device: str
+    used: Int64
+    used_raw: Int64
+    total: Int64
+    resident: int
+    checksums: NDArray[np.uint32]
+    mismatches: list[tuple[int, int]]
+    seconds: NDArray[np.float64] | None = None
+    allocation: Allocation | None = None
+    outputs: dict[int, NDArray[np.uint8]] | None = None
+
+    @property
+    def peak_used(self) -> int:
+        """Bytes at the worst step, each request rounded up to 512."""
+        return int(self.used.max(initial=0))
+
+    @property
+    def peak_raw(self) -> int:
+        """Bytes at the worst step, to the byte."""
+        return int(self.used_raw.max(initial=0))
+
+    @property
+    def peak_total(self) -> int:
+        """Bytes reserved at the worst step."""
+        return int(self.total.max(initial=0))
+
+    @property
+    def predicted(self) -> Int64:
+        """int64[m]: what `used` should be; in an arena what is written over counts once."""
+        return held(self.buffers.rounded(CHUNK), len(self.simulation.schedule))
+
+    @property
+    def predicted_raw(self) -> Int64:
+        """int64[m]: what `used_raw` should be."""
+        return held(self.buffers, len(self.simulation.schedule))
+
+    @property
+    def buffers(self) -> Buffers:
+        """What the schedule holds: the allocation's buffers, or those of the simulation."""
+        return Buffers.of(self.simulation) if self.allocation is None else self.allocation.buffers
+
+    @property
+    def runs(self) -> Int64:
+        """int64[n]: how often each node ran."""
+        return self.simulation.runs
+
+    @property
+    def first_checksums(self) -> dict[int, int]:
+        """By value, the checksum of its first instance."""
+        found: dict[int, int] = {}
+        for value, checksum in zip(self.simulation.lifetimes.value.tolist(), self.checksums.tolist(), strict=True):
+            found.setdefault(value, checksum)
+        return found
+
+    def differs_from(self, other: Execution) -> list[tuple[int, int]]:
+        """(step, value) of each instance that another run of the same graph made differently at first.
+
+        Runs of schedules with and without rematerialization, or on NumPy and on a GPU, must not differ at all; values
+        that only one of them makes are left out.
+        """
+        wanted = other.first_checksums
+        made = zip(
+            self.simulation.made_at.tolist(),
+            self.simulation.lifetimes.value.tolist(),
+            self.checksums.tolist(),
+            strict=True,
+        )
+        return [(step, value) for step, value, checksum in made if wanted.get(value, checksum) != checksum]
+
+
+def held(buffers: Buffers, n_steps: int) -> Int64:
+    """int64[n_steps]: bytes of the buffers that are needed at each step."""
+    change = np.zeros(n_steps + 1, np.int64)
+    np.add.at(change, buffers.begin, buffers.size)
+    np.subtract.at(change, buffers.given_up, buffers.size)
+    return np.cumsum(change)[:n_steps]

@@ -1,0 +1,1 @@
+"""Operations with numbers: what each kind gives, and its true gradients."""

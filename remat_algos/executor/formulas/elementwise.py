@@ -1,0 +1,153 @@
+"""Element by element: activations, sums, products, masks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from remat_algos.executor.formulas.formula import Array, Call, Formula, Seen, fitted
+
+CUBIC = 0.044715  # of the approximation of GELU
+SLOPE = float(np.sqrt(2 / np.pi))
+BASE = 10_000  # of the frequencies of rotary embeddings
+
+
+def _of_output(forward: Callable[[Any, Array], Array], slope: Callable[[Any, Array], Array]) -> Formula:
+    """y = f(x), whose derivative is a function of y."""
+    return Formula(
+        lambda call, x: forward(call.xp, x),
+        lambda call, k, reads, values, gradients: gradients[0] * slope(call.xp, values[0]),
+    )
+
+
+def _of_input(forward: Callable[[Any, Array], Array], slope: Callable[[Any, Array], Array]) -> Formula:
+    """y = f(x), whose derivative is a function of x."""
+    return Formula(
+        lambda call, x: forward(call.xp, x),
+        lambda call, k, reads, values, gradients: gradients[0] * slope(call.xp, reads[0]),
+    )
+
+
+def _sigmoid(xp: Any, x: Array) -> Array:
+    """1 / (1 + exp(-x)), by tanh, which never overflows."""
+    return 0.5 * xp.tanh(0.5 * x) + 0.5
+
+
+def _silu_slope(xp: Any, x: Array) -> Array:
+    share = _sigmoid(xp, x)
+    return share * (1 + x * (1 - share))
+
+
+def _gelu(xp: Any, x: Array) -> Array:
+    return 0.5 * x * (1 + xp.tanh(SLOPE * (x + CUBIC * x * x * x)))
+
+
+def _gelu_slope(xp: Any, x: Array) -> Array:
+    tanh = xp.tanh(SLOPE * (x + CUBIC * x * x * x))
+    return 0.5 * (1 + tanh) + 0.5 * x * (1 - tanh * tanh) * (SLOPE * (1 + 3 * CUBIC * x * x))
+
+
+def _broadcast_refusal(call: Call) -> str | None:
+    """Shapes that NumPy would not join into that of the result."""
+    shapes = [x.shape for x in call.layer.arguments]
+    try:
+        fits = np.broadcast_shapes(*shapes) == call.layer.shapes[0]
+    except ValueError:
+        fits = False
+    return None if fits else f"joins shapes {', '.join(map(str, shapes))} to {call.layer.shapes[0]}"
+
+
+def _add(call: Call, *terms: Array) -> Array:
+    return reduce(lambda x, y: x + y, terms)
+
+
+def _add_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+    return fitted(gradients[0], call.shape(k))
+
+
+def _subtract_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+    return fitted(-gradients[0] if k else gradients[0], call.shape(k))
+
+
+def _multiply(call: Call, *factors: Array) -> Array:
+    return reduce(lambda x, y: x * y, factors)
+
+
+def _multiply_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+    others = [reads[i] for i in range(len(reads)) if i != k]
+    return fitted(_multiply(call, gradients[0], *others), call.shape(k))
+
+
+def _divide_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+    given = gradients[0] / reads[1]
+    return fitted(given * (-reads[0] / reads[1]) if k else given, call.shape(k))
+
+
+def _scale(call: Call, x: Array) -> Array:
+    return x * call.option("factor", 0.5)
+
+
+def _scale_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+    return gradients[0] * call.option("factor", 0.5)
+
+
+def _mask(call: Call, x: Array, allowed: Array) -> Array:
+    return call.xp.where(allowed, x, call.xp.full((), -np.inf, x.dtype))
+
+
+def _mask_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+    return gradients[0] * reads[1]
+
+
+def _dropout(call: Call, x: Array, *mask: Array) -> Array:
+    return x * (mask[0] if mask else call.drawn(x.shape)) * (1 / (1 - call.dropped))
+
+
+def _dropout_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+    return _dropout(call, gradients[0], *([reads[1]] if len(reads) > 1 else []))
+
+
+def _turned(call: Call, x: Array, sign: int) -> Array:
+    """Pairs of elements of a row turned by angles that grow with the place of the row."""
+    xp = call.xp
+    rows, width = x.shape[-2:]
+    frequency = BASE ** (-2 * np.arange(width // 2) / width)
+    angle = np.arange(rows)[:, None] * frequency
+    cosine, sine = (xp.asarray(f(angle).astype(x.dtype)) for f in (np.cos, np.sin))
+    even, odd = x[..., 0::2], x[..., 1::2]
+    out = xp.empty_like(x)
+    out[..., 0::2] = even * cosine - sign * odd * sine
+    out[..., 1::2] = odd * cosine + sign * even * sine
+    return out
+
+
+ELEMENTWISE = {
+    "ReLU": _of_output(lambda xp, x: xp.maximum(x, 0), lambda xp, y: y > 0),
+    "ReLU6": _of_output(lambda xp, x: xp.clip(x, 0, 6), lambda xp, y: (y > 0) & (y < 6)),
+    "HardTanh": _of_output(lambda xp, x: xp.clip(x, 0, 20), lambda xp, y: (y > 0) & (y < 20)),  # as DeepSpeech 2 clips
+    "Tanh": _of_output(lambda xp, x: xp.tanh(x), lambda xp, y: 1 - y * y),
+    "Sigmoid": _of_output(_sigmoid, lambda xp, y: y * (1 - y)),
+    "Exp": _of_output(lambda xp, x: xp.exp(x), lambda xp, y: y),
+    "Sqrt": _of_output(lambda xp, x: xp.sqrt(x), lambda xp, y: 0.5 / y),
+    "Rsqrt": _of_output(lambda xp, x: 1 / xp.sqrt(x), lambda xp, y: -0.5 * y * y * y),
+    "SiLU": _of_input(lambda xp, x: x * _sigmoid(xp, x), _silu_slope),
+    "GELU": _of_input(_gelu, _gelu_slope),
+    "Square": _of_input(lambda xp, x: x * x, lambda xp, x: 2 * x),
+    "Log": _of_input(lambda xp, x: xp.log(x), lambda xp, x: 1 / x),
+    "Add": Formula(_add, _add_gradient, _broadcast_refusal),
+    "Subtract": Formula(lambda call, x, y: x - y, _subtract_gradient, _broadcast_refusal),
+    "Multiply": Formula(_multiply, _multiply_gradient, _broadcast_refusal),
+    "Divide": Formula(lambda call, x, y: x / y, _divide_gradient, _broadcast_refusal),
+    "Scale": Formula(_scale, _scale_gradient),
+    "Mask": Formula(_mask, _mask_gradient, _broadcast_refusal),
+    "Dropout": Formula(_dropout, _dropout_gradient),
+    "DropoutMask": Formula(lambda call: call.drawn(call.layer.shapes[0]), None),
+    "Rotary": Formula(
+        lambda call, x: _turned(call, x, 1),
+        lambda call, k, reads, values, gradients: _turned(call, gradients[0], -1),
+        lambda call: "turns rows of odd length" if call.shape(0)[-1] % 2 else None,
+    ),
+}

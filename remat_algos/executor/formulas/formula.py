@@ -1,0 +1,152 @@
+"""What a kind of operation gives, and its gradient with respect to each thing that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from remat_algos.errors import GraphError
+from remat_algos.models.network import Layer, Shape
+
+Array = Any
+"""Of NumPy or CuPy."""
+
+WORD = 1 << 32
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One operation of a network, as formulas see it.
+
+    Parameters
+    ----------
+    layer : Layer
+        With its `arguments`.
+    xp : module
+        numpy or cupy.
+    seed : int
+        What it draws by chance comes from; below 2**32.
+    dropped : float
+        Share of the elements that dropout sets to 0.
+    """
+
+    layer: Layer
+    xp: Any
+    seed: int = 0
+    dropped: float = 0.1
+
+    def shape(self, k: int) -> Shape:
+        """Of argument k, as it is seen."""
+        return self.layer.arguments[k].shape
+
+    def option(self, name: str, default: Any = None) -> Any:
+        """An attribute of the layer."""
+        return self.layer.attributes.get(name, default)
+
+    def sizes(self, name: str, default: int = 1) -> Shape:
+        """An attribute that is one number for all lengths of an image, or one for each."""
+        given = self.layer.attributes.get(name, default)
+        return given if isinstance(given, tuple) else (given,) * (len(self.shape(0)) - 2)
+
+    def drawn(self, shape: Shape) -> Array:
+        """Which elements dropout lets through: bool, the same bits on every backend and in every run."""
+        xp = self.xp
+        bits = xp.arange(prod(shape), dtype=xp.uint32)
+        for factor in (0x9E3779B1, 0x85EBCA6B, 0xC2B2AE35):
+            bits = (bits ^ xp.uint32(self.seed)) * xp.uint32(factor)
+            bits ^= bits >> xp.uint32(15)
+        return (bits >= xp.uint32(min(round(self.dropped * WORD), WORD - 1))).reshape(shape)
+
+
+class Seen(Sequence[Any]):
+    """Arrays that a gradient may read; None stands for one that it may not.
+
+    Raises
+    ------
+    GraphError
+        When such a one is asked for.
+
+    Examples
+    --------
+    >>> Seen("the gradient of conv", "argument", ["x", None])[0]
+    'x'
+    """
+
+    __slots__ = ("arrays", "node", "what")
+
+    def __init__(self, node: str, what: str, arrays: Sequence[Array | None]) -> None:
+        self.node, self.what, self.arrays = node, what, arrays
+
+    def __len__(self) -> int:
+        return len(self.arrays)
+
+    def __getitem__(self, k: Any) -> Array:
+        array = self.arrays[k]
+        if array is None:
+            raise GraphError(f"{self.node} wants {self.what} {k}, which the graph does not let it read; save it")
+        return array
+
+    def may(self, k: int) -> bool:
+        """Whether it is there."""
+        return k < len(self.arrays) and self.arrays[k] is not None
+
+
+Forward = Callable[..., Any]
+"""forward(call, *arguments) -> the first value, or all of them as a tuple; effects may be left out."""
+
+Gradient = Callable[[Call, int, Seen, Seen, Sequence[Any]], Array]
+"""gradient(call, k, arguments, values, gradients of values) -> that of argument k, of the shape in which it is seen."""
+
+
+def anything(call: Call) -> str | None:
+    """No reason to refuse."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """What a kind of operation computes.
+
+    Parameters
+    ----------
+    forward : callable
+        `forward(call, *arguments)` gives the first value, or a tuple of all; effects may be left out.
+    gradient : callable, optional
+        `gradient(call, k, arguments, values, gradients)` is that of argument k, from what it may read and the
+        gradients of the values (None where there is none). None: the kind has no gradient.
+    refuses : callable
+        `refuses(call)` gives the reason why it cannot serve, or None.
+    """
+
+    forward: Forward
+    gradient: Gradient | None
+    refuses: Callable[[Call], str | None] = anything
+
+
+def fitted(array: Array, shape: Shape) -> Array:
+    """The sum over what broadcasting repeated: the gradient of something that had `shape`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> fitted(np.ones((4, 2, 3)), (2, 1)).tolist()
+    [[12.0], [12.0]]
+    """
+    extra = array.ndim - len(shape)
+    axes = [*range(extra), *(extra + i for i, n in enumerate(shape) if n == 1 and array.shape[extra + i] > 1)]
+    return (array.sum(axis=tuple(axes)) if axes else array).reshape(shape)
+
+
+def onehot(xp: Any, places: Array, count: int, axis: int = -1) -> Array:
+    """bool: a further axis of length `count`, True where the place is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> onehot(np, np.array([1, 0]), 2).tolist()
+    [[False, True], [True, False]]
+    """
+    found = places[..., None] == xp.arange(count, dtype=places.dtype)
+    return xp.moveaxis(found, -1, axis)

@@ -1,0 +1,166 @@
+"""Norms: of a batch, of rows, of groups of channels, of neighbouring channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+from remat_algos.executor.formulas.formula import Array, Call, Formula, Seen
+from remat_algos.models.network import Shape
+
+EPSILON = 1e-5
+LRN_ALPHA, LRN_BETA, LRN_BIAS = 1e-4, 0.75, 1.0  # as PyTorch has them
+
+
+class Layout(NamedTuple):
+    """How a norm looks at x.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        x as it is seen.
+    over : tuple of int
+        Axes along which means are taken.
+    shared : tuple of int
+        Axes along which the weight is the same.
+    """
+
+    shape: Shape
+    over: Shape
+    shared: Shape
+
+    @property
+    def statistics(self) -> Shape:
+        """A mean for each: 1 along the axes that it goes over."""
+        return tuple(1 if i in self.over else n for i, n in enumerate(self.shape))
+
+    @property
+    def found(self) -> Shape:
+        """The shape of the means as values."""
+        return tuple(n for i, n in enumerate(self.shape) if i not in self.over)
+
+    @property
+    def weights(self) -> Shape:
+        """A weight for each: 1 along the axes that share it."""
+        return tuple(1 if i in self.shared else n for i, n in enumerate(self.shape))
+
+
+def _layout(call: Call) -> Layout:
+    shape = call.shape(0)
+    rank = len(shape)
+    if call.layer.op == "BatchNorm":
+        others = (0, *range(2, rank))
+        return Layout(shape, others, others)
+    if call.layer.op == "GroupNorm":
+        groups = call.layer.shapes[1][1]  # the means are (batch, groups)
+        return Layout(
+            (shape[0], groups, shape[1] // groups, *shape[2:]), tuple(range(2, rank + 1)), (0, *range(3, rank + 1))
+        )
+    return Layout(shape, (rank - 1,), tuple(range(rank - 1)))
+
+
+def _statistics(call: Call, x: Array, layout: Layout) -> tuple[Array, Array]:
+    """The means, and one over the deviations; x is seen as the layout says."""
+    mean = x.mean(axis=layout.over, keepdims=True)
+    if call.layer.op == "RMSNorm":
+        return mean * 0, _rstd(call, x, layout)
+    return mean, _rstd(call, x - mean, layout)
+
+
+def _rstd(call: Call, centred: Array, layout: Layout) -> Array:
+    return 1 / call.xp.sqrt((centred * centred).mean(axis=layout.over, keepdims=True) + EPSILON)
+
+
+def _norm(call: Call, x: Array, weight: Array, *others: Array) -> tuple[Array, ...]:
+    """The result, then the statistics of the layer; others are a bias and running statistics."""
+    layout = _layout(call)
+    seen = x.reshape(layout.shape)
+    mean, rstd = _statistics(call, seen, layout)
+    y = (seen - mean) * rstd * weight.reshape(layout.weights)
+    mean, rstd = (found.reshape(layout.found) for found in (mean, rstd))
+    if call.layer.op == "RMSNorm":
+        return y.reshape(x.shape), rstd
+    return (y + others[0].reshape(layout.weights)).reshape(x.shape), mean, rstd
+
+
+def _norm_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+    layout = _layout(call)
+    given = gradients[0].reshape(layout.shape)
+    if k == 2:
+        return given.sum(axis=layout.shared).reshape(call.shape(2))
+    x = reads[0].reshape(layout.shape)
+    mean, rstd = _kept(call, x, values, layout)
+    normal = (x - mean) * rstd
+    if k == 1:
+        return (given * normal).sum(axis=layout.shared).reshape(call.shape(1))
+    given = given * reads[1].reshape(layout.weights)
+    inner = given - normal * (given * normal).mean(axis=layout.over, keepdims=True)
+    if call.layer.op != "RMSNorm":
+        inner = inner - given.mean(axis=layout.over, keepdims=True)
+    return (inner * rstd).reshape(call.shape(0))
+
+
+def _kept(call: Call, x: Array, values: Seen, layout: Layout) -> tuple[Array, Array]:
+    """The statistics that the layer made, or, where it has no such values, made anew from x."""
+    if len(values) == 1:
+        return _statistics(call, x, layout)
+    *mean, rstd = (values[j].reshape(layout.statistics) for j in range(1, len(_names(call)) + 1))
+    return (mean[0] if mean else rstd * 0), rstd
+
+
+def _names(call: Call) -> tuple[str, ...]:
+    return ("rstd",) if call.layer.op == "RMSNorm" else ("mean", "rstd")
+
+
+def _group_refusal(call: Call) -> str | None:
+    return (
+        None if len(call.layer.shapes) > 1 else 'does not say how many groups it has; build with counting="framework"'
+    )
+
+
+# ---------------------------------------------------------------- neighbouring channels
+
+
+def _neighbour_sums(call: Call, x: Array) -> Array:
+    """Of each channel and its neighbours, as many on both sides."""
+    size = call.option("size", 5)
+    before, channels = size // 2, x.shape[1]
+    wide = call.xp.zeros((x.shape[0], channels + size - 1, *x.shape[2:]), x.dtype)
+    wide[:, before : before + channels] = x
+    total: Array = sum(wide[:, j : j + channels] for j in range(size))
+    return total
+
+
+def _response_norm(call: Call, x: Array) -> tuple[Array, Array]:
+    scale = LRN_BIAS + LRN_ALPHA / call.option("size", 5) * _neighbour_sums(call, x * x)
+    return x * scale**-LRN_BETA, scale
+
+
+def _response_norm_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+    x, given, size = reads[0], gradients[0], call.option("size", 5)
+    scale = values[1] if len(values) > 1 else _response_norm(call, x)[1]
+    share = given * x * scale ** (-LRN_BETA - 1)
+    flipped = _neighbour_sums(call, share[:, ::-1])[:, ::-1]  # who counts me as a neighbour
+    return given * scale**-LRN_BETA - 2 * LRN_BETA * LRN_ALPHA / size * x * flipped
+
+
+def moved(running: Array, statistic: Array, share: float = 0.1) -> None:
+    """A running statistic goes a share of the way to that of the batch, in place."""
+    running *= 1 - share
+    running += share * statistic.reshape(running.shape)
+
+
+def variance(call: Call, rstd: Array) -> Array:
+    """The unbiased one of a batch norm, from one over its deviation."""
+    count = prod(call.shape(0)) // call.shape(0)[1]
+    return (1 / (rstd * rstd) - EPSILON) * (count / max(1, count - 1))
+
+
+NORMS = {
+    "BatchNorm": Formula(_norm, _norm_gradient),
+    "LayerNorm": Formula(_norm, _norm_gradient),
+    "GroupNorm": Formula(_norm, _norm_gradient, _group_refusal),
+    "RMSNorm": Formula(_norm, _norm_gradient),
+    "LocalResponseNorm": Formula(_response_norm, _response_norm_gradient),
+}

@@ -1,0 +1,264 @@
+"""Windows that go over an image, a sequence or a volume."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from remat_algos.executor.formulas.formula import Array, Call, Formula, Seen
+from remat_algos.models.network import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Where windows lie on an image: one of `places` for each length.
+
+    Parameters
+    ----------
+    image, places : tuple of int
+        Lengths of the image, and how many windows there are along each.
+    kernel, stride, padding, dilation : tuple of int
+    """
+
+    image: Shape
+    places: Shape
+    kernel: Shape
+    stride: Shape
+    padding: Shape
+    dilation: Shape
+
+    @classmethod
+    def of(cls, call: Call, image: Shape, places: Shape) -> Window:
+        """That of a layer; its first two lengths are batch and channels."""
+        kernel, stride, dilation = (call.sizes(name) for name in ("kernel", "stride", "dilation"))
+        return cls(image[2:], places[2:], kernel, stride, call.sizes("padding", 0), dilation)
+
+    def parts(self) -> Iterator[tuple[slice, ...]]:
+        """For each element of the kernel, where in the padded image the windows have it."""
+        for offset in product(*map(range, self.kernel)):
+            yield tuple(
+                slice(d * k, d * k + s * (n - 1) + 1, s)
+                for k, d, s, n in zip(offset, self.dilation, self.stride, self.places, strict=True)
+            )
+
+    @property
+    def padded_shape(self) -> Shape:
+        """Lengths of the image with its padding, and more behind where windows go over it."""
+        lengths = zip(self.image, self.places, self.kernel, self.stride, self.padding, self.dilation, strict=True)
+        return tuple(max(n + 2 * p, s * (m - 1) + d * (k - 1) + 1) for n, m, k, s, p, d in lengths)
+
+    @property
+    def inside(self) -> tuple[slice, ...]:
+        """Where in the padded image the image stands."""
+        return tuple(slice(p, p + n) for p, n in zip(self.padding, self.image, strict=True))
+
+    def padded(self, xp: Any, x: Array, filling: float = 0) -> Array:
+        """The image, of two lengths before its own, in its padding."""
+        if self.padded_shape == self.image:
+            return x
+        wide = xp.full((*x.shape[:2], *self.padded_shape), filling, x.dtype)
+        wide[(..., *self.inside)] = x
+        return wide
+
+    def unfolded(self, xp: Any, x: Array) -> Array:
+        """(channels, kernel, batch, *places) of (batch, channels, *image): what each window sees."""
+        wide = self.padded(xp, x)
+        out = xp.empty((x.shape[1], prod(self.kernel), x.shape[0], *self.places), x.dtype)
+        for j, part in enumerate(self.parts()):
+            out[:, j] = xp.moveaxis(wide[(..., *part)], 1, 0)
+        return out
+
+    def folded(self, xp: Any, seen: Array) -> Array:
+        """The sums of what windows say of each element: (batch, channels, *image) of (channels, kernel, batch, ...).
+
+        One element of the kernel after the other, so in the same order each time.
+        """
+        wide = xp.zeros((seen.shape[2], seen.shape[0], *self.padded_shape), seen.dtype)
+        for j, part in enumerate(self.parts()):
+            wide[(..., *part)] += xp.moveaxis(seen[:, j], 0, 1)
+        return wide[(..., *self.inside)]
+
+
+# ---------------------------------------------------------------- convolutions
+
+
+def _columns(call: Call, window: Window, x: Array) -> Array:
+    """(groups, channels of a group x kernel, batch x places)."""
+    return window.unfolded(call.xp, x).reshape(call.option("groups", 1), -1, x.shape[0] * prod(window.places))
+
+
+def _rows(call: Call, y: Array) -> Array:
+    """(groups, channels of a group, batch x places)."""
+    groups = call.option("groups", 1)
+    return call.xp.moveaxis(y, 1, 0).reshape(groups, y.shape[1] // groups, -1)
+
+
+def _matrices(call: Call, weight: Array) -> Array:
+    """(groups, channels of a group, what each sees)."""
+    groups = call.option("groups", 1)
+    return weight.reshape(groups, weight.shape[0] // groups, -1)
+
+
+def _image(call: Call, rows: Array, shape: Shape) -> Array:
+    """(batch, channels, *lengths) of (groups, channels of a group, batch x places)."""
+    return call.xp.moveaxis(rows.reshape(shape[1], shape[0], *shape[2:]), 0, 1)
+
+
+def _with_bias(y: Array, bias: Sequence[Array]) -> Array:
+    return y + bias[0].reshape(-1, *(1,) * (y.ndim - 2)) if bias else y
+
+
+def _channel_sums(y: Array) -> Array:
+    return y.sum(axis=(0, *range(2, y.ndim)))
+
+
+def _convolution(call: Call, x: Array, weight: Array, *bias: Array) -> Array:
+    shape = call.layer.shapes[0]
+    window = Window.of(call, x.shape, shape)
+    y = call.xp.matmul(_matrices(call, weight), _columns(call, window, x))
+    return _with_bias(_image(call, y, shape), bias)
+
+
+def _convolution_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+    xp, (given,) = call.xp, gradients[:1]
+    window = Window.of(call, call.shape(0), call.layer.shapes[0])
+    if k == 2:
+        return _channel_sums(given)
+    rows = _rows(call, given)
+    if k == 1:
+        return xp.matmul(rows, _columns(call, window, reads[0]).swapaxes(1, 2)).reshape(call.shape(1))
+    seen = xp.matmul(_matrices(call, reads[1]).swapaxes(1, 2), rows)
+    return window.folded(xp, seen.reshape(call.shape(0)[1], prod(window.kernel), given.shape[0], *window.places))
+
+
+def _transposed(call: Call, x: Array, weight: Array, *bias: Array) -> Array:
+    shape = call.layer.shapes[0]
+    window = Window.of(call, shape, x.shape)  # the windows of a convolution that goes from the result to x
+    seen = call.xp.matmul(_matrices(call, weight).swapaxes(1, 2), _rows(call, x))
+    y = window.folded(call.xp, seen.reshape(shape[1], prod(window.kernel), shape[0], *window.places))
+    return _with_bias(y, bias)
+
+
+def _transposed_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+    given = gradients[0]
+    if k == 2:
+        return _channel_sums(given)
+    columns = _columns(call, Window.of(call, given.shape, call.shape(0)), given)
+    if k == 1:
+        return call.xp.matmul(_rows(call, reads[0]), columns.swapaxes(1, 2)).reshape(call.shape(1))
+    return _image(call, call.xp.matmul(_matrices(call, reads[1]), columns), call.shape(0))
+
+
+# ---------------------------------------------------------------- pooling
+
+
+def _places(xp: Any, window: Window, part: tuple[slice, ...]) -> Array:
+    """int64: where in the flat image an element of the windows stands."""
+    place: Array = 0
+    for i, (cut, padding, n) in enumerate(zip(part, window.padding, window.image, strict=True)):
+        along = xp.arange(cut.start, cut.stop, cut.step, dtype=xp.int64) - padding
+        place = place * n + along.reshape(-1, *(1,) * (len(part) - 1 - i))
+    return place
+
+
+def _max_pooling(call: Call, x: Array) -> tuple[Array, Array]:
+    xp = call.xp
+    window = Window.of(call, x.shape, call.layer.shapes[0])
+    wide = window.padded(xp, x, -np.inf)
+    best = xp.full((*x.shape[:2], *window.places), -np.inf, x.dtype)
+    index = xp.zeros(best.shape, xp.int64)
+    for part in window.parts():  # of equal ones the first
+        candidate = wide[(..., *part)]
+        better = candidate > best
+        best = xp.where(better, candidate, best)
+        index = xp.where(better, _places(xp, window, part), index)
+    return best, index
+
+
+def _max_pooling_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+    xp, given = call.xp, gradients[0]
+    window = Window.of(call, call.shape(0), given.shape)
+    index = values[1] if values.may(1) else _max_pooling(call, reads[0])[1]
+    wide = xp.zeros((*given.shape[:2], *window.padded_shape), given.dtype)
+    for part in window.parts():
+        wide[(..., *part)] += given * (index == _places(xp, window, part))
+    return wide[(..., *window.inside)]
+
+
+def _average_pooling(call: Call, x: Array) -> Array:
+    if "kernel" not in call.layer.attributes:
+        return along(call.xp, x, _means(call))
+    window = Window.of(call, x.shape, call.layer.shapes[0])
+    wide = window.padded(call.xp, x)
+    total: Array = sum(wide[(..., *part)] for part in window.parts())
+    return total / prod(window.kernel)
+
+
+def _average_pooling_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+    given = gradients[0]
+    if "kernel" not in call.layer.attributes:
+        return along(call.xp, given, [matrix.T for matrix in _means(call)])
+    window = Window.of(call, call.shape(0), given.shape)
+    share = given / prod(window.kernel)
+    wide = call.xp.zeros((*given.shape[:2], *window.padded_shape), given.dtype)
+    for part in window.parts():
+        wide[(..., *part)] += share
+    return wide[(..., *window.inside)]
+
+
+# ---------------------------------------------------------------- other sizes
+
+
+def along(xp: Any, x: Array, matrices: Sequence[Array]) -> Array:
+    """A product with a matrix along each length of an image."""
+    for axis, matrix in enumerate(matrices, 2):
+        product = xp.matmul(xp.moveaxis(x, axis, -1), xp.asarray(matrix.T.astype(x.dtype)))
+        x = xp.moveaxis(product, -1, axis)
+    return x
+
+
+def _lengths(call: Call) -> Iterator[tuple[int, int]]:
+    """Before and after."""
+    return zip(call.shape(0)[2:], call.layer.shapes[0][2:], strict=True)
+
+
+def _means(call: Call) -> list[Array]:
+    """float64[m, n] for each length: the means of m parts of n elements, as equal as can be."""
+    found = []
+    for n, m in _lengths(call):
+        begin, end = np.arange(m) * n // m, -(-(np.arange(m) + 1) * n // m)
+        inside = (np.arange(n) >= begin[:, None]) & (np.arange(n) < end[:, None])
+        found.append(inside / (end - begin)[:, None])
+    return found
+
+
+def _neighbours(call: Call) -> list[Array]:
+    """float64[m, n] for each length: the weights of the neighbours of each new element, or of the nearest alone."""
+    found = []
+    for n, m in _lengths(call):
+        at = np.clip((np.arange(m) + 0.5) * n / m - 0.5, 0, n - 1)
+        if not call.option("linear", True):
+            at = np.floor(np.arange(m) * n / m)
+        matrix, low = np.zeros((m, n)), np.floor(at).astype(np.int64)
+        np.add.at(matrix, (np.arange(m), low), 1 - (at - low))
+        np.add.at(matrix, (np.arange(m), np.minimum(low + 1, n - 1)), at - low)
+        found.append(matrix)
+    return found
+
+
+def _upsample_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+    return along(call.xp, gradients[0], [matrix.T for matrix in _neighbours(call)])
+
+
+WINDOWS = {
+    "Convolution": Formula(_convolution, _convolution_gradient),
+    "TransposedConvolution": Formula(_transposed, _transposed_gradient),
+    "MaxPooling": Formula(_max_pooling, _max_pooling_gradient),
+    "AveragePooling": Formula(_average_pooling, _average_pooling_gradient),
+    "Upsample": Formula(lambda call, x: along(call.xp, x, _neighbours(call)), _upsample_gradient),
+}

@@ -1,0 +1,230 @@
+"""Real layers with true gradients: what the nodes of a network of the zoo do when they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, SupportsInt
+
+import numpy as np
+
+from remat_algos.errors import GraphError
+from remat_algos.executor.arrays import Array, Backend
+from remat_algos.executor.formulas.formula import Call, Formula, Seen
+from remat_algos.executor.formulas.norms import moved, variance
+from remat_algos.executor.formulas.table import FORMULAS
+from remat_algos.executor.mixing import Mixer, mixer
+from remat_algos.executor.starting_values import Form, starting_values
+from remat_algos.executor.views import given_back, seen
+from remat_algos.executor.wiring import Place, Wiring, Work
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.models.network import Network
+from remat_algos.models.options import offer
+
+DRAWS = ("Dropout", "DropoutMask")
+
+
+class LayerOperators:
+    """Operators that are the layers of a network, with their true gradients.
+
+    A forward node computes what its `Layer` says. The gradient of w with respect to x is computed from what its node
+    reads and nothing else: gradients of w's values, what w saved, w's residents; it is added to the sum so far. On one
+    backend all is deterministic, so a value that is made again is the same bit for bit. Supported are the kinds of
+    `FORMULAS`: convolutions, pooling, linear layers, products of matrices, embeddings, attention, norms, activations,
+    sums and products, dropout, softmax and losses, parts of tensors; not `CTCLoss`, `Route`, and what primitive norms
+    are made of.
+
+    Parameters
+    ----------
+    network : Network
+        Built at granularity "operation", with `dtype` float32 or float64, without a backward part.
+    graph : ComputationGraph
+        `differentiate(network.graph, parameter_gradients=True)`, or `network.graph` itself.
+    seed : int
+        Of parameters, inputs and dropout.
+    values : mapping of str to array, optional
+        Residents by name instead of those that `starting_values` draws.
+    dropped : float
+        Share of elements that dropout sets to 0; no layer says it.
+
+    Attributes
+    ----------
+    arrays : dict of str to array
+        The residents, once a run has asked for them: on its backend, and kept from run to run.
+    step : int
+        Masks of dropout differ from step to step.
+    gradients : dict of str to int
+        The value that is the gradient of each parameter.
+    calls : list of Call
+        The layers, as the last run saw them.
+
+    Raises
+    ------
+    GraphError
+        If the graph is not one of the network, or an operation cannot be run: which, at which node, and why.
+
+    Examples
+    --------
+    >>> from remat_algos.executor.run import execute
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> from remat_algos.models.registry import build
+    >>> network = build("lstm", batch=2, steps=2, depth=1, width=4, features=3, classes=5)
+    >>> graph = differentiate(network.graph, parameter_gradients=True)
+    >>> operators = LayerOperators(network, graph)
+    >>> execute(graph, range(graph.n_nodes), operators).mismatches, 2 < operators.loss < 5
+    ([], True)
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        graph: ComputationGraph,
+        *,
+        seed: int = 0,
+        values: Mapping[str, Any] | None = None,
+        dropped: float = 0.1,
+    ) -> None:
+        self.network, self.graph, self.step = network, graph, 0
+        self.arrays: dict[str, Array] = {}
+        self._seed, self._dropped = seed, dropped
+        wiring = Wiring(network, graph)
+        self._given = _given(wiring.residents, network, values or {}, seed)
+        self._work = [wiring.work(node) for node in range(graph.n_nodes)]
+        self._dtypes = wiring.dtypes
+        self.gradients: dict[str, int] = wiring.parameter_gradients
+        self._losses = wiring.losses
+        self._formulas: list[Formula] = [FORMULAS[layer.op] for layer in network.layers]
+        self._backend: Backend | None = None
+        self._mixer: Mixer | None = None
+        self.calls: list[Call] = []
+        self._changed: set[int] = set()
+        self._found: dict[int, list[Array]] = {}
+
+    # ---------------------------------------------------------------- the protocol
+
+    def prepare(self, backend: Backend, graph: ComputationGraph) -> None:
+        """Get ready for a run on a backend; residents stay where they are, or move there.
+
+        Raises
+        ------
+        GraphError
+            If the graph is another one.
+        """
+        if graph is not self.graph and graph.hash != self.graph.hash:
+            raise GraphError("these layers are those of another graph; make LayerOperators of the graph that is run")
+        if self._backend is None or self._backend.name != backend.name:
+            before = self._backend
+            given = {x: before.to_host(a) for x, a in self.arrays.items()} if before and self.arrays else self._given
+            with backend.apart():
+                self.arrays = {name: backend.xp.array(array) for name, array in given.items()}
+        self._backend, self._mixer = backend, mixer(backend)
+        self.calls = [
+            Call(layer, backend.xp, self._drawn(w) if layer.op in DRAWS else 0, self._dropped)
+            for w, layer in enumerate(self.network.layers)
+        ]
+        self._changed, self._found = set(), {}
+
+    def residents(self, backend: Backend) -> list[Array]:
+        """The arrays, by id, as bytes."""
+        return [self.arrays[name].reshape(-1).view(np.uint8) for name in self.graph.resident_names]
+
+    def run(
+        self,
+        node: int,
+        reads: Sequence[Array],
+        residents: Sequence[Array],
+        values: Sequence[Array],
+        workspace: Array | None,
+    ) -> None:
+        """Compute a layer or a gradient; all is computed before anything is written."""
+        backend, work = self._ready, self._work[node]
+        with backend.apart():
+            made = self._made(work, reads, residents)
+            for out, array, dtype in zip(values, made, self._dtypes[node], strict=False):
+                if out.size:
+                    out.view(dtype)[...] = array.reshape(-1)
+            if node in self._losses and node not in self._found:
+                self._found[node] = [made[j].sum() for j in self._losses[node]]
+
+    def checksum(self, array: Array) -> SupportsInt:
+        """Of all bits."""
+        assert self._mixer is not None
+        return self._mixer.checksum(array)
+
+    # ---------------------------------------------------------------- what is asked afterwards
+
+    @property
+    def loss(self) -> float:
+        """The sum of what was differentiated, as the last run found it.
+
+        Raises
+        ------
+        GraphError
+            If nothing has been run.
+        """
+        if not self._found:
+            raise GraphError("no loss has been computed yet; execute a schedule with these operators first")
+        to_host = self._ready.to_host
+        return sum(float(to_host(x)) for _, found in sorted(self._found.items()) for x in found)
+
+    # ---------------------------------------------------------------- inside
+
+    @property
+    def _ready(self) -> Backend:
+        if self._backend is None:
+            raise GraphError("the layers are not prepared for a backend; run them through execute")
+        return self._backend
+
+    def _drawn(self, node: int) -> int:
+        """uint32: what the dropout of a node draws from, in this step of a training."""
+        return int(np.random.SeedSequence([self._seed, self.step, node]).generate_state(1)[0])
+
+    def _made(self, work: Work, reads: Sequence[Array], residents: Sequence[Array]) -> Sequence[Array]:
+        xp = self._ready.xp
+        if work.layer < 0:
+            return (xp.ones(work.form.shape, work.form.dtype),)
+        call, formula = self.calls[work.layer], self._formulas[work.layer]
+        get = _getter(reads, residents)
+        arguments = [
+            None if place is None else seen(get(place), argument.shape, xp)
+            for place, argument in zip(work.arguments, call.layer.arguments, strict=True)
+        ]
+        if not work.positions:
+            made = formula.forward(call, *arguments)
+            made = made if isinstance(made, tuple) else (made,)
+            if call.layer.op == "BatchNorm" and work.layer not in self._changed:
+                self._changed.add(work.layer)
+                moved(arguments[3], made[1])
+                moved(arguments[4], variance(call, made[2]))
+            return made
+        name = f"the gradient of {call.layer.name}"
+        may_read = Seen(name, "argument", arguments), Seen(name, "value", [p and get(p) for p in work.values])
+        given = [p and get(p) for p in work.gradients]
+        total = get(work.running) if work.running else None
+        for k in work.positions:
+            assert formula.gradient is not None
+            part = given_back(formula.gradient(call, k, *may_read, given), work.form.shape, xp)
+            total = part if total is None else total + part
+        return (total,)
+
+
+def _getter(reads: Sequence[Array], residents: Sequence[Array]) -> Callable[[Place], Array]:
+    def get(place: Place) -> Array:
+        array = (residents if place.of_residents else reads)[place.number].view(place.form.dtype)
+        if not getattr(array.flags, "aligned", True):
+            array = array.copy()  # there NumPy adds up in other parts, which shows in the last bits
+        return array.reshape(place.form.shape)
+
+    return get
+
+
+def _given(forms: Mapping[str, Form], network: Network, values: Mapping[str, Any], seed: int) -> dict[str, Array]:
+    """The residents at the beginning."""
+    found: dict[str, Any] = starting_values(network, seed)
+    for name, array in values.items():
+        if name not in forms:
+            raise GraphError(f"{network.name} has no input or parameter {name!r}; {offer(name, forms)}")
+        shape, dtype = forms[name]
+        if tuple(np.shape(array)) != shape:
+            raise GraphError(f"{name} has shape {shape}, not {tuple(np.shape(array))}")
+        found[name] = np.asarray(array, dtype)
+    return found

@@ -1,0 +1,278 @@
+"""Mixing of 32-bit words that is the same, bit for bit, on NumPy and on CUDA.
+
+Word i of a result begins as i times an odd constant, xor the number of the result. Each input adds its word i, modulo
+its length, times an odd number of its place among the inputs. One that is longer than the result adds its checksum
+times that number too, so that every byte of it counts. Rounds follow of multiplication, addition and xor with the own
+upper bits. A last word that is not whole counts as filled with zeros.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any, Protocol, SupportsInt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remat_algos.errors import BackendError
+from remat_algos.executor.arrays import Array, Backend, first_line
+
+BLOCK = 2**16  # words that NumPy does at a time: they stay in its cache
+PLACE, WEIGHT, MULTIPLIER, ADDEND = 0x9E3779B1, 0x85EBCA77, 0x2C1B3C6D, 0x297A2D39
+SHIFT = 15
+POINTERS = 8  # inputs that a kernel takes as arguments; more stand in a table
+SMALL = 1024  # words: below, NumPy's gathering beats its tiling
+SLOTS = 2**16  # checksums that a block of the GPU's memory holds
+
+_MULTIPLIER, _ADDEND, _SHIFT = (np.array(c, np.uint32) for c in (MULTIPLIER, ADDEND, SHIFT))  # faster than scalars
+
+Words = NDArray[np.uint32]
+
+
+class Mixer(Protocol):
+    """What mixes words and sums them up."""
+
+    def mix(self, out: Array, number: int, inputs: list[Array], iters: int, burn: int, add: bool = False) -> None:
+        """Write the mix of the inputs, or add it to what is there."""
+
+    def checksum(self, array: Array) -> SupportsInt:
+        """Sum of all words, each times an odd number of its place, modulo 2**32."""
+
+
+def mixer(backend: Backend, most_inputs: int = 0) -> Mixer:
+    """The mixer of a backend, for nodes of so many inputs at most.
+
+    Examples
+    --------
+    >>> from remat_algos.executor.arrays import backend
+    >>> array = np.array([1, 0, 0, 0, 2], np.uint8)  # the words 1 and 2
+    >>> int(mixer(backend("numpy")).checksum(array)) == (1 * 1 + 2 * 3) * WEIGHT % 2**32
+    True
+    """
+    return NumpyMixer() if backend.name == "numpy" else CudaMixer(backend, most_inputs)
+
+
+# ---------------------------------------------------------------- NumPy
+
+
+@cache
+def _tables() -> tuple[Words, Words]:
+    """i * PLACE and (2 * i + 1) * WEIGHT for the places i of a block, read-only."""
+    i = np.arange(BLOCK, dtype=np.uint32)
+    places, weights = i * PLACE, (2 * i + 1) * WEIGHT
+    for table in (places, weights):
+        table.setflags(write=False)
+    return places, weights
+
+
+class NumpyMixer:
+    """Mixing on the processors, block by block; scratch beside it is a few blocks, whatever the sizes."""
+
+    def __init__(self) -> None:
+        self._places, self._weights = _tables()
+        self._odd: list[NDArray[np.uint32]] = []
+        self._mixed, self._upper = np.empty(BLOCK, np.uint32), np.empty(BLOCK, np.uint32)
+
+    def mix(self, out: Array, number: int, inputs: list[Array], iters: int, burn: int, add: bool = False) -> None:
+        """Write the mix of the inputs, or add it to what is there."""
+        n_words = -(-out.size // 4)
+        factors = self._factors(len(inputs))
+        longer = sum((2 * k + 3) * self.checksum(a) for k, a in enumerate(inputs) if a.size > 4 * n_words)
+        for start in range(0, n_words, BLOCK):
+            count = min(BLOCK, n_words - start)
+            mixed, upper = self._mixed[:count], self._upper[:count]
+            if start:
+                np.add(self._places, start * PLACE % 2**32, out=self._mixed)
+                np.bitwise_xor(mixed, number, out=mixed)
+            else:
+                np.bitwise_xor(self._places[:count], number, out=mixed)
+            for array, factor in zip(inputs, factors, strict=False):
+                if array.size:
+                    np.multiply(_periodic(array, start, count), factor, out=upper)
+                    np.add(mixed, upper, out=mixed)
+            if longer:
+                np.add(mixed, longer % 2**32, out=mixed)
+            for _ in range(iters):
+                np.multiply(mixed, _MULTIPLIER, out=mixed)
+                np.add(mixed, _ADDEND, out=mixed)
+                np.right_shift(mixed, _SHIFT, out=upper)
+                np.bitwise_xor(mixed, upper, out=mixed)
+            if burn:
+                _burn(count, burn)
+            if add:
+                np.add(mixed, _words(out, start, count), out=mixed)
+            _store(mixed, out, start)
+
+    def _factors(self, count: int) -> list[NDArray[np.uint32]]:
+        """At least so many factors."""
+        while len(self._odd) < count:
+            self._odd.append(np.array(2 * len(self._odd) + 3, np.uint32))
+        return self._odd
+
+    def checksum(self, array: Array) -> int:
+        """Sum of all words, each times an odd number of its place, modulo 2**32."""
+        n_words = -(-array.size // 4)
+        if 0 < n_words <= BLOCK:
+            return int(np.dot(_words(array, 0, n_words), self._weights[:n_words]))
+        found = 0
+        for start in range(0, n_words, BLOCK):
+            words = _words(array, start, min(BLOCK, n_words - start))
+            found += int(np.dot(words, self._weights[: words.size]))
+            found += 2 * start * WEIGHT * int(np.add.reduce(words, dtype=np.uint32))
+        return found % 2**32
+
+
+def _store(words: Words, array: Array, start: int) -> None:
+    """Write words to an array from word `start` on; of a last one that is not whole what there is room for."""
+    target = array[4 * start : 4 * (start + words.size)]
+    if target.size % 4:
+        target[:] = words.view(np.uint8)[: target.size]
+    else:
+        target.view(np.uint32)[:] = words
+
+
+def _words(array: Array, start: int, count: int) -> Words:
+    """Words `start:start + count` of an array, without a copy if the last one is whole."""
+    part = array[4 * start : 4 * (start + count)]
+    if part.size % 4 == 0:
+        return part.view(np.uint32)
+    words = np.zeros(count, np.uint32)
+    words.view(np.uint8)[: part.size] = part
+    return words
+
+
+def _periodic(array: Array, start: int, count: int) -> Words:
+    """The same as if the array began again behind its end."""
+    n_words = -(-array.size // 4)
+    if start + count <= n_words:
+        return _words(array, start, count)
+    start %= n_words
+    if n_words >= count:
+        whole = min(count, n_words - start)
+        return np.concatenate([_words(array, start, whole), _words(array, 0, count - whole)])
+    if count < SMALL:
+        return _words(array, 0, n_words)[np.arange(start, start + count) % n_words]
+    return np.tile(_words(array, 0, n_words), -(-(start + count) // n_words))[start : start + count]
+
+
+def _burn(count: int, burn: int) -> None:
+    """Multiply-adds that nobody asks the result of."""
+    x = np.ones(count, np.float32)
+    for _ in range(burn):
+        np.multiply(x, np.float32(0.999), out=x)
+        np.add(x, np.float32(0.001), out=x)
+
+
+# ---------------------------------------------------------------- CUDA
+
+
+class _Slots:
+    """Checksums in the GPU's memory, zero at first, and here once they are asked for."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        with backend.apart():
+            self.device = backend.xp.zeros(SLOTS, np.uint32)
+        self.taken = self._known = 0
+        self._host: Words = np.empty(0, np.uint32)
+
+    def take(self, count: int) -> Array:
+        """uint32[count] of zeros."""
+        self.taken += count
+        return self.device[self.taken - count : self.taken]
+
+    def value(self, slot: int) -> int:
+        """What has been added to a slot, read together with all others taken till now."""
+        if slot >= self._known:
+            self._known = self.taken
+            self._host = self._backend.to_host(self.device)
+        return int(self._host[slot])
+
+
+class _Later:
+    """A checksum that the GPU is at; int() waits for it."""
+
+    __slots__ = ("_slot", "_slots")
+
+    def __init__(self, slots: _Slots) -> None:
+        self._slots, self._slot = slots, slots.taken - 1
+
+    def __int__(self) -> int:
+        return self._slots.value(self._slot)
+
+
+class CudaMixer:
+    """Mixing on a GPU by the kernels of `mixing.cu`; it takes no memory from the pool that is measured."""
+
+    THREADS = 256
+
+    def __init__(self, backend: Backend, most_inputs: int) -> None:
+        xp = backend.xp
+        source = files("remat_algos.kernels").joinpath("cuda/mixing.cu").read_text(encoding="utf-8")
+        self._mix, self._checksum = _functions(xp.RawModule(code=source), "mix", "checksum")
+        self._backend, self._slots = backend, _Slots(backend)
+        with backend.apart():
+            self._nothing = xp.zeros(1, np.uint32)
+            self._table = xp.zeros(max(2 * most_inputs, 1), np.uint64) if most_inputs > POINTERS else self._nothing
+        properties = xp.cuda.runtime.getDeviceProperties(xp.cuda.runtime.getDevice())
+        self._most_blocks = 32 * int(properties["multiProcessorCount"])
+
+    def mix(self, out: Array, number: int, inputs: list[Array], iters: int, burn: int, add: bool = False) -> None:
+        """Write the mix of the inputs, or add it to what is there."""
+        if out.size == 0:
+            return
+        table = self._nothing
+        if len(inputs) > POINTERS:
+            table = self._table
+            entries = [array.data.ptr if array.size else 0 for array in inputs] + [array.size for array in inputs]
+            table[: len(entries)].set(np.array(entries, np.uint64), stream=self._backend.stream)
+        few = inputs if len(inputs) <= POINTERS else []
+        pointers = [array if array.size else self._nothing for array in few]
+        sizes = [np.int64(array.size) for array in few]
+        idle = POINTERS - len(few)
+        arguments = (
+            *(out, np.int64(out.size), np.uint32(number), np.int32(iters), np.int32(burn), np.int32(add)),
+            *(np.int32(len(inputs)), *pointers, *[self._nothing] * idle, *sizes, *[np.int64(0)] * idle),
+            *(table, self._sums(inputs, out.size)),
+        )
+        self._mix((self._blocks(out.size),), (self.THREADS,), arguments)
+
+    def checksum(self, array: Array) -> SupportsInt:
+        """Sum of all words, each times an odd number of its place, modulo 2**32."""
+        if array.size == 0:
+            return 0
+        self._add_up(array, self._take(1))
+        return _Later(self._slots)
+
+    def _sums(self, inputs: list[Array], n_bytes: int) -> Array:
+        """uint32[n_inputs]: checksums of those that are longer than the result, else 0."""
+        longer = [-(-array.size // 4) > -(-n_bytes // 4) for array in inputs]
+        if not any(longer):
+            return self._nothing
+        sums = self._take(len(inputs))
+        for k, array in enumerate(inputs):
+            if longer[k]:
+                self._add_up(array, sums[k : k + 1])
+        return sums
+
+    def _add_up(self, array: Array, slot: Array) -> None:
+        self._checksum((self._blocks(array.size),), (self.THREADS,), (array, np.int64(array.size), slot))
+
+    def _take(self, count: int) -> Array:
+        if self._slots.taken + count > SLOTS:
+            self._slots = _Slots(self._backend)
+        return self._slots.take(count)
+
+    def _blocks(self, n_bytes: int) -> int:
+        words = -(-n_bytes // 4)
+        return min(-(-words // self.THREADS), self._most_blocks)
+
+
+def _functions(module: Any, *names: str) -> list[Any]:
+    """Kernels of a module, compiled."""
+    try:
+        return [module.get_function(name) for name in names]
+    except Exception as error:  # without a compiler, CuPy raises several kinds
+        remedy = "install NVRTC: python -m pip install nvidia-cuda-nvrtc-cu12 (or nvidia-cuda-nvrtc), for your CUDA"
+        raise BackendError(f"CuPy cannot compile kernels here ({first_line(error)}); {remedy}") from error

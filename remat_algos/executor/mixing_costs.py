@@ -1,0 +1,141 @@
+"""What synthetic operators cost in time: measured on a few sizes, then known for every node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remat_algos.executor.operators import SyntheticOperators
+from remat_algos.executor.run import execute
+from remat_algos.ir.arrays import Int64
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.schedule.schedule import Schedule
+
+WORDS = {
+    "numpy": (2**10, 2**17, 2**20),
+    "cupy": (2**10, 2**24, 2**26),
+}  # sizes that are timed: up to what no cache holds
+SOURCES, READS, LONGER = 4, (1, 2, 4), 8
+REPEATS = 5
+
+Seconds = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class MixingCosts:
+    """Seconds that a node of `SyntheticOperators` takes, by what it does.
+
+    Parameters
+    ----------
+    call : float
+        For each result and workspace, and each input of a result.
+    written, read, wrapped, summed : float
+        For each word of a result; for each word of a result and each input; the same again for inputs that are shorter,
+        which begin anew; for each word of an input that is longer than a result.
+    residual : float
+        Share by which the worst of the sizes that were measured differs from this.
+
+    Examples
+    --------
+    >>> graph = ComputationGraph.from_edges([("A", "C"), ("B", "C")], memory=[400, 400, 400])
+    >>> costs = MixingCosts(call=1.0, written=0.5, read=0.25, wrapped=0.0, summed=0.0, residual=0.0)
+    >>> costs.of_nodes(graph).tolist()
+    [51.0, 51.0, 103.0]
+    """
+
+    call: float
+    written: float
+    read: float
+    wrapped: float
+    summed: float
+    residual: float
+
+    def of_nodes(self, graph: ComputationGraph) -> Seconds:
+        """float64[n]: seconds of one run of each node."""
+        return _deeds(graph) @ np.array([self.call, self.written, self.read, self.wrapped, self.summed])
+
+
+@cache
+def mixing_costs(backend: str) -> MixingCosts:
+    """Measure synthetic operators on a backend: once in a process, in a second or less.
+
+    Parameters
+    ----------
+    backend : {"numpy", "cupy"}
+
+    Returns
+    -------
+    MixingCosts
+
+    Raises
+    ------
+    BackendError
+        If the backend cannot run here.
+
+    Examples
+    --------
+    >>> mixing_costs("numpy").written > 0
+    True
+    """
+    from scipy.optimize import nnls  # type: ignore[import-untyped]
+
+    graph = _yardstick(WORDS[backend])
+    operators, schedule = SyntheticOperators(graph), Schedule(np.arange(graph.n_nodes, dtype=np.int32))
+    runs = [execute(graph, schedule, operators, backend=backend, timed=True).seconds for _ in range(REPEATS + 1)]
+    samples = np.array(runs[1:], np.float64)  # the first one compiles, and touches everything
+    deeds, kind = np.unique(_deeds(graph), axis=0, return_inverse=True)
+    seconds = np.array([np.min(samples[:, kind.ravel() == k]) for k in range(len(deeds))])
+    shares = deeds / np.maximum(seconds, 1e-9)[:, None]
+    found, _ = nnls(shares, np.ones(seconds.size))
+    call, written, read, wrapped, summed = found.tolist()
+    return MixingCosts(call, written, read, wrapped, summed, residual=float(np.abs(shares @ found - 1).max()))
+
+
+def _yardstick(words: tuple[int, ...]) -> ComputationGraph:
+    """For each size some sources, nodes of the same size that read one to all of them, a short one that reads one, and
+    two that read the short one."""
+    memory: list[int] = []
+    edges: list[tuple[int, int]] = []
+    for size in (size for size in words for _ in range(2)):  # again, once memory has been touched
+        first = len(memory)
+        memory += [4 * size] * SOURCES
+        for reads in READS:
+            edges += [(first + k, len(memory)) for k in range(reads)]
+            memory.append(4 * size)
+        short = len(memory)
+        edges.append((first, short))
+        memory.append(4 * (size // LONGER - 1))
+        for reads in READS[:2]:
+            edges += [(first + k, len(memory)) for k in range(reads - 1)] + [(short, len(memory))]
+            memory.append(4 * size)
+    return ComputationGraph.from_edges(edges, memory=memory)
+
+
+def _deeds(graph: ComputationGraph) -> NDArray[np.float64]:
+    """float64[n, 5]: calls, words written, read, read again and summed up, in a run of each node."""
+    found = np.zeros((graph.n_nodes, 5))
+    resident = graph.resident
+    for v in range(graph.n_nodes):
+        inputs = _words(graph.memory[graph.reads(v)])
+        if resident is not None:
+            inputs = np.concatenate([inputs, _words(resident.memory[resident.reads(v)])])
+        inputs = inputs[inputs > 0]
+        results = _words(graph.memory[graph.values(v)])
+        longer = inputs[None, :] > results[:, None]
+        scratch = 2 * int(_words(graph.workspace[v : v + 1])[0])
+        found[v] = (
+            results.size * (1 + inputs.size) + 2 * (scratch > 0),
+            results.sum() + scratch,
+            results.sum() * inputs.size,
+            ((inputs[None, :] < results[:, None]) * results[:, None]).sum(),
+            (longer * inputs[None, :]).sum(),
+        )
+    return found
+
+
+def _words(nbytes: Int64) -> Int64:
+    """Words that so many bytes fill or begin."""
+    return -(-nbytes // 4)

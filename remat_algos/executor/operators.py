@@ -1,0 +1,170 @@
+"""What nodes do when they run: the protocol, and synthetic operators that show any wrong byte."""
+
+from __future__ import annotations
+
+from typing import Protocol, SupportsInt
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from remat_algos.executor.arrays import Array, Backend
+from remat_algos.executor.mixing import Mixer, mixer
+from remat_algos.ir.arrays import frozen
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.resident import ROLES
+
+_INPUT = ROLES.index("input")
+_MASK = 2**32 - 1
+
+
+class Operators(Protocol):
+    """What the nodes of a graph do; `execute` asks for one node at a time.
+
+    Arrays are uint8, to be viewed as whatever they hold. None may be kept beyond the call: its bytes are freed.
+    """
+
+    def prepare(self, backend: Backend, graph: ComputationGraph) -> None:
+        """Get ready for a run, before anything is counted: compile, take scratch."""
+
+    def residents(self, backend: Backend) -> list[Array]:
+        """All inputs, parameters and states, by id; asked for once a run."""
+
+    def run(
+        self,
+        node: int,
+        reads: list[Array],
+        residents: list[Array],
+        values: list[Array],
+        workspace: Array | None,
+    ) -> None:
+        """Run a node.
+
+        Parameters
+        ----------
+        node : int
+        reads : list of uint8[...]
+            What it reads, in argument order.
+        residents : list of uint8[...]
+            The residents that it reads, by id.
+        values : list of uint8[...]
+            Where to write what it makes, every byte. In an arena one may *be* an entry of `reads`, the very same array:
+            then it is to be written over it.
+        workspace : uint8[...], optional
+            Scratch.
+        """
+
+    def checksum(self, array: Array) -> SupportsInt:
+        """uint32 that any change of the array changes, or what becomes one by int(): a GPU may answer later."""
+
+
+class SyntheticOperators:
+    """Operators that mix the bits of all they read; NumPy and CUDA agree on every bit.
+
+    Every word of a value depends on its place, the node, the value and the seed, and on all reads and residents of its
+    node. The workspace is filled before and after. A node that updates parameters or states adds to all of them.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    seed : int
+    iters : int or int64[n]
+        Rounds of mixing of each node: integer work.
+    burn : int or int64[n]
+        Float multiply-adds for each word, of no effect: floating-point work.
+
+    Examples
+    --------
+    >>> from remat_algos.executor.run import execute
+    >>> chain = ComputationGraph.from_edges([(0, 1), (1, 2)], memory=8)
+    >>> found = [execute(chain, [0, 1, 2], SyntheticOperators(chain, seed=seed)).checksums for seed in (0, 0, 1)]
+    >>> (found[0] == found[1]).all(), (found[0] == found[2]).any()
+    (np.True_, np.False_)
+    """
+
+    def __init__(self, graph: ComputationGraph, *, seed: int = 0, iters: ArrayLike = 1, burn: ArrayLike = 0) -> None:
+        n = graph.n_nodes
+        self._graph = graph
+        self._iters: list[int] = frozen(iters, np.int64, "iters", n).tolist()
+        self._burn: list[int] = frozen(burn, np.int64, "burn", n).tolist()
+        self._number = _numbers(seed, 1, graph.n_values)
+        self._scratch = _numbers(seed, 2, n)
+        self._seed = seed
+        self._first: list[int] = graph.value_indptr.tolist()
+        self._changes = _changes(graph)
+        self._mixer: Mixer | None = None
+
+    def prepare(self, backend: Backend, graph: ComputationGraph) -> None:
+        """Compile the kernels, or take scratch."""
+        resident = graph.resident
+        most = int(np.diff(graph.read_indptr).max(initial=0))
+        if resident is not None:
+            most += int(np.diff(resident.read_indptr).max(initial=0))
+        self._mixer = mixer(backend, most)
+
+    def residents(self, backend: Backend) -> list[Array]:
+        """Residents of the graph's sizes, filled from the seed."""
+        resident = self._graph.resident
+        arrays = [] if resident is None else [backend.empty(size) for size in resident.memory.tolist()]
+        for array, number in zip(arrays, _numbers(self._seed, 3, len(arrays)), strict=True):
+            self._mix(array, number, [], 1, 0)
+        return arrays
+
+    def run(
+        self,
+        node: int,
+        reads: list[Array],
+        residents: list[Array],
+        values: list[Array],
+        workspace: Array | None,
+    ) -> None:
+        """Mix all that is read into each value."""
+        mix, iters, burn, first = self._mix, self._iters[node], self._burn[node], self._first[node]
+        if workspace is not None:
+            mix(workspace, self._scratch[node], [], 1, 0)
+        inputs = reads + residents if residents else reads
+        if any(value is read for value in values for read in reads):
+            self._run_in_place(node, inputs, values)
+        else:
+            for number, value in zip(self._number[first:], values, strict=False):
+                mix(value, number, inputs, iters, burn)
+        for k in self._changes.get(node, ()):
+            mix(residents[k], self._scratch[node], reads, iters, burn, True)
+        if workspace is not None:
+            mix(workspace, self._scratch[node], [], 1, 0)
+
+    def checksum(self, array: Array) -> SupportsInt:
+        """uint32: each word of the array times an odd number of its place, summed."""
+        return self._mixer.checksum(array)  # type: ignore[union-attr]  # prepare has been called
+
+    def _mix(self, out: Array, number: int, inputs: list[Array], iters: int, burn: int, add: bool = False) -> None:
+        self._mixer.mix(out, number, inputs, iters, burn, add)  # type: ignore[union-attr]
+
+    def _run_in_place(self, node: int, inputs: list[Array], values: list[Array]) -> None:
+        """What is written over a read comes last; of several such reads the others are copied before."""
+        over = [any(value is read for read in inputs) for value in values]
+        if sum(over) > 1:
+            inputs = [read.copy() if any(value is read for value in values) else read for read in inputs]
+        for late in (False, True):
+            for k, value in enumerate(values):
+                if over[k] is late:
+                    self._mix(value, self._number[self._first[node] + k], inputs, self._iters[node], self._burn[node])
+
+
+def _numbers(seed: int, kind: int, count: int) -> list[int]:
+    """A uint32 for each of so many things of a kind; as many different ones."""
+    found = np.arange(count, dtype=np.uint32)
+    for part in (kind, seed & _MASK, seed >> 32 & _MASK):
+        found = (found ^ np.uint32(part)) * np.uint32(0x85EBCA6B)
+        found ^= found >> 13
+    return found.tolist()
+
+
+def _changes(graph: ComputationGraph) -> dict[int, list[int]]:
+    """Of each node that updates parameters or states: which of the residents that it reads, by place."""
+    if graph.resident is None:
+        return {}
+    role = graph.resident.role
+    return {
+        v: [k for k, r in enumerate(graph.resident.reads(v)) if role[r] != _INPUT]
+        for v in np.flatnonzero(graph.updates).tolist()
+    }

@@ -1,0 +1,339 @@
+"""A schedule run for real: every value is made, read and freed as the judge says."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from remat_algos.allocate.allocation import Allocation
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.errors import AllocationError, BackendError, OutOfMemoryError, RematError, StaleValueError
+from remat_algos.executor.arrays import Array, Backend
+from remat_algos.executor.arrays import backend as backend_of
+from remat_algos.executor.execution import Execution, held
+from remat_algos.executor.memories import CHUNK, ArenaMemory, Memory, PoolMemory, TrackingMemory
+from remat_algos.executor.operators import Operators, SyntheticOperators
+from remat_algos.ir.arrays import Int64
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import Simulation, simulate
+
+
+def execute(
+    graph: ComputationGraph,
+    schedule: Schedule | Simulation | Sequence[int] | ArrayLike,
+    operators: Operators | None = None,
+    allocation: Allocation | None = None,
+    backend: str = "numpy",
+    seed: int = 0,
+    *,
+    limit: int | None = None,
+    checking: bool = False,
+    timed: bool = False,
+    outputs: bool = False,
+) -> Execution:
+    """Run a schedule: make, read and free its values, and count the bytes of every step.
+
+    Every value of a node is asked for when the node runs, then its workspace; after the step the workspace is given
+    back, then what is read no more. Residents are apart. Whatever ends the run, all that it held is released.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    schedule : Schedule, Simulation or int32[m]
+        What `simulate` has judged is taken as it is, with its graph.
+    operators : Operators, optional
+        What the nodes do; by default `SyntheticOperators(graph, seed=seed)`.
+    allocation : Allocation, optional
+        Of `Buffers.of(simulation, over)`: run inside one arena, each buffer at its offset. Whether buffers overlap is
+        not asked beforehand: where they do, values get lost, and that shows.
+    backend : {"numpy", "cupy"}
+    seed : int
+        Of the default operators.
+    limit : int, optional
+        Most bytes: on NumPy handed out, each request rounded up to 512; on CuPy reserved by the pool.
+    checking : bool
+        Overwrite what is freed, and look before every read whether the value is still what it was when it was made.
+    timed : bool
+        Time the operators at each step.
+    outputs : bool
+        Copy the outputs out at the end.
+
+    Returns
+    -------
+    Execution
+
+    Raises
+    ------
+    ScheduleError
+        If the schedule is not sound.
+    AllocationError
+        If the allocation is not one of this schedule's buffers.
+    BackendError
+        If the backend cannot run here.
+    OutOfMemoryError
+        If memory runs out, with step, node, bytes asked for and bytes free.
+    StaleValueError
+        If a value is read that is no longer there or, in checking mode, no longer what it was.
+
+    Examples
+    --------
+    Node 0 runs again, so its value need not wait for node 3. Every value takes a multiple of 512 bytes.
+
+    >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3), (0, 3)], memory=[600, 1000, 1000, 8])
+    >>> found = execute(graph, [0, 1, 2, 0, 3])
+    >>> found.used.tolist(), found.predicted.tolist(), found.mismatches
+    ([1024, 2048, 2048, 2048, 2560], [1024, 2048, 2048, 2048, 2560], [])
+    """
+    simulation = schedule if isinstance(schedule, Simulation) else simulate(graph, schedule)
+    on = backend_of(backend)
+    keys = _Keys.of(simulation, allocation)
+    operators = SyntheticOperators(simulation.graph, seed=seed) if operators is None else operators
+    run, outer = _Run(on, simulation, operators, keys, checking, timed), sys.exception()
+    try:
+        with on.running():
+            run.prepare()
+            with _memory(on, allocation, limit, checking) as memory:
+                run.all_steps(memory)
+                return run.execution(allocation, outputs)
+    except BaseException as error:
+        run.release()
+        _let_go(error, outer)
+        if isinstance(error, MemoryError):  # of the residents, or of an operator's own arrays
+            raise OutOfMemoryError(f"{run.where()}, which ran out of memory: {error}", run.step, run.node) from None
+        if isinstance(error, OutOfMemoryError) and error.step < 0 <= run.step:
+            raise _out_of_memory(error, run) from None
+        if not isinstance(error, RematError):
+            error.add_note(f"{run.where()} when this came; all that the run held has been released")
+        raise
+
+
+def _memory(on: Backend, allocation: Allocation | None, limit: int | None, checking: bool) -> Memory:
+    if allocation is None:
+        return TrackingMemory(on, limit, checking) if on.name == "numpy" else PoolMemory(on, limit, checking)
+    if limit is not None and allocation.size > limit:
+        took = f"the arena takes {allocation.size:,} bytes where {limit:,} are allowed"
+        raise OutOfMemoryError(
+            f"{took}; allow more, or take a schedule with a lower peak", -1, -1, allocation.size, limit
+        )
+    return ArenaMemory(on, allocation)
+
+
+def _let_go(error: BaseException | None, outer: BaseException | None) -> None:
+    """Frames that an error remembers hold arrays: empty them, but for those of what was there before."""
+    while error is not None and error is not outer:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
+
+
+def _out_of_memory(error: OutOfMemoryError, run: _Run) -> OutOfMemoryError:
+    left = "" if error.free < 0 else f" where {error.free:,} are free"
+    peak = int(run.predicted.max(initial=0))
+    return OutOfMemoryError(
+        f"{run.where()}, which asks for {error.asked:,} bytes{left}: {error}; "
+        f"this schedule needs {peak:,} at its peak, so allow more, or take one with a lower peak",
+        *(run.step, run.node, error.asked, error.free),
+    )
+
+
+# ---------------------------------------------------------------- what is known before
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Keys:
+    """By which number memory knows each instance and the workspace of each step: the buffer's, if there are buffers."""
+
+    instance: list[int]
+    workspace: list[int]
+
+    @classmethod
+    def of(cls, simulation: Simulation, allocation: Allocation | None) -> _Keys:
+        n, m = simulation.lifetimes.value.size, len(simulation.schedule)
+        if allocation is None:
+            return cls(list(range(n)), [n] * m)
+        wanted, given = Buffers.of(simulation), allocation.buffers
+        workspace = given.instance < 0
+        # buffers in the order of the schedule's own: instances, then workspaces by step
+        order = np.lexsort((given.begin, np.where(workspace, n, given.instance)))
+        fields = ("instance", "begin", "end", "size")
+        if len(given) != len(wanted) or any(
+            not np.array_equal(getattr(given, field)[order], getattr(wanted, field)) for field in fields
+        ):
+            raise AllocationError(
+                "the allocation is not one of this schedule's buffers; allocate Buffers.of(simulate(graph, schedule))"
+            )
+        of_step = np.full(m, -1)
+        of_step[wanted.begin[n:]] = order[n:]
+        return cls(order[:n].tolist(), of_step.tolist())
+
+
+# ---------------------------------------------------------------- the run
+
+
+class _Run:
+    """The steps of a schedule, and what is held on the way."""
+
+    def __init__(
+        self, on: Backend, simulation: Simulation, operators: Operators, keys: _Keys, checking: bool, timed: bool
+    ) -> None:
+        self.simulation, self.step, self.node = simulation, -1, -1
+        self._on, self._operators, self._keys = on, operators, keys
+        self._checking, self._timed = checking, timed
+        self._arrays: dict[int, Array] = {}  # of the instances that are alive
+        self._newest = [-1] * simulation.graph.n_values  # the instance that serves reads of each value
+        self._residents: list[list[Array]] = []  # of each node
+        self._resident = 0
+        self._sums: list[Any] = []
+        self._used: list[int] = []
+        self._used_raw: list[int] = []
+        self._total: list[int] = []
+        self._marks: list[Any] = []
+
+    def prepare(self) -> None:
+        """Operators get ready; residents are there from now on."""
+        graph = self.simulation.graph
+        self._operators.prepare(self._on, graph)
+        arrays = self._operators.residents(self._on)
+        if len(arrays) != len(graph.resident_names):
+            raise BackendError(f"the operators give {len(arrays)} residents; the graph has {len(graph.resident_names)}")
+        self._resident = sum(array.nbytes for array in arrays)
+        rows = _rows(graph.resident.read_indptr, graph.resident.read_indices) if graph.resident is not None else None
+        none: list[Array] = []
+        self._residents = [[arrays[r] for r in row] for row in rows] if rows else [none] * graph.n_nodes
+
+    def all_steps(self, memory: Memory) -> None:
+        """Run the schedule. Nothing is done twice here, or with arrays of NumPy, that can be done before."""
+        graph, lifetimes, order = self.simulation.graph, self.simulation.lifetimes, self.simulation.schedule.order
+        reads_of, residents_of = _rows(graph.read_indptr, graph.read_indices), self._residents
+        indptr, value = lifetimes.instance_indptr.tolist(), lifetimes.value.tolist()
+        size, scratch, pinned = graph.memory[lifetimes.value].tolist(), graph.workspace.tolist(), graph.output.tolist()
+        ended, keys, scratch_key = _ended(self.simulation), self._keys.instance, self._keys.workspace
+        arrays, newest, sums = self._arrays, self._newest, self._sums
+        allocate, free, peak, mark = memory.allocate, memory.free, memory.peak, self._on.mark
+        run, checksum = self._operators.run, self._operators.checksum
+        for step, node in enumerate(order.tolist()):
+            self.step, self.node = step, node
+            try:
+                reads = [arrays[newest[x]] for x in reads_of[node]]
+            except KeyError:
+                raise self._gone(reads_of[node]) from None
+            made = range(indptr[step], indptr[step + 1])
+            values = [allocate(size[i], keys[i]) for i in made]
+            workspace = allocate(scratch[node], scratch_key[step]) if scratch[node] else None
+            if self._checking:
+                self._look(reads_of[node])
+            if self._timed:
+                self._marks.append(mark())
+            run(node, reads, residents_of[node], values, workspace)
+            if self._timed:
+                self._marks.append(mark())
+            self._used.append(peak())
+            self._used_raw.append(memory.used_raw)
+            self._total.append(memory.total)
+            for i, array in zip(made, values, strict=True):
+                sums.append(int(checksum(array)) if self._checking else checksum(array))
+                arrays[i] = array
+                if not pinned[value[i]] or newest[value[i]] < 0:  # an output is pinned by its first run
+                    newest[value[i]] = i
+            reads, values, workspace, array = [], [], None, None  # memory is to be the only one that holds them
+            if scratch[node]:
+                free(scratch_key[step])
+            for i in ended[step]:
+                del arrays[i]
+                free(keys[i])
+
+    def execution(self, allocation: Allocation | None, outputs: bool) -> Execution:
+        """What happened, and the outputs as they are now."""
+        graph = self.simulation.graph
+        checksums = np.array([int(found) for found in self._sums], np.uint32)
+        seconds = self._on.seconds(self._marks) if self._timed else None
+        held = {x: self._arrays[self._newest[x]] for x in np.flatnonzero(graph.output).tolist()}
+        lost = {x for x, a in held.items() if int(self._operators.checksum(a)) != checksums[self._newest[x]]}
+        copies = {x: np.array(self._on.to_host(array)) for x, array in held.items()} if outputs else None
+        self._on.synchronize()
+        return Execution(
+            graph=graph,
+            simulation=self.simulation,
+            backend=self._on.name,
+            device=self._on.device,
+            used=_frozen(self._used),
+            used_raw=_frozen(self._used_raw),
+            total=_frozen(self._total),
+            resident=self._resident,
+            checksums=checksums,
+            mismatches=self._mismatches(checksums) + [(self.step, x) for x in sorted(lost)],
+            seconds=seconds,
+            allocation=allocation,
+            outputs=copies,
+        )
+
+    @property
+    def predicted(self) -> Int64:
+        """int64[m]: bytes that should be handed out, each request rounded up to 512."""
+        return held(Buffers.of(self.simulation).rounded(CHUNK), len(self.simulation.schedule))
+
+    def where(self) -> str:
+        """The step that is under way, in words."""
+        if self.step < 0:
+            return "preparing the operators"
+        return f"step {self.step} runs {self.simulation.graph.labels[self.node]}"
+
+    def release(self) -> None:
+        """Let go of all arrays."""
+        self._arrays.clear()
+        self._residents = []
+
+    def _mismatches(self, checksums: NDArray[np.uint32]) -> list[tuple[int, int]]:
+        value = self.simulation.lifetimes.value
+        _, first, of = np.unique(value, return_index=True, return_inverse=True)
+        other = np.flatnonzero(checksums != checksums[first[of]])
+        return list(zip(self.simulation.made_at[other].tolist(), value[other].tolist(), strict=True))
+
+    def _look(self, reads: list[int]) -> None:
+        """StaleValueError if a value that is about to be read is not what it was when it was made."""
+        for x in reads:
+            i = self._newest[x]
+            if int(self._operators.checksum(self._arrays[i])) != self._sums[i]:
+                made = int(self.simulation.made_at[i])
+                raise self._stale(x, f"whose bytes have been written over since step {made} made it")
+
+    def _gone(self, reads: list[int]) -> StaleValueError:
+        """What a step reads that is not there."""
+        x = next(x for x in reads if self._newest[x] not in self._arrays)
+        i = self._newest[x]
+        freed = f"which was freed after step {self.simulation.lifetimes.end[i] - 1}"
+        return self._stale(x, freed if i >= 0 else "which has not been made")
+
+    def _stale(self, value: int, became: str) -> StaleValueError:
+        name = self.simulation.graph.value_name(value)
+        return StaleValueError(f"{self.where()}, which reads {name}, {became}", self.step, self.node, value)
+
+
+def _rows(indptr: Int64, indices: NDArray[Any]) -> list[list[int]]:
+    ends, entries = indptr.tolist(), indices.tolist()
+    return [entries[start:end] for start, end in pairwise(ends)]
+
+
+def _ended(simulation: Simulation) -> list[list[int]]:
+    """Instances to free after each step, by id; outputs, from their first run, are released with the memory."""
+    found: list[list[int]] = [[] for _ in range(len(simulation.schedule))]
+    lifetimes, pinned = simulation.lifetimes, simulation.graph.output.copy()
+    for i, (x, end) in enumerate(zip(lifetimes.value.tolist(), lifetimes.end.tolist(), strict=True)):
+        if pinned[x]:
+            pinned[x] = False
+        else:
+            found[end - 1].append(i)
+    return found
+
+
+def _frozen(counts: list[int]) -> Int64:
+    found = np.array(counts, np.int64)
+    found.setflags(write=False)
+    return found

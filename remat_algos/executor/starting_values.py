@@ -1,0 +1,109 @@
+"""What networks begin with: parameters, inputs and states drawn from a seed."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remat_algos.cost.shapes import tensor_bytes
+from remat_algos.ir.resident import ROLES
+from remat_algos.models.network import Network, Shape, Tensor
+
+Array = NDArray[np.generic]
+
+
+class Form(NamedTuple):
+    """Shape and type of a resident."""
+
+    shape: Shape
+    dtype: str
+
+
+def resident_forms(network: Network) -> list[Form]:
+    """The form of each resident, by id, from how layers see it."""
+    resident = network.graph.resident
+    if resident is None:
+        return []
+    seen: dict[int, list[Tensor]] = {}
+    for layer in network.layers:
+        for argument in layer.arguments:
+            if argument.value < 0:
+                seen.setdefault(-1 - argument.value, []).append(argument)
+    forms = []
+    for r, (name, size) in enumerate(zip(resident.names, resident.memory.tolist(), strict=True)):
+        dtype = seen[r][0].dtype if r in seen else "uint8"
+        whole = [x.shape for x in seen.get(r, ()) if tensor_bytes(x.shape, dtype) == size]
+        flat = (size // np.dtype(dtype).itemsize,)
+        forms.append(Form(network.parameter_shapes.get(name, whole[0] if whole else flat), dtype))
+    return forms
+
+
+def starting_values(network: Network, seed: int = 0) -> dict[str, Array]:
+    """An array for each resident, the same for the same seed.
+
+    Weights are normal with a deviation of (2 / what each output sees) ** 0.5, those of embeddings with one over the
+    root of their width; biases are 0, weights of norms 1, running means 0 and variances 1. Inputs are normal, words
+    and targets any that there are, masks a lower triangle if square, else all true.
+
+    Examples
+    --------
+    >>> from remat_algos.models.registry import build
+    >>> values = starting_values(build("lstm", batch=2, steps=1, depth=1, width=4, features=3, classes=5))
+    >>> values["lstm.layer0.input_weight"].shape, values["classifier.step0.target"].max() < 5
+    ((16, 3), np.True_)
+    """
+    resident = network.graph.resident
+    if resident is None:
+        return {}
+    limits, embeddings = _limits(network), _embeddings(network)
+    found = {}
+    for r, (name, form) in enumerate(zip(resident.names, resident_forms(network), strict=True)):
+        rng = np.random.default_rng([seed, r])
+        role = ROLES[resident.role[r]]
+        if role == "state":
+            array = np.full(form.shape, float(name.endswith("running_var")))
+        elif role == "parameter":
+            array = _parameter(rng, name, form.shape, name in embeddings)
+        else:
+            array = _input(rng, form, limits.get(r, 2))
+        found[name] = array.astype(form.dtype)
+    return found
+
+
+def _parameter(rng: np.random.Generator, name: str, shape: Shape, embedding: bool) -> Array:
+    if len(shape) < 2:
+        return np.full(shape, float(name.endswith("weight")))
+    sees = shape[-1] * 2 if embedding else max(1, prod(shape[1:]))
+    return rng.normal(0, (2 / sees) ** 0.5, shape)
+
+
+def _input(rng: np.random.Generator, form: Form, limit: int) -> Array:
+    shape, dtype = form
+    if dtype == "bool":
+        square = len(shape) == 2 and shape[0] == shape[1]
+        return np.tri(*shape, dtype=np.bool_) if square else np.ones(shape, bool)
+    return rng.normal(0, 1, shape) if "float" in dtype else rng.integers(0, limit, shape)
+
+
+def _embeddings(network: Network) -> set[str]:
+    return {layer.parameters[0] for layer in network.layers if layer.op == "Embedding"}
+
+
+def _limits(network: Network) -> dict[int, int]:
+    """Of each resident that holds words or targets, how many there are to choose from."""
+    limits: dict[int, int] = {}
+    for layer in network.layers:
+        if layer.op == "Embedding":
+            tokens, count = layer.arguments[0], layer.arguments[1].shape[0]
+        elif layer.op == "SoftmaxCrossEntropy":
+            scores, tokens = layer.arguments[:2]
+            last = prod(tokens.shape) == prod(scores.shape[:-1])
+            count = scores.shape[-1 if last else 1]
+        else:
+            continue
+        r = -1 - tokens.value
+        limits[r] = min(count, limits.get(r, count))
+    return limits

@@ -1,0 +1,147 @@
+"""A network trained for some steps, by a schedule that may rematerialize."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remat_algos.errors import GraphError
+from remat_algos.executor.arrays import backend as backend_of
+from remat_algos.executor.execution import Execution
+from remat_algos.executor.layers import LayerOperators
+from remat_algos.executor.run import execute
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.models.network import Network
+from remat_algos.plan.plan import Plan
+from remat_algos.schedule.simulation import Simulation, simulate
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Training:
+    """What a training gave.
+
+    Parameters
+    ----------
+    losses : tuple of float
+        Of each step, before its update.
+    parameters : mapping of str to array
+        After the last update.
+    execution : Execution
+        That of the last step.
+    mismatches : list of (int, int, int)
+        (training step, step, value) wherever a value that was made again was not what it was at first.
+    """
+
+    losses: tuple[float, ...]
+    parameters: Mapping[str, NDArray[Any]]
+    execution: Execution
+    mismatches: list[tuple[int, int, int]]
+
+    def same_as(self, other: Training) -> bool:
+        """Whether losses and parameters are equal bit for bit.
+
+        Examples
+        --------
+        >>> from remat_algos.models.registry import build
+        >>> network = build("feed_forward", batch=2, depth=2, width=4)
+        >>> train(network, steps=1).same_as(train(network, steps=1, seed=1))
+        False
+        """
+        return self.losses == other.losses and all(
+            array.tobytes() == other.parameters[name].tobytes() for name, array in self.parameters.items()
+        )
+
+
+def train(
+    network: Network,
+    plan: Plan | Simulation | None = None,
+    steps: int = 5,
+    *,
+    learning_rate: float = 0.01,
+    seed: int = 0,
+    values: Mapping[str, Any] | None = None,
+    backend: str = "numpy",
+    checking: bool = False,
+) -> Training:
+    """Gradient descent on one batch: each step runs the plan's schedule with real layers, then moves the parameters.
+
+    Losses and parameters are the same bit for bit whatever is rematerialized.
+
+    Parameters
+    ----------
+    network : Network
+        As `LayerOperators` wants it.
+    plan : Plan or Simulation, optional
+        Of `differentiate(network.graph, parameter_gradients=True)`; by default no rematerialization.
+    steps : int
+    learning_rate : float
+        A parameter loses so many times its gradient at each step.
+    seed : int
+        Of parameters, inputs and dropout.
+    values : mapping of str to array, optional
+        Inputs and parameters by name, instead of those drawn from the seed.
+    backend : {"numpy", "cupy"}
+    checking : bool
+        See `execute`.
+
+    Returns
+    -------
+    Training
+
+    Raises
+    ------
+    GraphError
+        If there is no step, the plan is of another graph or has no gradients of parameters, or an operation cannot be
+        run.
+    BackendError
+        If the backend cannot run here, or memory runs out.
+
+    Examples
+    --------
+    >>> from remat_algos.models.registry import build
+    >>> losses = train(build("feed_forward", batch=4, depth=2, width=8, features=4), steps=3).losses
+    >>> losses[0] > losses[1] > losses[2]
+    True
+    """
+    if steps < 1:
+        raise GraphError(f"steps is {steps}; give 1 or more")
+    simulation = _simulation(network, plan)
+    operators = LayerOperators(network, simulation.graph, seed=seed, values=values)
+    if not operators.gradients:
+        wanted = "differentiate with parameter_gradients=True"
+        raise GraphError(f"the graph of {network.name} has no gradients of parameters; {wanted}")
+    losses, mismatches = [], []
+    for step in range(steps):
+        operators.step = step
+        execution = execute(simulation.graph, simulation, operators, backend=backend, checking=checking, outputs=True)
+        losses.append(operators.loss)
+        mismatches += [(step, *found) for found in execution.mismatches]
+        _descend(operators, execution, learning_rate, backend)
+    on = backend_of(backend)
+    parameters = {name: np.array(on.to_host(operators.arrays[name])) for name in network.parameter_shapes}
+    return Training(tuple(losses), parameters, execution, mismatches)
+
+
+def _simulation(network: Network, plan: Plan | Simulation | None) -> Simulation:
+    if isinstance(plan, Simulation):
+        return plan
+    if plan is not None:
+        return plan.simulation
+    graph = differentiate(network.graph, parameter_gradients=True)
+    return simulate(graph, np.flatnonzero(graph.needed))
+
+
+def _descend(operators: LayerOperators, execution: Execution, rate: float, backend: str) -> None:
+    """The parameters move against their gradients, where they are."""
+    assert execution.outputs is not None
+    on = backend_of(backend)
+    with on.running(), on.apart():
+        for name, value in operators.gradients.items():
+            parameter = operators.arrays[name]
+            gradient = on.xp.asarray(execution.outputs[value].view(parameter.dtype))
+            parameter -= rate * gradient.reshape(parameter.shape)
+    on.synchronize()

@@ -1,0 +1,137 @@
+"""Plans run for real and held against what was predicted of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.offsets import pack
+from remat_algos.allocate.pools import cupy_pool
+from remat_algos.errors import BackendError
+from remat_algos.executor.arrays import Backend
+from remat_algos.executor.arrays import backend as backend_of
+from remat_algos.executor.device_memory import free_memory
+from remat_algos.executor.execution import Execution
+from remat_algos.executor.mixing_costs import Seconds, mixing_costs
+from remat_algos.executor.operators import Operators, SyntheticOperators
+from remat_algos.executor.run import execute
+from remat_algos.executor.validation import Validation
+from remat_algos.executor.watched import Watched
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.units import format_bytes
+from remat_algos.plan.verify import verify
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import Simulation, simulate
+
+if TYPE_CHECKING:
+    from remat_algos.plan.plan import Plan
+
+ALIGNMENT = 512  # of the addresses in an arena: that of the pool's chunks
+MOST_FULL = 0.9  # of the memory that is free
+
+
+def validate(
+    graph: ComputationGraph,
+    plan: Plan | Schedule | Mapping[str, Any] | str | os.PathLike[str],
+    backend: str = "numpy",
+    *,
+    operators: Operators | None = None,
+    packed: bool = False,
+    repeats: int = 3,
+    seed: int = 0,
+) -> Validation:
+    """Run a plan for real and hold bytes, values and times against what was predicted.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+        The graph that the plan was made for, before or after differentiation.
+    plan : Plan, Schedule, mapping or path
+        A plan, its record or its file, of which every claim is verified first; or a bare schedule.
+    backend : {"numpy", "cupy"}
+        Where it runs: on the processors, or on a GPU.
+    operators : Operators, optional
+        What the nodes do; by default `SyntheticOperators`, in whose values any wrong byte shows. On a GPU temporary
+        arrays of others come from the pool too, so that they take more than was predicted.
+    packed : bool
+        Run in one arena, every value at the address that `pack` gives it, instead of asking an allocator for each.
+    repeats : int
+        Timed runs, after one that is not timed; 0 for none.
+    seed : int
+        Of the values that the synthetic operators make.
+
+    Returns
+    -------
+    Validation
+
+    Raises
+    ------
+    BackendError
+        If the backend is not there, or has too little memory for the run.
+    PlanError, ClaimError
+        As `verify` does.
+    ScheduleError
+        If a bare schedule cannot be run.
+    ValueError
+        If `repeats` is below 0.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> from remat_algos.plan.solve import solve
+    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)], memory=1000))
+    >>> found = validate(chain, solve(chain, 7000), repeats=0)
+    >>> found.holds, found.predicted_peak, found.measured_peak, found.mismatches
+    (True, 7168, 7168, 0)
+    """
+    if repeats < 0:
+        raise ValueError(f"repeats is {repeats}; give 0 or more")
+    device = backend_of(backend)
+    simulation = simulate(graph, plan) if isinstance(plan, Schedule) else verify(graph, plan)
+    graph, steps = simulation.graph, len(simulation.schedule)
+    _check_room(device, simulation)
+    allocation = pack(Buffers.of(simulation), alignment=ALIGNMENT) if packed else None
+    costs = mixing_costs(backend) if operators is None and repeats else None
+    operators = SyntheticOperators(graph, seed=seed) if operators is None else operators
+    watched = Watched(operators, graph.n_nodes)
+
+    def run(operators: Operators, timed: bool) -> Execution:
+        return execute(graph, simulation, operators, allocation, backend, seed, timed=timed)
+
+    execution = run(watched, timed=False)
+    seconds = np.array([run(operators, timed=True).seconds for _ in range(repeats)]).reshape(repeats, steps)
+    by_node = _first_runs(simulation, seconds) if costs is None else costs.of_nodes(graph)
+    return Validation(
+        simulation=simulation,
+        execution=execution,
+        runs=watched.runs,
+        pool_predicted=cupy_pool(simulation).interval if allocation is None else (allocation.size, allocation.size),
+        addresses=watched.addresses,
+        device_peak=watched.device_peak,
+        seconds=seconds,
+        seconds_predicted=by_node[simulation.schedule.order],
+        packed=packed,
+    )
+
+
+def _first_runs(simulation: Simulation, seconds: Seconds) -> Seconds:
+    """float64[n]: what the first run of each node took, the median of the timed runs."""
+    found = np.zeros(simulation.graph.n_nodes)
+    if len(seconds):
+        node, first = np.unique(simulation.schedule.order, return_index=True)
+        found[node] = np.median(seconds, axis=0)[first]
+    return found
+
+
+def _check_room(device: Backend, simulation: Simulation) -> None:
+    """An allocator that finds out halfway may take the machine along."""
+    wanted, free = simulation.peak_memory + simulation.graph.resident_memory, free_memory(device)
+    if free is not None and wanted > MOST_FULL * free:
+        raise BackendError(
+            f"the run holds {format_bytes(wanted)}, residents among them, and {format_bytes(free)} are free on "
+            f"{device.device}; take a smaller batch, or divide all sizes (remat run --shrink)"
+        )

@@ -1,0 +1,223 @@
+"""What was predicted of a schedule, and what was measured when it ran."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from remat_algos.allocate.pools import PoolUse, cupy_pool
+from remat_algos.executor.execution import Execution
+from remat_algos.executor.mixing_costs import Seconds
+from remat_algos.ir.arrays import Int64
+from remat_algos.ir.units import exact_bytes, format_bytes
+from remat_algos.ir.wording import counted
+from remat_algos.schedule.simulation import Simulation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Validation:
+    """What was predicted of a schedule, and what was measured when it ran.
+
+    Parameters
+    ----------
+    simulation : Simulation
+        The judge's word on the schedule.
+    execution : Execution
+        What happened.
+    runs : int64[n]
+        How often the operators were asked to run each node.
+    pool_predicted : (int, int)
+        Bytes between which the total of CuPy's pool should stay; of an arena, its size twice.
+    addresses : int64[k] or None
+        Where the pool of a GPU put the buffers of `Buffers.of(simulation)`; None on NumPy.
+    device_peak : int or None
+        Most bytes that the device gave out at once during the run, residents among them, by its own count, which goes
+        in steps of 2 MiB; None on NumPy. For information: other processes count too.
+    seconds : float64[k, m]
+        Time of the operators at each step of k timed runs.
+    seconds_predicted : float64[m]
+        Time that each step should take: for synthetic operators by what they cost on other sizes (`MixingCosts`), for
+        others by the first runs of the nodes, so that only what is run again is predicted.
+    packed : bool
+        Whether it ran in one arena at fixed addresses.
+    """
+
+    simulation: Simulation
+    execution: Execution
+    runs: Int64
+    pool_predicted: tuple[int, int]
+    addresses: Int64 | None
+    device_peak: int | None
+    seconds: Seconds
+    seconds_predicted: Seconds
+    packed: bool = False
+
+    @property
+    def predicted_peak(self) -> int:
+        """Bytes, every value and workspace rounded up to 512 as allocators do."""
+        return int(self.execution.predicted.max(initial=0))
+
+    @property
+    def measured_peak(self) -> int:
+        """Bytes that the allocator had given out at the worst step, rounded likewise."""
+        return int(self.execution.peak_used)
+
+    @property
+    def pool_total(self) -> int:
+        """Bytes that the allocator had reserved at most."""
+        return int(self.execution.peak_total)
+
+    @property
+    def residual(self) -> Int64:
+        """int64[m]: measured bytes minus predicted ones, at each step."""
+        return self.execution.used - self.execution.predicted
+
+    @property
+    def first_difference(self) -> int | None:
+        """The first step at which they part, rounded or to the byte; None if they never do."""
+        parted = (self.residual != 0) | (self.execution.used_raw != self.simulation.memory_trace)
+        return int(parted.argmax()) if parted.any() else None
+
+    @property
+    def mismatches(self) -> int | str:
+        """0 if every value that was made again was what it had been, else the node that first made another one."""
+        found = self.execution.mismatches
+        return self._node(int(found[0][0])) if found else 0
+
+    @property
+    def time_predicted(self) -> float | None:
+        """Seconds that the operators should take; None if nothing was timed."""
+        return float(self.seconds_predicted.sum()) if len(self.seconds) else None
+
+    @property
+    def time_measured(self) -> float | None:
+        """Seconds of the operators, the median of the timed runs; None if nothing was timed."""
+        return float(np.median(self.seconds.sum(axis=1))) if len(self.seconds) else None
+
+    def overhead_times(self, shortest: float = 0.0) -> tuple[float, float]:
+        """(predicted, measured) seconds of all runs but the first of each node, if they should take so long.
+
+        Measured is the median of the timed runs; NaN if there were none.
+        """
+        again = ~self.simulation.first_run & (self.seconds_predicted >= shortest)
+        if not len(self.seconds):
+            return float("nan"), float("nan")
+        return float(self.seconds_predicted[again].sum()), float(np.median(self.seconds[:, again].sum(axis=1)))
+
+    @property
+    def holds(self) -> bool:
+        """Whether all bytes were as predicted, all values the same, and each node ran as often as planned."""
+        same = self.first_difference is None and self.mismatches == 0
+        return same and bool(np.array_equal(self.runs, self.simulation.runs))
+
+    @property
+    def pool_inside(self) -> bool | None:
+        """Whether the total lies where the model of CuPy's pool says; None where neither that pool nor an arena ran."""
+        if self.execution.backend != "cupy" and not self.packed:
+            return None
+        return self.pool_predicted[0] <= self.pool_total <= self.pool_predicted[1]
+
+    def replayed(self) -> PoolUse | None:
+        """The model of CuPy's pool where it takes the chunks that the real one took; None without a pool.
+
+        Its `reserved` is to be `execution.total` at every step. AllocationError if no such pool can give these
+        addresses.
+        """
+        if self.addresses is None or self.packed:
+            return None
+        return cupy_pool(self.simulation, addresses=self.addresses)
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        graph, step = self.simulation.graph, self.first_difference
+        predicted, measured = self.overhead_times() if len(self.seconds) else (None, None)
+        return {
+            "graph_hash": graph.source_hash,
+            "backend": self.execution.backend,
+            "device": self.execution.device,
+            "packed": self.packed,
+            "steps": len(self.simulation.schedule),
+            "holds": self.holds,
+            "predicted_peak": self.predicted_peak,
+            "measured_peak": self.measured_peak,
+            "exact_peak": self.simulation.peak_memory,
+            "measured_exact_peak": int(self.execution.peak_raw),
+            "pool_total": self.pool_total,
+            "pool_predicted": list(self.pool_predicted),
+            "pool_inside": self.pool_inside,
+            "device_peak": self.device_peak,
+            "residual": self.residual.tolist(),
+            "first_difference": step,
+            "first_difference_node": None if step is None else self._node(step),
+            "mismatches": self.mismatches,
+            "time_predicted": self.time_predicted,
+            "time_measured": self.time_measured,
+            "overhead_predicted": predicted,
+            "overhead_measured": measured,
+            "runs": self.runs.tolist(),
+        }
+
+    def _node(self, step: int) -> str:
+        return self.simulation.graph.labels[int(self.simulation.schedule.order[step])]
+
+    def rows(self) -> list[tuple[str, str]]:
+        """What there is to say, by its name."""
+        return [
+            ("backend", f"{self.execution.backend}, {self.execution.device}"),
+            ("predicted", f"{exact_bytes(self.predicted_peak)} at the peak, in chunks of 512 bytes"),
+            ("measured", f"{exact_bytes(self.measured_peak)}; {self._apart()}"),
+            ("to the byte", self._exactly()),
+            ("reserved", self._reserved()),
+            *([("device", f"{format_bytes(self.device_peak)} more in use")] if self.device_peak is not None else []),
+            ("values", self._values()),
+            ("runs", self._runs()),
+            *([("time", self._time())] if len(self.seconds) else []),
+            ("verdict", "what was predicted is what happened" if self.holds else "prediction and run part"),
+        ]
+
+    def _apart(self) -> str:
+        step = self.first_difference
+        if step is None:
+            return f"0 bytes apart at each of {counted(len(self.simulation.schedule), 'step')}"
+        apart = int(self.residual[step])
+        return f"they first part at step {step}, {self._node(step)}, by {apart:+,} bytes"
+
+    def _exactly(self) -> str:
+        peak, found = self.simulation.peak_memory, int(self.execution.peak_raw)
+        return f"{peak:,} predicted, {found:,} measured"
+
+    def _reserved(self) -> str:
+        low, high = self.pool_predicted
+        between = format_bytes(low) if low == high else f"{format_bytes(low)} to {format_bytes(high)}"
+        if self.packed:
+            return f"{exact_bytes(self.pool_total)}, an arena with fixed addresses"
+        model = f"the model of CuPy's pool says {between}"
+        if self.pool_inside is None:
+            return f"{exact_bytes(self.pool_total)}; on a GPU {model}"
+        return f"{exact_bytes(self.pool_total)}; {model}{'' if self.pool_inside else ', which is not so'}"
+
+    def _values(self) -> str:
+        simulation = self.simulation
+        again = int((~simulation.first_run[simulation.made_at]).sum())
+        if self.mismatches == 0:
+            return f"{counted(again, 'value')} made again, all equal to the first, bit for bit"
+        return f"{self.mismatches} made another value at step {self.execution.mismatches[0][0]} than at first"
+
+    def _runs(self) -> str:
+        again = counted(int((self.runs > 1).sum()), "node")
+        same = np.array_equal(self.runs, self.simulation.runs)
+        return f"{int(self.runs.sum()):,}, {again} more than once{'' if same else '; not as planned'}"
+
+    def _time(self) -> str:
+        (predicted, measured), runs = self.overhead_times(), counted(len(self.seconds), "timed run")
+        said = f"{_ms(self.time_measured)}, the median of {runs}; {_ms(self.time_predicted)} predicted"
+        return f"{said}; later runs {_ms(measured)}, {_ms(predicted)} predicted" if (self.runs > 1).any() else said
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:<12}{said}" for name, said in self.rows())
+
+
+def _ms(seconds: float | None) -> str:
+    return f"{1e3 * (seconds or 0):.4g} ms"

@@ -1,0 +1,60 @@
+"""Views: one array seen in another shape, and what comes back of a gradient."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from remat_algos.executor.formulas.formula import Array, fitted
+from remat_algos.models.builder import broadcasts
+from remat_algos.models.network import Shape
+
+
+def seen(array: Array, shape: Shape, xp: Any) -> Array:
+    """The array in another shape: the same elements, a part of them, or repeated along lengths of 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> seen(np.arange(6).reshape(1, 3, 2), (1, 2), np).tolist()
+    [[0, 1]]
+    """
+    if array.shape == shape:
+        return array
+    if array.size == prod(shape):
+        return array.reshape(shape)
+    return xp.broadcast_to(array, shape) if broadcasts(array.shape, shape) else array[_cut(array.shape, shape)]
+
+
+def given_back(gradient: Array, base: Shape, xp: Any) -> Array:
+    """The gradient of an array of shape `base`, from that of what was `seen` of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> given_back(np.array([[5.0, 6.0]]), (1, 3, 2), np).tolist()
+    [[[5.0, 6.0], [0.0, 0.0], [0.0, 0.0]]]
+    """
+    shape = gradient.shape
+    if prod(base) == gradient.size:
+        return gradient.reshape(base)
+    if broadcasts(base, shape):
+        return fitted(gradient, base)
+    whole = xp.zeros(base, gradient.dtype)
+    whole[_cut(base, shape)] = gradient
+    return whole
+
+
+def can_see(base: Shape, shape: Shape) -> bool:
+    """Whether there is a rule for it."""
+    return prod(base) == prod(shape) or broadcasts(base, shape) or _cut(base, shape) is not None
+
+
+def _cut(base: Shape, shape: Shape) -> Any:
+    """The first elements along a length that is shorter, or the first place of a length that is gone."""
+    if len(base) == len(shape) and all(m <= n for m, n in zip(shape, base, strict=True)):
+        return tuple(slice(m) for m in shape)
+    for axis in range(1, len(base)):
+        if base[:axis] + base[axis + 1 :] == shape:
+            return (slice(None),) * axis + (0,)
+    return None

@@ -1,0 +1,209 @@
+"""Which of the arrays that a node is given is what: the layers of a network behind the nodes of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from remat_algos.cost.shapes import tensor_bytes
+from remat_algos.errors import GraphError
+from remat_algos.executor.formulas.formula import Call
+from remat_algos.executor.formulas.table import FORMULAS
+from remat_algos.executor.starting_values import Form, resident_forms
+from remat_algos.executor.views import can_see
+from remat_algos.ir.differentiate import gradient_pairs
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.models.network import Layer, Network
+
+DTYPES = ("float32", "float64", "int64", "int32", "bool")
+
+
+class Place(NamedTuple):
+    """Where among the arrays that a node is given something stands, and what it is."""
+
+    of_residents: bool
+    number: int
+    form: Form
+
+
+class Work(NamedTuple):
+    """What a node has to do.
+
+    Parameters
+    ----------
+    layer : int
+        The forward node that it is, or whose gradient it takes; -1 for a seed.
+    arguments, values, gradients : tuple of Place or None
+        What the layer reads and makes, and the gradients of what it makes; None: the node may not read it.
+    running : Place or None
+        The sum so far.
+    positions : tuple of int
+        Arguments of which it takes the gradient; none in a forward node.
+    form : Form
+        Of what a gradient is of.
+    """
+
+    layer: int
+    arguments: tuple[Place | None, ...] = ()
+    values: tuple[Place | None, ...] = ()
+    gradients: tuple[Place | None, ...] = ()
+    running: Place | None = None
+    positions: tuple[int, ...] = ()
+    form: Form = Form((), "float32")
+
+
+class Wiring:
+    """Which of the arrays that a node is given is what, for every node of a graph of a network.
+
+    Parameters
+    ----------
+    network : Network
+    graph : ComputationGraph
+
+    Raises
+    ------
+    GraphError
+        If they do not belong together, or a layer cannot be run.
+    """
+
+    def __init__(self, network: Network, graph: ComputationGraph) -> None:
+        _check_same(network, graph)
+        forward = network.graph
+        self.network, self.graph, self.n_forward = network, graph, forward.n_nodes
+        self._resident_forms = resident_forms(network)
+        self.residents = dict(zip(forward.resident_names, self._resident_forms, strict=True))
+        self._forms = [Form(*form) for layer in network.layers for form in zip(layer.shapes, layer.dtypes, strict=True)]
+        self._target, self._reader = np.zeros(0, np.int32), np.zeros(0, np.int32)
+        options = graph.derivation.options if graph.derivation is not None else {}
+        if graph.n_nodes > self.n_forward:
+            self._target, self._reader = gradient_pairs(
+                forward, parameter_gradients=options["parameter_gradients"], loss=options["loss"]
+            )
+        _check_layers(network, self._forms, self._resident_forms, set(self._reader.tolist()))
+
+    @property
+    def dtypes(self) -> list[list[str]]:
+        """Of the values of each node."""
+        forward = [list(layer.dtypes) for layer in self.network.layers]
+        return forward + [[self._form(x).dtype] for x in self._target.tolist()]
+
+    @property
+    def losses(self) -> dict[int, list[int]]:
+        """Of each forward node with values that gradients begin with, or else outputs: which of them."""
+        forward = self.network.graph
+        begun = np.flatnonzero(forward.output) if not self._target.size else self._target[self._reader < 0]
+        found: dict[int, list[int]] = {}
+        for x in sorted(begun.tolist()):
+            node = int(forward.producer[x])
+            if self._forms[x].shape != (0,):  # an effect
+                found.setdefault(node, []).append(x - int(forward.value_indptr[node]))
+        return found
+
+    @property
+    def parameter_gradients(self) -> dict[str, int]:
+        """The value that holds the whole gradient of each parameter, by its name."""
+        n_values = self.network.graph.n_values
+        last = {x: n_values + i for i, x in enumerate(self._target.tolist()) if x >= n_values}
+        return {self.graph.resident_names[x - n_values]: value for x, value in last.items()}
+
+    def work(self, node: int) -> Work:
+        """What a node has to do."""
+        if node < self.n_forward:
+            return Work(node, self._arguments(node, self._read_places(node)))
+        target, w = (int(a[node - self.n_forward]) for a in (self._target, self._reader))
+        form = self._form(target)
+        if w < 0:
+            return Work(-1, form=form)
+        reads = self._read_places(node)
+        gradients = self._gradient_places(node)
+        arguments = self.network.layers[w].arguments
+        wanted = target if target < self.network.graph.n_values else self.network.graph.n_values - 1 - target
+        return Work(
+            w,
+            self._arguments(w, reads),
+            tuple(reads.get(x) for x in self.network.graph.values(w)),
+            tuple(gradients.get(x) for x in self.network.graph.values(w)),
+            gradients.get(target),
+            tuple(k for k, argument in enumerate(arguments) if argument.value == wanted),
+            form,
+        )
+
+    def _form(self, target: int) -> Form:
+        """Of a value, or from `n_values` on of a resident."""
+        n_values = self.network.graph.n_values
+        return self._forms[target] if target < n_values else self._resident_forms[target - n_values]
+
+    def _arguments(self, w: int, reads: Mapping[int, Place]) -> tuple[Place | None, ...]:
+        """Of a layer, as one of its nodes reads them: gradients read the same residents as their node."""
+        resident = self.network.graph.resident
+        own = resident.reads(w) if resident is not None else []
+        places = {-1 - r: Place(True, k, self._resident_forms[r]) for k, r in enumerate(own)}
+        places.update(reads)
+        return tuple(places.get(x.value) for x in self.network.layers[w].arguments)
+
+    def _read_places(self, node: int) -> dict[int, Place]:
+        """By value the forward values that a node reads."""
+        return dict(self._among(node, lambda x: x if x < self.network.graph.n_values else None))
+
+    def _gradient_places(self, node: int) -> dict[int, Place]:
+        """By what they are of the gradients that a node reads."""
+        n_values = self.network.graph.n_values
+        return dict(self._among(node, lambda x: int(self._target[x - n_values]) if x >= n_values else None))
+
+    def _among(self, node: int, key: Callable[[int], int | None]) -> Iterator[tuple[int, Place]]:
+        for place, x in enumerate(self.graph.reads(node)):
+            if (found := key(x)) is not None:
+                yield found, Place(False, place, self._form(found))
+
+
+# ---------------------------------------------------------------- what cannot be run
+
+
+def _check_same(network: Network, graph: ComputationGraph) -> None:
+    forward = network.graph
+    if forward.forward_of is not None:
+        wanted = "build it without parameter_gradients and optimizer, and differentiate network.graph"
+        raise GraphError(f"the graph of {network.name} has a backward part; {wanted}")
+    if forward.node_names() != [layer.name for layer in network.layers]:
+        found = f"the nodes of {network.name} are not its {len(network.layers)} layers"
+        raise GraphError(f'{found}; build it with granularity="operation"')
+    derivation = graph.derivation
+    if graph is forward or (derivation is None and graph.hash == forward.hash):
+        return
+    if derivation is None or derivation.source_hash != forward.hash:
+        wanted = "give differentiate(network.graph, parameter_gradients=True)"
+        raise GraphError(f"the graph was not made from that of {network.name}; {wanted}")
+    if derivation.options.get("encode"):
+        raise GraphError("feature maps kept as bits are no layers; differentiate without encode")
+    if bool(graph.updates[forward.n_nodes :].any()):
+        raise GraphError("updates of an optimizer are no layers; differentiate without them, and use train")
+
+
+def _check_layers(network: Network, forms: Sequence[Form], residents: Sequence[Form], differentiated: set[int]) -> None:
+    for w, layer in enumerate(network.layers):
+        reason = _refusal(layer, forms, residents, w in differentiated)
+        if reason:
+            raise GraphError(f"{layer.op} cannot be run, which is {layer.name}: {reason}")
+    sizes = network.graph.memory.tolist()
+    for x, (form, size) in enumerate(zip(forms, sizes, strict=True)):
+        if size != tensor_bytes(*form):
+            raise GraphError(f"{network.graph.value_name(x)} has {size} bytes, not those of {form.shape} {form.dtype}")
+
+
+def _refusal(layer: Layer, forms: Sequence[Form], residents: Sequence[Form], differentiated: bool) -> str | None:
+    """Why a layer cannot be run, or None."""
+    formula = FORMULAS.get(layer.op)
+    if formula is None:
+        return "it has no formula; take a network of the kinds that LayerOperators lists"
+    for dtype in (*layer.dtypes, *(x.dtype for x in layer.arguments)):
+        if dtype not in DTYPES:
+            return f'it holds {dtype}; build the network with dtype="float32"'
+    for x in layer.arguments:
+        base = forms[x.value].shape if x.value >= 0 else residents[-1 - x.value].shape
+        if not can_see(base, x.shape):
+            return f"it reads {base} as {x.shape}, for which there is no rule"
+    if differentiated and formula.gradient is None:
+        return "it has no gradient"
+    return formula.refuses(Call(layer, np))

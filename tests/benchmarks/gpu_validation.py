@@ -1,0 +1,250 @@
+"""Plans of every solver on networks of every family, run on a GPU: docs/results/validation_<device>.json.
+
+    python -m tests.benchmarks.gpu_validation
+
+takes under eight minutes on a GPU with 80 GB or more; with `--backend numpy` it runs small sizes on the processors,
+and with `--output -` it only prints its summary. Exit code 1 if a run was not what was predicted.
+
+Each round takes every family once, with another solver and budget and with a batch that makes the run without
+rematerialization hold about as much as the round says. Where a batch of one is too much, all sizes are divided.
+"""
+
+import argparse
+import json
+import re
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import numpy as np
+
+from docs.zoo import SMALL
+from remat_algos import __version__
+from remat_algos.errors import AllocationError, BudgetError, GraphError
+from remat_algos.executor.arrays import backend as backend_of
+from remat_algos.executor.mixing_costs import mixing_costs
+from remat_algos.executor.run import execute
+from remat_algos.executor.shrunk import shrunk
+from remat_algos.executor.validate import validate
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.models.registry import build, list_families
+from remat_algos.plan.baseline import baseline_peak
+from remat_algos.plan.solve import solve
+from remat_algos.solvers.registry import list_solvers
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+BUDGETS = ("50%", "70%", "least", "90%", "30%")
+PEAKS = {  # bytes of each round without rematerialization
+    "numpy": (2_000_000, 500_000),
+    "cupy": (2 * 10**9, 2 * 10**7, 45 * 10**9, 2 * 10**8, 10**10, 10**9, 2 * 10**10, 5 * 10**8, 5 * 10**9),
+}
+RESIDENTS = {"numpy": 10**7, "cupy": 8 * 10**9}  # bytes of parameters and inputs, at most
+COMPARED = 3 * 10**7  # bytes up to which NumPy does the same
+LONG = 100e-6  # seconds of a node, from which times can be predicted
+REPEATS = 3
+SOLVING = 3.0  # seconds that a solver may take
+KEPT = {
+    *("predicted_peak", "measured_peak", "exact_peak", "measured_exact_peak", "pool_total", "pool_predicted"),
+    *("pool_inside", "device_peak", "first_difference", "mismatches", "time_predicted", "time_measured", "holds"),
+    "steps",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A network, who plans it, and how large it is to be."""
+
+    family: str
+    solver: str
+    budget: str
+    peak: int
+
+
+def cases(backend):
+    """All that there is to do, families and solvers mixed, so that what comes first has some of everything."""
+    families = [family.name for family in list_families()]
+    solvers = [solver.name for solver in list_solvers()]
+    for turn in range(len(solvers)):
+        for i, family in enumerate(families):
+            solver, budget = solvers[(i + turn) % len(solvers)], BUDGETS[(i + turn) % len(BUDGETS)]
+            yield Case(family, solver, budget, PEAKS[backend][turn % len(PEAKS[backend])])
+
+
+def sized(family, peak, residents):
+    """(training graph, batch, divisor): about so many bytes without rematerialization; residents of so many at most."""
+
+    def graph(batch):
+        return differentiate(build(family, **{**SMALL[family], "batch": batch}).graph)
+
+    one, three = baseline_peak(graph(1)), baseline_peak(graph(3))
+    batch = max(1, round((peak - one) / max(1, (three - one) / 2)) + 1)
+    found = graph(batch)
+    by = max(baseline_peak(found) // (2 * peak), found.resident_memory // residents) + 1
+    return (found if by == 1 else shrunk(found, by)), batch, by
+
+
+def planned(graph, case):
+    """(plan, budget): within the case's budget, or one that the solver can keep; GraphError if it cannot serve."""
+    for budget in dict.fromkeys((case.budget, "70%", "90%", "least")):
+        try:
+            plan = solve(graph, budget, solver=case.solver, raw=True, time_limit=SOLVING)
+            return plan, budget
+        except BudgetError:
+            continue
+    raise GraphError(f"{case.solver} has no plan within {case.budget}, nor any other")
+
+
+def result(case, backend):
+    """What one validation found."""
+    graph, batch, by = sized(case.family, case.peak, RESIDENTS[backend])
+    plan, budget = planned(graph, case)
+    found = validate(plan.graph, plan.schedule, backend, repeats=REPEATS)
+    record = {key: value for key, value in found.record().items() if key in KEPT}
+    predicted, measured = found.overhead_times(LONG)
+    return {
+        "family": case.family,
+        "solver": case.solver,
+        "budget": budget,
+        "nodes": graph.n_nodes,
+        "batch": batch,
+        "divided_by": by,
+        **record,
+        "most_apart": int(np.abs(found.residual).max(initial=0)),
+        "runs_again": int((found.runs - 1).clip(0).sum()),
+        "fragmentation": round(1 - found.measured_peak / found.pool_total, 4) if found.pool_total else 0.0,
+        "replay_exact": replayed(found),
+        "same_as_numpy": same_as_numpy(found),
+        "long_overhead_predicted": predicted,
+        "long_overhead_measured": measured,
+    }
+
+
+def replayed(found):
+    """Whether the model of the pool, given the addresses of the real one, has its total at every step."""
+    try:
+        use = found.replayed()
+    except AllocationError:
+        return False
+    return None if use is None else bool(np.array_equal(use.reserved, found.execution.total))
+
+
+def same_as_numpy(found):
+    """Whether NumPy makes the same values, where it can be asked."""
+    if found.execution.backend == "numpy" or found.predicted_peak > COMPARED:
+        return None
+    there = execute(found.simulation.graph, found.simulation)
+    return bool(np.array_equal(there.checksums, found.execution.checksums))
+
+
+def summary(results, skipped, seconds):
+    """What can be said of all validations."""
+    long = [(r["long_overhead_predicted"], r["long_overhead_measured"]) for r in results]
+    apart = sorted(abs(p / m - 1) for p, m in long if m > 10 * LONG)
+    return {
+        "validations": len(results),
+        "hold": sum(r["holds"] for r in results),
+        "bytes_apart": max((r["most_apart"] for r in results), default=0),
+        "mismatches": sum(r["mismatches"] != 0 for r in results),
+        "pool_inside": count(r["pool_inside"] for r in results),
+        "replay_exact": count(r["replay_exact"] for r in results),
+        "same_as_numpy": count(r["same_as_numpy"] for r in results),
+        "highest_peak": max((r["measured_peak"] for r in results), default=0),
+        "families": len({r["family"] for r in results}),
+        "solvers": len({r["solver"] for r in results}),
+        "long_overheads": len(apart),
+        "long_overheads_within_10_percent": sum(share <= 0.1 for share in apart),
+        "long_overheads_median_apart": round(apart[len(apart) // 2], 4) if apart else None,
+        "skipped": dict(Counter(skipped)),
+        "seconds": round(seconds, 1),
+    }
+
+
+def count(answers):
+    """[how often yes, of how many that could be asked]."""
+    asked = [answer for answer in answers if answer is not None]
+    return [sum(asked), len(asked)]
+
+
+def environment(device):
+    """Device, driver and versions; nothing that names the machine."""
+    found = {"device": device.device, "backend": device.name, "python": sys.version.split()[0]}
+    found |= {"remat_algos": __version__, "numpy": np.__version__}
+    if device.name == "cupy":
+        runtime = device.xp.cuda.runtime
+        found |= {"cupy": device.xp.__version__, "memory": int(runtime.memGetInfo()[1])}
+        found |= {"cuda_driver": runtime.driverGetVersion(), "cuda_runtime": runtime.runtimeGetVersion()}
+        found["driver"] = driver()
+    return found
+
+
+def driver():
+    """The driver's own version, None where NVML's Python package is not there."""
+    try:
+        version("nvidia-ml-py")
+        import pynvml
+
+        pynvml.nvmlInit()
+        return str(pynvml.nvmlSystemGetDriverVersion())
+    except (PackageNotFoundError, ImportError):
+        return None
+    except Exception as error:  # of NVML, whose classes are known only where it is
+        return f"unknown ({error})"
+
+
+def run(backend, most, limit, say=print):
+    """Validate cases one after the other, until there are so many or the time is over."""
+    device, started = backend_of(backend), time.perf_counter()
+    costs = mixing_costs(backend)
+    results, skipped = [], []
+    for case in cases(backend):
+        if len(results) >= most or time.perf_counter() - started > limit:
+            break
+        try:
+            results.append(result(case, backend))
+        except GraphError as error:
+            skipped.append(f"{case.solver}: {error}"[:120])
+            continue
+        last = results[-1]
+        verdict = "holds" if last["holds"] else "PARTS"
+        say(f"{len(results):4} {verdict} {case.family} {case.solver} {last['budget']} {last['measured_peak']:,} bytes")
+    return {
+        "format": "remat-validation",
+        "version": 1,
+        **environment(device),
+        "node_costs": {name: getattr(costs, name) for name in costs.__slots__},
+        "summary": summary(results, skipped, time.perf_counter() - started),
+        "validations": results,
+    }
+
+
+def main(arguments=None):
+    """Run, write, and say what came out."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--backend", choices=("cupy", "numpy"), default="cupy")
+    parser.add_argument("--most", type=int, default=160, metavar="N", help="validations (160)")
+    parser.add_argument("--seconds", type=float, default=420, help="after which no more is begun (420)")
+    parser.add_argument("--output", metavar="FILE", help="docs/results/validation_<device>.json by default; - for none")
+    given = parser.parse_args(arguments)
+    found = run(given.backend, given.most, given.seconds)
+    print(json.dumps(found["summary"], indent=1))
+    if given.output != "-":
+        name = re.sub(r"\W+", "_", found["device"]).strip("_").lower()
+        file = Path(given.output) if given.output else RESULTS / f"validation_{name}.json"
+        file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        print(f"written {file}")
+    whole = found["summary"]
+    asked = (whole["replay_exact"], whole["same_as_numpy"])  # with ties the interval before is no promise
+    return 0 if whole["hold"] == whole["validations"] and all(yes == of for yes, of in asked) else 1
+
+
+if __name__ == "__main__":
+    from remat_algos.errors import RematError
+
+    try:
+        sys.exit(main())
+    except RematError as error:
+        print(f"gpu_validation: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,374 @@
+"""Models of allocators: against slow ones written from the same rules, their laws, and each rule by hand."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.in_place import in_place
+from remat_algos.allocate.offsets import pack
+from remat_algos.allocate.pools import SEGMENTS, TIES, arena, cuda_caching, cupy_pool
+from remat_algos.allocate.traces import GIVE_ALL_BACK, Trace
+from remat_algos.errors import AllocationError
+from remat_algos.schedule.simulation import simulate
+from tests.oracles import pools as oracle
+from tests.strategies import graphs, orders
+
+KIB, MIB = 2**10, 2**20
+FEW = (512, 1024, 1536, 2048)
+ODD = tuple(range(1, 20_000, 37))
+LARGE = tuple(
+    size * KIB for size in (1, 300, 512, 1024, 1025, 1500, 3000, 9000, 10_240, 10_241, 12_000, 23_000, 31_000)
+)
+
+
+def random_events(seed, sizes, length=24, backs=True):
+    """Events, each with its own step, and sizes by number: more is asked for at first, more given back later."""
+    rng = np.random.default_rng(seed)
+    events, live, asked = [], [], []
+    for at in range(length):
+        if live and rng.random() < (0.3 if at < length // 2 else 0.6):
+            events.append(("give", live.pop(int(rng.integers(len(live))))))
+        elif backs and rng.random() < 0.04:
+            events.append((oracle.BACK, None))
+        else:
+            live.append(len(asked))
+            asked.append(0 if rng.random() < 0.03 else int(rng.choice(sizes)))
+            events.append(("ask", live[-1]))
+    return events, asked
+
+
+def trace_of(events, sizes, streams=None):
+    """One step for each event, and one more to see what is so after the last."""
+    codes = {"ask": lambda b: b, "give": lambda b: ~b, oracle.BACK: lambda _: GIVE_ALL_BACK}
+    event = [codes[deed](buffer) for deed, buffer in events]
+    return Trace(sizes, event, range(len(event)), len(event) + 1, streams)
+
+
+def during(events, counts):
+    """What `Trace.during` makes of counts after each event: frees come after the step."""
+    before = [(0, 0), *counts]
+    return [before[i + 1] if deed == "ask" else before[i] for i, (deed, _) in enumerate(events)] + [before[-1]]
+
+
+def curves(run):
+    return list(zip(run.used.tolist(), run.reserved.tolist(), strict=True))
+
+
+def check(use, events, sizes, rules, limit=None, streams=None):
+    """Every run equals the oracle's: by its rule, or by the places it chose where the rule is chance."""
+    for run in use.runs:
+        choose = oracle.CHOICES.get(run.rule) or oracle.as_placed(run.segment, run.offset)
+        pool, counts = oracle.play(events, sizes, rules, choose, limit, streams)
+        assert curves(run) == during(events, counts)
+        steps = {buffer: step for step, (deed, buffer) in enumerate(events) if deed == "ask"}
+        assert run.ties.tolist() == [steps[buffer] for buffer in pool.tied]
+        places = {b: (s, o) for b, (s, o) in enumerate(zip(run.segment.tolist(), run.offset.tolist())) if s >= 0}  # noqa: B905 - of one length
+        assert places == pool.place
+
+
+def check_random(seed):
+    """A trace by one of the allocators, with a limit or without."""
+    rng = np.random.default_rng(seed)
+    kind, odd = divmod(seed % 8, 2)
+    sizes = LARGE if kind > 1 else ODD if seed % 3 == 0 else FEW
+    events, asked = random_events(seed, sizes, 60 if seed % 5 == 0 else 24)
+    trace = trace_of(events, asked)
+    limit = int(trace.requested.max() * rng.uniform(0.5, 2)) if odd else None
+    if kind < 2:
+        use = cupy_pool(trace, limit=limit, before_14_1=kind == 1, seeds=1)
+        check(use, events, asked, oracle.CuPy(kind == 1), limit)
+    else:
+        most = None if kind == 2 else 24 * MIB
+        use = cuda_caching(trace, limit=limit, max_split_size=most, seeds=1)
+        check(use, events, asked, oracle.PyTorch(most), limit)
+
+
+# ---------------------------------------------------------------- against the slow model
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_random_traces_are_as_in_the_slow_model_step_by_step(part):
+    for seed in range(500 * part, 500 * part + 500):
+        check_random(seed)
+
+
+@pytest.mark.slow
+def test_many_random_traces_are_as_in_the_slow_model_step_by_step():
+    for seed in range(2000, 12_000):
+        check_random(seed)
+
+
+def test_streams_are_apart():
+    for seed in range(50):
+        events, asked = random_events(seed, FEW)
+        streams = np.random.default_rng(seed).integers(0, 3, len(asked))
+        trace = trace_of(events, asked, streams)
+        check(cupy_pool(trace, seeds=1), events, asked, oracle.CuPy(), streams=streams)
+        check(cuda_caching(trace, seeds=1), events, asked, oracle.PyTorch(), streams=streams)
+
+
+@pytest.mark.parametrize("model", [cupy_pool, cuda_caching])
+def test_replaying_addresses_is_exact_at_every_step(model):
+    for seed in range(100):
+        trace = trace_of(*random_events(seed, FEW if model is cupy_pool else LARGE, 60))
+        chance = model(trace, seeds=3).runs[-1]
+        base = np.random.default_rng(seed).permutation(max(1, int(chance.segment.max(initial=0)) + 1)) * 2**40 + 512
+        addresses = np.where(chance.segment >= 0, base[chance.segment] + chance.offset, 0)
+        use = model(trace, addresses=addresses)
+        assert curves(use.runs[0]) == curves(chance)
+        assert use.exact
+        assert len(use.runs) == 1
+        assert use.runs[0].offset.tolist() == chance.offset.tolist()
+
+
+def test_an_address_that_cannot_be_is_told():
+    trace = trace_of([("ask", 0), ("give", 0), ("ask", 1)], [512, 512])
+    assert cupy_pool(trace, addresses=[4096, 4096]).exact
+    with pytest.raises(AllocationError, match="buffer 1 of 512 bytes lies at 8192, where cupy_pool had no chunk"):
+        cupy_pool(trace, addresses=[4096, 8192])
+
+
+def test_without_ties_chance_changes_nothing():
+    quiet = 0
+    for seed in range(300):
+        trace = trace_of(*random_events(seed, (ODD, FEW)[seed % 2], 40))
+        use = cupy_pool(trace)
+        if use.exact:
+            quiet += 1
+            assert use.interval[0] == use.interval[1]
+            runs = cupy_pool(trace, ties=["random", "last", "highest"], seeds=5).runs
+            assert all(run.ties.size == 0 and curves(run) == curves(use.runs[0]) for run in runs)
+    assert 50 < quiet < 300
+
+
+def test_what_is_used_does_not_hang_on_ties():
+    for seed in range(100):
+        use = cupy_pool(trace_of(*random_events(seed, FEW, 60)), seeds=10)
+        assert {tuple(run.used.tolist()) for run in use.runs} == {tuple(use.used.tolist())}
+        assert use.least_reserved.tolist() <= use.reserved.tolist()
+
+
+# ---------------------------------------------------------------- laws
+
+
+@pytest.mark.parametrize("model", [cupy_pool, cuda_caching])
+def test_laws_of_pools(model):
+    for seed in range(100):
+        events, asked = random_events(seed, LARGE if seed % 2 else ODD, 60)
+        live = [b for deed, b in events if deed == "ask"]
+        gone = {b for deed, b in events if deed == "give"}
+        events += [("give", b) for b in live if b not in gone]
+        trace = trace_of(events, asked)
+        use = model(trace, seeds=1)
+        rounded = -(-np.array(asked) // 512) * 512
+        for run in use.runs:
+            held = []
+            for step, (deed, b) in enumerate(events):
+                if deed == "ask" and run.segment[b] >= 0:
+                    held.append(b)
+                    apart = sorted((run.segment[x], run.offset[x], run.offset[x] + rounded[x]) for x in held)
+                    assert all(a[0] < b[0] or a[2] <= b[1] for a, b in pairwise(apart))
+                elif deed == "give" and b in held:
+                    held.remove(b)
+                if deed == "ask" and model is cupy_pool:
+                    assert run.used[step] == rounded[held].sum()
+                assert run.used[step] >= trace.requested[step]
+                assert run.reserved[step] >= run.used[step]
+            assert run.used[-1] == 0
+        back = trace_of([*events, (oracle.BACK, None)], asked)
+        assert {int(run.reserved[-1]) for run in model(back).runs} == {0}  # one chunk per segment
+
+
+@given(st.data())
+def test_what_a_schedule_uses_is_the_judged_memory_rounded(data):
+    graph = data.draw(graphs())
+    simulation = simulate(graph, data.draw(orders(graph)))
+    trace = Trace.of(simulation)
+    assert trace.requested.tolist() == simulation.memory_trace.tolist()
+    use = cupy_pool(simulation)
+    lifetimes, order = simulation.lifetimes, simulation.schedule.order
+    expected = [
+        sum(
+            -(-int(graph.memory[x]) // 512) * 512
+            for x, made, end in zip(lifetimes.value, simulation.made_at, lifetimes.end, strict=True)
+            if made <= step < end
+        )
+        + -(-int(graph.workspace[node]) // 512) * 512
+        for step, node in enumerate(order)
+    ]
+    assert use.used.tolist() == expected
+    assert use.peak_used <= use.interval[0] <= use.peak_reserved == use.interval[1]
+
+
+@given(st.data())
+def test_an_arena_holds_its_size_and_uses_what_is_needed(data):
+    graph = data.draw(graphs(min_nodes=1))
+    simulation = simulate(graph, data.draw(orders(graph)))
+    over = in_place(simulation) if data.draw(st.booleans()) else None
+    allocation = pack(Buffers.of(simulation, over))
+    use = arena(allocation, steps=len(simulation.schedule))
+    assert use.peak_used <= use.peak_reserved == allocation.size
+    if over is None:
+        assert use.used.tolist() == simulation.memory_trace.tolist()
+        assert use.fragmentation == pytest.approx(allocation.fragmentation)
+    assert use.exact
+
+
+# ---------------------------------------------------------------- each rule by hand
+
+
+@pytest.mark.parametrize(("nbytes", "rounded"), [(0, 0), (1, 512), (512, 512), (513, 1024)])
+def test_requests_are_rounded_up_to_512(nbytes, rounded):
+    use = cupy_pool(trace_of([("ask", 0)], [nbytes]))
+    assert (use.peak_used, use.peak_reserved) == (rounded, rounded)
+    assert cuda_caching(trace_of([("ask", 0)], [nbytes])).peak_used == rounded
+
+
+def places(use):
+    run = use.runs[0]
+    return list(zip(run.segment.tolist(), run.offset.tolist(), strict=True))
+
+
+def test_the_smallest_chunk_that_is_large_enough_is_taken_and_split():
+    events = [("ask", 0), ("ask", 1), ("give", 0), ("give", 1), ("ask", 2), ("ask", 3)]
+    use = cupy_pool(trace_of(events, [4096, 2048, 1024, 1024]))
+    assert places(use)[2:] == [(1, 0), (1, 1024)]
+    assert use.peak_reserved == 6144
+    assert use.exact
+
+
+def test_a_chunk_joins_its_free_neighbours_on_both_sides():
+    asks = [("ask", b) for b in range(4)]
+    start = [asks[0], ("give", 0), *asks[1:]]  # one segment of 3 chunks
+    for order in ([1, 2, 3], [1, 3, 2], [3, 1, 2], [2, 1, 3]):
+        use = cupy_pool(trace_of([*start, *(("give", b) for b in order), ("ask", 4)], [1536, 512, 512, 512, 1536]))
+        assert places(use) == [(0, 0), (0, 0), (0, 512), (0, 1024), (0, 0)]
+        assert use.peak_reserved == 1536
+
+
+def test_split_segments_are_kept_when_all_is_given_back():
+    events = [("ask", 0), ("give", 0), ("ask", 1), (oracle.BACK, None), ("give", 1), (oracle.BACK, None)]
+    use = cupy_pool(trace_of(events, [1024, 512]))
+    assert use.reserved.tolist() == [1024, 1024, 1024, 1024, 1024, 1024, 0]
+
+
+def test_a_limit_gives_free_segments_back_before_it_fails():
+    events = [("ask", 0), ("give", 0), ("ask", 1), ("ask", 2)]
+    sizes = [1024, 2048, 1024]
+    use = cupy_pool(trace_of(events, sizes), limit=2048)
+    assert use.reserved.tolist() == [1024, 1024, 2048, 2048, 2048]
+    assert use.failed.tolist() == [2]
+    assert cupy_pool(trace_of(events, sizes), limit=4096).failed.size == 0
+
+
+@pytest.mark.parametrize(("before_14_1", "reserved"), [(False, 512), (True, 0)])
+def test_a_request_above_the_limit_gives_nothing_back_since_14_1(before_14_1, reserved):
+    use = cupy_pool(trace_of([("ask", 0), ("give", 0), ("ask", 1)], [512, 4096]), limit=1024, before_14_1=before_14_1)
+    assert use.reserved.tolist() == [512, 512, reserved, reserved]
+    assert use.failed.tolist() == [1]
+
+
+def test_a_tie_makes_an_interval():
+    # two free chunks of 1024 bytes, one of them beside one that is free too once its neighbour goes
+    events = [
+        *[("ask", 0), ("give", 0), ("ask", 1), ("ask", 2), ("ask", 3)],  # 1, 2 in a segment of 2048; 3 alone
+        *[("give", 1), ("give", 3), ("ask", 4), ("give", 2), ("ask", 5)],
+    ]
+    use = cupy_pool(trace_of(events, [2048, 1024, 1024, 1024, 1024, 2048]))
+    assert (use.ties.tolist(), use.exact) == ([7], False)
+    assert use.interval == (3072, 5120)
+    assert use.fragmentation == pytest.approx(1 - 3072 / 5120)
+    assert [
+        cupy_pool(trace_of(events, [2048, *[1024] * 4, 2048]), ties=rule).peak_reserved for rule in ("first", "last")
+    ] == [
+        5120,
+        3072,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "segments"),
+    [(1, 2), (MIB, 2), (MIB + 1, 20), (10 * MIB - 512, 20), (10 * MIB, 10), (10 * MIB + 1, 12), (33 * MIB, 34)],
+)
+def test_segments_of_pytorch(asked, segments):
+    assert cuda_caching(trace_of([("ask", 0)], [asked])).peak_reserved == segments * MIB
+
+
+def test_small_and_large_requests_of_pytorch_are_apart():
+    use = cuda_caching(trace_of([("ask", 0), ("give", 0), ("ask", 1)], [3 * MIB, 1000]))
+    assert use.peak_reserved == 22 * MIB
+
+
+def test_a_large_block_of_pytorch_keeps_a_rest_of_up_to_a_mebibyte():
+    for rest, used in ((MIB, 20 * MIB), (MIB + 512, 19 * MIB - 512)):
+        use = cuda_caching(trace_of([("ask", 0), ("give", 0), ("ask", 1)], [20 * MIB, 20 * MIB - rest]))
+        assert use.used[-1] == used
+
+
+def test_blocks_of_pytorch_beyond_the_split_size_are_for_large_requests():
+    events, sizes = [("ask", 0), ("give", 0), ("ask", 1)], [64 * MIB, 30 * MIB]
+    assert cuda_caching(trace_of(events, sizes)).peak_reserved == 64 * MIB
+    assert cuda_caching(trace_of(events, sizes), max_split_size=40 * MIB).peak_reserved == 94 * MIB
+    assert cuda_caching(trace_of(events, [64 * MIB, 50 * MIB]), max_split_size=40 * MIB).peak_used == 64 * MIB
+    with pytest.raises(AllocationError, match="give more than 20 MiB"):
+        cuda_caching(trace_of(events, sizes), max_split_size=20 * MIB)
+
+
+def test_unknown_rules_are_refused():
+    trace = trace_of([("ask", 0)], [1])
+    with pytest.raises(AllocationError, match="known: first, last, lowest, highest, random"):
+        cupy_pool(trace, ties="oldest")
+    with pytest.raises(AllocationError, match="no rule for ties is given"):
+        cupy_pool(trace, ties=[])
+    assert set(TIES) | set(SEGMENTS) >= set(oracle.CHOICES)
+
+
+# ---------------------------------------------------------------- traces
+
+
+@given(st.data())
+def test_a_trace_asks_for_values_then_workspace_and_gives_back_in_order(data):
+    graph = data.draw(graphs())
+    simulation = simulate(graph, data.draw(orders(graph)))
+    trace, buffers = Trace.of(simulation), Buffers.of(simulation)
+    expected = []
+    for step in range(len(simulation.schedule)):
+        expected += [(step, b) for b in range(len(buffers)) if buffers.begin[b] == step]
+        ends = [b for b in range(len(buffers)) if buffers.end[b] == step + 1]
+        expected += [(step, ~b) for b in sorted(ends, key=lambda b: (buffers.instance[b] >= 0, b))]
+    assert list(zip(trace.step.tolist(), trace.event.tolist(), strict=True)) == expected
+
+
+def test_what_is_written_over_is_asked_for_once():
+    trace = Trace.of_buffers(Buffers([0, 1, 2], [2, 3, 4], [8, 8, 4], over=[-1, 0, -1]))
+    assert trace.event.tolist() == [0, 2, ~0, ~2]
+    assert trace.requested.tolist() == [8, 8, 12, 4]
+    assert trace.requests.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("event", "step", "said"),
+    [
+        ([0, 0], [0, 0], "twice"),
+        ([0, ~0, ~0], [0, 0, 0], "twice"),
+        ([~0, 0], [0, 1], "before it is asked for"),
+        ([~1], [0], "before it is asked for"),
+        ([2], [0], "buffers are 0 to 1"),
+        ([0, 1], [1, 0], "rise"),
+        ([0], [2], "rise from 0 to less than 2"),
+        ([0, ~0, 1], [0, 0, 0], "asked for after something was given back"),
+    ],
+)
+def test_traces_that_cannot_be(event, step, said):
+    with pytest.raises(AllocationError, match=said):
+        Trace([1, 1], event, step, 2)
+
+
+def test_an_empty_schedule_uses_nothing():
+    trace = Trace([], [], [], 0)
+    for use in (cupy_pool(trace), cuda_caching(trace)):
+        assert (use.peak_used, use.interval, use.fragmentation, use.exact) == (0, (0, 0), 0.0, True)

@@ -1,0 +1,157 @@
+"""`--allocator` of solve, simulate and show, and what verify says of it."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from remat_algos.allocate.pools import cuda_caching, cupy_pool
+from remat_algos.cli.allocator_argument import ALLOCATORS
+from remat_algos.cli.main import main
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.files.read import read_graph
+from remat_algos.plan import reserved
+from remat_algos.plan.baseline import baseline
+from remat_algos.plan.plan import Plan
+from tests.test_cli import Said
+from tests.test_cli_questions import complains
+from tests.test_cli_startup import LOADED, SLOW
+
+# sizes that differ a little: chunks are split, and an interval is left open
+NODES = "name,memory,compute\n" + "".join(f"n{i},{size},1\n" for i, size in enumerate([3000, 700, 2000, 1100, 600, 4]))
+EDGES = "src,dst\n" + "".join(f"n{i},n{i + 1}\n" for i in range(5)) + "n0,n3\n"
+KEYS = {"allocator", "used_memory", "least_reserved_memory", "reserved_memory", "ties", "fragmentation"}
+MODELS = {"cupy_pool": cupy_pool, "cuda_caching": cuda_caching}
+
+
+@pytest.fixture
+def remat(capsys):
+    """Runs a command line in this process."""
+
+    def run(*words):
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        return Said(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A graph, and a plan for what CuPy's pool reserves."""
+    place = tmp_path_factory.mktemp("made")
+    (place / "net.nodes.csv").write_text(NODES)
+    (place / "net.edges.csv").write_text(EDGES)
+    words = ["solve", str(place / "net.nodes.csv"), "--budget", "200%", "--allocator", "cupy_pool"]
+    assert main([*words, "-o", str(place / "plan.json")]) == 0
+    return place
+
+
+@pytest.fixture
+def folder(made, tmp_path, monkeypatch):
+    """A working folder with these files."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def graph(folder):
+    return differentiate(read_graph("net.nodes.csv"))
+
+
+def test_the_names_are_those_of_the_models():
+    assert ALLOCATORS == reserved.ALLOCATORS
+
+
+def test_solve_and_verify_tell_what_is_reserved(remat, folder, graph):
+    record = json.loads((folder / "plan.json").read_text())
+    use = cupy_pool(Plan.load("plan.json", graph).simulation)
+    assert (record["least_reserved_memory"], record["reserved_memory"]) == use.interval
+    assert record["used_memory"] == use.peak_used
+    assert record["reserved_memory"] <= record["limit"]
+    said = remat("solve", "net.nodes.csv", "--budget", "200%", "--allocator", "cupy_pool")
+    assert any(line.startswith("reserved   ") and "by cupy_pool, which uses" in line for line in said.lines)
+    assert "reserved by cupy_pool" in remat("verify", "net.nodes.csv", "plan.json").out
+    assert remat("verify", "net.nodes.csv", "plan.json", "--json").record.keys() >= KEYS
+    (folder / "false.json").write_text(json.dumps({**record, "used_memory": 512}))
+    said = remat("verify", "net.nodes.csv", "false.json")
+    assert (said.code, "used_memory" in said.err) == (1, True)
+
+
+def test_a_budget_may_be_too_little_for_the_allocator_alone(remat, folder):
+    asked = ("solve", "net.nodes.csv", "--budget", "100%", "--solver", "no_remat")
+    assert remat(*asked).code == 0
+    said = remat(*asked, "--allocator", "cuda_caching")
+    assert said.code == 3
+    assert "no schedule for which cuda_caching reserves at most" in said.err
+    assert remat(*asked, "--allocator", "cuda_caching", "--json").record["feasible"] is False
+
+
+def test_the_arena_is_packing(remat, folder):
+    asked = ("solve", "net.nodes.csv", "--budget", "100%", "--alignment", "64", "--json")
+    record, packed = remat(*asked, "--allocator", "arena").record, remat(*asked, "--packed").record
+    assert {**record, "seconds": 0} == {**packed, "seconds": 0}
+    assert record["alignment"] == 64
+
+
+@pytest.mark.parametrize("allocator", sorted(MODELS))
+def test_show_tells_of_the_run_without_rematerialization(remat, graph, allocator):
+    use = MODELS[allocator](baseline(graph))
+    record = remat("show", "net.nodes.csv", "--allocator", allocator, "--json").record
+    assert [record[key] for key in ("used_memory", "least_reserved_memory", "reserved_memory")] == [
+        use.peak_used,
+        *use.interval,
+    ]
+    assert record["fragmentation"] == round(use.fragmentation, 6)
+    said = remat("show", "net.nodes.csv", "--allocator", allocator)
+    assert [line.split("  ")[0] for line in said.lines[-3:]] == ["used peak", "reserved peak", "fragmentation"]
+    assert not KEYS & remat("show", "net.nodes.csv", "--json").record.keys()
+
+
+def test_simulate_holds_the_budget_against_what_is_reserved(remat, graph):
+    use = cupy_pool(Plan.load("plan.json", graph).simulation)
+    asked = ("simulate", "net.nodes.csv", "plan.json", "--allocator", "cupy_pool")
+    said = remat(*asked, "--budget", use.peak_reserved)
+    assert (said.code, any(line.endswith(": it fits") for line in said.lines)) == (0, True)
+    assert {"used peak", "reserved peak", "fragmentation"} <= {line.split("  ")[0] for line in said.lines}
+    said = remat(*asked, "--budget", use.interval[0] - 1)
+    assert (said.code, any("it does not fit" in line for line in said.lines)) == (3, True)
+    assert remat(*asked[:-2], "--budget", use.interval[0] - 1).code == 0  # as it is judged
+    assert remat(*asked, "--json").record.keys() >= KEYS
+    assert not KEYS & remat(*asked[:-2], "--json").record.keys()
+
+
+def test_simulate_says_where_ties_decide(remat, folder, monkeypatch):
+    def of(simulation, allocator):
+        return reserved.Reserved(allocator, 1000, 10_000, 20_000, 2)
+
+    monkeypatch.setattr(reserved.Reserved, "of", of)
+    said = remat("simulate", "net.nodes.csv", "--allocator", "cupy_pool", "--budget", "15000")
+    assert said.code == 3
+    assert "it may fit, or not: that hangs on ties" in said.out
+    assert "over the ways to break 2 ties" in said.out
+
+
+def test_an_arena_of_an_order_is_packed(remat, folder):
+    record = remat("simulate", "net.nodes.csv", "plan.json", "--allocator", "arena", "--json").record
+    assert record["used_memory"] == record["peak_memory"] <= record["reserved_memory"]
+
+
+def test_contradictions_are_told(remat, folder):
+    complains(remat("solve", "net.nodes.csv", "--packed", "--allocator", "cupy_pool"), "--packed", "cupy_pool")
+    complains(remat("solve", "net.nodes.csv", "--allocator", "cupy_pool", "--alignment", "8"), "--alignment 8")
+    complains(remat("show", "net.nodes.csv", "--allocator", "cupy_pool", "--breakdown"), "--breakdown")
+    complains(remat("simulate", "net.nodes.csv", "--allocator", "jemalloc"), "--allocator", "jemalloc", "cupy_pool")
+
+
+def test_small_answers_load_nothing_that_is_slow(folder):
+    words = ["simulate", "net.nodes.csv", "plan.json", "--allocator", "cuda_caching", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, *words], capture_output=True, text=True, check=True, timeout=60
+    )
+    code, loaded = json.loads(done.stderr)
+    assert code == 0
+    assert [name for name in (*SLOW, "rich") if name in loaded] == []

@@ -1,0 +1,178 @@
+"""`remat run`: a plan run for real; what it says, draws and ends with."""
+
+import json
+import sys
+
+import pytest
+
+from remat_algos.cli.main import main
+from remat_algos.executor import validate as validate_module
+from remat_algos.executor.operators import SyntheticOperators
+from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES, Said
+from tests.test_cli_questions import complains
+
+ASKED = {
+    *("predicted_peak", "measured_peak", "pool_total", "device_peak", "residual"),
+    *("first_difference", "mismatches", "time_predicted", "time_measured", "runs"),
+}
+KEYS = ASKED | {
+    *("graph_hash", "backend", "device", "packed", "steps", "holds", "exact_peak", "measured_exact_peak"),
+    *("pool_predicted", "pool_inside", "first_difference_node", "overhead_predicted", "overhead_measured"),
+    *("solver", "method", "limit", "shrink"),
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working folder with two graphs."""
+    monkeypatch.chdir(tmp_path)
+    for name, nodes, edges in (("chain", CHAIN, CHAIN_EDGES), ("resident", RESIDENT, RESIDENT_EDGES)):
+        (tmp_path / f"{name}.nodes.csv").write_text(nodes)
+        (tmp_path / f"{name}.edges.csv").write_text(edges)
+    return tmp_path
+
+
+@pytest.fixture
+def remat(capsys, folder):
+    """Runs a command line in this process."""
+
+    def run(*words):
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        return Said(code, *capsys.readouterr())
+
+    return run
+
+
+def told(said):
+    """What stands behind each name, from the line on that names the backend."""
+    lines = said.lines[next(i for i, line in enumerate(said.lines) if line.startswith("backend")) :]
+    return {line[:13].strip(): line[13:] for line in lines}
+
+
+# ---------------------------------------------------------------- what holds
+
+
+@pytest.mark.parametrize("words", [(), ("--packed",), ("--solver", "chen_sqrt"), ("--repeats", "0")])
+def test_json_has_exactly_these_names(remat, words):
+    said = remat("run", "chain.nodes.csv", "--budget", "90%", "--json", *words)
+    record = said.record
+    assert (said.code, said.err, set(record)) == (0, "", KEYS)
+    assert record["predicted_peak"] == record["measured_peak"] > 0
+    assert (record["mismatches"], record["first_difference"], record["holds"]) == (0, None, True)
+    assert record["residual"] == [0] * record["steps"]
+    assert sum(record["runs"]) == record["steps"]
+    assert (record["backend"], record["device_peak"], record["packed"]) == ("numpy", None, "--packed" in words)
+    assert record["exact_peak"] == record["measured_exact_peak"] <= record["limit"]
+    assert (record["time_measured"] is None) == ("0" in words)
+
+
+def test_the_text_says_plan_run_and_verdict(remat):
+    said = remat("run", "chain.nodes.csv", "--budget", "90%")
+    assert said.code == 0
+    assert said.lines[0].startswith("chain.nodes.csv: 6 nodes; differentiated, which adds")
+    assert said.lines[1].startswith("plan by ")
+    found = told(said)
+    assert list(found) == [
+        *("backend", "predicted", "measured", "to the byte", "reserved", "values", "runs", "time", "verdict"),
+    ]
+    assert found["backend"].startswith("numpy, ")
+    assert "0 bytes apart at each of" in found["measured"]
+    assert found["values"].endswith("all equal to the first, bit for bit")
+    assert found["verdict"] == "what was predicted is what happened"
+
+
+def test_a_plan_or_an_order_is_run_as_it_is(remat, folder):
+    solved = remat("solve", "chain.nodes.csv", "--budget", "80%", "-o", "plan.json", "--json").record
+    record = remat("run", "chain.nodes.csv", "--plan", "plan.json", "--json").record
+    assert record["exact_peak"] == solved["peak_memory"]
+    assert (record["solver"], record["limit"]) == (solved["solver"], solved["limit"])
+    assert "differentiated as the plan says" in remat("run", "chain.nodes.csv", "--plan", "plan.json").lines[0]
+    (folder / "order.txt").write_text("a b c d e loss")
+    record = remat("run", "chain.nodes.csv", "--inference", "--plan", "order.txt", "--json").record
+    assert (record["steps"], record["solver"], record["limit"], record["exact_peak"]) == (6, None, None, 8)
+
+
+def test_sizes_can_be_divided(remat):
+    whole = remat("solve", "chain.nodes.csv", "--budget", "80%", "-o", "plan.json", "--json").record["peak_memory"]
+    for plan in (("--budget", "90%"), ("--plan", "plan.json")):
+        record = remat("run", "chain.nodes.csv", *plan, "--shrink", "2", "--json").record
+        assert (record["shrink"], record["holds"]) == (2, True)
+        assert whole // 2 <= record["exact_peak"] <= whole // 2 + 3  # the loss has a byte, which stays one
+    said = remat("run", "chain.nodes.csv", "--shrink", "2", "--repeats", "0")
+    assert said.lines[0].endswith("; all sizes divided by 2")
+
+
+def test_residents_are_there_too(remat):
+    assert remat("run", "resident.nodes.csv", "--budget", "100%", "--json").record["holds"]
+
+
+def test_the_curves_are_drawn(remat, folder):
+    said = remat("run", "chain.nodes.csv", "--budget", "90%", "--plot", "both.svg")
+    assert said.lines[-1] == "drawn      both.svg"
+    assert (folder / "both.svg").read_bytes().startswith(b"<?xml")
+    said = remat("run", "chain.nodes.csv", "--budget", "90%", "--plot", "-")
+    assert said.lines[-1] == "█ as predicted"
+
+
+# ---------------------------------------------------------------- exit codes
+
+
+class Random(SyntheticOperators):
+    """Never makes the same twice."""
+
+    times = 0
+
+    def run(self, node, reads, residents, values, workspace):
+        super().run(node, reads, residents, values, workspace)
+        self.times += 1
+        for value in values:
+            value[0] = self.times
+
+
+def test_a_run_that_is_not_what_was_predicted_ends_with_1(remat, monkeypatch):
+    monkeypatch.setattr(validate_module, "SyntheticOperators", Random)
+    said = remat("run", "chain.nodes.csv", "--budget", "90%", "--json")
+    assert (said.code, said.record["holds"]) == (1, False)
+    assert isinstance(said.record["mismatches"], str)
+    said = remat("run", "chain.nodes.csv", "--budget", "90%")
+    assert (said.code, told(said)["verdict"]) == (1, "prediction and run part")
+    assert "made another value at step" in told(said)["values"]
+
+
+def test_a_false_claim_ends_with_1(remat, folder):
+    remat("solve", "chain.nodes.csv", "--budget", "80%", "-o", "plan.json")
+    record = json.loads((folder / "plan.json").read_text())
+    (folder / "plan.json").write_text(json.dumps(record | {"peak_memory": 1}))
+    complains(remat("run", "chain.nodes.csv", "--plan", "plan.json"), "claims peak_memory 1", code=1)
+
+
+def test_without_a_plan_within_the_budget_it_ends_with_3(remat):
+    said = remat("run", "chain.nodes.csv", "--budget", "3", "--json")
+    assert (said.code, said.record["feasible"]) == (3, False)
+
+
+def test_without_a_gpu_it_says_what_is_missing(remat, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    complains(remat("run", "chain.nodes.csv", "--backend", "cupy"), "backend cupy", "CuPy", "install")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentences"),
+    [
+        (("--plan", "none.json"), ["none.json", "cannot be read"]),
+        (("--plan", "p.json", "--budget", "50%"), ["--budget is for solving", "leave it out"]),
+        (("--plan", "p.json", "--solver", "revolve"), ["--solver is for solving"]),
+        (("--plan", "p.json", "--time-limit", "3"), ["--time-limit is for solving"]),
+        (("--shrink", "0"), ["--shrink 0: give 1 or more"]),
+        (("--repeats", "-1"), ["-1"]),
+        (("--solver", "nobody"), ["nobody"]),
+        (("--budget", "much"), ["much"]),
+        (("--backend", "tpu"), ["'tpu'"]),
+        (("--json", "--plot", "-"), ["--plot - and --json"]),
+        (("-O", "segments=2"), ["-O goes with a named solver"]),
+        (("--solver", "chen_sqrt", "-O", "segments=x"), ["chen_sqrt"]),
+    ],
+)
+def test_bad_input_ends_with_2(remat, words, sentences):
+    complains(remat("run", "chain.nodes.csv", *words), *sentences)

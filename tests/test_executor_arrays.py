@@ -1,0 +1,251 @@
+"""Backends that are there, or say what is missing; memories, and what they count."""
+
+import gc
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.sharing import apart
+from remat_algos.errors import AllocationError, BackendError, OutOfMemoryError
+from remat_algos.executor import mixing
+from remat_algos.executor.arrays import backend, gpu_missing
+from remat_algos.executor.memories import PATTERN, ArenaMemory, PoolMemory, TrackingMemory
+from remat_algos.executor.run import execute
+from remat_algos.models.random import chain
+from remat_algos.schedule.simulation import simulate
+from tests import cuda_stub
+
+MEMORIES = [TrackingMemory, PoolMemory]
+
+
+@pytest.fixture
+def cupy(monkeypatch):
+    """CuPy, played on the processor; no kernels."""
+    module = cuda_stub.module()
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    return module
+
+
+@pytest.fixture
+def on(cupy):
+    """The backend that a memory is made for."""
+    return {TrackingMemory: backend("numpy"), PoolMemory: backend("cupy")}
+
+
+# ---------------------------------------------------------------- backends
+
+
+def broken(error):
+    def fail(*_):
+        raise error
+
+    return fail
+
+
+def test_numpy_is_always_there():
+    here = backend("numpy")
+    assert here.xp is np
+    assert here.device.endswith("processors")
+    with here.running(), here.apart():
+        array = here.empty(7)
+    assert here.to_host(array) is array
+    assert (here.seconds([1.0, 3.0, 4.0, 4.5]) == [2.0, 0.5]).all()
+
+
+def test_a_gpu_that_can_be_used(cupy):
+    there = backend("cupy")
+    assert gpu_missing() is None
+    assert (there.device, there.xp) == ("a stub", cupy)
+    assert there.to_host(there.empty(3)).shape == (3,)
+    assert (there.seconds([there.mark() for _ in range(4)]) == [0.002, 0.002]).all()
+
+
+@pytest.mark.parametrize(
+    ("path", "error", "sentence"),
+    [
+        (None, ImportError("No module named 'cupy'", name="cupy"), "CuPy is not installed; run python -m pip install "),
+        (None, ImportError("libcuda.so.1: cannot open"), "CuPy cannot be loaded (libcuda.so.1: cannot open); install "),
+        (None, ValueError("numpy.dtype size changed\nmore"), "CuPy cannot be loaded (numpy.dtype size changed); "),
+        ("count", RuntimeError("cudaErrorNoDevice: no CUDA-capable"), "CuPy finds no CUDA device; run on a machine "),
+        ("count", RuntimeError("cudaErrorInsufficientDriver: old."), "CuPy finds no CUDA driver that it can use ("),
+        ("zeros", RuntimeError("cudaErrorDevicesUnavailable"), "the CUDA device refuses to work (cudaErrorDevices"),
+    ],
+)
+def test_what_is_missing_is_said_in_one_sentence(path, error, sentence, cupy, monkeypatch):
+    if path == "count":
+        monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", broken(error))
+    elif path == "zeros":
+        monkeypatch.setattr(cupy, "zeros", broken(error))
+    else:
+        monkeypatch.setattr("importlib.import_module", broken(error))
+    assert gpu_missing().startswith(sentence)
+    assert "; " in gpu_missing()
+    assert "\n" not in gpu_missing()
+    with pytest.raises(BackendError) as raised:
+        backend("cupy")
+    assert str(raised.value) == f"backend cupy cannot run here: {gpu_missing()}"
+
+
+def test_no_device_among_none(cupy, monkeypatch):
+    monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: 0)
+    assert gpu_missing().startswith("CuPy finds no CUDA device")
+
+
+def test_a_missing_compiler_is_told(cupy, monkeypatch):
+    module = SimpleNamespace(get_function=broken(RuntimeError("CuPy failed to load libnvrtc.so.13: cannot open")))
+    monkeypatch.setattr(cupy, "RawModule", lambda code: module)
+    with pytest.raises(BackendError, match=r"CuPy cannot compile kernels here \(CuPy failed .* install NVRTC: "):
+        mixing.mixer(backend("cupy"))
+
+
+# ---------------------------------------------------------------- memories
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
+@pytest.mark.parametrize(("n_bytes", "chunk"), [(0, 0), (1, 512), (512, 512), (513, 1024)])
+def test_requests_are_rounded_up(kind, on, n_bytes, chunk):
+    with kind(on[kind]) as memory:
+        assert memory.allocate(n_bytes, 5).shape == (n_bytes,)
+        assert (memory.used, memory.used_raw, memory.peak(), memory.total) == (chunk, n_bytes, chunk, chunk)
+        memory.free(5)
+        assert (memory.used, memory.used_raw, memory.total) == (0, 0, chunk)
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
+@given(data=st.data())
+def test_what_is_used_is_what_is_held(kind, data):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "cupy", cuda_stub.module())
+        on = backend("numpy" if kind is TrackingMemory else "cupy")
+        held = {}
+        with on.running(), kind(on, pattern=data.draw(st.booleans())) as memory:
+            for key in range(data.draw(st.integers(0, 20))):
+                if held and data.draw(st.booleans()):
+                    gone = data.draw(st.sampled_from(sorted(held)))
+                    del held[gone]
+                    memory.free(gone)
+                held[key] = data.draw(st.integers(0, 2000))
+                memory.allocate(held[key], key)
+                assert memory.used == memory.peak() == sum(-(-size // 512) * 512 for size in held.values())
+                assert memory.used_raw == sum(held.values())
+                assert memory.total >= memory.used
+        assert (memory.used, memory.used_raw) == (0, 0)
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
+def test_a_limit_is_told_with_what_is_free(kind, on):
+    with kind(on[kind], limit=2048) as memory:
+        memory.allocate(1025, 0)
+        with pytest.raises(OutOfMemoryError) as error:
+            memory.allocate(600, 1)
+        assert (error.value.asked, error.value.free) == (600, 512)
+        memory.allocate(0, 2)
+        memory.allocate(512, 3)
+        assert memory.used == 2048
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
+def test_no_room_at_all(kind, on):
+    with kind(on[kind], limit=0) as memory, pytest.raises(OutOfMemoryError):
+        memory.allocate(1, 0)
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
+def test_what_somebody_keeps_is_counted_until_they_let_go(kind, on):
+    with kind(on[kind]) as memory:
+        part = memory.allocate(600, 0)[100:200]
+        memory.free(0)
+        assert memory.used == 1024
+        del part
+        gc.collect()
+        assert memory.used == 0
+    kept = memory.allocate(600, 1) if kind is TrackingMemory else None
+    memory.close()
+    del kept
+    assert memory.used == 0
+
+
+def test_temporaries_between_two_counts_show_on_a_gpu(on):
+    there = on[PoolMemory]
+    with PoolMemory(there) as memory:
+        memory.allocate(512, 0)
+        there.xp.empty(5000, np.uint8)
+        assert (memory.used, memory.peak(), memory.peak()) == (512, 512 + 5120, 512)
+        with there.apart():  # a pool that is not counted
+            there.xp.empty(5000, np.uint8)
+        there.empty(5000)
+        assert memory.peak() == 512
+        memory.allocate(512, 1)
+        memory.free(0)
+        memory.allocate(512, 2)
+        assert memory.peak() == 1024  # and not what there was before the free
+    there.xp.empty(100, np.uint8)
+    assert memory.used == 0
+
+
+def test_a_pool_gives_the_device_everything_back(on):
+    memory = PoolMemory(on[PoolMemory])
+    with memory:
+        memory.allocate(4000, 0)
+    assert memory.total == 0
+
+
+def test_freed_bytes_are_written_over(on):
+    for kind in MEMORIES:
+        with kind(on[kind], pattern=True) as memory:
+            array = memory.allocate(9, 0)
+            array[:] = 1
+            memory.free(0)
+            assert (array == PATTERN).all()
+
+
+def test_a_gpu_reads_no_odd_addresses(on):
+    allocation = apart(Buffers([0, 0], [1, 1], [7, 7]))
+    with pytest.raises(
+        AllocationError, match="buffer 1 lies at 7, which a GPU cannot use; allocate with alignment=512"
+    ):
+        ArenaMemory(on[PoolMemory], allocation)
+    with ArenaMemory(on[PoolMemory], apart(Buffers([0, 0], [1, 1], [7, 7]), alignment=512)) as memory:
+        assert memory.allocate(7, 1).data.ptr % 512 == 0
+
+
+class Filling:
+    """Operators without kernels: each value is its node."""
+
+    def prepare(self, backend, graph):
+        pass
+
+    def residents(self, backend):
+        return []
+
+    def run(self, node, reads, residents, values, workspace):
+        for value in values:
+            value.fill(node)
+
+    def checksum(self, array):
+        return int(array.sum(dtype=np.uint32))
+
+
+def test_a_pool_that_ends_a_run_leaves_nothing(on):
+    graph = chain(5, memory=600)
+    with pytest.raises(
+        OutOfMemoryError, match="step 1 runs 1, which asks for 600 bytes where 976 are free: the pool has"
+    ):
+        execute(graph, range(5), Filling(), backend="cupy", limit=2000)
+    found = execute(graph, range(5), Filling(), backend="cupy", limit=2048, timed=True, checking=True)
+    assert found.used.tolist() == found.predicted.tolist()
+    assert found.total.tolist() == [1024, 2048, 2048, 2048, 2048]
+    assert found.seconds.tolist() == [0.002] * 5
+
+
+def test_an_arena_on_a_gpu(on):
+    graph = chain(5, memory=600)
+    allocation = apart(Buffers.of(simulate(graph, range(5))), alignment=512)
+    found = execute(graph, range(5), Filling(), allocation, backend="cupy")
+    assert found.used.tolist() == found.predicted.tolist()
+    assert set(found.total.tolist()) == {5 * 1024}

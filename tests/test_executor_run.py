@@ -1,0 +1,325 @@
+"""Schedules that run: bytes as predicted at every step, values the same, whatever is freed, shared or run again."""
+
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.colouring import colour
+from remat_algos.allocate.in_place import in_place
+from remat_algos.allocate.offsets import pack
+from remat_algos.allocate.sharing import apart, share
+from remat_algos.errors import AllocationError, ScheduleError, StaleValueError
+from remat_algos.executor.operators import SyntheticOperators
+from remat_algos.executor.run import execute
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import Labels
+from remat_algos.models.random import chain
+from remat_algos.models.registry import build
+from remat_algos.plan.solve import solve
+from remat_algos.schedule.mirror import mirror_schedule
+from remat_algos.schedule.simulation import simulate
+from tests.strategies import graphs, numbers, orders, training_graphs
+
+SIZES = st.sampled_from([8, 16, 512, 520, 1300, 8, 16, 0])
+METHODS = {
+    "pack": lambda buffers: pack(buffers, time_limit=0),
+    "pack aligned": lambda buffers: pack(buffers, time_limit=0, alignment=64),
+    "share": share,
+    "colour": colour,
+    "apart": apart,
+}
+
+
+def everything(graph, **more):
+    """The run without rematerialization."""
+    return execute(graph, np.arange(graph.n_nodes), **more)
+
+
+@st.composite
+def cases(draw, source=None):
+    """A graph whose sizes are those of a few kinds of arrays, and a sound schedule, judged."""
+    graph = draw(graphs() | training_graphs() if source is None else source)
+    memory = draw(st.lists(SIZES, min_size=graph.n_values, max_size=graph.n_values))
+    graph = graph.with_costs(memory=memory, workspace=np.array(draw(numbers(graph.n_nodes, 2)), np.int64) * 300)
+    return simulate(graph, draw(orders(graph)))
+
+
+@st.composite
+def written_over(draw, simulation):
+    """int64[n_instances]: which instance each is written over, wherever that can be."""
+    lifetimes, graph = simulation.lifetimes, simulation.graph
+    size, made = graph.memory[lifetimes.value].tolist(), simulation.made_at.tolist()
+    over, free = [-1] * len(made), set(range(len(made)))
+    for i, step in enumerate(made):
+        reads = graph.reads(int(simulation.schedule.order[step]))
+        can = [
+            j
+            for j in sorted(free)
+            if lifetimes.end[j] == step + 1 and made[j] < step and size[j] == size[i]
+            and lifetimes.value[j] in reads and not graph.output[lifetimes.value[j]]
+        ]  # fmt: skip
+        if can and draw(st.booleans()):
+            over[i] = draw(st.sampled_from(can))
+            free.discard(over[i])
+    return np.array(over, np.int64)
+
+
+# ---------------------------------------------------------------- as predicted
+
+
+@given(simulation=cases(), checking=st.booleans(), timed=st.booleans())
+def test_every_step_holds_what_was_predicted_and_every_value_comes_back(simulation, checking, timed):
+    graph = simulation.graph
+    found = execute(graph, simulation, checking=checking, timed=timed)
+    assert found.used.tolist() == found.predicted.tolist()
+    assert found.used_raw.tolist() == found.predicted_raw.tolist() == simulation.memory_trace.tolist()
+    assert found.peak_used == found.total.max(initial=0) == found.peak_total
+    assert found.peak_raw == simulation.peak_memory
+    assert found.mismatches == found.differs_from(everything(graph)) == []
+    assert found.resident == graph.resident_memory
+    assert (found.seconds is None) == (not timed)
+
+
+@given(data=st.data())
+@pytest.mark.parametrize("method", METHODS)
+def test_in_an_arena_all_is_the_same(method, data):
+    simulation = data.draw(cases())
+    over = data.draw(st.none() | st.just(in_place(simulation)) | written_over(simulation))
+    allocation = METHODS[method](Buffers.of(simulation, over))
+    found = execute(simulation.graph, simulation, None, allocation, checking=data.draw(st.booleans()))
+    assert found.used.tolist() == found.predicted.tolist()
+    assert found.used_raw.tolist() == found.predicted_raw.tolist()
+    assert found.used_raw.max(initial=0) == allocation.buffers.max_live
+    assert set(found.total.tolist()) <= {allocation.size}
+    assert found.mismatches == found.differs_from(everything(simulation.graph)) == []
+
+
+@given(data=st.data())
+def test_mirrored_schedules_run(data):
+    graph = data.draw(training_graphs())
+    graph = graph.with_costs(memory=1000 * graph.memory)
+    count = [0 if once else data.draw(st.integers(0, 2)) for once in graph.once & graph.forward | graph.once]
+    schedule = mirror_schedule(graph, np.where(graph.forward, count, 0))
+    found = execute(graph, schedule)
+    assert found.used.tolist() == found.predicted.tolist()
+    assert found.mismatches == found.differs_from(everything(graph)) == []
+
+
+@pytest.mark.parametrize("solver", ["chen_sqrt", "greedy_remat", "liveness_dp"])
+def test_a_network_under_its_least_budget(solver):
+    network = build("feed_forward", depth=6, optimizer="adam").graph
+    plan = solve(network, solver=solver)
+    over = in_place(plan.simulation)
+    base = everything(plan.simulation.graph)
+    packed = pack(Buffers.of(plan.simulation, over), time_limit=0.2)
+    for allocation in (None, packed):
+        found = execute(plan.simulation.graph, plan.simulation, None, allocation, checking=True)
+        assert found.used.tolist() == found.predicted.tolist()
+        assert found.mismatches == found.differs_from(base) == []
+
+
+def test_the_system_sees_the_same_bytes():
+    graph = differentiate(chain(24, memory=10**6))
+    schedule = solve(graph, solver="chen_sqrt").simulation
+    everything(chain(3))  # tables are made now
+    tracemalloc.start()
+    try:
+        found = execute(graph, schedule)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # scratch of the mixing, two blocks of words, and objects of Python
+    assert 0 <= peak - found.peak_raw < 1_000_000
+
+
+def test_an_empty_schedule():
+    found = execute(ComputationGraph.from_edges([]), [], timed=True, outputs=True)
+    assert (found.peak_used, found.peak_total, found.mismatches, found.outputs) == (0, 0, [], {})
+
+
+@given(simulation=cases())
+def test_outputs_are_handed_out(simulation):
+    graph = simulation.graph
+    found, base = execute(graph, simulation, outputs=True), everything(graph, outputs=True)
+    assert found.outputs.keys() == base.outputs.keys() == set(np.flatnonzero(graph.output).tolist())
+    assert all(np.array_equal(found.outputs[x], base.outputs[x]) for x in found.outputs)
+    assert all(found.outputs[x].size == graph.memory[x] for x in found.outputs)
+
+
+def test_of_several_values_one_dies_at_once_and_workspace_with_its_step():
+    graph = ComputationGraph.from_arrays(
+        value_indptr=[0, 2, 3], read_indptr=[0, 0, 1], read_indices=[0], memory=[1, 600, 0], workspace=[5000, 0]
+    )
+    found = execute(graph, [0, 1])
+    assert found.used.tolist() == [512 + 1024 + 5120, 512]
+    assert found.used_raw.tolist() == [1 + 600 + 5000, 1]
+
+
+# ---------------------------------------------------------------- what operators do wrong
+
+
+class Keeping(SyntheticOperators):
+    """Keeps what node 0 makes."""
+
+    def run(self, node, reads, residents, values, workspace):
+        super().run(node, reads, residents, values, workspace)
+        if node == 0:
+            self.kept = values[0][:]
+
+
+def test_an_array_that_is_kept_is_counted_until_it_is_let_go():
+    graph = chain(5, memory=600)
+    operators = Keeping(graph)
+    found = execute(graph, range(5), operators, checking=True)
+    assert found.used.tolist() == [1024, 2048, 3072, 3072, 3072]
+    assert (operators.kept == 0xA5).all()  # what was freed is written over, so nobody can live on it
+
+
+class Drifting(SyntheticOperators):
+    """Node 1 makes something else the second time."""
+
+    runs = 0
+
+    def run(self, node, reads, residents, values, workspace):
+        super().run(node, reads, residents, values, workspace)
+        if node == 1:
+            values[0][0] += self.runs
+            self.runs += 1
+
+
+def test_a_value_that_does_not_come_back_is_named():
+    graph = ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3), (1, 3)], memory=8)
+    found = execute(graph, [0, 1, 2, 0, 1, 3], Drifting(graph))
+    assert found.mismatches == [(4, 1)]
+    assert found.differs_from(everything(graph)) == [(4, 1), (5, 3)]
+
+
+class Careless(SyntheticOperators):
+    """Node 2 writes into what it reads."""
+
+    def run(self, node, reads, residents, values, workspace):
+        super().run(node, reads, residents, values, workspace)
+        if node == 2:
+            reads[0].fill(0)
+
+
+def test_a_read_that_is_written_to_is_found_at_its_next_reader():
+    graph = ComputationGraph.from_edges([(0, 1), (1, 2), (1, 3), (2, 3)], memory=8)
+    with pytest.raises(StaleValueError, match=r"^step 3 runs 3, which reads 1, whose bytes .* since step 1") as error:
+        execute(graph, range(4), Careless(graph), checking=True)
+    assert (error.value.step, error.value.node, error.value.value) == (3, 3, 1)
+    assert execute(graph, range(4), Careless(graph)).differs_from(everything(graph)) == [(3, 3)]
+
+
+def test_an_output_that_is_lost_shows_at_the_end():
+    graph = ComputationGraph.from_arrays(
+        read_indptr=[0, 0, 1, 2], read_indices=[0, 1], memory=8, output=[False, True, True]
+    )
+    assert execute(graph, range(3), Careless(graph)).mismatches == [(2, 1)]
+
+
+# ---------------------------------------------------------------- what is wrong with a schedule or an allocation
+
+
+def test_an_unsound_schedule_runs_no_step():
+    with pytest.raises(ScheduleError, match="reads 0 before it has been made"):
+        execute(chain(2), [1, 0])
+
+
+@given(data=st.data())
+def test_a_value_that_is_freed_too_early_is_missed(data):
+    simulation = data.draw(cases())
+    lifetimes, made_at = simulation.lifetimes, simulation.made_at
+    read = np.flatnonzero((lifetimes.end > made_at + 1) & (lifetimes.end < len(simulation.schedule)))
+    assume(read.size)
+    i = data.draw(st.sampled_from(read.tolist()))
+    end = lifetimes.end.copy()
+    end[i] = data.draw(st.integers(int(made_at[i]) + 1, int(end[i]) - 1))
+    broken = replace(simulation, lifetimes=replace(lifetimes, end=end))
+    with pytest.raises(StaleValueError, match=f"which was freed after step {end[i] - 1}$") as error:
+        execute(simulation.graph, broken)
+    assert error.value.value == lifetimes.value[i]
+    assert end[i] <= error.value.step < lifetimes.end[i]
+    assert lifetimes.value[i] in simulation.graph.reads(error.value.node)
+
+
+@given(data=st.data())
+def test_buffers_that_overlap_are_found(data):
+    simulation = data.draw(cases())
+    buffers = Buffers.of(simulation)
+    base, allocation = everything(simulation.graph), METHODS[data.draw(st.sampled_from(sorted(METHODS)))](buffers)
+    pairs = [
+        (i, j)
+        for i in range(len(buffers))
+        for j in range(len(buffers))
+        if i != j and min(buffers.size[i], buffers.size[j]) >= 8
+        and max(buffers.begin[i], buffers.begin[j]) < min(buffers.end[i], buffers.end[j])
+    ]  # fmt: skip
+    assume(pairs)
+    i, j = data.draw(st.sampled_from(pairs))
+    offset = allocation.offset.copy()
+    offset[i] = offset[j] + data.draw(st.integers(-int(buffers.size[i]) + 8, int(buffers.size[j]) - 8))
+    offset[i] = max(0, min(offset[i], allocation.size - buffers.size[i]))
+    broken = replace(allocation, offset=offset)
+    with pytest.raises(AllocationError):
+        broken.verify()
+    found = execute(simulation.graph, simulation, None, broken)
+    if not found.mismatches and not found.differs_from(base):
+        with pytest.raises(StaleValueError) as error:  # what nobody can see of the values, since they have no bytes
+            execute(simulation.graph, simulation, None, broken, checking=True)
+        assert simulation.graph.node_memory[error.value.node] == 0
+
+
+def test_an_allocation_of_another_schedule_is_refused():
+    graph = chain(4, memory=8)
+    allocation = apart(Buffers.of(simulate(graph, range(4))))
+    with pytest.raises(AllocationError, match=r"not one of this schedule's buffers; allocate Buffers\.of"):
+        execute(graph, [0, 0, 1, 2, 3], None, allocation)
+    other = apart(Buffers.of(simulate(chain(4, memory=9), range(4))))
+    with pytest.raises(AllocationError, match="not one of this schedule's buffers"):
+        execute(graph, range(4), None, other)
+
+
+def test_buffers_in_another_order_are_those_of_the_schedule():
+    graph = chain(4, memory=8).with_costs(workspace=[0, 3, 0, 4])
+    buffers = Buffers.of(simulate(graph, range(4)))
+    order = np.array([5, 0, 3, 4, 2, 1])
+    fields = {name: getattr(buffers, name)[order] for name in ("begin", "end", "size", "instance")}
+    found = execute(graph, range(4), None, share(Buffers(**fields)))
+    assert found.used.tolist() == found.predicted.tolist()
+    assert found.differs_from(everything(graph)) == []
+
+
+@pytest.mark.parametrize("offset", [-8, 25])
+def test_a_buffer_outside_the_arena_is_refused(offset):
+    graph = chain(4, memory=8)
+    allocation = apart(Buffers.of(simulate(graph, range(4))))
+    with pytest.raises(AllocationError, match=f"buffer 0 lies at {offset}:.* outside the arena of 32 bytes"):
+        execute(graph, range(4), None, replace(allocation, offset=[offset, 8, 16, 24]))
+
+
+# ---------------------------------------------------------------- in place
+
+
+def test_what_is_written_over_a_read_is_made_last():
+    """Node 2 makes two values of the size of what it reads: one of its own, one over the read, or both over reads."""
+    graph = ComputationGraph.from_arrays(
+        value_indptr=[0, 1, 2, 4, 5],
+        read_indptr=[0, 0, 0, 2, 4],
+        read_indices=[0, 1, 2, 3],
+        memory=[40, 40, 40, 40, 8],
+        labels=Labels(("a", "b", "c", "d")),
+    )
+    simulation = simulate(graph, range(4))
+    base = everything(graph)
+    for over in ([-1, -1, 0, -1, -1], [-1, -1, -1, 0, -1], [-1, -1, 1, 0, -1], [-1, -1, 0, 1, -1]):
+        allocation = apart(Buffers.of(simulation, np.array(over)))
+        found = execute(graph, simulation, None, allocation, checking=True)
+        assert found.differs_from(base) == []
+        assert found.used.tolist() == found.predicted.tolist() != base.used.tolist()

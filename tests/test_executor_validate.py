@@ -1,0 +1,351 @@
+"""Plans that run for real: bytes, values and runs are what was predicted, and where they are not it shows."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from docs.zoo import SMALL
+from remat_algos.errors import BackendError, BudgetError, ClaimError, GraphError, ScheduleError
+from remat_algos.executor import device_memory
+from remat_algos.executor import validate as validate_module
+from remat_algos.executor.arrays import Backend
+from remat_algos.executor.mixing_costs import MixingCosts, mixing_costs
+from remat_algos.executor.operators import SyntheticOperators
+from remat_algos.executor.shrunk import shrunk
+from remat_algos.executor.validate import validate
+from remat_algos.executor.watched import Watched
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.files.read import read_graph
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.models.registry import build
+from remat_algos.plan.baseline import baseline, baseline_peak
+from remat_algos.plan.solve import solve
+from remat_algos.plot.validation import plot_validation, validation_text
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import simulate
+from remat_algos.solvers.registry import list_solvers, portfolio
+
+EXAMPLES = Path(__file__).parent.parent / "examples" / "graphs"
+ZOO = ("feed_forward", "googlenet", "gpt2", "llama", "mobilenet_v2", "resnet_cifar", "transformer", "vgg", "vit")
+GRAPHS = ("lstm", "transformer", "unet", *(f"model:{name}" for name in ZOO))  # three examples, nine of the zoo
+SMALLEST = ("model:feed_forward",)  # for solvers that are too slow elsewhere
+BUDGETS = ("90%", "70%", "50%", "30%", "least")
+PEAK = 30_000  # bytes, without rematerialization: small, and few sizes are multiples of 512 or of 4
+
+
+def graph_of(name):
+    """A training graph whose sizes have been divided by a whole number, so that the run without rematerialization
+    holds about `PEAK` bytes."""
+    if name.startswith("model:"):
+        family = name.removeprefix("model:")
+        graph = build(family, **SMALL[family]).graph
+    else:
+        graph = read_graph(EXAMPLES / f"{name}.nodes.csv")
+    whole = differentiate(graph)
+    return shrunk(whole, max(1, baseline_peak(whole) // PEAK))
+
+
+def plans_of(graph, solvers):
+    """One plan for each schedule that some solver gives for some budget."""
+    found = {}
+    for solver in solvers:
+        for budget in BUDGETS:
+            try:
+                plan = solve(graph, budget, solver=solver.name, raw=True)
+            except (BudgetError, GraphError):  # nothing within it, or no graph for this solver
+                continue
+            found[plan.schedule.order.tobytes()] = plan
+    return list(found.values())
+
+
+@pytest.fixture(scope="module")
+def chain():
+    """Eight nodes and their gradients, of 1,000 bytes each."""
+    edges = [(f"v{i}", f"v{i + 1}") for i in range(7)]
+    return differentiate(ComputationGraph.from_edges(edges, memory=1000))
+
+
+@pytest.fixture(scope="module")
+def plan(chain):
+    return solve(chain, 7000)
+
+
+# ---------------------------------------------------------------- what holds
+
+
+def test_there_are_twelve_graphs():
+    assert len(set(GRAPHS)) == 12
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_every_plan_of_every_solver_takes_what_was_predicted(name):
+    graph = graph_of(name)
+    plans = plans_of(graph, list_solvers() if name in SMALLEST else portfolio())
+    reference = validate(graph, baseline(graph).schedule, repeats=0).execution
+    assert len(plans) > 5
+    assert sum((plan.simulation.runs > 1).any() for plan in plans) > 3
+    for plan in plans:
+        found = validate(graph, plan.schedule, repeats=0)
+        assert (found.measured_peak, found.mismatches, found.holds) == (found.predicted_peak, 0, True)
+        assert not found.residual.any()
+        assert found.execution.used_raw.tolist() == plan.simulation.memory_trace.tolist()
+        assert found.runs.tolist() == plan.simulation.runs.tolist()
+        assert found.execution.differs_from(reference) == []
+
+
+def test_the_same_holds_in_an_arena(chain, plan):
+    found = validate(chain, plan, packed=True, repeats=1)
+    assert found.holds
+    assert found.pool_inside
+    assert found.pool_predicted == (found.pool_total, found.pool_total)
+    assert plan.peak_memory <= found.pool_total < 2 * plan.peak_memory
+    assert any("an arena with fixed addresses" in said for _, said in found.rows())
+
+
+def test_a_plan_is_taken_in_every_form(chain, plan, tmp_path):
+    plan.save(tmp_path / "plan.json")
+    before = ComputationGraph.from_edges([(f"v{i}", f"v{i + 1}") for i in range(7)], memory=1000)
+    for graph in (chain, before):
+        for given in (plan, plan.record(), tmp_path / "plan.json", str(tmp_path / "plan.json")):
+            found = validate(graph, given, repeats=0)
+            assert (found.holds, found.simulation.peak_memory) == (True, 7000)
+    assert validate(chain, plan.schedule, repeats=0).holds
+
+
+def test_nothing_at_all_holds_too():
+    found = validate(ComputationGraph.from_edges([]), Schedule([]), repeats=1)
+    assert (found.holds, found.predicted_peak, found.measured_peak, found.time_measured) == (True, 0, 0, 0.0)
+    assert validation_text(found)
+    assert plot_validation(found).get_ylabel()
+
+
+# ---------------------------------------------------------------- what does not
+
+
+class Forgetful(SyntheticOperators):
+    """Makes something else whenever v2 runs again."""
+
+    times = 0
+
+    def run(self, node, reads, residents, values, workspace):
+        super().run(node, reads, residents, values, workspace)
+        if self._graph.labels[node] == "v2":
+            self.times += 1
+            values[0][0] ^= self.times > 1
+
+
+class Hoarder(SyntheticOperators):
+    """Keeps what v3 makes, beyond its time."""
+
+    def __init__(self, graph):
+        super().__init__(graph)
+        self.kept = []
+
+    def run(self, node, reads, residents, values, workspace):
+        super().run(node, reads, residents, values, workspace)
+        if self._graph.labels[node] == "v3":
+            self.kept += values
+
+
+def test_a_value_that_is_not_what_it_was_is_named(chain):
+    order = Schedule.from_names(chain, ["v0", "v1", "v2", *(f"v{i}" for i in range(2, 8))]).order.tolist()
+    order += list(range(8, chain.n_nodes))
+    found = validate(chain, Schedule(order), operators=Forgetful(chain), repeats=0)
+    assert (found.mismatches, found.holds, found.first_difference) == ("v2", False, None)
+    assert dict(found.rows())["values"] == "v2 made another value at step 3 than at first"
+    assert found.record()["mismatches"] == "v2"
+
+
+def test_bytes_that_are_not_given_back_are_seen_at_the_step(chain, plan):
+    found = validate(chain, plan, operators=Hoarder(chain), repeats=0)
+    step = found.first_difference
+    assert step is not None
+    assert not found.holds
+    assert found.residual[step] == 1024
+    assert not found.residual[:step].any()
+    freed = [at for at, frees in enumerate(found.simulation.frees()) if chain.value_id("v3") in frees]
+    assert step == freed[0] + 1
+    node = chain.labels[int(found.simulation.schedule.order[step])]
+    assert f"they first part at step {step}, {node}, by +1,024 bytes" in dict(found.rows())["measured"]
+    assert dict(found.rows())["verdict"] == "prediction and run part"
+    assert "+ held besides" in validation_text(found)
+    assert "they part" in {line.get_label() for line in plot_validation(found).lines}
+
+
+def test_false_claims_are_found_before_anything_runs(chain, plan):
+    with pytest.raises(ClaimError, match="claims peak_memory 6999"):
+        validate(chain, plan.record() | {"peak_memory": 6999})
+    with pytest.raises(ScheduleError, match="before it has been made"):
+        validate(chain, Schedule([1]))
+
+
+def test_a_run_that_would_not_fit_does_not_begin(chain, plan, monkeypatch):
+    monkeypatch.setattr(validate_module, "free_memory", lambda backend: 7000)
+    with pytest.raises(BackendError, match=r"the run holds 7 kB, residents among them, and 7 kB are free on .*smaller"):
+        validate(chain, plan)
+    monkeypatch.setattr(validate_module, "free_memory", lambda backend: None)
+    assert validate(chain, plan, repeats=0).holds
+
+
+@pytest.mark.parametrize(("backend", "sentence"), [("cupi", "no backend is called 'cupi'"), ("cupy", "CuPy")])
+def test_a_backend_that_is_not_there_is_told(chain, plan, backend, sentence, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "cupy", None)
+    with pytest.raises(BackendError, match=sentence):
+        validate(chain, plan, backend)
+    with pytest.raises(ValueError, match="repeats is -1; give 0 or more"):
+        validate(chain, plan, repeats=-1)
+
+
+# ---------------------------------------------------------------- times
+
+
+def test_times_of_other_operators_are_predicted_by_first_runs(chain, plan):
+    found = validate(chain, plan, operators=SyntheticOperators(chain), repeats=3)
+    assert found.seconds.shape == (3, len(plan.schedule))
+    assert found.time_measured == pytest.approx(np.median(found.seconds.sum(axis=1)))
+    first = {v: np.median(found.seconds[:, list(plan.schedule.order).index(v)]) for v in plan.schedule.order.tolist()}
+    assert found.time_predicted == pytest.approx(sum(first[v] for v in plan.schedule.order.tolist()))
+    again = ~plan.simulation.first_run
+    predicted, measured = found.overhead_times()
+    assert predicted == pytest.approx(found.seconds_predicted[again].sum())
+    assert measured == pytest.approx(np.median(found.seconds[:, again].sum(axis=1)))
+    assert found.overhead_times(shortest=1e9) == (0.0, 0.0)
+
+
+def test_times_of_synthetic_operators_are_predicted_by_what_they_do(chain, plan, monkeypatch):
+    costs = MixingCosts(call=1.0, written=0.0, read=0.0, wrapped=0.0, summed=0.0, residual=0.0)
+    monkeypatch.setattr(validate_module, "mixing_costs", lambda backend: costs)
+    found = validate(chain, plan, repeats=1)
+    reads = np.diff(chain.read_indptr)[plan.schedule.order]
+    assert found.seconds_predicted.tolist() == (1 + reads).tolist()
+    record = found.record()
+    assert record["time_predicted"] == found.time_predicted == (1 + reads).sum()
+    assert record["overhead_predicted"] == found.overhead_times()[0]
+
+
+def test_without_timed_runs_there_are_no_times(chain, plan):
+    found = validate(chain, plan, repeats=0)
+    record = found.record()
+    assert found.time_predicted is found.time_measured is record["overhead_measured"] is None
+    assert np.isnan(found.overhead_times()).all()
+    assert "time" not in dict(found.rows())
+
+
+def test_what_a_node_does_is_counted_in_words():
+    # 3 and 5 bytes fill a word and two; c reads both, makes two values of 4 and 12 bytes, and has 2 bytes of scratch
+    graph = ComputationGraph.from_arrays(
+        value_indptr=[0, 1, 2, 4],
+        read_indptr=[0, 0, 0, 2],
+        read_indices=[0, 1],
+        memory=[3, 5, 4, 12],
+        workspace=[0, 0, 2],
+    )
+    one = {"call": 0.0, "written": 0.0, "read": 0.0, "wrapped": 0.0, "summed": 0.0, "residual": 0.0}
+    deeds = {name: MixingCosts(**one | {name: 1.0}).of_nodes(graph).tolist() for name in one if name != "residual"}
+    assert deeds == {
+        "call": [1, 1, 2 * 3 + 2],
+        "written": [1, 2, 1 + 3 + 2],
+        "read": [0, 0, 2 * (1 + 3)],
+        "wrapped": [0, 0, 3 + 3],  # the last value, from both
+        "summed": [0, 0, 2],  # the second input into the first value
+    }
+
+
+def test_costs_are_measured_once_here():
+    costs = mixing_costs("numpy")
+    assert costs is mixing_costs("numpy")
+    assert costs.written > 0
+    assert min(costs.call, costs.read, costs.wrapped, costs.summed) >= 0
+
+
+# ---------------------------------------------------------------- what is said of it
+
+
+def test_the_record_is_json_and_names_everything(chain, plan):
+    record = validate(chain, plan, repeats=1).record()
+    assert json.loads(json.dumps(record)) == record
+    assert {"predicted_peak", "measured_peak", "pool_total", "device_peak", "residual"} <= set(record)
+    assert {"first_difference", "mismatches", "time_predicted", "time_measured", "runs"} <= set(record)
+    assert (record["predicted_peak"], record["exact_peak"], record["device_peak"]) == (7168, 7000, None)
+    assert record["residual"] == [0] * len(plan.schedule)
+    assert record["runs"] == plan.simulation.runs.tolist()
+
+
+def test_on_numpy_the_pool_is_only_told_of(chain, plan):
+    found = validate(chain, plan, repeats=0)
+    assert (found.pool_inside, found.replayed(), found.pool_total) == (None, None, 7168)
+    assert "on a GPU the model of CuPy's pool says 7.17 kB" in dict(found.rows())["reserved"]
+
+
+def test_a_pool_outside_its_interval_is_told(chain, plan):
+    found = validate(chain, plan, repeats=0)
+    on_gpu = replace(
+        found, execution=replace(found.execution, backend="cupy"), pool_predicted=(1, 2), device_peak=2**21
+    )
+    said = dict(on_gpu.rows())
+    assert on_gpu.pool_inside is on_gpu.record()["pool_inside"] is False
+    assert said["reserved"].endswith("the model of CuPy's pool says 1 B to 2 B, which is not so")
+    assert said["device"] == "2.1 MB more in use"
+    assert replace(on_gpu, pool_predicted=(7168, 7168)).pool_inside
+
+
+def test_the_picture_has_both_curves(chain, plan):
+    found = validate(chain, plan, repeats=0)
+    ax = plot_validation(found)
+    curves = {patch.get_label(): patch.get_data().values.tolist() for patch in ax.patches}
+    execution = found.execution
+    wanted = {"predicted": execution.predicted, "measured": execution.used, "reserved": execution.total}
+    assert curves == {name: curve.tolist() for name, curve in wanted.items()}
+    assert validation_text(found).splitlines()[-1] == "█ as predicted"
+
+
+# ---------------------------------------------------------------- its parts
+
+
+def test_shrinking_divides_every_size(chain):
+    graph = differentiate(build("feed_forward", depth=2).graph)
+    small = shrunk(graph, 1000)
+    assert small.memory.tolist() == [-(-size // 1000) for size in graph.memory.tolist()]
+    assert small.resident.memory.tolist() == [-(-size // 1000) for size in graph.resident.memory.tolist()]
+    assert small.compute.tolist() == graph.compute.tolist()
+    assert simulate(small, range(small.n_nodes)).peak_memory < baseline_peak(graph)
+    with pytest.raises(ValueError, match="cannot be divided by 0"):
+        shrunk(graph, 0)
+
+
+def test_free_memory_is_what_somebody_knows(tmp_path, monkeypatch):
+    here = Backend("numpy", np, "here")
+    assert device_memory.free_memory(here) > 0
+    info = tmp_path / "meminfo"
+    info.write_text("MemTotal:  9 kB\nMemAvailable:       3 kB\n")
+    monkeypatch.setattr(device_memory, "MEMINFO", info)
+    assert device_memory.free_memory(here) == 3072
+    monkeypatch.setattr(device_memory, "MEMINFO", tmp_path / "none")
+    assert device_memory.free_memory(here) is None
+
+
+def test_a_gpu_is_asked_after_every_run_what_is_free(chain):
+    free = iter([1000, 700, 300, 900])
+    runtime = SimpleNamespace(memGetInfo=lambda: (next(free), 2000))
+    gpu = Backend("cupy", SimpleNamespace(cuda=SimpleNamespace(runtime=runtime)), "a GPU")
+    array = lambda address: SimpleNamespace(data=SimpleNamespace(ptr=address))  # noqa: E731
+    idle = SimpleNamespace(
+        prepare=lambda backend, graph: None,
+        residents=lambda backend: ["r"],
+        run=lambda *given: None,
+        checksum=lambda given: 7,
+    )
+    watched = Watched(idle, 2)
+    assert (watched.device_peak, watched.addresses) == (None, None)
+    watched.prepare(gpu, chain)
+    assert (watched.residents(gpu), watched.checksum(None)) == (["r"], 7)
+    watched.run(0, [], [], [array(512)], array(4096))
+    watched.run(1, [], [], [array(1024), array(0)], None)
+    watched.run(0, [], [], [array(2048)], None)
+    assert watched.runs.tolist() == [2, 1]
+    assert watched.addresses.tolist() == [512, 1024, 0, 2048, 4096]  # workspaces behind
+    assert watched.device_peak == 700

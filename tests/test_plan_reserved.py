@@ -1,0 +1,189 @@
+"""What an allocator reserves: the budget holds for it, plans carry it, `verify` models it again."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remat_algos.allocate.pools import cuda_caching, cupy_pool
+from remat_algos.errors import AllocationError, BudgetError, ClaimError, PlanError
+from remat_algos.ir.budget import Budget
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.models.random import u_shape
+from remat_algos.plan import held
+from remat_algos.plan.plan import Plan
+from remat_algos.plan.reserved import ALLOCATORS, Reserved, known_allocator
+from remat_algos.plan.solve import solve
+from remat_algos.plan.verify import verify
+from tests.strategies import training_graphs
+
+GRAPH = differentiate(u_shape(20, memory=2**24))
+KEYS = {"allocator", "used_memory", "least_reserved_memory", "reserved_memory", "ties", "fragmentation"}
+MODELS = {"cupy_pool": cupy_pool, "cuda_caching": cuda_caching}
+
+
+@pytest.fixture
+def wasteful(monkeypatch):
+    """A model that reserves more than the judged peak by as many bytes as the test says."""
+
+    def waste(excess):
+        def of(simulation, allocator):
+            peak = simulation.peak_memory
+            return Reserved(allocator, peak, peak, peak + excess(peak))
+
+        monkeypatch.setattr(Reserved, "of", of)
+
+    return waste
+
+
+# ---------------------------------------------------------------- the budget
+
+
+@given(training_graphs(max_nodes=12), st.integers(40, 300), st.sampled_from(sorted(MODELS)))
+def test_the_budget_holds_for_what_is_reserved(graph, share, allocator):
+    graph = graph.with_costs(memory=graph.memory * 600)
+    try:
+        plan = solve(graph, f"{share}%", solver="chen_greedy", allocator=allocator)
+    except BudgetError:
+        return
+    use = MODELS[allocator](plan.simulation)
+    assert (plan.reserved.least, plan.reserved.memory) == use.interval
+    assert (plan.reserved.used, plan.reserved.ties) == (use.peak_used, use.ties.size)
+    assert plan.peak_memory <= plan.reserved.used <= plan.reserved.memory <= plan.limit
+    verify(graph, plan)
+
+
+@pytest.mark.parametrize("solver", ["auto", "greedy_remat"])
+def test_where_more_is_reserved_a_lower_plan_is_found(wasteful, solver):
+    alone = solve(GRAPH, "70%", solver=solver)
+    wasteful(lambda peak: peak // 10)
+    plan = solve(GRAPH, "70%", solver=solver, allocator="cupy_pool")
+    assert plan.reserved.memory <= plan.limit == alone.limit
+    assert plan.peak_memory <= alone.peak_memory
+    assert plan.simulation.compute >= alone.simulation.compute
+    assert plan.bound <= plan.simulation.compute
+
+
+def test_a_first_plan_that_is_lower_than_need_be_is_not_the_last(wasteful, monkeypatch):
+    # far more is added at the first peak than below it, so the guess by this share goes too low
+    peak = solve(GRAPH, "70%", solver="greedy_remat").peak_memory
+    wasteful(lambda found: 2 * found if found > 0.9 * peak else 0)
+    plan = solve(GRAPH, "70%", solver="greedy_remat", allocator="cupy_pool")
+    assert plan.reserved.memory <= plan.limit
+    monkeypatch.setattr(held, "REFINED", 0)
+    monkeypatch.setattr(held, "CANDIDATES", 1)
+    first = solve(GRAPH, "70%", solver="greedy_remat", allocator="cupy_pool")
+    assert plan.simulation.compute < first.simulation.compute
+
+
+def test_another_schedule_of_the_same_search_may_be_held(monkeypatch):
+    asked = []
+
+    def of(simulation, allocator):
+        asked.append(simulation.peak_memory)
+        return Reserved(allocator, asked[-1], asked[-1], 10**12 if len(asked) == 1 else asked[-1])
+
+    monkeypatch.setattr(Reserved, "of", of)
+    monkeypatch.setattr(held, "SEARCHES", 1)
+    assert solve(GRAPH, "70%", allocator="cupy_pool").peak_memory == asked[-1]
+    assert len(asked) == 2
+
+
+def test_where_all_reserve_too_much_the_error_says_what_the_least_is(wasteful):
+    wasteful(lambda peak: 10**9)
+    with pytest.raises(BudgetError, match=r"for which cuda_caching reserves at most .* least reached is 1\.\d+ GB"):
+        solve(GRAPH, "70%", solver="chen_greedy", allocator="cuda_caching")
+    with pytest.raises(BudgetError, match="no schedule within 1 B was found"):
+        solve(GRAPH, 1, allocator="cupy_pool")
+
+
+@pytest.mark.parametrize("budget", [None, "least", Budget(overhead="20%")], ids=str)
+def test_without_a_bound_it_is_only_told(budget):
+    alone, plan = solve(GRAPH, budget), solve(GRAPH, budget, allocator="cupy_pool")
+    assert plan.schedule.order.tolist() == alone.schedule.order.tolist()
+    assert plan.reserved.memory >= plan.peak_memory
+    assert alone.reserved is None
+
+
+def test_none_is_none_and_the_arena_is_packing():
+    plan = solve(GRAPH, "90%", solver="chen_greedy", allocator="none")
+    assert plan.reserved is plan.packed is None
+    for given_as in ({"allocator": "arena"}, {"packed": True}, {"packed": True, "allocator": "arena"}):
+        plan = solve(GRAPH, "90%", solver="chen_greedy", alignment=64, **given_as)
+        assert plan.reserved is None
+        assert (plan.packed.memory <= plan.limit, plan.packed.alignment) == (True, 64)
+    arena = Reserved.of(plan.simulation, "arena")
+    assert arena.least == arena.memory <= plan.packed.memory
+    assert arena.used == plan.peak_memory
+
+
+def test_contradictions_are_refused_before_the_search():
+    with pytest.raises(AllocationError, match="known: cupy_pool, cuda_caching, arena, none"):
+        solve(GRAPH, 1, allocator="jemalloc")
+    with pytest.raises(AllocationError, match="leave out one of them"):
+        solve(GRAPH, 1, packed=True, allocator="cupy_pool")
+    assert [known_allocator(name) for name in ALLOCATORS] == [*ALLOCATORS[:-1], None]
+
+
+def test_an_interrupt_while_searching_again_is_not_a_budget_that_cannot_be_met(monkeypatch):
+    def interrupted(simulation, allocator):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Reserved, "of", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        solve(GRAPH, "70%", solver="chen_greedy", allocator="cupy_pool")
+
+
+# ---------------------------------------------------------------- files, and what is claimed in them
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return solve(GRAPH, "100%", solver="chen_greedy", allocator="cupy_pool")
+
+
+def changed(plan, **entries):
+    return {**plan.record(), **entries}
+
+
+def test_a_plan_says_what_is_reserved_and_load_reads_it_back(plan, tmp_path):
+    assert f"\nreserved   {plan.reserved.said()}\n" in str(plan)
+    assert plan.record().keys() >= KEYS
+    plan.save(tmp_path / "plan.json")
+    assert Plan.load(tmp_path / "plan.json", GRAPH).reserved == plan.reserved
+    alone = solve(GRAPH, "100%", solver="chen_greedy")
+    assert not KEYS & alone.record().keys()
+
+
+@pytest.mark.parametrize("name", sorted(KEYS - {"allocator"}))
+def test_false_claims_are_denied(plan, name):
+    with pytest.raises(ClaimError, match=f"claims {name} .*; the model finds"):
+        verify(GRAPH, changed(plan, **{name: plan.record()[name] + 1 - 2 * (name == "reserved_memory")}))
+
+
+def test_more_reserved_than_the_limit_is_denied(plan):
+    with pytest.raises(ClaimError, match=r"claims to stay within \d+ bytes; cupy_pool reserves"):
+        verify(GRAPH, changed(plan, reserved_memory=plan.limit + 1))
+
+
+@pytest.mark.parametrize(
+    ("entry", "given"),
+    [
+        ("allocator", "none"),
+        ("allocator", 3),
+        *((name, bad) for name in ("ties", "used_memory") for bad in (-1, "1", None, True)),
+    ],
+)
+def test_entries_of_another_kind_make_no_plan(plan, entry, given):
+    with pytest.raises(PlanError, match=f'"{entry}" of the plan is'):
+        verify(GRAPH, changed(plan, **{entry: given}))
+
+
+def test_words():
+    known, open_ended = Reserved("cupy_pool", 512, 1024, 1024), Reserved("cupy_pool", 512, 1024, 2048, 3)
+    assert known.said() == "1.02 kB (1,024 bytes) by cupy_pool, which uses 512 B; fragmentation 50.0 %"
+    assert dict(open_ended.rows()) == {
+        "used peak": "512 B handed out by cupy_pool",
+        "reserved peak": "1.02 kB (1,024 bytes) to 2.05 kB (2,048 bytes), over the ways to break 3 ties",
+        "fragmentation": "up to 75.0 %",
+    }
+    assert Reserved("arena", 0, 0, 0).fragmentation == 0

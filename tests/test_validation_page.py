@@ -1,0 +1,97 @@
+"""What is recorded of runs on a GPU, and the page that shows it."""
+
+import json
+import sys
+from importlib.resources import files
+
+import pytest
+
+from docs import validation as page_module
+from remat_algos.executor import mixing_costs as costs_module
+from remat_algos.executor.mixing_costs import mixing_costs
+from remat_algos.models.registry import list_families
+from remat_algos.plot.save import save_picture
+from remat_algos.solvers.registry import list_solvers
+from tests import cuda_stub
+from tests.benchmarks import gpu_validation
+
+SMALL_PEAKS = (60_000, 20_000)
+
+
+@pytest.fixture
+def stub(tmp_path, monkeypatch):
+    """CuPy, played by the C++ compiler; sizes are small."""
+    if cuda_stub.NO_COMPILER:
+        pytest.skip(cuda_stub.NO_COMPILER)
+    source = files("remat_algos.kernels").joinpath("cuda/mixing.cu")
+    cuda_stub.compiled(source.read_text(encoding="utf-8"), tmp_path)
+    module = cuda_stub.module()
+    module.cuda.runtime.driverGetVersion = module.cuda.runtime.runtimeGetVersion = lambda: 13020
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    monkeypatch.setitem(gpu_validation.PEAKS, "cupy", SMALL_PEAKS)
+    monkeypatch.setitem(gpu_validation.RESIDENTS, "cupy", 10**6)
+    monkeypatch.setitem(costs_module.WORDS, "cupy", (2**4, 2**6))
+    yield
+    mixing_costs.cache_clear()
+
+
+def test_three_validations_on_numpy_are_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(gpu_validation.PEAKS, "numpy", SMALL_PEAKS)
+    file = tmp_path / "found.json"
+    assert gpu_validation.main(["--backend", "numpy", "--most", "3", "--output", str(file)]) == 0
+    record = json.loads(file.read_text())
+    assert (record["backend"], len(record["validations"])) == ("numpy", 3)
+    summary = record["summary"]
+    assert (summary["validations"], summary["hold"], summary["bytes_apart"], summary["mismatches"]) == (3, 3, 0, 0)
+    assert summary["replay_exact"] == summary["pool_inside"] == [0, 0]
+    assert all(r["predicted_peak"] == r["measured_peak"] <= 4 * max(SMALL_PEAKS) for r in record["validations"])
+    assert f"written {file}" in capsys.readouterr().out
+    assert gpu_validation.main(["--backend", "numpy", "--seconds", "0", "--output", "-"]) == 0
+
+
+def test_the_cases_are_enough_and_mixed():
+    found = list(gpu_validation.cases("cupy"))
+    assert len(found) == len(set(found)) == len(list_families()) * len(list_solvers()) > 160
+    first = found[:100]
+    assert {case.family for case in first} == {family.name for family in list_families()}
+    assert {case.solver for case in first} == {solver.name for solver in list_solvers()}
+    assert {case.budget for case in first} == set(gpu_validation.BUDGETS)
+    assert max(case.peak for case in first) >= 40 * 10**9
+
+
+@pytest.mark.parametrize(("family", "peak"), [("vgg", 3 * 10**8), ("lstm", 2 * 10**7), ("resnet", 40 * 10**9)])
+def test_a_network_is_about_as_large_as_asked(family, peak):
+    graph, batch, by = gpu_validation.sized(family, peak, 8 * 10**9)
+    assert peak / 2.5 < gpu_validation.baseline_peak(graph) < 2 * peak
+    assert batch == 1 or by == 1
+    assert gpu_validation.sized(family, peak, 10**5)[0].resident_memory <= 10**5 + 4 * 1000  # each rounded up
+
+
+def test_a_run_on_a_gpu_is_recorded_and_shown(stub, tmp_path):
+    record = gpu_validation.run("cupy", 4, 60, say=lambda line: None)
+    summary = record["summary"]
+    assert (summary["hold"], summary["same_as_numpy"]) == (4, [4, 4])
+    assert summary["replay_exact"][1] == summary["pool_inside"][1] == 4
+    assert {"device", "driver", "cuda_driver", "cuda_runtime", "cupy", "memory", "numpy", "python"} <= set(record)
+    text = page_module.page([("validation_stub", json.loads(json.dumps(record)))])
+    assert page_module.NOTHING not in text
+    assert "### a stub" in text
+    assert "CUDA 13.2 (driver)" in text
+    assert "| as predicted | 4 |" in text
+    assert all(f"| {result['family']} | 1 | 1 |" in text for result in record["validations"])
+    save_picture(page_module.figure(record), tmp_path / "both.svg")
+    assert (tmp_path / "both.svg").stat().st_size > 1000
+
+
+def test_the_page_is_what_the_script_writes():
+    records = page_module.recorded()
+    assert (page_module.DOCS / "validation.md").read_text("utf-8") == page_module.page(records)
+    assert all((page_module.DOCS / "figures" / f"{name}.svg").exists() for name, _ in records)
+    assert all(record["backend"] == "cupy" for _, record in records)
+
+
+def test_records_of_numpy_are_not_on_the_page(tmp_path, monkeypatch):
+    monkeypatch.setattr(page_module, "RESULTS", tmp_path)
+    (tmp_path / "validation_here.json").write_text('{"backend": "numpy"}')
+    assert page_module.recorded() == []
+    assert page_module.page([]).endswith(page_module.NOTHING)
