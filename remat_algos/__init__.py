@@ -22,18 +22,32 @@ if TYPE_CHECKING:
     from remat_algos.allocate.colouring import colour
     from remat_algos.allocate.in_place import in_place, read_in_place
     from remat_algos.allocate.offsets import pack
+    from remat_algos.allocate.pools import PoolRun, PoolUse, arena, cuda_caching, cupy_pool
     from remat_algos.allocate.sharing import apart, share
     from remat_algos.allocate.tables import read_buffers, write_allocation
+    from remat_algos.allocate.traces import Trace
     from remat_algos.errors import (
         AllocationError,
+        BackendError,
         BudgetError,
         ClaimError,
         GraphError,
         GraphWarning,
+        OutOfMemoryError,
         PlanError,
         RematError,
         ScheduleError,
+        StaleValueError,
     )
+    from remat_algos.executor.arrays import gpu_missing
+    from remat_algos.executor.execution import Execution
+    from remat_algos.executor.layers import LayerOperators
+    from remat_algos.executor.operators import SyntheticOperators
+    from remat_algos.executor.run import execute
+    from remat_algos.executor.shrunk import shrunk
+    from remat_algos.executor.training import Training, train
+    from remat_algos.executor.validate import validate
+    from remat_algos.executor.validation import Validation
     from remat_algos.ir.backward import Backward
     from remat_algos.ir.budget import Budget
     from remat_algos.ir.differentiate import differentiate
@@ -54,6 +68,7 @@ if TYPE_CHECKING:
     from remat_algos.plan.orders import read_order
     from remat_algos.plan.packed import Packed
     from remat_algos.plan.plan import Plan
+    from remat_algos.plan.reserved import Reserved
     from remat_algos.plan.solve import solve
     from remat_algos.plan.verify import verify
     from remat_algos.plan.what_if import what_if
@@ -67,6 +82,7 @@ if TYPE_CHECKING:
     from remat_algos.plot.save import save_picture
     from remat_algos.plot.schedule import plot_schedule, schedule_text
     from remat_algos.plot.terms import plot_terms
+    from remat_algos.plot.validation import plot_validation, validation_text
     from remat_algos.schedule.canonical import canonical_schedule, canonical_trace
     from remat_algos.schedule.checkpoints import checkpoint_schedule
     from remat_algos.schedule.mirror import mirror_schedule
@@ -189,6 +205,28 @@ _HOMES = {
     "Packed": "plan.packed",
     "echo_regions": "solvers.echo_regions",
     "Region": "solvers.echo_regions",
+    "execute": "executor.run",
+    "Execution": "executor.execution",
+    "SyntheticOperators": "executor.operators",
+    "BackendError": "errors",
+    "OutOfMemoryError": "errors",
+    "StaleValueError": "errors",
+    "gpu_missing": "executor.arrays",
+    "validate": "executor.validate",
+    "Validation": "executor.validation",
+    "shrunk": "executor.shrunk",
+    "plot_validation": "plot.validation",
+    "validation_text": "plot.validation",
+    "Trace": "allocate.traces",
+    "PoolUse": "allocate.pools",
+    "PoolRun": "allocate.pools",
+    "cupy_pool": "allocate.pools",
+    "cuda_caching": "allocate.pools",
+    "arena": "allocate.pools",
+    "Reserved": "plan.reserved",
+    "LayerOperators": "executor.layers",
+    "train": "executor.training",
+    "Training": "executor.training",
 }
 
 __all__ = [
@@ -286,6 +324,28 @@ __all__ = [
     "Packed",
     "echo_regions",
     "Region",
+    "execute",
+    "Execution",
+    "SyntheticOperators",
+    "BackendError",
+    "OutOfMemoryError",
+    "StaleValueError",
+    "gpu_missing",
+    "validate",
+    "Validation",
+    "shrunk",
+    "plot_validation",
+    "validation_text",
+    "Trace",
+    "PoolUse",
+    "PoolRun",
+    "cupy_pool",
+    "cuda_caching",
+    "arena",
+    "Reserved",
+    "LayerOperators",
+    "train",
+    "Training",
 ]
 
 # A checkout holds its kernels beside this package, not in it: without this a plain install, used from the
