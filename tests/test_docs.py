@@ -144,14 +144,15 @@ def test_every_array_of_npz_is_described():
 def test_every_key_of_plans_is_described_and_shown(folder):
     text = FORMATS.partition("\n## Plans\n")[2].partition("\n## ")[0]
     training = ra.differentiate(ra.read_graph(folder / "net.nodes.csv"))
-    keys, with_packing = (
-        {*KINDS, *ra.solve(training, "least", packed=packed).record(frees=True)} for packed in (False, True)
+    plain, packed, held = (
+        {*KINDS, *ra.solve(training, **given).record(frees=True)}
+        for given in ({"budget": "least"}, {"budget": "least", "packed": True}, {"allocator": "cupy_pool"})
     )
     described = {
         word for line in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE) for word in re.findall(r"`(\w+)`", line)
     }
-    assert with_packing == described
-    assert keys == set(json.loads(FILES["plan.json"][2]))
+    assert plain | packed | held == described
+    assert plain == set(json.loads(FILES["plan.json"][2]))
 
 
 @pytest.mark.parametrize("name", ["mirror.csv", "mirror.json"])

@@ -133,6 +133,10 @@ def backend(name: str) -> Backend:
 def gpu_missing() -> str | None:
     """What keeps CuPy from a GPU, in one sentence with the remedy; None if nothing does.
 
+    Returns
+    -------
+    str, optional
+
     Examples
     --------
     >>> reason = gpu_missing()
