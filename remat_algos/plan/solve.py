@@ -6,10 +6,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from remat_algos.allocate.buffers import is_alignment
 from remat_algos.errors import AllocationError, BudgetError
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.packed import SECONDS, Packed, is_alignment
+from remat_algos.plan.packed import SECONDS, Packed
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.problem import Attempt, Problem
 from remat_algos.plan.search import Search
@@ -57,9 +58,10 @@ def solve(
         others (`polished`); by default unless `raw`.
     packed : bool
         Pack the schedule into one arena (`pack`). A bound of the memory then holds for that arena: where the schedule
-        does not pack into it, others of a lower peak are searched.
+        does not pack into it, others of a lower peak are searched. Without one, it is the schedule of the least judged
+        peak that is packed.
     alignment : int
-        A power of two that divides every address of the arena.
+        A power of two that divides every address of the arena; goes with `packed`.
     progress : callable, optional
         Called with (plans judged, plans listed, what is being tried).
     **options
@@ -98,7 +100,9 @@ def solve(
     if asked is None and options:
         raise TypeError(f"options {', '.join(options)} belong to one solver; name it, auto takes none")
     if not is_alignment(alignment):
-        raise AllocationError(f"alignment is {alignment!r}, which is no power of two; give 1, 2, 4, 8, ...")
+        raise AllocationError(f"alignment is {alignment!r}, which is no power of two below 2**53; give 1, 2, 4, 8, ...")
+    if alignment != 1 and not packed:
+        raise ValueError(f"alignment={alignment} goes with packed=True; give that too")
 
     def left() -> float | None:
         return None if time_limit is None else max(0.0, time_limit - (time.perf_counter() - started))
