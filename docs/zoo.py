@@ -104,10 +104,11 @@ operation or a few. Every table is of the call above it, in float32, where `imag
 *FLOPs* are two for each multiply-add, and those of single elements; *moved* are the bytes that the operation reads and
 writes once, parameters among them; *workspace* is held while it runs; *gradient reads* says which values its gradient
 needs; residents (inputs, parameters, states) are always there. An operation that is *heavy* is a product of matrices
-or a convolution; one that is *in place* may [write over](algorithms/sharing.md) what it reads, if nobody needs that any
-more, and its gradient over the gradient that it reads; of one with *gradient in place* only the gradient may. Of an
-operation of *one bit* gradients need one bit per element, which is what `--encode` keeps. Values after the first are
-what frameworks keep for the gradient alone; with `counting="paper"` they are not made.
+or a convolution; one that is *in place* may [write over](algorithms/sharing.md) what it reads first, a sum or a
+difference over either of its first two reads, if nobody needs that any more, and its gradient over the gradient that it
+reads; of one with *gradient in place* only the gradient may. Of an operation of *one bit* gradients need one bit per
+element, which is what `--encode` keeps. Values after the first are what frameworks keep for the gradient alone; with
+`counting="paper"` they are not made.
 
 """
 CALLS = (
@@ -325,7 +326,7 @@ def layers():
             reads(kind),
             ", ".join(kind.further) or "-",
             "yes" if kind.heavy else "-",
-            "yes" if kind.in_place else "gradient" if kind.gradient_in_place else "-",
+            in_place(kind),
             "yes" if kind.binarizable else "-",
             ", ".join(kind.aliases) or "-",
         )
@@ -341,6 +342,13 @@ def reads(kind):
         what for what, saved in (("what it reads", kind.saves_inputs), ("what it makes", kind.saves_output)) if saved
     ]
     return ", ".join(own) or "-"
+
+
+def in_place(kind):
+    """What may be written over."""
+    if kind.in_place:
+        return "first read" if len(kind.in_place) == 1 else "either read"
+    return "gradient" if kind.gradient_in_place else "-"
 
 
 def marks(kind):

@@ -19,13 +19,15 @@ training = ra.differentiate(graph)
 for budget in ("100%", "60%"):
     plan = ra.solve(training, budget, solver="greedy_remat")
     over = ra.in_place(plan.simulation)  # which instance each one is written over
-    print(f"a budget of {budget}: peak {plan.peak_memory:,} bytes, {(over >= 0).sum()} values in place")
-    for how, pairs in (("side by side", None), ("in place", over)):
-        buffers = ra.Buffers.of(plan.simulation, pairs)
+    pairs = (over >= 0).sum()
+    print(f"a budget of {budget}: peak {plan.peak_memory:,} bytes, {pairs} values in place")
+    for how, written in (("side by side", None), ("in place", over)):
+        buffers = ra.Buffers.of(plan.simulation, written)
         apart, shared, packed = ra.apart(buffers), ra.share(buffers), ra.pack(buffers)
         packed.verify()  # no two buffers meet
         least = "proven least" if packed.proven else f"none is below {packed.bound:,}"
-        print(f"  {how}: apart {apart.size:,}, shared {shared.size:,}, packed {packed.size:,} ({least})")
+        print(f"  {how}: apart {apart.size:,}, shared {shared.size:,},", end=" ")
+        print(f"packed {packed.size:,} ({least})")
 
 picture = ra.plot_addresses(packed, simulation=plan.simulation)
 ra.save_picture(picture, FOLDER / "addresses.svg")

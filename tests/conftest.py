@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.command_line import runner
+
 # Machines differ in speed: no deadline, and slow drawing is no failure. On CI the examples are always the same.
 settings.register_profile(
     "default",
@@ -26,3 +28,9 @@ def shared_graphs():
     if not folder.is_dir():
         pytest.skip("the folder shared/graphs does not lie beside the repository")
     return folder
+
+
+@pytest.fixture
+def remat(capsys):
+    """Runs a command line in this process."""
+    return runner(capsys)

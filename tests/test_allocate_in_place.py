@@ -13,16 +13,22 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import GradientNames, Labels
 from remat_algos.ir.operators import OPERATORS
 from remat_algos.models.registry import build
+from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import simulate
 from tests.oracles import allocations
-from tests.oracles.judge import lifetimes
+from tests.oracles.judge import lifetimes, serving_run
 from tests.oracles.plain import plain
 from tests.strategies import graphs, orders, training_graphs
 
 
 def loose(graph):
-    """A table under which all operations of a random graph that have a name may work in place."""
-    return {op: len(op) % 2 for op in sorted(set(graph.labels.ops or ())) if op}
+    """A table under which all operations of a random graph that have a name may work in place, on one read or two."""
+    most = {}
+    for op, reads in zip(graph.labels.ops or (), np.diff(graph.read_indptr).tolist(), strict=False):
+        most[op] = max(reads, most.get(op, 0))
+    tried = [(0,), (1, 0), (1,), (0, 1)]
+    places = {op: tuple(place for place in tried[k % 4] if place < most[op]) for k, op in enumerate(sorted(most))}
+    return {op: own for op, own in places.items() if op}
 
 
 def network(nodes, outputs=(), **arrays):
@@ -85,6 +91,30 @@ def test_each_pair_is_a_last_read_of_the_same_size(data):
         assert x not in g.outputs or made != order.index(g.producer[x])
 
 
+@given(st.data())
+def test_the_first_read_that_is_possible_is_taken(data):
+    graph = even(data.draw(graphs()), data)
+    order, table = data.draw(orders(graph)), loose(graph)
+    over = in_place(simulate(graph, order), table)
+    g, lives = plain(graph), lifetimes(plain(graph), order)
+    instance = {(step, x): i for i, (step, x, _) in enumerate(lives)}
+
+    def possible(step, x, y):
+        dies = lives[instance[serving_run(g, order, step, x), x]][2] == step + 1
+        return dies and x not in g.outputs and g.memory[x] == g.memory[y] > 0
+
+    for i, (step, y, end) in enumerate(lives):
+        node = order[step]
+        needed = end > step + 1 or (y in g.outputs and step == order.index(node))
+        if y != g.values[node][0] or not needed:
+            assert over[i] < 0
+            continue
+        places = table.get(graph.labels.ops[node], ()) if graph.labels.ops else ()
+        reads = [g.reads[node][place] for place in places if place < len(g.reads[node])]
+        first = next((x for x in reads if possible(step, x, y)), None)
+        assert over[i] == (-1 if first is None else instance[serving_run(g, order, step, first), first])
+
+
 def test_a_whole_network_runs_in_place():
     """Every node twice in a row, but for what may run only once, so that what is written over is made again."""
     graph = differentiate(build("resnet18", batch=1).graph, parameter_gradients=True)
@@ -110,7 +140,25 @@ def test_who_reads_last_takes_it():
     """The note's x -> a -> b (in place on a), c reads a and b (in place)."""
     graph = network("x: -/a: - x/b: ReLU a/c: Add a b")
     assert pairs(graph) == {"c": "a"}
-    assert pairs(graph, table={"Add": 1}) == {"c": "b"}
+    assert pairs(graph, table={"Add": 1}) == pairs(graph, table={"Add": [1, 0]}) == {"c": "b"}
+
+
+def test_a_sum_is_written_over_either_read():
+    """The first one is read later, or smaller, or an output; the second is free."""
+    assert pairs(network("a: -/b: -/c: Add a b/d: - a c")) == {"c": "b"}
+    assert pairs(network("a: -/b: -/c: Subtract a b"), table=None) == {"c": "a"}
+    assert pairs(network("a: -/b: -/c: Sub a b", memory=[2, 4, 4])) == {"c": "b"}
+    assert pairs(network("a: -/b: -/c: Add a b", outputs="ac")) == {"c": "b"}
+    assert pairs(network("a: -/b: -/c: Add a b/d: - a c"), table={"Add": 0}) == {}
+    assert pairs(network("a: -/b: -/c: Add a b/d: - a c"), table={"Add": ()}) == {}
+
+
+def test_a_gradient_is_written_over_either_read_if_the_table_says_so():
+    graph = differentiate(network("a: -/b: Sigmoid a/c: - b", outputs="c"))
+    reads = [graph.value_name(x) for x in graph.reads(graph.node_id("grad(a)"))]
+    assert reads[0] == "grad(b)"
+    assert pairs(graph)["grad(a)"] == "grad(b)"
+    assert pairs(graph, table={"grad(Sigmoid)": (reads.index("b"), 0)})["grad(a)"] == "b"
 
 
 def test_an_output_is_never_written_over():
@@ -211,8 +259,19 @@ def test_a_demand_goes_before_the_table():
     assert pairs(graph, table={"c": "b"}) == {"c": "b"}
 
 
-def test_a_place_that_an_operation_does_not_have_is_passed_over():
-    assert pairs(network("a: -/b: ReLU a"), table={"ReLU": 7}) == {}
+def test_a_place_that_some_nodes_have_is_passed_over_at_others():
+    graph = network("a: -/b: Add a/c: -/d: Add c b")
+    assert pairs(graph, table={"Add": 1}) == {"d": "b"}
+    assert pairs(graph, table={"Exp": 7}) == {"b": "a", "d": "c"}  # no node of the graph works so
+
+
+@pytest.mark.parametrize("call", [in_place, Buffers.of])
+def test_a_plan_says_where_its_simulation_is(call):
+    plan = solve(network("a: -/b: ReLU a"))
+    with pytest.raises(TypeError, match=r"^a Plan is no Simulation; give plan\.simulation$"):
+        call(plan)
+    with pytest.raises(TypeError, match="a list is no Simulation; give what simulate"):
+        call([0, 1])
 
 
 @pytest.mark.parametrize(
@@ -227,6 +286,9 @@ def test_a_place_that_an_operation_does_not_have_is_passed_over():
         ({"grad(Warp)": 0}, "the in-place table names 'grad(Warp)', which is no operation of the graph"),
         ({"ReLU": -1}, "the in-place table says -1 for 'ReLU'; give the place of a read, from 0"),
         ({"ReLU": 0.5}, "the in-place table says 0.5 for 'ReLU'; give the place of a read, from 0"),
+        ({"Add": (0, -1)}, "the in-place table says -1 for 'Add'; give the place of a read, from 0"),
+        ({"ReLU": 7}, "the in-place table says 7 for 'ReLU', which has at most 1 read; give a place below 1"),
+        ({"Add": (0, 2)}, "the in-place table says 2 for 'Add', which has at most 2 reads; give a place below 2"),
         ({"ReLU": True}, "the in-place table says True for 'ReLU'; give the place of a read, from 0"),
     ],
 )
@@ -257,6 +319,8 @@ def test_a_table_is_read(tmp_path):
     file = tmp_path / "t.csv"
     file.write_text("op,read\nMultiply,1\nReLU, none\n")
     assert read_in_place(file) == {"Multiply": 1, "ReLU": None}
+    file.write_text("op,read\nAdd,1\nReLU,0\nAdd,0\nAdd,2\n")
+    assert read_in_place(file) == {"Add": (1, 0, 2), "ReLU": 0}
     file.write_text("over,value\nfc1,fc2\n")
     assert read_in_place(file) == {"fc2": "fc1"}
 
@@ -268,7 +332,10 @@ def test_a_table_is_read(tmp_path):
         ("op,over\n", "t.csv, line 1: there are no columns op and read, or value and over; add them"),
         ("op,read\nReLU,\n", "t.csv, line 2: read of 'ReLU' is ''; write a place from 0, or none"),
         ("op,read\nReLU,-1\n", "t.csv, line 2: read of 'ReLU' is '-1'; write a place from 0, or none"),
-        ("op,read\nReLU,0\n\nReLU,1\n", "t.csv, line 4: 'ReLU' is there already; give each one row"),
+        ("op,read\nAdd,0\n\nAdd,0\n", "t.csv, line 4: 'Add' is there already; give each value or place one row"),
+        ("op,read\nAdd,0\nAdd,none\n", "t.csv, line 3: 'Add' is there already"),
+        ("op,read\nAdd,none\nAdd,0\n", "t.csv, line 3: 'Add' is there already"),
+        ("op,read,value,over\n,,a,b\n,,a,c\n", "t.csv, line 3: 'a' is there already"),
         ("op,read\n,1\n", "t.csv, line 2: a row has an op and its read, or a value and what it is written over"),
         ("value,over\nfc2,\n", "t.csv, line 2: 'fc2' is written over nothing; name a value under over"),
         ("op,read,value,over\na,1,b,c\n", "t.csv, line 2: a row has an op and its read, or a value"),
@@ -287,3 +354,4 @@ def test_what_works_in_place_has_a_gradient_that_does():
     for kind in OPERATORS:
         assert kind.gradient_in_place or not kind.in_place
         assert not (kind.heavy and kind.gradient_in_place)
+        assert {*kind.in_place, *kind.gradient_in_place} <= {0, 1}

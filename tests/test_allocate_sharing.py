@@ -147,8 +147,8 @@ def test_blocks_are_those_of_the_published_planner(data):
     g = plain(graph)
 
     def pairs(node):
-        place = table.get(ops[node], -1) if ops else -1
-        return [(0, place)] if 0 <= place < len(g.reads[node]) else []
+        places = table.get(ops[node], ()) if ops else ()
+        return [(0, place) for place in places if place < len(g.reads[node])]
 
     simulation = simulate(graph, order)
     over = in_place(simulation, table) if graph.forward_of is None else None  # sums are ours alone
@@ -228,11 +228,15 @@ def test_nothing_needs_no_memory():
 
 def test_what_cannot_be_asked_for_is_refused():
     buffers = Buffers([0], [1], [8])
-    with pytest.raises(AllocationError, match="the match range is -1; give 0 or more, such as 16"):
-        share(buffers, -1)
+    for wrong in (-1, 1.5, True, "2"):
+        with pytest.raises(AllocationError, match=f"the match range is {wrong}; give a whole number, 0 or more"):
+            share(buffers, wrong)
     for method in (share, colour, apart):
-        with pytest.raises(AllocationError, match="the alignment is 3; give a power of two"):
-            method(buffers, alignment=3)
+        for wrong in (3, 2.0, 2**70):
+            with pytest.raises(AllocationError, match=f"the alignment is {wrong}; give a power of two"):
+                method(buffers, alignment=wrong)
+        with pytest.raises(AllocationError, match=f"rounded up to {2**52} the sizes add up to 2\\*\\*53 or more"):
+            method(Buffers([0, 0], [1, 1], [8, 8]), alignment=2**52)
     assert share(buffers, 10**30).size == 8
 
 

@@ -40,6 +40,11 @@ def test_columns_stand_in_any_order_and_offsets_are_passed_over(tmp_path):
     assert (buffers.begin[0], buffers.end[0], buffers.size[0], buffers.names) == (0, 2, 64, ("x",))
 
 
+def test_the_largest_number_is_below_a_power_of_two(tmp_path):
+    (tmp_path / "b.csv").write_text(f"id,lower,upper,size\nx,{'0' * 20},{2**53 - 1},{2**53 - 1}\n")
+    assert read_buffers(tmp_path / "b.csv").max_live == 2**53 - 1
+
+
 def test_a_table_may_have_no_rows(tmp_path):
     (tmp_path / "b.csv").write_text("id,lower,upper,size\n")
     assert len(read_buffers(tmp_path / "b.csv")) == 0
@@ -61,7 +66,8 @@ HEAD = "id,lower,upper,size\n"
         (HEAD + "x,0,1,\n", "b.csv, line 2: buffer 'x' has no size; write a whole number"),
         (HEAD + "x,0,1,-8\n", "b.csv, line 2: size of buffer 'x' is '-8'; write a whole number, 0 or more"),
         (HEAD + "x,-1,1,8\n", "b.csv, line 2: lower of buffer 'x' is '-1'; write a whole number, 0 or more"),
-        (HEAD + "x,0,1," + "9" * 30 + "\n", "b.csv, line 2: size of buffer 'x' is '" + "9" * 30 + "'; write a whole"),
+        (HEAD + "x,0,1," + "9" * 30 + "\n", "b.csv, line 2: size of buffer 'x' is '" + "9" * 30 + "'; write one below"),
+        (HEAD + f"x,0,{2**53},1\n", f"b.csv, line 2: upper of buffer 'x' is '{2**53}'; write one below 2**53"),
         (HEAD + "x,3,1,8\n", "b.csv, line 2: buffer 'x', 3 to 1, ends before it begins; upper is the first step"),
         (HEAD + "x,3,3,8\n", "b.csv, line 2: buffer 'x', 3 to 3, ends with its first step; upper is the first step"),
         (HEAD + ",0,1,8\n", "b.csv, line 2: the buffer has no id; give it one"),

@@ -5,16 +5,15 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
 from importlib.metadata import version
 
 import pytest
 
-from remat_algos.cli.main import main
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.files.read import read_graph
 from remat_algos.ir.files.write import write_graph
 from remat_algos.solvers.registry import list_solvers, portfolio
+from tests.command_line import Said
 
 PLAN_KEYS = {
     *("format", "version", "graph_hash", "differentiate", "solver", "method", "options", "budget", "limit"),
@@ -51,38 +50,6 @@ c,4,10,,
 loss,1,1,,
 """
 RESIDENT_EDGES = "src,dst\nx,a\na,b\nb,c\nc,loss\n"
-
-
-@dataclass
-class Said:
-    """How a command ended and what it said."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def record(self):
-        """The one JSON object; fails if there is anything else."""
-        found = json.loads(self.out)
-        assert isinstance(found, dict)
-        return found
-
-    @property
-    def lines(self):
-        return self.out.splitlines()
-
-
-@pytest.fixture
-def remat(capsys):
-    """Runs a command line in this process."""
-
-    def run(*words):
-        capsys.readouterr()
-        code = main([str(word) for word in words])
-        return Said(code, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture

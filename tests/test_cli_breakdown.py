@@ -4,24 +4,10 @@ import json
 
 import pytest
 
-from remat_algos.cli.main import main
 from remat_algos.ir.files.read import read_graph
-from tests.test_cli import Said
 
 VGG = "model:vgg11?batch=1&image=64"
 WITHOUT = "model:vgg11?batch=1&image=64&parameter_gradients=true"
-
-
-@pytest.fixture
-def remat(capsys):
-    """Runs a command line in this process."""
-
-    def run(*words):
-        capsys.readouterr()
-        code = main([str(word) for word in words])
-        return Said(code, *capsys.readouterr())
-
-    return run
 
 
 def test_a_breakdown_adds_up(remat):

@@ -3,7 +3,6 @@
 import pytest
 
 from remat_algos.cli.commands import fit as command
-from remat_algos.cli.main import main
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
@@ -12,25 +11,12 @@ from remat_algos.models.registry import build, get_family
 from remat_algos.plan import fit as room
 from remat_algos.plan.solve import solve
 from remat_algos.solvers.registry import portfolio
-from tests.test_cli import Said
 from tests.test_cli_questions import complains
 
 SOLVERS = [*(solver.name for solver in portfolio()), "auto"]
 SMALL = "vgg11?image=32&width=8"
 ASK = ("fit", "--model", SMALL, "--vary", "batch", "--memory", "20MB")
 FEW = ("--solver", "no_remat,chen_sqrt")
-
-
-@pytest.fixture
-def remat(capsys):
-    """Runs a command line in this process."""
-
-    def run(*words):
-        capsys.readouterr()
-        code = main([str(word) for word in words])
-        return Said(code, *capsys.readouterr())
-
-    return run
 
 
 def training(model, **options):

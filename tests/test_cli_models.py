@@ -9,23 +9,11 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.files.read import read_graph
 from remat_algos.models.reference import build_reference, options_of
 from remat_algos.models.registry import build, get_family, list_families, list_models
-from tests.test_cli import Said, process
+from tests.test_cli import process
 from tests.test_cli_questions import complains
 from tests.test_cli_startup import LOADED, SLOW, run
 
 SMALL = "model:vgg11?batch=2&image=32&width=8"
-
-
-@pytest.fixture
-def remat(capsys):
-    """Runs a command line in this process."""
-
-    def run(*words):
-        capsys.readouterr()
-        code = main([str(word) for word in words])
-        return Said(code, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture(scope="module")

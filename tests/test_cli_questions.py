@@ -33,18 +33,6 @@ ODD_NAMES = (
 
 
 @pytest.fixture
-def remat(capsys):
-    """Runs a command line in this process."""
-
-    def run(*words):
-        capsys.readouterr()
-        code = main([str(word) for word in words])
-        return Said(code, *capsys.readouterr())
-
-    return run
-
-
-@pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A working folder with the tables of the chain and of the graph with residents."""
     for name, nodes, edges in (("chain", CHAIN, CHAIN_EDGES), ("resident", RESIDENT, RESIDENT_EDGES)):

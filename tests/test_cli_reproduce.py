@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from remat_algos.cli.main import main
 from remat_algos.reproduce import registry
 from remat_algos.reproduce.page import Figure, Page, Table
-from tests.test_cli import Said
 
 SIZES = Table("sizes", "Sizes of things", {"thing": str, "n": "{:,}".format}, [("a", 1000), ("b", None)], "By hand.")
 
@@ -25,17 +23,11 @@ def toy(quick, progress):
 
 
 @pytest.fixture
-def remat(capsys, monkeypatch, tmp_path):
+def remat(remat, monkeypatch, tmp_path):
     """Runs a command line in this process, in an empty folder; chen2016 is a toy."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("remat_algos.reproduce.chen2016.page", toy)
-
-    def run(*words):
-        capsys.readouterr()
-        code = main([str(word) for word in words])
-        return Said(code, *capsys.readouterr())
-
-    return run
+    return remat
 
 
 FILES = ["toy2000.md", "toy2000_f.svg", "toy2000_sizes.csv"]

@@ -4,31 +4,18 @@ import json
 
 import pytest
 
-from remat_algos.cli.main import main
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.files.read import read_graph
 from remat_algos.plot.colours import ORANGE
 from remat_algos.schedule.mirror import mirror_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.unroll import unroll
-from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES, Said, process
+from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES, process
 from tests.test_cli_questions import complains
 
 COUNTS = "node,count\na,2\nb,1\nd,1\n"
 TWICE = [2, 1, 0, 1, 0, 0]
 ENDINGS = ["un.json", "un.npz", "un.graphml", "un.dot", "un.nodes.csv"]
-
-
-@pytest.fixture
-def remat(capsys):
-    """Runs a command line in this process."""
-
-    def run(*words):
-        capsys.readouterr()
-        code = main([str(word) for word in words])
-        return Said(code, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture

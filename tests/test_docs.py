@@ -203,6 +203,11 @@ def test_papers_named_in_the_package_are_in_the_bibliography():
     assert named <= names_in_bibliography()
 
 
+def test_every_key_has_one_entry():
+    keys = re.findall(r"^@\w+\{(\w+),", (DOCS / "references.bib").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(keys) == len(set(keys))
+
+
 def test_entries_have_author_title_and_year():
     entries = (DOCS / "references.bib").read_text(encoding="utf-8").split("@")[1:]
     assert all(

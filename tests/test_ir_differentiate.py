@@ -1,5 +1,6 @@
 """The backward part: node by node what the oracle derives."""
 
+import json
 import re
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from remat_algos.ir.files.read import read_graph
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import OF_ALL, GradientNames, Labels
 from remat_algos.ir.resident import Resident
+from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import simulate
 from tests.oracles.gradients import PARAMETER, active_values, derive, forward_outputs, seeded
 from tests.oracles.plain import plain
@@ -521,6 +523,23 @@ def test_costs_are_exact_up_to_the_largest_sum():
 def test_nodes_without_gradients_may_cost_what_they_like():
     graph = graph_of([[], []], compute=2**52 - 1)
     assert differentiate(graph, factor=64).compute.tolist() == [2**52 - 1, 2**52 - 1, 0, 0]
+
+
+def test_numbers_of_numpy_are_remembered_as_those_of_python():
+    graph = graph_of([[], [0]], memory=64, labels=Labels(ops=("Linear", "ReLU")))
+    given = {"factor": np.float32(1.5), "encode": np.int64(16), "keep_outputs": np.True_, "loss": np.array(["1"])}
+    training = differentiate(graph, **given)
+    record = json.loads(json.dumps(simulated := solve(training, solver="no_remat").record()))
+    assert record == simulated
+    assert training.derivation.options == {
+        "factor": 1.5,
+        "parameter_gradients": False,
+        "loss": ["1"],
+        "keep_outputs": True,
+        "encode": 16,
+    }
+    assert type(differentiate(graph, factor=np.int64(3)).derivation.options["factor"]) is int
+    assert differentiate(graph, encode=np.True_).hash == differentiate(graph, encode=True).hash
 
 
 def test_a_factor_that_is_no_number_is_an_error_of_python():

@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from remat_algos.ir.operators import OPERATORS, operator
+from remat_algos.ir.operators import OPERATORS, kind_name, operator
 
 kinds = pytest.mark.parametrize("kind", OPERATORS, ids=lambda kind: kind.name)
 
@@ -28,7 +28,7 @@ def test_another_name_is_no_kind():
 
 @kinds
 def test_an_operation_in_place_never_saves_its_inputs(kind):
-    """It writes over the first of them."""
+    """It writes over one of them."""
     assert not (kind.in_place and kind.saves_inputs)
 
 
@@ -121,3 +121,7 @@ def test_alone_the_gradient_reads_what_the_published_graphs_say(shared_graphs, g
     said = {row["op"]: (row["bwd_needs_inputs"] == "1", row["bwd_needs_output"] == "1") for row in rows}
     assert all(said[row["op"]] == (row["bwd_needs_inputs"] == "1", row["bwd_needs_output"] == "1") for row in rows)
     assert {op: operator(op).alone for op in said} == said
+
+
+def test_a_kind_has_one_name_and_others_have_their_own():
+    assert [*map(kind_name, ("Conv2d", "ReLU", "Warp", ""))] == ["Convolution", "ReLU", "Warp", ""]

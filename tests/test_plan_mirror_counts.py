@@ -139,7 +139,7 @@ def test_a_plan_is_told_from_counts(counts):
         counts(plan.to_json())
 
 
-@pytest.mark.parametrize("name", ["nowhere.csv", "."])
+@pytest.mark.parametrize("name", ["nowhere.csv", ".", "a\0b"])
 def test_a_file_that_is_not_there_is_one_sentence(tmp_path, name):
     with pytest.raises(GraphError, match=r"cannot be read .*; give a table with the columns node and count"):
         read_mirror_counts(chain(), tmp_path / name)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from remat_algos.allocate import offsets
 from remat_algos.allocate.allocation import Allocation
-from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.buffers import Buffers, is_alignment
 from remat_algos.allocate.offsets import pack
 from remat_algos.errors import AllocationError, BudgetError, ClaimError, PlanError
 from remat_algos.ir.budget import Budget
@@ -17,7 +17,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.units import format_bytes
 from remat_algos.models.random import chain, u_shape
 from remat_algos.plan.compare import Comparison, compare
-from remat_algos.plan.packed import Packed, is_alignment
+from remat_algos.plan.packed import Packed
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
@@ -61,7 +61,12 @@ def test_a_packed_peak_is_that_of_an_arena_and_no_smaller_than_the_judged_one(da
 
 def test_a_power_of_two_is_an_alignment():
     assert [n for n in range(-4, 70) if is_alignment(n)] == [1, 2, 4, 8, 16, 32, 64]
-    assert not any(is_alignment(given) for given in (True, 2.0, "2", None))
+    assert not any(is_alignment(given) for given in (True, 2.0, "2", None, 2**53, 2**70))
+
+
+def test_an_alignment_goes_with_packed():
+    with pytest.raises(ValueError, match=r"^alignment=64 goes with packed=True; give that too$"):
+        solve(GRAPH, "70%", alignment=64)
 
 
 # ---------------------------------------------------------------- solve

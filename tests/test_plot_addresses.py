@@ -116,6 +116,24 @@ def test_nothing_is_drawn_too(allocation):
     assert f"{len(allocation.buffers)} buffer" in addresses_text(allocation)
 
 
+def test_steps_are_written_out_however_many():
+    many = apart(Buffers([0, 1_999_000], [1_000, 2_000_000], [4, 4]))
+    said = [text.get_text() for text in rendered(plot_addresses(many)).get_xticklabels()]
+    assert "1,000,000" in said
+    few = rendered(plot_addresses(apart(Buffers([0], [2], [4]))))
+    assert [text.get_text() for text in few.get_xticklabels() if text.get_text() in ("0", "1")] == ["0", "1"]
+    late = rendered(plot_addresses(apart(Buffers([5_000_000], [5_000_003], [4]))))
+    assert "5,000,001" in [text.get_text() for text in late.get_xticklabels()]
+    assert late.xaxis.get_offset_text().get_text() == ""
+
+
+def test_a_plan_says_where_its_simulation_is():
+    plan = trained()
+    for draw in (plot_addresses, addresses_text):
+        with pytest.raises(TypeError, match=r"a Plan is no Simulation; give plan\.simulation"):
+            draw(apart(Buffers.of(plan.simulation)), simulation=plan)
+
+
 def test_thousands_of_buffers_are_one_collection_without_outlines(tmp_path):
     count = MOST_OUTLINED + 1
     begin = np.arange(count)

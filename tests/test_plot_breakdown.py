@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import Labels
 from remat_algos.models.registry import build
 from remat_algos.plan.breakdown import breakdown
 from remat_algos.plan.solve import solve
@@ -55,6 +56,17 @@ def test_compute_is_in_shares_of_the_first_pass():
 def test_the_legend_names_layers_and_structures():
     entries = legend(plot_breakdown(network()))
     assert {"by layer:", "by data structure:", "convolution", "feature maps", "weights"} <= {*entries}
+
+
+@pytest.mark.parametrize("of", ["memory", "compute"])
+def test_what_is_left_of_many_types_is_not_called_as_one_of_them(of):
+    ops = [f"op{k}" for k in range(10)]
+    labels = Labels(names=tuple(f"v{k}" for k in range(10)), ops=tuple(ops))
+    graph = ComputationGraph.from_edges([(k, 9) for k in range(9)], memory=4, compute=4, labels=labels)
+    found = breakdown(graph)
+    entries = legend(plot_breakdown(found, of=of))
+    assert ("small layers" in entries or "small operations" in entries) == (len(found.types) > 7)
+    assert "others" not in entries
 
 
 def test_it_draws_on_axes_that_are_there():

@@ -18,7 +18,8 @@ from remat_algos.models.reference import build_reference
 from remat_algos.plan.baseline import baseline_peak
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.mirror import honoured
-from remat_algos.solvers.drop_cheap import MXNET_KEEPS, cost_per_byte, frontier
+from remat_algos.solvers.cost_per_byte import cost_per_byte
+from remat_algos.solvers.drop_cheap import MXNET_KEEPS, frontier
 from tests.oracles import emitter
 from tests.oracles.judge import judge
 from tests.oracles.plain import plain

@@ -70,7 +70,16 @@ class Allocation:
         return 1 - self.buffers.max_live / self.size if self.size else 0.0
 
     def verify(self) -> None:
-        """AllocationError unless each buffer lies in the arena, aligned, and apart from those needed when it is."""
+        """Whether each buffer lies in the arena, aligned, and apart from those needed when it is.
+
+        Blocks hold one buffer at a time, and the arena is no smaller than its bound; whether that is a bound is not
+        looked into.
+
+        Raises
+        ------
+        AllocationError
+            One sentence on the first fault.
+        """
         buffers = self.buffers
         outside = (self.offset < 0) | (self.offset + buffers.size > self.size)
         if outside.any():
@@ -98,3 +107,18 @@ class Allocation:
             raise AllocationError(
                 f"buffers {buffers.name(i)} and {buffers.name(j)} overlap: at step {step} they lie at {lie}"
             )
+        self._check_blocks()
+        if self.bound > self.size:
+            raise AllocationError(f"the arena has {self.size} bytes, which is below its bound of {self.bound}")
+
+    def _check_blocks(self) -> None:
+        """AllocationError if two buffers are in one block at a time."""
+        buffers = self.buffers
+        order = np.lexsort((buffers.begin, self.storage))
+        before, after = order[:-1], order[1:]
+        both = (self.storage[before] == self.storage[after]) & (buffers.begin[after] < buffers.given_up[before])
+        if both.any():
+            at = int(np.argmax(both))
+            i, j = int(before[at]), int(after[at])
+            names = f"{buffers.name(i)} and {buffers.name(j)}"
+            raise AllocationError(f"buffers {names} are both in block {self.storage[i]} at step {buffers.begin[j]}")

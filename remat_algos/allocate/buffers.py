@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from remat_algos.errors import AllocationError
-from remat_algos.ir.arrays import Int64, check_sizes, frozen
+from remat_algos.errors import AllocationError, GraphError
+from remat_algos.ir.arrays import LARGEST_SUM, Int64, check_sizes, frozen
 from remat_algos.schedule.simulation import Simulation
+
+
+def is_alignment(given: Any) -> bool:
+    """Whether it is a power of two, as bytes have it: below 2**53.
+
+    Examples
+    --------
+    >>> is_alignment(512), is_alignment(48), is_alignment(2.0), is_alignment(2**70)
+    (True, False, False, False)
+    """
+    if isinstance(given, bool) or not isinstance(given, int | np.integer):
+        return False
+    return 0 < int(given) < LARGEST_SUM and int(given) & (int(given) - 1) == 0
+
+
+def check_judged(given: Any) -> None:
+    """TypeError unless it is a simulation."""
+    if not isinstance(given, Simulation):
+        remedy = "plan.simulation" if hasattr(given, "simulation") else "what simulate(graph, order) returns"
+        raise TypeError(f"a {type(given).__name__} is no Simulation; give {remedy}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +53,8 @@ class Buffers:
     Raises
     ------
     AllocationError
-        If a buffer ends before it begins, a size is negative, or one is written over what is still needed.
+        If a buffer ends before it begins, a size is negative, or one is written over what is still needed; for arrays
+        of different lengths, fractions, and sizes that add up to 2**53 or more.
 
     Examples
     --------
@@ -49,16 +71,22 @@ class Buffers:
     names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        count = len(self.size)
-        for field in ("begin", "end", "size", "instance", "over"):
-            given = getattr(self, field)
-            object.__setattr__(self, field, frozen(-1 if given is None else given, np.int64, field, count))
-        check_sizes(self.size, "size")
+        try:
+            object.__setattr__(self, "size", frozen(self.size, np.int64, "size"))
+            check_sizes(self.size, "size")
+            count = len(self.size)
+            for field in ("begin", "end", "instance", "over"):
+                given = getattr(self, field)
+                object.__setattr__(self, field, frozen(-1 if given is None else given, np.int64, field, count))
+        except GraphError as error:
+            raise AllocationError(str(error)) from error
         if self.names and len(self.names) != count:
             raise AllocationError(f"there are {len(self.names)} names for {count} buffers; give one each, or none")
         for wrong, said in (
             (self.begin < 0, "begins before step 0; steps are 0 or more"),
             (self.end <= self.begin, "ends before it begins, or with it; `upper` is the first step without it"),
+            (self.instance < -1, "holds no instance of a schedule; instances are 0 or more, -1 for none"),
+            (self.over < -1, "is written over no buffer; give its number, or -1 for a place of its own"),
         ):
             if wrong.any():
                 i = int(np.argmax(wrong))
@@ -74,7 +102,13 @@ class Buffers:
         simulation : Simulation
         over : int64[n_instances], optional
             Which instance each one is written over (`in_place`), -1 for none.
+
+        Raises
+        ------
+        TypeError
+            For what is no simulation; of a plan give `plan.simulation`.
         """
+        check_judged(simulation)
         lifetimes, graph = simulation.lifetimes, simulation.graph
         workspace = graph.workspace[simulation.schedule.order]
         steps = np.flatnonzero(workspace)
@@ -105,9 +139,15 @@ class Buffers:
 
     def rounded(self, alignment: int) -> Buffers:
         """The same with sizes that are multiples of an alignment, which is a power of two."""
-        if alignment < 1 or alignment & (alignment - 1):
-            raise AllocationError(f"the alignment is {alignment}; give a power of two, such as 64")
-        return self if alignment == 1 else replace(self, size=-(-self.size // alignment) * alignment)
+        if not is_alignment(alignment):
+            raise AllocationError(f"the alignment is {alignment}; give a power of two below 2**53, such as 64")
+        if alignment == 1:
+            return self
+        if np.ceil(self.size / alignment).sum() * alignment >= LARGEST_SUM:
+            raise AllocationError(
+                f"rounded up to {alignment} the sizes add up to 2**53 or more; give a smaller alignment"
+            )
+        return replace(self, size=-(-self.size // alignment) * alignment)
 
     @property
     def given_up(self) -> Int64:

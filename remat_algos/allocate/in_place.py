@@ -3,39 +3,42 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
 import numpy as np
 
+from remat_algos.allocate.buffers import check_judged
 from remat_algos.allocate.tables import read_columns
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.operators import operator
+from remat_algos.ir.wording import counted
 from remat_algos.kernels import _sharing
 from remat_algos.schedule.simulation import Simulation
 
-InPlaceTable = Mapping[str, int | str | None]
-"""An operation, to the place of the read that its first value may be written over, or None if it may not; or a value,
-to the name of the value that it must be written over."""
+InPlaceTable = Mapping[str, int | Sequence[int] | str | None]
+"""An operation, to the place of the read that its first value may be written over, or several in the order of trying,
+or None if it may not; or a value, to the name of the value that it must be written over."""
 
 
 def in_place(simulation: Simulation, table: InPlaceTable | None = None) -> Int64:
     """The instance that each instance of a schedule is written over: chen2016's in-place operations.
 
     An operation that may work in place does so at a step if it is the last to read what it would write over, and what
-    it makes is as large, and is read or held. What is held to the end is never written over. The new sum of a gradient
-    is written over the old one.
+    it makes is as large, and is read or held. Of several reads that it may write over, the first is taken of which
+    that holds. What is held to the end is never written over. The new sum of a gradient is written over the old one.
 
     Parameters
     ----------
     simulation : Simulation
-    table : mapping of str to int, str or None
+    table : mapping of str to int, tuple of int, str or None
         More than the operations of `ir/operators.py`. To an operation, which a graph calls "Multiply", or
         "grad(Multiply)" where it is the gradient of one, the place of the read that the first value may be written
-        over, from 0; None forbids it. To the name of a value, that of another one of which it must take the memory.
+        over, from 0, or several in the order of trying; None forbids it. To the name of a value, that of another one
+        of which it must take the memory.
 
     Returns
     -------
@@ -45,7 +48,10 @@ def in_place(simulation: Simulation, table: InPlaceTable | None = None) -> Int64
     Raises
     ------
     AllocationError
-        If nothing is called as the table says, or a value that must be written over is needed later.
+        If nothing is called as the table says, no node of an operation has so many reads, or a value that must be
+        written over is needed later.
+    TypeError
+        For what is no simulation; of a plan give `plan.simulation`.
 
     References
     ----------
@@ -53,15 +59,17 @@ def in_place(simulation: Simulation, table: InPlaceTable | None = None) -> Int64
 
     Examples
     --------
-    The sum is written over the ReLU, which nothing else reads.
+    The sum is written over what it reads first and nothing else reads, unless the table has the other one first.
 
     >>> from remat_algos.ir.labels import Labels
     >>> from remat_algos.schedule.simulation import simulate
     >>> labels = Labels(("conv", "relu", "sum"), ops=("Convolution", "ReLU", "Add"))
     >>> graph = ComputationGraph.from_arrays(read_indptr=[0, 0, 1, 3], read_indices=[0, 1, 0], labels=labels)
-    >>> in_place(simulate(graph, [0, 1, 2])).tolist(), in_place(simulate(graph, [0, 1, 2]), {"Add": 1}).tolist()
+    >>> simulation = simulate(graph, [0, 1, 2])
+    >>> in_place(simulation).tolist(), in_place(simulation, {"Add": (1, 0)}).tolist()
     ([-1, -1, 1], [-1, -1, 0])
     """
+    check_judged(simulation)
     graph, lifetimes, order = simulation.graph, simulation.lifetimes, simulation.schedule.order
     pairs = _Pairs.of(graph, table or {})
     over: Int64
@@ -82,13 +90,14 @@ def in_place(simulation: Simulation, table: InPlaceTable | None = None) -> Int64
     return over
 
 
-def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | str | None]:
+def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | tuple[int, ...] | str | None]:
     """A table for `in_place` from a CSV file of columns op and read, or value and over, or all four.
 
     Parameters
     ----------
     path : path
-        In a row `op,read` the read is a place from 0, or `none`; in a row `value,over` both are names of values.
+        In a row `op,read` the read is a place from 0, or `none`, and several rows of an operation are places in the
+        order of trying; in a row `value,over` both are names of values.
 
     Returns
     -------
@@ -104,12 +113,12 @@ def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | str | None]:
     >>> from pathlib import Path
     >>> from tempfile import mkdtemp
     >>> file = Path(mkdtemp()) / "in_place.csv"
-    >>> _ = file.write_text("op,read,value,over\\nMultiply,1,,\\nReLU,none,,\\n,,fc2,fc1\\n")
+    >>> _ = file.write_text("op,read,value,over\\nMultiply,1,,\\nMultiply,0,,\\nReLU,none,,\\n,,fc2,fc1\\n")
     >>> read_in_place(file)
-    {'Multiply': 1, 'ReLU': None, 'fc2': 'fc1'}
+    {'Multiply': (1, 0), 'ReLU': None, 'fc2': 'fc1'}
     """
     cells = read_columns(path, {"op": (), "read": (), "value": (), "over": ()})
-    found: dict[str, int | str | None] = {}
+    found: dict[str, int | tuple[int, ...] | str | None] = {}
     if not ({"op", "read"} <= cells.columns.keys() or {"value", "over"} <= cells.columns.keys()):
         raise AllocationError(f"{cells.source}, line 1: there are no columns op and read, or value and over; add them")
     rows = zip(*(cells.texts(column) for column in ("op", "read", "value", "over")), strict=True)
@@ -117,13 +126,18 @@ def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | str | None]:
         name, where = op or value, cells.where(row)
         if bool(op or read) == bool(value or over) or not name:
             raise AllocationError(f"{where}: a row has an op and its read, or a value and what it is written over")
-        if name in found:
-            raise AllocationError(f"{where}: {name!r} is there already; give each one row")
         if value and not over:
             raise AllocationError(f"{where}: {value!r} is written over nothing; name a value under over")
         if op and read.lower() != "none" and not (read.isascii() and read.isdecimal() and len(read) < 10):
             raise AllocationError(f"{where}: read of {op!r} is {read[:40]!r}; write a place from 0, or none")
-        found[name] = over if value else None if read.lower() == "none" else int(read)
+        place = None if value or read.lower() == "none" else int(read)
+        before = found.get(name)
+        if name not in found:
+            found[name] = over if value else place
+        elif place is None or not isinstance(before, int | tuple) or place in _places(name, before):
+            raise AllocationError(f"{where}: {name!r} is there already; give each value or place one row, none alone")
+        else:
+            found[name] = (*_places(name, before), place)
     return found
 
 
@@ -150,7 +164,7 @@ class _Pairs:
     def of(cls, graph: ComputationGraph, table: InPlaceTable) -> _Pairs:
         """Those that are demanded, sums of gradients, and those of operations."""
         wanted = [_demand(graph, made, read) for made, read in table.items() if isinstance(read, str)]
-        allowed = {op: place for op, place in table.items() if not isinstance(place, str)}
+        allowed = {op: places for op, places in table.items() if not isinstance(places, str)}
         kinds = (np.array(wanted, np.int64).reshape(-1, 2), _sums(graph), _operations(graph, allowed))
         made, read = np.concatenate(kinds).T
         turn = np.repeat(np.arange(len(kinds)), [len(pairs) for pairs in kinds])
@@ -189,26 +203,37 @@ def _sums(graph: ComputationGraph) -> Int64:
     return np.stack([graph.value_indptr[node], last], axis=1)[is_sum]
 
 
-def _operations(graph: ComputationGraph, table: Mapping[str, int | None]) -> Int64:
-    """(first value, read) of each node whose operation may work in place."""
-    ops = graph.labels.ops or ()
-    _check_operations(table, set(ops))
-    given = {_plain(name): place for name, place in table.items()}
-    place_of = {op: _place(op, given) for op in set(ops)}
-    place = np.array([place_of[op] for op in ops] if ops else np.full(graph.n_nodes, -1), np.int64)
-    node = np.flatnonzero((place >= 0) & (place < np.diff(graph.read_indptr)))
-    return np.stack([graph.value_indptr[node], graph.read_indices[graph.read_indptr[node] + place[node]]], axis=1)
+def _operations(graph: ComputationGraph, table: Mapping[str, int | Sequence[int] | None]) -> Int64:
+    """(first value, read) of each node whose operation may work in place, in the order of trying."""
+    ops, n_reads = graph.labels.ops or (), np.diff(graph.read_indptr)
+    given = {_plain(name): _places(name, places) for name, places in table.items()}
+    if given:
+        _check_operations(table, given, ops, n_reads.tolist())
+    places_of = {op: _places_of(op, given) for op in set(ops)}
+    rows = [(node, place) for node, op in enumerate(ops) for place in places_of[op]]
+    node, place = np.array(rows, np.int64).reshape(-1, 2).T
+    there = place < n_reads[node]
+    node, place = node[there], place[there]
+    return np.stack([graph.value_indptr[node], graph.read_indices[graph.read_indptr[node] + place]], axis=1)
 
 
-def _place(op: str, given: Mapping[str, int | None]) -> int:
-    """Where an operation reads what it may write over, -1 for nowhere."""
+def _places_of(op: str, given: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """Where an operation reads what it may write over, as the table or else its kind has it."""
     name = _plain(op)
     if name in given:
-        place = given[name]
-        return -1 if place is None else place
+        return given[name]
     inner = _differentiated(name)
     kind = operator(inner or name)
-    return 0 if kind is not None and (kind.gradient_in_place if inner else kind.in_place) else -1
+    return () if kind is None else kind.gradient_in_place if inner else kind.in_place
+
+
+def _places(name: str, given: int | Sequence[int] | None) -> tuple[int, ...]:
+    """What a table says of an operation; AllocationError if that is no place."""
+    places = () if given is None else tuple(given) if isinstance(given, tuple | list) else (given,)
+    for place in places:
+        if isinstance(place, bool) or not isinstance(place, int | np.integer) or place < 0:
+            raise AllocationError(f"the in-place table says {place} for {name!r}; give the place of a read, from 0")
+    return places
 
 
 def _plain(op: str) -> str:
@@ -223,13 +248,25 @@ def _differentiated(op: str) -> str:
     return op[5:-1] if op.startswith("grad(") and op.endswith(")") else ""
 
 
-def _check_operations(table: Mapping[str, int | None], ops: set[str]) -> None:
-    for name, place in table.items():
-        if name not in ops and operator(_differentiated(name) or name) is None:
-            near = "".join(f"; near: {other}" for other in get_close_matches(name, ops, 1))
+def _check_operations(
+    table: Iterable[str], given: Mapping[str, tuple[int, ...]], ops: Sequence[str], n_reads: Sequence[int]
+) -> None:
+    """AllocationError for what is no operation, and for a place that none of those in the graph has."""
+    most: dict[str, int] = {}
+    for op, count in zip(ops, n_reads, strict=False):
+        most[op] = max(most.get(op, 0), count)
+    for name in table:
+        if name not in most and operator(_differentiated(name) or name) is None:
+            near = "".join(f"; near: {other}" for other in get_close_matches(name, most, 1))
             raise AllocationError(f"the in-place table names {name!r}, which is no operation of the graph{near}")
-        if place is not None and (isinstance(place, bool) or not isinstance(place, int | np.integer) or place < 0):
-            raise AllocationError(f"the in-place table says {place} for {name!r}; give the place of a read, from 0")
+        plain = _plain(name)
+        there = [count for op, count in most.items() if _plain(op) == plain]
+        if there and max(given[plain], default=-1) >= max(there):
+            reads = counted(max(there), "read")
+            remedy = f"give a place below {max(there)}" if max(there) else "leave it out"
+            raise AllocationError(
+                f"the in-place table says {max(given[plain])} for {name!r}, which has at most {reads}; {remedy}"
+            )
 
 
 # ---------------------------------------------------------------- trouble

@@ -37,7 +37,7 @@ def share(buffers: Buffers, match_range: int | None = None, *, alignment: int = 
     Raises
     ------
     AllocationError
-        If the match range is negative, or the alignment no power of two.
+        If the match range is no whole number of 0 or more, or the alignment no power of two.
 
     References
     ----------
@@ -49,8 +49,9 @@ def share(buffers: Buffers, match_range: int | None = None, *, alignment: int = 
     >>> share(chain, 16).size, share(chain, 1).size, share(chain).size, chain.max_live
     (205, 112, 112, 107)
     """
-    if match_range is not None and match_range < 0:
-        raise AllocationError(f"the match range is {match_range}; give 0 or more, such as 16")
+    whole = isinstance(match_range, int | np.integer) and not isinstance(match_range, bool)
+    if match_range is not None and (not whole or match_range < 0):
+        raise AllocationError(f"the match range is {match_range}; give a whole number, 0 or more, such as 16")
     rounded = buffers.rounded(alignment)
     fresh = rounded.over < 0
     begins = np.lexsort((-rounded.size, fresh, rounded.begin))

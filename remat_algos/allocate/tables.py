@@ -14,6 +14,7 @@ from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.files.columns import Known, Table
 from remat_algos.ir.files.csv_tables import read_table
+from remat_algos.ir.files.text import read_text
 from remat_algos.ir.files.write import write_whole
 
 COLUMNS = ("id", "lower", "upper", "size")
@@ -105,25 +106,21 @@ def write_allocation(allocation: Allocation, path: str | os.PathLike[str]) -> No
 
 def read_columns(path: str | os.PathLike[str], known: Known) -> Table:
     """The cells of a CSV file under the columns that are known; AllocationError if it is none."""
-    file = Path(path)
     try:
-        return read_table(file.read_bytes().decode("utf-8-sig"), file.name, known)
-    except UnicodeDecodeError as error:
-        raise AllocationError(f"{file.name}: byte {error.start} is not UTF-8 text; save the file as UTF-8") from error
+        return read_table(read_text(path), Path(path).name, known)
     except GraphError as error:
         raise AllocationError(str(error)) from error
-    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise AllocationError(f"{file}: cannot be read ({reason}); give a file that is there") from error
 
 
 def _numbers(table: Table, column: str) -> Sequence[int]:
-    """Whole numbers of 0 or more."""
+    """Whole numbers from 0 to below 2**53."""
     found = []
     for row, text in enumerate(table.texts(column)):
-        if not (text.isascii() and text.isdecimal() and len(text) < 17):
+        whole = text.isascii() and text.isdecimal()
+        if not (whole and len(text.lstrip("0")) < 17 and int(text) < LARGEST_SUM):
             name = table.texts("id")[row]
             said = f"{column} of buffer {name!r} is {text[:40]!r}" if text else f"buffer {name!r} has no {column}"
-            raise AllocationError(f"{table.where(row)}: {said}; write a whole number, 0 or more")
+            wanted = "one below 2**53" if whole else "a whole number, 0 or more"
+            raise AllocationError(f"{table.where(row)}: {said}; write {wanted}")
         found.append(int(text))
     return found

@@ -24,7 +24,7 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
 
 def add_search(parser: argparse.ArgumentParser) -> None:
     """--time-limit, --seed."""
-    parser.add_argument("--time-limit", type=_seconds, metavar="SECONDS", help="solvers stop soon after")
+    parser.add_argument("--time-limit", type=seconds, metavar="SECONDS", help="solvers stop soon after")
     parser.add_argument("--seed", type=whole_number, default=0, help="for solvers that use chance (0)")
 
 
@@ -114,7 +114,7 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
     try:
         seconds = float(text)
     except ValueError:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from remat_algos.cli.budget_argument import seconds, whole_number
+
 
 def add_packed(parser: argparse.ArgumentParser) -> None:
     """--packed, --alignment."""
     group = parser.add_argument_group("packing")
     group.add_argument(
-        "--packed", action="store_true", help="give every value an address too; the budget holds for that arena"
+        "--packed",
+        action="store_true",
+        help="give every value an address too; the budget holds for that arena (with least or none, the least judged "
+        "peak is packed)",
     )
     add_alignment(group)
 
@@ -19,6 +24,16 @@ def add_alignment(parser: argparse._ActionsContainer) -> None:
     """--alignment."""
     parser.add_argument(
         "--alignment", metavar="BYTES", type=_alignment, help="a power of two that divides addresses (1)"
+    )
+
+
+def add_pack(parser: argparse._ActionsContainer) -> None:
+    """--time-limit, --seed, in words of packing."""
+    parser.add_argument(
+        "--time-limit", type=seconds, metavar="SECONDS", help="of offsets: the best that is found by then (5)"
+    )
+    parser.add_argument(
+        "--seed", type=whole_number, default=0, help="of offsets: the orders in which the search tries buffers (0)"
     )
 
 
@@ -41,8 +56,8 @@ def size(text: str) -> int:
 
 
 def _alignment(text: str) -> int:
-    from remat_algos.plan.packed import is_alignment
+    from remat_algos.allocate.buffers import is_alignment
 
     if not is_alignment(found := size(text)):
-        raise argparse.ArgumentTypeError(f"{text} is no power of two; give one, such as 64, 512 or 4KiB")
+        raise argparse.ArgumentTypeError(f"{text} is no power of two below 2**53; give one, such as 64, 512 or 4KiB")
     return found

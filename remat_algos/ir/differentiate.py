@@ -72,7 +72,7 @@ def differentiate(
         raise GraphError(f"factor is {factor}; give a number of 0 or more, such as 2")
     if isinstance(loss, str):
         loss = [loss]
-    source, bits = graph, BITS if encode is True else encode
+    source, bits = graph, BITS if isinstance(encode, bool | np.bool_) and encode else encode
     if bits:
         graph = encoded(graph, bits=bits)
     backward = graph.backward or everything_saved(graph)
@@ -84,14 +84,14 @@ def differentiate(
     )
     unread = np.ones(target.size, bool)
     unread[read_indices[read_indices >= graph.n_values] - graph.n_values] = False
-    options = {
-        "factor": factor,
-        "parameter_gradients": parameter_gradients,
-        "loss": list(loss) if loss is not None else None,
-        "keep_outputs": keep_outputs,
+    options = {  # plain Python, as JSON wants them, whatever was given
+        "factor": int(factor) if isinstance(factor, int | np.integer) else float(factor),
+        "parameter_gradients": bool(parameter_gradients),
+        "loss": list(map(str, loss)) if loss is not None else None,
+        "keep_outputs": bool(keep_outputs),
     }
     if bits:  # plans of graphs without codes stay as they were
-        options["encode"] = bits
+        options["encode"] = int(bits)
     return ComputationGraph(
         value_indptr=_with(graph.value_indptr, graph.n_values + np.arange(1, target.size + 1)),
         read_indptr=_with(graph.read_indptr, graph.read_indices.size + read_indptr[1:]),

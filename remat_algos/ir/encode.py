@@ -27,8 +27,8 @@ def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
     A dropout mask becomes one bit per element for all that read it, so that a dropout may run again.
 
     Who reads bits takes as much workspace as what they stand for. Compute stays as it is. During no step is more held
-    than before but for the bits of what is held in full as well, which is 1/32 of it (1/8 of a mask of bytes). A solver
-    that keeps a ReLU because something that reads it runs again holds both.
+    than before but for the bits of what is held in full as well, which is 1/32 of it (1/8 of a mask of bytes); unless a
+    ReLU is held because something that reads it runs again later: beside it stands then what is decoded.
 
     Parameters
     ----------
@@ -103,16 +103,14 @@ class Codes:
     def of(cls, graph: ComputationGraph, backward: Backward, bits: int) -> Codes:
         """All that allow it."""
         kinds = [operator(op) for op in graph.labels.ops or ()]
-        saving = np.bincount(backward.saved_indices, minlength=graph.n_values)  # gradients that read each value
-        nodes: dict[int, int] = {}  # and the bytes that are decoded
         masks: dict[int, int] = {}
+        binarizable = set()
         for v, kind in enumerate(kinds):
-            if kind is None:
-                continue
-            if kind.name in (MASK, MASKED):
+            if kind is not None and kind.name in (MASK, MASKED):
                 masks |= _masks(graph, backward, kinds, v, bits)
-            elif kind.binarizable and (decoded := _released(graph, backward, saving, v, bits)):
-                nodes[v] = decoded
+            elif kind is not None and kind.binarizable:
+                binarizable.add(v)
+        nodes = _one_bit_nodes(graph, backward, binarizable, bits)
         columns = [np.array([*a], np.int64) for a in (nodes, nodes.values(), masks, masks.values())]
         return cls(columns[0], columns[1], columns[2], columns[3], bits)
 
@@ -157,6 +155,26 @@ class Codes:
             ),
             labels=_labels(graph, self.nodes, new, ends),
         )
+
+
+def _one_bit_nodes(graph: ComputationGraph, backward: Backward, allowed: set[int], bits: int) -> dict[int, int]:
+    """Nodes of those allowed whose gradient reads bits, ascending, and the bytes that it decodes.
+
+    What one of them reads no more may let another go, whose gradient is then the last to read it.
+    """
+    saving = np.bincount(backward.saved_indices, minlength=graph.n_values)  # gradients that read each value
+    indptr, readers = graph.readers
+    found: dict[int, int] = {}
+    asked = allowed
+    while asked:
+        new = {v: size for v in asked if v not in found and (size := _released(graph, backward, saving, v, bits))}
+        found |= new
+        gone = [x for v in new for x in backward.saved(v)]
+        np.subtract.at(saving, np.array(gone, np.int64), 1)
+        left = {x for x in gone if saving[x] == 1}
+        asked = {w for x in left for w in (int(graph.producer[x]), *readers[indptr[x] : indptr[x + 1]].tolist())}
+        asked &= allowed
+    return dict(sorted(found.items()))
 
 
 def _released(graph: ComputationGraph, backward: Backward, saving: Int64, node: int, bits: int) -> int:

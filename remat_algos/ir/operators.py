@@ -23,10 +23,11 @@ class Operator:
         kusumoto2019 have it.
     heavy : bool
         A product of matrices or a convolution: what chen2016 and echo2020 would not compute again lightly.
-    in_place : bool
-        Whether the first value may take the memory of the first read, if nothing reads that later.
-    gradient_in_place : bool
-        Whether its gradient, element by element, may likewise take the memory of the gradient that it reads first.
+    in_place : tuple of int
+        Places of the reads whose memory the first value may take, in the order of trying, if nothing reads them later:
+        of an element-wise sum either one, as NNVM has it.
+    gradient_in_place : tuple of int
+        Likewise those of its gradient, element by element: that of the gradient which it reads first.
     binarizable : bool
         Whether one bit per element of the first value is all that gradients need of it (echo2020, algorithm 1).
     aliases : tuple of str
@@ -39,10 +40,14 @@ class Operator:
     further: tuple[str, ...]
     alone: tuple[bool, bool]
     heavy: bool
-    in_place: bool
-    gradient_in_place: bool
+    in_place: tuple[int, ...]
+    gradient_in_place: tuple[int, ...]
     binarizable: bool
     aliases: tuple[str, ...]
+
+
+FIRST, EITHER = (0,), (0, 1)
+"""Places of reads."""
 
 
 def _kind(
@@ -52,7 +57,7 @@ def _kind(
     further: str = "",
     alone: str = "inputs",
     heavy: bool = False,
-    in_place: bool = False,
+    in_place: tuple[int, ...] = (),
     gradient_in_place: bool = False,
     binarizable: bool = False,
 ) -> Operator:
@@ -64,7 +69,7 @@ def _kind(
         ("inputs" in alone, "output" in alone),
         heavy,
         in_place,
-        in_place or gradient_in_place,
+        FIRST if in_place or gradient_in_place else (),
         binarizable,
         aliases,
     )
@@ -87,35 +92,35 @@ OPERATORS = (
     _kind("GroupNorm", "inputs", "GroupNormalization", further="mean rstd"),
     _kind("RMSNorm", "inputs", further="rstd"),
     _kind("LocalResponseNorm", "inputs", "LocalResponseNormalization", "LRN", further="scale", alone="inputs output"),
-    _kind("ReLU", "output", alone="output", in_place=True, binarizable=True),
-    _kind("ReLU6", "output", "ClippedReLU", "Clip", alone="output", in_place=True, binarizable=True),
-    _kind("HardTanh", "output", "Hardtanh", alone="output", in_place=True, binarizable=True),
-    _kind("Tanh", "output", alone="output", in_place=True),
-    _kind("Sigmoid", "output", alone="output", in_place=True),
-    _kind("Softmax", "output", alone="output", in_place=True),
+    _kind("ReLU", "output", alone="output", in_place=FIRST, binarizable=True),
+    _kind("ReLU6", "output", "ClippedReLU", "Clip", alone="output", in_place=FIRST, binarizable=True),
+    _kind("HardTanh", "output", "Hardtanh", alone="output", in_place=FIRST, binarizable=True),
+    _kind("Tanh", "output", alone="output", in_place=FIRST),
+    _kind("Sigmoid", "output", alone="output", in_place=FIRST),
+    _kind("Softmax", "output", alone="output", in_place=FIRST),
     _kind("GELU", "inputs", "Gelu", gradient_in_place=True),
     _kind("SiLU", "inputs", "Swish", gradient_in_place=True),
     _kind("SoftmaxCrossEntropy", "", "SoftmaxOutput", further="probabilities"),
     _kind("CTCLoss", "inputs", "ConnectionistTemporalClassification", further="alpha"),
     _kind("MeanSquare", "inputs", "MeanSquaredError"),
-    _kind("Dropout", "", in_place=True),
+    _kind("Dropout", "", in_place=FIRST),
     _kind("DropoutMask", binarizable=True),
     _kind("MaxPooling", "", "MaxPooling2D", "MaxPool", "MaxPool2d", further="indices", alone="inputs output"),
     _kind("AveragePooling", "", "AveragePooling2D", "AveragePool", "AvgPool2d", alone="inputs output"),
     _kind("Upsample", "", "ResizeImages", "Interpolate"),
     _kind("Concat", "", "Cat"),
-    _kind("Add", "", "AddConstant", in_place=True),
-    _kind("Subtract", "", "Sub", in_place=True),
+    _kind("Add", "", "AddConstant", in_place=EITHER),
+    _kind("Subtract", "", "Sub", in_place=EITHER),
     _kind("Multiply", "inputs", "Mul", gradient_in_place=True),
     _kind("Divide", "inputs", "Div", gradient_in_place=True),
     _kind("Square", "inputs", gradient_in_place=True),
-    _kind("Sqrt", "output", alone="output", in_place=True),
-    _kind("Rsqrt", "output", alone="output", in_place=True),
-    _kind("Exp", "output", alone="output", in_place=True),
+    _kind("Sqrt", "output", alone="output", in_place=FIRST),
+    _kind("Rsqrt", "output", alone="output", in_place=FIRST),
+    _kind("Exp", "output", alone="output", in_place=FIRST),
     _kind("Log", "inputs", gradient_in_place=True),
-    _kind("Scale", "", "MulConstant", in_place=True),
-    _kind("Mask", "", in_place=True),
-    _kind("Rotary", "", in_place=True),
+    _kind("Scale", "", "MulConstant", in_place=FIRST),
+    _kind("Mask", "", in_place=FIRST),
+    _kind("Rotary", "", in_place=FIRST),
     _kind("Mean"),
     _kind("Sum"),
     _kind("Max", "inputs output", alone="inputs output"),
@@ -135,6 +140,18 @@ def operator(name: str) -> Operator | None:
     ('Convolution', True, None)
     """
     return _by_name().get(name)
+
+
+def kind_name(op: str) -> str:
+    """An operation by the name that we have for it; by its own, if it is none of ours.
+
+    Examples
+    --------
+    >>> kind_name("Conv2d"), kind_name("Warp")
+    ('Convolution', 'Warp')
+    """
+    kind = operator(op)
+    return kind.name if kind is not None else op
 
 
 @cache

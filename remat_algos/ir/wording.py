@@ -1,4 +1,4 @@
-"""Words that go with numbers."""
+"""Words that go with numbers, and words between commas."""
 
 from collections.abc import Sequence
 
@@ -25,3 +25,15 @@ def listed(names: Sequence[str], most: int, total: int | None = None) -> str:
     shown = names[:most]
     more = (len(names) if total is None else total) - len(shown)
     return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
+
+
+def comma_separated(given: str | Sequence[str]) -> list[str]:
+    """The words of an option that may be one text with commas between them, or several such texts.
+
+    Examples
+    --------
+    >>> comma_separated("ReLU, Tanh,"), comma_separated(["layer0", "ReLU,Tanh"])
+    (['ReLU', 'Tanh'], ['layer0', 'ReLU', 'Tanh'])
+    """
+    texts = [given] if isinstance(given, str) else map(str, given)
+    return [word.strip() for text in texts for word in text.split(",") if word.strip()]

@@ -12,6 +12,7 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.files.columns import Known
 from remat_algos.ir.files.csv_tables import read_table
+from remat_algos.ir.files.text import read_text
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
 from remat_algos.plan.record import FORMAT
@@ -57,16 +58,8 @@ def read_mirror_counts(graph: ComputationGraph, path: str | os.PathLike[str]) ->
     ...     read_mirror_counts(graph, file).tolist()
     [2, 1, 0]
     """
-    file = Path(path)
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise GraphError(f"{file}: cannot be read ({error.strerror}); give {FORMS}") from error
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise GraphError(f"{file.name}: byte {error.start} is not UTF-8 text; give {FORMS}") from error
-    rows = _of_json(text, file.name) if text.lstrip()[:1] in ("{", "[") else _of_table(text, file.name)
+    text, source = read_text(path, f"give {FORMS}"), Path(path).name
+    rows = _of_json(text, source) if text.lstrip()[:1] in ("{", "[") else _of_table(text, source)
     return _counts(graph, rows)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from remat_algos.allocate.buffers import Buffers, is_alignment
 from remat_algos.errors import PlanError
 from remat_algos.ir.units import exact_bytes, format_bytes
 from remat_algos.schedule.simulation import Simulation
@@ -14,17 +15,6 @@ if TYPE_CHECKING:
     from remat_algos.solvers.registry import Progress
 
 SECONDS = 5.0  # that one packing may take
-
-
-def is_alignment(given: Any) -> bool:
-    """Whether it is a power of two.
-
-    Examples
-    --------
-    >>> is_alignment(512), is_alignment(48)
-    (True, False)
-    """
-    return isinstance(given, int) and not isinstance(given, bool) and given > 0 and given & (given - 1) == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +58,6 @@ class Packed:
         progress: Progress | None = None,
     ) -> Packed:
         """Pack what a schedule holds, as `pack` does; with a capacity, an arena that fits is small enough."""
-        from remat_algos.allocate.buffers import Buffers
         from remat_algos.allocate.offsets import pack
 
         found = pack(

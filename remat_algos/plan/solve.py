@@ -5,11 +5,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from remat_algos.allocate.buffers import is_alignment
 from remat_algos.errors import AllocationError
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.held import CANDIDATES, search_held
-from remat_algos.plan.packed import SECONDS, Packed, is_alignment
+from remat_algos.plan.packed import SECONDS, Packed
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.problem import Attempt, Problem
 from remat_algos.plan.reserved import ARENA, Reserved, known_allocator
@@ -57,9 +58,10 @@ def solve(
         others (`polished`); by default unless `raw`.
     packed : bool
         Pack the schedule into one arena (`pack`). A bound of the memory then holds for that arena: where the schedule
-        does not pack into it, others of a lower peak are searched.
+        does not pack into it, others of a lower peak are searched. Without one, it is the schedule of the least judged
+        peak that is packed.
     alignment : int
-        A power of two that divides every address of the arena.
+        A power of two that divides every address of the arena; goes with `packed`.
     allocator : {"cupy_pool", "cuda_caching", "arena", "none"}, optional
         Whose reserved bytes a bound of the memory holds for, as modelled: of CuPy's pool (`cupy_pool`) or PyTorch's
         allocator (`cuda_caching`), the upper end of the interval where it is not known exactly; "arena" is `packed`.
@@ -101,10 +103,12 @@ def solve(
     if asked is None and options:
         raise TypeError(f"options {', '.join(options)} belong to one solver; name it, auto takes none")
     if not is_alignment(alignment):
-        raise AllocationError(f"alignment is {alignment!r}, which is no power of two; give 1, 2, 4, 8, ...")
+        raise AllocationError(f"alignment is {alignment!r}, which is no power of two below 2**53; give 1, 2, 4, 8, ...")
     allocator = known_allocator(allocator)
     if packed and allocator not in (None, ARENA):
         raise AllocationError(f"packed asks for an arena, and allocator for {allocator}; leave out one of them")
+    if alignment != 1 and not packed and allocator != ARENA:
+        raise ValueError(f"alignment={alignment} goes with packed=True or allocator='arena'; give that too")
 
     def left() -> float | None:
         return None if time_limit is None else max(0.0, time_limit - (time.perf_counter() - started))

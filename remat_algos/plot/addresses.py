@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from remat_algos.allocate.allocation import Allocation
+from remat_algos.allocate.buffers import check_judged
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.units import format_bytes
 from remat_algos.ir.wording import counted
@@ -78,11 +79,20 @@ def plot_addresses(allocation: Allocation, *, simulation: Simulation | None = No
         ax.add_collection(areas, autolim=False)
         rows.append((Patch(facecolor=look.colour, edgecolor="white" if hatch else "none", hatch=hatch), look.label))
     byte_axis(ax.yaxis, max(1, allocation.size), "address")
-    ax.set_xlabel("step")
+    _step_axis(ax)
     title(ax, _sentences(allocation))
     legend_beside(ax, rows)
     _name(ax, allocation, simulation)
     return ax
+
+
+def _step_axis(ax: Axes) -> None:
+    """Whole steps, written out however many there are."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 5, 10], integer=True))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda step, _: f"{step:,.0f}"))
+    ax.set_xlabel("step")
 
 
 def _corners(allocation: Allocation) -> np.ndarray:
@@ -202,6 +212,7 @@ def _looks(allocation: Allocation, simulation: Simulation | None) -> list[tuple[
     some = buffers.size > 0
     if simulation is None:
         return [(BUFFER, np.flatnonzero(some))] if some.any() else []
+    check_judged(simulation)
     role = np.full(len(buffers), ROLE_NAMES.index("workspace"))
     held = buffers.instance >= 0
     role[held] = _roles(simulation)[buffers.instance[held]]

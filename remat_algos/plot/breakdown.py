@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 TYPE_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, VERMILION)
-"""Of types of layers, the largest first; the others are one."""
+"""Of types of layers, the largest first; the small ones are one."""
 
 STRUCTURE_LOOKS = (
     Look("feature maps", PALE, "█"),
@@ -42,7 +42,7 @@ STRUCTURE_LOOKS = (
     Look("inputs", YELLOW, "-", hatch="\\\\\\\\"),
 )
 
-OTHERS = "others"
+SMALL = "small {}s"  # what is left together: layers, or operations
 THINNEST = 150  # stripes that would fill a bar
 WIDE, APART = 0.8, 0.7  # a bar, which has 1, and the room between groups
 FONT = 8
@@ -109,11 +109,11 @@ def _types(found: Mapping[str, Breakdown], amounts: Sequence[Mapping[str, int]])
     return dict(zip(alone, TYPE_COLOURS, strict=False))
 
 
-def _stack(amounts: Mapping[str, int], colours: Mapping[str, str]) -> dict[str, int]:
-    """Amounts of the types drawn alone and of all others."""
+def _stack(amounts: Mapping[str, int], colours: Mapping[str, str], small: str) -> dict[str, int]:
+    """Amounts of the types drawn alone, and of all the small ones."""
     stack = {name: amounts.get(name, 0) for name in colours}
     rest = sum(amount for name, amount in amounts.items() if name not in colours)
-    return {**stack, OTHERS: rest}
+    return {**stack, small: rest}
 
 
 def _memory(ax: Axes, found: Mapping[str, Breakdown]) -> list[tuple[Any, str]]:
@@ -124,10 +124,11 @@ def _memory(ax: Axes, found: Mapping[str, Breakdown]) -> list[tuple[Any, str]]:
     ax.set_ylim(0, 1.12 * most)
     ax.set_xlim(-0.6, float(places[-1]) + 1.6)
     wholes = np.array([b.footprint for b in found.values()])
-    stacks = [_stack(a, colours) for a in bytes_of]
+    small = SMALL.format(_kind(found))
+    stacks = [_stack(a, colours, small) for a in bytes_of]
     kind = f"by {_kind(found)}"
     rows: list[tuple[Any, str]] = [(None, f"{kind}:")]
-    looks = {**{name: Look(name, colour, "█") for name, colour in colours.items()}, OTHERS: Look(OTHERS, WHITE, "·")}
+    looks = {**{name: Look(name, colour, "█") for name, colour in colours.items()}, small: Look(small, WHITE, "·")}
     heights = {name: np.array([stack[name] for stack in stacks]) for name in looks}
     rows += _bars(ax, places, heights, looks, wholes)
     rows.append((None, "by data structure:"))
@@ -155,11 +156,11 @@ def _compute(ax: Axes, found: Mapping[str, Breakdown]) -> list[tuple[Any, str]]:
     wholes = np.array([100 * sum(c.values()) / base for c in cost])
     ax.set_ylim(0, 1.12 * max(1, wholes.max()))
     ax.set_xlim(-0.6, len(found) - 0.4)
-    looks, heights = {}, {}
-    for name in (*colours, OTHERS):
+    looks, heights, small = {}, {}, SMALL.format(_kind(found))
+    for name in (*colours, small):
         colour = colours.get(name, WHITE)
-        more = np.array([100 * _stack(a, colours)[name] / base for a in again])
-        whole = np.array([100 * _stack(c, colours)[name] / base for c in cost])
+        more = np.array([100 * _stack(a, colours, small)[name] / base for a in again])
+        whole = np.array([100 * _stack(c, colours, small)[name] / base for c in cost])
         looks[name], heights[name] = Look(name, colour, "█"), whole - more
         looks[f"{name}, again"], heights[f"{name}, again"] = Look(f"{name}, again", colour, "▒", hatch="////"), more
     rows = _bars(ax, places, heights, looks, np.where(wholes > 0, wholes, 1))

@@ -139,7 +139,7 @@ def plot_footprints(cases: Sequence[Measured], room: int) -> Axes:
         for k, name in enumerate(STRATEGIES):
             places = [i + (k - 1) * wide for i in range(len(own))]
             ax.bar(places, [case.runs[name].footprint for case in own], wide, color=COLOURS[name], label=name)
-        ax.axhline(room, color=GREY, linestyle="--", linewidth=1, label="11 GiB")
+        ax.axhline(room, color=GREY, linestyle="--", linewidth=1, label=f"the card, {format_bytes(room)}")
         ax.set_xticks(range(len(own)), [str(case.batch) for case in own])
         byte_axis(ax.yaxis, max(case.baseline.footprint for case in own), "footprint" if ax is panels[0] else "")
         ax.set_xlabel("batch size")

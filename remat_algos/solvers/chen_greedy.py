@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.solvers.drop_cheap import cost_per_byte
+from remat_algos.solvers.cost_per_byte import cost_per_byte
 from remat_algos.solvers.registry import Progress, Solution, solver, training_graph
 from remat_algos.solvers.segments import both, candidate_kinds, candidate_places, segment_counts
 from remat_algos.solvers.selection import MOST_PLANS, Plans, best, most_plans, undominated

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.operators import operator
+from remat_algos.ir.operators import kind_name, operator
+from remat_algos.ir.wording import comma_separated
+from remat_algos.solvers.cost_per_byte import cost_per_byte
 from remat_algos.solvers.registry import Progress, Solution, solver, training_graph
 from remat_algos.solvers.selection import Plans, best, most_plans, thinned, undominated
 
@@ -117,30 +119,11 @@ def _check(drop: str | Sequence[str] | None, threshold: float | None, keep: str)
             raise ValueError(f"threshold is {threshold!r}; give units of compute per byte, 0 or more")
 
 
-def cost_per_byte(graph: ComputationGraph) -> NDArray[np.float64]:
-    """float64[n]: compute that keeping a node saves, per byte of all its values; without bytes it is infinite.
-
-    Examples
-    --------
-    >>> cost_per_byte(ComputationGraph.from_edges([(0, 1), (1, 2)], memory=[4, 2, 0], compute=[2, 4, 1])).tolist()
-    [0.5, 2.0, inf]
-    """
-    memory = graph.node_memory
-    cost = np.full(graph.n_nodes, np.inf)
-    return np.divide(graph.compute / graph.labels.compute_scale, memory, out=cost, where=memory > 0)
-
-
 def _of_kinds(graph: ComputationGraph, is_one: Callable[[str], bool]) -> Bool:
     """bool[n]: needed forward nodes whose kind of operation is one of those."""
     ops = graph.labels.ops or ("",) * graph.n_nodes
-    answers = {op: is_one(_kind(op)) for op in set(ops)}
+    answers = {op: is_one(kind_name(op)) for op in set(ops)}
     return graph.forward & graph.needed & np.fromiter((answers[op] for op in ops), bool, graph.n_nodes)
-
-
-def _kind(op: str) -> str:
-    """An operation by the name that we have for it; by its own, if it is none of ours."""
-    known = operator(op)
-    return known.name if known is not None else op
 
 
 def _is_light(kind: str) -> bool:
@@ -151,7 +134,7 @@ def _is_light(kind: str) -> bool:
 def _operations(graph: ComputationGraph, wish: str) -> list[str]:
     """The kinds of the forward part, most frequent first; ValueError if the graph does not name them."""
     ops = [graph.labels.op(int(v)) for v in np.flatnonzero(graph.forward)]
-    kinds = [_kind(op) for op in ops if op]
+    kinds = [kind_name(op) for op in ops if op]
     if not kinds:
         raise ValueError(f"{wish}, and the graph names none; give a threshold")
     return sorted(set(kinds), key=lambda kind: (-kinds.count(kind), kind))
@@ -159,12 +142,11 @@ def _operations(graph: ComputationGraph, wish: str) -> list[str]:
 
 def _kinds(graph: ComputationGraph, drop: str | Sequence[str]) -> list[str]:
     """The kinds that are to be dropped; ValueError for one that is neither known nor in the graph."""
-    names = [name.strip() for name in ([drop] if isinstance(drop, str) else map(str, drop))]
-    wanted = [part.strip() for name in names for part in name.split(",") if part.strip()]
+    wanted = comma_separated(drop)
     if not wanted:
         raise ValueError(f"drop is {drop!r}, which names no operation; give names, or leave it out")
     there = _operations(graph, f"drop is {','.join(wanted)!r}, which goes by operations")
     for name in wanted:
         if operator(name) is None and name not in there:
             raise ValueError(f"drop names {name!r}, which is no operation of this graph; it has {', '.join(there)}")
-    return list(dict.fromkeys(map(_kind, wanted)))
+    return list(dict.fromkeys(map(kind_name, wanted)))

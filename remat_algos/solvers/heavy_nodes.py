@@ -8,8 +8,8 @@ import numpy as np
 from remat_algos.ir.arrays import Bool
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
-from remat_algos.ir.operators import operator
-from remat_algos.ir.wording import listed
+from remat_algos.ir.operators import kind_name, operator
+from remat_algos.ir.wording import comma_separated, listed
 
 MXNET_HEAVY = ("Dropout", "DropoutMask", "Embedding", "Convolution", "Linear", "Concat")
 NAMED = 12
@@ -65,7 +65,8 @@ def heavy_nodes(graph: ComputationGraph, mode: str = "exact") -> Bool:
     [True, False, False]
     """
     part = graph.forward & graph.needed
-    cost = graph.compute * np.count_nonzero(part) > graph.compute[part].sum()
+    # above the mean, of whole numbers, is above the mean rounded down; the cost times their number may not fit
+    cost = graph.compute > int(graph.compute[part].sum()) // max(1, int(np.count_nonzero(part)))
     ops = graph.labels.ops
     if ops is None:
         return cost
@@ -76,16 +77,15 @@ def heavy_nodes(graph: ComputationGraph, mode: str = "exact") -> Bool:
 
 def named_nodes(graph: ComputationGraph, words: str | Sequence[str], option: str) -> Bool:
     """bool[n]: forward nodes of the operations or layers that an option names; ValueError if a word names none."""
-    given = [words] if isinstance(words, str) else [str(word) for word in words]
-    wanted = [word.strip() for text in given for word in text.split(",") if word.strip()]
+    wanted = comma_separated(words)
     if not wanted:
         raise ValueError(f"{option} is {words!r}, which names nothing; give operations or layers, or leave it out")
     nodes = np.flatnonzero(graph.forward).tolist()
-    ops = {v: _kind(graph.labels.op(v)) for v in nodes}
+    ops = {v: kind_name(graph.labels.op(v)) for v in nodes}
     layers = {v: _layers(graph.labels[v]) for v in nodes} if graph.labels.names is not None else {}
     found = np.zeros(graph.n_nodes, bool)
     for word in wanted:
-        kind = _kind(word)
+        kind = kind_name(word)
         hits = [v for v in nodes if ops[v] == kind or word in layers.get(v, ())]
         if not hits:
             there = sorted({*filter(None, ops.values())})
@@ -93,12 +93,6 @@ def named_nodes(graph: ComputationGraph, words: str | Sequence[str], option: str
             raise ValueError(f"{option} names {word!r}, no operation or layer of this graph; {known}")
         found[hits] = True
     return found
-
-
-def _kind(op: str) -> str:
-    """An operation by the name that we have for it; by its own, if it is none of ours."""
-    known = operator(op)
-    return known.name if known is not None else op
 
 
 def _layers(name: str) -> set[str]:

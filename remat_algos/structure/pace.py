@@ -8,6 +8,7 @@ from typing import NoReturn
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32
 from remat_algos.ir.files.pace import MOST_NODES
+from remat_algos.ir.files.text import read_text
 from remat_algos.ir.files.write import write_whole
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.undirected import UndirectedGraph
@@ -42,7 +43,7 @@ def read_gr(path: str | os.PathLike[str]) -> UndirectedGraph:
     ...     read_gr(f"{folder}/path.gr").edges().tolist()
     [[0, 1], [1, 2]]
     """
-    return _graph(_text(path), Path(path).name)
+    return _graph(read_text(path), Path(path).name)
 
 
 def _graph(text: str, source: str) -> UndirectedGraph:
@@ -136,7 +137,7 @@ def read_td(path: str | os.PathLike[str]) -> TreeDecomposition:
     ...     read_td(f"{folder}/path.td").bag(1)
     [1, 2]
     """
-    return _decomposition(_text(path), Path(path).name)
+    return _decomposition(read_text(path), Path(path).name)
 
 
 def _decomposition(text: str, source: str) -> TreeDecomposition:
@@ -230,16 +231,6 @@ def td_text(decomposition: TreeDecomposition, n_vertices: int) -> str:
 
 
 # ---------------------------------------------------------------- lines
-
-
-def _text(path: str | os.PathLike[str]) -> str:
-    try:
-        return Path(path).read_text("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise GraphError(f"{Path(path).name}: byte {error.start} is not UTF-8 text; save the file as UTF-8") from error
-    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise GraphError(f"{path}: cannot be read ({reason}); give a file that is there") from error
 
 
 def _lines(text: str) -> Iterator[tuple[int, list[str]]]:

@@ -126,15 +126,15 @@ class Passes:
             start = heavy.pop(0)
             if start in order:
                 continue
-            region = self.backwards([start], set(), heavy)
-            while (outside := self.outside_reader(region)) is not None:
-                region += self.backwards(self.heads(outside), set(region), heavy)
+            region = self.backwards([start], set(order), heavy)  # regions may share a node of several values
+            while (outside := self.outside_reader(region, order)) is not None:
+                region += self.backwards(self.heads(outside), {*region, *order}, heavy)
             order += region
         return order
 
-    def outside_reader(self, region):
+    def outside_reader(self, region, order):
         readers = (w for v in region for x in self.reads[v] for w in self.readers[x])
-        return next((w for w in readers if w not in region), None)
+        return next((w for w in readers if w not in region and w not in order), None)
 
     def backwards(self, heads, there, heavy):
         found, queue = [], list(heads)

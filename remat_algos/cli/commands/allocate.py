@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.cli.budget_argument import add_search, whole_number
+from remat_algos.cli.budget_argument import whole_number
 from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
 from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say_json, say_table, writable
-from remat_algos.cli.packed_argument import add_alignment, size
+from remat_algos.cli.packed_argument import add_alignment, add_pack, size
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.ir.wording import counted
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from remat_algos.schedule.simulation import Simulation
 
 HELP = "give every value of a schedule an address in one arena, or every buffer of a table"
+FACTOR = 2  # cost of a gradient, as for all commands
 METHODS = {
     "offsets": "any address, by greedy orders and an exact search",
     "sharing": "blocks that values take in turn (chen2016)",
@@ -32,6 +33,7 @@ METHODS = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What needs addresses, how they are found, where they go."""
     add_graph(parser, optional=True)
+    parser.set_defaults(factor=None)  # whether it was given
     parser.add_argument(
         "order",
         metavar="PLAN",
@@ -53,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--capacity", metavar="BYTES", type=size, help="exit code 3 if the arena is larger, such as 1MiB"
     )
-    add_search(parser)
+    add_pack(group)
     parser.add_argument("-o", "--output", metavar="OUT.csv", type=writable, help="write the buffers with their offsets")
     add_plot(parser, pictures=("addresses",))
     add_json(parser)
@@ -106,9 +108,7 @@ def _check(arguments: argparse.Namespace) -> None:
                 f"--buffers {arguments.buffers} stands instead of a graph; leave out {arguments.graph}, or --buffers"
             )
             raise argparse.ArgumentTypeError(message)
-        given = {"--in-place": arguments.in_place, "--in-place-table": arguments.in_place_table is not None}
-        for option in (name for name, there in given.items() if there):
-            raise argparse.ArgumentTypeError(f"{option} asks what operations do, and buffers have none; leave it out")
+        _check_bare(arguments)
     if arguments.match_range is not None and arguments.method != "sharing":
         raise argparse.ArgumentTypeError(
             f"--match-range {arguments.match_range} goes with --method sharing; give that too"
@@ -118,6 +118,26 @@ def _check(arguments: argparse.Namespace) -> None:
     ]
     if arguments.output and Path(arguments.output).resolve() in {file.resolve() for file in sources}:
         raise argparse.ArgumentTypeError(f"-o {arguments.output} would overwrite what is read; name another file")
+    if arguments.output and arguments.plot and Path(arguments.output).resolve() == Path(arguments.plot).resolve():
+        raise argparse.ArgumentTypeError(f"-o and --plot are both {arguments.plot}; name two files")
+
+
+def _check_bare(arguments: argparse.Namespace) -> None:
+    """Buffers have neither a graph nor operations."""
+    of_graphs = {
+        "--nodes": arguments.nodes is not None,
+        "--inference": arguments.inference,
+        "--factor": arguments.factor is not None,
+        "--parameter-gradients": arguments.parameter_gradients,
+        "--loss": arguments.loss is not None,
+        "--encode": arguments.encode,
+        "--element-bits": arguments.element_bits is not None,
+        "--in-place": arguments.in_place,
+        "--in-place-table": arguments.in_place_table is not None,
+    }
+    if given := [option for option, there in of_graphs.items() if there]:
+        remedy = "leave it out" if len(given) == 1 else "leave them out"
+        raise argparse.ArgumentTypeError(f"{', '.join(given)} would tell of a graph, and --buffers has none; {remedy}")
 
 
 def _judged(arguments: argparse.Namespace) -> tuple[Simulation, str]:
@@ -127,6 +147,8 @@ def _judged(arguments: argparse.Namespace) -> tuple[Simulation, str]:
     from remat_algos.plan.orders import Order
     from remat_algos.schedule.simulation import simulate
 
+    if arguments.factor is None:
+        arguments.factor = FACTOR
     order = None if arguments.order is None else Order.read(arguments.order)
     graph, said = graph_of(arguments, order)
     if order is not None:
@@ -227,7 +249,7 @@ def _rows(record: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [("arena", f"{exact_bytes(arena)}{ratio} ({known})"), ("max live", f"{exact_bytes(most)}: {counts}")]
     if "judged_peak" in record:
         counts = "an input and the output in its place count both" if over else "the same, found by the judge"
-        rows.append(("peak", f"{exact_bytes(record['judged_peak'])}: {counts}"))
+        rows.append(("judged", f"{exact_bytes(record['judged_peak'])}: {counts}"))
         if resident := record["resident_memory"]:
             rows.append(
                 ("resident", f"{exact_bytes(resident)}; together with the arena {exact_bytes(arena + resident)}")

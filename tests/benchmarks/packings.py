@@ -1,0 +1,103 @@
+"""How closely schedules of the zoo pack, against what their worst step needs.
+
+`python -m tests.benchmarks.packings` prints a table and writes docs/results/packings.json. A schedule is packed as it
+is and with values written in place, for at most 5 seconds each.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.in_place import in_place
+from remat_algos.allocate.offsets import pack
+from remat_algos.errors import BudgetError, GraphError
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.models.registry import build, list_models
+from remat_algos.plan.solve import solve
+from remat_algos.schedule.simulation import Simulation
+from remat_algos.solvers.registry import portfolio
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results" / "packings.json"
+BUDGET = "60%"  # where a solver does not reach it, its lowest peak
+SOLVER_SECONDS, PACKING_SECONDS = 3.0, 5.0
+MOST_NODES = 20_000  # of the training graphs; deepspeech2_gru has 47,659
+FEW = 300  # buffers
+
+
+def schedules(name: str) -> Iterator[tuple[str, Simulation]]:
+    """Each solver's schedule for a model, those that another one gave already left out."""
+    graph = differentiate(build(name).graph)
+    if graph.n_nodes > MOST_NODES:
+        return
+    seen = set()
+    for solver in portfolio():
+        if solver.needs(graph) is not None:
+            continue
+        try:
+            given = {"solver": solver.name, "raw": True, "time_limit": SOLVER_SECONDS}
+            try:
+                plan = solve(graph, BUDGET, **given)
+            except BudgetError:
+                plan = solve(graph, **given)
+        except (BudgetError, GraphError):
+            continue
+        key = plan.schedule.order.tobytes()
+        if key not in seen:
+            seen.add(key)
+            yield solver.name, plan.simulation
+
+
+def packed(model: str, solver: str, simulation: Simulation, *, in_place_too: bool) -> dict[str, Any]:
+    """How one schedule packs."""
+    buffers = Buffers.of(simulation, in_place(simulation) if in_place_too else None)
+    started = time.perf_counter()
+    found = pack(buffers, time_limit=PACKING_SECONDS)
+    seconds = time.perf_counter() - started
+    found.verify()
+    return {
+        "model": model,
+        "solver": solver,
+        "in_place": in_place_too,
+        "buffers": len(buffers),
+        "max_live": buffers.max_live,
+        "size": found.size,
+        "bound": found.bound,
+        "method": found.method,
+        "seconds": round(seconds, 3),
+    }
+
+
+def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The figures that are asked for."""
+    few = [row for row in rows if row["buffers"] <= FEW]
+    return {
+        "packings": len(rows),
+        "largest_ratio": max(row["size"] / row["max_live"] for row in rows),
+        "at_max_live": sum(row["size"] == row["max_live"] for row in rows),
+        "slowest_seconds": max(row["seconds"] for row in rows),
+        f"of_{FEW}_buffers_or_fewer": len(few),
+        "proven_of_these": sum(row["size"] == row["bound"] for row in few),
+    }
+
+
+def main() -> None:
+    """Pack, print, write."""
+    rows = []
+    for name in list_models():
+        for solver, simulation in schedules(name):
+            for in_place_too in (False, True):
+                rows.append(packed(name, solver, simulation, in_place_too=in_place_too))
+        told = [row for row in rows if row["model"] == name]
+        if told:
+            worst = max(row["size"] / row["max_live"] for row in told)
+            print(f"{name:<24}{len(told):4} packings, at most {worst:.4f} of max live", flush=True)
+    found = summary(rows)
+    RESULTS.write_text(json.dumps({"summary": found, "packings": rows}, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()

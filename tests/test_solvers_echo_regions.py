@@ -1,0 +1,116 @@
+"""Regions of echo: their sums, their reasons, and what `explain` tells of them."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from remat_algos.errors import PlanError
+from remat_algos.ir.labels import RECOMPUTE
+from remat_algos.plan.explain import explain
+from remat_algos.plan.solve import solve
+from remat_algos.solvers.echo import MODES, echo
+from remat_algos.solvers.echo_regions import echo_regions
+from tests.echo_cases import CASES, decoder, may_rerun, network
+from tests.strategies import training_graphs
+
+each_mode = pytest.mark.parametrize("mode", MODES)
+
+
+@each_mode
+@given(graph=training_graphs(max_nodes=24))
+def test_regions_share_nothing_and_add_up(mode, graph):
+    regions, details = echo_regions(graph, mode), echo(graph, None, mode=mode).details
+    members = [v for region in regions for v in region.nodes]
+    assert sorted(members) == sorted(may_rerun(graph, mode=mode))
+    again = [region for region in regions if region.decision == "recompute"]
+    assert sum(region.rerun for region in again) == details["rerun"]
+    assert sum(r.released - r.allocated for r in again) == details["stash_without"] - details["stash"]
+    assert all(0 <= r.released <= r.feature_maps and r.allocated >= 0 and r.overhead >= 0 for r in regions)
+    assert mode != "exact" or graph.mark is not None or all(r.released > r.allocated for r in again)
+
+
+def test_every_region_says_why():
+    rows = [*CASES["T1, n = 4"], ("G", 4, "e4", ""), ("f", 9, "G", "f"), ("J", 1, "f", ""), ("g", 1, "J", "")]
+    graph = network(rows)
+    told = {region.name(graph): (region.decision, region.reason) for region in echo_regions(graph)}
+    assert told == {
+        "e1 .. e4": ("recompute", "its values are made again from 4 B"),
+        "f": ("recompute", "its values are made again from 4 B"),
+        "g": ("keep", "gradients read nothing of it"),
+    }
+    [region] = echo_regions(network(CASES["T2"]))
+    assert (region.released, region.allocated, region.overhead) == (4, 8, 2)
+    assert region.reason == "to run it again would stash 8 B, no less than its feature maps"
+    [region] = echo_regions(network(CASES["T3, T = 5"]), "literal")
+    assert (region.decision, region.reason) == (
+        "keep",
+        "mode literal expects to allocate no less than it would release",
+    )
+    [region] = echo_regions(network(CASES["T7b"]), "mxnet")
+    assert region.reason == "mode mxnet expects to release more than it allocates"
+    marked = network(CASES["T2"])
+    marked = replace(marked, mark=np.isin(np.arange(marked.n_nodes), [2, 3]) * RECOMPUTE, derivation=None)
+    assert [region.reason for region in echo_regions(marked)] == ["marked to be recomputed"]
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    graph = network([*decoder(5)], loss=False)
+    (tmp_path / "net.json").write_text(graph.to_json(), encoding="utf-8")
+    plan = solve(graph, solver="echo", mode="mxnet")
+    plan.save("plan.json")
+    solve(graph, solver="no_remat").save("plain.json")
+    return graph
+
+
+def test_explain_tells_of_the_regions_of_echo(remat, files):
+    regions = echo_regions(files, "mxnet")
+    said = remat("explain", "net.json", "plan.json")
+    assert (said.code, said.err) == (0, "")
+    *_, head, row, last = said.lines
+    columns = ["region", "nodes", "run again", "released", "allocated", "overhead", "decision", "reason"]
+    assert re.split(r" {2,}", head) == columns
+    assert re.split(r" {2,}", row)[:5] == ["add0 .. tanh4", "10", "10", "25 B", "5 B"]
+    assert last.startswith("1 region, 1 with second runs: 20 B of 30 B of feature maps need not stay, for ")
+    record = remat("explain", "net.json", "plan.json", "--json").record
+    assert record["regions"] == [region.record(files) for region in regions]
+    assert record["regions_left_out"] == 0
+    record = remat("explain", "net.json", "plan.json", "--json", "--most", 0).record
+    assert (record["regions"], record["regions_left_out"]) == ([], 1)
+
+
+def test_explain_has_a_plan_made_by_a_solver(remat, files):
+    said = remat("explain", "net.json", "--solver", "echo", "-O", "only=Tanh", "--json")
+    assert (said.code, said.err, len(said.record["regions"])) == (0, "", 1)
+    said = remat("explain", "net.json", "--solver", "chen_sqrt")
+    assert (said.code, said.err, "region" in said.out) == (0, "", False)
+    assert "region" not in remat("explain", "net.json", "plain.json").out
+    assert "region" not in remat("explain", "net.json", "plan.json", "--value", "X").out
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("", "give PLAN, or --solver NAME to have one made"),
+        ("plan.json --solver echo", "PLAN and --solver say both what to explain; leave out one"),
+        ("plan.json -O mode=paper", "-O mode=paper: the plan has its options; leave it out"),
+        ("--solver nobody", "no solver is called 'nobody'"),
+        ("--solver echo -O fast=1", "echo has no option fast"),
+        ("--solver echo -O only=Warp", "echo: only names 'Warp', no operation or layer"),
+    ],
+)
+def test_what_cannot_be_explained_is_one_sentence(remat, files, words, sentence):
+    said = remat("explain", "net.json", *words.split())
+    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
+    assert sentence in said.err
+
+
+def test_options_of_a_plan_that_echo_does_not_have_are_refused(files):
+    plan = solve(files, solver="echo")
+    for options in {"mode": "fast"}, {"speed": 3}:
+        with pytest.raises(PlanError, match="the options of the plan are none of echo"):
+            explain(replace(plan, options=options))
