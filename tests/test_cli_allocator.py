@@ -15,7 +15,6 @@ from remat_algos.ir.files.read import read_graph
 from remat_algos.plan import reserved
 from remat_algos.plan.baseline import baseline
 from remat_algos.plan.plan import Plan
-from tests.test_cli import Said
 from tests.test_cli_questions import complains
 from tests.test_cli_startup import LOADED, SLOW
 
@@ -24,18 +23,6 @@ NODES = "name,memory,compute\n" + "".join(f"n{i},{size},1\n" for i, size in enum
 EDGES = "src,dst\n" + "".join(f"n{i},n{i + 1}\n" for i in range(5)) + "n0,n3\n"
 KEYS = {"allocator", "used_memory", "least_reserved_memory", "reserved_memory", "ties", "fragmentation"}
 MODELS = {"cupy_pool": cupy_pool, "cuda_caching": cuda_caching}
-
-
-@pytest.fixture
-def remat(capsys):
-    """Runs a command line in this process."""
-
-    def run(*words):
-        capsys.readouterr()
-        code = main([str(word) for word in words])
-        return Said(code, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture(scope="module")

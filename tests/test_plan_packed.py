@@ -65,7 +65,7 @@ def test_a_power_of_two_is_an_alignment():
 
 
 def test_an_alignment_goes_with_packed():
-    with pytest.raises(ValueError, match=r"^alignment=64 goes with packed=True; give that too$"):
+    with pytest.raises(ValueError, match=r"^alignment=64 goes with packed=True or allocator='arena'; give that too$"):
         solve(GRAPH, "70%", alignment=64)
 
 
