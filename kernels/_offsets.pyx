@@ -14,52 +14,82 @@ include "_offsets_placed.pxi"
 include "_offsets_skyline.pxi"
 
 
-def fit(const int64_t[:] order, const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, bint best):
+cdef class Fit:
     """Each block in turn goes to the lowest gap that holds it, or to the tightest one.
 
-    order : int64[n] a permutation of the blocks, begin, end : int64[n] half-open sections, size : int64[n] above 0
-    Returns int64[n], the offset of each.
+    Fit(order, begin, end, size, best): order int64[n] a permutation of the blocks, begin, end : int64[n] half-open
+    sections, size : int64[n] above 0
     """
-    cdef Py_ssize_t n = order.shape[0], at
-    cdef _Placed placed = _Placed()
-    cdef int64_t b, over = 0
-    offset = np.zeros(n, np.int64)
-    cdef int64_t[:] offsets = offset
+    cdef const int64_t[:] order, begin, end, size
+    cdef bint best
+    cdef Py_ssize_t at
+    cdef _Placed placed
     cdef vector[int64_t] first  # earliest begin of this block and those behind it: what ends before is forgotten
-    with nogil:
-        first.resize(n)
+    cdef int64_t[:] offset
+
+    def __init__(self, const int64_t[:] order, const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size,
+                 bint best):
+        cdef Py_ssize_t at, n = order.shape[0]
+        self.order, self.begin, self.end, self.size, self.best = order, begin, end, size, best
+        self.placed = _Placed()
+        self.offset = np.zeros(n, np.int64)
+        self.first.assign(n + 1, beyond)
         for at in range(n - 1, -1, -1):
-            b = order[at]
-            first[at] = begin[b] if at == n - 1 else min(begin[b], first[at + 1])
-        for at in range(n):
-            b = order[at]
-            offsets[b] = placed.gap(begin[b], end[b], size[b], best, first[at])
-            placed.add(_Place(offsets[b], offsets[b] + size[b], begin[b], end[b]))
-    return offset
+            self.first[at] = min(begin[order[at]], self.first[at + 1])
+
+    def run(self, Py_ssize_t blocks):
+        """So many blocks more. Returns whether all are placed."""
+        cdef int64_t b, low
+        cdef Py_ssize_t until = min(self.at + blocks, self.order.shape[0])
+        with nogil:
+            while self.at < until:
+                b = self.order[self.at]
+                low = self.placed.gap(self.begin[b], self.end[b], self.size[b], self.best, self.first[self.at])
+                self.placed.add(_Place(low, low + self.size[b], self.begin[b], self.end[b]))
+                self.offset[b] = low
+                self.at += 1
+        return self.at == self.order.shape[0]
+
+    def offsets(self):
+        """int64[n], where all are placed."""
+        return np.asarray(self.offset)
 
 
-def stack(const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, const int64_t[:] rank,
-          Py_ssize_t sections):
+cdef class Stack:
     """The lowest place comes first, and takes the block of least rank that fits between its walls.
 
-    begin, end : int64[n] half-open sections, `begin` ascending, size : int64[n], rank : int64[n] a permutation
-    Returns int64[n], the offset of each. A place that no block fits is given up, up to its lower wall.
+    Stack(begin, end, size, rank, sections): begin, end : int64[n] half-open sections, `begin` ascending,
+    size : int64[n], rank : int64[n] a permutation. A place that no block fits is given up, up to its lower wall.
     """
-    cdef Py_ssize_t n = begin.shape[0], left = n
-    cdef _Skyline skyline = _Skyline()
-    cdef _Waiting waiting = _Waiting()
-    cdef int64_t b, part
-    offset = np.zeros(n, np.int64)
-    cdef int64_t[:] offsets = offset
-    with nogil:
-        skyline.start(sections)
-        waiting.start(begin, end, rank)
-        while left:
-            part = skyline.lowest()
-            b = waiting.take(skyline.parts[part].begin, skyline.parts[part].end)
-            if b < 0:
-                skyline.lift(part)
-            else:
-                offsets[b] = skyline.put(part, begin[b], end[b], size[b])
-                left -= 1
-    return offset
+    cdef const int64_t[:] begin, end, size
+    cdef Py_ssize_t left
+    cdef _Skyline skyline
+    cdef _Waiting waiting
+    cdef int64_t[:] offset
+
+    def __init__(self, const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, const int64_t[:] rank,
+                 Py_ssize_t sections):
+        self.begin, self.end, self.size, self.left = begin, end, size, size.shape[0]
+        self.skyline, self.waiting = _Skyline(), _Waiting()
+        self.offset = np.zeros(self.left, np.int64)
+        self.skyline.start(sections)
+        self.waiting.start(begin, end, rank)
+
+    def run(self, Py_ssize_t places):
+        """So many places more. Returns whether all blocks have theirs."""
+        cdef int64_t b, part
+        with nogil:
+            while self.left and places > 0:
+                places -= 1
+                part = self.skyline.lowest()
+                b = self.waiting.take(self.skyline.parts[part].begin, self.skyline.parts[part].end)
+                if b < 0:
+                    self.skyline.lift(part)
+                else:
+                    self.offset[b] = self.skyline.put(part, self.begin[b], self.end[b], self.size[b])
+                    self.left -= 1
+        return self.left == 0
+
+    def offsets(self):
+        """int64[n], where all are placed."""
+        return np.asarray(self.offset)

@@ -1,11 +1,5 @@
 # States that are known to fail, by two 64-bit words each; a newer one may take the place of an older.
 
-cdef inline uint64_t _mixed(uint64_t x) noexcept nogil:
-    x = (x ^ (x >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
-    x = (x ^ (x >> 27)) * <uint64_t>0x94D049BB133111EB
-    return x ^ (x >> 31)
-
-
 cdef class _Failed:
     cdef vector[uint64_t] key, check
     cdef uint64_t mask

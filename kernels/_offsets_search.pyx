@@ -3,9 +3,10 @@
 
 import numpy as np
 
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t
 from libcpp.vector cimport vector
 
+include "_bitsets.pxi"
 include "_offsets_state.pxi"
 include "_offsets_failed.pxi"
 
@@ -13,6 +14,7 @@ cdef struct _Frame:
     Py_ssize_t lo, hi     # the part of the sections that is to be filled
     Py_ssize_t parent     # the frame whose choice left this part, -1 at the roots
     Py_ssize_t section    # where the choice is made
+    Py_ssize_t first, last  # the sections between the walls, all as low
     int64_t above         # the floor there if nothing is put on it, -1 if that cannot be
     Py_ssize_t begin, end, cursor  # of its choices
     int64_t placed        # -1 if none
@@ -119,6 +121,7 @@ cdef class Search:
             return False
         frame.section = self.state.pick(part.lo, part.hi, self.lowest)
         frame.above = self.state.next_floor(frame.section, part.lo, part.hi)
+        frame.first, frame.last = self.state.level(frame.section, part.lo), self.state.level_end(frame.section, part.hi)
         frame.begin = frame.cursor = self.choices_used()
         self.choices.resize(frame.begin)
         row = &self.state.rows[frame.section]
@@ -141,7 +144,6 @@ cdef class Search:
     cdef bint next(self, Py_ssize_t at) noexcept nogil:
         """The next choice of a frame that does not fail at once, False if there is none; later frames are undone."""
         cdef _Frame* frame = &self.frames[at]
-        cdef Py_ssize_t last
         cdef bint fits
         cdef int64_t b
         while <Py_ssize_t>self.frames.size() > at + 1:
@@ -155,18 +157,34 @@ cdef class Search:
                 frame.cursor += 1
                 if self.repeats(frame, b):
                     continue
-                frame.placed = b
-                fits = self.state.place(b)
+                fits = self.bar(frame, frame.cursor - 1)
+                if fits:
+                    frame.placed = b
+                    fits = self.state.place(b)
             else:
                 frame.cursor += 1
                 if frame.above < 0:
                     return False
-                fits = self.state.lift(frame.section, frame.above)
+                fits = self.bar(frame, frame.end) and self.state.lift(frame.section, frame.above)
             if fits:
                 self.split(frame.lo, frame.hi, at)
                 return True
         self.undo(at)
         return False
+
+    cdef bint bar(self, _Frame* frame, Py_ssize_t tried) noexcept nogil:
+        """A block as wide as all between the walls that failed on the floor: it lies over one that crosses a wall.
+
+        If only blocks between the walls lay below it, it could change places with them.
+        """
+        cdef Py_ssize_t i
+        cdef int64_t b
+        cdef bint fits = True
+        for i in range(frame.begin, tried):
+            b = self.choices[i]
+            if fits and self.state.begin[b] == frame.first and self.state.end[b] == frame.last:
+                fits = self.state.raise_block(b, self.state.over_walls(frame.first, frame.last))
+        return self.state.settle(fits)
 
     cdef bint repeats(self, _Frame* frame, int64_t b) noexcept nogil:
         """Whether a block like this one was tried already."""

@@ -5,6 +5,9 @@ cdef struct _Change:
     int64_t value
 
 
+cdef Py_ssize_t many = 128  # blocks in a section; of more, nothing but the floor and the sum is looked at
+
+
 cdef class _State:
     cdef Py_ssize_t n, sections
     cdef int64_t capacity, work
@@ -16,6 +19,7 @@ cdef class _State:
     cdef vector[_Change] trail
     cdef vector[Py_ssize_t] stale      # sections whose floor may rise
     cdef vector[unsigned char] is_stale
+    cdef vector[int64_t] late          # blocks of a section that cannot be its lowest
 
     cdef void load(self, const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, Py_ssize_t sections):
         cdef Py_ssize_t b, s
@@ -33,7 +37,7 @@ cdef class _State:
             self.begin.push_back(begin[b])
             self.end.push_back(end[b])
             self.size.push_back(size[b])
-            self.name.push_back(_mixed(<uint64_t>0x9E3779B97F4A7C15 * <uint64_t>(b + 1)))
+            self.name.push_back(random_word(b))
             self.names[begin[b]] ^= self.name[b]
             for s in range(begin[b], end[b]):
                 self.rows[s].push_back(b)
@@ -117,7 +121,7 @@ cdef class _State:
             return False
         self.work += self.end[b] - self.begin[b]
         for s in range(self.begin[b], self.end[b]):
-            if self.floor[s] == before:
+            if self.floor[s] == before or (self.count[s] <= many and height + self.left[s] > self.capacity):
                 self.mark(s)
         return True
 
@@ -127,22 +131,57 @@ cdef class _State:
             self.stale.push_back(s)
 
     cdef bint settle(self, bint fits) noexcept nogil:
-        """A floor rises to the lowest block that is left over it; False if a section has too much left then."""
-        cdef Py_ssize_t s, i
-        cdef int64_t least
-        for s in self.stale:
+        """What follows in the sections that are marked; False if one has too much left then."""
+        cdef Py_ssize_t s
+        while not self.stale.empty():
+            s = self.stale.back()
+            self.stale.pop_back()
             self.is_stale[s] = False
-            if not fits or self.count[s] == 0:
-                continue
-            least = self.low[self.rows[s][0]]
-            for i in range(1, self.count[s]):
-                least = min(least, self.low[self.rows[s][i]])
-            self.work += self.count[s]
-            if least > self.floor[s]:
-                self.set(&self.floor[s], least)
-                fits = least + self.left[s] <= self.capacity
-        self.stale.clear()
+            fits = fits and (self.count[s] == 0 or self.tighten(s))
         return fits
+
+    cdef bint tighten(self, Py_ssize_t s) noexcept nogil:
+        """A floor rises to the lowest block that is left over it, and one that is too high to be the lowest lies on
+        one that is not; False if what is left does not fit over each other then."""
+        cdef Py_ssize_t i
+        cdef int64_t b, least = self.low[self.rows[s][0]], most, top = self.capacity
+        for i in range(1, self.count[s]):
+            least = min(least, self.low[self.rows[s][i]])
+        self.work += 2 * self.count[s]
+        if least > self.floor[s]:
+            self.set(&self.floor[s], least)
+        most = self.capacity - self.left[s]  # the lowest of all lies no higher
+        if least > most or self.count[s] > many:
+            return least <= most
+        self.late.clear()
+        for i in range(self.count[s]):
+            b = self.rows[s][i]
+            if self.low[b] <= most:
+                top = min(top, self.low[b] + self.size[b])
+            else:
+                self.late.push_back(b)
+        for i in range(<Py_ssize_t>self.late.size()):
+            if not self.raise_block(self.late[i], top):
+                return False
+        return self.stacks()
+
+    cdef bint stacks(self) noexcept nogil:
+        """Whether the blocks in `late` fit over each other, none below its own low."""
+        cdef Py_ssize_t i, j, n = <Py_ssize_t>self.late.size()
+        cdef int64_t b, top = self.capacity
+        for i in range(1, n):
+            b = self.late[i]
+            j = i
+            while j and self.low[self.late[j - 1]] < self.low[b]:
+                self.late[j] = self.late[j - 1]
+                j -= 1
+            self.work += i - j
+            self.late[j] = b
+        for i in range(n):  # the highest first, from the top down
+            top -= self.size[self.late[i]]
+            if top < self.low[self.late[i]]:
+                return False
+        return True
 
     cdef Py_ssize_t pick(self, Py_ssize_t lo, Py_ssize_t hi, bint lowest) noexcept nogil:
         """The section of the next choice: one with fewest choices, or least room, between higher walls."""
@@ -178,10 +217,36 @@ cdef class _State:
             found += self.low[self.rows[s][i]] == self.floor[s]
         return found
 
+    cdef Py_ssize_t level(self, Py_ssize_t s, Py_ssize_t lo) noexcept nogil:
+        """The first of the sections around one that are as low."""
+        cdef int64_t height = self.floor[s]
+        while s > lo and self.floor[s - 1] == height:
+            s -= 1
+        return s
+
+    cdef Py_ssize_t level_end(self, Py_ssize_t s, Py_ssize_t hi) noexcept nogil:
+        cdef int64_t height = self.floor[s]
+        while s < hi and self.floor[s] == height:
+            s += 1
+        return s
+
+    cdef int64_t over_walls(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+        """The lowest top that a block may have that is both in these sections and outside."""
+        cdef int64_t least = self.capacity + 1, b
+        cdef Py_ssize_t s, i, side
+        for side in range(2):
+            s = last - 1 if side else first
+            self.work += self.count[s]
+            for i in range(self.count[s]):
+                b = self.rows[s][i]
+                if self.begin[b] < first or self.end[b] > last:
+                    least = min(least, self.low[b] + self.size[b])
+        return least
+
     cdef int64_t next_floor(self, Py_ssize_t s, Py_ssize_t lo, Py_ssize_t hi) noexcept nogil:
         """The next height at which a block of a section may lie if none lies on the floor; -1 if that is too high."""
         cdef int64_t height = self.floor[s], most = self.capacity - self.left[s], found = most + 1, b
-        cdef Py_ssize_t at = s, i, first = s
+        cdef Py_ssize_t at, i, first = s
         if height >= most:
             return -1
         for i in range(self.count[s]):
@@ -206,7 +271,7 @@ cdef class _State:
         cdef uint64_t word, first = 0, second = 0
         for s in range(lo, hi):
             word = <uint64_t>self.floor[s] * <uint64_t>0xD6E8FEB86659FD93
-            word = _mixed(word ^ self.names[s] ^ (<uint64_t>s << 32))
+            word = random_word(word ^ self.names[s] ^ (<uint64_t>s << 32))
             first += word
             second = (second ^ word) * <uint64_t>0x2545F4914F6CDD1D
-        key[0], check[0] = _mixed(first), second | 1
+        key[0], check[0] = random_word(first), second | 1

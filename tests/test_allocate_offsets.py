@@ -1,12 +1,15 @@
 """Addresses in a small arena: against all orders, by hand, on public instances, and what happens when time is short."""
 
+import itertools
+import json
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from remat_algos.kernels import _offsets
+from remat_algos.kernels import _offsets, _offsets_search
 
 from remat_algos.allocate import offsets
 from remat_algos.allocate.blocks import Blocks
@@ -20,15 +23,9 @@ from tests.oracles import offsets as oracle
 
 INSTANCES = Path(__file__).resolve().parents[2] / "shared" / "allocation"
 
-# Beyond what is needed at the worst step, found by drawing: need at every step (6, 7 bytes), and the least arena.
-GAPS = (
-    (((0, 1, 4), (1, 2, 2), (0, 4, 2), (2, 4, 1), (1, 5, 2), (4, 5, 3), (2, 7, 1), (5, 7, 5)), 6, 7),
-    (
-        ((0, 1, 5), (1, 2, 2), (1, 2, 2), (0, 3, 2), (2, 3, 1), (1, 4, 1), (3, 4, 3), (2, 5, 3), (4, 5, 4)),
-        7,
-        8,
-    ),
-)
+GOLDEN = json.loads((Path(__file__).parent / "golden" / "offsets.json").read_text())
+FITS = [(tuple(map(tuple, one["buffers"])), one["capacity"]) for one in GOLDEN["fits"]]
+GAPS = [(tuple(map(tuple, one["buffers"])), one["max_live"], one["least"]) for one in GOLDEN["gaps"]]
 
 
 @st.composite
@@ -69,11 +66,50 @@ def random_buffers(count, seed=0, longest=50):
     return Buffers(begin, begin + rng.integers(1, longest, count), rng.integers(1, 1000, count))
 
 
+def whole(rule):
+    """What a greedy rule finds, a few blocks at a time."""
+    while not rule.run(3):
+        pass
+    return rule.offsets()
+
+
 def instance(name):
     file = INSTANCES / f"{name}.1048576.csv"
     if not file.exists():
         pytest.skip("the public instances do not lie beside this checkout")
     return buffers_of(np.loadtxt(file, np.int64, delimiter=",", skiprows=1)[:, 1:])
+
+
+def hard_buffers(count=300, height=1 << 16, steps=60):
+    """A full arena whose largest rectangle is cut in two, over and over: far too hard for a few seconds."""
+    rng, found = np.random.default_rng(0), [(0, steps, 0, height)]  # begin, end, offset, top
+    while len(found) < count:
+        begin, end, low, top = max(found, key=lambda row: (row[1] - row[0]) * (row[3] - row[2]))
+        found.remove((begin, end, low, top))
+        if end - begin > 1 and (rng.random() < 0.5 or top - low == 1):
+            step = int(rng.integers(begin + 1, end))
+            found += [(begin, step, low, top), (step, end, low, top)]
+        else:
+            byte = int(rng.integers(low + 1, top))
+            found += [(begin, end, low, byte), (begin, end, byte, top)]
+    return buffers_of([(begin, end, top - low) for begin, end, low, top in found])
+
+
+def verdicts(rows, *capacities):
+    """What the search says of each capacity, for several orders of preference and both ways to choose a section."""
+    begin, end, size = np.array(rows, np.int64).T
+    rng, given = np.random.default_rng(0), np.arange(len(rows))
+    orders = [given, given[::-1], np.argsort(-size), np.lexsort((-size, begin - end))]
+    for order, lowest in itertools.product(orders + [rng.permutation(given) for _ in range(4)], (False, True)):
+        search, said = _offsets_search.Search(begin, end, size, end.max(), 12), []
+        for capacity in capacities:
+            search.aim(capacity)
+            search.restart(offsets.inverse(order), lowest)
+            said.append(search.run(10**9))  # enough for all of them
+            if search.verdict > 0:
+                assert oracle.clashes(rows, search.offsets().tolist()) == []
+                assert 0 <= search.offsets().min() <= (search.offsets() + size).max() <= capacity
+        yield tuple(said)
 
 
 @pytest.fixture
@@ -99,7 +135,52 @@ def test_the_search_alone_ends_with_a_proof(rows):
     found = pack(buffers_of(rows))
     found.verify()
     assert found.proven
-    assert found.size >= oracle.max_live(rows)
+    assert found.size == oracle.max_live(rows) or found.size == oracle.least_arena([row for row in rows if row[2]])
+
+
+@st.composite
+def cuts(draw, steps=10, most=20):
+    """A full arena cut into rectangles, some taken out and others stretched into the holes; and its height."""
+    height = draw(st.integers(3, 16))
+    rng = np.random.default_rng(draw(st.integers(0, 9999)))
+    found = [(0, steps, 0, height)]  # begin, end, offset, top
+    for _ in range(4 * most):
+        begin, end, low, top = found.pop(rng.integers(len(found)))
+        step, byte = rng.integers(begin, end), rng.integers(low, top)
+        if rng.random() < 0.5 and begin < step:
+            found += [(begin, step, low, top), (step, end, low, top)]
+        elif low < byte:
+            found += [(begin, end, low, byte), (begin, end, byte, top)]
+        else:
+            found.append((begin, end, low, top))
+        if len(found) == most:
+            break
+    found = [row for row in found if rng.random() < 0.8]
+    for i, (begin, end, low, top) in enumerate(found):
+        beside = [row for j, row in enumerate(found) if j != i and row[2] < top and low < row[3]]
+        begin = max((row[1] for row in beside if row[1] <= begin), default=0)
+        end = min((row[0] for row in beside if row[0] >= end), default=steps)
+        found[i] = (begin, end, low, top)
+    return tuple((begin, end, top - low) for begin, end, low, top in found), height
+
+
+@pytest.mark.usefixtures("search_only")
+@given(cut=cuts())
+def test_what_is_known_to_fit_is_never_proven_not_to(cut):
+    rows, height = cut
+    found = pack(buffers_of(rows), capacity=height, time_limit=60)
+    found.verify()
+    assert found.bound <= found.size <= height
+
+
+@pytest.mark.parametrize(("rows", "capacity"), FITS)
+def test_what_fits_is_found_whatever_the_order(rows, capacity):
+    assert {*verdicts(rows, capacity)} == {(1,)}
+
+
+@pytest.mark.parametrize(("rows", "need", "least"), GAPS)
+def test_what_does_not_fit_is_proven_whatever_the_order(rows, need, least):
+    assert {*verdicts(rows, need, least - 1, least, need)} == {(-1, -1, 1, -1)}
 
 
 @pytest.mark.parametrize(("rows", "need", "least"), GAPS)
@@ -109,8 +190,8 @@ def test_the_least_arena_may_be_more_than_is_needed_at_any_step(rows, need, leas
     assert found.method != "side by side"
 
 
-def test_the_oracle_agrees_about_a_gap():
-    rows, need, least = GAPS[0]
+@pytest.mark.parametrize(("rows", "need", "least"), [gap for gap in GAPS if len(gap[0]) <= 10])
+def test_the_oracle_agrees_about_a_gap(rows, need, least):
     assert oracle.max_live(rows) == need
     assert oracle.least_arena(rows) == least
 
@@ -149,15 +230,33 @@ def test_alignment_divides_every_offset_and_the_arena(rows, shift):
     assert oracle.max_live(rounded) <= found.bound <= found.size
 
 
-@pytest.mark.parametrize("alignment", [0, -4, 3, 96])
+@pytest.mark.parametrize("alignment", [0, -4, 3, 96, 2.0, 2**70])
 def test_an_alignment_that_is_no_power_of_two_is_refused(alignment):
     with pytest.raises(AllocationError, match=f"the alignment is {alignment}; give a power of two"):
         pack(buffers_of([(0, 1, 1)]), alignment=alignment)
 
 
-def test_a_negative_capacity_is_refused():
-    with pytest.raises(AllocationError, match="-1 bytes is negative"):
-        pack(buffers_of([(0, 1, 1)]), capacity=-1)
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ("the capacity is -1; give whole bytes", {"capacity": -1}),
+        ("the capacity is 1.5; give whole bytes", {"capacity": 1.5}),
+        ("the time limit is -1; give seconds", {"time_limit": -1}),
+        ("the time limit is nan; give seconds", {"time_limit": math.nan}),
+        ("the time limit is None; give seconds", {"time_limit": None}),
+        ("the seed is -1; give a whole number", {"seed": -1}),
+        ("the seed is 0.5; give a whole number", {"seed": 0.5}),
+    ],
+)
+def test_other_arguments_that_say_nothing_are_refused(said, wrong):
+    with pytest.raises(AllocationError, match=said):
+        pack(buffers_of([(0, 1, 1)]), **wrong)
+
+
+def test_any_time_and_any_capacity_will_do():
+    buffers = buffers_of(GAPS[0][0])
+    assert pack(buffers, time_limit=math.inf).proven
+    assert pack(buffers, capacity=np.int64(1 << 60)).size < 1 << 60
 
 
 def test_nothing_below_the_capacity_is_looked_for():
@@ -206,14 +305,30 @@ def test_without_time_the_first_order_is_still_placed():
     assert found.method == "lowest place, by size"
 
 
+def test_a_greedy_rule_is_interrupted_before_all_is_placed(monkeypatch):
+    monkeypatch.setattr(offsets, "PLACES", 50)
+    told = []
+
+    def progress(done, total, what):
+        told.append(what)
+        if len(told) == 3:  # within the second order
+            raise KeyboardInterrupt
+
+    found = pack(random_buffers(400), progress=progress)
+    found.verify()
+    assert found.interrupted
+    assert found.method == "lowest place, by size"
+    assert len(set(told)) == 1
+
+
 @pytest.mark.usefixtures("search_only")
 def test_time_ends_a_search_that_does_not():
-    found = pack(instance("D"), time_limit=0.3)
+    found = pack(hard_buffers(), time_limit=0.3)
     found.verify()
     assert not found.proven
 
 
-@pytest.mark.parametrize("news", [1, 2, 6, 12])
+@pytest.mark.parametrize("news", [1, 2, 6, 12, 15])  # of the greedy orders, and of the search
 def test_interrupted_it_gives_the_best_so_far(news):
     told = []
 
@@ -222,17 +337,19 @@ def test_interrupted_it_gives_the_best_so_far(news):
         if len(told) == news:
             raise KeyboardInterrupt
 
-    found = pack(instance("K"), progress=progress)
+    buffers = hard_buffers()
+    found = pack(buffers, time_limit=600, progress=progress)
     found.verify()
     assert found.interrupted
-    assert not pack(instance("K")).interrupted
+    assert not pack(buffers, time_limit=0).interrupted
     assert len(told) == news
     assert all(0 <= done <= total == 100 for done, total, _ in told)
     assert f"{found.size:,} bytes, {found.method}" in told[-1][2]
 
 
-def test_many_buffers_are_shuffled_when_the_search_is_too_large(monkeypatch):
-    monkeypatch.setattr(offsets, "MEETINGS_A_SECOND", 0)
+@pytest.mark.parametrize("most", ["MEETINGS_A_SECOND", "MOST_MEMORY"])
+def test_many_buffers_are_shuffled_when_the_search_is_too_large(monkeypatch, most):
+    monkeypatch.setattr(offsets, most, 0)
     monkeypatch.setattr(offsets, "ROUNDS", 20)
     buffers = random_buffers(400, longest=100)
     greedy = Packing(Blocks.of(buffers), None, 60, 0, None)
@@ -252,8 +369,8 @@ def test_greedy_rules_keep_blocks_apart(rows, seed, best):
     blocks = Blocks.of(buffers_of(rows))
     order = np.random.default_rng(seed).permutation(len(blocks))
     placed = list(zip(blocks.begin.tolist(), blocks.end.tolist(), blocks.size.tolist(), strict=True))
-    fitted = _offsets.fit(order, blocks.begin, blocks.end, blocks.size, best)
-    stacked = _offsets.stack(blocks.begin, blocks.end, blocks.size, order, blocks.n_sections)
+    fitted = whole(_offsets.Fit(order, blocks.begin, blocks.end, blocks.size, best))
+    stacked = whole(_offsets.Stack(blocks.begin, blocks.end, blocks.size, order, blocks.n_sections))
     assert oracle.clashes(placed, fitted.tolist()) == oracle.clashes(placed, stacked.tolist()) == []
     if not best:
         lowest = []
@@ -269,7 +386,7 @@ def test_first_fit_of_many_blocks_is_what_the_oracle_places():
         for b in order.tolist():
             triple = (int(blocks.begin[b]), int(blocks.end[b]), int(blocks.size[b]))
             lowest.append((triple, oracle.lowest(triple, lowest)))
-        fitted = _offsets.fit(order, blocks.begin, blocks.end, blocks.size, False)
+        fitted = whole(_offsets.Fit(order, blocks.begin, blocks.end, blocks.size, False))
         assert [offset for _, offset in lowest] == fitted[order].tolist()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -22,18 +23,24 @@ MOST_BY_GAPS = 5_000
 """Blocks; orders other than by begin take time with their square."""
 MEETINGS_A_SECOND = 100_000_000
 """With more of them than the time limit has, the search would hardly place all blocks once."""
+PLACES = 2_000
+"""Blocks that a greedy rule places in one call, a few hundredths of a second at most."""
 SLICE = 2_000_000
 """Work of one call of the search, a few milliseconds: then the clock and Ctrl-C have their turn."""
 FIRST_DIVE = 1_000_000
-"""Work after which the search begins anew with another order; more with every round of orders."""
-PATIENCE = 600_000_000
-"""Work on the bound before targets above it are tried, about a second; 4 times that on a capacity that is asked for."""
+"""Work after which the search begins anew with another order; some dives are longer, see `luby`."""
+PATIENCE = 150_000_000
+"""Work on the bound, and on each target above it, in the first round; every round has twice that of the one before."""
+ON_CAPACITY, ABOVE_IT = 16, 0.25
+"""So many times that work on a capacity that is asked for, and on each target above it."""
+COARSE = 100
+"""As `FINENESS`, in the first round; also doubled with every round."""
 FINENESS = 2_000
 """Where nothing is proven, targets that are nearer to each other than this part of the arena are one."""
-GROWTH = 4
-"""One part in so many more work in each round of orders."""
 TABLE_BITS = 18
 """2^18 failed states are remembered, in 4 MiB."""
+MOST_MEMORY = 50_000_000
+"""Sections of all blocks together that the search holds, 8 bytes each, however long it may take."""
 ROUNDS = 200
 """How often blocks are shuffled."""
 
@@ -81,7 +88,12 @@ def pack(
     Raises
     ------
     AllocationError
-        If the alignment is not a power of two, or the capacity is negative.
+        If the alignment is not a power of two, or the capacity, the time limit or the seed is negative or no number.
+
+    Notes
+    -----
+    Failed states are known by hashes of 128 bits. So `bound`, and `proven` with it, rest on no two states having the
+    same one: not excluded, only improbable. An arena that was found needs no such trust.
 
     References
     ----------
@@ -96,8 +108,12 @@ def pack(
     >>> found.size, found.offset.tolist(), found.proven
     (5, [0, 3, 3, 0], True)
     """
-    if capacity is not None and capacity < 0:
-        raise AllocationError(f"a capacity of {capacity} bytes is negative; give the bytes that there are")
+    if capacity is not None and not _is_count(capacity):
+        raise AllocationError(f"the capacity is {capacity}; give whole bytes, 0 or more")
+    if not (isinstance(time_limit, int | float | np.number) and time_limit >= 0):
+        raise AllocationError(f"the time limit is {time_limit}; give seconds, 0 or more")
+    if not _is_count(seed):
+        raise AllocationError(f"the seed is {seed}; give a whole number, 0 or more")
     packing = Packing(Blocks.of(buffers.rounded(alignment)), capacity, time_limit, seed, progress)
     interrupted = False
     try:
@@ -125,7 +141,7 @@ class Packing:
     def __init__(
         self, blocks: Blocks, capacity: int | None, time_limit: float, seed: int, progress: Progress | None
     ) -> None:
-        self.blocks, self.capacity, self.progress = blocks, capacity or 0, progress
+        self.blocks, self.capacity, self.progress = blocks, int(capacity or 0), progress
         self.begun, self.time_limit = time.monotonic(), time_limit
         self.rng = np.random.default_rng(seed)
         self.unit = int(np.gcd.reduce(blocks.size)) or 1  # every canonical offset is a multiple of it
@@ -173,14 +189,22 @@ class Packing:
             if len(blocks) > MOST_BY_GAPS and name != "by begin":
                 continue
             for rule, best in (("first fit", False), ("best fit", True)):
-                offset = _offsets.fit(order, blocks.begin, blocks.end, blocks.size, best)
+                offset = self.placed(_offsets.Fit(order, blocks.begin, blocks.end, blocks.size, best))
                 self.consider(offset, f"{rule}, {name}")
                 if self.enough:
                     return
 
     def stacked(self, order: Int64) -> Int64:
         blocks = self.blocks
-        return _offsets.stack(blocks.begin, blocks.end, blocks.size, inverse(order), blocks.n_sections)
+        stack = _offsets.Stack(blocks.begin, blocks.end, blocks.size, inverse(order), blocks.n_sections)
+        return self.placed(stack)
+
+    def placed(self, rule: _offsets.Fit | _offsets.Stack) -> Int64:
+        """The offsets that a rule finds; OutOfTime if it takes too long, unless it is the first of all."""
+        while not rule.run(PLACES):
+            if self.method != "side by side":
+                self.tell()
+        return rule.offsets()
 
     def orders(self) -> dict[str, Int64]:
         """Largest, earliest, longest, or most bytes times sections first."""
@@ -213,19 +237,21 @@ class Packing:
 
     def search(self) -> None:
         """Whether they fit in what is enough; where that stays open, in less than was found."""
-        if self.blocks.meetings > MEETINGS_A_SECOND * self.time_limit:
+        work, memory = self.blocks.meetings, int(self.blocks.length.sum())
+        if work > MEETINGS_A_SECOND * self.time_limit or memory > MOST_MEMORY:
             return
         search = Search(self)
-        patience = max(4 * PATIENCE if self.capacity else PATIENCE, 4 * search.first)
+        patience, parts = max(PATIENCE, 4 * search.first), COARSE
+        on_low, on_target = (ON_CAPACITY, ABOVE_IT) if self.capacity else (1, 1)
         while not self.enough:
             low = max(self.bound, self.capacity)
-            search.dive(low, patience)
+            search.dive(low, on_low * patience)
             low = max(self.bound, self.capacity)
-            while not self.enough and self.size - low > (0 if low == self.bound else self.size // FINENESS):
+            while not self.enough and self.size - low > (0 if low == self.bound else self.size // parts):
                 target = (low + self.size - self.unit) // 2
-                if search.dive(target, patience // 8) <= 0:
+                if search.dive(target, int(on_target * patience)) <= 0:
                     low = target - target % self.unit + self.unit
-            patience *= 2
+            patience, parts = 2 * patience, min(2 * parts, FINENESS)
 
 
 class Search:
@@ -263,20 +289,39 @@ class Search:
     def orders(self) -> Iterator[tuple[Int64, bool, int]]:
         """Orders of preference, whether the lowest place comes first, and how much work each is worth."""
         size, length = self.blocks.size.astype(float), self.blocks.length.astype(float)
-        work = self.first
+        by_live, lowest, by_length, by_size, smallest, by_area = (
+            (True, length, False),
+            (True, length, True),
+            (False, length, False),
+            (False, size, False),
+            (False, 1 / size, False),
+            (False, length * np.sqrt(size), False),
+        )
+        plain = (lowest, by_live, by_length, by_size, (False, length, True), smallest, by_area)
+        noisy = (by_live, smallest, by_area, by_length, smallest, by_size, by_area, lowest, (False, length, True))
+        dives = itertools.count(1)
         for spread in itertools.chain([0.0], itertools.cycle([0.1, 0.5])):
-            for of_live, weight, lowest in (
-                (True, length, True),
-                (True, length, False),
-                (False, length, False),
-                (False, size, False),
-                (False, length, True),
-                (False, 1 / size, False),
-                (False, length * np.sqrt(size), False),
-            ):
-                weight = weight * np.exp(self.rng.normal(0, spread, weight.size))
-                yield np.lexsort((-weight, -self.live) if of_live else (-weight,)), lowest, work
-            work += work // GROWTH
+            for of_live, weight, low in noisy if spread else plain:
+                noise = weight * np.exp(self.rng.normal(0, spread, weight.size))
+                yield np.lexsort((-noise, -self.live) if of_live else (-noise,)), low, self.first * luby(next(dives))
+
+
+def luby(i: int) -> int:
+    """1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ...: as long again for twice the length as for each length.
+
+    Examples
+    --------
+    >>> [luby(i) for i in range(1, 8)]
+    [1, 1, 2, 1, 1, 2, 4]
+    """
+    while i & (i + 1):
+        i -= (1 << (i.bit_length() - 1)) - 1
+    return (i + 1) // 2
+
+
+def _is_count(given: Any) -> bool:
+    """Whether it is a whole number, 0 or more."""
+    return isinstance(given, int | np.integer) and not isinstance(given, bool) and bool(given >= 0)
 
 
 def inverse(order: Int64) -> Int64:

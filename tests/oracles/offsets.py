@@ -13,18 +13,22 @@ def lowest(buffer, placed):
     return next(o for o in tops if all(o + buffer[2] <= low or o >= top for low, top in taken))
 
 
-def fits(buffers, capacity, placed=()):
-    """Whether in some order all can be put down, one after the other as low as possible, within a capacity."""
-    for i, buffer in enumerate(buffers):
-        offset = lowest(buffer, placed)
+def fits(buffers, capacity, placed=(), last=0):
+    """Whether all can be put down within a capacity, in some order: each on top of all that it meets, none lower than
+    the one before it."""
+    offsets = [max((o + b[2] for b, o in placed if meet(b, buffer)), default=0) for buffer in buffers]
+    if any(offset + buffer[2] > capacity for buffer, offset in zip(buffers, offsets, strict=True)):
+        return False  # later it could only lie higher
+    for i, (buffer, offset) in enumerate(zip(buffers, offsets, strict=True)):
         rest = buffers[:i] + buffers[i + 1 :]
-        if offset + buffer[2] <= capacity and fits(rest, capacity, (*placed, (buffer, offset))):
+        if offset >= last and fits(rest, capacity, (*placed, (buffer, offset)), offset):
             return True
     return not buffers
 
 
 def least_arena(buffers):
-    """Bytes of the smallest arena: put down in the order of their offsets there, none comes higher than it lies."""
+    """Bytes of the smallest arena: let all fall there as far as they can, and put them down in the order of their
+    offsets."""
     return next(size for size in range(max_live(buffers), sum(b[2] for b in buffers) + 1) if fits(buffers, size))
 
 
