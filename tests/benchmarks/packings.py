@@ -95,7 +95,8 @@ def main() -> None:
             worst = max(row["size"] / row["max_live"] for row in told)
             print(f"{name:<24}{len(told):4} packings, at most {worst:.4f} of max live", flush=True)
     found = summary(rows)
-    RESULTS.write_text(json.dumps({"summary": found, "packings": rows}, indent=1) + "\n", encoding="utf-8")
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    RESULTS.write_text(f'{{"summary": {json.dumps(found)},\n"packings": [\n{lines}\n]}}\n', encoding="utf-8")
     print(json.dumps(found, indent=1))
 
 
