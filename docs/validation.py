@@ -30,18 +30,39 @@ print(found)
 ```
 
 Each node does integer work on all bytes that it reads (`SyntheticOperators`), so that a value that was freed too early,
-written over, or made from the wrong inputs shows in a checksum. Held to the prediction are
+written over, or made from the wrong inputs changes a checksum. Held to the prediction are
 
 - *bytes*: what the allocator has handed out while each step runs, to the byte, and with each request rounded up to 512
-  as allocators of GPUs do. `residual` is measured minus predicted at each step, `first_difference` the first step at
-  which they part;
+  as allocators of GPUs do. The prediction is the judge's count of what is live, not the lifetimes by which the run
+  frees, so a wrong lifetime shows. `residual` is measured minus predicted at each step, `first_difference` the first
+  step at which they part;
 - *values*: what is made again must be what it was at first, bit for bit; `mismatches` is 0 or names the node;
 - *runs*: how often each node ran.
+
+"To the byte" means values and workspaces. Temporary arrays that NumPy takes inside an operator are not counted; on a
+GPU those that operators ask CuPy for come from the same pool, and are counted in the rounded bytes.
+
+## What shows, and what does not
+
+`validate` looks at each step whether what is read is still what was made, before the step and after it; it overwrites
+what is freed, and each workspace before the results of its node are summed up. With `packed=True` the schedule runs a
+second time without an arena, and every instance of every value must have the same checksum. So these make `holds`
+false: two buffers on top of each other while both are needed, be they values, results of one node or workspaces; an
+operator that writes over what it reads, even if nobody reads it afterwards; a value made again differently; an output
+lost before the end; an array that is kept too long.
+
+Not shown are bytes that are overwritten by what they were before, values whose checksums of 32 bits agree by chance,
+residents that an operator changes and should not, and operators that make the same wrong value each time: `validate`
+knows what was made, not what should have been. `execute` alone, without `checking` and without another run to
+compare with (`Execution.differs_from`), shows less: values made again differently, and lost outputs.
 
 If all are as predicted, the verdict holds, and `remat run` ends with exit code 0, else 1. Beside it stand the bytes
 that the pool had reserved (`pool_total`) with the interval that the model of CuPy's pool states beforehand, the memory
 that the device itself counts (`device_peak`, in steps of 2 MiB, other processes included), and times: predicted from
 what the operators cost on other sizes, measured as the median of some runs.
+
+With operators of your own, `time_predicted` is the sum of what the first run of each node took in the same timed runs,
+once for each run of the node. It contains measured times, so only `overhead_predicted` is a prediction there.
 
 ## On NumPy
 
@@ -55,7 +76,11 @@ come.
 ## On a GPU
 
 `python -m tests.benchmarks.gpu_validation` validates plans of all solvers on networks of all families, with peaks up to
-40 GB, writes `docs/results/validation_<device>.json`, and `python docs/validation.py` this page.
+40 GB, writes `docs/results/validation_<device>.json`, and `python docs/validation.py` this page. Its exit code is 1 if
+one of its claims is missed: all as predicted, the pool's total exact after replay, values as on NumPy, at least 100
+validations, a peak of 40 GB. The pool's total inside the interval stated before, and nine in ten long overheads within
+10 %, are targets that only inform.
+
 `python -m pytest -m gpu` runs the tests that need a GPU; without one each of them says in a sentence what is missing.
 
 """
@@ -89,6 +114,16 @@ def section(name, record):
     summary, results = record["summary"], record["validations"]
     versions = f"driver {record['driver'] or 'unknown'}, CUDA {cuda(record['cuda_driver'])} (driver) and "
     versions += f"{cuda(record['cuda_runtime'])} (runtime), CuPy {record['cupy']}, NumPy {record['numpy']}"
+    targets = [
+        (
+            name.replace("_", " "),
+            f"{aim['at_least']:,}",
+            f"{aim['found']:,}",
+            aim["outcome"],
+            "yes" if aim["claim"] else "no",
+        )
+        for name, aim in summary.get("targets", {}).items()
+    ]
     near = summary["long_overheads_within_10_percent"], summary["long_overheads"]
     facts = [
         ("validations", summary["validations"]),
@@ -107,6 +142,8 @@ def section(name, record):
 {format_bytes(record["memory"])}, {versions}, Python {record["python"]}.
 
 {table(("measured", ""), facts)}
+
+{table(("target", "at least", "found", "outcome", "claim"), targets)}
 
 ![Bytes and times on {record["device"]}](figures/{name}.svg)
 

@@ -87,7 +87,7 @@ class Memory:
 
     def __del__(self):
         if self.pool is not None and self.size:
-            self.pool.take_back(self.size)
+            self.pool.take_back(self.size, id(self))
 
 
 def allocator():
@@ -142,10 +142,10 @@ class MemoryPool:
             tell("malloc_postprocess", device_id=0, size=size, mem_size=chunk, mem_ptr=address, pmem_id=id(memory))
         return memory
 
-    def take_back(self, chunk):
+    def take_back(self, chunk, number):
         self.live -= chunk
         self.idle.append(chunk)
-        tell("free_postprocess", device_id=0, mem_size=chunk, mem_ptr=1, pmem_id=0)
+        tell("free_postprocess", device_id=0, mem_size=chunk, mem_ptr=1, pmem_id=number)
 
 
 class MemoryHook:

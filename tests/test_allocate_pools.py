@@ -368,6 +368,30 @@ def test_traces_that_cannot_be(event, step, said):
         Trace([1, 1], event, step, 2)
 
 
+@pytest.mark.parametrize("allocator", [cupy_pool, cuda_caching])
+@pytest.mark.parametrize("addresses", [[1, 1, 1], [0, 1000, 511], [2**40, 600, 2**40 + 1]])
+def test_chunks_that_are_live_together_cannot_overlap(allocator, addresses):
+    trace = trace_of([("ask", 0), ("ask", 1), ("ask", 2)], [1, 512, 100])
+    with pytest.raises(AllocationError, match=r"of 512 and 512 bytes overlap while both are live|had no chunk for it"):
+        allocator(trace, addresses=addresses)
+
+
+def test_one_address_serves_one_after_the_other():
+    trace = trace_of([("ask", 0), ("give", 0), ("ask", 1), ("ask", 2)], [512, 512, 0])
+    assert cupy_pool(trace, addresses=[512, 512, 512]).peak_reserved == 512
+    full = trace_of([("ask", 0), ("ask", 1)], [512, 512])
+    assert cupy_pool(full, addresses=[512, 512], limit=512).failed.tolist() == [1]  # it lies nowhere
+
+
+@pytest.mark.parametrize("allocator", [cupy_pool, cuda_caching])
+@pytest.mark.parametrize("limit", [-5, "4GiB", 1.5])
+def test_limits_are_bytes(allocator, limit):
+    trace = trace_of([("ask", 0)], [1])
+    with pytest.raises(AllocationError, match=f"limit is {limit!r}; give a whole number of bytes, 0 or more"):
+        allocator(trace, limit=limit)
+    assert allocator(trace, limit=2**80).failed.size == 0
+
+
 def test_an_empty_schedule_uses_nothing():
     trace = Trace([], [], [], 0)
     for use in (cupy_pool(trace), cuda_caching(trace)):

@@ -156,6 +156,58 @@ def test_no_room_at_all(kind, on):
 
 
 @pytest.mark.parametrize("kind", MEMORIES)
+@pytest.mark.parametrize("limit", [-5, "4GiB", 1.5])
+def test_a_limit_is_a_number_of_bytes(kind, on, limit):
+    with pytest.raises(AllocationError, match=f"limit is {limit!r}; give a whole number of bytes, 0 or more"):
+        kind(on[kind], limit=limit)
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
+def test_a_limit_beyond_all_machines_is_none(kind, on):
+    with kind(on[kind], limit=2**70) as memory:
+        memory.allocate(9, 0)
+        assert memory.used == 512
+
+
+def test_what_is_free_is_seen_whoever_counts_references(on, monkeypatch):
+    """As in Python 3.14, which counts fewer of them."""
+    monkeypatch.setattr(sys, "getrefcount", lambda _: 1)
+    with TrackingMemory(on[TrackingMemory]) as memory:
+        kept = memory.allocate(600, 0)
+        memory.free(0)
+        assert memory.used == 1024
+        del kept
+        assert (memory.used, memory.used_raw) == (0, 0)
+
+
+def test_a_pool_is_asked_once_a_step(on, monkeypatch):
+    asked, ask = [], cuda_stub.MemoryPool.used_bytes
+
+    def counted(pool):
+        asked.append(pool)
+        return ask(pool)
+
+    monkeypatch.setattr(cuda_stub.MemoryPool, "used_bytes", counted)
+    with PoolMemory(on[PoolMemory]) as memory:
+        for i in range(9):
+            memory.allocate(600, i)
+        memory.free(0)
+        assert asked == []
+        memory.allocate(512, 9)
+        assert memory.peak() == 8 * 1024 + 512
+        with pytest.raises(OutOfMemoryError):
+            _refused(memory, monkeypatch)
+        assert memory.peak() == 8 * 1024 + 512
+    assert len(asked) == 2
+
+
+def _refused(memory, monkeypatch):
+    """A request for which there is no room; hooks are told of it too."""
+    monkeypatch.setattr(memory._pool, "limit", 1)
+    memory.allocate(10**6, 99)
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
 def test_what_somebody_keeps_is_counted_until_they_let_go(kind, on):
     with kind(on[kind]) as memory:
         part = memory.allocate(600, 0)[100:200]

@@ -187,9 +187,9 @@ def test_an_error_with_a_cause_leaves_nothing_either():
 
 def test_a_value_read_too_late_leaves_nothing():
     def deed():
-        spy.early.fill(0)  # the output of node 1, which node 3 has read, and node 5 will
+        spy.early.fill(0)  # the output of node 1, which node 3 does not read, and node 4 will
 
-    graph = ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3), (1, 3), (3, 4), (1, 4)], memory=8)
+    graph = ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3), (3, 4), (1, 4)], memory=8)
     spy = Spy(graph, deed)
     run = spy.run
 

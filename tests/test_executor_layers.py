@@ -580,3 +580,25 @@ def test_layers_are_run_on_their_own_graph():
 def test_a_gradient_reads_only_what_it_may():
     with pytest.raises(GraphError, match=r"the gradient of conv wants argument 1, .* save it"):
         Seen("the gradient of conv", "argument", [1, None])[1]
+
+
+@pytest.mark.parametrize(
+    ("without", "dropped", "sentence"),
+    [
+        ("network", 0.1, "network is a NoneType; give a Network"),
+        ("graph", 0.1, "graph is a NoneType; give differentiate"),
+        ("", 2.0, "dropped is 2.0; give a share"),
+        ("", 1, "dropped is 1; give a share"),
+        ("", -0.5, "dropped is -0.5; give a share"),
+        ("", float("nan"), "dropped is nan; give a share"),
+        ("", "half", "dropped is 'half'; give a share"),
+    ],
+)
+def test_what_no_layers_are_made_of(without, dropped, sentence):
+    network = build("feed_forward", batch=2, depth=2, width=4)
+    network, graph = (
+        None if name == without else part
+        for name, part in zip(("network", "graph"), (network, network.graph), strict=True)
+    )
+    with pytest.raises(GraphError, match=sentence):
+        LayerOperators(network, graph, dropped=dropped)

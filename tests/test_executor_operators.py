@@ -2,8 +2,11 @@
 
 import ctypes
 import ctypes.util
+import shutil
+import subprocess
 import sys
 from importlib.resources import files
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +20,7 @@ from remat_algos.executor.arrays import backend
 from remat_algos.executor.mixing import mixer
 from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.executor.run import execute
+from remat_algos.executor.shrunk import shrunk
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.resident import Resident
 from tests import cuda_stub
@@ -134,6 +138,21 @@ def test_checksums_wait_until_they_are_asked_for(stub, monkeypatch):
     assert [int(sum_) for sum_ in asked] == [oracle.checksum(bytes(array)) for array in arrays]
 
 
+def test_kernels_are_built_once_for_each_device(monkeypatch):
+    fake, device, built = cuda_stub.module(), [0], []
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    monkeypatch.setattr(fake.cuda.runtime, "getDevice", lambda: device[0])
+
+    def module(code):
+        built.append(device[0])
+        return SimpleNamespace(get_function=lambda name: name)
+
+    monkeypatch.setattr(fake, "RawModule", module)
+    for device[0] in (0, 0, 1, 0, 1):
+        mixer(backend("cupy"))
+    assert built == [0, 1]
+
+
 @given(data=st.data())
 def test_both_backends_make_the_same_of_a_graph(stub, data):
     graph = data.draw(graphs(max_nodes=8))
@@ -154,10 +173,14 @@ def test_both_backends_write_over_reads(stub, data):
     assert found.used.tolist() == found.predicted.tolist()
 
 
-def test_nvrtc_compiles_the_kernels():
+def test_a_compiler_of_cuda_takes_the_kernels(tmp_path):
     nvrtc = next(filter(None, map(library, ("nvrtc", "libnvrtc.so.13", "libnvrtc.so.12"))), None)
     if nvrtc is None:
-        pytest.skip("NVRTC, the compiler of CUDA, is not here")
+        nvcc = shutil.which("nvcc")
+        if nvcc is None:
+            pytest.skip("neither NVRTC nor nvcc, the compilers of CUDA, is here")
+        subprocess.run([nvcc, "-arch=sm_90", "-cubin", "-o", tmp_path / "mixing.cubin", SOURCE], check=True)
+        return
     program = ctypes.c_void_p()
     text = SOURCE.read_bytes()
     assert nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, b"mixing.cu", 0, None, None) == 0
@@ -222,6 +245,35 @@ def test_rounds_of_each_node():
     found = [execute(chain, [0, 1], SyntheticOperators(chain, iters=iters)).checksums for iters in (1, [1, 2], [2, 1])]
     assert found[0][0] == found[1][0] != found[2][0]
     assert len({sums[1] for sums in found}) == 3
+
+
+@pytest.mark.parametrize(
+    ("work", "sentence"),
+    [
+        ({"iters": -1}, "iters is -1; give 0 to 2147483647"),
+        ({"iters": [2**31]}, "iters is 2147483648; give"),
+        ({"burn": -3}, "burn is -3; give"),
+    ],
+)
+def test_rounds_that_nobody_can_run(work, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        SyntheticOperators(of_one(), **work)
+
+
+@pytest.mark.parametrize(
+    ("by", "sentence"),
+    [
+        (0, "by 0; give 1 or more"),
+        (1.5, "by 1.5; give a whole number"),
+        ("2", "by '2'; give a whole"),
+        (2**63, "by 9223372036854775808; give at most 9223372036854775807"),
+    ],
+)
+def test_sizes_are_divided_by_whole_numbers(by, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        shrunk(of_one((7,)), by)
+    assert shrunk(of_one((7, 2**52)), 2**63 - 1).memory.tolist() == [1, 1]
+    assert shrunk(of_one((7,)), np.int64(2)).memory.tolist() == [4]
 
 
 def test_an_update_changes_the_parameter_and_nothing_else():

@@ -209,12 +209,42 @@ class Careless(SyntheticOperators):
             reads[0].fill(0)
 
 
-def test_a_read_that_is_written_to_is_found_at_its_next_reader():
+def test_a_read_that_is_written_to_is_found_at_once():
     graph = ComputationGraph.from_edges([(0, 1), (1, 2), (1, 3), (2, 3)], memory=8)
-    with pytest.raises(StaleValueError, match=r"^step 3 runs 3, which reads 1, whose bytes .* since step 1") as error:
+    with pytest.raises(
+        StaleValueError, match=r"^step 2 runs 2, which reads 1, whose bytes it has written over$"
+    ) as error:
         execute(graph, range(4), Careless(graph), checking=True)
-    assert (error.value.step, error.value.node, error.value.value) == (3, 3, 1)
+    assert (error.value.step, error.value.node, error.value.value) == (2, 2, 1)
     assert execute(graph, range(4), Careless(graph)).differs_from(everything(graph)) == [(3, 3)]
+
+
+@given(data=st.data())
+def test_a_lifetime_that_is_too_long_parts_from_the_judge(data):
+    simulation = data.draw(cases())
+    lifetimes, graph = simulation.lifetimes, simulation.graph
+    kept = ~graph.output[lifetimes.value] & (lifetimes.end + 2 <= len(simulation.schedule))
+    kept &= graph.memory[lifetimes.value] > 0
+    assume(kept.any())
+    i = data.draw(st.sampled_from(np.flatnonzero(kept).tolist()))
+    end = lifetimes.end.copy()
+    end[i] += 2
+    longer = replace(simulation, lifetimes=replace(lifetimes, end=end))
+    for allocation in (None, apart(Buffers.of(longer))):
+        found = execute(graph, longer, None, allocation)
+        late = np.flatnonzero(found.used != found.predicted).tolist()
+        assert late == np.flatnonzero(found.used_raw != found.predicted_raw).tolist() == [end[i] - 2, end[i] - 1]
+
+
+def test_a_workspace_on_top_of_a_value_of_its_node_is_found():
+    graph = chain(3, memory=64).with_costs(workspace=[0, 64, 0])
+    simulation = simulate(graph, range(3))
+    allocation = apart(Buffers.of(simulation))
+    broken = replace(allocation, offset=[0, 64, 128, 64])  # the workspace is the last
+    with pytest.raises(AllocationError):
+        broken.verify()
+    found = execute(graph, simulation, None, broken, checking=True)
+    assert found.differs_from(everything(graph))[0] == (1, 1)
 
 
 def test_an_output_that_is_lost_shows_at_the_end():

@@ -160,3 +160,16 @@ def test_what_cannot_be_trained_is_said(networks, graphs):
         train(networks["lstm"], plan)
     with pytest.raises(GraphError, match="not made from"):
         train(networks["unet"], plan)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((None,), "network is a NoneType; give a Network"),
+        (("network", "plan.json"), r"plan is a str; give a Plan or a Simulation \(Plan.load reads a file\)"),
+    ],
+)
+def test_what_cannot_be_trained_is_told(networks, arguments, sentence):
+    given = (networks["resnet20"] if arguments[0] else None, *arguments[1:])
+    with pytest.raises(GraphError, match=sentence):
+        train(*given)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,12 +10,15 @@ import numpy as np
 import pytest
 
 from docs.zoo import SMALL
-from remat_algos.errors import BackendError, BudgetError, ClaimError, GraphError, ScheduleError
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.sharing import apart
+from remat_algos.errors import AllocationError, BackendError, BudgetError, ClaimError, GraphError, ScheduleError
 from remat_algos.executor import device_memory
 from remat_algos.executor import validate as validate_module
 from remat_algos.executor.arrays import Backend
 from remat_algos.executor.mixing_costs import MixingCosts, mixing_costs
 from remat_algos.executor.operators import SyntheticOperators
+from remat_algos.executor.run import execute
 from remat_algos.executor.shrunk import shrunk
 from remat_algos.executor.validate import validate
 from remat_algos.executor.watched import Watched
@@ -158,6 +162,113 @@ def test_a_value_that_is_not_what_it_was_is_named(chain):
     assert (found.mismatches, found.holds, found.first_difference) == ("v2", False, None)
     assert dict(found.rows())["values"] == "v2 made another value at step 3 than at first"
     assert found.record()["mismatches"] == "v2"
+
+
+class Careless(SyntheticOperators):
+    """One node writes into one of its reads."""
+
+    def __init__(self, graph, node, place):
+        super().__init__(graph)
+        self.at = node, place
+
+    def run(self, node, reads, residents, values, workspace):
+        super().run(node, reads, residents, values, workspace)
+        if node == self.at[0]:
+            reads[self.at[1]][5] ^= 1
+
+
+def test_an_operator_that_writes_over_what_it_reads_is_always_found(chain, plan):
+    for node in range(chain.n_nodes):
+        for place, value in enumerate(chain.reads(node)):
+            for packed in (False, True):
+                found = validate(chain, plan, operators=Careless(chain, node, place), packed=packed, repeats=0)
+                assert (found.holds, found.mismatches) == (False, chain.labels[node])
+                said = (
+                    f"runs {chain.labels[node]}, which reads {chain.value_name(value)}, whose bytes it has written over"
+                )
+                assert said in dict(found.rows())["values"]
+                assert found.first_difference is None
+
+
+def overlapping(buffers):
+    """Pairs of buffers that are needed at the same step."""
+    live = np.maximum.outer(buffers.begin, buffers.begin) < np.minimum.outer(buffers.end, buffers.end)
+    return [(i, j) for i, j in combinations(range(len(buffers)), 2) if live[i, j] and min(buffers.size[[i, j]]) > 0]
+
+
+@pytest.fixture(scope="module")
+def several():
+    """Nodes with workspaces and several values, some of them read by nobody, and one run twice."""
+    graph = ComputationGraph.from_arrays(
+        value_indptr=[0, 2, 3, 5, 6, 7],
+        read_indptr=[0, 0, 1, 3, 5, 7],
+        read_indices=[0, 0, 2, 3, 1, 5, 0],
+        memory=[600, 600, 600, 100, 600, 600, 8],
+        workspace=[64, 0, 600, 700, 0],
+    )
+    return simulate(graph, [0, 1, 2, 0, 3, 4])
+
+
+@pytest.mark.parametrize("shift", [0, 40])
+def test_two_live_buffers_on_top_of_each_other_never_hold(several, chain, plan, shift, monkeypatch):
+    for simulation in (several, plan.simulation):
+        buffers = Buffers.of(simulation)
+        for i, j in overlapping(buffers):
+            good = apart(buffers)
+            offset, by = good.offset.copy(), min(shift, int(buffers.size[[i, j]].min()) - 4)
+            offset[i] = offset[j] + by
+            bad = replace(good, offset=offset, size=good.size + 1024)
+            with pytest.raises(AllocationError):
+                bad.verify()
+            monkeypatch.setattr(validate_module, "pack", lambda *given, bad=bad, **more: bad)
+            found = validate(simulation.graph, simulation.schedule, packed=True, repeats=0)
+            assert not found.holds, (i, j)
+            assert found.mismatches != 0
+            assert "all equal" not in dict(found.rows())["values"]
+            assert dict(found.rows())["verdict"] == "prediction and run part"
+
+
+class Learning(SyntheticOperators):
+    """Keeps its residents from run to run, so that what it learns stays."""
+
+    kept = None
+
+    def residents(self, backend):
+        self.kept = super().residents(backend) if self.kept is None else self.kept
+        return self.kept
+
+
+def test_operators_that_learn_are_compared_from_the_same_start():
+    graph = shrunk(build("feed_forward", depth=2, optimizer="adam").graph, 10_000)
+    order = baseline(graph).schedule
+    operators = Learning(graph)
+    first, second = (execute(graph, order, operators) for _ in range(2))
+    assert second.differs_from(first)  # learnt
+    for packed in (False, True):
+        found = validate(graph, order, operators=operators, packed=packed, repeats=1)
+        assert (found.mismatches, found.holds) == (0, True)
+
+
+def test_wrong_lifetimes_are_found_out(chain, plan, monkeypatch):
+    lifetimes = plan.simulation.lifetimes
+    end = lifetimes.end.copy()
+    i = int((end + 2 <= len(plan.schedule)).argmax())
+    end[i] += 2
+    tampered = replace(plan.simulation, lifetimes=replace(lifetimes, end=end))
+    monkeypatch.setattr(validate_module, "verify", lambda graph, plan: tampered)
+    for packed in (False, True):
+        found = validate(chain, plan, packed=packed, repeats=0)
+        assert (found.holds, found.first_difference) == (False, end[i] - 2)
+        assert "by +1,024 bytes, +1,000 to the byte" in dict(found.rows())["measured"]
+
+
+def test_a_difference_to_the_byte_alone_is_named(chain, plan):
+    found = validate(chain, plan, repeats=0)
+    raw = found.execution.used_raw.copy()
+    raw[3] += 7
+    found = replace(found, execution=replace(found.execution, used_raw=raw))
+    assert (found.holds, found.first_difference) == (False, 3)
+    assert "by +0 bytes, +7 to the byte" in dict(found.rows())["measured"]
 
 
 def test_bytes_that_are_not_given_back_are_seen_at_the_step(chain, plan):

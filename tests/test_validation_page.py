@@ -49,6 +49,61 @@ def test_three_validations_on_numpy_are_written(tmp_path, monkeypatch, capsys):
     assert gpu_validation.main(["--backend", "numpy", "--seconds", "0", "--output", "-"]) == 0
 
 
+def whole(**other):
+    found = {"validations": 120, "hold": 120, "replay_exact": [120, 120], "same_as_numpy": [30, 30]}
+    found |= {"pool_inside": [120, 120], "highest_peak": 41 * 10**9}
+    found |= {"long_overheads": 10, "long_overheads_within_10_percent": 9}
+    return found | other
+
+
+def test_targets_say_what_was_met_and_what_counts():
+    found = gpu_validation.targets(whole(), "cupy")
+    assert {target["outcome"] for target in found.values()} == {"met"}
+    for name, value, claim in (
+        ("hold", 119, True),
+        ("replay_exact", [119, 120], True),
+        ("same_as_numpy", [29, 30], True),
+        ("highest_peak", 39 * 10**9, True),
+        ("pool_inside", [119, 120], False),
+        ("long_overheads_within_10_percent", 8, False),
+    ):
+        found = gpu_validation.targets(whole(**{name: value}), "cupy")
+        assert [key for key, target in found.items() if target["outcome"] == "missed"] == [name]
+        assert found[name]["claim"] is claim
+        assert gpu_validation.missed({"targets": found}) == ([name] if claim else [])
+    few = whole(validations=99, hold=99)
+    assert gpu_validation.missed({"targets": gpu_validation.targets(few, "cupy")}) == ["validations"]
+    assert gpu_validation.missed({"targets": gpu_validation.targets(few, "numpy")}) == []
+    never = gpu_validation.targets(whole(long_overheads=0, long_overheads_within_10_percent=0), "cupy")
+    assert never["long_overheads_within_10_percent"]["outcome"] == "not asked"
+
+
+def test_a_claim_that_is_missed_is_the_exit_code(monkeypatch, capsys):
+    of = whole(hold=119)
+    of["targets"] = gpu_validation.targets(of, "cupy")
+    monkeypatch.setattr(gpu_validation, "run", lambda *given: {"summary": of})
+    assert gpu_validation.main(["--output", "-"]) == 1
+    assert capsys.readouterr().out.endswith("missed: hold\n")
+
+
+@pytest.mark.parametrize(
+    ("note", "version"),
+    [
+        (
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\nGCC version: 12",
+            "535.104.05",
+        ),
+        ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build", "580.65.06"),
+        ("something else", None),
+    ],
+)
+def test_the_driver_is_noted_by_the_system(note, version, tmp_path, monkeypatch):
+    monkeypatch.setattr(gpu_validation, "VERSION", tmp_path / "version")
+    assert gpu_validation.noted_driver() is None
+    (tmp_path / "version").write_text(note)
+    assert gpu_validation.noted_driver() == version
+
+
 def test_the_cases_are_enough_and_mixed():
     found = list(gpu_validation.cases("cupy"))
     assert len(found) == len(set(found)) == len(list_families()) * len(list_solvers()) > 160

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.allocate.allocation import Allocation
-from remat_algos.allocate.traces import Trace
+from remat_algos.allocate.limits import FOREVER, checked_limit
+from remat_algos.allocate.traces import GIVE_ALL_BACK, Trace
 from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import Int64, frozen
-from remat_algos.kernels import _pools
+from remat_algos.kernels import _addresses, _pools
 from remat_algos.schedule.simulation import Simulation
 
 CHUNK = 512  # bytes: both allocators round up to it
@@ -21,7 +22,6 @@ SMALL = MIB  # largest request of PyTorch's pool for small ones
 SMALL_SEGMENT, LARGE_SEGMENT = 2 * MIB, 20 * MIB
 OWN_SEGMENT = 10 * MIB  # a request of so many bytes gets a segment of its own size
 SEGMENT_STEP = 2 * MIB  # of which that size is a multiple
-FOREVER = 2**63 - 1
 SEEDS = (4, 200)  # how many times chance is tried, at least and at most,
 TRIED_EVENTS = 500_000  # and in all
 
@@ -168,8 +168,8 @@ def cupy_pool(
     seeds : int, optional
         How many times chance is tried; by default 4 to 200 times, the more the shorter the trace is.
     addresses : int64[k], optional
-        Where the real pool put each buffer, anything for those without bytes: ties are broken as it did, and nothing
-        is left open.
+        Where the real pool put each buffer, anything for those without bytes or without room: ties are broken as it
+        did, and nothing is left open.
     before_14_1 : bool
         A request above the limit on its own gives free segments back too before it fails, as CuPy did before 14.1.
 
@@ -180,7 +180,8 @@ def cupy_pool(
     Raises
     ------
     AllocationError
-        For another rule, or an address that the pool cannot have given by these rules.
+        For another rule, a limit that is no number of bytes, or an address that the pool cannot have given by these
+        rules: of chunks that are live together, none overlap.
 
     Examples
     --------
@@ -232,7 +233,8 @@ def cuda_caching(
     Raises
     ------
     AllocationError
-        For an address that the allocator cannot have given by these rules, or a `max_split_size` up to 20 MiB.
+        For an address that the allocator cannot have given by these rules, a limit that is no number of bytes, or a
+        `max_split_size` up to 20 MiB.
 
     Examples
     --------
@@ -331,7 +333,7 @@ def _use(
     addresses: ArrayLike | None,
 ) -> PoolUse:
     """One run after the other, till there is nothing left open."""
-    real = np.empty(0, np.int64)
+    real, limit = np.empty(0, np.int64), checked_limit(limit)
     if addresses is not None:
         real = frozen(addresses, np.int64, "addresses", len(trace.size))
         rules = [(REPLAYED, rules[0][1], 0)]
@@ -347,7 +349,7 @@ def _use(
             real,
             rule,
             seed,
-            FOREVER if limit is None else limit,
+            limit,
             asks.hasty,
             asks.oversize,
         )
@@ -356,8 +358,24 @@ def _use(
                 f"buffer {parted} of {trace.size[parted]} bytes lies at {real[parted]}, where {allocator} had no "
                 "chunk for it; are requests, frees and addresses of the same run?"
             )
+        if real.size:
+            _check_apart(allocator, trace, real, np.where(segment >= 0, asks.size, 0))
         ties = trace.step[np.flatnonzero(tied)]
         runs.append(PoolRun(name, trace.during(used), trace.during(reserved), ties, segment, offset))
         if not ties.size:
             break
     return PoolUse(allocator, trace, tuple(runs))
+
+
+def _check_apart(allocator: str, trace: Trace, address: Int64, size: Int64) -> None:
+    """AllocationError if two chunks of these sizes, 0 for none, share a byte while both are live."""
+    asked, given_back = trace.event >= 0, (trace.event < 0) & (trace.event != GIVE_ALL_BACK)
+    begin, end = np.zeros(len(size), np.int64), np.full(len(size), len(trace.event), np.int64)
+    begin[trace.event[asked]] = np.flatnonzero(asked)
+    end[~trace.event[given_back]] = np.flatnonzero(given_back)
+    i, j = _addresses.first_clash(begin, end, size, address)
+    if i >= 0:
+        raise AllocationError(
+            f"buffers {i} and {j} lie at {address[i]} and {address[j]}, where their chunks of {size[i]} and {size[j]} "
+            f"bytes overlap while both are live; {allocator} gives no such addresses, are they of the same run?"
+        )

@@ -12,7 +12,7 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.executor.memories import CHUNK
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.schedule.simulation import Simulation
+from remat_algos.schedule.simulation import Simulation, simulate
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,13 +76,20 @@ class Execution:
 
     @property
     def predicted(self) -> Int64:
-        """int64[m]: what `used` should be; in an arena what is written over counts once."""
-        return held(self.buffers.rounded(CHUNK), len(self.simulation.schedule))
+        """int64[m]: what `used` should be by the judge's own count, whatever was freed when; see `judged`."""
+        return judged(self.simulation, CHUNK) - self._saved(CHUNK)
 
     @property
     def predicted_raw(self) -> Int64:
-        """int64[m]: what `used_raw` should be."""
-        return held(self.buffers, len(self.simulation.schedule))
+        """int64[m]: what `used_raw` should be, likewise."""
+        return judged(self.simulation) - self._saved(1)
+
+    def _saved(self, chunk: int) -> Int64:
+        """int64[m]: what is written over counts once."""
+        steps = len(self.simulation.schedule)
+        if not (self.buffers.over >= 0).any():
+            return np.zeros(steps, np.int64)
+        return held(Buffers.of(self.simulation).rounded(chunk), steps) - held(self.buffers.rounded(chunk), steps)
 
     @property
     def buffers(self) -> Buffers:
@@ -116,6 +123,18 @@ class Execution:
             strict=True,
         )
         return [(step, value) for step, value, checksum in made if wanted.get(value, checksum) != checksum]
+
+
+def judged(simulation: Simulation, chunk: int = 1) -> Int64:
+    """int64[m]: bytes of each step by the judge, who counts what is live, every size rounded up to whole chunks.
+
+    It does not follow from `simulation.lifetimes`, by which the run frees: so a wrong lifetime shows.
+    """
+    if chunk == 1:
+        return simulation.memory_trace
+    graph = simulation.graph
+    memory, workspace = (-(-sizes // chunk) * chunk for sizes in (graph.memory, graph.workspace))
+    return simulate(graph.with_costs(memory=memory, workspace=workspace), simulation.schedule).memory_trace
 
 
 def held(buffers: Buffers, n_steps: int) -> Int64:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from typing import Any, SupportsInt
 
 import numpy as np
@@ -21,6 +22,12 @@ from remat_algos.models.network import Network
 from remat_algos.models.options import offer
 
 DRAWS = ("Dropout", "DropoutMask")
+
+
+def check_network(network: object) -> None:
+    """GraphError for anything that is no `Network`."""
+    if not isinstance(network, Network):
+        raise GraphError(f"network is a {type(network).__name__}; give a Network, as build makes one")
 
 
 class LayerOperators:
@@ -44,7 +51,7 @@ class LayerOperators:
     values : mapping of str to array, optional
         Residents by name instead of those that `starting_values` draws.
     dropped : float
-        Share of elements that dropout sets to 0; no layer says it.
+        Share of elements that dropout sets to 0, below 1; no layer says it.
 
     Attributes
     ----------
@@ -60,7 +67,8 @@ class LayerOperators:
     Raises
     ------
     GraphError
-        If the graph is not one of the network, or an operation cannot be run: which, at which node, and why.
+        If the graph is not one of the network, `dropped` is no such share, or an operation cannot be run: which, at
+        which node, and why.
 
     Examples
     --------
@@ -83,9 +91,13 @@ class LayerOperators:
         values: Mapping[str, Any] | None = None,
         dropped: float = 0.1,
     ) -> None:
+        check_network(network)
+        if not isinstance(graph, ComputationGraph):
+            wanted = "differentiate(network.graph, parameter_gradients=True), or network.graph"
+            raise GraphError(f"graph is a {type(graph).__name__}; give {wanted}")
         self.network, self.graph, self.step = network, graph, 0
         self.arrays: dict[str, Array] = {}
-        self._seed, self._dropped = seed, dropped
+        self._seed, self._dropped = seed, _share(dropped)
         wiring = Wiring(network, graph)
         self._given = _given(wiring.residents, network, values or {}, seed)
         self._work = [wiring.work(node) for node in range(graph.n_nodes)]
@@ -205,6 +217,12 @@ class LayerOperators:
             part = given_back(formula.gradient(call, k, *may_read, given), work.form.shape, xp)
             total = part if total is None else total + part
         return (total,)
+
+
+def _share(dropped: Any) -> float:
+    if not isinstance(dropped, Real) or not 0 <= float(dropped) < 1:
+        raise GraphError(f"dropped is {dropped!r}; give a share, 0 or more and below 1")
+    return float(dropped)
 
 
 def _getter(reads: Sequence[Array], residents: Sequence[Array]) -> Callable[[Place], Array]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import weakref
 from contextlib import ExitStack
 from typing import Any, Protocol, Self
@@ -10,6 +9,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from remat_algos.allocate.allocation import Allocation
+from remat_algos.allocate.limits import checked_limit
 from remat_algos.errors import AllocationError, OutOfMemoryError
 from remat_algos.executor.arrays import Array, Backend
 
@@ -59,7 +59,7 @@ class TrackingMemory:
     ----------
     backend : Backend
     limit : int, optional
-        Most bytes that `used` may be.
+        Most bytes that `used` may be; 0 or more.
     pattern : bool
         Overwrite what is given back.
 
@@ -74,7 +74,7 @@ class TrackingMemory:
 
     def __init__(self, backend: Backend, limit: int | None = None, pattern: bool = False) -> None:
         self.used = self.used_raw = self.total = 0
-        self._limit = sys.maxsize if limit is None else limit
+        self._limit = checked_limit(limit)
         self._pattern = pattern
         self._held: dict[int, Array] = {}
         self._overdue: dict[int, weakref.ref[Any]] = {}  # by number: arrays are no keys, nor what refers to them
@@ -105,11 +105,8 @@ class TrackingMemory:
         array = self._held.pop(key)
         if self._pattern:
             array.fill(PATTERN)
-        if sys.getrefcount(array) > 2:
-            number = id(array)
-            self._overdue[number] = weakref.ref(array, self._gone(number, array.size))
-        else:
-            self._count_out(array.size)
+        number = id(array)
+        self._overdue[number] = weakref.ref(array, self._gone(number, array.size))  # told at once, unless it is held
 
     def peak(self) -> int:
         """What is used now: nothing is handed out between two questions that is not held at the second."""
@@ -136,13 +133,14 @@ class TrackingMemory:
 class PoolMemory:
     """Arrays from a memory pool of CuPy of their own; temporaries that operators ask CuPy for come from it too.
 
-    The counts are the pool's own; a memory hook sees what comes and goes between two of them.
+    The counts are the pool's own, taken once a step, since the pool looks through all its chunks for them; a memory
+    hook sees what comes and goes between two of them.
 
     Parameters
     ----------
     backend : Backend
     limit : int, optional
-        Most bytes that the pool may reserve.
+        Most bytes that the pool may reserve; 0 or more.
     pattern : bool
         Overwrite what is given back.
     """
@@ -150,11 +148,12 @@ class PoolMemory:
     def __init__(self, backend: Backend, limit: int | None = None, pattern: bool = False) -> None:
         self.used_raw = 0
         self._xp, self._pattern = backend.xp, pattern
+        bytes_allowed = checked_limit(limit)
         self._pool = backend.xp.cuda.MemoryPool()
         if limit is not None:
-            self._pool.set_limit(size=max(limit, 1))  # 0 would be no limit
+            self._pool.set_limit(size=max(bytes_allowed, 1))  # 0 would be no limit
         self._limit = limit
-        self._hook = _watching_hook(backend.xp.cuda, self._pool)
+        self._hook = _watching_hook(backend.xp.cuda)
         self._held: dict[int, Array] = {}
         self._inside = ExitStack()
 
@@ -169,7 +168,7 @@ class PoolMemory:
         return int(self._pool.total_bytes())
 
     def __enter__(self) -> Self:
-        self._inside.enter_context(self._xp.cuda.using_allocator(self._pool.malloc))
+        self._inside.enter_context(self._xp.cuda.using_allocator(self._malloc))
         self._inside.enter_context(self._hook)
         return self
 
@@ -179,7 +178,7 @@ class PoolMemory:
     def allocate(self, nbytes: int, key: int) -> Array:
         """uint8[nbytes]; `key` gives it back. OutOfMemoryError beyond the limit, or what the device has."""
         try:
-            memory = self._pool.malloc(nbytes)
+            memory = self._malloc(nbytes)
         except MemoryError:
             raise OutOfMemoryError("the pool has no more", asked=nbytes, free=self._free()) from None
         array = self._held[key] = self._xp.ndarray((nbytes,), np.uint8, memptr=memory)
@@ -193,11 +192,12 @@ class PoolMemory:
         if self._pattern and array.size:
             array.fill(PATTERN)
         del array
-        self._hook.high = self.used  # what was there before the free is no peak of the next step
+        self._hook.high = self._hook.now  # what was there before the free is no peak of the next step
 
     def peak(self) -> int:
         """The most that `used` was since this was last asked, or anything was given back."""
-        high, self._hook.high = self._hook.high, self.used
+        used = self._hook.now = self.used
+        high, self._hook.high = max(self._hook.high, used), used
         return high
 
     def close(self) -> None:
@@ -206,6 +206,14 @@ class PoolMemory:
         self._inside.close()
         self._pool.free_all_blocks()
         self.used_raw = 0
+
+    def _malloc(self, nbytes: int) -> Any:
+        """From this pool, and the hook knows that it is: hooks are told of every pool, but not of which."""
+        self._hook.ours = True
+        try:
+            return self._pool.malloc(nbytes)
+        finally:
+            self._hook.ours = False
 
     def _free(self) -> int:
         """Bytes that the pool could still hand out, in however many pieces."""
@@ -216,18 +224,31 @@ class PoolMemory:
         return idle + fresh
 
 
-def _watching_hook(cuda: Any, pool: Any) -> Any:
-    """A memory hook that remembers the most that a pool has handed out; made here, since its base is CuPy's.
+def _watching_hook(cuda: Any) -> Any:
+    """A memory hook that counts what one pool hands out, and remembers the most; made here, since its base is CuPy's.
 
-    Hooks are told of every pool, so this one asks its own what it has handed out.
+    It counts requests while `ours` is set, and frees of what these gave.
     """
 
     class Watch(cuda.MemoryHook):
         name = "remat_algos"
-        high = 0
+        ours = False
+        now = high = 0
 
-        def malloc_postprocess(self, **_: Any) -> None:
-            self.high = max(self.high, int(pool.used_bytes()))
+        def __init__(self) -> None:
+            super().__init__()
+            self._live: set[int] = set()
+
+        def malloc_postprocess(self, *, mem_size: int, mem_ptr: int, pmem_id: int, **_: Any) -> None:
+            if self.ours and mem_ptr:  # none: nothing was asked for, or there was no room
+                self._live.add(pmem_id)
+                self.now += mem_size
+                self.high = max(self.high, self.now)
+
+        def free_postprocess(self, *, mem_size: int, pmem_id: int, **_: Any) -> None:
+            if pmem_id in self._live:
+                self._live.remove(pmem_id)
+                self.now -= mem_size
 
     return Watch()
 
@@ -236,7 +257,8 @@ class ArenaMemory:
     """One slab; each buffer of an allocation is a slice of it, and what is written over another one is that one's.
 
     Buffers are filled with a pattern when they begin, if they are not written over another one, and when they end: so
-    whatever lies there and is still needed is lost, and missed.
+    whatever lies there and is still needed is lost, and missed. Where 512 divides all offsets, real layers make the
+    same bits on a GPU as from its pool; at other offsets libraries may choose other kernels, which sum in other orders.
 
     Parameters
     ----------

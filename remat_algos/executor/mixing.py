@@ -209,13 +209,13 @@ class CudaMixer:
 
     def __init__(self, backend: Backend, most_inputs: int) -> None:
         xp = backend.xp
-        source = files("remat_algos.kernels").joinpath("cuda/mixing.cu").read_text(encoding="utf-8")
-        self._mix, self._checksum = _functions(xp.RawModule(code=source), "mix", "checksum")
+        device = xp.cuda.runtime.getDevice()
+        self._mix, self._checksum = _kernels(xp.RawModule, device)
         self._backend, self._slots = backend, _Slots(backend)
         with backend.apart():
             self._nothing = xp.zeros(1, np.uint32)
             self._table = xp.zeros(max(2 * most_inputs, 1), np.uint64) if most_inputs > POINTERS else self._nothing
-        properties = xp.cuda.runtime.getDeviceProperties(xp.cuda.runtime.getDevice())
+        properties = xp.cuda.runtime.getDeviceProperties(device)
         self._most_blocks = 32 * int(properties["multiProcessorCount"])
 
     def mix(self, out: Array, number: int, inputs: list[Array], iters: int, burn: int, add: bool = False) -> None:
@@ -267,6 +267,14 @@ class CudaMixer:
     def _blocks(self, n_bytes: int) -> int:
         words = -(-n_bytes // 4)
         return min(-(-words // self.THREADS), self._most_blocks)
+
+
+@cache
+def _kernels(raw_module: Any, device: int) -> tuple[Any, Any]:
+    """The kernels `mix` and `checksum`, built once for each device."""
+    source = files("remat_algos.kernels").joinpath("cuda/mixing.cu").read_text(encoding="utf-8")
+    mix, checksum = _functions(raw_module(code=source), "mix", "checksum")
+    return mix, checksum
 
 
 def _functions(module: Any, *names: str) -> list[Any]:

@@ -15,6 +15,7 @@ from remat_algos.ir.resident import ROLES
 
 _INPUT = ROLES.index("input")
 _MASK = 2**32 - 1
+_MOST_ROUNDS = 2**31 - 1
 
 
 class Operators(Protocol):
@@ -72,6 +73,11 @@ class SyntheticOperators:
     burn : int or int64[n]
         Float multiply-adds for each word, of no effect: floating-point work.
 
+    Raises
+    ------
+    ValueError
+        If `iters` or `burn` is below 0, or more than an int32.
+
     Examples
     --------
     >>> from remat_algos.executor.run import execute
@@ -84,8 +90,7 @@ class SyntheticOperators:
     def __init__(self, graph: ComputationGraph, *, seed: int = 0, iters: ArrayLike = 1, burn: ArrayLike = 0) -> None:
         n = graph.n_nodes
         self._graph = graph
-        self._iters: list[int] = frozen(iters, np.int64, "iters", n).tolist()
-        self._burn: list[int] = frozen(burn, np.int64, "burn", n).tolist()
+        self._iters, self._burn = _rounds("iters", iters, n), _rounds("burn", burn, n)
         self._number = _numbers(seed, 1, graph.n_values)
         self._scratch = _numbers(seed, 2, n)
         self._seed = seed
@@ -148,6 +153,16 @@ class SyntheticOperators:
             for k, value in enumerate(values):
                 if over[k] is late:
                     self._mix(value, self._number[self._first[node] + k], inputs, self._iters[node], self._burn[node])
+
+
+def _rounds(name: str, given: ArrayLike, n: int) -> list[int]:
+    """Of each node; the kernels count them in an int32."""
+    found = frozen(given, np.int64, name, n)
+    wrong = found[(found < 0) | (found > _MOST_ROUNDS)]
+    if wrong.size:
+        raise ValueError(f"{name} is {wrong[0]}; give 0 to {_MOST_ROUNDS}")
+    rounds: list[int] = found.tolist()
+    return rounds
 
 
 def _numbers(seed: int, kind: int, count: int) -> list[int]:

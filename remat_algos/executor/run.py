@@ -17,8 +17,8 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.errors import AllocationError, BackendError, OutOfMemoryError, RematError, StaleValueError
 from remat_algos.executor.arrays import Array, Backend
 from remat_algos.executor.arrays import backend as backend_of
-from remat_algos.executor.execution import Execution, held
-from remat_algos.executor.memories import CHUNK, ArenaMemory, Memory, PoolMemory, TrackingMemory
+from remat_algos.executor.execution import Execution, judged
+from remat_algos.executor.memories import CHUNK, PATTERN, ArenaMemory, Memory, PoolMemory, TrackingMemory
 from remat_algos.executor.operators import Operators, SyntheticOperators
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
@@ -53,14 +53,17 @@ def execute(
         What the nodes do; by default `SyntheticOperators(graph, seed=seed)`.
     allocation : Allocation, optional
         Of `Buffers.of(simulation, over)`: run inside one arena, each buffer at its offset. Whether buffers overlap is
-        not asked beforehand: where they do, values get lost, and that shows.
+        not asked beforehand: where they do, values get lost. Of that `mismatches` shows only what was lost in some runs
+        of a node and not in others, and outputs lost after they were made; `checking` shows what is lost before or
+        while it is read, and `differs_from` a run without an arena what was lost while it was made.
     backend : {"numpy", "cupy"}
     seed : int
         Of the default operators.
     limit : int, optional
         Most bytes: on NumPy handed out, each request rounded up to 512; on CuPy reserved by the pool.
     checking : bool
-        Overwrite what is freed, and look before every read whether the value is still what it was when it was made.
+        Overwrite what is freed, and each workspace before its node's values are summed up, and look before and after
+        each step whether what it reads is still what it was when it was made, but for what it is to be written over.
     timed : bool
         Time the operators at each step.
     outputs : bool
@@ -81,7 +84,8 @@ def execute(
     OutOfMemoryError
         If memory runs out, with step, node, bytes asked for and bytes free.
     StaleValueError
-        If a value is read that is no longer there or, in checking mode, no longer what it was.
+        If a value is read that is no longer there or, in checking mode, no longer what it was or written to by its
+        reader.
 
     Examples
     --------
@@ -152,12 +156,13 @@ class _Keys:
 
     instance: list[int]
     workspace: list[int]
+    over: list[int]  # by such a number: the one whose memory it takes over, -1 for none
 
     @classmethod
     def of(cls, simulation: Simulation, allocation: Allocation | None) -> _Keys:
         n, m = simulation.lifetimes.value.size, len(simulation.schedule)
         if allocation is None:
-            return cls(list(range(n)), [n] * m)
+            return cls(list(range(n)), [n] * m, [-1] * n)
         wanted, given = Buffers.of(simulation), allocation.buffers
         workspace = given.instance < 0
         # buffers in the order of the schedule's own: instances, then workspaces by step
@@ -171,7 +176,7 @@ class _Keys:
             )
         of_step = np.full(m, -1)
         of_step[wanted.begin[n:]] = order[n:]
-        return cls(order[:n].tolist(), of_step.tolist())
+        return cls(order[:n].tolist(), of_step.tolist(), given.over.tolist())
 
 
 # ---------------------------------------------------------------- the run
@@ -221,7 +226,8 @@ class _Run:
         for step, node in enumerate(order.tolist()):
             self.step, self.node = step, node
             try:
-                reads = [arrays[newest[x]] for x in reads_of[node]]
+                served = [newest[x] for x in reads_of[node]]
+                reads = [arrays[i] for i in served]
             except KeyError:
                 raise self._gone(reads_of[node]) from None
             made = range(indptr[step], indptr[step + 1])
@@ -237,11 +243,15 @@ class _Run:
             self._used.append(peak())
             self._used_raw.append(memory.used_raw)
             self._total.append(memory.total)
+            if self._checking and workspace is not None:
+                workspace.fill(PATTERN)  # a value that lies there too is lost
             for i, array in zip(made, values, strict=True):
                 sums.append(int(checksum(array)) if self._checking else checksum(array))
                 arrays[i] = array
                 if not pinned[value[i]] or newest[value[i]] < 0:  # an output is pinned by its first run
                     newest[value[i]] = i
+            if self._checking:
+                self._look_again(reads_of[node], reads, served, made)
             reads, values, workspace, array = [], [], None, None  # memory is to be the only one that holds them
             if scratch[node]:
                 free(scratch_key[step])
@@ -277,7 +287,7 @@ class _Run:
     @property
     def predicted(self) -> Int64:
         """int64[m]: bytes that should be handed out, each request rounded up to 512."""
-        return held(Buffers.of(self.simulation).rounded(CHUNK), len(self.simulation.schedule))
+        return judged(self.simulation, CHUNK)
 
     def where(self) -> str:
         """The step that is under way, in words."""
@@ -303,6 +313,14 @@ class _Run:
             if int(self._operators.checksum(self._arrays[i])) != self._sums[i]:
                 made = int(self.simulation.made_at[i])
                 raise self._stale(x, f"whose bytes have been written over since step {made} made it")
+
+    def _look_again(self, values: list[int], reads: list[Array], served: list[int], made: range) -> None:
+        """StaleValueError if a step has changed what it reads, other than by making something over it."""
+        keys, over = self._keys.instance, self._keys.over
+        replaced = {over[keys[i]] for i in made}
+        for x, array, i in zip(values, reads, served, strict=True):
+            if keys[i] not in replaced and int(self._operators.checksum(array)) != self._sums[i]:
+                raise self._stale(x, "whose bytes it has written over")
 
     def _gone(self, reads: list[int]) -> StaleValueError:
         """What a step reads that is not there."""

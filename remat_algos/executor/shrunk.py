@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import index
 
 from remat_algos.ir.graph import ComputationGraph
+
+LARGEST = 2**63 - 1  # divisor: sizes are int64
 
 
 def shrunk(graph: ComputationGraph, by: int) -> ComputationGraph:
@@ -14,7 +17,7 @@ def shrunk(graph: ComputationGraph, by: int) -> ComputationGraph:
     ----------
     graph : ComputationGraph
     by : int
-        1 or more.
+        A whole number from 1 to `LARGEST`.
 
     Returns
     -------
@@ -24,7 +27,7 @@ def shrunk(graph: ComputationGraph, by: int) -> ComputationGraph:
     Raises
     ------
     ValueError
-        If `by` is below 1.
+        If `by` is anything else.
 
     Examples
     --------
@@ -32,8 +35,12 @@ def shrunk(graph: ComputationGraph, by: int) -> ComputationGraph:
     >>> shrunk(graph, 1000).memory.tolist()
     [2, 0]
     """
-    if by < 1:
-        raise ValueError(f"sizes cannot be divided by {by}; give 1 or more")
+    try:
+        by = index(by)
+    except TypeError:
+        raise ValueError(f"sizes cannot be divided by {by!r}; give a whole number, 1 or more") from None
+    if not 1 <= by <= LARGEST:
+        raise ValueError(f"sizes cannot be divided by {by}; give {'1 or more' if by < 1 else f'at most {LARGEST}'}")
     found = graph.with_costs(memory=-(-graph.memory // by), workspace=-(-graph.workspace // by))
     if graph.resident is None:
         return found

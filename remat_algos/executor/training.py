@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from remat_algos.errors import GraphError
 from remat_algos.executor.arrays import backend as backend_of
 from remat_algos.executor.execution import Execution
-from remat_algos.executor.layers import LayerOperators
+from remat_algos.executor.layers import LayerOperators, check_network
 from remat_algos.executor.run import execute
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.network import Network
@@ -95,8 +95,8 @@ def train(
     Raises
     ------
     GraphError
-        If there is no step, the plan is of another graph or has no gradients of parameters, or an operation cannot be
-        run.
+        If there is no step, the plan is none, is of another graph or has no gradients of parameters, or an operation
+        cannot be run.
     BackendError
         If the backend cannot run here, or memory runs out.
 
@@ -109,6 +109,7 @@ def train(
     """
     if steps < 1:
         raise GraphError(f"steps is {steps}; give 1 or more")
+    check_network(network)
     simulation = _simulation(network, plan)
     operators = LayerOperators(network, simulation.graph, seed=seed, values=values)
     if not operators.gradients:
@@ -129,8 +130,10 @@ def train(
 def _simulation(network: Network, plan: Plan | Simulation | None) -> Simulation:
     if isinstance(plan, Simulation):
         return plan
-    if plan is not None:
+    if isinstance(plan, Plan):
         return plan.simulation
+    if plan is not None:
+        raise GraphError(f"plan is a {type(plan).__name__}; give a Plan or a Simulation (Plan.load reads a file)")
     graph = differentiate(network.graph, parameter_gradients=True)
     return simulate(graph, np.flatnonzero(graph.needed))
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.pools import cupy_pool
-from remat_algos.errors import BackendError
-from remat_algos.executor.arrays import Backend
+from remat_algos.errors import BackendError, StaleValueError
+from remat_algos.executor.arrays import Array, Backend
 from remat_algos.executor.arrays import backend as backend_of
 from remat_algos.executor.device_memory import free_memory
 from remat_algos.executor.execution import Execution
@@ -46,6 +47,9 @@ def validate(
 ) -> Validation:
     """Run a plan for real and hold bytes, values and times against what was predicted.
 
+    The run that is not timed is a checking one (`execute`): what was written over before it is read, or by its reader,
+    is found there.
+
     Parameters
     ----------
     graph : ComputationGraph
@@ -58,7 +62,8 @@ def validate(
         What the nodes do; by default `SyntheticOperators`, in whose values any wrong byte shows. On a GPU temporary
         arrays of others come from the pool too, so that they take more than was predicted.
     packed : bool
-        Run in one arena, every value at the address that `pack` gives it, instead of asking an allocator for each.
+        Run in one arena, every value at the address that `pack` gives it, instead of asking an allocator for each. All
+        values must then be what a second run makes without an arena.
     repeats : int
         Timed runs, after one that is not timed; 0 for none.
     seed : int
@@ -74,6 +79,8 @@ def validate(
         If the backend is not there, or has too little memory for the run.
     PlanError, ClaimError
         As `verify` does.
+    StaleValueError
+        If a value is gone when it is read, so that the run cannot go on.
     ScheduleError
         If a bare schedule cannot be run.
     ValueError
@@ -96,14 +103,23 @@ def validate(
     _check_room(device, simulation)
     allocation = pack(Buffers.of(simulation), alignment=ALIGNMENT) if packed else None
     costs = mixing_costs(backend) if operators is None and repeats else None
+    start: list[Array] | None = None if operators is None else []
     operators = SyntheticOperators(graph, seed=seed) if operators is None else operators
-    watched = Watched(operators, graph.n_nodes)
 
-    def run(operators: Operators, timed: bool) -> Execution:
-        return execute(graph, simulation, operators, allocation, backend, seed, timed=timed)
+    def run(operators: Operators, allocation: Allocation | None = allocation, **how: bool) -> Execution:
+        return execute(graph, simulation, operators, allocation, backend, seed, **how)
 
-    execution = run(watched, timed=False)
-    seconds = np.array([run(operators, timed=True).seconds for _ in range(repeats)]).reshape(repeats, steps)
+    watched, stale = _Restarted(operators, graph.n_nodes, start), None
+    try:
+        execution = run(watched, checking=True)
+    except StaleValueError as error:
+        watched, stale = _Restarted(operators, graph.n_nodes, start), error.with_traceback(None)
+        execution = run(watched)
+    differs: list[tuple[int, int]] = []
+    if packed:
+        differs = execution.differs_from(run(_Restarted(operators, graph.n_nodes, start), None))
+    timed = [run(operators, timed=True).seconds for _ in range(repeats)]
+    seconds = np.array(timed).reshape(repeats, steps)
     by_node = _first_runs(simulation, seconds) if costs is None else costs.of_nodes(graph)
     return Validation(
         simulation=simulation,
@@ -115,7 +131,32 @@ def validate(
         seconds=seconds,
         seconds_predicted=by_node[simulation.schedule.order],
         packed=packed,
+        differs=differs,
+        stale=stale,
     )
+
+
+class _Restarted(Watched):
+    """Watched operators whose residents begin each run as they began the first: some runs change them.
+
+    `start` is filled by the first run; None for operators that see to that themselves.
+    """
+
+    def __init__(self, operators: Operators, n_nodes: int, start: list[Array] | None) -> None:
+        super().__init__(operators, n_nodes)
+        self._start = start
+
+    def residents(self, backend: Backend) -> list[Array]:
+        """Those of the operators, as they were."""
+        arrays = super().residents(backend)
+        if self._start is None:
+            return arrays
+        if not self._start:
+            self._start += [np.array(backend.to_host(array)) for array in arrays]
+        with backend.apart():
+            for array, before in zip(arrays, self._start, strict=False):
+                array[...] = backend.xp.asarray(before)
+        return arrays
 
 
 def _first_runs(simulation: Simulation, seconds: Seconds) -> Seconds:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from remat_algos.allocate.pools import PoolUse, cupy_pool
+from remat_algos.errors import StaleValueError
 from remat_algos.executor.execution import Execution
 from remat_algos.executor.mixing_costs import Seconds
 from remat_algos.ir.arrays import Int64
@@ -39,9 +41,13 @@ class Validation:
         Time of the operators at each step of k timed runs.
     seconds_predicted : float64[m]
         Time that each step should take: for synthetic operators by what they cost on other sizes (`MixingCosts`), for
-        others by the first runs of the nodes, so that only what is run again is predicted.
+        others by the first runs of the nodes in the timed runs, so that only what is run again is predicted.
     packed : bool
         Whether it ran in one arena at fixed addresses.
+    differs : list of (int, int)
+        (step, value) of each instance that a run without an arena made differently.
+    stale : StaleValueError or None
+        What checking found first of values that were written over before, or by, a step that reads them.
     """
 
     simulation: Simulation
@@ -53,6 +59,8 @@ class Validation:
     seconds: Seconds
     seconds_predicted: Seconds
     packed: bool = False
+    differs: Sequence[tuple[int, int]] = ()
+    stale: StaleValueError | None = None
 
     @property
     def predicted_peak(self) -> int:
@@ -77,13 +85,21 @@ class Validation:
     @property
     def first_difference(self) -> int | None:
         """The first step at which they part, rounded or to the byte; None if they never do."""
-        parted = (self.residual != 0) | (self.execution.used_raw != self.simulation.memory_trace)
+        parted = (self.residual != 0) | (self._residual_raw != 0)
         return int(parted.argmax()) if parted.any() else None
 
     @property
+    def _residual_raw(self) -> Int64:
+        """int64[m]: the same to the byte."""
+        return self.execution.used_raw - self.execution.predicted_raw
+
+    @property
     def mismatches(self) -> int | str:
-        """0 if every value that was made again was what it had been, else the node that first made another one."""
-        found = self.execution.mismatches
+        """0 if every value was what it had been, again and without an arena, and stayed so while it was read; else the
+        node that first made another one, or that read or wrote over what was lost."""
+        if self.stale is not None:
+            return self._node(self.stale.step)
+        found = self.execution.mismatches or self.differs
         return self._node(int(found[0][0])) if found else 0
 
     @property
@@ -181,8 +197,8 @@ class Validation:
         step = self.first_difference
         if step is None:
             return f"0 bytes apart at each of {counted(len(self.simulation.schedule), 'step')}"
-        apart = int(self.residual[step])
-        return f"they first part at step {step}, {self._node(step)}, by {apart:+,} bytes"
+        apart, exactly = int(self.residual[step]), int(self._residual_raw[step])
+        return f"they first part at step {step}, {self._node(step)}, by {apart:+,} bytes, {exactly:+,} to the byte"
 
     def _exactly(self) -> str:
         peak, found = self.simulation.peak_memory, int(self.execution.peak_raw)
@@ -203,7 +219,11 @@ class Validation:
         again = int((~simulation.first_run[simulation.made_at]).sum())
         if self.mismatches == 0:
             return f"{counted(again, 'value')} made again, all equal to the first, bit for bit"
-        return f"{self.mismatches} made another value at step {self.execution.mismatches[0][0]} than at first"
+        if self.stale is not None:
+            return str(self.stale)
+        if self.execution.mismatches:
+            return f"{self.mismatches} made another value at step {self.execution.mismatches[0][0]} than at first"
+        return f"{self.mismatches} made another value at step {self.differs[0][0]} than it does without an arena"
 
     def _runs(self) -> str:
         again = counted(int((self.runs > 1).sum()), "node")

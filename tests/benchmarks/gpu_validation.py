@@ -3,7 +3,8 @@
     python -m tests.benchmarks.gpu_validation
 
 takes under eight minutes on a GPU with 80 GB or more; with `--backend numpy` it runs small sizes on the processors,
-and with `--output -` it only prints its summary. Exit code 1 if a run was not what was predicted.
+and with `--output -` it only prints its summary. Exit code 1 if a run was not what was predicted, or on a GPU a target
+was missed that is a claim; the other targets inform.
 
 Each round takes every family once, with another solver and budget and with a batch that makes the run without
 rematerialization hold about as much as the round says. Where a batch of one is too much, all sizes are divided.
@@ -11,6 +12,7 @@ rematerialization hold about as much as the round says. Where a batch of one is 
 
 import argparse
 import json
+import math
 import re
 import sys
 import time
@@ -45,6 +47,9 @@ RESIDENTS = {"numpy": 10**7, "cupy": 8 * 10**9}  # bytes of parameters and input
 COMPARED = 3 * 10**7  # bytes up to which NumPy does the same
 LONG = 100e-6  # seconds of a node, from which times can be predicted
 REPEATS = 3
+ENOUGH, LARGE = 100, 40 * 10**9  # validations, and bytes of the highest peak, that a GPU is to see
+SHARE = 0.9  # of the long overheads that are to be within 10 % of the prediction
+VERSION = Path("/proc/driver/nvidia/version")
 SOLVING = 3.0  # seconds that a solver may take
 KEPT = {
     *("predicted_peak", "measured_peak", "exact_peak", "measured_exact_peak", "pool_total", "pool_predicted"),
@@ -162,6 +167,39 @@ def summary(results, skipped, seconds):
     }
 
 
+def targets(whole, backend):
+    """By name what is aimed at, what was reached, and whether a miss makes the exit code 1.
+
+    Claims are what these pages promise. The others inform: where blocks of a pool tie, the interval stated before is no
+    promise, and times depend on the machine.
+    """
+    gpu = backend == "cupy"
+    inside, long = whole["pool_inside"], (whole["long_overheads_within_10_percent"], whole["long_overheads"])
+    found = {
+        "hold": (whole["validations"], whole["hold"], True),
+        "replay_exact": (whole["replay_exact"][1], whole["replay_exact"][0], True),
+        "same_as_numpy": (whole["same_as_numpy"][1], whole["same_as_numpy"][0], True),
+        "validations": (ENOUGH, whole["validations"], gpu),
+        "highest_peak": (LARGE, whole["highest_peak"], gpu),
+        "pool_inside": (inside[1], inside[0], False),
+        "long_overheads_within_10_percent": (math.ceil(SHARE * long[1]), long[0], False),
+    }
+    return {
+        name: {"at_least": wanted, "found": reached, "outcome": outcome(wanted, reached), "claim": claim}
+        for name, (wanted, reached, claim) in found.items()
+    }
+
+
+def outcome(wanted, reached):
+    """In a word; where there was nothing to reach, nothing was met."""
+    return "not asked" if wanted == 0 else "met" if reached >= wanted else "missed"
+
+
+def missed(whole):
+    """The claims that were not met."""
+    return [name for name, target in whole["targets"].items() if target["claim"] and target["outcome"] == "missed"]
+
+
 def count(answers):
     """[how often yes, of how many that could be asked]."""
     asked = [answer for answer in answers if answer is not None]
@@ -181,7 +219,7 @@ def environment(device):
 
 
 def driver():
-    """The driver's own version, None where NVML's Python package is not there."""
+    """The driver's own version, by NVML or else by the system's own note; None where nothing says."""
     try:
         version("nvidia-ml-py")
         import pynvml
@@ -189,9 +227,18 @@ def driver():
         pynvml.nvmlInit()
         return str(pynvml.nvmlSystemGetDriverVersion())
     except (PackageNotFoundError, ImportError):
-        return None
+        return noted_driver()
     except Exception as error:  # of NVML, whose classes are known only where it is
-        return f"unknown ({error})"
+        return noted_driver() or f"unknown ({error})"
+
+
+def noted_driver():
+    """The version in /proc/driver/nvidia/version: the first number with points behind "Kernel Module"."""
+    try:
+        found = re.search(r"Kernel Module.*?\s(\d+(?:\.\d+)+)\s", VERSION.read_text("utf-8"))
+    except OSError:
+        return None
+    return found and found[1]
 
 
 def run(backend, most, limit, say=print):
@@ -210,12 +257,14 @@ def run(backend, most, limit, say=print):
         last = results[-1]
         verdict = "holds" if last["holds"] else "PARTS"
         say(f"{len(results):4} {verdict} {case.family} {case.solver} {last['budget']} {last['measured_peak']:,} bytes")
+    whole = summary(results, skipped, time.perf_counter() - started)
+    whole["targets"] = targets(whole, backend)
     return {
         "format": "remat-validation",
         "version": 1,
         **environment(device),
         "node_costs": {name: getattr(costs, name) for name in costs.__slots__},
-        "summary": summary(results, skipped, time.perf_counter() - started),
+        "summary": whole,
         "validations": results,
     }
 
@@ -235,9 +284,10 @@ def main(arguments=None):
         file = Path(given.output) if given.output else RESULTS / f"validation_{name}.json"
         file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         print(f"written {file}")
-    whole = found["summary"]
-    asked = (whole["replay_exact"], whole["same_as_numpy"])  # with ties the interval before is no promise
-    return 0 if whole["hold"] == whole["validations"] and all(yes == of for yes, of in asked) else 1
+    claims = missed(found["summary"])
+    if claims:
+        print(f"missed: {', '.join(claims)}")
+    return 1 if claims else 0
 
 
 if __name__ == "__main__":

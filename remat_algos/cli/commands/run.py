@@ -75,8 +75,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> None:
     """What no argument shows alone; before the work."""
-    if arguments.shrink < 1:
-        raise argparse.ArgumentTypeError(f"--shrink {arguments.shrink}: give 1 or more")
+    from remat_algos.executor.shrunk import LARGEST
+
+    if not 1 <= arguments.shrink <= LARGEST:
+        wanted = "1 or more" if arguments.shrink < 1 else f"at most {LARGEST}"
+        raise argparse.ArgumentTypeError(f"--shrink {arguments.shrink}: give {wanted}")
     if arguments.plan is None:
         return
     given = {
