@@ -15,6 +15,7 @@ extensions = [
 ]
 
 setup(
+    options={"build_ext": {"parallel": os.cpu_count()}},  # a kernel takes a compiler some ten seconds
     packages=[*find_packages(include=["remat_algos", "remat_algos.*"]), "remat_algos.kernels"],
     package_dir={"remat_algos": "remat_algos", "remat_algos.kernels": "kernels"},
     package_data={"remat_algos": ["py.typed"], "remat_algos.kernels": ["*.pyx", "*.pxi"]},

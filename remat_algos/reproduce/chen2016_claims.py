@@ -112,7 +112,7 @@ def deepest(counting: str, memory: int = 0) -> int:
     Examples
     --------
     >>> deepest("framework", 2_000_000_000)
-    20
+    32
     """
     memory = memory or get_device("Titan X").memory
     low, high = 4, 400  # blocks: 14 layers and 1202
