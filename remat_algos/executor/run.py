@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.limits import checked_limit
 from remat_algos.errors import AllocationError, BackendError, OutOfMemoryError, RematError, StaleValueError
 from remat_algos.executor.arrays import Array, Backend
 from remat_algos.executor.arrays import backend as backend_of
@@ -122,10 +123,10 @@ def execute(
 def _memory(on: Backend, allocation: Allocation | None, limit: int | None, checking: bool) -> Memory:
     if allocation is None:
         return TrackingMemory(on, limit, checking) if on.name == "numpy" else PoolMemory(on, limit, checking)
-    if limit is not None and allocation.size > limit:
+    if allocation.size > checked_limit(limit):
         took = f"the arena takes {allocation.size:,} bytes where {limit:,} are allowed"
         raise OutOfMemoryError(
-            f"{took}; allow more, or take a schedule with a lower peak", -1, -1, allocation.size, limit
+            f"{took}; allow more, or take a schedule with a lower peak", -1, -1, allocation.size, limit or 0
         )
     return ArenaMemory(on, allocation)
 
