@@ -95,8 +95,11 @@ class Validation:
 
     @property
     def mismatches(self) -> int | str:
-        """0 if every value was what it had been, again and without an arena, and stayed so while it was read; else the
-        node that first made another one, or that read or wrote over what was lost."""
+        """0 if every value was what it should be, else a node.
+
+        It should be what it was at first and without an arena, and stay so while it is read; the node is the first that
+        made another one, or that read or wrote over what was lost.
+        """
         if self.stale is not None:
             return self._node(self.stale.step)
         found = self.execution.mismatches or self.differs
