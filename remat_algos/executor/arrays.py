@@ -152,27 +152,18 @@ def _cupy() -> tuple[Any, str | None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what its import warns of is no reason to do without it
             cupy = importlib.import_module("cupy")
-    except ImportError as error:
-        if getattr(error, "name", None) == "cupy":
-            return None, "CuPy is not installed; run python -m pip install 'remat_algos[cuda12]' (or cuda13)"
-        return (
-            None,
-            f"CuPy cannot be loaded ({first_line(error)}); install it again for the CUDA version of this machine",
-        )
     except Exception as error:  # broken libraries raise anything
-        return (
-            None,
-            f"CuPy cannot be loaded ({first_line(error)}); install it again for the CUDA version of this machine",
-        )
+        if isinstance(error, ImportError) and error.name == "cupy":
+            return None, "CuPy is not installed; run python -m pip install 'remat_algos[cuda12]' (or cuda13)"
+        said = first_line(error)
+        return None, f"CuPy cannot be loaded ({said}); install it again for the CUDA version of this machine"
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except Exception as error:
-        if "NoDevice" in str(error):
-            return None, "CuPy finds no CUDA device; run on a machine with an NVIDIA GPU, or use backend numpy"
-        return (
-            None,
-            f"CuPy finds no CUDA driver that it can use ({first_line(error)}); install one, or use backend numpy",
-        )
+        if "NoDevice" not in str(error):
+            said = first_line(error)
+            return None, f"CuPy finds no CUDA driver that it can use ({said}); install one, or use backend numpy"
+        count = 0
     if count == 0:
         return None, "CuPy finds no CUDA device; run on a machine with an NVIDIA GPU, or use backend numpy"
     try:

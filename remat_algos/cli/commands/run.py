@@ -98,7 +98,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _planned(arguments: argparse.Namespace) -> tuple[ComputationGraph, Plan | Schedule, str]:
     """The graph that runs, the plan or the order, and a line that says what was done to the graph."""
-    from remat_algos.cli.commands.simulate import judged_order
+    from remat_algos.cli.order_argument import judged_order
     from remat_algos.plan.orders import Order
     from remat_algos.plan.plan import Plan
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from remat_algos.cli.allocator_argument import add_allocator, reserved_of
 from remat_algos.cli.graph_argument import add_graph, graph_of
+from remat_algos.cli.order_argument import add_order, check_order, judged_mirror, judged_order
 from remat_algos.cli.output import add_json, say_json, say_table
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.ir.wording import counted
@@ -17,13 +18,7 @@ LISTED = 12
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The graph, the order or the counts that give one, decisions made by hand."""
     add_graph(parser)
-    parser.add_argument(
-        "order",
-        metavar="ORDER",
-        nargs="?",
-        help="a plan, a list of names or ids, compute and free lines, or npz with R and S (the graph's own)",
-    )
-    add_mirror(parser)
+    add_order(parser)
     group = parser.add_argument_group("what if; others stay as in ORDER or --mirror, without them they do the contrary")
     group.add_argument("--keep", metavar="NAME,...", action="append", default=[], help="nodes that run once")
     group.add_argument("--recompute", metavar="NAME,...", action="append", default=[], help="nodes that run again")
@@ -43,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     from remat_algos.schedule.simulation import simulate
 
     check_plot(arguments)
-    check_mirror(arguments)
+    check_order(arguments)
     order = None if arguments.order is None else Order.read(arguments.order)
     graph, said = graph_of(arguments, order)
     judged = base = baseline(graph)
@@ -71,53 +66,6 @@ def run(arguments: argparse.Namespace) -> int:
     given: dict[str, Any] = {"limit": limit} if arguments.picture == "memory" else {}
     draw(arguments, judged, **given)
     return 3 if limit is not None and _held(judged, reserved) > limit else 0
-
-
-def add_mirror(parser: argparse.ArgumentParser) -> None:
-    """--mirror: an order by mirror counts."""
-    parser.add_argument(
-        "--mirror",
-        metavar="FILE",
-        help="instead of ORDER: a table node,count or a JSON object, how often nodes may run again (chen2016's m)",
-    )
-
-
-def check_mirror(arguments: argparse.Namespace) -> None:
-    """Not both an order and counts."""
-    if arguments.order is not None and arguments.mirror is not None:
-        raise argparse.ArgumentTypeError(f"--mirror {arguments.mirror} makes an order; leave out {arguments.order}")
-
-
-def judged_order(graph: Any, order: Any) -> Any:
-    """The judge's word on an order; what is wrong with it is said with its file."""
-    from remat_algos.errors import ScheduleError
-    from remat_algos.schedule.simulation import simulate
-
-    schedule = order.schedule(graph)
-    try:
-        return simulate(graph, schedule)
-    except ScheduleError as error:
-        forward = graph.is_training and graph.forward[schedule.order].all()
-        remedy = "; the order has no gradients (--inference adds none)" if forward else ""
-        raise ScheduleError(f"{order.source}: {error}{remedy}", error.step, error.node) from error
-
-
-def judged_mirror(graph: Any, file: str) -> Any:
-    """The judge's word on the order that mirror counts give; what is wrong with them is said with their file."""
-    from pathlib import Path
-
-    from remat_algos.errors import GraphError, ScheduleError
-    from remat_algos.plan.mirror_counts import read_mirror_counts
-    from remat_algos.schedule.mirror import mirror_schedule
-    from remat_algos.schedule.simulation import simulate
-
-    counts = read_mirror_counts(graph, file)
-    try:
-        return simulate(graph, mirror_schedule(graph, counts))
-    except GraphError as error:  # they add up to too many runs
-        raise GraphError(f"{Path(file).name}: {error}") from error
-    except ScheduleError as error:  # they go against a mark
-        raise ScheduleError(f"{Path(file).name}: {error}", error.step, error.node) from error
 
 
 def _names(graph: Any, option: str, given: Sequence[str]) -> list[str]:

@@ -4,9 +4,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from remat_algos.cli.commands.simulate import add_mirror, check_mirror, judged_mirror, judged_order
 from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
 from remat_algos.cli.graph_output import ENDINGS
+from remat_algos.cli.order_argument import add_order, check_order, judged_mirror, judged_order
 from remat_algos.cli.output import add_json, say_json, say_table, writable
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.ir.wording import counted
@@ -17,13 +17,7 @@ HELP = "write or draw an order as a graph with a node for each run: the mirrored
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The graph, the order or the counts that give one, where the mirrored graph goes."""
     add_graph(parser)
-    parser.add_argument(
-        "order",
-        metavar="ORDER",
-        nargs="?",
-        help="a plan, a list of names or ids, compute and free lines, or npz with R and S (the graph's own)",
-    )
-    add_mirror(parser)
+    add_order(parser)
     parser.add_argument("-o", "--output", metavar="FILE", type=writable, help=f"write it: {ENDINGS}")
     add_plot(parser, pictures=("graph",))
     add_json(parser)
@@ -37,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     from remat_algos.schedule.unroll import unroll
 
     check_plot(arguments)
-    check_mirror(arguments)
+    check_order(arguments)
     _check_output(arguments)
     order = None if arguments.order is None else Order.read(arguments.order)
     graph, said = graph_of(arguments, order)

@@ -1,0 +1,57 @@
+"""ORDER and --mirror: a schedule of the user's, and the judge's word on it."""
+
+import argparse
+from typing import Any
+
+
+def add_order(parser: argparse.ArgumentParser) -> None:
+    """ORDER, or the mirror counts that give one."""
+    parser.add_argument(
+        "order",
+        metavar="ORDER",
+        nargs="?",
+        help="a plan, a list of names or ids, compute and free lines, or npz with R and S (the graph's own)",
+    )
+    parser.add_argument(
+        "--mirror",
+        metavar="FILE",
+        help="instead of ORDER: a table node,count or a JSON object, how often nodes may run again (chen2016's m)",
+    )
+
+
+def check_order(arguments: argparse.Namespace) -> None:
+    """Not both an order and counts."""
+    if arguments.order is not None and arguments.mirror is not None:
+        raise argparse.ArgumentTypeError(f"--mirror {arguments.mirror} makes an order; leave out {arguments.order}")
+
+
+def judged_order(graph: Any, order: Any) -> Any:
+    """The judge's word on an order; what is wrong with it is said with its file."""
+    from remat_algos.errors import ScheduleError
+    from remat_algos.schedule.simulation import simulate
+
+    schedule = order.schedule(graph)
+    try:
+        return simulate(graph, schedule)
+    except ScheduleError as error:
+        forward = graph.is_training and graph.forward[schedule.order].all()
+        remedy = "; the order has no gradients (--inference adds none)" if forward else ""
+        raise ScheduleError(f"{order.source}: {error}{remedy}", error.step, error.node) from error
+
+
+def judged_mirror(graph: Any, file: str) -> Any:
+    """The judge's word on the order that mirror counts give; what is wrong with them is said with their file."""
+    from pathlib import Path
+
+    from remat_algos.errors import GraphError, ScheduleError
+    from remat_algos.plan.mirror_counts import read_mirror_counts
+    from remat_algos.schedule.mirror import mirror_schedule
+    from remat_algos.schedule.simulation import simulate
+
+    counts = read_mirror_counts(graph, file)
+    try:
+        return simulate(graph, mirror_schedule(graph, counts))
+    except GraphError as error:  # they add up to too many runs
+        raise GraphError(f"{Path(file).name}: {error}") from error
+    except ScheduleError as error:  # they go against a mark
+        raise ScheduleError(f"{Path(file).name}: {error}", error.step, error.node) from error
