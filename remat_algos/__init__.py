@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from remat_algos.allocate.sharing import apart, share
     from remat_algos.allocate.tables import read_buffers, write_allocation
     from remat_algos.allocate.traces import Trace
+    from remat_algos.cost.backends import gpu_missing
     from remat_algos.errors import (
         AllocationError,
         BackendError,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
         ScheduleError,
         StaleValueError,
     )
-    from remat_algos.executor.arrays import gpu_missing
     from remat_algos.executor.execution import Execution
     from remat_algos.executor.layers import LayerOperators
     from remat_algos.executor.operators import SyntheticOperators
@@ -211,7 +211,7 @@ _HOMES = {
     "BackendError": "errors",
     "OutOfMemoryError": "errors",
     "StaleValueError": "errors",
-    "gpu_missing": "executor.arrays",
+    "gpu_missing": "cost.backends",
     "validate": "executor.validate",
     "Validation": "executor.validation",
     "shrunk": "executor.shrunk",

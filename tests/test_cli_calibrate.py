@@ -25,8 +25,7 @@ def asked(monkeypatch):
         return Timings(products, TIMINGS.streams, TIMINGS.launches)
 
     monkeypatch.setattr(calibration, "measure", measure)
-    monkeypatch.setattr(calibration.platform, "processor", lambda: "Some CPU")
-    monkeypatch.setattr(calibration.os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(calibration, "processors", lambda: "Some CPU with 4 processors")
     monkeypatch.setattr(calibration.os, "sysconf", lambda name: 4096)
     monkeypatch.setattr(calibration.np, "__version__", "2.0.0")
     return types
@@ -93,7 +92,7 @@ def test_json_is_the_device_and_the_file(words, asked, calibrate, tmp_path):
     [
         (("--dtype", "float61"), "no dtype is called 'float61'; near: float64, float16"),
         (("--dtype", "int8"), "products of int8 cannot be measured; use float64, float32, float16"),
-        (("--backend", "cupy"), "backend cupy needs CuPy, which is not here; install it: "),
+        (("--backend", "cupy"), "backend cupy cannot run here: CuPy is not installed; run python -m pip install "),
         (("--backend", "cuda"), "argument --backend: invalid choice: 'cuda'"),
         (("-o", "nowhere/here.json"), "argument -o/--output: nowhere/here.json: there is no folder "),
     ],

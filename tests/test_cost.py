@@ -14,12 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.cost import calibration
+from remat_algos.cost.backends import gpu_missing
 from remat_algos.cost.calibration import Library, Timings, calibrate, measure
 from remat_algos.cost.compute import COSTS, DEFAULT_DEVICE, compute_costs
 from remat_algos.cost.devices import LAUNCH, Device, get_device, list_devices
 from remat_algos.cost.shapes import DTYPES, element_bytes, tensor_bytes
-from remat_algos.errors import GraphError
-from remat_algos.executor.arrays import backend, gpu_missing
+from remat_algos.errors import BackendError, GraphError
+from remat_algos.executor.arrays import backend
 
 PAGE = (Path(__file__).parent.parent / "docs" / "costs.md").read_text(encoding="utf-8")
 DEVICES = {device.name: device for device in list_devices()}
@@ -411,18 +412,21 @@ def test_this_machine_can_be_measured(dtype, small):
     assert device.source == f"measured by remat calibrate with NumPy {np.__version__}"
 
 
-def fake_cupy(available):
+def fake_cupy(devices):
     properties = {"name": b"Some GPU", "totalGlobalMem": 2**34}
     runtime = SimpleNamespace(
-        getDevice=lambda: 0, getDeviceProperties=lambda _: properties, deviceSynchronize=lambda: None
+        getDeviceCount=lambda: devices,
+        getDevice=lambda: 0,
+        getDeviceProperties=lambda _: properties,
+        deviceSynchronize=lambda: None,
     )
-    functions = {name: getattr(np, name) for name in ("ones", "empty_like", "dot", "copyto", "multiply", "negative")}
-    cuda = SimpleNamespace(is_available=lambda: available, runtime=runtime)
-    return SimpleNamespace(cuda=cuda, __version__="13.0", **functions)
+    functions = ("ones", "zeros", "empty_like", "dot", "copyto", "multiply", "negative")
+    cuda = SimpleNamespace(runtime=runtime)
+    return SimpleNamespace(cuda=cuda, __version__="13.0", **{name: getattr(np, name) for name in functions})
 
 
 def test_a_gpu_is_measured_through_cupy(small, monkeypatch):
-    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(available=True))
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(devices=1))
     device = calibrate(backend="cupy", repeats=1, size=8)
     assert (device.name, device.memory) == ("Some GPU", 2**34)
     assert device.source == "measured by remat calibrate with CuPy 13.0"
@@ -441,14 +445,14 @@ def test_the_gpu_here_can_be_measured():
 @pytest.mark.parametrize(
     ("cupy", "sentence"),
     [
-        (None, "backend cupy needs CuPy, which is not here; install it: python -m pip install 'remat_algos"),
-        (fake_cupy(available=False), "CuPy finds no GPU that it can use here; measure the processors with backend"),
+        (None, "backend cupy cannot run here: CuPy is not installed; run python -m pip install 'remat_algos"),
+        (fake_cupy(devices=0), "backend cupy cannot run here: CuPy finds no CUDA device; run on a machine with an"),
     ],
     ids=["no CuPy", "no GPU"],
 )
 def test_without_a_gpu_it_says_what_to_do(cupy, sentence, monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    with pytest.raises(GraphError) as error:
+    with pytest.raises(BackendError) as error:
         calibrate(backend="cupy")
     assert said(error).startswith(sentence)
 

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.sharing import apart
+from remat_algos.cost.backends import gpu_missing
 from remat_algos.errors import AllocationError, BackendError, OutOfMemoryError
 from remat_algos.executor import mixing
-from remat_algos.executor.arrays import backend, gpu_missing
+from remat_algos.executor.arrays import backend
 from remat_algos.executor.memories import PATTERN, ArenaMemory, PoolMemory, TrackingMemory
 from remat_algos.executor.run import execute
 from remat_algos.models.random import chain

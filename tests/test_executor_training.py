@@ -8,8 +8,8 @@ import pytest
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.in_place import in_place
 from remat_algos.allocate.sharing import share
+from remat_algos.cost.backends import gpu_missing
 from remat_algos.errors import GraphError
-from remat_algos.executor.arrays import gpu_missing
 from remat_algos.executor.layers import LayerOperators
 from remat_algos.executor.run import execute
 from remat_algos.executor.training import train

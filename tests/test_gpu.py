@@ -9,9 +9,10 @@ from docs.zoo import SMALL
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.pools import cupy_pool
 from remat_algos.allocate.traces import Trace
+from remat_algos.cost.backends import gpu_missing
 from remat_algos.cost.calibration import calibrate
 from remat_algos.errors import BudgetError, GraphError, OutOfMemoryError
-from remat_algos.executor.arrays import backend, gpu_missing
+from remat_algos.executor.arrays import backend
 from remat_algos.executor.layers import LayerOperators
 from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.executor.run import execute

@@ -1,8 +1,6 @@
 """A device as it is measured: this machine, or its GPU."""
 
-import importlib
 import os
-import platform
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from remat_algos.cost.backends import BACKENDS, processors, usable_cupy
 from remat_algos.cost.devices import Device
 from remat_algos.cost.shapes import element_bytes, unknown_name
 from remat_algos.errors import GraphError
 
-BACKENDS = ("numpy", "cupy")
 MEASURABLE = ("float64", "float32", "float16")  # what both libraries multiply
 
 _SMALLEST = 256  # order of the first matrices
@@ -99,7 +97,9 @@ def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 
     Raises
     ------
     GraphError
-        If the backend or the type is not known, or the backend cannot run here.
+        If the backend or the type is not known.
+    BackendError
+        If the backend cannot run here.
     ValueError
         If `repeats` or `size` is below 1.
 
@@ -147,22 +147,12 @@ class Library:
 
 
 def _numpy() -> Library:
-    name = f"{platform.processor() or platform.machine()} with {os.cpu_count()} processors"
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return Library(np, lambda: None, name, memory, f"NumPy {np.__version__}")
+    return Library(np, lambda: None, processors(), memory, f"NumPy {np.__version__}")
 
 
 def _cupy() -> Library:
-    try:
-        cupy = importlib.import_module("cupy")
-    except ImportError as error:
-        install = "python -m pip install 'remat_algos[cuda12]' (or cuda13)"
-        raise GraphError(f"backend cupy needs CuPy, which is not here; install it: {install}") from error
-    except Exception as error:  # broken libraries can fail in any way
-        said = " ".join(f"{type(error).__name__}: {error}".split())
-        raise GraphError(f"CuPy is here and cannot be loaded ({said}); install it anew") from error
-    if not cupy.cuda.is_available():
-        raise GraphError("CuPy finds no GPU that it can use here; measure the processors with backend numpy")
+    cupy = usable_cupy()
     properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())
     name, memory = properties["name"].decode(), int(properties["totalGlobalMem"])
     return Library(cupy, cupy.cuda.runtime.deviceSynchronize, name, memory, f"CuPy {cupy.__version__}")

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import os
-import platform
-import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -15,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from remat_algos.cost.backends import BACKENDS, processors, usable_cupy
 from remat_algos.errors import BackendError
-
-BACKENDS = ("numpy", "cupy")
 
 Array = Any
 """uint8[n] of NumPy or of CuPy: neither library has a type for both."""
@@ -120,70 +115,9 @@ def backend(name: str) -> Backend:
     if name not in BACKENDS:
         raise BackendError(f"no backend is called {name!r}; known: {', '.join(BACKENDS)}")
     if name == "numpy":
-        return Backend("numpy", np, _processors())
-    cupy, missing = _cupy()
-    if missing is not None:
-        raise BackendError(f"backend cupy cannot run here: {missing}")
+        return Backend("numpy", np, processors())
+    cupy = usable_cupy()
     runtime = cupy.cuda.runtime
     properties = runtime.getDeviceProperties(runtime.getDevice())
     stream, pool = cupy.cuda.Stream(non_blocking=True), cupy.cuda.MemoryPool()
     return Backend("cupy", cupy, properties["name"].decode(), stream, pool)
-
-
-def gpu_missing() -> str | None:
-    """What keeps CuPy from a GPU, in one sentence with the remedy; None if nothing does.
-
-    Returns
-    -------
-    str, optional
-
-    Examples
-    --------
-    >>> reason = gpu_missing()
-    >>> reason is None or "; " in reason
-    True
-    """
-    return _cupy()[1]
-
-
-def _cupy() -> tuple[Any, str | None]:
-    """(CuPy, None) if it can compute on a GPU, else (None, why not)."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what its import warns of is no reason to do without it
-            cupy = importlib.import_module("cupy")
-    except Exception as error:  # broken libraries raise anything
-        if isinstance(error, ImportError) and error.name == "cupy":
-            return None, "CuPy is not installed; run python -m pip install 'remat_algos[cuda12]' (or cuda13)"
-        said = first_line(error)
-        return None, f"CuPy cannot be loaded ({said}); install it again for the CUDA version of this machine"
-    try:
-        count = cupy.cuda.runtime.getDeviceCount()
-    except Exception as error:
-        if "NoDevice" not in str(error):
-            said = first_line(error)
-            return None, f"CuPy finds no CUDA driver that it can use ({said}); install one, or use backend numpy"
-        count = 0
-    if count == 0:
-        return None, "CuPy finds no CUDA device; run on a machine with an NVIDIA GPU, or use backend numpy"
-    try:
-        int(cupy.zeros(1, np.uint8)[0])  # a kernel's worth of proof: devices can be there and refuse
-    except Exception as error:
-        return None, f"the CUDA device refuses to work ({first_line(error)}); free it, or use backend numpy"
-    return cupy, None
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of what an error says, without the full stop.
-
-    Examples
-    --------
-    >>> first_line(OSError("No space left.\\nNone at all."))
-    'No space left'
-    """
-    text = str(error).strip()
-    return text.splitlines()[0].rstrip(".")[:200] if text else type(error).__name__
-
-
-def _processors() -> str:
-    return f"{platform.processor() or platform.machine()} with {os.cpu_count()} processors"

@@ -15,8 +15,9 @@ from typing import Any, Protocol, SupportsInt
 import numpy as np
 from numpy.typing import NDArray
 
+from remat_algos.cost.backends import first_line
 from remat_algos.errors import BackendError
-from remat_algos.executor.arrays import Array, Backend, first_line
+from remat_algos.executor.arrays import Array, Backend
 
 BLOCK = 2**16  # words that NumPy does at a time: they stay in its cache
 PLACE, WEIGHT, MULTIPLIER, ADDEND = 0x9E3779B1, 0x85EBCA77, 0x2C1B3C6D, 0x297A2D39

@@ -1,0 +1,106 @@
+"""What computes: NumPy on the processors, CuPy on a GPU if there is one; else what is missing."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import warnings
+from typing import Any
+
+from remat_algos.errors import BackendError
+
+BACKENDS = ("numpy", "cupy")
+
+
+def processors() -> str:
+    """This machine's processors, in words.
+
+    Examples
+    --------
+    >>> processors().endswith("processors")
+    True
+    """
+    return f"{platform.processor() or platform.machine()} with {os.cpu_count()} processors"
+
+
+def usable_cupy() -> Any:
+    """CuPy, which has just computed something on its GPU.
+
+    Returns
+    -------
+    module
+
+    Raises
+    ------
+    BackendError
+        If it cannot: one sentence with what is missing and what to do.
+
+    Examples
+    --------
+    >>> try:
+    ...     found = usable_cupy().__name__
+    ... except BackendError as error:
+    ...     found = str(error)[:6]
+    >>> found in ("cupy", "backen")
+    True
+    """
+    cupy, missing = _cupy()
+    if missing is not None:
+        raise BackendError(f"backend cupy cannot run here: {missing}")
+    return cupy
+
+
+def gpu_missing() -> str | None:
+    """What keeps CuPy from a GPU, in one sentence with the remedy; None if nothing does.
+
+    Returns
+    -------
+    str, optional
+
+    Examples
+    --------
+    >>> reason = gpu_missing()
+    >>> reason is None or "; " in reason
+    True
+    """
+    return _cupy()[1]
+
+
+def _cupy() -> tuple[Any, str | None]:
+    """(CuPy, None) if it can compute on a GPU, else (None, why not)."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what its import warns of is no reason to do without it
+            cupy = importlib.import_module("cupy")
+    except Exception as error:  # broken libraries raise anything
+        if isinstance(error, ImportError) and error.name == "cupy":
+            return None, "CuPy is not installed; run python -m pip install 'remat_algos[cuda12]' (or cuda13)"
+        said = first_line(error)
+        return None, f"CuPy cannot be loaded ({said}); install it again for the CUDA version of this machine"
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except Exception as error:
+        if "NoDevice" not in str(error):
+            said = first_line(error)
+            return None, f"CuPy finds no CUDA driver that it can use ({said}); install one, or use backend numpy"
+        count = 0
+    if count == 0:
+        return None, "CuPy finds no CUDA device; run on a machine with an NVIDIA GPU, or use backend numpy"
+    try:
+        int(cupy.zeros(1, "uint8")[0])  # a kernel's worth of proof: devices can be there and refuse
+    except Exception as error:
+        return None, f"the CUDA device refuses to work ({first_line(error)}); free it, or use backend numpy"
+    return cupy, None
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says, without the full stop.
+
+    Examples
+    --------
+    >>> first_line(OSError("No space left.\\nNone at all."))
+    'No space left'
+    """
+    text = str(error).strip()
+    return text.splitlines()[0].rstrip(".")[:200] if text else type(error).__name__
