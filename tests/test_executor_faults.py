@@ -206,8 +206,9 @@ def test_a_value_read_too_late_leaves_nothing():
     assert spy.left() == 0
 
 
-def test_operators_with_other_residents_are_told():
-    other = SyntheticOperators(chain(6))
+def test_operators_with_other_residents_are_told(monkeypatch):
+    other = SyntheticOperators(GRAPH)
+    monkeypatch.setattr(other, "residents", lambda backend: [])
     with pytest.raises(BackendError, match="the operators give 0 residents; the graph has 1"):
         execute(GRAPH, ORDER, other)
 

@@ -236,7 +236,7 @@ def test_compare_has_a_column_for_the_packed_peak(wasteful):
 def test_compare_tells_what_fits_but_not_as_it_packs(wasteful):
     wasteful(lambda size: 1_000_000)
     found = compare(GRAPH, "70%", solvers=["chen_greedy"], packed=True)
-    assert [row[-1] for row in found.rows()] == ["does not fit as it packs"]
+    assert [row[-1] for row in found.rows()] == ["does not fit as packed"]
 
 
 def test_compare_without_packing_has_no_such_column():

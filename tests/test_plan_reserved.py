@@ -8,8 +8,10 @@ from remat_algos.allocate.pools import cuda_caching, cupy_pool
 from remat_algos.errors import AllocationError, BudgetError, ClaimError, PlanError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.units import format_bytes
 from remat_algos.models.random import u_shape
 from remat_algos.plan import held
+from remat_algos.plan.compare import Comparison, compare
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.reserved import ALLOCATORS, Reserved, known_allocator
 from remat_algos.plan.solve import solve
@@ -187,3 +189,32 @@ def test_words():
         "fragmentation": "up to 75.0 %",
     }
     assert Reserved("arena", 0, 0, 0).fragmentation == 0
+
+
+# ---------------------------------------------------------------- compare
+
+
+def test_compare_has_a_column_for_what_is_reserved():
+    found = compare(GRAPH, "90%", solvers=["no_remat", "chen_greedy"], allocator="cupy_pool")
+    rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows()]
+    plan = found.entries[0].plan
+    assert (found.columns[2], found.held) == ("reserved", "reserved")
+    assert rows[0]["reserved"] == format_bytes(cupy_pool(plan.simulation).peak_reserved)
+    assert (rows[1]["reserved"], rows[1][""]) == ("", "does not fit")
+    assert found.record()["solvers"][0].keys() >= KEYS
+
+
+def test_compare_tells_what_fits_but_not_as_it_is_reserved(wasteful):
+    wasteful(lambda peak: 2**40)
+    found = compare(GRAPH, "90%", solvers=["chen_greedy"], allocator="cuda_caching")
+    assert [row[-1] for row in found.rows()] == ["does not fit as reserved"]
+
+
+@pytest.mark.parametrize("allocator", [None, "none"])
+def test_compare_without_an_allocator_has_no_such_column(allocator):
+    assert compare(GRAPH, "90%", solvers=["chen_greedy"], allocator=allocator).columns == Comparison.COLUMNS
+
+
+def test_compare_refuses_an_unknown_allocator():
+    with pytest.raises(AllocationError, match="no allocator is called 'malloc'; known: cupy_pool"):
+        compare(GRAPH, "90%", allocator="malloc")

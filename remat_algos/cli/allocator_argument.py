@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from remat_algos.plan.reserved import Reserved
 
+BUDGET_HOLDS = "the budget holds for what this allocator reserves on the device, as modelled (none)"
 ALLOCATORS = ("cupy_pool", "cuda_caching", "arena", "none")
 
 
@@ -22,11 +23,3 @@ def reserved_of(arguments: argparse.Namespace, simulation: Any) -> Reserved | No
 
     allocator = known_allocator(arguments.allocator)
     return None if allocator is None else Reserved.of(simulation, allocator)
-
-
-def check_packed(arguments: argparse.Namespace) -> None:
-    """--packed is the allocator arena; no other goes with it."""
-    if arguments.packed and arguments.allocator not in ("arena", "none"):
-        raise argparse.ArgumentTypeError(
-            f"--packed gives an arena, --allocator {arguments.allocator} something else; leave out one of them"
-        )

@@ -38,11 +38,16 @@ def add_pack(parser: argparse._ActionsContainer) -> None:
 
 
 def packed_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What `solve` and `compare` are told of packing."""
-    packed = arguments.packed or getattr(arguments, "allocator", None) == "arena"
+    """What `solve` and `compare` are told of packing and allocators: --packed is the allocator arena."""
+    allocator = arguments.allocator
+    if arguments.packed and allocator not in ("arena", "none"):
+        raise argparse.ArgumentTypeError(
+            f"--packed gives an arena, --allocator {allocator} something else; leave out one of them"
+        )
+    packed = arguments.packed or allocator == "arena"
     if arguments.alignment is not None and not packed:
         raise argparse.ArgumentTypeError(f"--alignment {arguments.alignment} goes with --packed; give that too")
-    return {"packed": packed, "alignment": arguments.alignment or 1}
+    return {"packed": packed, "alignment": arguments.alignment or 1, "allocator": allocator}
 
 
 def size(text: str) -> int:

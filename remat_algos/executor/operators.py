@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol, SupportsInt
+from typing import Protocol, SupportsInt, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from remat_algos.errors import GraphError
 from remat_algos.executor.arrays import Array, Backend
 from remat_algos.executor.mixing import Mixer, mixer
 from remat_algos.ir.arrays import frozen
@@ -18,6 +19,7 @@ _MASK = 2**32 - 1
 _MOST_ROUNDS = 2**31 - 1
 
 
+@runtime_checkable
 class Operators(Protocol):
     """What the nodes of a graph do; `execute` asks for one node at a time.
 
@@ -77,6 +79,8 @@ class SyntheticOperators:
     ------
     ValueError
         If `iters` or `burn` is below 0, or more than an int32.
+    TypeError
+        If `seed` is no whole number.
 
     Examples
     --------
@@ -88,7 +92,9 @@ class SyntheticOperators:
     """
 
     def __init__(self, graph: ComputationGraph, *, seed: int = 0, iters: ArrayLike = 1, burn: ArrayLike = 0) -> None:
-        n = graph.n_nodes
+        if not isinstance(seed, int | np.integer):
+            raise TypeError(f"seed is {seed!r}; give a whole number")
+        n, seed = graph.n_nodes, int(seed)
         self._graph = graph
         self._iters, self._burn = _rounds("iters", iters, n), _rounds("burn", burn, n)
         self._number = _numbers(seed, 1, graph.n_values)
@@ -99,7 +105,9 @@ class SyntheticOperators:
         self._mixer: Mixer | None = None
 
     def prepare(self, backend: Backend, graph: ComputationGraph) -> None:
-        """Compile the kernels, or take scratch."""
+        """Compile the kernels, or take scratch; GraphError for another graph than the one they were made for."""
+        if graph is not self._graph and graph.hash != self._graph.hash:
+            raise GraphError("these operators were made for another graph; make them for the one that is to run")
         resident = graph.resident
         most = int(np.diff(graph.read_indptr).max(initial=0))
         if resident is not None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
@@ -21,15 +20,15 @@ from remat_algos.executor.arrays import backend as backend_of
 from remat_algos.executor.execution import Execution, judged
 from remat_algos.executor.memories import CHUNK, PATTERN, ArenaMemory, Memory, PoolMemory, TrackingMemory
 from remat_algos.executor.operators import Operators, SyntheticOperators
+from remat_algos.executor.runnable import Runnable, simulation_of
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.schedule.schedule import Schedule
-from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.schedule.simulation import Simulation
 
 
 def execute(
     graph: ComputationGraph,
-    schedule: Schedule | Simulation | Sequence[int] | ArrayLike,
+    schedule: Runnable,
     operators: Operators | None = None,
     allocation: Allocation | None = None,
     backend: str = "numpy",
@@ -48,8 +47,9 @@ def execute(
     Parameters
     ----------
     graph : ComputationGraph
-    schedule : Schedule, Simulation or int32[m]
-        What `simulate` has judged is taken as it is, with its graph.
+    schedule : Schedule, int32[m], Simulation, Plan, mapping or path
+        What `simulate` has judged is taken as it is, with its graph; of a plan, its record or its file every claim is
+        verified first.
     operators : Operators, optional
         What the nodes do; by default `SyntheticOperators(graph, seed=seed)`.
     allocation : Allocation, optional
@@ -78,6 +78,8 @@ def execute(
     ------
     ScheduleError
         If the schedule is not sound.
+    PlanError, ClaimError
+        As `verify` does.
     AllocationError
         If the allocation is not one of this schedule's buffers.
     BackendError
@@ -97,10 +99,16 @@ def execute(
     >>> found.used.tolist(), found.predicted.tolist(), found.mismatches
     ([1024, 2048, 2048, 2048, 2560], [1024, 2048, 2048, 2048, 2560], [])
     """
-    simulation = schedule if isinstance(schedule, Simulation) else simulate(graph, schedule)
+    simulation = simulation_of(graph, schedule)
     on = backend_of(backend)
+    if allocation is not None and not isinstance(allocation, Allocation):
+        raise TypeError(f"allocation is {allocation!r}; give what pack or share returns, or None")
     keys = _Keys.of(simulation, allocation)
     operators = SyntheticOperators(simulation.graph, seed=seed) if operators is None else operators
+    if not isinstance(operators, Operators):
+        raise TypeError(
+            f"operators are {operators!r}, which lack a method of Operators: prepare, residents, run, checksum"
+        )
     run, outer = _Run(on, simulation, operators, keys, checking, timed), sys.exception()
     try:
         with on.running():

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
 from remat_algos.allocate.allocation import Allocation
@@ -20,16 +16,12 @@ from remat_algos.executor.execution import Execution
 from remat_algos.executor.mixing_costs import Seconds, mixing_costs
 from remat_algos.executor.operators import Operators, SyntheticOperators
 from remat_algos.executor.run import execute
+from remat_algos.executor.runnable import Runnable, simulation_of
 from remat_algos.executor.validation import Validation
 from remat_algos.executor.watched import Watched
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import format_bytes
-from remat_algos.plan.verify import verify
-from remat_algos.schedule.schedule import Schedule
-from remat_algos.schedule.simulation import Simulation, simulate
-
-if TYPE_CHECKING:
-    from remat_algos.plan.plan import Plan
+from remat_algos.schedule.simulation import Simulation
 
 ALIGNMENT = 512  # of the addresses in an arena: that of the pool's chunks
 MOST_FULL = 0.9  # of the memory that is free
@@ -37,7 +29,7 @@ MOST_FULL = 0.9  # of the memory that is free
 
 def validate(
     graph: ComputationGraph,
-    plan: Plan | Schedule | Mapping[str, Any] | str | os.PathLike[str],
+    plan: Runnable,
     backend: str = "numpy",
     *,
     operators: Operators | None = None,
@@ -54,7 +46,7 @@ def validate(
     ----------
     graph : ComputationGraph
         The graph that the plan was made for, before or after differentiation.
-    plan : Plan, Schedule, mapping or path
+    plan : Plan, mapping, path, Schedule, Simulation or int32[m]
         A plan, its record or its file, of which every claim is verified first; or a bare schedule.
     backend : {"numpy", "cupy"}
         Where it runs: on the processors, or on a GPU.
@@ -98,7 +90,7 @@ def validate(
     if repeats < 0:
         raise ValueError(f"repeats is {repeats}; give 0 or more")
     device = backend_of(backend)
-    simulation = simulate(graph, plan) if isinstance(plan, Schedule) else verify(graph, plan)
+    simulation = simulation_of(graph, plan)
     graph, steps = simulation.graph, len(simulation.schedule)
     _check_room(device, simulation)
     allocation = pack(Buffers.of(simulation), alignment=ALIGNMENT) if packed else None

@@ -9,8 +9,8 @@ from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import format_bytes
 from remat_algos.plan.baseline import baseline_peak
-from remat_algos.plan.packed import Packed
 from remat_algos.plan.plan import Plan
+from remat_algos.plan.reserved import ARENA, known_allocator
 from remat_algos.plan.solve import solve
 from remat_algos.solvers.registry import Progress, portfolio
 
@@ -38,8 +38,8 @@ class Entry:
             "gap",
             "seconds",
         )
-        if self.plan.packed is not None:
-            kept += tuple(self.plan.packed.record())
+        if self.plan.held is not None:
+            kept += tuple(self.plan.held.record())
         record = self.plan.record()
         shown = {name: record[name] for name in kept}
         return {"solver": self.solver, "feasible": True, "interrupted": self.plan.interrupted, **shown}
@@ -56,22 +56,23 @@ class Comparison:
     entries : tuple of Entry
     complete : bool
         Whether every solver came to its end; False if the user interrupted.
-    packed : bool
-        Whether the plans were packed.
+    held : {"packed", "reserved"}, optional
+        What the budget holds for, if not for the judged peak: the arena into which a plan packs, or what an allocator
+        reserves.
     """
 
     graph: ComputationGraph
     budget: Budget
     entries: tuple[Entry, ...]
     complete: bool = True
-    packed: bool = False
+    held: str | None = None
 
     COLUMNS = ("solver", "peak", "of base", "with residents", "overhead", "runs again", "seconds", "")
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """`COLUMNS`, with the peak as it packs behind the judged one where that was asked for."""
-        return (self.COLUMNS[0], self.COLUMNS[1], "packed", *self.COLUMNS[2:]) if self.packed else self.COLUMNS
+        """`COLUMNS`, with what the budget holds for behind the judged peak where that is something else."""
+        return (*self.COLUMNS[:2], self.held, *self.COLUMNS[2:]) if self.held else self.COLUMNS
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """Cells under `columns`."""
@@ -84,23 +85,23 @@ class Comparison:
                 overhead = f"{100 * plan.overhead / one_pass:.1f} %"
                 yield (
                     entry.solver,
-                    *self._peak(plan.peak_memory, base, plan.packed),
+                    *self._peak(plan.peak_memory, base, plan),
                     overhead,
                     str(again),
                     f"{plan.seconds:.2f}",
                     "interrupted, the best so far" if plan.interrupted else "",
                 )
             elif entry.reached is not None:
-                within = self.packed and limit is not None and entry.reached <= limit
-                why = "does not fit as it packs" if within else "does not fit"
+                within = self.held and limit is not None and entry.reached <= limit
+                why = f"does not fit as {self.held}" if within else "does not fit"
                 yield (entry.solver, *self._peak(entry.reached, base), "", "", "", why)
             else:
                 yield (entry.solver, *[""] * (len(self.columns) - 2), entry.reason)
 
-    def _peak(self, peak: int, base: int, packed: Packed | None = None) -> tuple[str, ...]:
-        """A peak, perhaps as it packs, its share of that without rematerialization, its sum with the residents."""
-        arena = ("" if packed is None else format_bytes(packed.memory),) if self.packed else ()
-        return format_bytes(peak), *arena, f"{100 * peak / base:.1f} %", format_bytes(peak + self.graph.resident_memory)
+    def _peak(self, peak: int, base: int, plan: Plan | None = None) -> tuple[str, ...]:
+        """A peak, perhaps as it is held, its share of that without rematerialization, its sum with the residents."""
+        held = ("" if plan is None or plan.held is None else format_bytes(plan.held.memory),) if self.held else ()
+        return format_bytes(peak), *held, f"{100 * peak / base:.1f} %", format_bytes(peak + self.graph.resident_memory)
 
     def record(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -124,6 +125,7 @@ def compare(
     polish: bool = True,
     packed: bool = False,
     alignment: int = 1,
+    allocator: str | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Solve with each solver, without the guard, so that each shows what it can do itself.
@@ -140,8 +142,8 @@ def compare(
     seed : int
     polish : bool
         As in `solve`: whether passes may improve what each solver gives.
-    packed, alignment
-        As in `solve`: the budget holds for the peak as it packs.
+    packed, alignment, allocator
+        As in `solve`: the budget holds for the peak as it packs, or for what an allocator reserves.
     progress : callable, optional
 
     Returns
@@ -157,7 +159,8 @@ def compare(
     >>> [(entry.solver, entry.reached if entry.plan is None else entry.plan.peak_memory) for entry in found.entries]
     [('chen_greedy', 7), ('no_remat', 11)]
     """
-    asked = Budget.of(budget)
+    asked, allocator = Budget.of(budget), known_allocator(allocator)
+    held = "packed" if packed or allocator == ARENA else "reserved" if allocator else None
     entries, complete = [], True
     for name in solvers if solvers is not None else [solver.name for solver in portfolio()]:
         if not complete:
@@ -174,6 +177,7 @@ def compare(
                 polish=polish,
                 packed=packed,
                 alignment=alignment,
+                allocator=allocator,
                 progress=progress,
             )
             entries.append(Entry(name, plan))
@@ -185,7 +189,7 @@ def compare(
         except KeyboardInterrupt:
             entries.append(Entry(name, None, "interrupted"))
             complete = False
-    return Comparison(graph, asked, tuple(sorted(entries, key=_rank)), complete, packed)
+    return Comparison(graph, asked, tuple(sorted(entries, key=_rank)), complete, held)
 
 
 def _rank(entry: Entry) -> tuple[bool, int, int, bool]:

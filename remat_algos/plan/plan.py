@@ -75,6 +75,11 @@ class Plan:
     reserved: Reserved | None = None
 
     @property
+    def held(self) -> Packed | Reserved | None:
+        """What the limit holds for beside the judged peak: the arena, or what an allocator reserves."""
+        return self.packed if self.packed is not None else self.reserved
+
+    @property
     def schedule(self) -> Schedule:
         """The order in which to run the nodes."""
         return self.simulation.schedule
@@ -130,10 +135,8 @@ class Plan:
             "seconds": round(self.seconds, 6),
             "details": plain(self.details),
         }
-        if self.packed is not None:
-            record |= self.packed.record()
-        if self.reserved is not None:
-            record |= self.reserved.record()
+        if self.held is not None:
+            record |= self.held.record()
         if frees:
             record["frees"] = [[graph.value_name(x) for x in step] for step in simulation.frees()]
         return record

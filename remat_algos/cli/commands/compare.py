@@ -2,6 +2,7 @@
 
 import argparse
 
+from remat_algos.cli.allocator_argument import BUDGET_HOLDS, add_allocator
 from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, solvers_of
 from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say_json, say_reasons, say_table
@@ -19,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--raw", action="store_true", help="each solver's plan as it is, without passes over it")
     add_search(parser)
     add_packed(parser)
+    add_allocator(parser, BUDGET_HOLDS)
     add_json(parser)
 
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from textwrap import fill
 
-from remat_algos.cli.allocator_argument import add_allocator, check_packed
+from remat_algos.cli.allocator_argument import BUDGET_HOLDS, add_allocator
 from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, options_of
 from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
 from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say_json, writable
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_search(parser)
     add_packed(parser)
-    add_allocator(parser, "the budget holds for what this allocator reserves on the device, as modelled (none)")
+    add_allocator(parser, BUDGET_HOLDS)
     parser.add_argument("-o", "--output", metavar="FILE", type=writable, help="write the plan, with its order")
     parser.add_argument(
         "--format",
@@ -59,7 +59,6 @@ def run(arguments: argparse.Namespace) -> int:
 
     check_plot(arguments)
     _check_output(arguments)
-    check_packed(arguments)
     budget, packing = budget_of(arguments), packed_of(arguments)
     options = options_of(arguments.solver, arguments.option)
     form = arguments.format or "plan"
@@ -78,7 +77,6 @@ def run(arguments: argparse.Namespace) -> int:
                 seed=arguments.seed,
                 raw=arguments.raw,
                 progress=progress,
-                allocator=arguments.allocator,
                 **packing,
                 **options,
             )

@@ -32,8 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     done = "not differentiated" if record["differentiate"] is None else "differentiated as the plan says"
     if arguments.json:
         claims = ("peak_memory", "resident_memory", "compute", "overhead", "limit", "bound", "bound_scope", "gap")
-        said = {name: record[name] for name in claims} | (plan.packed.record() if plan.packed is not None else {})
-        said |= plan.reserved.record() if plan.reserved is not None else {}
+        said = {name: record[name] for name in claims} | (plan.held.record() if plan.held is not None else {})
         proven = record["bound"] is not None and record["bound"] <= found.graph.needed_compute
         say_json({"valid": True, "graph_hash": graph.source_hash, **said, "bound_proven": proven})
     else:

@@ -1,0 +1,62 @@
+"""What is to be run, as the judge sees it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan.plan import Plan
+from remat_algos.plan.verify import verify
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import Simulation, simulate
+
+Runnable = Plan | Schedule | Simulation | Mapping[str, Any] | str | os.PathLike[str] | Sequence[int] | NDArray[np.int32]
+"""A plan, its record or its file; a schedule, its steps, or what the judge made of it."""
+
+
+def simulation_of(graph: ComputationGraph, order: Runnable) -> Simulation:
+    """What the judge says of a plan, of which every claim is verified, or of a bare schedule.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+        The one that the plan was made for, before or after differentiation; or that of the schedule.
+    order : Plan, mapping, path, Schedule, Simulation or int32[m]
+        A simulation is taken as it is.
+
+    Returns
+    -------
+    Simulation
+
+    Raises
+    ------
+    ScheduleError
+        If the schedule cannot be run.
+    GraphError
+        If the simulation is of another graph.
+    PlanError, ClaimError
+        As `verify` does.
+    TypeError
+        If it is nothing that can be run.
+
+    Examples
+    --------
+    >>> chain = ComputationGraph.from_edges([(0, 1), (1, 2)])
+    >>> simulation_of(chain, [0, 1, 2]).peak_memory, simulation_of(chain, simulate(chain, [0, 1, 2])).peak_memory
+    (2, 2)
+    """
+    if isinstance(order, Simulation):
+        if order.graph is not graph and order.graph.source_hash != graph.source_hash:
+            raise GraphError("the simulation is of another graph; give the graph that was simulated")
+        return order
+    if isinstance(order, Plan | Mapping | str | os.PathLike):
+        return verify(graph, order)
+    if isinstance(order, Schedule | Sequence | np.ndarray):
+        return simulate(graph, order)
+    raise TypeError(f"{order!r} cannot be run; give a plan, its record or its file, a schedule or numbers of nodes")

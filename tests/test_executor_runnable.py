@@ -1,0 +1,49 @@
+"""What `execute` takes for a schedule, and what it says of anything else."""
+
+import re
+
+import pytest
+
+from remat_algos.errors import AllocationError, ClaimError, GraphError, PlanError
+from remat_algos.executor.operators import SyntheticOperators
+from remat_algos.executor.run import execute
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan.solve import solve
+from remat_algos.schedule.simulation import simulate
+
+CHAIN = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)], memory=1000))
+OTHER = ComputationGraph.from_edges([(0, 1)])
+
+
+def test_a_plan_its_record_its_file_and_its_simulation_are_one_schedule(tmp_path):
+    plan = solve(CHAIN, "70%")
+    plan.save(tmp_path / "plan.json")
+    forms = [plan, plan.record(), tmp_path / "plan.json", plan.simulation, plan.schedule, plan.schedule.order.tolist()]
+    for form in forms:
+        assert execute(CHAIN, form).checksums.tolist() == execute(CHAIN, plan.schedule).checksums.tolist()
+
+
+def test_claims_of_a_plan_are_verified_before_it_runs():
+    record = solve(CHAIN, "70%").record()
+    with pytest.raises(ClaimError, match="claims peak_memory 1"):
+        execute(CHAIN, record | {"peak_memory": 1})
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "sentence"),
+    [
+        ({"schedule": None}, TypeError, "None cannot be run; give a plan, its record or its file, a schedule or"),
+        ({"schedule": "nowhere.json"}, PlanError, "nowhere.json: cannot be read"),
+        ({"schedule": simulate(OTHER, [0, 1])}, GraphError, "the simulation is of another graph; give the graph"),
+        ({"operators": SyntheticOperators(OTHER)}, GraphError, "these operators were made for another graph; make"),
+        ({"operators": 3}, TypeError, "operators are 3, which lack a method of Operators: prepare"),
+        ({"allocation": 3}, TypeError, "allocation is 3; give what pack or share returns"),
+        ({"seed": "x"}, TypeError, "seed is 'x'; give a whole number"),
+        ({"limit": -1}, AllocationError, "limit is -1; give a whole number of bytes"),
+    ],
+)
+def test_what_cannot_be_run_is_told_in_one_sentence(options, error, sentence):
+    given = {"schedule": solve(CHAIN, "70%").schedule} | options
+    with pytest.raises(error, match=re.escape(sentence)):
+        execute(CHAIN, **given)
