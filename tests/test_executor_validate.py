@@ -359,7 +359,7 @@ def test_what_a_node_does_is_counted_in_words():
     assert deeds == {
         "call": [1, 1, 2 * 3 + 2],
         "written": [1, 2, 1 + 3 + 2],
-        "read": [0, 0, 2 * (1 + 3)],
+        "read": [0, 0, (1 + 1) + (1 + 2)],
         "wrapped": [0, 0, 3 + 3],  # the last value, from both
         "summed": [0, 0, 2],  # the second input into the first value
     }

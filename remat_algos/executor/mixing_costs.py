@@ -33,8 +33,8 @@ class MixingCosts:
     call : float
         For each result and workspace, and each input of a result.
     written, read, wrapped, summed : float
-        For each word of a result; for each word of a result and each input; the same again for inputs that are shorter,
-        which begin anew; for each word of an input that is longer than a result.
+        For each word of a result; for each word of an input that a result reads; for each word of a result and each
+        input that is shorter, which begins anew; for each word of an input that is longer than a result.
     residual : float
         Share by which the worst of the sizes that were measured differs from this.
 
@@ -129,7 +129,7 @@ def _deeds(graph: ComputationGraph) -> NDArray[np.float64]:
         found[v] = (
             results.size * (1 + inputs.size) + 2 * (scratch > 0),
             results.sum() + scratch,
-            results.sum() * inputs.size,
+            np.minimum(inputs[None, :], results[:, None]).sum(),
             ((inputs[None, :] < results[:, None]) * results[:, None]).sum(),
             (longer * inputs[None, :]).sum(),
         )

@@ -86,6 +86,8 @@ def execute(
         If the backend cannot run here.
     OutOfMemoryError
         If memory runs out, with step, node, bytes asked for and bytes free.
+    TypeError
+        If something is not of its kind: a schedule, operators, an allocation.
     StaleValueError
         If a value is read that is no longer there or, in checking mode, no longer what it was or written to by its
         reader.
