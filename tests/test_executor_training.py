@@ -20,6 +20,7 @@ from remat_algos.models.settings import Settings
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.mirror import mirror_schedule
 from remat_algos.schedule.simulation import simulate
+from tests.layer_cases import SMALL_NETWORKS
 
 IMAGES = {"batch": 2, "image": 32, "width": 4, "classes": 5}
 NETWORKS = {
@@ -29,7 +30,11 @@ NETWORKS = {
     "lstm": {"batch": 2, "steps": 3, "depth": 2, "width": 4, "features": 3, "classes": 5},
     "transformer_base": {"batch": 2, "sequence": 4, "depth": 1, "width": 8, "heads": 2, "words": 11},
     "unet": {"batch": 1, "image": 44, "depth": 1, "width": 4},
+    "deepspeech2": {**SMALL_NETWORKS["deepspeech2"], "workspace": "0"},
+    "mixtral_8x7b": SMALL_NETWORKS["mixtral_8x7b"],
+    "switch_base_8": SMALL_NETWORKS["switch_base_8"],
 }
+OTHERS = [name for name in SMALL_NETWORKS if name not in NETWORKS]
 SOLVERS = ("chen_sqrt", "chen_greedy", "drop_cheap", "echo", "approximate_dp", "greedy_remat", "twremat")
 
 
@@ -69,6 +74,35 @@ def test_running_all_again_changes_no_bit_of_loss_and_gradients(name, networks, 
     simulation = everything_again(graphs[name])
     assert simulation.overhead > simulation.graph.needed_compute / 5
     assert gradients_of(networks[name], graphs[name], simulation) == plain[name]
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_in_every_family_rematerialization_changes_no_bit(name):
+    """Losses, gradients and parameters: of all that may run again, and of the plan of least memory."""
+    network = build(name, **SMALL_NETWORKS[name])
+    graph = differentiate(network.graph, parameter_gradients=True)
+    plans = [everything_again(graph), solve(graph, "least", solver="greedy_remat").simulation]
+    without = train(network, steps=2)
+    wanted = gradients_of(network, graph, np.flatnonzero(graph.needed))
+    assert plans[0].overhead > 0
+    for plan in plans:
+        assert gradients_of(network, graph, plan) == wanted
+        assert train(network, plan, steps=2).same_as(without)
+
+
+@pytest.mark.parametrize("name", ["resnet20", "switch_base_8", "deepspeech2"])
+def test_in_float16_rematerialization_changes_no_bit_and_the_loss_is_nearly_that_of_float32(name, plain):
+    network = build(name, **NETWORKS[name], dtype="float16")
+    graph = differentiate(network.graph, parameter_gradients=True)
+    wanted = gradients_of(network, graph, np.flatnonzero(graph.needed))
+    assert wanted[0] == pytest.approx(plain[name][0], rel=5e-3)
+    simulation = everything_again(graph)
+    assert gradients_of(network, graph, simulation) == wanted
+    buffers = Buffers.of(simulation, in_place(simulation))
+    assert gradients_of(network, graph, simulation, share(buffers)) == wanted
+    without, within = (train(network, plan, steps=2) for plan in (None, simulation))
+    assert within.same_as(without)
+    assert np.isfinite(without.losses).all()
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

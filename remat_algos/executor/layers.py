@@ -13,6 +13,7 @@ from remat_algos.executor.arrays import Array, Backend
 from remat_algos.executor.formulas.formula import Call, Formula, Seen
 from remat_algos.executor.formulas.norms import moved, variance
 from remat_algos.executor.formulas.table import FORMULAS
+from remat_algos.executor.formulas.updates import UPDATES
 from remat_algos.executor.mixing import Mixer, mixer
 from remat_algos.executor.starting_values import Form, starting_values
 from remat_algos.executor.views import given_back, seen
@@ -22,6 +23,7 @@ from remat_algos.models.network import Network
 from remat_algos.models.options import offer
 
 DRAWS = ("Dropout", "DropoutMask")
+HALF = "float16"
 
 
 def check_network(network: object) -> None:
@@ -35,30 +37,34 @@ class LayerOperators:
 
     A forward node computes what its `Layer` says. The gradient of w with respect to x is computed from what its node
     reads and nothing else: gradients of w's values, what w saved, w's residents; it is added to the sum so far. On one
-    backend all is deterministic, so a value that is made again is the same bit for bit. Supported are the kinds of
-    `FORMULAS`: convolutions, pooling, linear layers, products of matrices, embeddings, attention, norms, activations,
-    sums and products, dropout, softmax and losses, parts of tensors; not `CTCLoss`, `Route`, and what primitive norms
-    are made of.
+    backend all is deterministic, so a value that is made again is the same bit for bit. Values of float16 are read as
+    float32, and what is computed of them is rounded once, when it is written. Supported are the kinds of `FORMULAS`, of
+    which all families of the zoo are made at granularity "operation", and the updates of an optimizer.
 
     Parameters
     ----------
     network : Network
-        Built at granularity "operation", with `dtype` float32 or float64, without a backward part.
+        Built at granularity "operation", with `dtype` float32, float64 or float16, without a backward part.
     graph : ComputationGraph
-        `differentiate(network.graph, parameter_gradients=True)`, or `network.graph` itself.
+        `differentiate(network.graph, parameter_gradients=True)`, or `network.graph` itself, or what `build` makes of
+        the same options with an optimizer.
     seed : int
         Of parameters, inputs and dropout.
     values : mapping of str to array, optional
         Residents by name instead of those that `starting_values` draws.
     dropped : float
         Share of elements that dropout sets to 0, below 1; no layer says it.
+    learning_rate : float
+        Of updates that the graph has.
 
     Attributes
     ----------
     arrays : dict of str to array
         The residents, once a run has asked for them: on its backend, and kept from run to run.
     step : int
-        Masks of dropout differ from step to step.
+        Of the training, from 0 on; masks of dropout differ from step to step, and Adam counts them.
+    updates : bool
+        Whether the graph moves its parameters itself.
     gradients : dict of str to int
         The value that is the gradient of each parameter.
     calls : list of Call
@@ -90,6 +96,7 @@ class LayerOperators:
         seed: int = 0,
         values: Mapping[str, Any] | None = None,
         dropped: float = 0.1,
+        learning_rate: float = 0.01,
     ) -> None:
         check_network(network)
         if not isinstance(graph, ComputationGraph):
@@ -97,11 +104,11 @@ class LayerOperators:
             raise GraphError(f"graph is a {type(graph).__name__}; give {wanted}")
         self.network, self.graph, self.step = network, graph, 0
         self.arrays: dict[str, Array] = {}
-        self._seed, self._dropped = seed, _share(dropped)
+        self._seed, self._dropped, self._rate = seed, _share(dropped), learning_rate
         wiring = Wiring(network, graph)
         self._given = _given(wiring.residents, network, values or {}, seed)
         self._work = [wiring.work(node) for node in range(graph.n_nodes)]
-        self._dtypes = wiring.dtypes
+        self._dtypes, self.updates = wiring.dtypes, bool(wiring.updates)
         self.gradients: dict[str, int] = wiring.parameter_gradients
         self._losses = wiring.losses
         self._formulas: list[Formula] = [FORMULAS[layer.op] for layer in network.layers]
@@ -147,9 +154,11 @@ class LayerOperators:
         values: Sequence[Array],
         workspace: Array | None,
     ) -> None:
-        """Compute a layer or a gradient; all is computed before anything is written."""
+        """Compute a layer, a gradient or an update; all is computed before anything is written."""
         backend, work = self._ready, self._work[node]
         with backend.apart():
+            if work.update:
+                return self._move(work, reads, residents)
             made = self._made(work, reads, residents)
             for out, array, dtype in zip(values, made, self._dtypes[node], strict=False):
                 if out.size:
@@ -218,6 +227,14 @@ class LayerOperators:
             total = part if total is None else total + part
         return (total,)
 
+    def _move(self, work: Work, reads: Sequence[Array], residents: Sequence[Array]) -> None:
+        """The update of a parameter, and of what is remembered of it, where they are."""
+        get = _getter(reads, residents)
+        held = [place for place in (*work.arguments, *work.gradients) if place is not None]
+        moved = UPDATES[work.update](self._ready.xp, self._rate, self.step + 1, *map(get, held))
+        for place, array in zip(held, moved, strict=False):
+            residents[place.number].view(place.form.dtype)[...] = array.reshape(-1)
+
 
 def _share(dropped: Any) -> float:
     if not isinstance(dropped, Real) or not 0 <= float(dropped) < 1:
@@ -228,7 +245,9 @@ def _share(dropped: Any) -> float:
 def _getter(reads: Sequence[Array], residents: Sequence[Array]) -> Callable[[Place], Array]:
     def get(place: Place) -> Array:
         array = (residents if place.of_residents else reads)[place.number].view(place.form.dtype)
-        if not getattr(array.flags, "aligned", True):
+        if place.form.dtype == HALF:
+            array = array.astype(np.float32)
+        elif not getattr(array.flags, "aligned", True):
             array = array.copy()  # there NumPy adds up in other parts, which shows in the last bits
         return array.reshape(place.form.shape)
 
@@ -236,8 +255,8 @@ def _getter(reads: Sequence[Array], residents: Sequence[Array]) -> Callable[[Pla
 
 
 def _given(forms: Mapping[str, Form], network: Network, values: Mapping[str, Any], seed: int) -> dict[str, Array]:
-    """The residents at the beginning."""
-    found: dict[str, Any] = starting_values(network, seed)
+    """The residents at the beginning; optimizers remember nothing yet."""
+    found: dict[str, Any] = {name: np.zeros(*form) for name, form in forms.items()} | starting_values(network, seed)
     for name, array in values.items():
         if name not in forms:
             raise GraphError(f"{network.name} has no input or parameter {name!r}; {offer(name, forms)}")

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from remat_algos.cost.shapes import tensor_bytes
+from remat_algos.cost.shapes import element_bytes, tensor_bytes
+from remat_algos.executor.formulas.ctc import BLANK
 from remat_algos.ir.resident import ROLES
 from remat_algos.models.network import Network, Shape, Tensor
 
@@ -36,7 +37,7 @@ def resident_forms(network: Network) -> list[Form]:
     for r, (name, size) in enumerate(zip(resident.names, resident.memory.tolist(), strict=True)):
         dtype = seen[r][0].dtype if r in seen else "uint8"
         whole = [x.shape for x in seen.get(r, ()) if tensor_bytes(x.shape, dtype) == size]
-        flat = (size // np.dtype(dtype).itemsize,)
+        flat = (size // element_bytes(dtype),)
         forms.append(Form(network.parameter_shapes.get(name, whole[0] if whole else flat), dtype))
     return forms
 
@@ -46,7 +47,7 @@ def starting_values(network: Network, seed: int = 0) -> dict[str, Array]:
 
     Weights are normal with a deviation of (2 / what each output sees) ** 0.5, those of embeddings with one over the
     root of their width; biases are 0, weights of norms 1, running means 0 and variances 1. Inputs are normal, words
-    and targets any that there are, masks a lower triangle if square, else all true.
+    and targets any that there are, but no blank in a transcript, masks a lower triangle if square, else all true.
 
     Examples
     --------
@@ -68,7 +69,7 @@ def starting_values(network: Network, seed: int = 0) -> dict[str, Array]:
         elif role == "parameter":
             array = _parameter(rng, name, form.shape, name in embeddings)
         else:
-            array = _input(rng, form, limits.get(r, 2))
+            array = _input(rng, form, *limits.get(r, (0, 2)))
         found[name] = array.astype(form.dtype)
     return found
 
@@ -80,30 +81,34 @@ def _parameter(rng: np.random.Generator, name: str, shape: Shape, embedding: boo
     return rng.normal(0, (2 / sees) ** 0.5, shape)
 
 
-def _input(rng: np.random.Generator, form: Form, limit: int) -> Array:
+def _input(rng: np.random.Generator, form: Form, least: int, limit: int) -> Array:
     shape, dtype = form
     if dtype == "bool":
         square = len(shape) == 2 and shape[0] == shape[1]
         return np.tri(*shape, dtype=np.bool_) if square else np.ones(shape, bool)
-    return rng.normal(0, 1, shape) if "float" in dtype else rng.integers(0, limit, shape)
+    return rng.normal(0, 1, shape) if "float" in dtype else rng.integers(least, limit, shape)
 
 
 def _embeddings(network: Network) -> set[str]:
     return {layer.parameters[0] for layer in network.layers if layer.op == "Embedding"}
 
 
-def _limits(network: Network) -> dict[int, int]:
-    """Of each resident that holds words or targets, how many there are to choose from."""
-    limits: dict[int, int] = {}
+def _limits(network: Network) -> dict[int, tuple[int, int]]:
+    """Of each resident that holds words or targets, the least, and the first that is too much."""
+    limits: dict[int, tuple[int, int]] = {}
     for layer in network.layers:
+        least = 0
         if layer.op == "Embedding":
             tokens, count = layer.arguments[0], layer.arguments[1].shape[0]
         elif layer.op == "SoftmaxCrossEntropy":
             scores, tokens = layer.arguments[:2]
             last = prod(tokens.shape) == prod(scores.shape[:-1])
             count = scores.shape[-1 if last else 1]
+        elif layer.op == "CTCLoss":
+            tokens, least, count = layer.arguments[1], BLANK + 1, layer.arguments[0].shape[-1]
         else:
             continue
         r = -1 - tokens.value
-        limits[r] = min(count, limits.get(r, count))
+        before = limits.get(r, (least, count))
+        limits[r] = max(least, before[0]), min(count, before[1])
     return limits

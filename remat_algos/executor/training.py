@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from remat_algos.errors import GraphError
 from remat_algos.executor.arrays import backend as backend_of
 from remat_algos.executor.execution import Execution
+from remat_algos.executor.formulas.updates import UPDATES
 from remat_algos.executor.layers import LayerOperators, check_network
 from remat_algos.executor.run import execute
 from remat_algos.ir.differentiate import differentiate
@@ -69,17 +70,19 @@ def train(
 ) -> Training:
     """Gradient descent on one batch: each step runs the plan's schedule with real layers, then moves the parameters.
 
-    Losses and parameters are the same bit for bit whatever is rematerialized.
+    Where the graph has updates of its own, they move the parameters. Losses and parameters are the same bit for bit
+    whatever is rematerialized.
 
     Parameters
     ----------
     network : Network
         As `LayerOperators` wants it.
     plan : Plan or Simulation, optional
-        Of `differentiate(network.graph, parameter_gradients=True)`; by default no rematerialization.
+        Of `differentiate(network.graph, parameter_gradients=True)`, or of what `build` makes of the same options with
+        an optimizer; by default of the former, without rematerialization.
     steps : int
     learning_rate : float
-        A parameter loses so many times its gradient at each step.
+        A parameter loses so many times its gradient at each step, or what the optimizer makes of it.
     seed : int
         Of parameters, inputs and dropout.
     values : mapping of str to array, optional
@@ -111,7 +114,7 @@ def train(
         raise GraphError(f"steps is {steps}; give 1 or more")
     check_network(network)
     simulation = _simulation(network, plan)
-    operators = LayerOperators(network, simulation.graph, seed=seed, values=values)
+    operators = LayerOperators(network, simulation.graph, seed=seed, values=values, learning_rate=learning_rate)
     if not operators.gradients:
         wanted = "differentiate with parameter_gradients=True"
         raise GraphError(f"the graph of {network.name} has no gradients of parameters; {wanted}")
@@ -121,7 +124,8 @@ def train(
         execution = execute(simulation.graph, simulation, operators, backend=backend, checking=checking, outputs=True)
         losses.append(operators.loss)
         mismatches += [(step, *found) for found in execution.mismatches]
-        _descend(operators, execution, learning_rate, backend)
+        if not operators.updates:
+            _descend(operators, execution, learning_rate, backend)
     on = backend_of(backend)
     parameters = {name: np.array(on.to_host(operators.arrays[name])) for name in network.parameter_shapes}
     return Training(tuple(losses), parameters, execution, mismatches)
@@ -145,6 +149,7 @@ def _descend(operators: LayerOperators, execution: Execution, rate: float, backe
     with on.running(), on.apart():
         for name, value in operators.gradients.items():
             parameter = operators.arrays[name]
-            gradient = on.xp.asarray(execution.outputs[value].view(parameter.dtype))
-            parameter -= rate * gradient.reshape(parameter.shape)
+            gradient = on.xp.asarray(execution.outputs[value].view(parameter.dtype)).reshape(parameter.shape)
+            wide = np.float32 if parameter.dtype == np.float16 else parameter.dtype
+            parameter[...] = UPDATES["SGD"](on.xp, rate, 0, parameter.astype(wide), gradient.astype(wide))[0]
     on.synchronize()

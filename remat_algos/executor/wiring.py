@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,11 +14,14 @@ from remat_algos.executor.formulas.formula import Call
 from remat_algos.executor.formulas.table import FORMULAS
 from remat_algos.executor.starting_values import Form, resident_forms
 from remat_algos.executor.views import can_see
-from remat_algos.ir.differentiate import gradient_pairs
+from remat_algos.ir.differentiate import differentiate, gradient_pairs
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.models.network import Layer, Network
+from remat_algos.models.optimizers import KINDS, STATES, with_optimizer
 
-DTYPES = ("float32", "float64", "int64", "int32", "bool")
+DTYPES = ("float32", "float64", "float16", "int64", "int32", "bool")
+OF_UPDATED: Mapping[str, Any] = {"parameter_gradients": True, "loss": None}
+"""How a graph with updates was differentiated, which it does not say itself."""
 
 
 class Place(NamedTuple):
@@ -34,15 +38,18 @@ class Work(NamedTuple):
     Parameters
     ----------
     layer : int
-        The forward node that it is, or whose gradient it takes; -1 for a seed.
+        The forward node that it is, or whose gradient it takes; -1 for a seed or an update.
     arguments, values, gradients : tuple of Place or None
-        What the layer reads and makes, and the gradients of what it makes; None: the node may not read it.
+        What the layer reads and makes, and the gradients of what it makes; None: the node may not read it. Of an update
+        the parameter and what is remembered of it, and the gradient of the parameter.
     running : Place or None
         The sum so far.
     positions : tuple of int
         Arguments of which it takes the gradient; none in a forward node.
     form : Form
         Of what a gradient is of.
+    update : str
+        What an optimizer's update is called as an operation; else nothing.
     """
 
     layer: int
@@ -52,6 +59,7 @@ class Work(NamedTuple):
     running: Place | None = None
     positions: tuple[int, ...] = ()
     form: Form = Form((), "float32")
+    update: str = ""
 
 
 class Wiring:
@@ -72,11 +80,12 @@ class Wiring:
         _check_same(network, graph)
         forward = network.graph
         self.network, self.graph, self.n_forward = network, graph, forward.n_nodes
-        self._resident_forms = resident_forms(network)
-        self.residents = dict(zip(forward.resident_names, self._resident_forms, strict=True))
+        self.updates = np.flatnonzero(graph.updates).tolist()
+        self._resident_forms = self._with_remembered(resident_forms(network))
+        self.residents = dict(zip(graph.resident_names, self._resident_forms, strict=True))
         self._forms = [Form(*form) for layer in network.layers for form in zip(layer.shapes, layer.dtypes, strict=True)]
         self._target, self._reader = np.zeros(0, np.int32), np.zeros(0, np.int32)
-        options = graph.derivation.options if graph.derivation is not None else {}
+        options = graph.derivation.options if graph.derivation is not None else OF_UPDATED
         if graph.n_nodes > self.n_forward:
             self._target, self._reader = gradient_pairs(
                 forward, parameter_gradients=options["parameter_gradients"], loss=options["loss"]
@@ -87,7 +96,7 @@ class Wiring:
     def dtypes(self) -> list[list[str]]:
         """Of the values of each node."""
         forward = [list(layer.dtypes) for layer in self.network.layers]
-        return forward + [[self._form(x).dtype] for x in self._target.tolist()]
+        return forward + [[self._form(x).dtype] for x in self._target.tolist()] + [[] for _ in self.updates]
 
     @property
     def losses(self) -> dict[int, list[int]]:
@@ -112,6 +121,8 @@ class Wiring:
         """What a node has to do."""
         if node < self.n_forward:
             return Work(node, self._arguments(node, self._read_places(node)))
+        if node >= self.n_forward + self._target.size:
+            return self._update(node)
         target, w = (int(a[node - self.n_forward]) for a in (self._target, self._reader))
         form = self._form(target)
         if w < 0:
@@ -129,6 +140,23 @@ class Wiring:
             tuple(k for k, argument in enumerate(arguments) if argument.value == wanted),
             form,
         )
+
+    def _update(self, node: int) -> Work:
+        """Of a parameter, which has the least id of the residents of its update."""
+        assert self.graph.resident is not None
+        held = [Place(True, k, self._resident_forms[r]) for k, r in enumerate(self.graph.resident.reads(node))]
+        gradient = Place(False, 0, held[0].form)
+        return Work(-1, tuple(held), gradients=(gradient,), form=held[0].form, update=self.graph.labels.op(node))
+
+    def _with_remembered(self, forms: list[Form]) -> list[Form]:
+        """Residents, and those that optimizers remember, which look like their parameter."""
+        forms = forms + [Form((), "uint8")] * (len(self.graph.resident_names) - len(forms))
+        for node in self.updates:
+            assert self.graph.resident is not None
+            parameter, *remembered = self.graph.resident.reads(node)
+            for r in remembered:
+                forms[r] = forms[parameter]
+        return forms
 
     def _form(self, target: int) -> Form:
         """Of a value, or from `n_values` on of a resident."""
@@ -164,7 +192,7 @@ class Wiring:
 def _check_same(network: Network, graph: ComputationGraph) -> None:
     forward = network.graph
     if forward.forward_of is not None:
-        wanted = "build it without parameter_gradients and optimizer, and differentiate network.graph"
+        wanted = "build it without parameter_gradients and optimizer, of which the graph that is run may be made"
         raise GraphError(f"the graph of {network.name} has a backward part; {wanted}")
     if forward.node_names() != [layer.name for layer in network.layers]:
         found = f"the nodes of {network.name} are not its {len(network.layers)} layers"
@@ -172,13 +200,27 @@ def _check_same(network: Network, graph: ComputationGraph) -> None:
     derivation = graph.derivation
     if graph is forward or (derivation is None and graph.hash == forward.hash):
         return
+    if bool(graph.updates.any()):
+        return _check_updates(network, graph)
     if derivation is None or derivation.source_hash != forward.hash:
         wanted = "give differentiate(network.graph, parameter_gradients=True)"
         raise GraphError(f"the graph was not made from that of {network.name}; {wanted}")
     if derivation.options.get("encode"):
         raise GraphError("feature maps kept as bits are no layers; differentiate without encode")
-    if bool(graph.updates[forward.n_nodes :].any()):
-        raise GraphError("updates of an optimizer are no layers; differentiate without them, and use train")
+
+
+def _check_updates(network: Network, graph: ComputationGraph) -> None:
+    """That a graph is what an optimizer makes of the network; costs may be others."""
+    optimizers = {kind: optimizer for optimizer, kind in KINDS.items()}
+    op = graph.labels.op(int(np.flatnonzero(graph.updates)[0]))
+    if op not in optimizers:
+        raise GraphError("updates in element-wise steps are no layers; give with_optimizer a graph without primitive")
+    if "v" in STATES[optimizers[op]] and "float16" in {dtype for layer in network.layers for dtype in layer.dtypes}:
+        raise GraphError(f'squares that {op} remembers vanish in float16; use momentum, or dtype="float32"')
+    wanted = with_optimizer(differentiate(network.graph, parameter_gradients=True), optimizers[op])
+    if graph.n_nodes != wanted.n_nodes or replace(graph, compute=wanted.compute).hash != wanted.hash:
+        given = f'with_optimizer(differentiate(network.graph, parameter_gradients=True), "{optimizers[op]}")'
+        raise GraphError(f"the graph was not made from that of {network.name}; give {given}")
 
 
 def _check_layers(network: Network, forms: Sequence[Form], residents: Sequence[Form], differentiated: set[int]) -> None:
@@ -199,7 +241,7 @@ def _refusal(layer: Layer, forms: Sequence[Form], residents: Sequence[Form], dif
         return "it has no formula; take a network of the kinds that LayerOperators lists"
     for dtype in (*layer.dtypes, *(x.dtype for x in layer.arguments)):
         if dtype not in DTYPES:
-            return f'it holds {dtype}; build the network with dtype="float32"'
+            return f'it holds {dtype}, for which there is no formula; build the network with dtype="float32"'
     for x in layer.arguments:
         base = forms[x.value].shape if x.value >= 0 else residents[-1 - x.value].shape
         if not can_see(base, x.shape):

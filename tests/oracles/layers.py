@@ -60,3 +60,32 @@ def lstm_cell(x, h, c, of_input, of_state, bias):
     i, f, g, o = np.split(x @ of_input.T + h @ of_state.T + bias, 4, axis=-1)
     c = c / (1 + np.exp(-f)) + np.tanh(g) / (1 + np.exp(-i))
     return np.tanh(c) / (1 + np.exp(-o)), c
+
+
+def ctc_loss(x, targets):
+    """The mean of -log of the chance that an alignment of all is one of the transcript; 0 is the blank."""
+    steps, batch, classes = x.shape
+    shares = np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True)
+    chance = np.zeros(batch)
+    for alignment in product(range(classes), repeat=steps):
+        read = [c for t, c in enumerate(alignment) if c and (t == 0 or c != alignment[t - 1])]
+        for b in range(batch):
+            if read == targets[b].tolist():
+                chance[b] += prod(shares[t, b, c] for t, c in enumerate(alignment))
+    with np.errstate(divide="ignore"):
+        return -np.log(chance).mean()
+
+
+def experts(x, router, matrices, chosen, room):
+    """(rows as their experts transform them, share of the rows times mean probability): every expert for every row."""
+    shares = np.exp(x @ router.T) / np.exp(x @ router.T).sum(axis=1, keepdims=True)
+    order = [sorted(range(len(matrices)), key=lambda e, row=row: -row[e])[:chosen] for row in shares]
+    everything = np.array([x @ matrix.T for matrix in matrices])
+    y, taken = np.zeros((len(x), everything.shape[-1])), [0] * len(matrices)
+    for j, row in product(range(chosen), range(len(x))):
+        expert = order[row][j]
+        if taken[expert] < room:
+            weight = shares[row, expert] / (sum(shares[row, e] for e in order[row]) if chosen > 1 else 1)
+            y[row] += weight * everything[expert, row]
+        taken[expert] += 1
+    return y, sum(n / len(x) * share for n, share in zip(taken, shares.mean(axis=0), strict=True))

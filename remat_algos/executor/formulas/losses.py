@@ -63,8 +63,15 @@ def _mean_square_gradient(call: Call, k: int, reads: Seen, values: Seen, gradien
 
 
 def _axes(before: Shape, after: Shape) -> tuple[int, ...]:
-    """Those along which something is added up: all, or those of which 1 is left."""
-    return tuple(range(len(before))) if not after else tuple(i for i, n in enumerate(after) if n != before[i])
+    """Those along which something is added up: all, those of which 1 is left, or the rows of a table."""
+    if not after:
+        return tuple(range(len(before)))
+    return (0,) if _leaves_columns(before, after) else tuple(i for i, n in enumerate(after) if n != before[i])
+
+
+def _leaves_columns(before: Shape, after: Shape) -> bool:
+    """Whether a number is left for each column of a table; one for each row would look the same if it is square."""
+    return len(before) == 2 and after == before[1:] != before[:1]
 
 
 def _sum(call: Call, x: Array) -> Array:
@@ -82,7 +89,8 @@ def _share(call: Call) -> float:
 
 def _reduction_refusal(call: Call) -> str | None:
     before, after = call.shape(0), call.layer.shapes[0]
-    if not after or (len(after) == len(before) and all(n in (1, m) for n, m in zip(after, before, strict=True))):
+    same = len(after) == len(before) and all(n in (1, m) for n, m in zip(after, before, strict=True))
+    if not after or same or _leaves_columns(before, after):
         return None
     return f"adds up shape {before} to {after}, which does not say along which axes"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from remat_algos.executor.formulas.formula import Array, Call, Formula, Seen
 from remat_algos.models.network import Shape
@@ -72,18 +73,38 @@ def _slice_refusal(call: Call) -> str | None:
 # ---------------------------------------------------------------- other shapes
 
 
-def _heads_parted(before: Shape, after: Shape) -> bool:
-    """Whether (batch, rows, width) becomes (batch, heads, rows, size)."""
-    return len(before) == 3 and len(after) == 4 and before == (after[0], after[2], after[1] * after[3])
+def _turned(before: Shape, after: Shape) -> tuple[Shape, Shape]:
+    """How a copy sees what it reads, and in which order it then writes the axes.
+
+    Heads of attention are parted or joined, channels go behind the pixels or in front of them, the last axis goes to
+    the front, with rows step by step; else elements stay in their order.
+    """
+    rank, last = len(before), (len(before) - 1, *range(len(before) - 1))
+    if before == after or rank < 3:
+        return before, tuple(range(rank))
+    if rank == 3 and len(after) == 4:
+        if before == (after[0], after[2], after[1] * after[3]):
+            return (*before[:2], after[1], after[3]), (0, 2, 1, 3)
+        if before == (after[0], after[2] * after[3], after[1]):
+            return (after[0], *after[2:], after[1]), (0, 3, 1, 2)
+    if rank == 4 and after == (before[0], before[2], before[1] * before[3]):
+        return before, (0, 2, 1, 3)
+    if rank == 4 and after == (before[0], before[2] * before[3], before[1]):
+        return before, (0, 2, 3, 1)
+    if after in ((before[-1], *before[:-1]), (before[-1] * before[0], prod(before[1:-1]))):
+        return before, last
+    return before, tuple(range(rank))
 
 
-def _copied(x: Array, after: Shape) -> Array:
-    """In another shape: heads are parted or joined, else elements stand in the same order."""
-    if _heads_parted(x.shape, after):
-        return x.reshape(*x.shape[:2], after[1], after[3]).swapaxes(1, 2)
-    if _heads_parted(after, x.shape):
-        return x.swapaxes(1, 2).reshape(after)
-    return x.reshape(after)
+def _copy(call: Call, x: Array) -> Array:
+    seen, axes = _turned(call.shape(0), call.layer.shapes[0])
+    return x.reshape(seen).transpose(axes).reshape(call.layer.shapes[0])
+
+
+def _copy_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+    seen, axes = _turned(call.shape(0), call.layer.shapes[0])
+    back = tuple(sorted(range(len(axes)), key=axes.__getitem__))
+    return gradients[0].reshape([seen[axis] for axis in axes]).transpose(back).reshape(call.shape(0))
 
 
 PARTS = {
@@ -93,8 +114,5 @@ PARTS = {
         lambda call, x: x.reshape(call.layer.shapes[0]),
         lambda call, k, reads, values, gradients: gradients[0].reshape(call.shape(0)),
     ),
-    "Copy": Formula(
-        lambda call, x: _copied(x, call.layer.shapes[0]),
-        lambda call, k, reads, values, gradients: _copied(gradients[0], call.shape(0)),
-    ),
+    "Copy": Formula(_copy, _copy_gradient),
 }

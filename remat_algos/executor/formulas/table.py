@@ -1,12 +1,52 @@
 """All kinds of operations that can be run."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from remat_algos.executor.formulas.ctc import CTC
 from remat_algos.executor.formulas.elementwise import ELEMENTWISE
-from remat_algos.executor.formulas.formula import Formula
+from remat_algos.executor.formulas.experts import BY_PLACES, EXPERTS, by_places
+from remat_algos.executor.formulas.formula import Call, Formula
 from remat_algos.executor.formulas.losses import LOSSES
 from remat_algos.executor.formulas.norms import NORMS
 from remat_algos.executor.formulas.parts import PARTS
 from remat_algos.executor.formulas.products import PRODUCTS
 from remat_algos.executor.formulas.windows import WINDOWS
 
-FORMULAS: dict[str, Formula] = {**WINDOWS, **PRODUCTS, **NORMS, **ELEMENTWISE, **LOSSES, **PARTS}
+ALWAYS: dict[str, Formula] = {
+    **WINDOWS,
+    **PRODUCTS,
+    **NORMS,
+    **ELEMENTWISE,
+    **LOSSES,
+    **CTC,
+    **PARTS,
+    **EXPERTS,
+}
+
+
+def either(when: Callable[[Call], bool], one: Formula, other: Formula) -> Formula:
+    """A kind of operation that is one thing or another, as its layer says.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from remat_algos.models.network import Layer, Tensor
+    >>> count = Layer("load", "Sum", "", ((2,),), ("float32",), (), 0, 0, 0, {}, (Tensor(0, (4, 1), "int32"),))
+    >>> FORMULAS["Sum"].forward(Call(count, np), np.array([[0], [2], [1], [4]])).tolist()
+    [0.75, 0.25]
+    """
+
+    def chosen(call: Call) -> Formula:
+        return one if when(call) else other
+
+    return Formula(
+        lambda call, *arguments: chosen(call).forward(call, *arguments),
+        lambda call, *given: chosen(call).gradient(call, *given),  # type: ignore[misc]  # what has none is not asked
+        lambda call: chosen(call).refuses(call),
+    )
+
+
+FORMULAS: dict[str, Formula] = ALWAYS | {op: either(by_places, there, ALWAYS[op]) for op, there in BY_PLACES.items()}
 """By the names that the zoo gives them."""

@@ -1,0 +1,106 @@
+"""Connectionist temporal classification: the chance of a transcript, over all its alignments.
+
+An alignment has a label or a blank for each step; equal ones that follow one another are read as one, then blanks are
+left out. Whoever reads the transcript with a blank before, between and behind its labels goes from place to place: at
+each step it stays, goes to the next place, or skips a blank between two labels that differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from remat_algos.executor.formulas.formula import Array, Call, Formula, Seen, onehot
+
+BLANK = 0
+NEVER = -1e30  # the log of no chance; differences of infinities would be no numbers
+
+
+def _places(xp: Any, targets: Array) -> Array:
+    """int[batch, 2 * length + 1]: the labels, blanks around each."""
+    labels = xp.full((targets.shape[0], 2 * targets.shape[1] + 1), BLANK, targets.dtype)
+    labels[:, 1::2] = targets
+    return labels
+
+
+def _behind(xp: Any, rows: Array, by: int, filling: float) -> Array:
+    """What stands so many places before."""
+    out = xp.full(rows.shape, filling, rows.dtype)
+    out[:, by:] = rows[:, :-by]
+    return out
+
+
+def _log_shares(xp: Any, x: Array) -> Array:
+    """Log softmax of scores (steps, batch, classes)."""
+    below = x - x.max(axis=-1, keepdims=True)
+    return below - xp.log(xp.exp(below).sum(axis=-1, keepdims=True))
+
+
+def _at_places(xp: Any, logs: Array, labels: Array) -> Array:
+    """(steps, batch, places): of each place the log chance of its label."""
+    return logs[:, xp.arange(labels.shape[0])[:, None], labels]
+
+
+def _arriving(xp: Any, logs: Array, labels: Array) -> Array:
+    """(steps, batch, places): log chance of all ways to be at a place after a step, that step included."""
+    skips = (labels != BLANK) & (labels != _behind(xp, labels, 2, BLANK))
+    never = xp.full((), NEVER, logs.dtype)
+    here = xp.full(logs.shape[1:], NEVER, logs.dtype)
+    here[:, 0] = 0  # before the first step, in front of all
+    out = xp.empty(logs.shape, logs.dtype)
+    for step in range(logs.shape[0]):
+        skipped = xp.where(skips, _behind(xp, here, 2, NEVER), never)
+        ways = xp.logaddexp(xp.logaddexp(here, _behind(xp, here, 1, NEVER)), skipped)
+        out[step] = here = ways + logs[step]
+    return out
+
+
+def _total(xp: Any, alpha: Array) -> Array:
+    """Log chance of each transcript: it ends with its last label, or with the blank behind it."""
+    return xp.logaddexp(alpha[-1, :, -1], alpha[-1, :, -2])
+
+
+def _possible(total: Array) -> Array:
+    """bool[batch]: whether there is an alignment at all; steps may be too few for the labels."""
+    return total > NEVER / 2
+
+
+def _ctc(call: Call, x: Array, targets: Array) -> tuple[Array, Array]:
+    """The mean over the batch of -log chance; and the chances of arriving."""
+    xp = call.xp
+    labels = _places(xp, targets)
+    alpha = _arriving(xp, _at_places(xp, _log_shares(xp, x), labels), labels)
+    total = _total(xp, alpha)
+    infinite = xp.full((), np.inf, total.dtype)
+    return xp.where(_possible(total), -total, infinite).sum() / targets.shape[0], alpha
+
+
+def _ctc_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+    """Softmax less the chance that an alignment of the transcript has the label at the step.
+
+    Leaving a place is arriving at it, of steps and places from the last to the first. What cannot be aligned has an
+    infinite loss, and no slope.
+    """
+    xp, x = call.xp, reads[0]
+    labels, shares = _places(xp, reads[1]), _log_shares(xp, x)
+    logs = _at_places(xp, shares, labels)
+    alpha = values[1] if len(values) > 1 else _arriving(xp, logs, labels)
+    leaving = _arriving(xp, logs[::-1, :, ::-1], labels[:, ::-1])[::-1, :, ::-1]
+    through = alpha + leaving - logs  # alpha and leaving both count the step itself
+    through = xp.exp(through - through.max(axis=-1, keepdims=True))
+    through /= through.sum(axis=-1, keepdims=True)  # the chance of the transcript, with the step's own rounding
+    classes = onehot(xp, labels, x.shape[-1]).astype(through.dtype)
+    of_labels = xp.matmul(through.swapaxes(0, 1), classes).swapaxes(0, 1)
+    return (xp.exp(shares) - of_labels) * _possible(_total(xp, alpha))[:, None] * (gradients[0] / labels.shape[0])
+
+
+def _refusal(call: Call) -> str | None:
+    (steps, _, classes), (_, length) = call.shape(0), call.shape(1)
+    if classes < 2:
+        return "has no label beside the blank"
+    return f"aligns {length} labels with {steps} steps; give as many steps, and more" if steps < length else None
+
+
+CTC = {"CTCLoss": Formula(_ctc, _ctc_gradient, _refusal)}

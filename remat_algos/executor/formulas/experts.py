@@ -1,0 +1,115 @@
+"""Mixtures of experts: rows choose experts, go to them, and gather what they make.
+
+Where a row goes is a whole number, `turn * experts + expert`: it is the expert's row number `turn`, counted from 0. Of
+the rows that choose an expert the first choices come first, then the second ones, each in the order of the rows. An
+expert has room for its first few; those behind them get nothing from it, and give nothing back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from remat_algos.executor.formulas.formula import Array, Call, Formula, Seen, onehot
+
+PLACES = "int32"
+
+
+def by_places(call: Call) -> bool:
+    """Whether an operation goes by the places that `Route` gave, which it reads last."""
+    return call.layer.arguments[-1].dtype == PLACES
+
+
+def _route(call: Call, probabilities: Array) -> Array:
+    """The experts of highest probability, the first of equal ones; each row in its turn."""
+    xp, (rows, experts) = call.xp, probabilities.shape
+    chosen = call.layer.shapes[0][1]
+    taken = xp.argsort(-probabilities, axis=-1, kind="stable")[:, :chosen]
+    in_turn = taken.T.reshape(-1)  # all first choices, then all second ones
+    mine = onehot(xp, in_turn, experts).astype(xp.int64)
+    turn = (xp.cumsum(mine, axis=0) * mine).sum(axis=-1) - 1
+    return (turn * experts + in_turn).reshape(chosen, rows).T.astype(PLACES)
+
+
+# ---------------------------------------------------------------- to the experts and back
+
+
+def _sent(xp: Any, rows: Array, places: Array, expert: int, experts: int, room: int) -> Array:
+    """(room, width) of (rows, chosen, width): what goes to an expert, zeros where nothing does."""
+    last = xp.full((), room, places.dtype)  # a row more, for what goes elsewhere; only there rows meet
+    at = xp.where(places % experts == expert, xp.minimum(places // experts, last), last)
+    out = xp.zeros((room + 1, rows.shape[-1]), rows.dtype)
+    out[at] = rows
+    return out[:room]
+
+
+def _gathered(xp: Any, parts: Sequence[Array], places: Array) -> Array:
+    """(rows, chosen, width): of each row what its experts have for it, zeros where there was no room."""
+    experts, room = len(parts), parts[0].shape[0]
+    turn = places // experts
+    behind = xp.full((), experts * room, places.dtype)
+    at = xp.where(turn < room, places % experts * room + turn, behind)
+    return xp.concatenate([*parts, xp.zeros((1, parts[0].shape[1]), parts[0].dtype)], axis=0)[at]
+
+
+def _spread(xp: Any, rows: Array, places: Array) -> Array:
+    """Each row for each expert that it chose."""
+    return xp.broadcast_to(rows[:, None], (*places.shape, rows.shape[-1]))
+
+
+# ---------------------------------------------------------------- three slices
+
+
+def _gathers(call: Call) -> bool:
+    """(rows, chosen, width) of the rows of all experts."""
+    return len(call.layer.shapes[0]) == 3
+
+
+def _sends(call: Call) -> bool:
+    """(room, width) for each expert of rows; else it takes the probabilities of the experts chosen."""
+    return len(call.layer.shapes) > 1 or call.layer.shapes[0] != call.layer.arguments[-1].shape
+
+
+def _slice(call: Call, *arguments: Array) -> Any:
+    xp, (*parts, places) = call.xp, arguments
+    if _gathers(call):
+        return _gathered(xp, parts, places)
+    if not _sends(call):
+        return parts[0][xp.arange(places.shape[0])[:, None], places % parts[0].shape[1]]
+    rows, experts, room = _spread(xp, parts[0], places), len(call.layer.shapes), call.layer.shapes[0][0]
+    return tuple(_sent(xp, rows, places, expert, experts, room) for expert in range(experts))
+
+
+def _slice_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array | None]) -> Array:
+    xp, places = call.xp, reads[len(reads) - 1]
+    given = [
+        xp.zeros(shape, next(g.dtype for g in gradients if g is not None)) if gradient is None else gradient
+        for gradient, shape in zip(gradients, call.layer.shapes, strict=True)
+    ]
+    if _gathers(call):
+        return _sent(xp, given[0], places, k, len(reads) - 1, call.shape(k)[0])
+    if _sends(call):
+        return _gathered(xp, given, places).sum(axis=1)
+    experts = call.shape(0)[1]
+    return (onehot(xp, places % experts, experts) * given[0][..., None]).sum(axis=1)
+
+
+def _slice_refusal(call: Call) -> str | None:
+    *parts, places = (x.shape for x in call.layer.arguments)
+    fits = len(places) == 2 and parts and all(len(shape) == 2 for shape in parts)
+    return None if fits and (len(parts) == 1 or _gathers(call)) else "takes by places, but not rows of tables"
+
+
+# ---------------------------------------------------------------- how busy experts are
+
+
+def _load(call: Call, places: Array) -> Array:
+    """Of each expert the share of the rows that chose it, whether there was room or not."""
+    experts = call.layer.shapes[0][0]
+    count = onehot(call.xp, places.reshape(-1) % experts, experts).sum(axis=0)
+    return (count / places.shape[0]).astype(call.layer.dtypes[0])
+
+
+EXPERTS = {"Route": Formula(_route, None)}
+BY_PLACES = {"Slice": Formula(_slice, _slice_gradient, _slice_refusal), "Sum": Formula(_load, None)}
+"""What operations are that go by places."""
