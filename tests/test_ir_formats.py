@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import sys
 import tempfile
 import warnings
 from dataclasses import replace
@@ -689,6 +690,12 @@ def test_networkx_reads_what_is_written(graph):
     assert [seen.nodes[name].get("op", "") for name in names] == [graph.labels.op(v) for v in range(graph.n_nodes)]
     reads = [(names[graph.producer[x]], names[v]) for v in range(graph.n_nodes) for x in graph.reads(v)]
     assert all(networkx.has_path(seen, u, v) for u, v in reads)
+
+
+def test_dot_without_pydot_is_one_sentence(read, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pydot", None)  # as good as not installed
+    with pytest.raises(GraphError, match=r"^g\.dot: DOT is read by pydot, which is not here; install it: .*pydot$"):
+        read(in_dot("a -> b"), "g.dot")
 
 
 @pytest.fixture
