@@ -78,13 +78,18 @@ def test_a_run_that_ends_well_leaves_nothing(allocation, checking):
 # ---------------------------------------------------------------- memory
 
 
+def test_bytes_that_rounding_adds_are_told_where_they_are_what_is_too_much():
+    with pytest.raises(OutOfMemoryError, match="asks for 1,000 bytes, 1,024 in chunks of 512, where 1,023 are free"):
+        execute(chain(3, memory=1000), range(3), limit=2047)
+
+
 def test_memory_that_runs_out_halfway_is_told_with_step_node_and_bytes():
     spy = Spy(GRAPH)
     # step 6 holds two values of 1024 bytes, its own, and 1024 of workspace: 4096 at the peak
     with pytest.raises(OutOfMemoryError) as error:
         execute(GRAPH, ORDER, spy, limit=4095)
     assert str(error.value) == (
-        "step 6 runs 3, which asks for 700 bytes where 1,023 are free: the limit is reached; "
+        "step 6 runs 3, which asks for 700 bytes, 1,024 in chunks of 512, where 1,023 are free: the limit is reached; "
         "this schedule needs 4,096 at its peak, so allow more, or take one with a lower peak"
     )
     assert (error.value.step, error.value.node, error.value.asked, error.value.free) == (6, 3, 700, 1023)
@@ -206,11 +211,39 @@ def test_a_value_read_too_late_leaves_nothing():
     assert spy.left() == 0
 
 
-def test_operators_with_other_residents_are_told(monkeypatch):
+@pytest.mark.parametrize(
+    ("given_", "sentence"),
+    [
+        ([], "the operators give 0 residents; the graph has 1"),
+        (None, "the operators give NoneType residents; the graph has 1"),
+        ([None], "the operators give no array for resident weight; the graph says 100 bytes"),
+        ([np.empty(99, np.uint8)], "the operators give an array of 99 bytes for resident weight; the graph says 100"),
+    ],
+)
+def test_operators_with_other_residents_are_told(given_, sentence, monkeypatch):
     other = SyntheticOperators(GRAPH)
-    monkeypatch.setattr(other, "residents", lambda backend: [])
-    with pytest.raises(BackendError, match="the operators give 0 residents; the graph has 1"):
+    monkeypatch.setattr(other, "residents", lambda backend: given_)
+    with pytest.raises(BackendError, match=sentence):
         execute(GRAPH, ORDER, other)
+
+
+def test_operators_cannot_put_other_arrays_in_place_of_those_that_are_counted():
+    class Replacing(SyntheticOperators):
+        def run(self, node, reads, residents, values, workspace):
+            values[0] = np.zeros_like(values[0])
+
+    with pytest.raises(TypeError, match="does not support item assignment") as error:
+        execute(GRAPH, ORDER, Replacing(GRAPH))
+    assert error.value.__notes__ == ["step 0 runs 0 when this came; all that the run held has been released"]
+
+
+@pytest.mark.parametrize("found", [None, "sum", -1, 2**32, float("nan")])
+@pytest.mark.parametrize("checking", [False, True])
+def test_a_checksum_that_is_none_is_told(found, checking, monkeypatch):
+    operators = SyntheticOperators(GRAPH)
+    monkeypatch.setattr(operators, "checksum", lambda array: found)
+    with pytest.raises(BackendError, match=r"a checksum of the operators is no uint32 \(.*\); let `checksum` give"):
+        execute(GRAPH, ORDER, operators, checking=checking)
 
 
 def test_an_unknown_backend_and_a_missing_gpu(monkeypatch):

@@ -73,6 +73,11 @@ class Backend:
         """Inside it memory comes from a pool of its own, not from the one that is measured."""
         return nullcontext() if self.pool is None else self.xp.cuda.using_allocator(self.pool.malloc)
 
+    def give_back(self) -> None:
+        """Give the device what nobody holds any more of the memory that is not counted."""
+        if self.pool is not None:
+            self.pool.free_all_blocks()
+
     def mark(self) -> Any:
         """A point in time, for `seconds`; nothing waits for it."""
         if self.stream is None:
@@ -117,7 +122,16 @@ def backend(name: str) -> Backend:
     if name == "numpy":
         return Backend("numpy", np, processors())
     cupy = usable_cupy()
-    runtime = cupy.cuda.runtime
-    properties = runtime.getDeviceProperties(runtime.getDevice())
-    stream, pool = cupy.cuda.Stream(non_blocking=True), cupy.cuda.MemoryPool()
-    return Backend("cupy", cupy, properties["name"].decode(), stream, pool)
+    key = id(cupy), cupy.cuda.runtime.getDevice()
+    if key not in _gpus:
+        _gpus[key] = _gpu(cupy, key[1])
+    return _gpus[key]
+
+
+_gpus: dict[tuple[int, int], Backend] = {}
+"""One for each library and device, to the end: what is free in a pool of CuPy is lost to all when the pool goes."""
+
+
+def _gpu(cupy: Any, device: int) -> Backend:
+    name = cupy.cuda.runtime.getDeviceProperties(device)["name"].decode()
+    return Backend("cupy", cupy, name, cupy.cuda.Stream(non_blocking=True), cupy.cuda.MemoryPool())

@@ -8,6 +8,7 @@ upper bits. A last word that is not whole counts as filled with zeros.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, Protocol, SupportsInt
@@ -34,7 +35,7 @@ Words = NDArray[np.uint32]
 class Mixer(Protocol):
     """What mixes words and sums them up."""
 
-    def mix(self, out: Array, number: int, inputs: list[Array], iters: int, burn: int, add: bool = False) -> None:
+    def mix(self, out: Array, number: int, inputs: Sequence[Array], iters: int, burn: int, add: bool = False) -> None:
         """Write the mix of the inputs, or add it to what is there."""
 
     def checksum(self, array: Array) -> SupportsInt:
@@ -75,7 +76,7 @@ class NumpyMixer:
         self._odd: list[NDArray[np.uint32]] = []
         self._mixed, self._upper = np.empty(BLOCK, np.uint32), np.empty(BLOCK, np.uint32)
 
-    def mix(self, out: Array, number: int, inputs: list[Array], iters: int, burn: int, add: bool = False) -> None:
+    def mix(self, out: Array, number: int, inputs: Sequence[Array], iters: int, burn: int, add: bool = False) -> None:
         """Write the mix of the inputs, or add it to what is there."""
         n_words = -(-out.size // 4)
         factors = self._factors(len(inputs))
@@ -219,7 +220,7 @@ class CudaMixer:
         properties = xp.cuda.runtime.getDeviceProperties(device)
         self._most_blocks = 32 * int(properties["multiProcessorCount"])
 
-    def mix(self, out: Array, number: int, inputs: list[Array], iters: int, burn: int, add: bool = False) -> None:
+    def mix(self, out: Array, number: int, inputs: Sequence[Array], iters: int, burn: int, add: bool = False) -> None:
         """Write the mix of the inputs, or add it to what is there."""
         if out.size == 0:
             return
@@ -246,7 +247,7 @@ class CudaMixer:
         self._add_up(array, self._take(1))
         return _Later(self._slots)
 
-    def _sums(self, inputs: list[Array], n_bytes: int) -> Array:
+    def _sums(self, inputs: Sequence[Array], n_bytes: int) -> Array:
         """uint32[n_inputs]: checksums of those that are longer than the result, else 0."""
         longer = [-(-array.size // 4) > -(-n_bytes // 4) for array in inputs]
         if not any(longer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol, SupportsInt, runtime_checkable
 
 import numpy as np
@@ -35,9 +36,9 @@ class Operators(Protocol):
     def run(
         self,
         node: int,
-        reads: list[Array],
-        residents: list[Array],
-        values: list[Array],
+        reads: Sequence[Array],
+        residents: Sequence[Array],
+        values: Sequence[Array],
         workspace: Array | None,
     ) -> None:
         """Run a node.
@@ -45,13 +46,13 @@ class Operators(Protocol):
         Parameters
         ----------
         node : int
-        reads : list of uint8[...]
+        reads : tuple of uint8[...]
             What it reads, in argument order.
-        residents : list of uint8[...]
+        residents : tuple of uint8[...]
             The residents that it reads, by id.
-        values : list of uint8[...]
-            Where to write what it makes, every byte. In an arena one may *be* an entry of `reads`, the very same array:
-            then it is to be written over it.
+        values : tuple of uint8[...]
+            Where to write what it makes, every byte: `values[k][...] = made`, or through a view of it. In an arena one
+            may *be* an entry of `reads`, the very same array: then it is to be written over it.
         workspace : uint8[...], optional
             Scratch.
         """
@@ -125,21 +126,22 @@ class SyntheticOperators:
     def run(
         self,
         node: int,
-        reads: list[Array],
-        residents: list[Array],
-        values: list[Array],
+        reads: Sequence[Array],
+        residents: Sequence[Array],
+        values: Sequence[Array],
         workspace: Array | None,
     ) -> None:
         """Mix all that is read into each value."""
-        mix, iters, burn, first = self._mix, self._iters[node], self._burn[node], self._first[node]
+        mix, iters, burn = self._mix, self._iters[node], self._burn[node]
+        numbers, first = self._number, self._first[node]
         if workspace is not None:
             mix(workspace, self._scratch[node], [], 1, 0)
-        inputs = reads + residents if residents else reads
+        inputs = [*reads, *residents] if residents else reads
         if any(value is read for value in values for read in reads):
             self._run_in_place(node, inputs, values)
         else:
-            for number, value in zip(self._number[first:], values, strict=False):
-                mix(value, number, inputs, iters, burn)
+            for k, value in enumerate(values, first):
+                mix(value, numbers[k], inputs, iters, burn)
         for k in self._changes.get(node, ()):
             mix(residents[k], self._scratch[node], reads, iters, burn, True)
         if workspace is not None:
@@ -149,10 +151,10 @@ class SyntheticOperators:
         """uint32: each word of the array times an odd number of its place, summed."""
         return self._mixer.checksum(array)  # type: ignore[union-attr]  # prepare has been called
 
-    def _mix(self, out: Array, number: int, inputs: list[Array], iters: int, burn: int, add: bool = False) -> None:
+    def _mix(self, out: Array, number: int, inputs: Sequence[Array], iters: int, burn: int, add: bool = False) -> None:
         self._mixer.mix(out, number, inputs, iters, burn, add)  # type: ignore[union-attr]
 
-    def _run_in_place(self, node: int, inputs: list[Array], values: list[Array]) -> None:
+    def _run_in_place(self, node: int, inputs: Sequence[Array], values: Sequence[Array]) -> None:
         """What is written over a read comes last; of several such reads the others are copied before."""
         over = [any(value is read for read in inputs) for value in values]
         if sum(over) > 1:

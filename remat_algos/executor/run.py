@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -35,7 +36,7 @@ def execute(
     seed: int = 0,
     *,
     limit: int | None = None,
-    checking: bool = False,
+    checking: bool | None = None,
     timed: bool = False,
     outputs: bool = False,
 ) -> Execution:
@@ -54,17 +55,18 @@ def execute(
         What the nodes do; by default `SyntheticOperators(graph, seed=seed)`.
     allocation : Allocation, optional
         Of `Buffers.of(simulation, over)`: run inside one arena, each buffer at its offset. Whether buffers overlap is
-        not asked beforehand: where they do, values get lost. Of that `mismatches` shows only what was lost in some runs
-        of a node and not in others, and outputs lost after they were made; `checking` shows what is lost before or
-        while it is read, and `differs_from` a run without an arena what was lost while it was made.
+        not asked beforehand: where they do, values get lost. `checking` shows what is lost before or while it is read,
+        and `differs_from` a run without an arena what was lost while it was made. Without both, `mismatches` shows only
+        what was lost in some runs of a node and not in others, and outputs lost after they were made.
     backend : {"numpy", "cupy"}
     seed : int
         Of the default operators.
     limit : int, optional
         Most bytes: on NumPy handed out, each request rounded up to 512; on CuPy reserved by the pool.
-    checking : bool
-        Overwrite what is freed, and each workspace before its node's values are summed up, and look before and after
-        each step whether what it reads is still what it was when it was made, but for what it is to be written over.
+    checking : bool, optional
+        By default where there is an allocation. Overwrite what is freed, and each workspace before its node's values
+        are summed up, and look before and after each step whether what it reads is still what it was when it was made,
+        but for what it is to be written over.
     timed : bool
         Time the operators at each step.
     outputs : bool
@@ -83,7 +85,7 @@ def execute(
     AllocationError
         If the allocation is not one of this schedule's buffers.
     BackendError
-        If the backend cannot run here.
+        If the backend cannot run here, or the operators are not what `Operators` says.
     OutOfMemoryError
         If memory runs out, with step, node, bytes asked for and bytes free.
     TypeError
@@ -103,19 +105,17 @@ def execute(
     """
     simulation = simulation_of(graph, schedule)
     on = backend_of(backend)
-    if allocation is not None and not isinstance(allocation, Allocation):
-        raise TypeError(f"allocation is {allocation!r}; give what pack or share returns, or None")
-    keys = _Keys.of(simulation, allocation)
     operators = SyntheticOperators(simulation.graph, seed=seed) if operators is None else operators
-    if not isinstance(operators, Operators):
-        raise TypeError(
-            f"operators are {operators!r}, which lack a method of Operators: prepare, residents, run, checksum"
-        )
-    run, outer = _Run(on, simulation, operators, keys, checking, timed), sys.exception()
+    _check_kinds(operators, allocation)
+    checking = allocation is not None if checking is None else checking
+    run, outer = _Run(on, simulation, operators, _Keys.of(simulation, allocation), checking, timed), sys.exception()
+    del operators  # an error remembers this frame, and would keep what they hold
+    memory: Memory | None = None
     try:
         with on.running():
             run.prepare()
-            with _memory(on, allocation, limit, checking) as memory:
+            memory = _memory(on, allocation, limit, checking)
+            with memory:
                 run.all_steps(memory)
                 return run.execution(allocation, outputs)
     except BaseException as error:
@@ -128,6 +128,20 @@ def execute(
         if not isinstance(error, RematError):
             error.add_note(f"{run.where()} when this came; all that the run held has been released")
         raise
+    finally:
+        run.release()
+        del run
+        if memory is not None:
+            memory.close()  # once more: the device gets back only what nobody holds, and before, the run held arrays
+        on.give_back()
+
+
+def _check_kinds(operators: Any, allocation: Any) -> None:
+    if allocation is not None and not isinstance(allocation, Allocation):
+        raise TypeError(f"allocation is {allocation!r}; give what pack or share returns, or None")
+    if not isinstance(operators, Operators) or isinstance(operators, type):
+        methods = "prepare, residents, run and checksum"
+        raise TypeError(f"operators are {operators!r}; give an object with the methods of Operators: {methods}")
 
 
 def _memory(on: Backend, allocation: Allocation | None, limit: int | None, checking: bool) -> Memory:
@@ -149,7 +163,9 @@ def _let_go(error: BaseException | None, outer: BaseException | None) -> None:
 
 
 def _out_of_memory(error: OutOfMemoryError, run: _Run) -> OutOfMemoryError:
-    left = "" if error.free < 0 else f" where {error.free:,} are free"
+    chunk = -(-error.asked // CHUNK) * CHUNK
+    rounded = f", {chunk:,} in chunks of {CHUNK}," if error.asked <= error.free < chunk else ""
+    left = "" if error.free < 0 else f"{rounded} where {error.free:,} are free"
     peak = int(run.predicted.max(initial=0))
     return OutOfMemoryError(
         f"{run.where()}, which asks for {error.asked:,} bytes{left}: {error}; "
@@ -204,7 +220,7 @@ class _Run:
         self._checking, self._timed = checking, timed
         self._arrays: dict[int, Array] = {}  # of the instances that are alive
         self._newest = [-1] * simulation.graph.n_values  # the instance that serves reads of each value
-        self._residents: list[list[Array]] = []  # of each node
+        self._residents: list[tuple[Array, ...]] = []  # of each node
         self._resident = 0
         self._sums: list[Any] = []
         self._used: list[int] = []
@@ -217,12 +233,11 @@ class _Run:
         graph = self.simulation.graph
         self._operators.prepare(self._on, graph)
         arrays = self._operators.residents(self._on)
-        if len(arrays) != len(graph.resident_names):
-            raise BackendError(f"the operators give {len(arrays)} residents; the graph has {len(graph.resident_names)}")
+        _check_residents(graph, arrays)
         self._resident = sum(array.nbytes for array in arrays)
         rows = _rows(graph.resident.read_indptr, graph.resident.read_indices) if graph.resident is not None else None
-        none: list[Array] = []
-        self._residents = [[arrays[r] for r in row] for row in rows] if rows else [none] * graph.n_nodes
+        none: tuple[Array, ...] = ()
+        self._residents = [tuple([arrays[r] for r in row]) for row in rows] if rows else [none] * graph.n_nodes
 
     def all_steps(self, memory: Memory) -> None:
         """Run the schedule. Nothing is done twice here, or with arrays of NumPy, that can be done before."""
@@ -238,11 +253,11 @@ class _Run:
             self.step, self.node = step, node
             try:
                 served = [newest[x] for x in reads_of[node]]
-                reads = [arrays[i] for i in served]
+                reads = tuple([arrays[i] for i in served])  # of a tuple operators can replace nothing
             except KeyError:
                 raise self._gone(reads_of[node]) from None
             made = range(indptr[step], indptr[step + 1])
-            values = [allocate(size[i], keys[i]) for i in made]
+            values = tuple([allocate(size[i], keys[i]) for i in made])
             workspace = allocate(scratch[node], scratch_key[step]) if scratch[node] else None
             if self._checking:
                 self._look(reads_of[node])
@@ -257,13 +272,13 @@ class _Run:
             if self._checking and workspace is not None:
                 workspace.fill(PATTERN)  # a value that lies there too is lost
             for i, array in zip(made, values, strict=True):
-                sums.append(int(checksum(array)) if self._checking else checksum(array))
+                sums.append(_word(checksum(array)) if self._checking else checksum(array))
                 arrays[i] = array
                 if not pinned[value[i]] or newest[value[i]] < 0:  # an output is pinned by its first run
                     newest[value[i]] = i
             if self._checking:
                 self._look_again(reads_of[node], reads, served, made)
-            reads, values, workspace, array = [], [], None, None  # memory is to be the only one that holds them
+            reads, values, workspace, array = (), (), None, None  # memory is to be the only one that holds them
             if scratch[node]:
                 free(scratch_key[step])
             for i in ended[step]:
@@ -273,7 +288,7 @@ class _Run:
     def execution(self, allocation: Allocation | None, outputs: bool) -> Execution:
         """What happened, and the outputs as they are now."""
         graph = self.simulation.graph
-        checksums = np.array([int(found) for found in self._sums], np.uint32)
+        checksums = np.array([_word(found) for found in self._sums], np.uint32)
         seconds = self._on.seconds(self._marks) if self._timed else None
         held = {x: self._arrays[self._newest[x]] for x in np.flatnonzero(graph.output).tolist()}
         lost = {x for x, a in held.items() if int(self._operators.checksum(a)) != checksums[self._newest[x]]}
@@ -325,7 +340,7 @@ class _Run:
                 made = int(self.simulation.made_at[i])
                 raise self._stale(x, f"whose bytes have been written over since step {made} made it")
 
-    def _look_again(self, values: list[int], reads: list[Array], served: list[int], made: range) -> None:
+    def _look_again(self, values: list[int], reads: tuple[Array, ...], served: list[int], made: range) -> None:
         """StaleValueError if a step has changed what it reads, other than by making something over it."""
         keys, over = self._keys.instance, self._keys.over
         replaced = {over[keys[i]] for i in made}
@@ -343,6 +358,29 @@ class _Run:
     def _stale(self, value: int, became: str) -> StaleValueError:
         name = self.simulation.graph.value_name(value)
         return StaleValueError(f"{self.where()}, which reads {name}, {became}", self.step, self.node, value)
+
+
+def _check_residents(graph: ComputationGraph, arrays: Any) -> None:
+    wanted = [] if graph.resident is None else graph.resident.memory.tolist()
+    found = [int(getattr(array, "nbytes", -1)) for array in arrays] if isinstance(arrays, Sequence) else None
+    if found is None or len(found) != len(wanted):
+        given = type(arrays).__name__ if found is None else len(found)
+        raise BackendError(f"the operators give {given} residents; the graph has {len(wanted)}")
+    for name, size, bytes_wanted in zip(graph.resident_names, found, wanted, strict=True):
+        if size != bytes_wanted:
+            had = "no array" if size < 0 else f"an array of {size:,} bytes"
+            raise BackendError(f"the operators give {had} for resident {name}; the graph says {bytes_wanted:,} bytes")
+
+
+def _word(found: Any) -> int:
+    """A checksum as operators give it."""
+    try:
+        if 0 <= (word := int(found)) < 2**32:
+            return word
+    except (TypeError, ValueError):
+        pass
+    wanted = "let `checksum` give whole numbers from 0 to 2**32 - 1"
+    raise BackendError(f"a checksum of the operators is no uint32 ({found!r}); {wanted}")
 
 
 def _rows(indptr: Int64, indices: NDArray[Any]) -> list[list[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, SupportsInt
 
 import numpy as np
@@ -57,9 +58,9 @@ class Watched:
     def run(
         self,
         node: int,
-        reads: list[Array],
-        residents: list[Array],
-        values: list[Array],
+        reads: Sequence[Array],
+        residents: Sequence[Array],
+        values: Sequence[Array],
         workspace: Array | None,
     ) -> None:
         """Run a node, and count it."""

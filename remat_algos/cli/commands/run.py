@@ -130,8 +130,11 @@ def _solved(arguments: argparse.Namespace, graph: ComputationGraph) -> Plan:
     limits: dict[str, Any] = {"time_limit": arguments.time_limit, "seed": arguments.seed}
     with progress_line() as progress:
         try:
-            return solve(graph, budget, solver=arguments.solver, progress=progress, **limits, **options)
+            plan = solve(graph, budget, solver=arguments.solver, progress=progress, **limits, **options)
         except (TypeError, ValueError) as error:
             if not options:
                 raise
             raise argparse.ArgumentTypeError(f"{arguments.solver}: {error}") from error  # a value it cannot take
+    if plan.interrupted:
+        raise KeyboardInterrupt("interrupted while solving, so nothing was run; --time-limit makes solvers stop sooner")
+    return plan
