@@ -2,6 +2,7 @@
 
 import gc
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.allocate.buffers import Buffers
-from remat_algos.allocate.sharing import apart
+from remat_algos.allocate.sharing import apart, share
 from remat_algos.cost.backends import gpu_missing
 from remat_algos.errors import AllocationError, BackendError, OutOfMemoryError
 from remat_algos.executor import mixing
@@ -267,6 +268,15 @@ def test_a_gpu_reads_no_odd_addresses(on):
         assert memory.allocate(7, 1).data.ptr % 512 == 0
 
 
+def test_what_is_written_over_another_one_lies_where_that_lies():
+    buffers = Buffers([0, 1], [2, 3], [8, 8], over=[-1, 0])
+    allocation = share(buffers)
+    with ArenaMemory(backend("numpy"), allocation) as memory:
+        assert memory.allocate(8, 0) is memory.allocate(8, 1)
+    with pytest.raises(AllocationError, match="buffer 1 lies at 8, and 0 at 0, over which it is written; give"):
+        ArenaMemory(backend("numpy"), replace(allocation, offset=[0, 8], size=16))
+
+
 class Filling:
     """Operators without kernels: each value is its node."""
 
@@ -287,7 +297,8 @@ class Filling:
 def test_a_pool_that_ends_a_run_leaves_nothing(on):
     graph = chain(5, memory=600)
     with pytest.raises(
-        OutOfMemoryError, match="step 1 runs 1, which asks for 600 bytes where 976 are free: the pool has"
+        OutOfMemoryError,
+        match="asks for 600 bytes, 1,024 in chunks of 512, where 976 are free: the",
     ):
         execute(graph, range(5), Filling(), backend="cupy", limit=2000)
     found = execute(graph, range(5), Filling(), backend="cupy", limit=2048, timed=True, checking=True)

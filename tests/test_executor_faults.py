@@ -190,6 +190,52 @@ def test_an_error_with_a_cause_leaves_nothing_either():
     assert spy.left() == 0
 
 
+def holding(spy, error):
+    """An error whose frame holds an array."""
+
+    def raising():
+        array = np.empty(10, np.uint8)
+        spy.seen.append(weakref.ref(array))
+        raise error
+
+    try:
+        raising()
+    except Exception as caught:
+        return caught
+
+
+def test_an_error_with_cause_context_and_members_leaves_nothing():
+    def deed():
+        error = holding(spy, ExceptionGroup("many", [holding(spy, KeyError("one")), holding(spy, KeyError("two"))]))
+        error.__cause__, error.__context__ = holding(spy, ValueError("cause")), holding(spy, ValueError("context"))
+        error.__cause__.__cause__ = error  # round and round
+        raise error
+
+    spy = Spy(GRAPH, deed)
+    with pytest.raises(ExceptionGroup, match="many"):
+        execute(GRAPH, ORDER, spy)
+    assert len(spy.seen) > 5
+    assert spy.left() == 0
+
+
+def test_what_was_there_before_an_error_is_left_alone():
+    outer = []
+
+    def fails():
+        kept = np.empty(10, np.uint8)
+        outer.append(weakref.ref(kept))
+        raise ValueError("before")
+
+    try:
+        fails()
+    except ValueError as before:
+        with pytest.raises(ZeroDivisionError):
+            execute(GRAPH, ORDER, Spy(GRAPH, divide))
+        frame = before.__traceback__.tb_next.tb_frame
+    assert "kept" in frame.f_locals
+    assert outer[0]() is not None
+
+
 def test_a_value_read_too_late_leaves_nothing():
     def deed():
         spy.early.fill(0)  # the output of node 1, which node 3 does not read, and node 4 will

@@ -138,6 +138,18 @@ def test_checksums_wait_until_they_are_asked_for(stub, monkeypatch):
     assert [int(sum_) for sum_ in asked] == [oracle.checksum(bytes(array)) for array in arrays]
 
 
+def test_more_checksums_at_once_than_a_block_holds(stub, monkeypatch):
+    monkeypatch.setattr(mixing, "SLOTS", 2)
+    arrays = [np.random.default_rng(i).integers(0, 256, 40, np.uint8) for i in range(5)]
+    found, wanted = stub.xp.zeros(8, np.uint8), np.empty(8, np.uint8)
+    there = [stub.xp.zeros(40, np.uint8) for _ in arrays]
+    for array, data in zip(there, arrays, strict=True):
+        array.set(data)
+    mixer(stub).mix(found, 1, there, 1, 0)
+    mixer(NUMPY).mix(wanted, 1, arrays, 1, 0)
+    assert bytes(found) == bytes(wanted)
+
+
 def test_kernels_are_built_once_for_each_device(monkeypatch):
     fake, device, built = cuda_stub.module(), [0], []
     monkeypatch.setitem(sys.modules, "cupy", fake)
@@ -216,6 +228,30 @@ def test_values_nodes_and_seeds_differ():
     assert len({*found[0], *found[1], *found[2]}) == 6
     pair = ComputationGraph.from_edges([], memory=[8, 8])
     assert len(set(execute(pair, [0, 1]).checksums.tolist())) == 2
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**40 + 1])
+def test_values_workspaces_and_residents_are_all_different(seed):
+    """Else bytes that are written over by something else might not change."""
+    count = 500
+
+    class Looking(SyntheticOperators):
+        def residents(self, backend):
+            found = super().residents(backend)
+            seen.extend(array.tobytes() for array in found)
+            return found
+
+        def run(self, node, reads, residents, values, workspace):
+            super().run(node, reads, residents, values, workspace)
+            seen.extend([values[0].tobytes(), workspace.tobytes()])
+
+    seen = []
+    none = [0] * (count + 1)
+    resident = Resident([4] * count, [0] * count, none, [], tuple(f"resident{i}" for i in range(count)))
+    sizes = {"memory": [4] * count, "workspace": [4] * count}
+    graph = ComputationGraph.from_arrays(read_indptr=none, read_indices=[], resident=resident, **sizes)
+    execute(graph, range(count), Looking(graph, seed=seed))
+    assert len(set(seen)) == len(seen) == 3 * count
 
 
 def test_the_order_of_reads_counts():

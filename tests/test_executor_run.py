@@ -14,6 +14,7 @@ from remat_algos.allocate.in_place import in_place
 from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.sharing import apart, share
 from remat_algos.errors import AllocationError, ScheduleError, StaleValueError
+from remat_algos.executor.execution import live_memory
 from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.executor.run import execute
 from remat_algos.ir.differentiate import differentiate
@@ -308,6 +309,24 @@ def test_buffers_that_overlap_are_found(data):
     else:
         seen = seen and bool(checked.mismatches or checked.differs_from(base))
     assert seen
+
+
+@given(data=st.data())
+def test_live_bytes_are_counted_as_the_judge_counts_them(data):
+    simulation = data.draw(cases())
+    assert live_memory(simulation).tolist() == simulation.memory_trace.tolist()
+    graph = simulation.graph
+    memory, workspace = (-(-sizes // 512) * 512 for sizes in (graph.memory, graph.workspace))
+    rounded = simulate(graph.with_costs(memory=memory, workspace=workspace), simulation.schedule)
+    assert live_memory(simulation, 512).tolist() == rounded.memory_trace.tolist()
+
+
+def test_a_judge_that_frees_too_late_is_found_out():
+    simulation = simulate(chain(6, memory=1000), range(6))
+    lifetimes = replace(simulation.lifetimes, end=np.minimum(simulation.lifetimes.end + 2, 6))
+    late = replace(simulation, lifetimes=lifetimes, memory_trace=simulation.memory_trace + 1000)
+    found = execute(late.graph, late)
+    assert found.used.tolist() != found.predicted.tolist()
 
 
 def test_an_allocation_of_another_schedule_is_refused():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.executor.memories import CHUNK
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.schedule.simulation import Simulation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,13 +77,13 @@ class Execution:
 
     @property
     def predicted(self) -> Int64:
-        """int64[m]: what `used` should be by the judge's own count, whatever was freed when; see `judged`."""
-        return judged(self.simulation, CHUNK) - self._saved(CHUNK)
+        """int64[m]: what `used` should be by a count of its own, whatever was freed when; see `live_memory`."""
+        return live_memory(self.simulation, CHUNK) - self._saved(CHUNK)
 
     @property
     def predicted_raw(self) -> Int64:
         """int64[m]: what `used_raw` should be, likewise."""
-        return judged(self.simulation) - self._saved(1)
+        return live_memory(self.simulation) - self._saved(1)
 
     def _saved(self, chunk: int) -> Int64:
         """int64[m]: what is written over counts once."""
@@ -125,16 +126,38 @@ class Execution:
         return [(step, value) for step, value, checksum in made if wanted.get(value, checksum) != checksum]
 
 
-def judged(simulation: Simulation, chunk: int = 1) -> Int64:
-    """int64[m]: bytes of each step by the judge, who counts what is live, every size rounded up to whole chunks.
+def live_memory(simulation: Simulation, chunk: int = 1) -> Int64:
+    """int64[m]: bytes that are live at each step, every size rounded up to whole chunks.
 
-    It does not follow from `simulation.lifetimes`, by which the run frees: so a wrong lifetime shows.
+    It is counted anew from graph and order, not from `simulation.lifetimes`, by which the run frees: so a wrong
+    lifetime shows, also one that the judge has counted with.
     """
-    if chunk == 1:
-        return simulation.memory_trace
-    graph = simulation.graph
+    graph, order = simulation.graph, simulation.schedule.order
     memory, workspace = (-(-sizes // chunk) * chunk for sizes in (graph.memory, graph.workspace))
-    return simulate(graph.with_costs(memory=memory, workspace=workspace), simulation.schedule).memory_trace
+    made, made_at = _at_steps(graph.value_indptr, np.arange(graph.n_values), order)
+    read, read_at = _at_steps(graph.read_indptr, graph.read_indices, order)
+    by_value = np.lexsort((made_at, made))
+    made, made_at = made[by_value], made_at[by_value]
+    # a read is served by the last run before it; of an output, which is pinned, by the first
+    key = len(order) + 1
+    served = np.searchsorted(made * key + made_at, read * key + read_at) - 1
+    first = np.searchsorted(made, np.arange(graph.n_values))
+    served = np.where(graph.output[read], first[read], served)
+    last = made_at.copy()
+    np.maximum.at(last, served, read_at)
+    last[first[graph.output]] = len(order) - 1
+    change = np.zeros(len(order) + 1, np.int64)
+    np.add.at(change, made_at, memory[made])
+    np.subtract.at(change, last + 1, memory[made])
+    return np.cumsum(change)[:-1] + workspace[order]
+
+
+def _at_steps(indptr: Int64, indices: NDArray[Any], order: NDArray[np.int32]) -> tuple[Int64, Int64]:
+    """(entries of the row of the node that runs, its step), step by step."""
+    count = np.diff(indptr)[order]
+    step = np.repeat(np.arange(len(order)), count)
+    place = np.arange(step.size) - np.repeat(np.cumsum(count) - count, count)
+    return indices[indptr[order][step] + place].astype(np.int64), step
 
 
 def held(buffers: Buffers, n_steps: int) -> Int64:

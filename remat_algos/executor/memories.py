@@ -269,7 +269,7 @@ class ArenaMemory:
     Raises
     ------
     AllocationError
-        If a buffer lies outside the arena, or where a GPU cannot read it.
+        If a buffer lies outside the arena, where a GPU cannot read it, or elsewhere than what it is written over.
 
     Examples
     --------
@@ -346,6 +346,13 @@ def _check_places(allocation: Allocation, multiple: int) -> None:
         i = int(outside.argmax())
         at = f"{offset[i]}:{offset[i] + buffers.size[i]}"
         raise AllocationError(f"buffer {buffers.name(i)} lies at {at}, outside the arena of {allocation.size} bytes")
+    above = np.flatnonzero(buffers.over >= 0)
+    elsewhere = above[offset[above] != offset[buffers.over[above]]]
+    if elsewhere.size:
+        i = int(elsewhere[0])
+        below = int(buffers.over[i])
+        lies = f"buffer {buffers.name(i)} lies at {offset[i]}, and {buffers.name(below)} at {offset[below]}"
+        raise AllocationError(f"{lies}, over which it is written; give both one offset")
     if (offset % multiple).any():
         i = int((offset % multiple != 0).argmax())
         raise AllocationError(

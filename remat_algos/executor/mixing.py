@@ -172,10 +172,10 @@ def _burn(count: int, burn: int) -> None:
 class _Slots:
     """Checksums in the GPU's memory, zero at first, and here once they are asked for."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, count: int) -> None:
         self._backend = backend
         with backend.apart():
-            self.device = backend.xp.zeros(SLOTS, np.uint32)
+            self.device = backend.xp.zeros(count, np.uint32)
         self.taken = self._known = 0
         self._host: Words = np.empty(0, np.uint32)
 
@@ -213,7 +213,7 @@ class CudaMixer:
         xp = backend.xp
         device = xp.cuda.runtime.getDevice()
         self._mix, self._checksum = _kernels(xp.RawModule, device)
-        self._backend, self._slots = backend, _Slots(backend)
+        self._backend, self._slots = backend, _Slots(backend, SLOTS)
         with backend.apart():
             self._nothing = xp.zeros(1, np.uint32)
             self._table = xp.zeros(max(2 * most_inputs, 1), np.uint64) if most_inputs > POINTERS else self._nothing
@@ -262,8 +262,8 @@ class CudaMixer:
         self._checksum((self._blocks(array.size),), (self.THREADS,), (array, np.int64(array.size), slot))
 
     def _take(self, count: int) -> Array:
-        if self._slots.taken + count > SLOTS:
-            self._slots = _Slots(self._backend)
+        if self._slots.taken + count > self._slots.device.size:
+            self._slots = _Slots(self._backend, max(SLOTS, count))
         return self._slots.take(count)
 
     def _blocks(self, n_bytes: int) -> int:

@@ -176,9 +176,9 @@ def _rounds(name: str, given: ArrayLike, n: int) -> list[int]:
 
 
 def _numbers(seed: int, kind: int, count: int) -> list[int]:
-    """A uint32 for each of so many things of a kind; as many different ones."""
-    found = np.arange(count, dtype=np.uint32)
-    for part in (kind, seed & _MASK, seed >> 32 & _MASK):
+    """A uint32 for each of so many things of a kind, 0 to 3; no two of any kinds are the same below 2**30 of each."""
+    found = np.arange(count, dtype=np.uint32) + np.uint32(kind << 30)
+    for part in (0, seed & _MASK, seed >> 32 & _MASK):  # each step can be undone, so what differs stays different
         found = (found ^ np.uint32(part)) * np.uint32(0x85EBCA6B)
         found ^= found >> 13
     return found.tolist()

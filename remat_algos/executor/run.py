@@ -18,7 +18,7 @@ from remat_algos.allocate.limits import checked_limit
 from remat_algos.errors import AllocationError, BackendError, OutOfMemoryError, RematError, StaleValueError
 from remat_algos.executor.arrays import Array, Backend
 from remat_algos.executor.arrays import backend as backend_of
-from remat_algos.executor.execution import Execution, judged
+from remat_algos.executor.execution import Execution, live_memory
 from remat_algos.executor.memories import CHUNK, PATTERN, ArenaMemory, Memory, PoolMemory, TrackingMemory
 from remat_algos.executor.operators import Operators, SyntheticOperators
 from remat_algos.executor.runnable import Runnable, simulation_of
@@ -157,9 +157,14 @@ def _memory(on: Backend, allocation: Allocation | None, limit: int | None, check
 
 def _let_go(error: BaseException | None, outer: BaseException | None) -> None:
     """Frames that an error remembers hold arrays: empty them, but for those of what was there before."""
-    while error is not None and error is not outer:
-        traceback.clear_frames(error.__traceback__)
-        error = error.__cause__ or error.__context__
+    waiting, known = [error], [outer]
+    while waiting:
+        found = waiting.pop()
+        if found is None or any(found is each for each in known):
+            continue
+        known.append(found)
+        traceback.clear_frames(found.__traceback__)
+        waiting += [found.__cause__, found.__context__, *getattr(found, "exceptions", ())]
 
 
 def _out_of_memory(error: OutOfMemoryError, run: _Run) -> OutOfMemoryError:
@@ -313,7 +318,7 @@ class _Run:
     @property
     def predicted(self) -> Int64:
         """int64[m]: bytes that should be handed out, each request rounded up to 512."""
-        return judged(self.simulation, CHUNK)
+        return live_memory(self.simulation, CHUNK)
 
     def where(self) -> str:
         """The step that is under way, in words."""
