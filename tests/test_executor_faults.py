@@ -157,7 +157,11 @@ def interrupt():
 
 
 def press_control_c():
-    signal.raise_signal(signal.SIGINT)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    try:
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("allocation", [None, arena()], ids=["pool", "arena"])

@@ -66,7 +66,6 @@ def test_blocks_do_not_show(data):
     arrays = [np.random.default_rng(size).integers(0, 256, size, np.uint8) for size in sizes]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mixing, "BLOCK", 8)
-        patch.setattr(mixing, "SMALL", data.draw(st.sampled_from([0, 100])))
         mixing._tables.cache_clear()
         out = np.empty(sizes[0], np.uint8)
         mixer(NUMPY).mix(out, 77, arrays, 2, 3)

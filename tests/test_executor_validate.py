@@ -295,7 +295,7 @@ def test_false_claims_are_found_before_anything_runs(chain, plan):
 
 def test_a_run_that_would_not_fit_does_not_begin(chain, plan, monkeypatch):
     monkeypatch.setattr(validate_module, "free_memory", lambda backend: 7000)
-    with pytest.raises(BackendError, match=r"the run holds 7 kB, residents among them, and 7 kB are free on .*smaller"):
+    with pytest.raises(BackendError, match=r"the run holds 7.17 kB, residents among them, and 7 kB are free on .*smaller"):
         validate(chain, plan)
     monkeypatch.setattr(validate_module, "free_memory", lambda backend: None)
     assert validate(chain, plan, repeats=0).holds

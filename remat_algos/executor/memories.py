@@ -168,8 +168,10 @@ class PoolMemory:
         return int(self._pool.total_bytes())
 
     def __enter__(self) -> Self:
-        self._inside.enter_context(self._xp.cuda.using_allocator(self._malloc))
-        self._inside.enter_context(self._hook)
+        with ExitStack() as inside:
+            inside.enter_context(self._xp.cuda.using_allocator(self._malloc))
+            inside.enter_context(self._hook)
+            self._inside = inside.pop_all()
         return self
 
     def __exit__(self, *error: object) -> None:

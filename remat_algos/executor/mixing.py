@@ -24,7 +24,6 @@ BLOCK = 2**16  # words that NumPy does at a time: they stay in its cache
 PLACE, WEIGHT, MULTIPLIER, ADDEND = 0x9E3779B1, 0x85EBCA77, 0x2C1B3C6D, 0x297A2D39
 SHIFT = 15
 POINTERS = 8  # inputs that a kernel takes as arguments; more stand in a table
-SMALL = 1024  # words: below, NumPy's gathering beats its tiling
 SLOTS = 2**16  # checksums that a block of the GPU's memory holds
 
 _MULTIPLIER, _ADDEND, _SHIFT = (np.array(c, np.uint32) for c in (MULTIPLIER, ADDEND, SHIFT))  # faster than scalars
@@ -91,7 +90,7 @@ class NumpyMixer:
                 np.bitwise_xor(self._places[:count], number, out=mixed)
             for array, factor in zip(inputs, factors, strict=False):
                 if array.size:
-                    np.multiply(_periodic(array, start, count), factor, out=upper)
+                    np.multiply(_periodic(array, start, upper), factor, out=upper)
                     np.add(mixed, upper, out=mixed)
             if longer:
                 np.add(mixed, longer % 2**32, out=mixed)
@@ -144,18 +143,22 @@ def _words(array: Array, start: int, count: int) -> Words:
     return words
 
 
-def _periodic(array: Array, start: int, count: int) -> Words:
-    """The same as if the array began again behind its end."""
-    n_words = -(-array.size // 4)
+def _periodic(array: Array, start: int, room: Words) -> Words:
+    """As many words as there is room for, as if the array began again behind its end; perhaps written there."""
+    n_words, count = -(-array.size // 4), room.size
     if start + count <= n_words:
         return _words(array, start, count)
     start %= n_words
-    if n_words >= count:
-        whole = min(count, n_words - start)
-        return np.concatenate([_words(array, start, whole), _words(array, 0, count - whole)])
-    if count < SMALL:
-        return _words(array, 0, n_words)[np.arange(start, start + count) % n_words]
-    return np.tile(_words(array, 0, n_words), -(-(start + count) // n_words))[start : start + count]
+    filled = min(count, n_words - start)
+    room[:filled] = _words(array, start, filled)
+    again = min(count - filled, start)
+    room[filled : filled + again] = _words(array, 0, again)
+    filled += again
+    while filled < count:  # whole periods, of which there are twice as many each time
+        again = min(filled, count - filled)
+        room[filled : filled + again] = room[:again]
+        filled += again
+    return room
 
 
 def _burn(count: int, burn: int) -> None:
@@ -177,7 +180,7 @@ class _Slots:
         with backend.apart():
             self.device = backend.xp.zeros(count, np.uint32)
         self.taken = self._known = 0
-        self._host: Words = np.empty(0, np.uint32)
+        self._host: Words = np.empty(count, np.uint32)
 
     def take(self, count: int) -> Array:
         """uint32[count] of zeros."""
@@ -187,8 +190,8 @@ class _Slots:
     def value(self, slot: int) -> int:
         """What has been added to a slot, read together with all others taken till now."""
         if slot >= self._known:
+            self._host[self._known : self.taken] = self._backend.to_host(self.device[self._known : self.taken])
             self._known = self.taken
-            self._host = self._backend.to_host(self.device)
         return int(self._host[slot])
 
 

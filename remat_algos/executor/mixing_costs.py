@@ -8,6 +8,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from remat_algos.executor.arrays import backend as backend_of
+from remat_algos.executor.device_memory import free_memory
 from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.executor.run import execute
 from remat_algos.ir.arrays import Int64
@@ -16,8 +18,9 @@ from remat_algos.schedule.schedule import Schedule
 
 WORDS = {
     "numpy": (2**10, 2**17, 2**20),
-    "cupy": (2**10, 2**24, 2**26),
-}  # sizes that are timed: up to what no cache holds
+    "cupy": (2**10, 2**25, 2**26),
+}  # sizes that are timed: small ones, and what no cache holds
+ROOM = 32  # values of the largest size that are to fit into the memory that is free
 SOURCES, READS, LONGER = 4, (1, 2, 4), 8
 REPEATS = 5
 
@@ -82,16 +85,23 @@ def mixing_costs(backend: str) -> MixingCosts:
     """
     from scipy.optimize import nnls  # type: ignore[import-untyped]
 
-    graph = _yardstick(WORDS[backend])
+    graph = _yardstick(_sizes(backend))
     operators, schedule = SyntheticOperators(graph), Schedule(np.arange(graph.n_nodes, dtype=np.int32))
     runs = [execute(graph, schedule, operators, backend=backend, timed=True).seconds for _ in range(REPEATS + 1)]
     samples = np.array(runs[1:], np.float64)  # the first one compiles, and touches everything
     deeds, kind = np.unique(_deeds(graph), axis=0, return_inverse=True)
-    seconds = np.array([np.min(samples[:, kind.ravel() == k]) for k in range(len(deeds))])
+    seconds = np.array([np.median(samples[:, kind.ravel() == k]) for k in range(len(deeds))])
     shares = deeds / np.maximum(seconds, 1e-9)[:, None]
     found, _ = nnls(shares, np.ones(seconds.size))
     call, written, read, wrapped, summed = found.tolist()
     return MixingCosts(call, written, read, wrapped, summed, residual=float(np.abs(shares @ found - 1).max()))
+
+
+def _sizes(backend: str) -> tuple[int, ...]:
+    """`WORDS`, as far as there is room."""
+    free = free_memory(backend_of(backend))
+    most = WORDS[backend][-1] if free is None else max(1, free // (4 * ROOM))
+    return tuple(min(size, most) for size in WORDS[backend])
 
 
 def _yardstick(words: tuple[int, ...]) -> ComputationGraph:
@@ -111,7 +121,9 @@ def _yardstick(words: tuple[int, ...]) -> ComputationGraph:
         for reads in READS[:2]:
             edges += [(first + k, len(memory)) for k in range(reads - 1)] + [(short, len(memory))]
             memory.append(4 * size)
-    return ComputationGraph.from_edges(edges, memory=memory)
+    output = np.zeros(len(memory), bool)
+    output[-1] = True  # so that all others are freed when they have been read
+    return ComputationGraph.from_edges(edges, memory=memory, output=output)
 
 
 def _deeds(graph: ComputationGraph) -> NDArray[np.float64]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -126,11 +127,14 @@ def execute(
         if isinstance(error, OutOfMemoryError) and error.step < 0 <= run.step:
             raise _out_of_memory(error, run) from None
         if not isinstance(error, RematError):
-            error.add_note(f"{run.where()} when this came; all that the run held has been released")
+            before = " or one before it" if on.stream is not None else ""  # a GPU tells later
+            error.add_note(f"{run.where()}{before} when this came; all that the run held has been released")
         raise
     finally:
         run.release()
         del run
+        with suppress(Exception):  # kernels that are still at work write into what is given back
+            on.synchronize()
         if memory is not None:
             memory.close()  # once more: the device gets back only what nobody holds, and before, the run held arrays
         on.give_back()

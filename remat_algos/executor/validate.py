@@ -12,7 +12,8 @@ from remat_algos.errors import BackendError, StaleValueError
 from remat_algos.executor.arrays import Array, Backend
 from remat_algos.executor.arrays import backend as backend_of
 from remat_algos.executor.device_memory import free_memory
-from remat_algos.executor.execution import Execution
+from remat_algos.executor.execution import Execution, live_memory
+from remat_algos.executor.memories import CHUNK
 from remat_algos.executor.mixing_costs import Seconds, mixing_costs
 from remat_algos.executor.operators import Operators, SyntheticOperators
 from remat_algos.executor.run import execute
@@ -92,8 +93,9 @@ def validate(
     device = backend_of(backend)
     simulation = simulation_of(graph, plan)
     graph, steps = simulation.graph, len(simulation.schedule)
-    _check_room(device, simulation)
     allocation = pack(Buffers.of(simulation), alignment=ALIGNMENT) if packed else None
+    held = int(live_memory(simulation, CHUNK).max(initial=0)) if allocation is None else allocation.size
+    _check_room(device, held + graph.resident_memory)
     costs = mixing_costs(backend) if operators is None and repeats else None
     start: list[Array] | None = None if operators is None else []
     operators = SyntheticOperators(graph, seed=seed) if operators is None else operators
@@ -160,9 +162,9 @@ def _first_runs(simulation: Simulation, seconds: Seconds) -> Seconds:
     return found
 
 
-def _check_room(device: Backend, simulation: Simulation) -> None:
+def _check_room(device: Backend, wanted: int) -> None:
     """An allocator that finds out halfway may take the machine along."""
-    wanted, free = simulation.peak_memory + simulation.graph.resident_memory, free_memory(device)
+    free = free_memory(device)
     if free is not None and wanted > MOST_FULL * free:
         raise BackendError(
             f"the run holds {format_bytes(wanted)}, residents among them, and {format_bytes(free)} are free on "

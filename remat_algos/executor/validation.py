@@ -116,13 +116,13 @@ class Validation:
         return float(np.median(self.seconds.sum(axis=1))) if len(self.seconds) else None
 
     def overhead_times(self, shortest: float = 0.0) -> tuple[float, float]:
-        """(predicted, measured) seconds of all runs but the first of each node, if they should take so long.
+        """(predicted, measured) seconds of all runs but the first of each node, if they took so long.
 
         Measured is the median of the timed runs; NaN if there were none.
         """
-        again = ~self.simulation.first_run & (self.seconds_predicted >= shortest)
         if not len(self.seconds):
             return float("nan"), float("nan")
+        again = ~self.simulation.first_run & (np.median(self.seconds, axis=0) >= shortest)
         return float(self.seconds_predicted[again].sum()), float(np.median(self.seconds[:, again].sum(axis=1)))
 
     @property
