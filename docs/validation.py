@@ -53,16 +53,19 @@ lost before the end; an array that is kept too long.
 
 Not shown are bytes that are overwritten by what they were before, values whose checksums of 32 bits agree by chance,
 residents that an operator changes and should not, and operators that make the same wrong value each time: `validate`
-knows what was made, not what should have been. `execute` alone, without `checking` and without another run to
-compare with (`Execution.differs_from`), shows less: values made again differently, and lost outputs.
+knows what was made, not what should have been. In an arena nobody counts an array, or a view of its slice, that an
+operator keeps beyond its call; it shows only if it is read when its bytes have changed. Without `packed` it counts as
+bytes that are held, on NumPy. `execute` alone, without `checking` (by default it checks in an arena) and without
+another run to compare with (`Execution.differs_from`), shows less: values made again differently, and lost outputs.
 
 If all are as predicted, the verdict holds, and `remat run` ends with exit code 0, else 1. Beside it stand the bytes
 that the pool had reserved (`pool_total`) with the interval that the model of CuPy's pool states beforehand, the memory
 that the device itself counts (`device_peak`, in steps of 2 MiB, other processes included), and times: predicted from
 what the operators cost on other sizes, measured as the median of some runs.
 
-With operators of your own, `time_predicted` is the sum of what the first run of each node took in the same timed runs,
-once for each run of the node. It contains measured times, so only `overhead_predicted` is a prediction there.
+With [operators of your own](operators.md), `time_predicted` is the sum of what the first run of each node took in the
+same timed runs, once for each run of the node. It contains measured times, so only `overhead_predicted` is a prediction
+there.
 
 ## On NumPy
 

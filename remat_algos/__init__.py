@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from remat_algos.allocate.tables import read_buffers, write_allocation
     from remat_algos.allocate.traces import Trace
     from remat_algos.cost.backends import gpu_missing
+    from remat_algos.cost.calibration import calibrate
+    from remat_algos.cost.devices import Device
     from remat_algos.errors import (
         AllocationError,
         BackendError,
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     )
     from remat_algos.executor.execution import Execution
     from remat_algos.executor.layers import LayerOperators
-    from remat_algos.executor.operators import SyntheticOperators
+    from remat_algos.executor.operators import Operators, SyntheticOperators
     from remat_algos.executor.run import execute
     from remat_algos.executor.shrunk import shrunk
     from remat_algos.executor.training import Training, train
@@ -207,11 +209,14 @@ _HOMES = {
     "Region": "solvers.echo_regions",
     "execute": "executor.run",
     "Execution": "executor.execution",
+    "Operators": "executor.operators",
     "SyntheticOperators": "executor.operators",
     "BackendError": "errors",
     "OutOfMemoryError": "errors",
     "StaleValueError": "errors",
     "gpu_missing": "cost.backends",
+    "calibrate": "cost.calibration",
+    "Device": "cost.devices",
     "validate": "executor.validate",
     "Validation": "executor.validation",
     "shrunk": "executor.shrunk",
@@ -326,11 +331,14 @@ __all__ = [
     "Region",
     "execute",
     "Execution",
+    "Operators",
     "SyntheticOperators",
     "BackendError",
     "OutOfMemoryError",
     "StaleValueError",
     "gpu_missing",
+    "calibrate",
+    "Device",
     "validate",
     "Validation",
     "shrunk",

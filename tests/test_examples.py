@@ -460,6 +460,7 @@ SCRIPTS = {
         ),
     ),
     "8_train_a_network.py": (("training.svg", ["MB held", "a budget of 70%", "a budget of least"]),),
+    "9_own_operators.py": (("own_operators.svg", ["0 bytes apart at each", "predicted", "measured", "memory (kB)"]),),
 }
 
 
@@ -537,9 +538,30 @@ PRINTED = {
         "packed 2,178,940,928 (proven least)",
     ],
     "8_train_a_network.py": ["100%: 782,344 bytes, 0 nodes again, loss 5.5", "70%: ", "least: "],
+    "9_own_operators.py": ["100%: 1,835,008 bytes, 0 runs again", "50%: 8", "runs again, arena "],
 }
 
 
 def test_a_script_prints_what_it_teaches(script):
     name, printed, _ = script
     assert [line for line in PRINTED[name] if line not in printed] == []
+
+
+def test_the_gradients_of_the_framework_are_the_slopes_of_its_loss(monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    from framework.tape import perceptron
+
+    tape, inputs = perceptron(rows=3, width=4, layers=3, dtype=np.float64)
+    direction = {name: np.random.default_rng(1).standard_normal(array.shape) for name, array in inputs.items()}
+
+    def run(step):
+        moved = {name: array + step * direction[name] * (name[0] == "W") for name, array in inputs.items()}
+        made = []
+        for op in tape:
+            made.append(op.function(*(made[v] for v in op.reads), *(moved[name] for name in op.inputs)))
+        return {op.name: array for op, array in zip(tape, made, strict=True)}
+
+    found = run(0)
+    slope = sum((found[f"dW{i}"] * direction[f"W{i}"]).sum() for i in range(3))
+    assert slope == pytest.approx((run(1e-5)["loss"] - run(-1e-5)["loss"]) / 2e-5, rel=1e-8)
+    assert all(found[op.name].shape == op.shape for op in tape)
