@@ -2,12 +2,15 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 
 from remat_algos.cli.main import main
 from remat_algos.executor import validate as validate_module
 from remat_algos.executor.operators import SyntheticOperators
+from remat_algos.plan.plan import INTERRUPTED
+from remat_algos.plan.solve import solve
 from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES, Said
 from tests.test_cli_questions import complains
 
@@ -177,3 +180,15 @@ def test_without_a_gpu_it_says_what_is_missing(remat, monkeypatch):
 )
 def test_bad_input_ends_with_2(remat, words, sentences):
     complains(remat("run", "chain.nodes.csv", *words), *sentences)
+
+
+def test_who_stops_the_search_gets_no_run(remat, monkeypatch):
+    def stopped(*arguments, **options):
+        plan = solve(*arguments, **options)
+        return replace(plan, details={**plan.details, INTERRUPTED: True})
+
+    monkeypatch.setattr("remat_algos.plan.solve.solve", stopped)
+    monkeypatch.setattr(validate_module, "execute", None)  # nothing is to run
+    said = remat("run", "chain.nodes.csv", "--budget", "90%", "--json")
+    assert (said.code, said.out) == (130, "")
+    assert said.err == "remat: interrupted while solving, so nothing was run; --time-limit makes solvers stop sooner\n"

@@ -220,6 +220,8 @@ class Validation:
     def _values(self) -> str:
         simulation = self.simulation
         again = int((~simulation.first_run[simulation.made_at]).sum())
+        if self.mismatches == 0 and not again:
+            return "none is made again"
         if self.mismatches == 0:
             return f"{counted(again, 'value')} made again, all equal to the first, bit for bit"
         if self.stale is not None:

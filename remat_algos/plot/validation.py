@@ -51,13 +51,13 @@ def plot_validation(validation: Validation, *, ax: Axes | None = None) -> Axes:
     ax = axes_or_new(ax, 10, 4.8)
     edges, predicted, measured, reserved = _curves(validation, MOST_COLUMNS)
     area = ax.stairs(predicted, edges - 0.5, fill=True, facecolor=PALE, linewidth=0, label="predicted")
-    line = ax.stairs(measured, edges - 0.5, color=ink(), linewidth=1.2, label="measured")
+    line = ax.stairs(measured, edges - 0.5, baseline=None, color=ink(), linewidth=1.2, label="measured")
     rows: list[tuple[Any, str]] = [
         (area, f"predicted, {format_bytes(validation.predicted_peak)}"),
         (line, f"measured, {format_bytes(validation.measured_peak)}"),
     ]
-    if not np.array_equal(reserved, measured):
-        held = ax.stairs(reserved, edges - 0.5, color=ink(), linewidth=1, linestyle=":", label="reserved")
+    if validation.pool_inside is not None and not np.array_equal(reserved, measured):  # on NumPy no pool reserves
+        held = ax.stairs(reserved, edges - 0.5, baseline=None, color=ink(), linestyle=":", label="reserved")
         rows.append((held, f"reserved, {format_bytes(validation.pool_total)}"))
     if (step := validation.first_difference) is not None:
         simulation = validation.simulation
