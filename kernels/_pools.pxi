@@ -6,6 +6,8 @@ from libcpp.vector cimport vector
 
 ctypedef pair[int64_t, int64_t] _Pair
 ctypedef pair[_Pair, _Pair] _Key  # (arena, size), then what tells equal sizes apart
+ctypedef ordered_map[_Key, int64_t] _Idle
+ctypedef pair[pair[_Pair, int64_t], _Pair] _Place  # the same with the address before the last
 
 cdef enum _Rule:
     first
@@ -35,14 +37,16 @@ cdef inline int64_t _mixed(uint64_t x) noexcept nogil:
 cdef class _Pool:
     cdef vector[_Chunk] chunks
     cdef vector[int64_t] base  # of each segment
-    cdef ordered_map[_Key, int64_t] idle
+    cdef _Idle segments, parts  # free chunks: those that are all of their segment, and the others
+    cdef ordered_map[_Place, int64_t] placed  # all of them by address, if replayed
     cdef int rule
+    cdef bint replayed
     cdef uint64_t seed
     cdef int64_t limit, used, total, clock
     cdef bint tied  # whether the last answer was one of several that differ
 
-    def __cinit__(self, int rule, uint64_t seed, int64_t limit):
-        self.rule, self.seed, self.limit = rule, seed, limit
+    def __cinit__(self, int rule, uint64_t seed, int64_t limit, bint replayed):
+        self.rule, self.seed, self.limit, self.replayed = rule, seed, limit, replayed
         self.used = self.total = self.clock = 0
 
     cdef int64_t address(self, int64_t chunk) noexcept nogil:
@@ -69,45 +73,72 @@ cdef class _Pool:
             return _Pair(_mixed(self.seed ^ <uint64_t>_mixed(<uint64_t>segment)), offset)
         return _Pair(segment, offset)
 
+    cdef _Idle* idle(self, int64_t chunk) noexcept nogil:
+        """The free ones of its kind; a free one stays of its kind, since its neighbours are not free."""
+        return &self.segments if self.whole(chunk) else &self.parts
+
+    cdef _Place place(self, int64_t chunk) noexcept nogil:
+        cdef _Chunk* it = &self.chunks[chunk]
+        return _Place(pair[_Pair, int64_t](_Pair(it.arena, it.size), self.address(chunk)), it.rank)
+
     cdef void put(self, int64_t chunk) noexcept nogil:
         """Among the free ones."""
         cdef _Chunk* it = &self.chunks[chunk]
         it.rank = self.rank(chunk)
         it.free = True
-        self.idle[_Key(_Pair(it.arena, it.size), it.rank)] = chunk
+        dereference(self.idle(chunk))[_Key(_Pair(it.arena, it.size), it.rank)] = chunk
+        if self.replayed:
+            self.placed[self.place(chunk)] = chunk
 
     cdef void pick(self, int64_t chunk) noexcept nogil:
         """From among the free ones."""
         cdef _Chunk* it = &self.chunks[chunk]
-        self.idle.erase(_Key(_Pair(it.arena, it.size), it.rank))
+        self.idle(chunk).erase(_Key(_Pair(it.arena, it.size), it.rank))
         it.free = False
+        if self.replayed:
+            self.placed.erase(self.place(chunk))
 
     cdef int64_t fitting(self, int64_t arena, int64_t size, int64_t most, int64_t wanted) noexcept nogil:
         """The smallest free chunk that is large enough, the first by the rule or the one at the wanted address; -1."""
-        cdef ordered_map[_Key, int64_t].iterator at = self.idle.lower_bound(
-            _Key(_Pair(arena, size), _Pair(INT64_MIN, INT64_MIN)))
-        cdef int64_t found, segment
-        cdef bint by_segment = self.rule >= rising, several = False, all_whole
-        cdef _Pair like
-        if at == self.idle.end() or dereference(at).first.first.first != arena:
+        cdef _Key least = _Key(_Pair(arena, size), _Pair(INT64_MIN, INT64_MIN)), best
+        cdef _Idle.iterator segment = self.segments.lower_bound(least), part = self.parts.lower_bound(least)
+        cdef bint is_segment = segment != self.segments.end(), is_part = part != self.parts.end()
+        cdef int64_t found
+        if is_segment and (not is_part or dereference(segment).first < dereference(part).first):
+            best, found = dereference(segment).first, dereference(segment).second
+        elif is_part:
+            best, found = dereference(part).first, dereference(part).second
+        else:
             return -1
-        like = dereference(at).first.first
-        if like.second > most:
+        if best.first.first != arena or best.first.second > most:
             return -1
-        found = dereference(at).second
-        segment, all_whole = self.chunks[found].segment, self.whole(found)
-        preincrement(at)
-        # free segments of one size are as good as each other; within one the order by address is known
-        while at != self.idle.end() and dereference(at).first.first == like:
-            several = several or not by_segment or self.chunks[dereference(at).second].segment != segment
-            all_whole = all_whole and self.whole(dereference(at).second)
-            if wanted >= 0 and self.address(dereference(at).second) == wanted:
-                found = dereference(at).second
-            elif wanted < 0 and several and not all_whole:
-                break
-            preincrement(at)
-        self.tied = several and not all_whole
-        return found
+        is_segment = is_segment and dereference(segment).first.first == best.first
+        is_part = is_part and dereference(part).first.first == best.first
+        # free segments of one size are as good as each other; a part is not
+        self.tied = is_part and (is_segment or self.several(part))
+        return found if wanted < 0 else self.at(best.first, wanted, found)
+
+    cdef bint several(self, _Idle.iterator part) noexcept nogil:
+        """Whether it is the first of some parts of one size between which the rule decides."""
+        cdef _Pair like = dereference(part).first.first
+        cdef int64_t segment = self.chunks[dereference(part).second].segment
+        if self.rule < rising:
+            preincrement(part)
+            return part != self.parts.end() and dereference(part).first.first == like
+        # within a segment the order by address is known, and those of one segment lie side by side
+        part = self.parts.upper_bound(_Key(like, _Pair(INT64_MAX, INT64_MAX)))
+        predecrement(part)
+        return self.chunks[dereference(part).second].segment != segment
+
+    cdef int64_t at(self, _Pair like, int64_t wanted, int64_t otherwise) noexcept nogil:
+        """The free chunk of that arena and size at the wanted address."""
+        cdef pair[_Pair, int64_t] there = pair[_Pair, int64_t](like, wanted)
+        cdef ordered_map[_Place, int64_t].iterator after = self.placed.upper_bound(
+            _Place(there, _Pair(INT64_MAX, INT64_MAX)))
+        if after == self.placed.begin():
+            return otherwise
+        predecrement(after)
+        return dereference(after).second if dereference(after).first.first == there else otherwise
 
     cdef int64_t new_segment(self, int64_t arena, int64_t size, int64_t base) noexcept nogil:
         cdef _Chunk chunk
@@ -172,32 +203,22 @@ cdef class _Pool:
 
     cdef bint give_oversize_back(self, int64_t arena, int64_t size, int64_t oversize) noexcept nogil:
         """The smallest free segment that is enough, else the largest ones until they are; whether they were."""
-        cdef ordered_map[_Key, int64_t].iterator at = self.idle.lower_bound(
-            _Key(_Pair(arena, size), _Pair(INT64_MIN, INT64_MIN)))
-        cdef vector[int64_t] large
-        cdef int64_t given = 0
-        while at != self.idle.end() and dereference(at).first.first.first == arena:
-            if self.whole(dereference(at).second):
-                self.drop(dereference(at).second)
-                return True
-            preincrement(at)
-        at = self.idle.lower_bound(_Key(_Pair(arena, oversize), _Pair(INT64_MIN, INT64_MIN)))
-        while at != self.idle.end() and dereference(at).first.first.first == arena:
-            if self.whole(dereference(at).second):
-                large.push_back(dereference(at).second)
-            preincrement(at)
-        while large.size() > 0 and given < size:
-            given += self.chunks[large.back()].size
-            self.drop(large.back())
-            large.pop_back()
+        cdef _Idle.iterator at = self.segments.lower_bound(_Key(_Pair(arena, size), _Pair(INT64_MIN, INT64_MIN)))
+        cdef int64_t given = 0, chunk
+        if at != self.segments.end() and dereference(at).first.first.first == arena:
+            self.drop(dereference(at).second)
+            return True
+        while given < size and at != self.segments.begin():
+            predecrement(at)
+            if dereference(at).first.first < _Pair(arena, oversize):
+                break
+            chunk = dereference(at).second
+            preincrement(at)  # before its place goes
+            given += self.chunks[chunk].size
+            self.drop(chunk)
         return given >= size
 
     cdef void give_all_back(self) noexcept nogil:
         """All whole free segments to the device."""
-        cdef ordered_map[_Key, int64_t].iterator at = self.idle.begin()
-        cdef int64_t chunk
-        while at != self.idle.end():
-            chunk = dereference(at).second
-            preincrement(at)  # before its place goes
-            if self.whole(chunk):
-                self.drop(chunk)
+        while not self.segments.empty():
+            self.drop(dereference(self.segments.begin()).second)

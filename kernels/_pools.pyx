@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from cython.operator cimport dereference, preincrement
+from cython.operator cimport dereference, predecrement, preincrement
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
 
 include "_pools.pxi"
@@ -33,7 +33,7 @@ def run(const int64_t[:] event, const int64_t[:] size, const int64_t[:] segment,
     cdef Py_ssize_t count = event.shape[0], k = size.shape[0], at, parted = -1
     cdef int64_t b, chunk
     cdef bint replayed = address.shape[0] > 0
-    cdef _Pool pool = _Pool(rule, seed, limit)
+    cdef _Pool pool = _Pool(rule, seed, limit, replayed)
     used, total, tied = np.empty(count, np.int64), np.empty(count, np.int64), np.zeros(count, np.uint8)
     number, offset = np.full(k, -1, np.int64), np.full(k, -1, np.int64)
     cdef int64_t[:] used_out = used, total_out = total, number_out = number, offset_out = offset
