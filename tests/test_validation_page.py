@@ -43,7 +43,7 @@ def test_three_validations_on_numpy_are_written(tmp_path, monkeypatch, capsys):
     assert (record["backend"], len(record["validations"])) == ("numpy", 3)
     summary = record["summary"]
     assert (summary["validations"], summary["hold"], summary["bytes_apart"], summary["mismatches"]) == (3, 3, 0, 0)
-    assert summary["replay_exact"] == summary["pool_inside"] == [0, 0]
+    assert summary["replay_exact"] == summary["pool_inside"] == summary["pool_known"] == [0, 0]
     assert all(r["predicted_peak"] == r["measured_peak"] <= 4 * max(SMALL_PEAKS) for r in record["validations"])
     assert f"written {file}" in capsys.readouterr().out
     assert gpu_validation.main(["--backend", "numpy", "--seconds", "0", "--output", "-"]) == 0
@@ -51,7 +51,7 @@ def test_three_validations_on_numpy_are_written(tmp_path, monkeypatch, capsys):
 
 def whole(**other):
     found = {"validations": 120, "hold": 120, "replay_exact": [120, 120], "same_as_numpy": [30, 30]}
-    found |= {"pool_inside": [120, 120], "highest_peak": 41 * 10**9}
+    found |= {"pool_inside": [120, 120], "pool_known": [40, 40], "highest_peak": 41 * 10**9}
     found |= {"long_overheads": 10, "long_overheads_within_10_percent": 9}
     return found | other
 
@@ -64,6 +64,7 @@ def test_targets_say_what_was_met_and_what_counts():
         ("replay_exact", [119, 120], True),
         ("same_as_numpy", [29, 30], True),
         ("highest_peak", 39 * 10**9, True),
+        ("pool_known", [39, 40], True),
         ("pool_inside", [119, 120], False),
         ("long_overheads_within_10_percent", 8, False),
     ):
