@@ -105,7 +105,12 @@ def using_allocator(given=None):
 
 
 class MemoryPool:
-    """Segments of the size that was asked for; one that is idle serves a request of its size."""
+    """Segments of the size that was asked for; one that is idle serves a request of its size.
+
+    As in CuPy from 14.1 on, what is idle when a pool goes is not given back to the device.
+    """
+
+    on_device = 0  # bytes that all pools hold of it, those that are gone too
 
     def __init__(self):
         self.idle, self.live, self.limit = [], 0, 0
@@ -123,6 +128,7 @@ class MemoryPool:
         return sum(self.idle)
 
     def free_all_blocks(self):
+        MemoryPool.on_device -= sum(self.idle)
         self.idle.clear()
 
     def malloc(self, size):
@@ -131,10 +137,12 @@ class MemoryPool:
         try:
             if chunk in self.idle:
                 self.idle.remove(chunk)
-            elif self.limit and self.total_bytes() + chunk > self.limit:
-                self.free_all_blocks()
-                if self.total_bytes() + chunk > self.limit:
-                    raise OutOfMemoryError(f"Out of memory allocating {chunk:,} bytes")
+            else:
+                if self.limit and self.total_bytes() + chunk > self.limit:
+                    self.free_all_blocks()
+                    if self.total_bytes() + chunk > self.limit:
+                        raise OutOfMemoryError(f"Out of memory allocating {chunk:,} bytes")
+                MemoryPool.on_device += chunk
             memory = Memory(chunk, self)
             self.live += chunk
         finally:

@@ -457,6 +457,23 @@ def test_without_a_gpu_it_says_what_to_do(cupy, sentence, monkeypatch):
     assert said(error).startswith(sentence)
 
 
+@pytest.mark.parametrize("error", [ImportError, RuntimeError])
+def test_a_gpu_without_libraries_says_what_to_install(error, small, monkeypatch):
+    """The wheels of CuPy hold neither the compiler of kernels nor the products of matrices."""
+
+    def dot(*_, out):
+        raise error('Failure finding "libcublas.so.13"\n  somewhere')
+
+    cupy = fake_cupy(devices=1)
+    cupy.dot = dot
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    with pytest.raises(BackendError) as raised:
+        calibrate(backend="cupy", repeats=1, size=8)
+    assert said(raised).startswith(
+        'CuPy 13.0 cannot be measured here (Failure finding "libcublas.so.13"); install what'
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "error", "sentence"),
     [

@@ -2,6 +2,7 @@
 
 import gc
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -18,6 +19,7 @@ from remat_algos.executor import mixing
 from remat_algos.executor.arrays import backend
 from remat_algos.executor.memories import PATTERN, ArenaMemory, PoolMemory, TrackingMemory
 from remat_algos.executor.run import execute
+from remat_algos.ir.resident import Resident
 from remat_algos.models.random import chain
 from remat_algos.schedule.simulation import simulate
 from tests import cuda_stub
@@ -305,6 +307,45 @@ def test_a_pool_that_ends_a_run_leaves_nothing(on):
     assert found.used.tolist() == found.predicted.tolist()
     assert found.total.tolist() == [1024, 2048, 2048, 2048, 2048]
     assert found.seconds.tolist() == [0.002] * 5
+
+
+class FillingWithResidents(Filling):
+    """The same beside residents, of which a part has been given back before the run; one node may fail."""
+
+    def __init__(self, fails=-1):
+        self.fails = fails
+
+    def residents(self, backend):
+        backend.empty(3000)
+        return [backend.empty(700)]
+
+    def run(self, node, reads, residents, values, workspace):
+        if node == self.fails:
+            raise RuntimeError("no more")
+        super().run(node, reads, residents, values, workspace)
+
+
+@pytest.mark.parametrize("ends", ["well", "limit", "error", "arena"])
+def test_no_run_keeps_memory_of_the_device(ends, on):
+    """Neither of outputs, nor of residents: a pool of CuPy that goes takes along what is idle in it."""
+    read_by_node_1 = Resident(memory=[700], role=[0], read_indptr=[0, 0, 1, 1, 1, 1], read_indices=[0], names=["w"])
+    graph = replace(chain(5, memory=600), resident=read_by_node_1)
+    simulation = simulate(graph, range(5))
+    how = {
+        "well": {},
+        "limit": {"limit": 1536},
+        "error": {},
+        "arena": {"allocation": apart(Buffers.of(simulation), alignment=512)},
+    }[ends]
+    operators, before = FillingWithResidents(3 if ends == "error" else -1), cuda_stub.MemoryPool.on_device
+    for _ in range(3):
+        with nullcontext() if ends in ("well", "arena") else pytest.raises((OutOfMemoryError, RuntimeError)):
+            execute(graph, simulation, operators, backend="cupy", **how)
+        assert cuda_stub.MemoryPool.on_device == before
+
+
+def test_one_backend_serves_a_device(on):
+    assert backend("cupy") is on[PoolMemory]
 
 
 def test_an_arena_on_a_gpu(on):

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.cost.backends import BACKENDS, processors, usable_cupy
+from remat_algos.cost.backends import BACKENDS, first_line, processors, usable_cupy
 from remat_algos.cost.devices import Device
 from remat_algos.cost.shapes import element_bytes, unknown_name
-from remat_algos.errors import GraphError
+from remat_algos.errors import BackendError, GraphError
 
 MEASURABLE = ("float64", "float32", "float16")  # what both libraries multiply
 
@@ -99,7 +99,7 @@ def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 
     GraphError
         If the backend or the type is not known.
     BackendError
-        If the backend cannot run here.
+        If the backend cannot run here, or lacks libraries of CUDA.
     ValueError
         If `repeats` or `size` is below 1.
 
@@ -117,7 +117,13 @@ def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 
     if repeats < 1 or size < 1:
         raise ValueError(f"repeats is {repeats} and size {size}; give 1 or more")
     library = _numpy() if backend == "numpy" else _cupy()
-    timings = measure(library, dict.fromkeys(("float32", dtype)), repeats, size)
+    try:
+        timings = measure(library, dict.fromkeys(("float32", dtype)), repeats, size)
+    except (ImportError, RuntimeError) as error:  # wheels of CuPy come without NVRTC and cuBLAS
+        if backend == "numpy":
+            raise
+        remedy = "install what it lacks of CUDA: python -m pip install 'cupy-cuda13x[ctk]' (or cuda12x)"
+        raise BackendError(f"{library.version} cannot be measured here ({first_line(error)}); {remedy}") from error
     return timings.device(library.name, library.memory, f"measured by remat calibrate with {library.version}")
 
 
