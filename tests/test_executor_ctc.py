@@ -93,6 +93,29 @@ def test_what_cannot_be_aligned_has_an_infinite_loss_and_no_slope():
     assert gradient[:, 1].any()
 
 
+def test_a_label_that_cannot_be_is_as_if_it_were_not_there():
+    call, wider = call_of(4, 2, 3, 2), call_of(4, 2, 4, 2)
+    x, targets = np.random.default_rng(0).normal(size=(4, 2, 3)), np.array([[1, 2], [2, 2]])
+    within = np.insert(x, 3, -np.inf, axis=2)
+    assert FORMULA.forward(wider, within, targets)[0] == FORMULA.forward(call, x, targets)[0]
+    np.testing.assert_array_equal(
+        gradient_of(wider, within, targets), np.insert(gradient_of(call, x, targets), 3, 0, axis=2)
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_where_a_label_that_is_needed_cannot_be_the_loss_is_infinite_and_there_is_no_slope(dtype):
+    call, x = call_of(4, 2, 3, 2), np.random.default_rng(0).normal(size=(4, 2, 3)).astype(dtype)
+    targets = np.array([[1, 2], [2, 2]])
+    x[:, 0, 1], x[2, 0] = -np.inf, -np.inf  # one that is never there, and a step at which nothing is
+    loss, alpha = FORMULA.forward(call, x, targets)
+    assert loss == np.inf
+    assert np.isfinite(alpha).all()
+    gradient = gradient_of(call, x, targets)
+    assert not gradient[:, 0].any()
+    assert np.isfinite(gradient).all()
+
+
 def test_long_sentences_neither_vanish_nor_overflow_in_float32():
     call = call_of(500, 2, 29, 60)
     rng = np.random.default_rng(0)

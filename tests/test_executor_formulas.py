@@ -5,6 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given as drawn_from
+from hypothesis import settings
+from hypothesis import strategies as st
 
 from remat_algos.executor.formulas.formula import Call, Seen
 from remat_algos.executor.formulas.table import FORMULAS
@@ -174,6 +177,54 @@ def test_embedding_gradients_add_rows_of_equal_words():
     np.testing.assert_allclose(FORMULAS["Embedding"].gradient(Call(layer, np), 1, may, may, [given]), wanted)
 
 
+def embedding_gradient(words, rows, count, xp=np):
+    net = network_of(lambda net: net.embedding(net.input("words", words.shape, "int64"), count, rows.shape[-1]))
+    may = Seen("it", "argument", [words, None])
+    return FORMULAS["Embedding"].gradient(Call(net.layers[0], xp), 1, may, may, [rows])
+
+
+@st.composite
+def sentences(draw):
+    """(words, a row for each): few words, so that many are equal; one of them much commoner."""
+    rng, n = np.random.default_rng(draw(st.integers(0, 2**32))), draw(st.integers(1, 200))
+    words = rng.integers(0, 7, n)
+    words[rng.random(n) < draw(st.sampled_from([0, 0.5, 1]))] = draw(st.integers(0, 6))
+    return words, rng.normal(size=(n, 3)).astype(np.float32)
+
+
+@drawn_from(sentences())
+@settings(max_examples=60, deadline=None)
+def test_embedding_gradients_of_whole_numbers_are_exact_sums(drawn):
+    words, rows = drawn[0], np.round(drawn[1] * 100)
+    wanted = np.zeros((7, 3), np.float32)
+    np.add.at(wanted, words, rows)
+    np.testing.assert_array_equal(embedding_gradient(words, rows, 7), wanted)
+
+
+@drawn_from(sentences())
+@settings(max_examples=60, deadline=None)
+def test_the_bits_of_a_word_do_not_depend_on_what_stands_between(drawn):
+    words, rows = drawn
+    together = embedding_gradient(words, rows, 7)
+    for word in set(words.tolist()):
+        alone = embedding_gradient(words[words == word], rows[words == word], 7)
+        assert alone[word].tobytes() == together[word].tobytes()
+
+
+def test_a_word_that_fills_the_page_takes_as_many_rounds_as_it_can_be_halved():
+    class Counting:
+        asked = 0
+
+        def __getattr__(self, name):
+            Counting.asked += name == "flatnonzero"
+            return getattr(np, name)
+
+    words, rows = np.zeros(5000, np.int64), np.full((5000, 2), 0.1, np.float32)
+    found = embedding_gradient(words, rows, 4, Counting())
+    assert Counting.asked == 2 * 13
+    np.testing.assert_allclose(found[0], 5000 * np.float64(np.float32(0.1)), rtol=1e-6)
+
+
 def test_the_page_lists_every_kind_of_operation():
     page = (Path(__file__).parent.parent / "docs" / "training.md").read_text(encoding="utf-8")
     listed = [name for row in re.findall(r"^\| (`.*?) \|", page, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)]
@@ -240,7 +291,9 @@ class Device:
             "empty",
             "empty_like",
             "exp",
+            "flatnonzero",
             "full",
+            "isnan",
             "log",
         ),
         *(

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from remat_algos.errors import GraphError
-from remat_algos.executor.formulas.formula import Seen
+from remat_algos.executor.formulas.formula import Formula, Seen
 from remat_algos.executor.formulas.table import FORMULAS
 from remat_algos.executor.layers import LayerOperators
 from remat_algos.executor.run import execute
 from remat_algos.executor.starting_values import starting_values
-from remat_algos.executor.views import given_back, seen
+from remat_algos.executor.views import can_see, given_back, seen
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.registry import build, get_family, list_families
 from tests.layer_cases import SMALL_NETWORKS, image, network_of, rows, values_of, wide
@@ -22,14 +22,18 @@ EPSILON = 1e-6
 
 @pytest.mark.parametrize(
     ("base", "shape"),
-    [((2, 6), (3, 4)), ((1, 1, 3), (4, 1, 3)), ((3,), (2, 3)), ((2, 5, 3), (2, 3)), ((4, 3), (2, 3)), ((4, 3), (3,))][
-        :5
-    ],
+    [((2, 6), (3, 4)), ((1, 1, 3), (4, 1, 3)), ((3,), (2, 3)), ((2, 5, 3), (2, 3)), ((4, 3), (2, 3))],
 )
 def test_a_view_gives_back_what_it_was_given(base, shape):
     x, given = np.random.default_rng(0).normal(size=base), np.random.default_rng(1).normal(size=shape)
+    assert can_see(base, shape)
     assert seen(x, shape, np).shape == shape
     assert (seen(x, shape, np) * given).sum() == pytest.approx((x * given_back(given, base, np)).sum())
+
+
+@pytest.mark.parametrize(("base", "shape"), [((4, 3), (3,)), ((2, 3), (4, 3)), ((2, 3, 6), (2, 2))])
+def test_for_some_views_there_is_no_rule(base, shape):
+    assert not can_see(base, shape)
 
 
 # ---------------------------------------------------------------- whole networks
@@ -169,6 +173,41 @@ def test_residents_can_be_given_and_must_fit():
         LayerOperators(network, network.graph, values={"imput": np.zeros(3)})
 
 
+@pytest.mark.parametrize(
+    ("name", "resident", "token", "sentence"),
+    [
+        ("gpt2_small", "embedding.tokens", -1, "tokens goes from -1 to 3; give whole numbers from 0 to 10"),
+        ("gpt2_small", "embedding.tokens", 11, "tokens goes from 3 to 11; give whole numbers from 0 to 10"),
+        ("lstm", "classifier.step0.target", -100, "goes from -100 to 3; give whole numbers from 0 to 4"),
+        ("deepspeech2", "transcript", 0, "transcript goes from 0 to 3; give whole numbers from 1 to 3"),
+    ],
+)
+def test_words_and_targets_are_such_as_there_are(name, resident, token, sentence):
+    network = build(name, **SMALL_NETWORKS[name])
+    tokens = np.full_like(starting_values(network)[resident], 3)
+    LayerOperators(network, network.graph, values={resident: tokens})
+    tokens.flat[0] = token
+    with pytest.raises(GraphError, match=sentence):
+        LayerOperators(network, network.graph, values={resident: tokens})
+
+
+@pytest.mark.parametrize("made", [(), (np.zeros((2, 3, 2)),)])
+def test_a_formula_that_leaves_values_out_is_an_error(made):
+    network = network_of(lambda net: net.split(rows(net), 3))
+    operators = LayerOperators(network, network.graph)
+    operators._formulas = [Formula(lambda call, x: made, None)]
+    with pytest.raises(GraphError, match=f"Slice gives {len(made)} of the 3 values of split; give all"):
+        execute(network.graph, range(1), operators)
+
+
+def test_a_formula_that_gives_other_shapes_is_an_error():
+    network = network_of(lambda net: net.tanh(rows(net)))
+    operators = LayerOperators(network, network.graph)
+    operators._formulas = [Formula(lambda call, x: np.zeros(1), None)]
+    with pytest.raises(ValueError, match="reshape"):
+        execute(network.graph, range(1), operators)
+
+
 def test_the_loss_is_the_sum_of_what_was_differentiated():
     network = network_of(lambda net: [net.split(net.tanh(rows(net)), 2), net.tanh(rows(net, name="y"), name="other")])
     start = starting_values(network)
@@ -216,3 +255,9 @@ def test_what_no_layers_are_made_of(without, dropped, sentence):
     )
     with pytest.raises(GraphError, match=sentence):
         LayerOperators(network, graph, dropped=dropped)
+
+
+@pytest.mark.parametrize("rate", ["fast", None, float("nan"), np.inf])
+def test_a_learning_rate_is_a_number(rate):
+    with pytest.raises(GraphError, match=r"learning_rate is .*; give a number"):
+        LayerOperators(small(), small().graph, learning_rate=rate)

@@ -179,6 +179,12 @@ def test_without_a_gradient_nothing_is_learned(networks, graphs):
     assert not train(network, steps=1).same_as(train(network, steps=1, learning_rate=0.5))
 
 
+def test_a_learning_rate_of_numpy_is_that_of_python(networks):
+    assert train(networks["lstm"], steps=2, learning_rate=np.float64(0.1)).same_as(
+        train(networks["lstm"], steps=2, learning_rate=0.1)
+    )
+
+
 def test_given_values_are_learned_from(networks):
     network = build("feed_forward", batch=2, depth=1, width=4, features=2)
     x = np.array([[1.0, 0.0], [0.0, 1.0]])

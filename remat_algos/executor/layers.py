@@ -11,11 +11,11 @@ import numpy as np
 from remat_algos.errors import GraphError
 from remat_algos.executor.arrays import Array, Backend
 from remat_algos.executor.formulas.formula import Call, Formula, Seen
-from remat_algos.executor.formulas.norms import moved, variance
+from remat_algos.executor.formulas.norms import unbiased_variance, update_running
 from remat_algos.executor.formulas.table import FORMULAS
 from remat_algos.executor.formulas.updates import UPDATES
 from remat_algos.executor.mixing import Mixer, mixer
-from remat_algos.executor.starting_values import Form, starting_values
+from remat_algos.executor.starting_values import Form, starting_values, token_ranges
 from remat_algos.executor.views import given_back, seen
 from remat_algos.executor.wiring import Place, Wiring, Work
 from remat_algos.ir.graph import ComputationGraph
@@ -51,7 +51,7 @@ class LayerOperators:
     seed : int
         Of parameters, inputs and dropout.
     values : mapping of str to array, optional
-        Residents by name instead of those that `starting_values` draws.
+        Residents by name instead of those that `starting_values` draws; of words and targets only such as there are.
     dropped : float
         Share of elements that dropout sets to 0, below 1; no layer says it.
     learning_rate : float
@@ -61,6 +61,7 @@ class LayerOperators:
     ----------
     arrays : dict of str to array
         The residents, once a run has asked for them: on its backend, and kept from run to run.
+    learning_rate : float
     step : int
         Of the training, from 0 on; masks of dropout differ from step to step, and Adam counts them.
     updates : bool
@@ -73,8 +74,8 @@ class LayerOperators:
     Raises
     ------
     GraphError
-        If the graph is not one of the network, `dropped` is no such share, or an operation cannot be run: which, at
-        which node, and why.
+        If the graph is not one of the network, `dropped` is no such share, the learning rate no number, values do not
+        fit, or an operation cannot be run: which, at which node, and why.
 
     Examples
     --------
@@ -104,7 +105,7 @@ class LayerOperators:
             raise GraphError(f"graph is a {type(graph).__name__}; give {wanted}")
         self.network, self.graph, self.step = network, graph, 0
         self.arrays: dict[str, Array] = {}
-        self._seed, self._dropped, self._rate = seed, _share(dropped), learning_rate
+        self._seed, self._dropped, self.learning_rate = seed, _share(dropped), _rate(learning_rate)
         wiring = Wiring(network, graph)
         self._given = _given(wiring.residents, network, values or {}, seed)
         self._work = [wiring.work(node) for node in range(graph.n_nodes)]
@@ -158,11 +159,15 @@ class LayerOperators:
         backend, work = self._ready, self._work[node]
         with backend.apart():
             if work.update:
-                return self._move(work, reads, residents)
-            made = self._made(work, reads, residents)
+                return self._update(work, reads, residents)
+            made = self._compute(work, reads, residents)
+            if any(out.size for out in values[len(made) :]):  # effects have no bytes
+                layer = self.network.layers[node]
+                raise GraphError(f"{layer.op} gives {len(made)} of the {len(values)} values of {layer.name}; give all")
             for out, array, dtype in zip(values, made, self._dtypes[node], strict=False):
                 if out.size:
-                    out.view(dtype)[...] = array.reshape(-1)
+                    into = out.view(dtype)
+                    into[...] = array.reshape(into.shape)
             if node in self._losses and node not in self._found:
                 self._found[node] = [made[j].sum() for j in self._losses[node]]
 
@@ -199,7 +204,7 @@ class LayerOperators:
         """uint32: what the dropout of a node draws from, in this step of a training."""
         return int(np.random.SeedSequence([self._seed, self.step, node]).generate_state(1)[0])
 
-    def _made(self, work: Work, reads: Sequence[Array], residents: Sequence[Array]) -> Sequence[Array]:
+    def _compute(self, work: Work, reads: Sequence[Array], residents: Sequence[Array]) -> Sequence[Array]:
         xp = self._ready.xp
         if work.layer < 0:
             return (xp.ones(work.form.shape, work.form.dtype),)
@@ -214,8 +219,8 @@ class LayerOperators:
             made = made if isinstance(made, tuple) else (made,)
             if call.layer.op == "BatchNorm" and work.layer not in self._changed:
                 self._changed.add(work.layer)
-                moved(arguments[3], made[1])
-                moved(arguments[4], variance(call, made[2]))
+                update_running(arguments[3], made[1])
+                update_running(arguments[4], unbiased_variance(call, made[2]))
             return made
         name = f"the gradient of {call.layer.name}"
         may_read = Seen(name, "argument", arguments), Seen(name, "value", [p and get(p) for p in work.values])
@@ -227,12 +232,14 @@ class LayerOperators:
             total = part if total is None else total + part
         return (total,)
 
-    def _move(self, work: Work, reads: Sequence[Array], residents: Sequence[Array]) -> None:
+    def _update(self, work: Work, reads: Sequence[Array], residents: Sequence[Array]) -> None:
         """The update of a parameter, and of what is remembered of it, where they are."""
         get = _getter(reads, residents)
-        held = [place for place in (*work.arguments, *work.gradients) if place is not None]
-        moved = UPDATES[work.update](self._ready.xp, self._rate, self.step + 1, *map(get, held))
-        for place, array in zip(held, moved, strict=False):
+        *state, gradient = (place for place in (*work.arguments, *work.gradients) if place is not None)
+        updated = UPDATES[work.update](
+            self._ready.xp, self.learning_rate, self.step + 1, *map(get, state), get(gradient)
+        )
+        for place, array in zip(state, updated, strict=True):
             residents[place.number].view(place.form.dtype)[...] = array.reshape(-1)
 
 
@@ -240,6 +247,12 @@ def _share(dropped: Any) -> float:
     if not isinstance(dropped, Real) or not 0 <= float(dropped) < 1:
         raise GraphError(f"dropped is {dropped!r}; give a share, 0 or more and below 1")
     return float(dropped)
+
+
+def _rate(learning_rate: Any) -> float:
+    if not isinstance(learning_rate, Real) or not np.isfinite(float(learning_rate)):
+        raise GraphError(f"learning_rate is {learning_rate!r}; give a number")
+    return float(learning_rate)
 
 
 def _getter(reads: Sequence[Array], residents: Sequence[Array]) -> Callable[[Place], Array]:
@@ -257,6 +270,7 @@ def _getter(reads: Sequence[Array], residents: Sequence[Array]) -> Callable[[Pla
 def _given(forms: Mapping[str, Form], network: Network, values: Mapping[str, Any], seed: int) -> dict[str, Array]:
     """The residents at the beginning; optimizers remember nothing yet."""
     found: dict[str, Any] = {name: np.zeros(*form) for name, form in forms.items()} | starting_values(network, seed)
+    ranges = token_ranges(network)
     for name, array in values.items():
         if name not in forms:
             raise GraphError(f"{network.name} has no input or parameter {name!r}; {offer(name, forms)}")
@@ -264,4 +278,12 @@ def _given(forms: Mapping[str, Form], network: Network, values: Mapping[str, Any
         if tuple(np.shape(array)) != shape:
             raise GraphError(f"{name} has shape {shape}, not {tuple(np.shape(array))}")
         found[name] = np.asarray(array, dtype)
+        if name in ranges and not _inside(found[name], ranges[name]):
+            wanted = f"give whole numbers from {ranges[name].start} to {ranges[name].stop - 1}"
+            raise GraphError(f"{name} goes from {found[name].min()} to {found[name].max()}; {wanted}")
     return found
+
+
+def _inside(tokens: Array, wanted: range) -> bool:
+    """NumPy would refuse to take the word -9, CuPy would take another one, and no score is that of such a target."""
+    return not tokens.size or (wanted.start <= tokens.min() and tokens.max() < wanted.stop)

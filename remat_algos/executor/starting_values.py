@@ -59,7 +59,7 @@ def starting_values(network: Network, seed: int = 0) -> dict[str, Array]:
     resident = network.graph.resident
     if resident is None:
         return {}
-    limits, embeddings = _limits(network), _embeddings(network)
+    ranges, embeddings = token_ranges(network), _embeddings(network)
     found = {}
     for r, (name, form) in enumerate(zip(resident.names, resident_forms(network), strict=True)):
         rng = np.random.default_rng([seed, r])
@@ -69,7 +69,7 @@ def starting_values(network: Network, seed: int = 0) -> dict[str, Array]:
         elif role == "parameter":
             array = _parameter(rng, name, form.shape, name in embeddings)
         else:
-            array = _input(rng, form, *limits.get(r, (0, 2)))
+            array = _input(rng, form, ranges.get(name, range(2)))
         found[name] = array.astype(form.dtype)
     return found
 
@@ -81,21 +81,28 @@ def _parameter(rng: np.random.Generator, name: str, shape: Shape, embedding: boo
     return rng.normal(0, (2 / sees) ** 0.5, shape)
 
 
-def _input(rng: np.random.Generator, form: Form, least: int, limit: int) -> Array:
+def _input(rng: np.random.Generator, form: Form, tokens: range) -> Array:
     shape, dtype = form
     if dtype == "bool":
         square = len(shape) == 2 and shape[0] == shape[1]
         return np.tri(*shape, dtype=np.bool_) if square else np.ones(shape, bool)
-    return rng.normal(0, 1, shape) if "float" in dtype else rng.integers(least, limit, shape)
+    return rng.normal(0, 1, shape) if "float" in dtype else rng.integers(tokens.start, tokens.stop, shape)
 
 
 def _embeddings(network: Network) -> set[str]:
     return {layer.parameters[0] for layer in network.layers if layer.op == "Embedding"}
 
 
-def _limits(network: Network) -> dict[int, tuple[int, int]]:
-    """Of each resident that holds words or targets, the least, and the first that is too much."""
-    limits: dict[int, tuple[int, int]] = {}
+def token_ranges(network: Network) -> dict[str, range]:
+    """The words or targets that there are, for each resident that holds some.
+
+    Examples
+    --------
+    >>> from remat_algos.models.registry import build
+    >>> token_ranges(build("lstm", batch=2, steps=1, depth=1, width=4, features=3, classes=5))
+    {'classifier.step0.target': range(0, 5)}
+    """
+    names, ranges = network.graph.resident_names, dict[str, range]()
     for layer in network.layers:
         least = 0
         if layer.op == "Embedding":
@@ -108,7 +115,8 @@ def _limits(network: Network) -> dict[int, tuple[int, int]]:
             tokens, least, count = layer.arguments[1], BLANK + 1, layer.arguments[0].shape[-1]
         else:
             continue
-        r = -1 - tokens.value
-        before = limits.get(r, (least, count))
-        limits[r] = max(least, before[0]), min(count, before[1])
-    return limits
+        if tokens.value < 0:
+            name = names[-1 - tokens.value]
+            before = ranges.get(name, range(least, count))
+            ranges[name] = range(max(least, before.start), min(count, before.stop))
+    return ranges

@@ -98,8 +98,8 @@ def train(
     Raises
     ------
     GraphError
-        If there is no step, the plan is none, is of another graph or has no gradients of parameters, or an operation
-        cannot be run.
+        If there is no step, the plan is none, is of another graph or has no gradients of parameters, values do not fit,
+        or an operation cannot be run.
     BackendError
         If the backend cannot run here, or memory runs out.
 
@@ -125,7 +125,7 @@ def train(
         losses.append(operators.loss)
         mismatches += [(step, *found) for found in execution.mismatches]
         if not operators.updates:
-            _descend(operators, execution, learning_rate, backend)
+            _descend(operators, execution, backend)
     on = backend_of(backend)
     parameters = {name: np.array(on.to_host(operators.arrays[name])) for name in network.parameter_shapes}
     return Training(tuple(losses), parameters, execution, mismatches)
@@ -142,7 +142,7 @@ def _simulation(network: Network, plan: Plan | Simulation | None) -> Simulation:
     return simulate(graph, np.flatnonzero(graph.needed))
 
 
-def _descend(operators: LayerOperators, execution: Execution, rate: float, backend: str) -> None:
+def _descend(operators: LayerOperators, execution: Execution, backend: str) -> None:
     """The parameters move against their gradients, where they are."""
     assert execution.outputs is not None
     on = backend_of(backend)
@@ -151,5 +151,6 @@ def _descend(operators: LayerOperators, execution: Execution, rate: float, backe
             parameter = operators.arrays[name]
             gradient = on.xp.asarray(execution.outputs[value].view(parameter.dtype)).reshape(parameter.shape)
             wide = np.float32 if parameter.dtype == np.float16 else parameter.dtype
-            parameter[...] = UPDATES["SGD"](on.xp, rate, 0, parameter.astype(wide), gradient.astype(wide))[0]
+            given = parameter.astype(wide), gradient.astype(wide)
+            (parameter[...],) = UPDATES["SGD"](on.xp, operators.learning_rate, 0, *given)
     on.synchronize()

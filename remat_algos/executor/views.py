@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from remat_algos.executor.formulas.formula import Array, fitted
+from remat_algos.executor.formulas.formula import Array, sum_to_shape
 from remat_algos.models.builder import broadcasts
 from remat_algos.models.network import Shape
 
@@ -39,7 +39,7 @@ def given_back(gradient: Array, base: Shape, xp: Any) -> Array:
     if prod(base) == gradient.size:
         return gradient.reshape(base)
     if broadcasts(base, shape):
-        return fitted(gradient, base)
+        return sum_to_shape(gradient, base)
     whole = xp.zeros(base, gradient.dtype)
     whole[_cut(base, shape)] = gradient
     return whole

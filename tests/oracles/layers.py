@@ -56,6 +56,15 @@ def attention(q, k, v, heads):
     return out
 
 
+def masked_attention(q, k, v, heads, mask):
+    """A row that may look at others alone, and at no other rows; one that may look at none is zeros."""
+    out = np.zeros(q.shape)
+    for r, allowed in enumerate(mask):
+        if allowed.any():
+            out[:, r : r + 1] = attention(q[:, r : r + 1], k[:, allowed], v[:, allowed], heads)
+    return out
+
+
 def lstm_cell(x, h, c, of_input, of_state, bias):
     i, f, g, o = np.split(x @ of_input.T + h @ of_state.T + bias, 4, axis=-1)
     c = c / (1 + np.exp(-f)) + np.tanh(g) / (1 + np.exp(-i))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.executor.formulas.formula import Array, Call, Formula, Seen, onehot
+from remat_algos.executor.formulas.softmax import exponentials
 
 BLANK = 0
 NEVER = -1e30  # the log of no chance; differences of infinities would be no numbers
@@ -25,17 +26,17 @@ def _places(xp: Any, targets: Array) -> Array:
     return labels
 
 
-def _behind(xp: Any, rows: Array, by: int, filling: float) -> Array:
+def _shift(xp: Any, rows: Array, by: int, filling: float) -> Array:
     """What stands so many places before."""
     out = xp.full(rows.shape, filling, rows.dtype)
     out[:, by:] = rows[:, :-by]
     return out
 
 
-def _log_shares(xp: Any, x: Array) -> Array:
-    """Log softmax of scores (steps, batch, classes)."""
-    below = x - x.max(axis=-1, keepdims=True)
-    return below - xp.log(xp.exp(below).sum(axis=-1, keepdims=True))
+def _log_softmax(xp: Any, x: Array) -> Array:
+    """Of scores (steps, batch, classes); that of a score of minus infinity is finite too."""
+    largest, _, total = exponentials(xp, x)
+    return xp.maximum(x - largest - xp.log(total), NEVER)
 
 
 def _at_places(xp: Any, logs: Array, labels: Array) -> Array:
@@ -43,16 +44,15 @@ def _at_places(xp: Any, logs: Array, labels: Array) -> Array:
     return logs[:, xp.arange(labels.shape[0])[:, None], labels]
 
 
-def _arriving(xp: Any, logs: Array, labels: Array) -> Array:
+def _forward_variables(xp: Any, logs: Array, labels: Array) -> Array:
     """(steps, batch, places): log chance of all ways to be at a place after a step, that step included."""
-    skips = (labels != BLANK) & (labels != _behind(xp, labels, 2, BLANK))
-    never = xp.full((), NEVER, logs.dtype)
+    skips = (labels != BLANK) & (labels != _shift(xp, labels, 2, BLANK))
     here = xp.full(logs.shape[1:], NEVER, logs.dtype)
     here[:, 0] = 0  # before the first step, in front of all
     out = xp.empty(logs.shape, logs.dtype)
     for step in range(logs.shape[0]):
-        skipped = xp.where(skips, _behind(xp, here, 2, NEVER), never)
-        ways = xp.logaddexp(xp.logaddexp(here, _behind(xp, here, 1, NEVER)), skipped)
+        skipped = xp.where(skips, _shift(xp, here, 2, NEVER), NEVER)
+        ways = xp.logaddexp(xp.logaddexp(here, _shift(xp, here, 1, NEVER)), skipped)
         out[step] = here = ways + logs[step]
     return out
 
@@ -71,10 +71,9 @@ def _ctc(call: Call, x: Array, targets: Array) -> tuple[Array, Array]:
     """The mean over the batch of -log chance; and the chances of arriving."""
     xp = call.xp
     labels = _places(xp, targets)
-    alpha = _arriving(xp, _at_places(xp, _log_shares(xp, x), labels), labels)
+    alpha = _forward_variables(xp, _at_places(xp, _log_softmax(xp, x), labels), labels)
     total = _total(xp, alpha)
-    infinite = xp.full((), np.inf, total.dtype)
-    return xp.where(_possible(total), -total, infinite).sum() / targets.shape[0], alpha
+    return xp.where(_possible(total), -total, np.inf).sum() / targets.shape[0], alpha
 
 
 def _ctc_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
@@ -84,16 +83,17 @@ def _ctc_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequ
     infinite loss, and no slope.
     """
     xp, x = call.xp, reads[0]
-    labels, shares = _places(xp, reads[1]), _log_shares(xp, x)
-    logs = _at_places(xp, shares, labels)
-    alpha = values[1] if len(values) > 1 else _arriving(xp, logs, labels)
-    leaving = _arriving(xp, logs[::-1, :, ::-1], labels[:, ::-1])[::-1, :, ::-1]
+    labels, log_probabilities = _places(xp, reads[1]), _log_softmax(xp, x)
+    logs = _at_places(xp, log_probabilities, labels)
+    alpha = values[1] if len(values) > 1 else _forward_variables(xp, logs, labels)
+    leaving = _forward_variables(xp, logs[::-1, :, ::-1], labels[:, ::-1])[::-1, :, ::-1]
     through = alpha + leaving - logs  # alpha and leaving both count the step itself
     through = xp.exp(through - through.max(axis=-1, keepdims=True))
     through /= through.sum(axis=-1, keepdims=True)  # the chance of the transcript, with the step's own rounding
     classes = onehot(xp, labels, x.shape[-1]).astype(through.dtype)
     of_labels = xp.matmul(through.swapaxes(0, 1), classes).swapaxes(0, 1)
-    return (xp.exp(shares) - of_labels) * _possible(_total(xp, alpha))[:, None] * (gradients[0] / labels.shape[0])
+    slope = xp.exp(log_probabilities) - of_labels
+    return slope * _possible(_total(xp, alpha))[:, None] * (gradients[0] / labels.shape[0])
 
 
 def _refusal(call: Call) -> str | None:

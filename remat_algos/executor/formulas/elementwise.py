@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.executor.formulas.formula import Array, Call, Formula, Seen, fitted
+from remat_algos.executor.formulas.formula import Array, Call, Formula, Seen, sum_to_shape
 
 CUBIC = 0.044715  # of the approximation of GELU
 SLOPE = float(np.sqrt(2 / np.pi))
@@ -37,8 +37,8 @@ def _sigmoid(xp: Any, x: Array) -> Array:
 
 
 def _silu_slope(xp: Any, x: Array) -> Array:
-    share = _sigmoid(xp, x)
-    return share * (1 + x * (1 - share))
+    sigmoid = _sigmoid(xp, x)
+    return sigmoid * (1 + x * (1 - sigmoid))
 
 
 def _gelu(xp: Any, x: Array) -> Array:
@@ -65,11 +65,11 @@ def _add(call: Call, *terms: Array) -> Array:
 
 
 def _add_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
-    return fitted(gradients[0], call.shape(k))
+    return sum_to_shape(gradients[0], call.shape(k))
 
 
 def _subtract_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
-    return fitted(-gradients[0] if k else gradients[0], call.shape(k))
+    return sum_to_shape(-gradients[0] if k else gradients[0], call.shape(k))
 
 
 def _multiply(call: Call, *factors: Array) -> Array:
@@ -78,12 +78,12 @@ def _multiply(call: Call, *factors: Array) -> Array:
 
 def _multiply_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
     others = [reads[i] for i in range(len(reads)) if i != k]
-    return fitted(_multiply(call, gradients[0], *others), call.shape(k))
+    return sum_to_shape(_multiply(call, gradients[0], *others), call.shape(k))
 
 
 def _divide_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
     given = gradients[0] / reads[1]
-    return fitted(given * (-reads[0] / reads[1]) if k else given, call.shape(k))
+    return sum_to_shape(given * (-reads[0] / reads[1]) if k else given, call.shape(k))
 
 
 def _scale(call: Call, x: Array) -> Array:
@@ -95,11 +95,11 @@ def _scale_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Se
 
 
 def _mask(call: Call, x: Array, allowed: Array) -> Array:
-    return call.xp.where(allowed, x, call.xp.full((), -np.inf, x.dtype))
+    return call.xp.where(allowed, x, -np.inf)
 
 
 def _mask_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
-    return gradients[0] * reads[1]
+    return sum_to_shape(call.xp.where(reads[1], gradients[0], 0), call.shape(0))
 
 
 def _dropout(call: Call, x: Array, *mask: Array) -> Array:
@@ -110,7 +110,7 @@ def _dropout_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: 
     return _dropout(call, gradients[0], *([reads[1]] if len(reads) > 1 else []))
 
 
-def _turned(call: Call, x: Array, sign: int) -> Array:
+def _rotate(call: Call, x: Array, sign: int) -> Array:
     """Pairs of elements of a row turned by angles that grow with the place of the row."""
     xp = call.xp
     rows, width = x.shape[-2:]
@@ -146,8 +146,8 @@ ELEMENTWISE = {
     "Dropout": Formula(_dropout, _dropout_gradient),
     "DropoutMask": Formula(lambda call: call.drawn(call.layer.shapes[0]), None),
     "Rotary": Formula(
-        lambda call, x: _turned(call, x, 1),
-        lambda call, k, reads, values, gradients: _turned(call, gradients[0], -1),
+        lambda call, x: _rotate(call, x, 1),
+        lambda call, k, reads, values, gradients: _rotate(call, gradients[0], -1),
         lambda call: "turns rows of odd length" if call.shape(0)[-1] % 2 else None,
     ),
 }

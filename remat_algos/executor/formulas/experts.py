@@ -34,21 +34,19 @@ def _route(call: Call, probabilities: Array) -> Array:
 # ---------------------------------------------------------------- to the experts and back
 
 
-def _sent(xp: Any, rows: Array, places: Array, expert: int, experts: int, room: int) -> Array:
+def _dispatch(xp: Any, rows: Array, places: Array, expert: int, experts: int, room: int) -> Array:
     """(room, width) of (rows, chosen, width): what goes to an expert, zeros where nothing does."""
-    last = xp.full((), room, places.dtype)  # a row more, for what goes elsewhere; only there rows meet
-    at = xp.where(places % experts == expert, xp.minimum(places // experts, last), last)
-    out = xp.zeros((room + 1, rows.shape[-1]), rows.dtype)
+    at = xp.where(places % experts == expert, xp.minimum(places // experts, room), room)
+    out = xp.zeros((room + 1, rows.shape[-1]), rows.dtype)  # a row more, for what goes elsewhere: only there rows meet
     out[at] = rows
     return out[:room]
 
 
-def _gathered(xp: Any, parts: Sequence[Array], places: Array) -> Array:
+def _combine(xp: Any, parts: Sequence[Array], places: Array) -> Array:
     """(rows, chosen, width): of each row what its experts have for it, zeros where there was no room."""
     experts, room = len(parts), parts[0].shape[0]
     turn = places // experts
-    behind = xp.full((), experts * room, places.dtype)
-    at = xp.where(turn < room, places % experts * room + turn, behind)
+    at = xp.where(turn < room, places % experts * room + turn, experts * room)  # else the zeros behind all
     return xp.concatenate([*parts, xp.zeros((1, parts[0].shape[1]), parts[0].dtype)], axis=0)[at]
 
 
@@ -73,11 +71,11 @@ def _sends(call: Call) -> bool:
 def _slice(call: Call, *arguments: Array) -> Any:
     xp, (*parts, places) = call.xp, arguments
     if _gathers(call):
-        return _gathered(xp, parts, places)
+        return _combine(xp, parts, places)
     if not _sends(call):
         return parts[0][xp.arange(places.shape[0])[:, None], places % parts[0].shape[1]]
     rows, experts, room = _spread(xp, parts[0], places), len(call.layer.shapes), call.layer.shapes[0][0]
-    return tuple(_sent(xp, rows, places, expert, experts, room) for expert in range(experts))
+    return tuple(_dispatch(xp, rows, places, expert, experts, room) for expert in range(experts))
 
 
 def _slice_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array | None]) -> Array:
@@ -87,11 +85,11 @@ def _slice_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Se
         for gradient, shape in zip(gradients, call.layer.shapes, strict=True)
     ]
     if _gathers(call):
-        return _sent(xp, given[0], places, k, len(reads) - 1, call.shape(k)[0])
+        return _dispatch(xp, given[0], places, k, len(reads) - 1, call.shape(k)[0])
     if _sends(call):
-        return _gathered(xp, given, places).sum(axis=1)
+        return _combine(xp, given, places).sum(axis=1)
     experts = call.shape(0)[1]
-    return (onehot(xp, places % experts, experts) * given[0][..., None]).sum(axis=1)
+    return xp.where(onehot(xp, places % experts, experts), given[0][..., None], 0).sum(axis=1)
 
 
 def _slice_refusal(call: Call) -> str | None:

@@ -125,13 +125,13 @@ class Formula:
     refuses: Callable[[Call], str | None] = anything
 
 
-def fitted(array: Array, shape: Shape) -> Array:
+def sum_to_shape(array: Array, shape: Shape) -> Array:
     """The sum over what broadcasting repeated: the gradient of something that had `shape`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> fitted(np.ones((4, 2, 3)), (2, 1)).tolist()
+    >>> sum_to_shape(np.ones((4, 2, 3)), (2, 1)).tolist()
     [[12.0], [12.0]]
     """
     extra = array.ndim - len(shape)

@@ -6,12 +6,8 @@ from collections.abc import Sequence
 from math import prod
 
 from remat_algos.executor.formulas.formula import Array, Call, Formula, Seen, onehot
+from remat_algos.executor.formulas.softmax import exponentials, softmax
 from remat_algos.models.network import Shape
-
-
-def _shares(call: Call, x: Array, axis: int = -1) -> Array:
-    e = call.xp.exp(x - x.max(axis=axis, keepdims=True))
-    return e / e.sum(axis=axis, keepdims=True)
 
 
 def _softmax_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
@@ -28,7 +24,7 @@ def _class_axis(call: Call) -> int:
     return -1 if prod(targets) == prod(scores[:-1]) else 1
 
 
-def _chosen(call: Call, targets: Array) -> Array:
+def _one_hot(call: Call, targets: Array) -> Array:
     """bool, of the shape of the scores: the class that is the target."""
     axis, shape = _class_axis(call), call.shape(0)
     rows = shape[:-1] if axis == -1 else (shape[0], *shape[2:])
@@ -37,17 +33,15 @@ def _chosen(call: Call, targets: Array) -> Array:
 
 def _cross_entropy(call: Call, x: Array, targets: Array) -> tuple[Array, Array]:
     xp, axis = call.xp, _class_axis(call)
-    below = x - x.max(axis=axis, keepdims=True)
-    e = xp.exp(below)
-    total = e.sum(axis=axis, keepdims=True)
-    logs = xp.log(total) - below
-    loss = (logs * _chosen(call, targets)).sum() / targets.size
-    return loss, e / total
+    largest, exponential, total = exponentials(xp, x, axis)
+    surprise = xp.log(total) - (x - largest)  # -log softmax
+    loss = xp.where(_one_hot(call, targets), surprise, 0).sum() / targets.size  # inf * False would be no number
+    return loss, exponential / total
 
 
 def _cross_entropy_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
-    probabilities = values[1] if len(values) > 1 else _shares(call, reads[0], _class_axis(call))
-    return (probabilities - _chosen(call, reads[1])) * (gradients[0] / reads[1].size)
+    probabilities = values[1] if len(values) > 1 else softmax(call.xp, reads[0], _class_axis(call))
+    return (probabilities - _one_hot(call, reads[1])) * (gradients[0] / reads[1].size)
 
 
 # ---------------------------------------------------------------- means and sums
@@ -96,7 +90,7 @@ def _reduction_refusal(call: Call) -> str | None:
 
 
 LOSSES = {
-    "Softmax": Formula(_shares, _softmax_gradient),
+    "Softmax": Formula(lambda call, x: softmax(call.xp, x), _softmax_gradient),
     "SoftmaxCrossEntropy": Formula(_cross_entropy, _cross_entropy_gradient),
     "MeanSquare": Formula(_mean_square, _mean_square_gradient),
     "Sum": Formula(_sum, _sum_gradient, _reduction_refusal),

@@ -62,9 +62,10 @@ def _layout(call: Call) -> Layout:
 
 def _statistics(call: Call, x: Array, layout: Layout) -> tuple[Array, Array]:
     """The means, and one over the deviations; x is seen as the layout says."""
-    mean = x.mean(axis=layout.over, keepdims=True)
     if call.layer.op == "RMSNorm":
-        return mean * 0, _rstd(call, x, layout)
+        rstd = _rstd(call, x, layout)
+        return rstd * 0, rstd
+    mean = x.mean(axis=layout.over, keepdims=True)
     return mean, _rstd(call, x - mean, layout)
 
 
@@ -145,16 +146,16 @@ def _response_norm_gradient(call: Call, k: int, reads: Seen, values: Seen, gradi
     return given * scale**-LRN_BETA - 2 * LRN_BETA * LRN_ALPHA / size * x * flipped
 
 
-def moved(running: Array, statistic: Array, share: float = 0.1) -> None:
+def update_running(running: Array, statistic: Array, share: float = 0.1) -> None:
     """A running statistic goes a share of the way to that of the batch, in place."""
     running *= 1 - share
     running += share * statistic.reshape(running.shape)
 
 
-def variance(call: Call, rstd: Array) -> Array:
-    """The unbiased one of a batch norm, from one over its deviation."""
+def unbiased_variance(call: Call, rstd: Array) -> Array:
+    """That of a batch norm, from one over its deviation; where all is equal rounding would make it negative."""
     count = prod(call.shape(0)) // call.shape(0)[1]
-    return (1 / (rstd * rstd) - EPSILON) * (count / max(1, count - 1))
+    return call.xp.maximum(1 / (rstd * rstd) - EPSILON, 0) * (count / max(1, count - 1))
 
 
 NORMS = {

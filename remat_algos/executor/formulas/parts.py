@@ -73,7 +73,7 @@ def _slice_refusal(call: Call) -> str | None:
 # ---------------------------------------------------------------- other shapes
 
 
-def _turned(before: Shape, after: Shape) -> tuple[Shape, Shape]:
+def _permutation(before: Shape, after: Shape) -> tuple[Shape, Shape]:
     """How a copy sees what it reads, and in which order it then writes the axes.
 
     Heads of attention are parted or joined, channels go behind the pixels or in front of them, the last axis goes to
@@ -97,12 +97,12 @@ def _turned(before: Shape, after: Shape) -> tuple[Shape, Shape]:
 
 
 def _copy(call: Call, x: Array) -> Array:
-    seen, axes = _turned(call.shape(0), call.layer.shapes[0])
+    seen, axes = _permutation(call.shape(0), call.layer.shapes[0])
     return x.reshape(seen).transpose(axes).reshape(call.layer.shapes[0])
 
 
 def _copy_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
-    seen, axes = _turned(call.shape(0), call.layer.shapes[0])
+    seen, axes = _permutation(call.shape(0), call.layer.shapes[0])
     back = tuple(sorted(range(len(axes)), key=axes.__getitem__))
     return gradients[0].reshape([seen[axis] for axis in axes]).transpose(back).reshape(call.shape(0))
 

@@ -65,7 +65,7 @@ class Window:
         wide[(..., *self.inside)] = x
         return wide
 
-    def unfolded(self, xp: Any, x: Array) -> Array:
+    def unfold(self, xp: Any, x: Array) -> Array:
         """(channels, kernel, batch, *places) of (batch, channels, *image): what each window sees."""
         wide = self.padded(xp, x)
         out = xp.empty((x.shape[1], prod(self.kernel), x.shape[0], *self.places), x.dtype)
@@ -73,7 +73,7 @@ class Window:
             out[:, j] = xp.moveaxis(wide[(..., *part)], 1, 0)
         return out
 
-    def folded(self, xp: Any, seen: Array) -> Array:
+    def fold(self, xp: Any, seen: Array) -> Array:
         """The sums of what windows say of each element: (batch, channels, *image) of (channels, kernel, batch, ...).
 
         One element of the kernel after the other, so in the same order each time.
@@ -89,7 +89,7 @@ class Window:
 
 def _columns(call: Call, window: Window, x: Array) -> Array:
     """(groups, channels of a group x kernel, batch x places)."""
-    return window.unfolded(call.xp, x).reshape(call.option("groups", 1), -1, x.shape[0] * prod(window.places))
+    return window.unfold(call.xp, x).reshape(call.option("groups", 1), -1, x.shape[0] * prod(window.places))
 
 
 def _rows(call: Call, y: Array) -> Array:
@@ -133,14 +133,14 @@ def _convolution_gradient(call: Call, k: int, reads: Seen, values: Seen, gradien
     if k == 1:
         return xp.matmul(rows, _columns(call, window, reads[0]).swapaxes(1, 2)).reshape(call.shape(1))
     seen = xp.matmul(_matrices(call, reads[1]).swapaxes(1, 2), rows)
-    return window.folded(xp, seen.reshape(call.shape(0)[1], prod(window.kernel), given.shape[0], *window.places))
+    return window.fold(xp, seen.reshape(call.shape(0)[1], prod(window.kernel), given.shape[0], *window.places))
 
 
 def _transposed(call: Call, x: Array, weight: Array, *bias: Array) -> Array:
     shape = call.layer.shapes[0]
     window = Window.of(call, shape, x.shape)  # the windows of a convolution that goes from the result to x
     seen = call.xp.matmul(_matrices(call, weight).swapaxes(1, 2), _rows(call, x))
-    y = window.folded(call.xp, seen.reshape(shape[1], prod(window.kernel), shape[0], *window.places))
+    y = window.fold(call.xp, seen.reshape(shape[1], prod(window.kernel), shape[0], *window.places))
     return _with_bias(y, bias)
 
 
@@ -174,7 +174,7 @@ def _max_pooling(call: Call, x: Array) -> tuple[Array, Array]:
     index = xp.zeros(best.shape, xp.int64)
     for part in window.parts():  # of equal ones the first
         candidate = wide[(..., *part)]
-        better = candidate > best
+        better = (candidate > best) | xp.isnan(candidate)
         best = xp.where(better, candidate, best)
         index = xp.where(better, _places(xp, window, part), index)
     return best, index
@@ -186,7 +186,7 @@ def _max_pooling_gradient(call: Call, k: int, reads: Seen, values: Seen, gradien
     index = values[1] if values.may(1) else _max_pooling(call, reads[0])[1]
     wide = xp.zeros((*given.shape[:2], *window.padded_shape), given.dtype)
     for part in window.parts():
-        wide[(..., *part)] += given * (index == _places(xp, window, part))
+        wide[(..., *part)] += xp.where(index == _places(xp, window, part), given, 0)
     return wide[(..., *window.inside)]
 
 
