@@ -203,6 +203,8 @@ class RawModule:
         self.code = code
 
     def get_function(self, name):
+        if name == "keep_busy":  # nothing is launched ahead here
+            return lambda grid, block, arguments: None
         library = compiled(self.code)
         address = ctypes.c_void_p.in_dll(library, f"launch_{name}").value
 

@@ -184,17 +184,20 @@ def test_both_backends_write_over_reads(stub, data):
     assert found.used.tolist() == found.predicted.tolist()
 
 
-def test_a_compiler_of_cuda_takes_the_kernels(tmp_path):
+@pytest.mark.parametrize("name", ["mixing.cu", "busy.cu"])
+def test_a_compiler_of_cuda_takes_the_kernels(name, tmp_path):
+    source = SOURCE.with_name(name)
+    assert {file.name for file in SOURCE.parent.glob("*.cu")} == {"mixing.cu", "busy.cu"}
     nvrtc = next(filter(None, map(library, ("nvrtc", "libnvrtc.so.13", "libnvrtc.so.12"))), None)
     if nvrtc is None:
         nvcc = shutil.which("nvcc")
         if nvcc is None:
             pytest.skip("neither NVRTC nor nvcc, the compilers of CUDA, is here")
-        subprocess.run([nvcc, "-arch=sm_90", "-cubin", "-o", tmp_path / "mixing.cubin", SOURCE], check=True)
+        subprocess.run([nvcc, "-arch=sm_90", "-cubin", "-o", tmp_path / "kernels.cubin", source], check=True)
         return
     program = ctypes.c_void_p()
-    text = SOURCE.read_bytes()
-    assert nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, b"mixing.cu", 0, None, None) == 0
+    text = source.read_bytes()
+    assert nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, name.encode(), 0, None, None) == 0
     options = (ctypes.c_char_p * 1)(b"-arch=sm_90")
     assert nvrtc.nvrtcCompileProgram(program, 1, options) == 0
 

@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 
 from remat_algos.cost.backends import BACKENDS, processors, usable_cupy
 from remat_algos.errors import BackendError
+from remat_algos.executor.cuda_kernels import cuda_kernels
+
+BUSY = 200_000  # ticks: some 0.1 ms, in which Python launches what a synthetic node does
 
 Array = Any
 """uint8[n] of NumPy or of CuPy: neither library has a type for both."""
@@ -77,6 +80,12 @@ class Backend:
         """Give the device what nobody holds any more of the memory that is not counted."""
         if self.pool is not None:
             self.pool.free_all_blocks()
+
+    def keep_busy(self) -> None:
+        """Keep a GPU busy for a while, so that what is launched next is behind it in full, and starts without a gap."""
+        if self.stream is not None:
+            (spin,) = cuda_kernels(self.xp, "busy.cu", "keep_busy")
+            spin((1,), (1,), (np.int64(BUSY),))
 
     def mark(self) -> Any:
         """A point in time, for `seconds`; nothing waits for it."""

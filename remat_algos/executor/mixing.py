@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from importlib.resources import files
-from typing import Any, Protocol, SupportsInt
+from typing import Protocol, SupportsInt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from remat_algos.cost.backends import first_line
-from remat_algos.errors import BackendError
 from remat_algos.executor.arrays import Array, Backend
+from remat_algos.executor.cuda_kernels import cuda_kernels
 
 BLOCK = 2**16  # words that NumPy does at a time: they stay in its cache
 PLACE, WEIGHT, MULTIPLIER, ADDEND = 0x9E3779B1, 0x85EBCA77, 0x2C1B3C6D, 0x297A2D39
@@ -215,7 +213,7 @@ class CudaMixer:
     def __init__(self, backend: Backend, most_inputs: int) -> None:
         xp = backend.xp
         device = xp.cuda.runtime.getDevice()
-        self._mix, self._checksum = _kernels(xp.RawModule, device)
+        self._mix, self._checksum = cuda_kernels(xp, "mixing.cu", "mix", "checksum")
         self._backend, self._slots = backend, _Slots(backend, SLOTS)
         with backend.apart():
             self._nothing = xp.zeros(1, np.uint32)
@@ -272,20 +270,3 @@ class CudaMixer:
     def _blocks(self, n_bytes: int) -> int:
         words = -(-n_bytes // 4)
         return min(-(-words // self.THREADS), self._most_blocks)
-
-
-@cache
-def _kernels(raw_module: Any, device: int) -> tuple[Any, Any]:
-    """The kernels `mix` and `checksum`, built once for each device."""
-    source = files("remat_algos.kernels").joinpath("cuda/mixing.cu").read_text(encoding="utf-8")
-    mix, checksum = _functions(raw_module(code=source), "mix", "checksum")
-    return mix, checksum
-
-
-def _functions(module: Any, *names: str) -> list[Any]:
-    """Kernels of a module, compiled."""
-    try:
-        return [module.get_function(name) for name in names]
-    except Exception as error:  # without a compiler, CuPy raises several kinds
-        remedy = "install NVRTC: python -m pip install nvidia-cuda-nvrtc-cu12 (or nvidia-cuda-nvrtc), for your CUDA"
-        raise BackendError(f"CuPy cannot compile kernels here ({first_line(error)}); {remedy}") from error

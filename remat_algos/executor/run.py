@@ -69,7 +69,8 @@ def execute(
         are summed up, and look before and after each step whether what it reads is still what it was when it was made,
         but for what it is to be written over.
     timed : bool
-        Time the operators at each step.
+        Time the operators at each step; on a GPU their kernels, not how long Python takes to launch the first 0.1 ms
+        of them.
     outputs : bool
         Copy the outputs out at the end.
 
@@ -271,6 +272,7 @@ class _Run:
             if self._checking:
                 self._look(reads_of[node])
             if self._timed:
+                self._on.keep_busy()  # how long Python takes to launch a kernel is not the kernel's time
                 self._marks.append(mark())
             run(node, reads, residents_of[node], values, workspace)
             if self._timed:
