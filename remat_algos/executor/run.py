@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from remat_algos.allocate.allocation import Allocation
-from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.limits import checked_limit
-from remat_algos.errors import AllocationError, BackendError, OutOfMemoryError, RematError, StaleValueError
-from remat_algos.executor.arrays import Array, Backend
+from remat_algos.errors import OutOfMemoryError, RematError
+from remat_algos.executor.arrays import Backend
 from remat_algos.executor.arrays import backend as backend_of
-from remat_algos.executor.execution import Execution, live_memory
-from remat_algos.executor.memories import CHUNK, PATTERN, ArenaMemory, Memory, PoolMemory, TrackingMemory
+from remat_algos.executor.buffer_keys import BufferKeys
+from remat_algos.executor.execution import Execution
+from remat_algos.executor.memories import CHUNK, ArenaMemory, Memory, PoolMemory, TrackingMemory
 from remat_algos.executor.operators import Operators, SyntheticOperators
 from remat_algos.executor.runnable import Runnable, simulation_of
-from remat_algos.ir.arrays import Int64
+from remat_algos.executor.steps import Steps
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.schedule.simulation import Simulation
 
 
 def execute(
@@ -110,7 +103,8 @@ def execute(
     operators = SyntheticOperators(simulation.graph, seed=seed) if operators is None else operators
     _check_kinds(operators, allocation)
     checking = allocation is not None if checking is None else checking
-    run, outer = _Run(on, simulation, operators, _Keys.of(simulation, allocation), checking, timed), sys.exception()
+    keys, outer = BufferKeys.of(simulation, allocation), sys.exception()
+    run = Steps(on, simulation, operators, keys, checking, timed)
     del operators  # an error remembers this frame, and would keep what they hold
     memory: Memory | None = None
     try:
@@ -172,7 +166,7 @@ def _let_go(error: BaseException | None, outer: BaseException | None) -> None:
         waiting += [found.__cause__, found.__context__, *getattr(found, "exceptions", ())]
 
 
-def _out_of_memory(error: OutOfMemoryError, run: _Run) -> OutOfMemoryError:
+def _out_of_memory(error: OutOfMemoryError, run: Steps) -> OutOfMemoryError:
     chunk = -(-error.asked // CHUNK) * CHUNK
     rounded = f", {chunk:,} in chunks of {CHUNK}," if error.asked <= error.free < chunk else ""
     left = "" if error.free < 0 else f"{rounded} where {error.free:,} are free"
@@ -182,236 +176,3 @@ def _out_of_memory(error: OutOfMemoryError, run: _Run) -> OutOfMemoryError:
         f"this schedule needs {peak:,} at its peak, so allow more, or take one with a lower peak",
         *(run.step, run.node, error.asked, error.free),
     )
-
-
-# ---------------------------------------------------------------- what is known before
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Keys:
-    """By which number memory knows each instance and the workspace of each step: the buffer's, if there are buffers."""
-
-    instance: list[int]
-    workspace: list[int]
-    over: list[int]  # by such a number: the one whose memory it takes over, -1 for none
-
-    @classmethod
-    def of(cls, simulation: Simulation, allocation: Allocation | None) -> _Keys:
-        n, m = simulation.lifetimes.value.size, len(simulation.schedule)
-        if allocation is None:
-            return cls(list(range(n)), [n] * m, [-1] * n)
-        wanted, given = Buffers.of(simulation), allocation.buffers
-        workspace = given.instance < 0
-        # buffers in the order of the schedule's own: instances, then workspaces by step
-        order = np.lexsort((given.begin, np.where(workspace, n, given.instance)))
-        fields = ("instance", "begin", "end", "size")
-        if len(given) != len(wanted) or any(
-            not np.array_equal(getattr(given, field)[order], getattr(wanted, field)) for field in fields
-        ):
-            raise AllocationError(
-                "the allocation is not one of this schedule's buffers; allocate Buffers.of(simulate(graph, schedule))"
-            )
-        of_step = np.full(m, -1)
-        of_step[wanted.begin[n:]] = order[n:]
-        return cls(order[:n].tolist(), of_step.tolist(), given.over.tolist())
-
-
-# ---------------------------------------------------------------- the run
-
-
-class _Run:
-    """The steps of a schedule, and what is held on the way."""
-
-    def __init__(
-        self, on: Backend, simulation: Simulation, operators: Operators, keys: _Keys, checking: bool, timed: bool
-    ) -> None:
-        self.simulation, self.step, self.node = simulation, -1, -1
-        self._on, self._operators, self._keys = on, operators, keys
-        self._checking, self._timed = checking, timed
-        self._arrays: dict[int, Array] = {}  # of the instances that are alive
-        self._newest = [-1] * simulation.graph.n_values  # the instance that serves reads of each value
-        self._residents: list[tuple[Array, ...]] = []  # of each node
-        self._resident = 0
-        self._sums: list[Any] = []
-        self._used: list[int] = []
-        self._used_raw: list[int] = []
-        self._total: list[int] = []
-        self._marks: list[Any] = []
-
-    def prepare(self) -> None:
-        """Operators get ready; residents are there from now on."""
-        graph = self.simulation.graph
-        self._operators.prepare(self._on, graph)
-        arrays = self._operators.residents(self._on)
-        _check_residents(graph, arrays)
-        self._resident = sum(array.nbytes for array in arrays)
-        rows = _rows(graph.resident.read_indptr, graph.resident.read_indices) if graph.resident is not None else None
-        none: tuple[Array, ...] = ()
-        self._residents = [tuple([arrays[r] for r in row]) for row in rows] if rows else [none] * graph.n_nodes
-
-    def all_steps(self, memory: Memory) -> None:
-        """Run the schedule. Nothing is done twice here, or with arrays of NumPy, that can be done before."""
-        graph, lifetimes, order = self.simulation.graph, self.simulation.lifetimes, self.simulation.schedule.order
-        reads_of, residents_of = _rows(graph.read_indptr, graph.read_indices), self._residents
-        indptr, value = lifetimes.instance_indptr.tolist(), lifetimes.value.tolist()
-        size, scratch, pinned = graph.memory[lifetimes.value].tolist(), graph.workspace.tolist(), graph.output.tolist()
-        ended, keys, scratch_key = _ended(self.simulation), self._keys.instance, self._keys.workspace
-        arrays, newest, sums = self._arrays, self._newest, self._sums
-        allocate, free, peak, mark = memory.allocate, memory.free, memory.peak, self._on.mark
-        run, checksum = self._operators.run, self._operators.checksum
-        for step, node in enumerate(order.tolist()):
-            self.step, self.node = step, node
-            try:
-                served = [newest[x] for x in reads_of[node]]
-                reads = tuple([arrays[i] for i in served])  # of a tuple operators can replace nothing
-            except KeyError:
-                raise self._gone(reads_of[node]) from None
-            made = range(indptr[step], indptr[step + 1])
-            values = tuple([allocate(size[i], keys[i]) for i in made])
-            workspace = allocate(scratch[node], scratch_key[step]) if scratch[node] else None
-            if self._checking:
-                self._look(reads_of[node])
-            if self._timed:
-                self._on.keep_busy()  # how long Python takes to launch a kernel is not the kernel's time
-                self._marks.append(mark())
-            run(node, reads, residents_of[node], values, workspace)
-            if self._timed:
-                self._marks.append(mark())
-            self._used.append(peak())
-            self._used_raw.append(memory.used_raw)
-            self._total.append(memory.total)
-            if self._checking and workspace is not None:
-                workspace.fill(PATTERN)  # a value that lies there too is lost
-            for i, array in zip(made, values, strict=True):
-                sums.append(_word(checksum(array)) if self._checking else checksum(array))
-                arrays[i] = array
-                if not pinned[value[i]] or newest[value[i]] < 0:  # an output is pinned by its first run
-                    newest[value[i]] = i
-            if self._checking:
-                self._look_again(reads_of[node], reads, served, made)
-            reads, values, workspace, array = (), (), None, None  # memory is to be the only one that holds them
-            if scratch[node]:
-                free(scratch_key[step])
-            for i in ended[step]:
-                del arrays[i]
-                free(keys[i])
-
-    def execution(self, allocation: Allocation | None, outputs: bool) -> Execution:
-        """What happened, and the outputs as they are now."""
-        graph = self.simulation.graph
-        checksums = np.array([_word(found) for found in self._sums], np.uint32)
-        seconds = self._on.seconds(self._marks) if self._timed else None
-        held = {x: self._arrays[self._newest[x]] for x in np.flatnonzero(graph.output).tolist()}
-        lost = {x for x, a in held.items() if int(self._operators.checksum(a)) != checksums[self._newest[x]]}
-        copies = {x: np.array(self._on.to_host(array)) for x, array in held.items()} if outputs else None
-        self._on.synchronize()
-        return Execution(
-            graph=graph,
-            simulation=self.simulation,
-            backend=self._on.name,
-            device=self._on.device,
-            used=_frozen(self._used),
-            used_raw=_frozen(self._used_raw),
-            total=_frozen(self._total),
-            resident=self._resident,
-            checksums=checksums,
-            mismatches=self._mismatches(checksums) + [(self.step, x) for x in sorted(lost)],
-            seconds=seconds,
-            allocation=allocation,
-            outputs=copies,
-        )
-
-    @property
-    def predicted(self) -> Int64:
-        """int64[m]: bytes that should be handed out, each request rounded up to 512."""
-        return live_memory(self.simulation, CHUNK)
-
-    def where(self) -> str:
-        """The step that is under way, in words."""
-        if self.step < 0:
-            return "preparing the operators"
-        return f"step {self.step} runs {self.simulation.graph.labels[self.node]}"
-
-    def release(self) -> None:
-        """Let go of all arrays."""
-        self._arrays.clear()
-        self._residents = []
-
-    def _mismatches(self, checksums: NDArray[np.uint32]) -> list[tuple[int, int]]:
-        value = self.simulation.lifetimes.value
-        _, first, of = np.unique(value, return_index=True, return_inverse=True)
-        other = np.flatnonzero(checksums != checksums[first[of]])
-        return list(zip(self.simulation.made_at[other].tolist(), value[other].tolist(), strict=True))
-
-    def _look(self, reads: list[int]) -> None:
-        """StaleValueError if a value that is about to be read is not what it was when it was made."""
-        for x in reads:
-            i = self._newest[x]
-            if int(self._operators.checksum(self._arrays[i])) != self._sums[i]:
-                made = int(self.simulation.made_at[i])
-                raise self._stale(x, f"whose bytes have been written over since step {made} made it")
-
-    def _look_again(self, values: list[int], reads: tuple[Array, ...], served: list[int], made: range) -> None:
-        """StaleValueError if a step has changed what it reads, other than by making something over it."""
-        keys, over = self._keys.instance, self._keys.over
-        replaced = {over[keys[i]] for i in made}
-        for x, array, i in zip(values, reads, served, strict=True):
-            if keys[i] not in replaced and int(self._operators.checksum(array)) != self._sums[i]:
-                raise self._stale(x, "whose bytes it has written over")
-
-    def _gone(self, reads: list[int]) -> StaleValueError:
-        """What a step reads that is not there."""
-        x = next(x for x in reads if self._newest[x] not in self._arrays)
-        i = self._newest[x]
-        freed = f"which was freed after step {self.simulation.lifetimes.end[i] - 1}"
-        return self._stale(x, freed if i >= 0 else "which has not been made")
-
-    def _stale(self, value: int, became: str) -> StaleValueError:
-        name = self.simulation.graph.value_name(value)
-        return StaleValueError(f"{self.where()}, which reads {name}, {became}", self.step, self.node, value)
-
-
-def _check_residents(graph: ComputationGraph, arrays: Any) -> None:
-    wanted = [] if graph.resident is None else graph.resident.memory.tolist()
-    found = [int(getattr(array, "nbytes", -1)) for array in arrays] if isinstance(arrays, Sequence) else None
-    if found is None or len(found) != len(wanted):
-        given = type(arrays).__name__ if found is None else len(found)
-        raise BackendError(f"the operators give {given} residents; the graph has {len(wanted)}")
-    for name, size, bytes_wanted in zip(graph.resident_names, found, wanted, strict=True):
-        if size != bytes_wanted:
-            had = "no array" if size < 0 else f"an array of {size:,} bytes"
-            raise BackendError(f"the operators give {had} for resident {name}; the graph says {bytes_wanted:,} bytes")
-
-
-def _word(found: Any) -> int:
-    """A checksum as operators give it."""
-    try:
-        if 0 <= (word := int(found)) < 2**32:
-            return word
-    except (TypeError, ValueError):
-        pass
-    wanted = "let `checksum` give whole numbers from 0 to 2**32 - 1"
-    raise BackendError(f"a checksum of the operators is no uint32 ({found!r}); {wanted}")
-
-
-def _rows(indptr: Int64, indices: NDArray[Any]) -> list[list[int]]:
-    ends, entries = indptr.tolist(), indices.tolist()
-    return [entries[start:end] for start, end in pairwise(ends)]
-
-
-def _ended(simulation: Simulation) -> list[list[int]]:
-    """Instances to free after each step, by id; outputs, from their first run, are released with the memory."""
-    found: list[list[int]] = [[] for _ in range(len(simulation.schedule))]
-    lifetimes, pinned = simulation.lifetimes, simulation.graph.output.copy()
-    for i, (x, end) in enumerate(zip(lifetimes.value.tolist(), lifetimes.end.tolist(), strict=True)):
-        if pinned[x]:
-            pinned[x] = False
-        else:
-            found[end - 1].append(i)
-    return found
-
-
-def _frozen(counts: list[int]) -> Int64:
-    found = np.array(counts, np.int64)
-    found.setflags(write=False)
-    return found
