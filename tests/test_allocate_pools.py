@@ -1,6 +1,7 @@
 """Models of allocators: against slow ones written from the same rules, their laws, and each rule by hand."""
 
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.pools import SEGMENTS, TIES, arena, cuda_caching, cupy_pool
 from remat_algos.allocate.traces import GIVE_ALL_BACK, Trace
 from remat_algos.errors import AllocationError
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.simulation import simulate
 from tests.oracles import pools as oracle
 from tests.strategies import graphs, orders
@@ -90,15 +92,9 @@ def check_random(seed):
 # ---------------------------------------------------------------- against the slow model
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_random_traces_are_as_in_the_slow_model_step_by_step(part):
-    for seed in range(500 * part, 500 * part + 500):
-        check_random(seed)
-
-
-@pytest.mark.slow
-def test_many_random_traces_are_as_in_the_slow_model_step_by_step():
-    for seed in range(2000, 12_000):
+@pytest.mark.parametrize("part", range(10))
+def test_ten_thousand_random_traces_are_as_in_the_slow_model_step_by_step(part):
+    for seed in range(1000 * part, 1000 * part + 1000):
         check_random(seed)
 
 
@@ -314,7 +310,7 @@ def test_blocks_of_pytorch_beyond_the_split_size_are_for_large_requests():
     assert cuda_caching(trace_of(events, sizes)).peak_reserved == 64 * MIB
     assert cuda_caching(trace_of(events, sizes), max_split_size=40 * MIB).peak_reserved == 94 * MIB
     assert cuda_caching(trace_of(events, [64 * MIB, 50 * MIB]), max_split_size=40 * MIB).peak_used == 64 * MIB
-    with pytest.raises(AllocationError, match="give more than 20 MiB"):
+    with pytest.raises(AllocationError, match="give a whole number of bytes, 20971521 or more"):
         cuda_caching(trace_of(events, sizes), max_split_size=20 * MIB)
 
 
@@ -384,12 +380,44 @@ def test_one_address_serves_one_after_the_other():
 
 
 @pytest.mark.parametrize("allocator", [cupy_pool, cuda_caching])
-@pytest.mark.parametrize("limit", [-5, "4GiB", 1.5])
+@pytest.mark.parametrize("limit", [-5, "4GiB", 1.5, True])
 def test_limits_are_bytes(allocator, limit):
     trace = trace_of([("ask", 0)], [1])
     with pytest.raises(AllocationError, match=f"limit is {limit!r}; give a whole number of bytes, 0 or more"):
         allocator(trace, limit=limit)
     assert allocator(trace, limit=2**80).failed.size == 0
+
+
+@pytest.mark.parametrize("size", [-1, "30MiB", 3e7, True])
+def test_split_sizes_are_bytes(size):
+    with pytest.raises(AllocationError, match=f"max_split_size is {size!r}; give a whole number of bytes"):
+        cuda_caching(trace_of([("ask", 0)], [1]), max_split_size=size)
+
+
+@pytest.mark.parametrize("seeds", [-1, "4", 1.0, True])
+@pytest.mark.parametrize("allocator", [cupy_pool, cuda_caching])
+def test_seeds_are_how_many(allocator, seeds):
+    with pytest.raises(AllocationError, match=f"seeds is {seeds!r}; give a whole number"):
+        allocator(trace_of([("ask", 0)], [1]), seeds=seeds)
+
+
+def test_chance_that_is_never_tried_is_no_rule():
+    trace = trace_of([("ask", 0)], [1])
+    assert {allocator(trace, seeds=0).peak_reserved for allocator in (cupy_pool, cuda_caching)} == {512, 2 * MIB}
+    with pytest.raises(AllocationError, match=r"seeds is 0, so chance is never tried.*; give 1 or more$"):
+        cupy_pool(trace, ties="random", seeds=0)
+
+
+def test_what_is_of_another_kind_is_told_what_to_give():
+    simulation = simulate(ComputationGraph.from_edges([(0, 1)]), range(2))
+    plan = SimpleNamespace(simulation=simulation)
+    for allocator in (cupy_pool, cuda_caching):
+        with pytest.raises(TypeError, match=r"give plan\.simulation$"):
+            allocator(plan)
+    with pytest.raises(TypeError, match=r"no Allocation; give pack\(Buffers\.of\(plan\.simulation\)\)$"):
+        arena(plan)
+    with pytest.raises(TypeError, match=r"a Simulation is no Allocation; give pack\(Buffers\.of\(simulation\)\)$"):
+        arena(simulation)
 
 
 def test_an_empty_schedule_uses_nothing():

@@ -60,7 +60,7 @@ def test_solve_and_verify_tell_what_is_reserved(remat, folder, graph):
     assert record["used_memory"] == use.peak_used
     assert record["reserved_memory"] <= record["limit"]
     said = remat("solve", "net.nodes.csv", "--budget", "200%", "--allocator", "cupy_pool")
-    assert any(line.startswith("reserved   ") and "by cupy_pool, which uses" in line for line in said.lines)
+    assert any(line.startswith("reserved   ") and "of what cupy_pool reserves without" in line for line in said.lines)
     assert "reserved by cupy_pool" in remat("verify", "net.nodes.csv", "plan.json").out
     assert remat("verify", "net.nodes.csv", "plan.json", "--json").record.keys() >= KEYS
     (folder / "false.json").write_text(json.dumps({**record, "used_memory": 512}))
@@ -68,13 +68,27 @@ def test_solve_and_verify_tell_what_is_reserved(remat, folder, graph):
     assert (said.code, "used_memory" in said.err) == (1, True)
 
 
-def test_a_budget_may_be_too_little_for_the_allocator_alone(remat, folder):
-    asked = ("solve", "net.nodes.csv", "--budget", "100%", "--solver", "no_remat")
+def test_a_budget_may_be_too_little_for_the_allocator_alone(remat, folder, graph):
+    asked = ("solve", "net.nodes.csv", "--budget", baseline(graph).peak_memory, "--solver", "no_remat")
     assert remat(*asked).code == 0
     said = remat(*asked, "--allocator", "cuda_caching")
     assert said.code == 3
     assert "no schedule for which cuda_caching reserves at most" in said.err
     assert remat(*asked, "--allocator", "cuda_caching", "--json").record["feasible"] is False
+
+
+@pytest.mark.parametrize("allocator", sorted(MODELS))
+def test_a_share_is_of_what_the_allocator_reserves_without_rematerialization(remat, folder, allocator):
+    (folder / "chain.txt").write_text("".join(f"{i} {i + 1}\n" for i in range(6)))
+    whole = remat("show", "chain.txt", "--allocator", allocator, "--json").record["reserved_memory"]
+    asked = ("chain.txt", "--budget", "100%", "--allocator", allocator)
+    plan = remat("solve", *asked, "--json").record
+    assert (plan["overhead"], plan["limit"]) == (0, whole)
+    assert remat("simulate", *asked, "--json").record["limit"] == whole
+    assert f"100.0 % of what {allocator} reserves without rematerialization" in remat("simulate", *asked).out
+    compared = remat("compare", *asked, "--solver", "no_remat", "--json").record
+    assert compared["reserved_without_rematerialization"] == whole
+    assert "100.0 %" in remat("compare", *asked, "--solver", "no_remat").out
 
 
 def test_the_arena_is_packing(remat, folder):

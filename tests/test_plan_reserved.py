@@ -1,5 +1,7 @@
 """What an allocator reserves: the budget holds for it, plans carry it, `verify` models it again."""
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,10 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.units import format_bytes
 from remat_algos.models.random import u_shape
-from remat_algos.plan import held
+from remat_algos.models.registry import build
+from remat_algos.plan import held, problem
+from remat_algos.plan import solve as solving
+from remat_algos.plan.baseline import baseline, baseline_peak, share_base
 from remat_algos.plan.compare import Comparison, compare
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.reserved import ALLOCATORS, Reserved, known_allocator
@@ -18,6 +23,7 @@ from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from tests.strategies import training_graphs
 
+UNET = differentiate(build("unet", batch=1).graph)
 GRAPH = differentiate(u_shape(20, memory=2**24))
 KEYS = {"allocator", "used_memory", "least_reserved_memory", "reserved_memory", "ties", "fragmentation"}
 MODELS = {"cupy_pool": cupy_pool, "cuda_caching": cuda_caching}
@@ -58,7 +64,7 @@ def test_the_budget_holds_for_what_is_reserved(graph, share, allocator):
 def test_where_more_is_reserved_a_lower_plan_is_found(wasteful, solver):
     alone = solve(GRAPH, "70%", solver=solver)
     wasteful(lambda peak: peak // 10)
-    plan = solve(GRAPH, "70%", solver=solver, allocator="cupy_pool")
+    plan = solve(GRAPH, alone.limit, solver=solver, allocator="cupy_pool")
     assert plan.reserved.memory <= plan.limit == alone.limit
     assert plan.peak_memory <= alone.peak_memory
     assert plan.simulation.compute >= alone.simulation.compute
@@ -67,13 +73,13 @@ def test_where_more_is_reserved_a_lower_plan_is_found(wasteful, solver):
 
 def test_a_first_plan_that_is_lower_than_need_be_is_not_the_last(wasteful, monkeypatch):
     # far more is added at the first peak than below it, so the guess by this share goes too low
-    peak = solve(GRAPH, "70%", solver="greedy_remat").peak_memory
-    wasteful(lambda found: 2 * found if found > 0.9 * peak else 0)
-    plan = solve(GRAPH, "70%", solver="greedy_remat", allocator="cupy_pool")
+    alone = solve(GRAPH, "70%", solver="greedy_remat")
+    wasteful(lambda found: 2 * found if found > 0.9 * alone.peak_memory else 0)
+    plan = solve(GRAPH, alone.limit, solver="greedy_remat", allocator="cupy_pool")
     assert plan.reserved.memory <= plan.limit
     monkeypatch.setattr(held, "REFINED", 0)
     monkeypatch.setattr(held, "CANDIDATES", 1)
-    first = solve(GRAPH, "70%", solver="greedy_remat", allocator="cupy_pool")
+    first = solve(GRAPH, alone.limit, solver="greedy_remat", allocator="cupy_pool")
     assert plan.simulation.compute < first.simulation.compute
 
 
@@ -86,6 +92,7 @@ def test_another_schedule_of_the_same_search_may_be_held(monkeypatch):
 
     monkeypatch.setattr(Reserved, "of", of)
     monkeypatch.setattr(held, "SEARCHES", 1)
+    monkeypatch.setattr(problem, "share_base", lambda graph, allocator: baseline_peak(graph))
     assert solve(GRAPH, "70%", allocator="cupy_pool").peak_memory == asked[-1]
     assert len(asked) == 2
 
@@ -93,17 +100,112 @@ def test_another_schedule_of_the_same_search_may_be_held(monkeypatch):
 def test_where_all_reserve_too_much_the_error_says_what_the_least_is(wasteful):
     wasteful(lambda peak: 10**9)
     with pytest.raises(BudgetError, match=r"for which cuda_caching reserves at most .* least reached is 1\.\d+ GB"):
-        solve(GRAPH, "70%", solver="chen_greedy", allocator="cuda_caching")
+        solve(GRAPH, baseline_peak(GRAPH) * 7 // 10, solver="chen_greedy", allocator="cuda_caching")
     with pytest.raises(BudgetError, match="no schedule within 1 B was found"):
         solve(GRAPH, 1, allocator="cupy_pool")
 
 
-@pytest.mark.parametrize("budget", [None, "least", Budget(overhead="20%")], ids=str)
-def test_without_a_bound_it_is_only_told(budget):
-    alone, plan = solve(GRAPH, budget), solve(GRAPH, budget, allocator="cupy_pool")
-    assert plan.schedule.order.tolist() == alone.schedule.order.tolist()
-    assert plan.reserved.memory >= plan.peak_memory
-    assert alone.reserved is None
+# ---------------------------------------------------------------- shares
+
+
+@given(training_graphs(max_nodes=12), st.sampled_from(sorted(MODELS)))
+def test_all_of_it_is_enough_for_the_run_without_rematerialization(graph, allocator):
+    plan = solve(graph, "100%", allocator=allocator)
+    assert plan.overhead == 0
+    assert plan.limit == MODELS[allocator](baseline(graph)).peak_reserved
+    verify(graph, plan)
+
+
+@pytest.mark.parametrize("allocator", sorted(MODELS))
+def test_a_share_is_of_what_the_same_allocator_reserves_without_rematerialization(allocator, tmp_path):
+    base = MODELS[allocator](baseline(UNET)).peak_reserved
+    plan = solve(UNET, "80%", solver="greedy_remat", allocator=allocator)
+    assert (share_base(UNET, allocator), plan.limit) == (base, base * 80 // 100)
+    share = f"{100 * plan.reserved.memory / base:.1f} % of what {allocator} reserves without rematerialization"
+    assert share in str(plan)
+    plan.save(tmp_path / "plan.json")
+    assert Plan.load(tmp_path / "plan.json", UNET).limit == plan.limit
+    with pytest.raises(ClaimError, match="its budget comes to"):
+        verify(UNET, {**plan.record(), "limit": baseline_peak(UNET) * 80 // 100})
+
+
+def test_a_share_for_an_arena_is_of_the_peak():
+    assert share_base(GRAPH) == share_base(GRAPH, "arena") == share_base(GRAPH, "none") == baseline_peak(GRAPH)
+    assert Reserved("arena", 1, 1, 1).share(2) == "50.0 % of the peak without rematerialization"
+
+
+# ---------------------------------------------------------------- the least
+
+
+def least_first(found):
+    return found.reserved.memory, found.overhead
+
+
+@pytest.mark.parametrize("allocator", sorted(MODELS))
+@pytest.mark.parametrize("solver", ["chen_greedy", "greedy_remat"])
+def test_no_budget_of_bytes_does_better_than_the_least(allocator, solver):
+    least = solve(UNET, "least", solver=solver, allocator=allocator)
+    judged = solve(UNET, "least", solver=solver).simulation
+    assert least_first(least) <= (MODELS[allocator](judged).peak_reserved, judged.overhead)
+    with contextlib.suppress(BudgetError):
+        bounded = solve(UNET, least.reserved.memory, solver=solver, allocator=allocator)
+        assert least_first(least) <= least_first(bounded)
+    assert least.limit is None
+    verify(UNET, least)
+
+
+def test_the_least_reserved_comes_first_then_the_least_overhead(wasteful):
+    lowest = solve(GRAPH, "least", solver="greedy_remat")
+    wasteful(lambda peak: 10**9 - peak)  # all the same: then nothing need run again
+    assert solve(GRAPH, "least", solver="greedy_remat", allocator="cupy_pool").overhead == 0
+    wasteful(lambda peak: 10**9 if peak == lowest.peak_memory else 0)
+    above = solve(GRAPH, solver="greedy_remat", allocator="cupy_pool")
+    assert lowest.peak_memory < above.peak_memory == above.reserved.memory
+    wasteful(lambda peak: 0)
+    assert solve(GRAPH, "least", solver="greedy_remat", allocator="cupy_pool").peak_memory == lowest.peak_memory
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [Budget(overhead="20%"), Budget("least", overhead="20%"), Budget("least", device="1000000kB")],
+    ids=str,
+)
+def test_the_least_keeps_to_the_rest_of_the_budget(budget):
+    found = solve(UNET, budget, solver="greedy_remat", allocator="cupy_pool")
+    verify(UNET, found)
+    assert found.reserved.memory < share_base(UNET, "cupy_pool")
+    if budget.overhead:
+        assert found.overhead <= UNET.needed_compute // 5
+
+
+def test_the_least_for_a_device_that_is_too_small_says_what_is_reserved(wasteful):
+    wasteful(lambda peak: 10**9)
+    with pytest.raises(BudgetError, match=r"cupy_pool reserves at most .*; the least reached is 1\.\d+ GB"):
+        solve(GRAPH, Budget("least", device=10**9), solver="chen_greedy", allocator="cupy_pool")
+
+
+@pytest.mark.parametrize("after", [1, 2, 30])
+def test_an_interrupt_after_something_was_reserved_gives_the_best_so_far(monkeypatch, after):
+    search, searches = solving.Search.run, []
+
+    def interrupted(self, *asked):
+        searches.append(self)
+        search(self, *asked)
+        self.interrupted = len(searches) == after
+
+    monkeypatch.setattr(solving.Search, "run", interrupted)
+    plan = solve(UNET, "least", solver="greedy_remat", allocator="cupy_pool")
+    assert plan.interrupted == (after <= len(searches))
+    assert plan.reserved.memory <= cupy_pool(solve(UNET, "least", solver="greedy_remat").simulation).peak_reserved
+
+
+def test_no_second_search_when_the_time_is_over(monkeypatch):
+    monkeypatch.setattr(held, "_out_of_time", lambda found: True)
+    monkeypatch.setattr(held, "_within_limit", None)
+    assert solve(GRAPH, "least", solver="chen_greedy", time_limit=1, allocator="cupy_pool").reserved is not None
+
+
+# ---------------------------------------------------------------- what is asked for
 
 
 def test_none_is_none_and_the_arena_is_packing():
@@ -130,6 +232,7 @@ def test_an_interrupt_while_searching_again_is_not_a_budget_that_cannot_be_met(m
     def interrupted(simulation, allocator):
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(problem, "share_base", lambda graph, allocator: baseline_peak(graph))
     monkeypatch.setattr(Reserved, "of", interrupted)
     with pytest.raises(KeyboardInterrupt):
         solve(GRAPH, "70%", solver="chen_greedy", allocator="cupy_pool")
@@ -148,7 +251,9 @@ def changed(plan, **entries):
 
 
 def test_a_plan_says_what_is_reserved_and_load_reads_it_back(plan, tmp_path):
-    assert f"\nreserved   {plan.reserved.said()}\n" in str(plan)
+    base, limit = share_base(GRAPH, "cupy_pool"), f", limit {format_bytes(plan.limit)}"
+    assert f"\nreserved   {plan.reserved.said(base, limit)}\n" in str(plan)
+    assert str(plan).count("limit") == 1
     assert plan.record().keys() >= KEYS
     plan.save(tmp_path / "plan.json")
     assert Plan.load(tmp_path / "plan.json", GRAPH).reserved == plan.reserved
@@ -182,7 +287,10 @@ def test_entries_of_another_kind_make_no_plan(plan, entry, given):
 
 def test_words():
     known, open_ended = Reserved("cupy_pool", 512, 1024, 1024), Reserved("cupy_pool", 512, 1024, 2048, 3)
-    assert known.said() == "1.02 kB (1,024 bytes) by cupy_pool, which uses 512 B; fragmentation 50.0 %"
+    assert known.said(2048, ", limit 1.5 kB") == (
+        "1.02 kB (1,024 bytes), 50.0 % of what cupy_pool reserves without rematerialization, limit 1.5 kB; "
+        "512 B handed out, fragmentation 50.0 %"
+    )
     assert dict(open_ended.rows()) == {
         "used peak": "512 B handed out by cupy_pool",
         "reserved peak": "1.02 kB (1,024 bytes) to 2.05 kB (2,048 bytes), over the ways to break 3 ties",
@@ -199,9 +307,13 @@ def test_compare_has_a_column_for_what_is_reserved():
     rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows()]
     plan = found.entries[0].plan
     assert (found.columns[2], found.held) == ("reserved", "reserved")
-    assert rows[0]["reserved"] == format_bytes(cupy_pool(plan.simulation).peak_reserved)
-    assert (rows[1]["reserved"], rows[1][""]) == ("", "does not fit")
-    assert found.record()["solvers"][0].keys() >= KEYS
+    base = cupy_pool(baseline(GRAPH)).peak_reserved
+    assert rows[0]["reserved"] == format_bytes(plan.reserved.memory)
+    assert rows[0]["of base"] == f"{100 * plan.reserved.memory / base:.1f} %"
+    assert (rows[1]["reserved"], rows[1]["of base"]) == ("", "")
+    record = found.record()
+    assert record["reserved_without_rematerialization"] == base
+    assert record["solvers"][0].keys() >= KEYS
 
 
 def test_compare_tells_what_fits_but_not_as_it_is_reserved(wasteful):

@@ -10,13 +10,13 @@ FOREVER = 2**63 - 1
 """Bytes, or steps, that nothing reaches."""
 
 
-def checked_limit(limit: int | None) -> int:
+def checked_limit(limit: int | None, what: str = "limit", least: int = 0) -> int:
     """A limit in bytes, `FOREVER` for none.
 
     Raises
     ------
     AllocationError
-        If it is no whole number, or below 0.
+        If it is no whole number, or below the least that makes sense.
 
     Examples
     --------
@@ -26,9 +26,9 @@ def checked_limit(limit: int | None) -> int:
     if limit is None:
         return FOREVER
     try:
-        found = index(limit)
+        found = -1 if isinstance(limit, bool) else index(limit)
     except TypeError:
         found = -1
-    if found < 0:
-        raise AllocationError(f"limit is {limit!r}; give a whole number of bytes, 0 or more, or None")
+    if found < least:
+        raise AllocationError(f"{what} is {limit!r}; give a whole number of bytes, {least} or more, or None")
     return min(found, FOREVER)

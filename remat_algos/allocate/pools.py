@@ -180,8 +180,10 @@ def cupy_pool(
     Raises
     ------
     AllocationError
-        For another rule, a limit that is no number of bytes, or an address that the pool cannot have given by these
-        rules: of chunks that are live together, none overlap.
+        For another rule or none, a limit that is no number of bytes, or an address that the pool cannot have given by
+        these rules: of chunks that are live together, none overlap.
+    TypeError
+        For what is no simulation; of a plan give `plan.simulation`.
 
     Examples
     --------
@@ -234,7 +236,9 @@ def cuda_caching(
     ------
     AllocationError
         For an address that the allocator cannot have given by these rules, a limit that is no number of bytes, or a
-        `max_split_size` up to 20 MiB.
+        `max_split_size` that is none, or up to 20 MiB.
+    TypeError
+        For what is no simulation; of a plan give `plan.simulation`.
 
     Examples
     --------
@@ -243,14 +247,12 @@ def cuda_caching(
     >>> use.peak_used - 14 * 2**20, use.peak_reserved // 2**20
     (512, 22)
     """
-    if max_split_size is not None and max_split_size <= LARGE_SEGMENT:
-        raise AllocationError(f"max_split_size is {max_split_size}; give more than 20 MiB ({LARGE_SEGMENT}), or none")
+    oversize = checked_limit(max_split_size, "max_split_size", LARGE_SEGMENT + 1)
     trace = trace if isinstance(trace, Trace) else Trace.of(trace)
     size = _rounded(trace.size, CHUNK)
     small, own = size <= SMALL, size >= OWN_SEGMENT
     segment = np.where(small, SMALL_SEGMENT, np.where(own, _rounded(size, SEGMENT_STEP), LARGE_SEGMENT))
     rest, most = np.where(small, CHUNK, SMALL + 1), np.full_like(size, FOREVER)
-    oversize = FOREVER if max_split_size is None else max_split_size
     huge = size >= oversize
     rest[huge & ~small] = FOREVER
     most[~huge] = oversize - 1
@@ -272,6 +274,11 @@ def arena(allocation: Allocation, *, steps: int | None = None) -> PoolUse:
     -------
     PoolUse
 
+    Raises
+    ------
+    TypeError
+        For what is no allocation.
+
     Examples
     --------
     >>> from remat_algos.allocate.buffers import Buffers
@@ -280,6 +287,9 @@ def arena(allocation: Allocation, *, steps: int | None = None) -> PoolUse:
     >>> use.used.tolist(), use.reserved.tolist(), use.exact
     ([4, 6, 5, 3], [6, 6, 6, 6], True)
     """
+    if not isinstance(allocation, Allocation):
+        schedule = "plan.simulation" if hasattr(allocation, "simulation") else "simulation"
+        raise TypeError(f"a {type(allocation).__name__} is no Allocation; give pack(Buffers.of({schedule}))")
     trace = Trace.of_buffers(allocation.buffers, steps)
     segment = np.where(allocation.buffers.size > 0, 0, -1)
     reserved = np.full(trace.steps, allocation.size, np.int64)
@@ -307,7 +317,11 @@ def _rounded(size: Int64, step: int) -> Int64:
 
 def _seeds(trace: Trace, asked: int | None) -> int:
     least, most = SEEDS
-    return max(least, min(most, TRIED_EVENTS // max(1, trace.event.size))) if asked is None else asked
+    if asked is None:
+        return max(least, min(most, TRIED_EVENTS // max(1, trace.event.size)))
+    if isinstance(asked, bool) or not isinstance(asked, int) or asked < 0:
+        raise AllocationError(f"seeds is {asked!r}; give a whole number, how many times chance is tried")
+    return asked
 
 
 def _rules(known: dict[str, int], asked: str | Sequence[str] | None, seeds: int) -> list[tuple[str, int, int]]:
@@ -321,6 +335,8 @@ def _rules(known: dict[str, int], asked: str | Sequence[str] | None, seeds: int)
     by_chance = ("random", "shuffled")
     plain = [(name, known[name], 0) for name in names if name not in by_chance]
     chance = [(f"{name} {seed}", known[name], seed) for name in names if name in by_chance for seed in range(seeds)]
+    if not plain + chance:
+        raise AllocationError("seeds is 0, so chance is never tried, and no other rule is given; give 1 or more")
     return plain + chance
 
 

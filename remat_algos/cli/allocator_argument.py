@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from remat_algos.plan.reserved import Reserved
 
-BUDGET_HOLDS = "the budget holds for what this allocator reserves on the device, as modelled (none)"
+BUDGET_HOLDS = (
+    "the budget is for what this allocator reserves on the device, as modelled; 50%% is then of what it reserves "
+    "without rematerialization, for arena of the peak (none)"
+)
 ALLOCATORS = ("cupy_pool", "cuda_caching", "arena", "none")
 
 

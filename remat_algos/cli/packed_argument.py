@@ -14,8 +14,8 @@ def add_packed(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--packed",
         action="store_true",
-        help="give every value an address too; the budget holds for that arena (with least or none, the least judged "
-        "peak is packed)",
+        help="give every value an address too; the budget holds for that arena (shares are of the judged peak; with "
+        "least or none, the plan of the least one is packed)",
     )
     add_alignment(group)
 

@@ -21,7 +21,8 @@ class Budget:
     ----------
     memory : int or str, optional
         Bound of the peak, resident bytes apart: bytes, "4GiB", "50%" of the peak without rematerialization, or
-        "least" for the lowest peak that the solver finds.
+        "least" for the lowest peak that the solver finds. Where the budget is for an allocator, all of it is about what
+        that reserves.
     overhead : int or str, optional
         Bound of the compute beyond one pass: in the graph's unit, or "30%" of one pass.
     device : int or str, optional
@@ -69,7 +70,7 @@ class Budget:
         return isinstance(self.memory, str) and self.memory.strip().lower() == LEAST
 
     def memory_limit(self, base: int, resident: int) -> int | None:
-        """Bytes that the judged peak may take; shares of `base` are rounded down. None: no bound."""
+        """Bytes that may be taken; shares of `base`, what one pass takes, are rounded down. None: no bound."""
         limits = []
         if self.memory is not None and not self.least:
             limits.append(_amount(self.memory, base, "memory"))

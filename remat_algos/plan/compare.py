@@ -8,9 +8,9 @@ from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import format_bytes
-from remat_algos.plan.baseline import baseline_peak
+from remat_algos.plan.baseline import baseline_peak, share_base
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.reserved import ARENA, known_allocator
+from remat_algos.plan.reserved import ARENA, POOLS, known_allocator
 from remat_algos.plan.solve import solve
 from remat_algos.solvers.registry import Progress, portfolio
 
@@ -56,18 +56,22 @@ class Comparison:
     entries : tuple of Entry
     complete : bool
         Whether every solver came to its end; False if the user interrupted.
-    held : {"packed", "reserved"}, optional
-        What the budget holds for, if not for the judged peak: the arena into which a plan packs, or what an allocator
-        reserves.
+    allocator : str, optional
+        Whose reserved bytes the budget is for, if not for the judged peak.
     """
 
     graph: ComputationGraph
     budget: Budget
     entries: tuple[Entry, ...]
     complete: bool = True
-    held: str | None = None
+    allocator: str | None = None
 
     COLUMNS = ("solver", "peak", "of base", "with residents", "overhead", "runs again", "seconds", "")
+
+    @property
+    def held(self) -> str | None:
+        """What the budget holds for, "packed" or "reserved"; None: the judged peak."""
+        return "reserved" if self.allocator in POOLS else "packed" if self.allocator else None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -76,7 +80,7 @@ class Comparison:
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """Cells under `columns`."""
-        one_pass, base = max(1, self.graph.needed_compute), max(1, baseline_peak(self.graph))
+        one_pass, base = max(1, self.graph.needed_compute), max(1, share_base(self.graph, self.allocator))
         limit = self.budget.memory_limit(base, self.graph.resident_memory)
         for entry in self.entries:
             plan = entry.plan
@@ -99,16 +103,24 @@ class Comparison:
                 yield (entry.solver, *[""] * (len(self.columns) - 2), entry.reason)
 
     def _peak(self, peak: int, base: int, plan: Plan | None = None) -> tuple[str, ...]:
-        """A peak, perhaps as it is held, its share of that without rematerialization, its sum with the residents."""
-        held = ("" if plan is None or plan.held is None else format_bytes(plan.held.memory),) if self.held else ()
-        return format_bytes(peak), *held, f"{100 * peak / base:.1f} %", format_bytes(peak + self.graph.resident_memory)
+        """A peak, perhaps as it is held, its share of the base, its sum with the residents.
+
+        Where the base is what a pool reserves, so is what the share is of.
+        """
+        held = None if plan is None or plan.held is None else plan.held.memory
+        cells = ("" if held is None else format_bytes(held),) if self.held else ()
+        part = held if self.allocator in POOLS else peak
+        share = "" if part is None else f"{100 * part / base:.1f} %"
+        return format_bytes(peak), *cells, share, format_bytes(peak + self.graph.resident_memory)
 
     def record(self) -> dict[str, Any]:
         """As JSON has it."""
+        base = {"reserved_without_rematerialization": share_base(self.graph, self.allocator)}
         return {
             "budget": self.budget.record(),
             "graph_hash": self.graph.source_hash,
             "peak_without_rematerialization": baseline_peak(self.graph),
+            **(base if self.allocator in POOLS else {}),
             "resident_memory": self.graph.resident_memory,
             "complete": self.complete,
             "solvers": [entry.record() for entry in self.entries],
@@ -143,7 +155,7 @@ def compare(
     polish : bool
         As in `solve`: whether passes may improve what each solver gives.
     packed, alignment, allocator
-        As in `solve`: the budget holds for the peak as it packs, or for what an allocator reserves.
+        As in `solve`: the budget is for the peak as it packs, or for what an allocator reserves.
     progress : callable, optional
 
     Returns
@@ -160,7 +172,8 @@ def compare(
     [('chen_greedy', 7), ('no_remat', 11)]
     """
     asked, allocator = Budget.of(budget), known_allocator(allocator)
-    held = "packed" if packed or allocator == ARENA else "reserved" if allocator else None
+    if packed and allocator is None:
+        allocator = ARENA
     entries, complete = [], True
     for name in solvers if solvers is not None else [solver.name for solver in portfolio()]:
         if not complete:
@@ -189,7 +202,7 @@ def compare(
         except KeyboardInterrupt:
             entries.append(Entry(name, None, "interrupted"))
             complete = False
-    return Comparison(graph, asked, tuple(sorted(entries, key=_rank)), complete, held)
+    return Comparison(graph, asked, tuple(sorted(entries, key=_rank)), complete, allocator)
 
 
 def _rank(entry: Entry) -> tuple[bool, int, int, bool]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from remat_algos.errors import BudgetError
@@ -15,6 +16,7 @@ from remat_algos.schedule.simulation import Simulation
 SEARCHES = 6  # of one problem, each for a lower peak
 CANDIDATES = 24  # schedules of one search that are given to the model of an allocator
 REFINED = 2  # more plans that keep to the limit, where the first of them has a lower peak than it need have
+STOPPED = "interrupted before a plan that its allocator holds in the budget was found"
 
 Holding = tuple[Attempt, Packed | Reserved]
 
@@ -25,11 +27,15 @@ def search_held(
     hold: Callable[[Simulation], Packed | Reserved],
     candidates: int = 1,
 ) -> tuple[Search, Attempt, Packed | Reserved]:
-    """Search below lower and lower peaks until what is found packs into the limit, or its allocator keeps to it.
+    """Search for what packs into a limit, or for which an allocator keeps to it; where there is none, for the least.
 
-    A peak lower by the share that this adds is tried first; where none is so low, one between. Where that was too low,
-    since what is added is no steady share, a few peaks between are tried as well. Of each search so many candidates are
-    asked for what they add, the best first.
+    Below a limit, lower and lower peaks are searched. A peak lower by the share that this adds is tried first; where
+    none is so low, one between. Where that was too low, since what is added is no steady share, a few peaks between are
+    tried as well. Of each search so many candidates are asked for what they add, the best first, up to one that keeps
+    to the limit.
+
+    Where the least is wanted, the candidates of the lowest peaks are all asked; the least that they come to is then a
+    limit, below which cheaper ones are searched. Of one candidate alone nothing is compared but its peak.
 
     Parameters
     ----------
@@ -56,6 +62,45 @@ def search_held(
     KeyboardInterrupt
         If interrupted before anything did.
     """
+    if problem.lowest_wanted and candidates > 1:
+        return _least(problem, search, hold, candidates)
+    found, kept = _within_limit(problem, search, hold, candidates)
+    return found, *min(kept, key=lambda each: problem.rank(each[0]))
+
+
+def _least(
+    problem: Problem,
+    search: Callable[[Problem], tuple[Search, Attempt]],
+    hold: Callable[[Simulation], Packed | Reserved],
+    candidates: int,
+) -> tuple[Search, Attempt, Packed | Reserved]:
+    """Of what is found that which is held in least, and of that the cheapest."""
+    found, chosen = search(problem)
+    best = min(_held_in_turn(problem, found, chosen, hold, candidates), key=_least_first)
+    fits = _within(problem, best[1])
+    if fits and (found.interrupted or _out_of_time(found)):
+        return found, *best
+    if found.interrupted:
+        raise KeyboardInterrupt(STOPPED)
+    limit = best[1].memory if fits else problem.limit
+    bounded = replace(problem, budget=replace(problem.budget, memory=limit), limit=limit)
+    try:
+        found, kept = _within_limit(bounded, search, hold, candidates)
+    except (BudgetError, KeyboardInterrupt) as stop:
+        if not fits:
+            raise
+        found.interrupted = isinstance(stop, KeyboardInterrupt)
+        return found, *best
+    return found, *min([best, *kept] if fits else kept, key=_least_first)
+
+
+def _within_limit(
+    problem: Problem,
+    search: Callable[[Problem], tuple[Search, Attempt]],
+    hold: Callable[[Simulation], Packed | Reserved],
+    candidates: int,
+) -> tuple[Search, list[Holding]]:
+    """The last search, and what was found to keep to the limit of a problem."""
     tried: list[Holding] = []
     kept: list[Holding] = []
     narrowed, low, high = problem, 0, problem.base
@@ -68,7 +113,11 @@ def search_held(
             low = (narrowed.limit or 0) + 1
             guess = (low + high) // 2
         else:
-            asked = _asked_in_turn(problem, found, chosen, hold, candidates)
+            asked = []
+            for each in _held_in_turn(problem, found, chosen, hold, candidates):
+                asked.append(each)
+                if _within(problem, each[1]):
+                    break
             tried += asked
             peak, size = chosen.simulation.peak_memory, asked[0][1].memory
             stopped = found.interrupted or any(held.interrupted for _, held in asked)
@@ -81,33 +130,38 @@ def search_held(
             if (kept and stopped) or len(kept) > REFINED or (narrowed is problem and _within(problem, asked[0][1])):
                 break
             if stopped:
-                raise KeyboardInterrupt("interrupted before a plan that its allocator holds in the budget was found")
+                raise KeyboardInterrupt(STOPPED)
             guess = (low + high) // 2 if _within(problem, asked[0][1]) else guess
         if low > high:
             break
         narrowed = replace(narrowed, limit=max(low, min(high, guess)))
     if not kept:
         raise problem.held_error(tried)
-    return found, *min(kept, key=lambda each: problem.rank(each[0]))
+    return found, kept
 
 
-def _asked_in_turn(
+def _held_in_turn(
     problem: Problem,
     found: Search,
     chosen: Attempt,
     hold: Callable[[Simulation], Packed | Reserved],
     candidates: int,
-) -> list[Holding]:
-    """What the best attempts of a search come to, up to the first that keeps to the limit; `chosen` is the best."""
+) -> Iterator[Holding]:
+    """What the best attempts of a search come to, one after the other; `chosen` is the best."""
     others = {attempt.figures: attempt for attempt in found.attempts if problem.fits(attempt.simulation)}
     others.pop(chosen.figures, None)
-    asked: list[Holding] = []
     for attempt in [chosen, *sorted(others.values(), key=problem.rank)][:candidates]:
-        asked.append((attempt, hold(attempt.simulation)))
-        if _within(problem, asked[-1][1]):
-            break
-    return asked
+        yield attempt, hold(attempt.simulation)
 
 
 def _within(problem: Problem, held: Packed | Reserved) -> bool:
     return problem.limit is None or held.memory <= problem.limit
+
+
+def _least_first(holding: Holding) -> tuple[int, int, int, bool]:
+    attempt, held = holding
+    return held.memory, attempt.simulation.compute, attempt.simulation.peak_memory, attempt.method != "no_remat"
+
+
+def _out_of_time(found: Search) -> bool:
+    return found.deadline is not None and time.monotonic() > found.deadline

@@ -15,7 +15,7 @@ from remat_algos.ir.files.write import write_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import exact_bytes, format_bytes
 from remat_algos.ir.wording import counted
-from remat_algos.plan.baseline import baseline_peak
+from remat_algos.plan.baseline import baseline_peak, share_base
 from remat_algos.plan.packed import Packed
 from remat_algos.plan.record import FORMAT, VERSION, gap, plain, read_record, shaped
 from remat_algos.plan.reserved import Reserved
@@ -38,7 +38,7 @@ class Plan:
     budget : Budget
         As asked.
     limit : int or None
-        Bytes of peak that the budget comes to; None: no bound.
+        Bytes that the budget comes to; None: no bound.
     simulation : Simulation
         What the judge found.
     solver : str
@@ -204,12 +204,13 @@ class Plan:
         lines = [
             f"plan by {self.method}" + (f" (asked: {self.solver})" if self.solver != self.method else ""),
             f"peak       {exact_bytes(self.peak_memory)}, {_share(self.peak_memory, base)} of the peak without "
-            f"rematerialization{limit}",
+            f"rematerialization{limit if self.reserved is None else ''}",
         ]
         if self.packed is not None:
             lines.append(f"packed     {self.packed.said(self.peak_memory)}")
         if self.reserved is not None:
-            lines.append(f"reserved   {self.reserved.said()}")
+            whole = share_base(graph, self.reserved.allocator)
+            lines.append(f"reserved   {self.reserved.said(whole, limit)}")
         if graph.resident_memory:
             together = self.peak_memory + graph.resident_memory
             lines.append(f"resident   {exact_bytes(graph.resident_memory)}; together {exact_bytes(together)}")

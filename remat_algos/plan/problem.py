@@ -10,7 +10,7 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import exact_bytes, format_bytes
 from remat_algos.ir.wording import counted, listed
-from remat_algos.plan.baseline import baseline_peak
+from remat_algos.plan.baseline import baseline_peak, share_base
 from remat_algos.plan.packed import Packed
 from remat_algos.plan.plan import INTERRUPTED, Plan, given_up
 from remat_algos.plan.reserved import Reserved
@@ -59,14 +59,13 @@ class Problem:
     overhead_limit: int | None
 
     @classmethod
-    def of(cls, graph: ComputationGraph, budget: Budget) -> "Problem":
-        """What a budget comes to on a graph."""
-        base = baseline_peak(graph)
+    def of(cls, graph: ComputationGraph, budget: Budget, allocator: str | None = None) -> "Problem":
+        """What a budget, for the judged peak or for what an allocator reserves, comes to on a graph."""
         return cls(
             graph,
             budget,
-            base,
-            budget.memory_limit(base, graph.resident_memory),
+            baseline_peak(graph),
+            budget.memory_limit(share_base(graph, allocator), graph.resident_memory),
             budget.overhead_limit(graph.needed_compute, graph.labels.compute_scale),
         )
 

@@ -12,7 +12,8 @@ from remat_algos.ir.wording import counted
 from remat_algos.schedule.simulation import Simulation
 
 ARENA, NONE = "arena", "none"
-ALLOCATORS = ("cupy_pool", "cuda_caching", ARENA, NONE)
+POOLS = ("cupy_pool", "cuda_caching")
+ALLOCATORS = (*POOLS, ARENA, NONE)
 FIELDS = {"used": "used_memory", "least": "least_reserved_memory", "memory": "reserved_memory", "ties": "ties"}
 
 
@@ -48,8 +49,11 @@ class Reserved:
 
     Examples
     --------
-    >>> Reserved("cupy_pool", 1024, 1024, 2048, 3).said()
-    '1.02 kB (1,024 bytes) to 2.05 kB (2,048 bytes) by cupy_pool, which uses 1.02 kB; fragmentation up to 50.0 %'
+    >>> reserved = Reserved("cupy_pool", used=1024, least=1024, memory=2048, ties=3)
+    >>> reserved.share(4096)
+    '50.0 % of what cupy_pool reserves without rematerialization'
+    >>> reserved.fragmentation
+    0.5
     """
 
     allocator: str
@@ -109,9 +113,14 @@ class Reserved:
         amounts = {name: getattr(self, own) for own, name in FIELDS.items()}
         return {"allocator": self.allocator, **amounts, "fragmentation": round(self.fragmentation, 6)}
 
-    def said(self) -> str:
-        """In one line."""
-        return f"{self._interval()} by {self.allocator}, which uses {format_bytes(self.used)}; {self._loss()}"
+    def said(self, base: int, limit: str = "") -> str:
+        """In one line, with the share of `share_base`, and the limit in words."""
+        return f"{self._interval()}, {self.share(base)}{limit}; {format_bytes(self.used)} handed out, {self._loss()}"
+
+    def share(self, base: int) -> str:
+        """How much of that it is which the same allocator reserves without rematerialization (`share_base`)."""
+        of = "the peak" if self.allocator == ARENA else f"what {self.allocator} reserves"
+        return f"{100 * self.memory / max(1, base):.1f} % of {of} without rematerialization"
 
     def rows(self) -> list[tuple[str, str]]:
         """The same as rows of a table."""

@@ -44,7 +44,7 @@ def solve(
         For training, one with a backward part (`differentiate`).
     budget : Budget, int or str, optional
         Bytes of peak, residents apart: 4_000_000, "4GiB", "50%" of the peak without rematerialization, or "least".
-        None, or an overhead budget alone: the lowest peak.
+        None, or an overhead budget alone: the lowest peak. With `allocator`, all of what is reserved.
     solver : str or callable
         A name of `list_solvers()`, a function registered as one, or "auto": the best plan of all that can serve.
     time_limit : float, optional
@@ -59,12 +59,14 @@ def solve(
     packed : bool
         Pack the schedule into one arena (`pack`). A bound of the memory then holds for that arena: where the schedule
         does not pack into it, others of a lower peak are searched. Without one, it is the schedule of the least judged
-        peak that is packed.
+        peak that is packed, and no other. Shares are of the judged peak.
     alignment : int
         A power of two that divides every address of the arena; goes with `packed`.
     allocator : {"cupy_pool", "cuda_caching", "arena", "none"}, optional
-        Whose reserved bytes a bound of the memory holds for, as modelled: of CuPy's pool (`cupy_pool`) or PyTorch's
-        allocator (`cuda_caching`), the upper end of the interval where it is not known exactly; "arena" is `packed`.
+        Whose reserved bytes the memory budget is for, as modelled: of CuPy's pool (`cupy_pool`) or PyTorch's allocator
+        (`cuda_caching`), the upper end of the interval where it is not known exactly. "50%" is then of what the same
+        allocator reserves without rematerialization, and "least" the least reserved of what is found, then the least
+        overhead. "arena" is `packed`.
     progress : callable, optional
         Called with (plans judged, plans listed, what is being tried).
     **options
@@ -98,7 +100,6 @@ def solve(
     (7, 4)
     """
     started = time.perf_counter()
-    problem = Problem.of(graph, Budget.of(budget))
     asked = _asked(solver)
     if asked is None and options:
         raise TypeError(f"options {', '.join(options)} belong to one solver; name it, auto takes none")
@@ -109,6 +110,7 @@ def solve(
         raise AllocationError(f"packed asks for an arena, and allocator for {allocator}; leave out one of them")
     if alignment != 1 and not packed and allocator != ARENA:
         raise ValueError(f"alignment={alignment} goes with packed=True or allocator='arena'; give that too")
+    problem = Problem.of(graph, Budget.of(budget), allocator)
 
     def left() -> float | None:
         return None if time_limit is None else max(0.0, time_limit - (time.perf_counter() - started))

@@ -15,7 +15,7 @@ from remat_algos.errors import ClaimError, GraphError, PlanError, ScheduleError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.baseline import baseline_peak
+from remat_algos.plan.baseline import share_base
 from remat_algos.plan.packed import SECONDS, Packed
 from remat_algos.plan.record import gap, read_record, shaped
 from remat_algos.plan.reserved import Reserved
@@ -88,9 +88,11 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> tuple[Computa
     for name, value in found.items():
         if record[name] != value:
             _deny(f"the plan claims {name} {_short(record[name])}; the judge finds {_short(value)}")
-    _check_limits(graph, record, simulation)
+    reserved = Reserved.claimed(record)
+    _check_limits(graph, record, simulation, None if reserved is None else reserved.allocator)
     _check_packed(record, simulation)
-    _check_reserved(record, simulation)
+    if reserved is not None:
+        _check_reserved(record, simulation, reserved)
     return graph, simulation
 
 
@@ -129,12 +131,14 @@ def _simulated(graph: ComputationGraph, record: Mapping[str, Any]) -> Simulation
         raise ClaimError(f"the plan's schedule cannot be run: {error}") from error
 
 
-def _check_limits(graph: ComputationGraph, record: Mapping[str, Any], simulation: Simulation) -> None:
+def _check_limits(
+    graph: ComputationGraph, record: Mapping[str, Any], simulation: Simulation, allocator: str | None
+) -> None:
     try:
         budget = Budget(**(record["budget"] or {}))
     except (TypeError, ValueError) as error:
         raise PlanError(f'"budget" of the plan is none: {error}') from error
-    limit = budget.memory_limit(baseline_peak(graph), graph.resident_memory)
+    limit = budget.memory_limit(share_base(graph, allocator), graph.resident_memory)
     if limit != record["limit"]:
         _deny(f"the plan claims that its budget comes to {record['limit']} bytes; it comes to {limit}")
     if limit is not None and simulation.peak_memory > limit:
@@ -171,10 +175,8 @@ def _check_packed(record: Mapping[str, Any], simulation: Simulation) -> None:
         )
 
 
-def _check_reserved(record: Mapping[str, Any], simulation: Simulation) -> None:
-    claimed, limit = Reserved.claimed(record), record["limit"]
-    if claimed is None:
-        return
+def _check_reserved(record: Mapping[str, Any], simulation: Simulation, claimed: Reserved) -> None:
+    limit = record["limit"]
     if limit is not None and claimed.memory > limit:
         _deny(f"the plan claims to stay within {limit} bytes; {claimed.allocator} reserves {claimed.memory}")
     for name, value in Reserved.of(simulation, claimed.allocator).record().items():

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Judge; 3 if a budget is given and the peak is above it."""
     from remat_algos.cli.budget_argument import memory_limit
-    from remat_algos.plan.baseline import baseline
+    from remat_algos.plan.baseline import baseline, share_base
     from remat_algos.plan.orders import Order
     from remat_algos.plan.what_if import what_if
     from remat_algos.schedule.simulation import simulate
@@ -56,13 +56,14 @@ def run(arguments: argparse.Namespace) -> int:
     step = judged.peak_step if arguments.step is None else arguments.step
     if arguments.step is not None and not 0 <= step < len(judged.schedule):
         raise argparse.ArgumentTypeError(f"--step {step}: steps are 0 to {len(judged.schedule) - 1}")
-    limit = memory_limit(arguments.budget, base.peak_memory, graph.resident_memory)
+    whole = share_base(graph, arguments.allocator)
+    limit = memory_limit(arguments.budget, whole, graph.resident_memory)
     reserved = reserved_of(arguments, judged)
     if arguments.json:
         say_json(_record(judged, step, base.peak_memory, limit, reserved))
     else:
         print(said)
-        _say(judged, step, base.peak_memory, limit, reserved)
+        _say(judged, step, base.peak_memory, limit, reserved, whole)
     given: dict[str, Any] = {"limit": limit} if arguments.picture == "memory" else {}
     draw(arguments, judged, **given)
     return 3 if limit is not None and _held(judged, reserved) > limit else 0
@@ -135,7 +136,7 @@ def _fit(limit: int, judged: Any, reserved: Any) -> str:
     return "it may fit, or not: that hangs on ties" if open_ended else "it does not fit"
 
 
-def _say(judged: Any, step: int, base: int, limit: int | None, reserved: Any) -> None:
+def _say(judged: Any, step: int, base: int, limit: int | None, reserved: Any, whole: int) -> None:
     from remat_algos.ir.units import exact_bytes, format_bytes
 
     graph, peak = judged.graph, judged.peak_memory
@@ -144,7 +145,7 @@ def _say(judged: Any, step: int, base: int, limit: int | None, reserved: Any) ->
     at = f" at step {judged.peak_step}, {names[judged.peak_step]}" if names else ""
     rows = [("peak", f"{exact_bytes(peak)}{at}"), ("share", share)]
     if reserved is not None:
-        rows += reserved.rows()
+        rows += [*reserved.rows(), ("its share", reserved.share(whole))]
     if limit is not None:
         rows.append(("budget", f"{exact_bytes(limit)}: {_fit(limit, judged, reserved)}"))
     if graph.resident_memory:
