@@ -244,6 +244,33 @@ def test_temporaries_between_two_counts_show_on_a_gpu(on):
     assert memory.used == 0
 
 
+def test_what_others_give_back_does_not_count(on):
+    there = on[PoolMemory]
+    others = there.xp.cuda.MemoryPool().malloc(5120)
+    with PoolMemory(there) as memory:
+        memory.allocate(512, 0)
+        memory.peak()
+        del others
+        there.xp.empty(100, np.uint8)
+        assert memory.peak() == 1024
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_an_arena_writes_over_what_begins_and_what_is_freed(in_place):
+    buffers = Buffers([0, 1], [2, 3], [8, 8], over=[-1, 0 if in_place else -1])
+    with ArenaMemory(backend("numpy"), (share if in_place else apart)(buffers)) as memory:
+        first = memory.allocate(8, 0)
+        assert (first == PATTERN).all()
+        first[:] = 1
+        second = memory.allocate(8, 1)
+        assert (second == (1 if in_place else PATTERN)).all()
+        second[:] = 2
+        memory.free(0)
+        assert (first == (2 if in_place else PATTERN)).all()
+        memory.free(1)
+        assert (second == PATTERN).all()
+
+
 def test_a_pool_gives_the_device_everything_back(on):
     memory = PoolMemory(on[PoolMemory])
     with memory:
@@ -260,10 +287,11 @@ def test_freed_bytes_are_written_over(on):
             assert (array == PATTERN).all()
 
 
-def test_a_gpu_reads_no_odd_addresses(on):
-    allocation = apart(Buffers([0, 0], [1, 1], [7, 7]))
+@pytest.mark.parametrize("size", [7, 8])
+def test_a_gpu_reads_no_odd_addresses(size, on):
+    allocation = apart(Buffers([0, 0], [1, 1], [size, size]))
     with pytest.raises(
-        AllocationError, match="buffer 1 lies at 7, which a GPU cannot use; allocate with alignment=512"
+        AllocationError, match=f"buffer 1 lies at {size}, which a GPU cannot use; allocate with alignment=512"
     ):
         ArenaMemory(on[PoolMemory], allocation)
     with ArenaMemory(on[PoolMemory], apart(Buffers([0, 0], [1, 1], [7, 7]), alignment=512)) as memory:

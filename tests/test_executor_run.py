@@ -13,8 +13,11 @@ from remat_algos.allocate.colouring import colour
 from remat_algos.allocate.in_place import in_place
 from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.sharing import apart, share
+from remat_algos.allocate.traces import Trace
 from remat_algos.errors import AllocationError, ScheduleError, StaleValueError
+from remat_algos.executor import run as run_module
 from remat_algos.executor.execution import live_memory
+from remat_algos.executor.memories import TrackingMemory
 from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.executor.run import execute
 from remat_algos.ir.differentiate import differentiate
@@ -327,6 +330,32 @@ def test_a_judge_that_frees_too_late_is_found_out():
     late = replace(simulation, lifetimes=lifetimes, memory_trace=simulation.memory_trace + 1000)
     found = execute(late.graph, late)
     assert found.used.tolist() != found.predicted.tolist()
+
+
+@given(data=st.data())
+def test_memory_is_asked_for_and_given_back_as_a_trace_says(data):
+    """So what models of allocators make of the trace is what an allocator will do."""
+    simulation = data.draw(cases())
+    n, events = simulation.lifetimes.value.size, []
+
+    class Recording(TrackingMemory):
+        def allocate(self, nbytes, key):
+            events.append(key if key < n else "workspace")
+            return super().allocate(nbytes, key)
+
+        def free(self, key):
+            events.append(~key if key < n else "~workspace")
+            super().free(key)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_module, "TrackingMemory", Recording)
+        execute(simulation.graph, simulation)
+    first = np.unique(simulation.lifetimes.value, return_index=True)[1]
+    pinned = {~int(i) for i in first[simulation.graph.output[simulation.lifetimes.value[first]]]}  # given back at once
+    trace, named = Trace.of(simulation), {}
+    for buffer in range(n, trace.size.size):
+        named |= {buffer: "workspace", ~buffer: "~workspace"}
+    assert events == [named.get(e, e) for e in trace.event.tolist() if e not in pinned]
 
 
 def test_an_allocation_of_another_schedule_is_refused():

@@ -33,6 +33,7 @@ def test_claims_of_a_plan_are_verified_before_it_runs():
 @pytest.mark.parametrize(
     ("options", "error", "sentence"),
     [
+        ({"graph": [(0, 1)]}, TypeError, "graph is a list; give a ComputationGraph, of a network its `graph`"),
         ({"schedule": None}, TypeError, "None cannot be run; give a plan, its record or its file, a schedule or"),
         ({"schedule": "nowhere.json"}, PlanError, "nowhere.json: cannot be read"),
         ({"schedule": simulate(OTHER, [0, 1])}, GraphError, "the simulation is of another graph; give the graph"),
@@ -45,6 +46,6 @@ def test_claims_of_a_plan_are_verified_before_it_runs():
     ],
 )
 def test_what_cannot_be_run_is_told_in_one_sentence(options, error, sentence):
-    given = {"schedule": solve(CHAIN, "70%").schedule} | options
+    given = {"graph": CHAIN, "schedule": solve(CHAIN, "70%").schedule} | options
     with pytest.raises(error, match=re.escape(sentence)):
-        execute(CHAIN, **given)
+        execute(**given)

@@ -11,6 +11,7 @@ import pytest
 
 from docs.zoo import SMALL
 from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.sharing import apart
 from remat_algos.errors import AllocationError, BackendError, BudgetError, ClaimError, GraphError, ScheduleError
 from remat_algos.executor import device_memory
@@ -112,6 +113,20 @@ def test_the_same_holds_in_an_arena(chain, plan):
     assert found.pool_predicted == (found.pool_total, found.pool_total)
     assert plan.peak_memory <= found.pool_total < 2 * plan.peak_memory
     assert any("an arena with fixed addresses" in said for _, said in found.rows())
+
+
+def test_results_of_one_node_on_top_of_each_other_are_found(monkeypatch):
+    """Both are lost while they are made, and nothing reads them: only a run without an arena knows better."""
+    two = {"value_indptr": [0, 2], "memory": [8, 8], "output": [True, True]}
+    graph = ComputationGraph.from_arrays(read_indptr=[0, 0], read_indices=[], **two)
+
+    def both_at_0(buffers, **_):
+        return replace(pack(buffers), offset=[0, 0])
+
+    monkeypatch.setattr(validate_module, "pack", both_at_0)
+    found = validate(graph, [0], packed=True, repeats=0)
+    assert (found.execution.mismatches, found.stale, found.holds) == ([], None, False)
+    assert "than it does without an arena" in dict(found.rows())["values"]
 
 
 def test_a_plan_is_taken_in_every_form(chain, plan, tmp_path):

@@ -137,8 +137,8 @@ def random_requests(seed, sizes):
 @pytest.mark.parametrize("sizes", [None, [100, 1000, 5000], [512 * k for k in range(1, 31)]], ids=["all", "3", "30"])
 def test_the_real_pool_does_what_the_model_does(gpu, sizes):
     """Exactly, with the addresses of the real one; with no two sizes equal beforehand too."""
-    cuda = gpu.xp.cuda
-    for seed in range(40):
+    cuda, seeds, inside = gpu.xp.cuda, 40, 0
+    for seed in range(seeds):
         asked, freed = random_requests(seed, sizes)
         pool, live, addresses, used, total = cuda.MemoryPool(), {}, [], [], []
         with gpu.running():
@@ -159,11 +159,12 @@ def test_the_real_pool_does_what_the_model_does(gpu, sizes):
         use = cupy_pool(trace, addresses=addresses)
         assert use.used.tolist() == used
         assert use.reserved.tolist() == total
-        if sizes is None:
-            before = cupy_pool(trace)
-            assert before.reserved.tolist() == total or not before.exact
-        low, high = cupy_pool(trace).interval
-        assert low * 0.8 <= max(total) <= high * 1.25  # the rules that are tried are not all that there could be
+        before = cupy_pool(trace)
+        assert before.reserved.tolist() == total or not before.exact
+        assert before.exact or sizes is not None
+        low, high = before.interval
+        inside += low <= max(total) <= high
+    assert inside >= seeds - 1  # the rules that are tried are not all that there could be
 
 
 # ---------------------------------------------------------------- bits and times

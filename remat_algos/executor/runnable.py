@@ -43,7 +43,7 @@ def simulation_of(graph: ComputationGraph, order: Runnable) -> Simulation:
     PlanError, ClaimError
         As `verify` does.
     TypeError
-        If it is nothing that can be run.
+        If it is nothing that can be run, or the graph is none.
 
     Examples
     --------
@@ -51,6 +51,8 @@ def simulation_of(graph: ComputationGraph, order: Runnable) -> Simulation:
     >>> simulation_of(chain, [0, 1, 2]).peak_memory, simulation_of(chain, simulate(chain, [0, 1, 2])).peak_memory
     (2, 2)
     """
+    if not isinstance(graph, ComputationGraph):
+        raise TypeError(f"graph is a {type(graph).__name__}; give a ComputationGraph, of a network its `graph`")
     if isinstance(order, Simulation):
         if order.graph is not graph and order.graph.source_hash != graph.source_hash:
             raise GraphError("the simulation is of another graph; give the graph that was simulated")
