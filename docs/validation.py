@@ -45,12 +45,14 @@ GPU those that operators ask CuPy for come from the same pool, and are counted i
 
 ## What shows, and what does not
 
-`validate` looks at each step whether what is read is still what was made, before the step and after it; it overwrites
-what is freed, and each workspace before the results of its node are summed up. With `packed=True` the schedule runs a
+`validate` looks at each step whether what is read is still what was made, before the step and after it; it fills what
+is handed out with another byte each time, and overwrites what is freed, and each workspace before the results of its
+node are summed up. With `packed=True` the schedule runs a
 second time without an arena, and every instance of every value must have the same checksum. So these make `holds`
 false: two buffers on top of each other while both are needed, be they values, results of one node or workspaces; an
 operator that writes over what it reads, even if nobody reads it afterwards; a value made again differently; an output
-lost before the end; an array that is kept too long.
+lost before the end; an array that is kept too long; bytes that an operator never writes, if its node runs again or
+with `packed`.
 
 Not shown are bytes that are overwritten by what they were before, values whose checksums of 32 bits agree by chance,
 residents that an operator changes and should not, and operators that make the same wrong value each time: `validate`

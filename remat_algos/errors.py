@@ -38,7 +38,8 @@ class BudgetError(RematError):
     message : str
         What was asked, what was reached, and what forces the bound.
     reached : int
-        The least peak, in bytes, that a solver reached.
+        The least peak, in bytes and as it is judged, that a solver reached; it may be within a budget that is for an
+        arena or an allocator.
     lower_bound : int
         Bytes that no schedule can go below.
     nodes : sequence of int

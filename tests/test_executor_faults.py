@@ -287,7 +287,7 @@ def test_operators_cannot_put_other_arrays_in_place_of_those_that_are_counted():
     assert error.value.__notes__ == ["step 0 runs 0 when this came; all that the run held has been released"]
 
 
-@pytest.mark.parametrize("found", [None, "sum", -1, 2**32, float("nan")])
+@pytest.mark.parametrize("found", [None, "sum", -1, 2**32, float("nan"), 1.5, 2.0, np.float32(7)])
 @pytest.mark.parametrize("checking", [False, True])
 def test_a_checksum_that_is_none_is_told(found, checking, monkeypatch):
     operators = SyntheticOperators(GRAPH)

@@ -179,7 +179,7 @@ def test_a_value_that_is_not_what_it_was_is_named(chain):
     order += list(range(8, chain.n_nodes))
     found = validate(chain, Schedule(order), operators=Forgetful(chain), repeats=0)
     assert (found.mismatches, found.holds, found.first_difference) == ("v2", False, None)
-    assert dict(found.rows())["values"] == "v2 made another value at step 3 than at first"
+    assert dict(found.rows())["values"] == "node v2 made another value at step 3 than at first"
     assert found.record()["mismatches"] == "v2"
 
 
@@ -325,7 +325,7 @@ def test_a_backend_that_is_not_there_is_told(chain, plan, backend, sentence, mon
     monkeypatch.setitem(__import__("sys").modules, "cupy", None)
     with pytest.raises(BackendError, match=sentence):
         validate(chain, plan, backend)
-    with pytest.raises(ValueError, match="repeats is -1; give 0 or more"):
+    with pytest.raises(ValueError, match="repeats is -1; give a whole number, 0 or more"):
         validate(chain, plan, repeats=-1)
 
 

@@ -1,7 +1,5 @@
 """What an allocator reserves: the budget holds for it, plans carry it, `verify` models it again."""
 
-import contextlib
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,8 +91,7 @@ def test_another_schedule_of_the_same_search_may_be_held(monkeypatch):
     monkeypatch.setattr(Reserved, "of", of)
     monkeypatch.setattr(held, "SEARCHES", 1)
     monkeypatch.setattr(problem, "share_base", lambda graph, allocator: baseline_peak(graph))
-    assert solve(GRAPH, "70%", allocator="cupy_pool").peak_memory == asked[-1]
-    assert len(asked) == 2
+    assert solve(GRAPH, "70%", allocator="cupy_pool").peak_memory in asked[1:]
 
 
 def test_where_all_reserve_too_much_the_error_says_what_the_least_is(wasteful):
@@ -147,9 +144,10 @@ def test_no_budget_of_bytes_does_better_than_the_least(allocator, solver):
     least = solve(UNET, "least", solver=solver, allocator=allocator)
     judged = solve(UNET, "least", solver=solver).simulation
     assert least_first(least) <= (MODELS[allocator](judged).peak_reserved, judged.overhead)
-    with contextlib.suppress(BudgetError):
-        bounded = solve(UNET, least.reserved.memory, solver=solver, allocator=allocator)
+    for more in (1, 1.02, 1.1):  # each of them is met
+        bounded = solve(UNET, int(more * least.reserved.memory), solver=solver, allocator=allocator)
         assert least_first(least) <= least_first(bounded)
+        assert bounded.reserved.memory <= bounded.limit
     assert least.limit is None
     verify(UNET, least)
 

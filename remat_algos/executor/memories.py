@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from contextlib import ExitStack
+from itertools import cycle
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from remat_algos.executor.arrays import Array, Backend
 
 CHUNK = 512  # bytes: what allocators of GPUs round up to
 PATTERN = 0xA5  # over freed bytes where runs are checked: as a float32 it is tiny, as an index far outside
+BYTES = range(1, 252)  # one after the other over what is handed out: bytes that are never written differ
 WORD = 16  # bytes: addresses on a GPU must be multiples, or kernels stop
 
 
@@ -61,7 +63,7 @@ class TrackingMemory:
     limit : int, optional
         Most bytes that `used` may be; 0 or more.
     pattern : bool
-        Overwrite what is given back.
+        Fill what is handed out, with another byte each time, and overwrite what is given back.
 
     Examples
     --------
@@ -75,7 +77,7 @@ class TrackingMemory:
     def __init__(self, backend: Backend, limit: int | None = None, pattern: bool = False) -> None:
         self.used = self.used_raw = self.total = 0
         self._limit = checked_limit(limit)
-        self._pattern = pattern
+        self._pattern, self._bytes = pattern, cycle(BYTES)
         self._held: dict[int, Array] = {}
         self._overdue: dict[int, weakref.ref[Any]] = {}  # by number: arrays are no keys, nor what refers to them
 
@@ -94,6 +96,8 @@ class TrackingMemory:
             array = self._held[key] = np.empty(nbytes, np.uint8)
         except MemoryError:
             raise OutOfMemoryError("this machine has no more", asked=nbytes) from None
+        if self._pattern:
+            array.fill(next(self._bytes))
         self.used += chunk
         self.used_raw += nbytes
         if self.used > self.total:
@@ -142,12 +146,12 @@ class PoolMemory:
     limit : int, optional
         Most bytes that the pool may reserve; 0 or more.
     pattern : bool
-        Overwrite what is given back.
+        Fill what is handed out, with another byte each time, and overwrite what is given back.
     """
 
     def __init__(self, backend: Backend, limit: int | None = None, pattern: bool = False) -> None:
         self.used_raw = 0
-        self._xp, self._pattern = backend.xp, pattern
+        self._xp, self._pattern, self._bytes = backend.xp, pattern, cycle(BYTES)
         bytes_allowed = checked_limit(limit)
         self._pool = backend.xp.cuda.MemoryPool()
         if limit is not None:
@@ -184,6 +188,8 @@ class PoolMemory:
         except MemoryError:
             raise OutOfMemoryError("the pool has no more", asked=nbytes, free=self._free()) from None
         array = self._held[key] = self._xp.ndarray((nbytes,), np.uint8, memptr=memory)
+        if self._pattern and nbytes:
+            array.fill(next(self._bytes))
         self.used_raw += nbytes
         return array
 

@@ -61,6 +61,13 @@ class Operators(Protocol):
         """uint32 that any change of the array changes, or what becomes one by int(): a GPU may answer later."""
 
 
+def check_operators(operators: object) -> None:
+    """TypeError if it lacks a method of `Operators`, or is a class."""
+    if not isinstance(operators, Operators) or isinstance(operators, type):
+        methods = "prepare, residents, run and checksum"
+        raise TypeError(f"operators are {operators!r}; give an object with the methods of Operators: {methods}")
+
+
 class SyntheticOperators:
     """Operators that mix the bits of all they read; NumPy and CUDA agree on every bit.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import traceback
 from contextlib import suppress
-from typing import Any
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.limits import checked_limit
@@ -15,7 +14,7 @@ from remat_algos.executor.arrays import backend as backend_of
 from remat_algos.executor.buffer_keys import BufferKeys
 from remat_algos.executor.execution import Execution
 from remat_algos.executor.memories import CHUNK, ArenaMemory, Memory, PoolMemory, TrackingMemory
-from remat_algos.executor.operators import Operators, SyntheticOperators
+from remat_algos.executor.operators import Operators, SyntheticOperators, check_operators
 from remat_algos.executor.runnable import Runnable, simulation_of
 from remat_algos.executor.steps import Steps
 from remat_algos.ir.graph import ComputationGraph
@@ -101,7 +100,9 @@ def execute(
     simulation = simulation_of(graph, schedule)
     on = backend_of(backend)
     operators = SyntheticOperators(simulation.graph, seed=seed) if operators is None else operators
-    _check_kinds(operators, allocation)
+    check_operators(operators)
+    if allocation is not None and not isinstance(allocation, Allocation):
+        raise TypeError(f"allocation is {allocation!r}; give what pack or share returns, or None")
     checking = allocation is not None if checking is None else checking
     keys, outer = BufferKeys.of(simulation, allocation), sys.exception()
     run = Steps(on, simulation, operators, keys, checking, timed)
@@ -122,7 +123,7 @@ def execute(
         if isinstance(error, OutOfMemoryError) and error.step < 0 <= run.step:
             raise _out_of_memory(error, run) from None
         if not isinstance(error, RematError):
-            before = " or one before it" if on.stream is not None else ""  # a GPU tells later
+            before = " or one before it" if on.stream is not None and run.step >= 0 else ""  # a GPU tells later
             error.add_note(f"{run.where()}{before} when this came; all that the run held has been released")
         raise
     finally:
@@ -133,14 +134,6 @@ def execute(
         if memory is not None:
             memory.close()  # once more: the device gets back only what nobody holds, and before, the run held arrays
         on.give_back()
-
-
-def _check_kinds(operators: Any, allocation: Any) -> None:
-    if allocation is not None and not isinstance(allocation, Allocation):
-        raise TypeError(f"allocation is {allocation!r}; give what pack or share returns, or None")
-    if not isinstance(operators, Operators) or isinstance(operators, type):
-        methods = "prepare, residents, run and checksum"
-        raise TypeError(f"operators are {operators!r}; give an object with the methods of Operators: {methods}")
 
 
 def _memory(on: Backend, allocation: Allocation | None, limit: int | None, checking: bool) -> Memory:
@@ -171,8 +164,9 @@ def _out_of_memory(error: OutOfMemoryError, run: Steps) -> OutOfMemoryError:
     rounded = f", {chunk:,} in chunks of {CHUNK}," if error.asked <= error.free < chunk else ""
     left = "" if error.free < 0 else f"{rounded} where {error.free:,} are free"
     peak = int(run.predicted.max(initial=0))
+    remedy = "allow more" if error.free >= 0 else "divide all sizes"  # what a machine has cannot be changed
     return OutOfMemoryError(
         f"{run.where()}, which asks for {error.asked:,} bytes{left}: {error}; "
-        f"this schedule needs {peak:,} at its peak, so allow more, or take one with a lower peak",
+        f"this schedule needs {peak:,} at its peak, so {remedy}, or take one with a lower peak",
         *(run.step, run.node, error.asked, error.free),
     )

@@ -104,7 +104,7 @@ class Steps:
         checksums = np.array([_word(found) for found in self._sums], np.uint32)
         seconds = self._on.seconds(self._marks) if self._timed else None
         held = {x: self._arrays[self._newest[x]] for x in np.flatnonzero(graph.output).tolist()}
-        lost = {x for x, a in held.items() if int(self._operators.checksum(a)) != checksums[self._newest[x]]}
+        lost = {x for x, a in held.items() if _word(self._operators.checksum(a)) != checksums[self._newest[x]]}
         copies = {x: np.array(self._on.to_host(array)) for x, array in held.items()} if outputs else None
         self._on.synchronize()
         return Execution(
@@ -149,7 +149,7 @@ class Steps:
         """StaleValueError if a value that is about to be read is not what it was when it was made."""
         for x in reads:
             i = self._newest[x]
-            if int(self._operators.checksum(self._arrays[i])) != self._sums[i]:
+            if _word(self._operators.checksum(self._arrays[i])) != self._sums[i]:
                 made = int(self.simulation.made_at[i])
                 raise self._stale(x, f"whose bytes have been written over since step {made} made it")
 
@@ -158,7 +158,7 @@ class Steps:
         keys, over = self._keys.instance, self._keys.over
         replaced = {over[keys[i]] for i in made}
         for x, array, i in zip(values, reads, served, strict=True):
-            if keys[i] not in replaced and int(self._operators.checksum(array)) != self._sums[i]:
+            if keys[i] not in replaced and _word(self._operators.checksum(array)) != self._sums[i]:
                 raise self._stale(x, "whose bytes it has written over")
 
     def _gone(self, reads: list[int]) -> StaleValueError:
@@ -186,9 +186,10 @@ def _check_residents(graph: ComputationGraph, arrays: Any) -> None:
 
 
 def _word(found: Any) -> int:
-    """A checksum as operators give it."""
+    """A checksum as operators give it; fractions say nothing of most bits."""
     try:
-        if 0 <= (word := int(found)) < 2**32:
+        fraction = isinstance(found, float) or getattr(getattr(found, "dtype", None), "kind", "u") not in "ui"
+        if not fraction and 0 <= (word := int(found)) < 2**32:
             return word
     except (TypeError, ValueError):
         pass

@@ -110,8 +110,8 @@ def train(
     >>> losses[0] > losses[1] > losses[2]
     True
     """
-    if steps < 1:
-        raise GraphError(f"steps is {steps}; give 1 or more")
+    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
+        raise GraphError(f"steps is {steps!r}; give a whole number, 1 or more")
     check_network(network)
     simulation = _simulation(network, plan)
     operators = LayerOperators(network, simulation.graph, seed=seed, values=values, learning_rate=learning_rate)

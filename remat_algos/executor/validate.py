@@ -15,7 +15,7 @@ from remat_algos.executor.device_memory import free_memory
 from remat_algos.executor.execution import Execution, live_memory
 from remat_algos.executor.memories import CHUNK
 from remat_algos.executor.mixing_costs import Seconds, mixing_costs
-from remat_algos.executor.operators import Operators, SyntheticOperators
+from remat_algos.executor.operators import Operators, SyntheticOperators, check_operators
 from remat_algos.executor.run import execute
 from remat_algos.executor.runnable import Runnable, simulation_of
 from remat_algos.executor.validation import Validation
@@ -77,7 +77,9 @@ def validate(
     ScheduleError
         If a bare schedule cannot be run.
     ValueError
-        If `repeats` is below 0.
+        If `repeats` is no whole number, or below 0.
+    TypeError
+        If something is not of its kind.
 
     Examples
     --------
@@ -88,8 +90,8 @@ def validate(
     >>> found.holds, found.predicted_peak, found.measured_peak, found.mismatches
     (True, 7168, 7168, 0)
     """
-    if repeats < 0:
-        raise ValueError(f"repeats is {repeats}; give 0 or more")
+    if not isinstance(repeats, int) or isinstance(repeats, bool) or repeats < 0:
+        raise ValueError(f"repeats is {repeats!r}; give a whole number, 0 or more")
     device = backend_of(backend)
     simulation = simulation_of(graph, plan)
     graph, steps = simulation.graph, len(simulation.schedule)
@@ -99,19 +101,24 @@ def validate(
     costs = mixing_costs(backend) if operators is None and repeats else None
     start: list[Array] | None = None if operators is None else []
     operators = SyntheticOperators(graph, seed=seed) if operators is None else operators
+    check_operators(operators)
 
     def run(operators: Operators, allocation: Allocation | None = allocation, **how: bool) -> Execution:
         return execute(graph, simulation, operators, allocation, backend, seed, **how)
 
-    watched, stale = _Restarted(operators, graph.n_nodes, start), None
-    try:
-        execution = run(watched, checking=True)
-    except StaleValueError as error:
-        watched, stale = _Restarted(operators, graph.n_nodes, start), error.with_traceback(None)
-        execution = run(watched, checking=False)
+    def checked(allocation: Allocation | None) -> tuple[_Restarted, Execution, StaleValueError | None]:
+        watched = _Restarted(operators, graph.n_nodes, start)
+        try:
+            return watched, run(watched, allocation, checking=True), None
+        except StaleValueError as error:
+            watched, stale = _Restarted(operators, graph.n_nodes, start), error.with_traceback(None)
+            return watched, run(watched, allocation, checking=False), stale
+
+    watched, execution, stale = checked(allocation)
     differs: list[tuple[int, int]] = []
     if packed:
-        differs = execution.differs_from(run(_Restarted(operators, graph.n_nodes, start), None))
+        _, alone, stale_alone = checked(None)
+        differs, stale = execution.differs_from(alone), stale or stale_alone
     timed = [run(operators, checking=False, timed=True).seconds for _ in range(repeats)]
     seconds = np.array(timed).reshape(repeats, steps)
     by_node = _first_runs(simulation, seconds) if costs is None else costs.of_nodes(graph)
@@ -143,12 +150,12 @@ class _Restarted(Watched):
     def residents(self, backend: Backend) -> list[Array]:
         """Those of the operators, as they were."""
         arrays = super().residents(backend)
-        if self._start is None:
-            return arrays
-        if not self._start:
+        if self._start is None or any(not hasattr(array, "nbytes") for array in arrays or ()):
+            return arrays  # `execute` says what is wrong with them
+        if not self._start and arrays:
             self._start += [np.array(backend.to_host(array)) for array in arrays]
         with backend.apart():
-            for array, before in zip(arrays, self._start, strict=False):
+            for array, before in zip(arrays or (), self._start, strict=False):
                 array[...] = backend.xp.asarray(before)
         return arrays
 

@@ -209,7 +209,8 @@ class Validation:
 
     def _reserved(self) -> str:
         low, high = self.pool_predicted
-        between = format_bytes(low) if low == high else f"{format_bytes(low)} to {format_bytes(high)}"
+        apart = format_bytes(low) != format_bytes(high)
+        between = f"{format_bytes(low)} to {format_bytes(high)}" if apart else format_bytes(high)
         if self.packed:
             return f"{exact_bytes(self.pool_total)}, an arena with fixed addresses"
         model = f"the model of CuPy's pool says {between}"
@@ -227,8 +228,8 @@ class Validation:
         if self.stale is not None:
             return str(self.stale)
         if self.execution.mismatches:
-            return f"{self.mismatches} made another value at step {self.execution.mismatches[0][0]} than at first"
-        return f"{self.mismatches} made another value at step {self.differs[0][0]} than it does without an arena"
+            return f"node {self.mismatches} made another value at step {self.execution.mismatches[0][0]} than at first"
+        return f"node {self.mismatches} made another value at step {self.differs[0][0]} than it does without an arena"
 
     def _runs(self) -> str:
         again = counted(int((self.runs > 1).sum()), "node")
@@ -237,12 +238,14 @@ class Validation:
 
     def _time(self) -> str:
         (predicted, measured), runs = self.overhead_times(), counted(len(self.seconds), "timed run")
-        said = f"{_ms(self.time_measured)}, the median of {runs}; {_ms(self.time_predicted)} predicted"
-        return f"{said}; later runs {_ms(measured)}, {_ms(predicted)} predicted" if (self.runs > 1).any() else said
+        said = f"{_time_of(self.time_measured)}, the median of {runs}; {_time_of(self.time_predicted)} predicted"
+        later = f"; later runs {_time_of(measured)}, {_time_of(predicted)} predicted"
+        return said + later if (self.runs > 1).any() else said
 
     def __str__(self) -> str:
         return "\n".join(f"{name:<12}{said}" for name, said in self.rows())
 
 
-def _ms(seconds: float | None) -> str:
-    return f"{1e3 * (seconds or 0):.4g} ms"
+def _time_of(seconds: float | None) -> str:
+    seconds = seconds or 0
+    return f"{seconds:.4g} s" if seconds >= 1 else f"{1e3 * seconds:.4g} ms"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from remat_algos.errors import BudgetError
+from remat_algos.ir.budget import LEAST
 from remat_algos.plan.packed import Packed
 from remat_algos.plan.problem import Attempt, Problem
 from remat_algos.plan.reserved import Reserved
@@ -19,12 +20,14 @@ REFINED = 2  # more plans that keep to the limit, where the first of them has a 
 STOPPED = "interrupted before a plan that its allocator holds in the budget was found"
 
 Holding = tuple[Attempt, Packed | Reserved]
+Searching = Callable[[Problem], tuple[Search, Attempt]]
+Hold = Callable[[Simulation], Packed | Reserved]
 
 
 def search_held(
     problem: Problem,
-    search: Callable[[Problem], tuple[Search, Attempt]],
-    hold: Callable[[Simulation], Packed | Reserved],
+    search: Searching,
+    hold: Hold,
     candidates: int = 1,
 ) -> tuple[Search, Attempt, Packed | Reserved]:
     """Search for what packs into a limit, or for which an allocator keeps to it; where there is none, for the least.
@@ -32,10 +35,11 @@ def search_held(
     Below a limit, lower and lower peaks are searched. A peak lower by the share that this adds is tried first; where
     none is so low, one between. Where that was too low, since what is added is no steady share, a few peaks between are
     tried as well. Of each search so many candidates are asked for what they add, the best first, up to one that keeps
-    to the limit.
+    to the limit. Where the best of the first search does not, the candidates of the lowest peaks are asked too.
 
-    Where the least is wanted, the candidates of the lowest peaks are all asked; the least that they come to is then a
-    limit, below which cheaper ones are searched. Of one candidate alone nothing is compared but its peak.
+    Where the least is wanted, or nothing else keeps to the limit, the candidates of the lowest peaks are all asked; the
+    least that they come to is then a limit, below which cheaper ones are searched. So every limit from the least on is
+    met. Of one candidate alone nothing is compared but its peak.
 
     Parameters
     ----------
@@ -63,20 +67,37 @@ def search_held(
         If interrupted before anything did.
     """
     if problem.lowest_wanted and candidates > 1:
-        return _least(problem, search, hold, candidates)
-    found, kept = _within_limit(problem, search, hold, candidates)
+        return _least(problem, *_held_by(problem, search, hold, candidates), search, hold, candidates)
+    found, kept, tried = _within_limit(problem, search, hold, candidates)
+    straight = _within(problem, tried[0][1])
+    if candidates > 1 and not (straight or found.interrupted or _out_of_time(found)):
+        lowest = replace(problem, budget=replace(problem.budget, memory=LEAST), limit=None)
+        low, asked = _held_by(lowest, search, hold, candidates)
+        if not kept and not any(_within(problem, held) for _, held in asked):
+            low, attempt, least = _least(lowest, low, asked, search, hold, candidates)
+            asked.append((attempt, least))
+        found.interrupted = low.interrupted
+        tried += asked
+        kept += [each for each in asked if _within(problem, each[1])]
+    if not kept:
+        raise problem.held_error(tried)
     return found, *min(kept, key=lambda each: problem.rank(each[0]))
 
 
-def _least(
-    problem: Problem,
-    search: Callable[[Problem], tuple[Search, Attempt]],
-    hold: Callable[[Simulation], Packed | Reserved],
-    candidates: int,
-) -> tuple[Search, Attempt, Packed | Reserved]:
-    """Of what is found that which is held in least, and of that the cheapest."""
+def _held_by(problem: Problem, search: Searching, hold: Hold, candidates: int) -> tuple[Search, list[Holding]]:
+    """A search, and what its best attempts come to."""
     found, chosen = search(problem)
-    best = min(_held_in_turn(problem, found, chosen, hold, candidates), key=_least_first)
+    return found, list(_held_in_turn(problem, found, chosen, hold, candidates))
+
+
+def _least(
+    problem: Problem, found: Search, asked: list[Holding], search: Searching, hold: Hold, candidates: int
+) -> tuple[Search, Attempt, Packed | Reserved]:
+    """Of what a search for the lowest has found, and what is found below it, that which is held in least, the cheapest.
+
+    BudgetError if even that does not keep to the limit of a device.
+    """
+    best = min(asked, key=_least_first)
     fits = _within(problem, best[1])
     if fits and (found.interrupted or _out_of_time(found)):
         return found, *best
@@ -85,22 +106,21 @@ def _least(
     limit = best[1].memory if fits else problem.limit
     bounded = replace(problem, budget=replace(problem.budget, memory=limit), limit=limit)
     try:
-        found, kept = _within_limit(bounded, search, hold, candidates)
+        found, kept, tried = _within_limit(bounded, search, hold, candidates)
     except (BudgetError, KeyboardInterrupt) as stop:
         if not fits:
             raise
         found.interrupted = isinstance(stop, KeyboardInterrupt)
         return found, *best
+    if not kept and not fits:
+        raise problem.held_error([best, *tried])
     return found, *min([best, *kept] if fits else kept, key=_least_first)
 
 
 def _within_limit(
-    problem: Problem,
-    search: Callable[[Problem], tuple[Search, Attempt]],
-    hold: Callable[[Simulation], Packed | Reserved],
-    candidates: int,
-) -> tuple[Search, list[Holding]]:
-    """The last search, and what was found to keep to the limit of a problem."""
+    problem: Problem, search: Searching, hold: Hold, candidates: int
+) -> tuple[Search, list[Holding], list[Holding]]:
+    """The last search, what was found to keep to the limit, and all that was asked, the first search's best first."""
     tried: list[Holding] = []
     kept: list[Holding] = []
     narrowed, low, high = problem, 0, problem.base
@@ -135,22 +155,17 @@ def _within_limit(
         if low > high:
             break
         narrowed = replace(narrowed, limit=max(low, min(high, guess)))
-    if not kept:
-        raise problem.held_error(tried)
-    return found, kept
+    return found, kept, tried
 
 
-def _held_in_turn(
-    problem: Problem,
-    found: Search,
-    chosen: Attempt,
-    hold: Callable[[Simulation], Packed | Reserved],
-    candidates: int,
-) -> Iterator[Holding]:
-    """What the best attempts of a search come to, one after the other; `chosen` is the best."""
+def _held_in_turn(problem: Problem, found: Search, chosen: Attempt, hold: Hold, candidates: int) -> Iterator[Holding]:
+    """What the best attempts of a search come to, one after the other till the time is over; `chosen` is the best."""
     others = {attempt.figures: attempt for attempt in found.attempts if problem.fits(attempt.simulation)}
     others.pop(chosen.figures, None)
-    for attempt in [chosen, *sorted(others.values(), key=problem.rank)][:candidates]:
+    yield chosen, hold(chosen.simulation)
+    for attempt in sorted(others.values(), key=problem.rank)[: candidates - 1]:
+        if _out_of_time(found):
+            return
         yield attempt, hold(attempt.simulation)
 
 

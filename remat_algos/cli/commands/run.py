@@ -36,7 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--backend", choices=("numpy", "cupy"), default="numpy", help="numpy: the processors (default); cupy: the GPU"
     )
     group.add_argument(
-        "--packed", action="store_true", help="in one arena at fixed addresses, not from an allocator piece by piece"
+        "--packed",
+        action="store_true",
+        help="in one arena at fixed addresses, not from an allocator piece by piece; the budget is for the judged peak",
     )
     group.add_argument("--repeats", type=whole_number, default=3, metavar="K", help="runs that are timed (3)")
     group.add_argument(
