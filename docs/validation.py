@@ -34,9 +34,9 @@ Each node does integer work on all bytes that it reads (`SyntheticOperators`), s
 written over, or made from the wrong inputs changes a checksum. Held to the prediction are
 
 - *bytes*: what the allocator has handed out while each step runs, to the byte, and with each request rounded up to 512
-  as allocators of GPUs do. The prediction is the judge's count of what is live, not the lifetimes by which the run
-  frees, so a wrong lifetime shows. `residual` is measured minus predicted at each step, `first_difference` the first
-  step at which they part;
+  as allocators of GPUs do. The prediction is counted anew from graph and order, not from the lifetimes by which the
+  run frees, so a wrong lifetime shows. `residual` is measured minus predicted at each step, `first_difference` the
+  first step at which they part;
 - *values*: what is made again must be what it was at first, bit for bit; `mismatches` is 0 or names the node;
 - *runs*: how often each node ran.
 
@@ -47,12 +47,11 @@ GPU those that operators ask CuPy for come from the same pool, and are counted i
 
 `validate` looks at each step whether what is read is still what was made, before the step and after it; it fills what
 is handed out with another byte each time, and overwrites what is freed, and each workspace before the results of its
-node are summed up. With `packed=True` the schedule runs a
-second time without an arena, and every instance of every value must have the same checksum. So these make `holds`
-false: two buffers on top of each other while both are needed, be they values, results of one node or workspaces; an
-operator that writes over what it reads, even if nobody reads it afterwards; a value made again differently; an output
-lost before the end; an array that is kept too long; bytes that an operator never writes, if its node runs again or
-with `packed`.
+node are summed up. With `packed=True` the schedule runs a second time without an arena, and every instance of every
+value must have the same checksum. So these make `holds` false: two buffers on top of each other while both are needed,
+be they values, results of one node or workspaces; an operator that writes over what it reads, even if nobody reads it
+afterwards; a value made again differently; an output lost before the end; an array that is kept too long; bytes that an
+operator never writes, if its node runs again or with `packed`.
 
 Not shown are bytes that are overwritten by what they were before, values whose checksums of 32 bits agree by chance,
 residents that an operator changes and should not, and operators that make the same wrong value each time: `validate`
@@ -64,7 +63,8 @@ another run to compare with (`Execution.differs_from`), shows less: values made 
 If all are as predicted, the verdict holds, and `remat run` ends with exit code 0, else 1. Beside it stand the bytes
 that the pool had reserved (`pool_total`) with the interval that the model of CuPy's pool states beforehand, the memory
 that the device itself counts (`device_peak`, in steps of 2 MiB, other processes included), and times: predicted from
-what the operators cost on other sizes, measured as the median of some runs.
+what the operators cost on other sizes, measured as the median of some runs; on a GPU the time of a step is that of its
+kernels, behind a pause in which they are launched.
 
 With [operators of your own](operators.md), `time_predicted` is the sum of what the first run of each node took in the
 same timed runs, once for each run of the node. It contains measured times, so only `overhead_predicted` is a prediction
