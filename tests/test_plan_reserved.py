@@ -236,6 +236,23 @@ def test_an_interrupt_while_searching_again_is_not_a_budget_that_cannot_be_met(m
         solve(GRAPH, "70%", solver="chen_greedy", allocator="cupy_pool")
 
 
+def test_an_interrupt_after_a_plan_was_found_leaves_that_plan(monkeypatch):
+    lowest, asked = solve(GRAPH, "least").peak_memory, []
+
+    def of(simulation, allocator):
+        if simulation.peak_memory <= lowest:
+            raise KeyboardInterrupt
+        asked.append(simulation.peak_memory)
+        return Reserved(allocator, asked[-1], asked[-1], 10**12 if len(asked) == 1 else asked[-1])
+
+    monkeypatch.setattr(Reserved, "of", of)
+    monkeypatch.setattr(held, "SEARCHES", 1)
+    monkeypatch.setattr(problem, "share_base", lambda graph, allocator: baseline_peak(graph))
+    plan = solve(GRAPH, "70%", allocator="cupy_pool")
+    assert plan.interrupted
+    assert plan.peak_memory == asked[-1] <= plan.limit
+
+
 # ---------------------------------------------------------------- files, and what is claimed in them
 
 

@@ -71,17 +71,31 @@ def search_held(
     found, kept, tried = _within_limit(problem, search, hold, candidates)
     straight = _within(problem, tried[0][1])
     if candidates > 1 and not (straight or found.interrupted or _out_of_time(found)):
-        lowest = replace(problem, budget=replace(problem.budget, memory=LEAST), limit=None)
-        low, asked = _held_by(lowest, search, hold, candidates)
-        if not kept and not any(_within(problem, held) for _, held in asked):
-            low, attempt, least = _least(lowest, low, asked, search, hold, candidates)
-            asked.append((attempt, least))
-        found.interrupted = low.interrupted
-        tried += asked
-        kept += [each for each in asked if _within(problem, each[1])]
+        try:
+            low, asked = _from_below(problem, bool(kept), search, hold, candidates)
+        except (BudgetError, KeyboardInterrupt) as stop:
+            if not kept:
+                raise
+            found.interrupted = isinstance(stop, KeyboardInterrupt)
+        else:
+            found.interrupted = low.interrupted
+            tried += asked
+            kept += [each for each in asked if _within(problem, each[1])]
     if not kept:
         raise problem.held_error(tried)
     return found, *min(kept, key=lambda each: problem.rank(each[0]))
+
+
+def _from_below(
+    problem: Problem, known: bool, search: Searching, hold: Hold, candidates: int
+) -> tuple[Search, list[Holding]]:
+    """What the lowest plans come to, and the least where none of them keeps to the limit and no other is known to."""
+    lowest = replace(problem, budget=replace(problem.budget, memory=LEAST), limit=None)
+    found, asked = _held_by(lowest, search, hold, candidates)
+    if not known and not any(_within(problem, held) for _, held in asked):
+        found, attempt, least = _least(lowest, found, asked, search, hold, candidates)
+        asked.append((attempt, least))
+    return found, asked
 
 
 def _held_by(problem: Problem, search: Searching, hold: Hold, candidates: int) -> tuple[Search, list[Holding]]:
