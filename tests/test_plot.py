@@ -22,6 +22,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
+from remat_algos.ir.wording import shortened
 from remat_algos.models.random import chain, layered_dag, u_shape
 from remat_algos.plan.baseline import baseline
 from remat_algos.plan.frontier import Frontier, frontier
@@ -33,7 +34,6 @@ from remat_algos.plot.frontier import frontier_text, plot_frontier
 from remat_algos.plot.graph import graph_text, node_kinds, plot_graph
 from remat_algos.plot.layers import layout
 from remat_algos.plot.memory import columns, memory_text, plot_memory
-from remat_algos.plot.names import shortened
 from remat_algos.plot.save import save_picture
 from remat_algos.plot.schedule import FIRST_RUN, HELD, NOT_HELD, RUN_AGAIN, plot_schedule, schedule_cells, schedule_text
 from remat_algos.plot.text import fitted

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+LONGEST_NAME = 40  # characters of a name in a message
+
 
 def counted(number: int, noun: str) -> str:
     """How many of what.
@@ -37,3 +39,18 @@ def comma_separated(given: str | Sequence[str]) -> list[str]:
     """
     texts = [given] if isinstance(given, str) else map(str, given)
     return [word.strip() for text in texts for word in text.split(",") if word.strip()]
+
+
+def shortened(name: object, most: int = LONGEST_NAME) -> str:
+    """A name as messages quote it: at most that many characters; the middle of a longer one is left out.
+
+    Examples
+    --------
+    >>> shortened("encoder.layer.11.attention.output", 16), shortened("relu"), len(shortened("x" * 200_000))
+    ('encoder.….output', 'relu', 40)
+    """
+    text = str(name)
+    if len(text) <= most:
+        return text
+    head = most // 2
+    return f"{text[:head]}…{text[len(text) - (most - head - 1) :]}"
