@@ -9,6 +9,7 @@ import numpy as np
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import Int64, frozen
+from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _addresses
 
 
@@ -86,27 +87,27 @@ class Allocation:
             i = int(np.argmax(outside))
             last = self.offset[i] + buffers.size[i]
             raise AllocationError(
-                f"buffer {buffers.name(i)} lies at {self.offset[i]}:{last}, outside the arena of {self.size} bytes"
+                f"buffer {shortened(buffers.name(i))} lies at {self.offset[i]}:{last}, "
+                f"outside the arena of {self.size} bytes"
             )
         askew = self.offset % self.alignment != 0
         if askew.any():
             i = int(np.argmax(askew))
             raise AllocationError(
-                f"buffer {buffers.name(i)} lies at {self.offset[i]}, which {self.alignment} does not divide"
+                f"buffer {shortened(buffers.name(i))} lies at {self.offset[i]}, which {self.alignment} does not divide"
             )
         taken = np.flatnonzero(buffers.over >= 0)
         apart = self.offset[taken] != self.offset[buffers.over[taken]]
         if apart.any():
             i = int(taken[np.argmax(apart)])
-            under = buffers.name(int(buffers.over[i]))
-            raise AllocationError(f"buffer {buffers.name(i)} is written over {under}, but lies elsewhere")
+            under = shortened(buffers.name(int(buffers.over[i])))
+            raise AllocationError(f"buffer {shortened(buffers.name(i))} is written over {under}, but lies elsewhere")
         i, j = _addresses.first_clash(buffers.begin, buffers.given_up, buffers.size, self.offset)
         if i >= 0:
             step = max(buffers.begin[i], buffers.begin[j])
             lie = " and ".join(f"{self.offset[b]}:{self.offset[b] + buffers.size[b]}" for b in (i, j))
-            raise AllocationError(
-                f"buffers {buffers.name(i)} and {buffers.name(j)} overlap: at step {step} they lie at {lie}"
-            )
+            names = f"{shortened(buffers.name(i))} and {shortened(buffers.name(j))}"
+            raise AllocationError(f"buffers {names} overlap: at step {step} they lie at {lie}")
         self._check_blocks()
         if self.bound > self.size:
             raise AllocationError(f"the arena has {self.size} bytes, which is below its bound of {self.bound}")
@@ -120,5 +121,5 @@ class Allocation:
         if both.any():
             at = int(np.argmax(both))
             i, j = int(before[at]), int(after[at])
-            names = f"{buffers.name(i)} and {buffers.name(j)}"
+            names = f"{shortened(buffers.name(i))} and {shortened(buffers.name(j))}"
             raise AllocationError(f"buffers {names} are both in block {self.storage[i]} at step {buffers.begin[j]}")

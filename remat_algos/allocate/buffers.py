@@ -9,6 +9,7 @@ import numpy as np
 
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import LARGEST_SUM, Int64, check_sizes, frozen
+from remat_algos.ir.wording import shortened
 from remat_algos.schedule.simulation import Simulation
 
 
@@ -90,7 +91,7 @@ class Buffers:
         ):
             if wrong.any():
                 i = int(np.argmax(wrong))
-                raise AllocationError(f"buffer {self.name(i)}, {self.begin[i]} to {self.end[i]}, {said}")
+                raise AllocationError(f"buffer {shortened(self.name(i))}, {self.begin[i]} to {self.end[i]}, {said}")
         self._check_over()
 
     @classmethod
@@ -181,4 +182,6 @@ class Buffers:
         ):
             if wrong.any():
                 i, j = int(taken[np.argmax(wrong)]), int(under[np.argmax(wrong)])
-                raise AllocationError(f"buffer {self.name(i)} cannot be written over {self.name(j)}, {said}")
+                raise AllocationError(
+                    f"buffer {shortened(self.name(i))} cannot be written over {shortened(self.name(j))}, {said}"
+                )

@@ -15,7 +15,7 @@ from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.operators import operator
-from remat_algos.ir.wording import counted
+from remat_algos.ir.wording import counted, shortened
 from remat_algos.kernels import _sharing
 from remat_algos.schedule.simulation import Simulation
 
@@ -127,15 +127,19 @@ def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | tuple[int, ..
         if bool(op or read) == bool(value or over) or not name:
             raise AllocationError(f"{where}: a row has an op and its read, or a value and what it is written over")
         if value and not over:
-            raise AllocationError(f"{where}: {value!r} is written over nothing; name a value under over")
+            raise AllocationError(f"{where}: {shortened(repr(value))} is written over nothing; name a value under over")
         if op and read.lower() != "none" and not (read.isascii() and read.isdecimal() and len(read) < 10):
-            raise AllocationError(f"{where}: read of {op!r} is {read[:40]!r}; write a place from 0, or none")
+            raise AllocationError(
+                f"{where}: read of {shortened(repr(op))} is {shortened(read)!r}; write a place from 0, or none"
+            )
         place = None if value or read.lower() == "none" else int(read)
         before = found.get(name)
         if name not in found:
             found[name] = over if value else place
         elif place is None or not isinstance(before, int | tuple) or place in _places(name, before):
-            raise AllocationError(f"{where}: {name!r} is there already; give each value or place one row, none alone")
+            raise AllocationError(
+                f"{where}: {shortened(name)!r} is there already; give each value or place one row, none alone"
+            )
         else:
             found[name] = (*_places(name, before), place)
     return found
@@ -179,7 +183,9 @@ def _demand(graph: ComputationGraph, made: str, read: str) -> tuple[int, int]:
         raise AllocationError(f"the in-place table names what is not there: {error}") from error
     node = int(graph.producer[y])
     if x not in graph.reads(node):
-        raise AllocationError(f"{made} cannot be written over {read}, which {graph.labels[node]} does not read")
+        raise AllocationError(
+            f"{made} cannot be written over {read}, which {shortened(graph.labels[node])} does not read"
+        )
     if graph.memory[y] != graph.memory[x]:
         sizes = f"{graph.memory[y]} and {graph.memory[x]} bytes"
         raise AllocationError(f"{made} cannot be written over {read}; they have {sizes}, and the same size is wanted")
@@ -232,7 +238,9 @@ def _places(name: str, given: int | Sequence[int] | None) -> tuple[int, ...]:
     places = () if given is None else tuple(given) if isinstance(given, tuple | list) else (given,)
     for place in places:
         if isinstance(place, bool) or not isinstance(place, int | np.integer) or place < 0:
-            raise AllocationError(f"the in-place table says {place} for {name!r}; give the place of a read, from 0")
+            raise AllocationError(
+                f"the in-place table says {place} for {shortened(name)!r}; give the place of a read, from 0"
+            )
     return places
 
 
@@ -258,14 +266,17 @@ def _check_operations(
     for name in table:
         if name not in most and operator(_differentiated(name) or name) is None:
             near = "".join(f"; near: {other}" for other in get_close_matches(name, most, 1))
-            raise AllocationError(f"the in-place table names {name!r}, which is no operation of the graph{near}")
+            raise AllocationError(
+                f"the in-place table names {shortened(name)!r}, which is no operation of the graph{near}"
+            )
         plain = _plain(name)
         there = [count for op, count in most.items() if _plain(op) == plain]
         if there and max(given[plain], default=-1) >= max(there):
             reads = counted(max(there), "read")
             remedy = f"give a place below {max(there)}" if max(there) else "leave it out"
             raise AllocationError(
-                f"the in-place table says {max(given[plain])} for {name!r}, which has at most {reads}; {remedy}"
+                f"the in-place table says {max(given[plain])} for {shortened(name)!r}, "
+                f"which has at most {reads}; {remedy}"
             )
 
 
@@ -275,13 +286,13 @@ def _check_operations(
 def _impossible(simulation: Simulation, step: int, made: int, read: int) -> AllocationError:
     """Why a demanded pair cannot be at a step."""
     graph, order = simulation.graph, simulation.schedule.order
-    pair = f"{graph.value_name(made)} cannot be written over {graph.value_name(read)}"
+    pair = f"{shortened(graph.value_name(made))} cannot be written over {shortened(graph.value_name(read))}"
     if graph.output[read]:
         return AllocationError(f"{pair}, an output, which is held to the end; leave the pair out")
     later = next(_later_readers(simulation, step, read), -1)
     if later < 0:
         return AllocationError(f"{pair}, which another value is written over too; leave one of them out")
-    reader = graph.labels[int(order[later])]
+    reader = shortened(graph.labels[int(order[later])])
     return AllocationError(f"{pair} at step {step}: {reader} reads it at step {later}; leave the pair out")
 
 

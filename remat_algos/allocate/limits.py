@@ -5,6 +5,7 @@ from __future__ import annotations
 from operator import index
 
 from remat_algos.errors import AllocationError
+from remat_algos.ir.wording import shortened
 
 FOREVER = 2**63 - 1
 """Bytes, or steps, that nothing reaches."""
@@ -30,5 +31,7 @@ def checked_limit(limit: int | None, what: str = "limit", least: int = 0) -> int
     except TypeError:
         found = -1
     if found < least:
-        raise AllocationError(f"{what} is {limit!r}; give a whole number of bytes, {least} or more, or None")
+        raise AllocationError(
+            f"{what} is {shortened(repr(limit))}; give a whole number of bytes, {least} or more, or None"
+        )
     return min(found, FOREVER)

@@ -13,6 +13,7 @@ from remat_algos.allocate.limits import FOREVER, checked_limit
 from remat_algos.allocate.traces import GIVE_ALL_BACK, Trace
 from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import Int64, frozen
+from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _addresses, _pools
 from remat_algos.schedule.simulation import Simulation
 
@@ -320,7 +321,7 @@ def _seeds(trace: Trace, asked: int | None) -> int:
     if asked is None:
         return max(least, min(most, TRIED_EVENTS // max(1, trace.event.size)))
     if isinstance(asked, bool) or not isinstance(asked, int) or asked < 0:
-        raise AllocationError(f"seeds is {asked!r}; give a whole number, how many times chance is tried")
+        raise AllocationError(f"seeds is {shortened(repr(asked))}; give a whole number, how many times chance is tried")
     return asked
 
 
@@ -329,7 +330,7 @@ def _rules(known: dict[str, int], asked: str | Sequence[str] | None, seeds: int)
     names = list(known) if asked is None else [asked] if isinstance(asked, str) else list(asked)
     for name in names:
         if name not in known:
-            raise AllocationError(f"no rule for ties is called {name!r}; known: {', '.join(known)}")
+            raise AllocationError(f"no rule for ties is called {shortened(name)!r}; known: {', '.join(known)}")
     if not names:
         raise AllocationError(f"no rule for ties is given; known: {', '.join(known)}")
     by_chance = ("random", "shuffled")

@@ -16,6 +16,7 @@ from remat_algos.ir.files.columns import Known, Table
 from remat_algos.ir.files.csv_tables import read_table
 from remat_algos.ir.files.text import read_text
 from remat_algos.ir.files.write import write_whole
+from remat_algos.ir.wording import shortened
 
 COLUMNS = ("id", "lower", "upper", "size")
 
@@ -59,11 +60,14 @@ def read_buffers(path: str | os.PathLike[str]) -> Buffers:
         if not name:
             raise AllocationError(f"{where}: the buffer has no id; give it one")
         if name in lines:
-            raise AllocationError(f"{where}: id {name!r} stands on line {lines[name]} already; rename one of them")
+            raise AllocationError(
+                f"{where}: id {shortened(name)!r} stands on line {lines[name]} already; rename one of them"
+            )
         if end <= begin:
             order = "ends before it begins" if end < begin else "ends with its first step"
             raise AllocationError(
-                f"{where}: buffer {name!r}, {begin} to {end}, {order}; upper is the first step without it, above lower"
+                f"{where}: buffer {shortened(name)!r}, {begin} to {end}, {order}; "
+                "upper is the first step without it, above lower"
             )
         lines[name] = table.line(row)
     if sum(size) >= LARGEST_SUM:
@@ -119,7 +123,8 @@ def _numbers(table: Table, column: str) -> Sequence[int]:
         whole = text.isascii() and text.isdecimal()
         if not (whole and len(text.lstrip("0")) < 17 and int(text) < LARGEST_SUM):
             name = table.texts("id")[row]
-            said = f"{column} of buffer {name!r} is {text[:40]!r}" if text else f"buffer {name!r} has no {column}"
+            buffer = f"buffer {shortened(name)!r}"
+            said = f"{column} of {buffer} is {shortened(text)!r}" if text else f"{buffer} has no {column}"
             wanted = "one below 2**53" if whole else "a whole number, 0 or more"
             raise AllocationError(f"{table.where(row)}: {said}; write {wanted}")
         found.append(int(text))

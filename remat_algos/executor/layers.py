@@ -19,6 +19,7 @@ from remat_algos.executor.starting_values import Form, starting_values, token_ra
 from remat_algos.executor.views import given_back, seen
 from remat_algos.executor.wiring import Place, Wiring, Work
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.wording import shortened
 from remat_algos.models.network import Network
 from remat_algos.models.options import offer
 
@@ -163,7 +164,9 @@ class LayerOperators:
             made = self._compute(work, reads, residents)
             if any(out.size for out in values[len(made) :]):  # effects have no bytes
                 layer = self.network.layers[node]
-                raise GraphError(f"{layer.op} gives {len(made)} of the {len(values)} values of {layer.name}; give all")
+                raise GraphError(
+                    f"{layer.op} gives {len(made)} of the {len(values)} values of {shortened(layer.name)}; give all"
+                )
             for out, array, dtype in zip(values, made, self._dtypes[node], strict=False):
                 if out.size:
                     into = out.view(dtype)
@@ -273,7 +276,7 @@ def _given(forms: Mapping[str, Form], network: Network, values: Mapping[str, Any
     ranges = token_ranges(network)
     for name, array in values.items():
         if name not in forms:
-            raise GraphError(f"{network.name} has no input or parameter {name!r}; {offer(name, forms)}")
+            raise GraphError(f"{network.name} has no input or parameter {shortened(name)!r}; {offer(name, forms)}")
         shape, dtype = forms[name]
         if tuple(np.shape(array)) != shape:
             raise GraphError(f"{name} has shape {shape}, not {tuple(np.shape(array))}")

@@ -13,6 +13,7 @@ from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.limits import checked_limit
 from remat_algos.errors import AllocationError, OutOfMemoryError
 from remat_algos.executor.arrays import Array, Backend
+from remat_algos.ir.wording import shortened
 
 CHUNK = 512  # bytes: what allocators of GPUs round up to
 PATTERN = 0xA5  # over freed bytes where runs are checked: as a float32 it is tiny, as an index far outside
@@ -353,16 +354,20 @@ def _check_places(allocation: Allocation, multiple: int) -> None:
     if outside.any():
         i = int(outside.argmax())
         at = f"{offset[i]}:{offset[i] + buffers.size[i]}"
-        raise AllocationError(f"buffer {buffers.name(i)} lies at {at}, outside the arena of {allocation.size} bytes")
+        raise AllocationError(
+            f"buffer {shortened(buffers.name(i))} lies at {at}, outside the arena of {allocation.size} bytes"
+        )
     above = np.flatnonzero(buffers.over >= 0)
     elsewhere = above[offset[above] != offset[buffers.over[above]]]
     if elsewhere.size:
         i = int(elsewhere[0])
         below = int(buffers.over[i])
-        lies = f"buffer {buffers.name(i)} lies at {offset[i]}, and {buffers.name(below)} at {offset[below]}"
+        names = shortened(buffers.name(i)), shortened(buffers.name(below))
+        lies = f"buffer {names[0]} lies at {offset[i]}, and {names[1]} at {offset[below]}"
         raise AllocationError(f"{lies}, over which it is written; give both one offset")
     if (offset % multiple).any():
         i = int((offset % multiple != 0).argmax())
         raise AllocationError(
-            f"buffer {buffers.name(i)} lies at {offset[i]}, which a GPU cannot use; allocate with alignment=512"
+            f"buffer {shortened(buffers.name(i))} lies at {offset[i]}, which a GPU cannot use; "
+            "allocate with alignment=512"
         )

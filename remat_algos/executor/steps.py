@@ -18,6 +18,7 @@ from remat_algos.executor.memories import CHUNK, PATTERN, Memory
 from remat_algos.executor.operators import Operators
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.wording import shortened
 from remat_algos.schedule.simulation import Simulation
 
 
@@ -132,7 +133,7 @@ class Steps:
         """The step that is under way, in words."""
         if self.step < 0:
             return "preparing the operators"
-        return f"step {self.step} runs {self.simulation.graph.labels[self.node]}"
+        return f"step {self.step} runs {shortened(self.simulation.graph.labels[self.node])}"
 
     def release(self) -> None:
         """Let go of all arrays."""
@@ -169,7 +170,7 @@ class Steps:
         return self._stale(x, freed if i >= 0 else "which has not been made")
 
     def _stale(self, value: int, became: str) -> StaleValueError:
-        name = self.simulation.graph.value_name(value)
+        name = shortened(self.simulation.graph.value_name(value))
         return StaleValueError(f"{self.where()}, which reads {name}, {became}", self.step, self.node, value)
 
 
@@ -182,7 +183,9 @@ def _check_residents(graph: ComputationGraph, arrays: Any) -> None:
     for name, size, bytes_wanted in zip(graph.resident_names, found, wanted, strict=True):
         if size != bytes_wanted:
             had = "no array" if size < 0 else f"an array of {size:,} bytes"
-            raise BackendError(f"the operators give {had} for resident {name}; the graph says {bytes_wanted:,} bytes")
+            raise BackendError(
+                f"the operators give {had} for resident {shortened(name)}; the graph says {bytes_wanted:,} bytes"
+            )
 
 
 def _word(found: Any) -> int:

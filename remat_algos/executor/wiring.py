@@ -16,6 +16,7 @@ from remat_algos.executor.starting_values import Form, resident_forms
 from remat_algos.executor.views import can_see
 from remat_algos.ir.differentiate import differentiate, gradient_pairs
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.wording import shortened
 from remat_algos.models.network import Layer, Network
 from remat_algos.models.optimizers import KINDS, STATES, with_optimizer
 
@@ -227,11 +228,13 @@ def _check_layers(network: Network, forms: Sequence[Form], residents: Sequence[F
     for w, layer in enumerate(network.layers):
         reason = _refusal(layer, forms, residents, w in differentiated)
         if reason:
-            raise GraphError(f"{layer.op} cannot be run, which is {layer.name}: {reason}")
+            raise GraphError(f"{layer.op} cannot be run, which is {shortened(layer.name)}: {reason}")
     sizes = network.graph.memory.tolist()
     for x, (form, size) in enumerate(zip(forms, sizes, strict=True)):
         if size != tensor_bytes(*form):
-            raise GraphError(f"{network.graph.value_name(x)} has {size} bytes, not those of {form.shape} {form.dtype}")
+            raise GraphError(
+                f"{shortened(network.graph.value_name(x))} has {size} bytes, not those of {form.shape} {form.dtype}"
+            )
 
 
 def _refusal(layer: Layer, forms: Sequence[Form], residents: Sequence[Form], differentiated: bool) -> str | None:

@@ -15,6 +15,7 @@ from remat_algos.ir.decimals import whole_bytes, whole_costs
 from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
 from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.ir.tables import NodeRow, Number, Tables, ValueRow
+from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _graph
 
 MARKS = (0, KEEP, RECOMPUTE)
@@ -37,7 +38,7 @@ class _Names:
         self.first: list[int] = [0]
         for node in tables.nodes:
             if not node.values:
-                self.fail(node, f"node {node.name!r} has no value; give it one of 0 bytes")
+                self.fail(node, f"node {shortened(node.name)!r} has no value; give it one of 0 bytes")
             self.first.append(self.first[-1] + len(node.values))
         self.place: dict[str, int] = {}
         self.of: dict[int, str] = {}
@@ -50,7 +51,7 @@ class _Names:
         }
         for name in tables.views:
             if name in self.place and self.of[self.place[name]] == name:
-                self.fail(None, f"{name!r} is a view and something else; give each a name of its own")
+                self.fail(None, f"{shortened(name)!r} is a view and something else; give each a name of its own")
         view_of.update(tables.views)
         self.views = {name: self._base(name, view_of) for name in view_of}
 
@@ -62,18 +63,18 @@ class _Names:
     def _enter(self, tables: Tables) -> None:
         for first, node in zip(self.first, tables.nodes, strict=False):
             if node.name in self.place:
-                self.fail(node, f"two rows are called {node.name!r}; give each a name of its own")
+                self.fail(node, f"two rows are called {shortened(node.name)!r}; give each a name of its own")
             self.place[node.name] = first
         for r, resident in enumerate(tables.residents):
             if resident.name in self.place:
-                self.fail(resident, f"two rows are called {resident.name!r}; give each a name of its own")
+                self.fail(resident, f"two rows are called {shortened(resident.name)!r}; give each a name of its own")
             self.place[resident.name] = -1 - r
             self.of[-1 - r] = resident.name
         for first, node in zip(self.first, tables.nodes, strict=False):
             for k in range(len(node.values)):
                 name = node.value_name(k)
                 if self.place.setdefault(name, first + k) != first + k:
-                    self.fail(node, f"two values are called {name!r}; give each a name of its own")
+                    self.fail(node, f"two values are called {shortened(name)!r}; give each a name of its own")
                 self.of[first + k] = name
 
     def _base(self, name: str, view_of: dict[str, str]) -> int:
@@ -84,10 +85,12 @@ class _Names:
             canonical = self._canonical(base, view_of)
             if canonical not in view_of:
                 if base not in self.place:
-                    self.fail(None, f"{seen[-1]!r} is a view of {base!r}, which is no node, value or resident")
+                    names = f"{shortened(seen[-1])!r} is a view of {shortened(base)!r}"
+                    self.fail(None, f"{names}, which is no node, value or resident")
                 return self.place[base]
             if canonical in seen:
-                self.fail(None, f"views go round: {' -> '.join([*seen, canonical])}; let one of them have bytes")
+                ring = " -> ".join(map(shortened, [*seen, canonical][-LONGEST_CYCLE:]))
+                self.fail(None, f"views go round: {ring}; let one of them have bytes")
             seen.append(canonical)
 
     def resolve(self, row: Any, names: Iterable[str]) -> list[int]:
@@ -95,7 +98,9 @@ class _Names:
         found = []
         for name in names:
             if name not in self.place and name not in self.views:
-                self.fail(row, f"node {row.name!r} reads {name!r}, which is no node, value or resident")
+                self.fail(
+                    row, f"node {shortened(row.name)!r} reads {shortened(name)!r}, which is no node, value or resident"
+                )
             canonical = self._canonical(name, self.views)
             found.append(self.views[canonical] if canonical in self.views else self.place[name])
         return found
@@ -146,7 +151,9 @@ class _Assembly:
         for i in np.flatnonzero(~self.kept).tolist():
             node = self.tables.nodes[i]
             if node.compute or node.workspace:
-                self.names.fail(node, f"{node.name!r} is a view, but has compute or workspace; set both to 0")
+                self.names.fail(
+                    node, f"{shortened(node.name)!r} is a view, but has compute or workspace; set both to 0"
+                )
 
     def _topological(self) -> Int64:
         """The rows that stay, so that each comes after what it reads, earliest row first."""
@@ -171,7 +178,7 @@ class _Assembly:
             path[u] = None
             u = sources[u]
         places = list(path)
-        names = [self.tables.nodes[i].name for i in [*places[places.index(u) :], u][::-1]]
+        names = [shortened(self.tables.nodes[i].name) for i in [*places[places.index(u) :], u][::-1]]
         if len(names) > LONGEST_CYCLE:
             names[LONGEST_CYCLE // 2 : -LONGEST_CYCLE // 2] = ["..."]
         shown = " -> ".join(names)
@@ -181,7 +188,9 @@ class _Assembly:
         """The arguments."""
         for node in self.nodes:
             if node.mark not in MARKS:
-                self.names.fail(node, f"node {node.name!r} has mark {node.mark}; it is 0, 1 (keep) or 2 (recompute)")
+                self.names.fail(
+                    node, f"node {shortened(node.name)!r} has mark {node.mark}; it is 0, 1 (keep) or 2 (recompute)"
+                )
         tables, nodes = self.tables, self.nodes
         read_indptr, read = _rows(*self.reads, self.order)
         costs = [node.compute for node in nodes] + [node.grad_compute for node in nodes]
@@ -229,7 +238,7 @@ class _Assembly:
         if min(amounts, default=0) < 0 or sum(amounts) >= LARGEST_SUM:
             total: Number = 0
             for amount, row in zip(amounts, rows, strict=True):
-                called = f"{'node' if isinstance(row, NodeRow) else 'resident'} {row.name!r}"
+                called = f"{'node' if isinstance(row, NodeRow) else 'resident'} {shortened(row.name)!r}"
                 if amount < 0 and amount != least:
                     self.names.fail(row, f"{called} has {what} {amount}; sizes and costs are 0 or more")
                 total += max(amount, 0)
@@ -272,7 +281,9 @@ class _Assembly:
             return -1
         found = self.names.resolve(node, [node.gradient_of])[0]
         if found < 0 or not self.kept[self.owner[found]]:
-            self.names.fail(node, f"{node.name!r} is a gradient of {node.gradient_of!r}, which is no node")
+            self.names.fail(
+                node, f"{shortened(node.name)!r} is a gradient of {shortened(node.gradient_of)!r}, which is no node"
+            )
         return int(self.node_id[self.owner[found]])
 
     def _saved(self, read_indptr: Int64, read_indices: Int64) -> tuple[Int64, Int64]:
@@ -297,10 +308,16 @@ class _Assembly:
         for r, resident in enumerate(residents):
             if resident.role not in ROLES:
                 known = ", ".join(ROLES)
-                self.names.fail(resident, f"resident {resident.name!r} has role {resident.role!r}; use {known}")
+                self.names.fail(
+                    resident,
+                    f"resident {shortened(resident.name)!r} has role {shortened(repr(resident.role))}; use {known}",
+                )
             for reader in resident.readers:
                 if reader not in row_of:
-                    self.names.fail(resident, f"resident {resident.name!r} is read by {reader!r}, which is no node")
+                    self.names.fail(
+                        resident,
+                        f"resident {shortened(resident.name)!r} is read by {shortened(reader)!r}, which is no node",
+                    )
                 if self.kept[row_of[reader]]:
                     reads.add((int(self.node_id[row_of[reader]]), r))
         pairs = np.array(sorted(reads), np.int64).reshape(-1, 2)

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from remat_algos.ir.decimals import ABSURD, decimal
 from remat_algos.ir.units import parse_bytes
+from remat_algos.ir.wording import shortened
 
 LEAST = "least"
 _SHARE = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})\s*%\s*")
@@ -53,7 +54,9 @@ class Budget:
             if given is None:
                 continue
             if isinstance(given, bool) or not (isinstance(given, int | str) or hasattr(given, "__index__")):
-                raise TypeError(f"{name} budget is {given!r}; give whole numbers or text such as {example}")
+                raise TypeError(
+                    f"{name} budget is {shortened(repr(given))}; give whole numbers or text such as {example}"
+                )
             if not isinstance(given, str):
                 object.__setattr__(self, name, given.__index__())
         self.memory_limit(0, 0)
@@ -76,7 +79,7 @@ class Budget:
             limits.append(_amount(self.memory, base, "memory"))
         if self.device is not None:
             if isinstance(self.device, str) and "%" in self.device:
-                raise ValueError(f"device budget {self.device!r} is a share; give bytes, such as 16GiB")
+                raise ValueError(f"device budget {shortened(repr(self.device))} is a share; give bytes, such as 16GiB")
             limits.append(_amount(self.device, base, "device") - resident)
         return min(limits) if limits else None
 
@@ -95,7 +98,9 @@ class Budget:
                 raise ValueError("too large to mean anything")
         except ValueError as error:
             given = self.overhead[:40]
-            raise ValueError(f"overhead budget {given!r} is no number; write 120, or 30% of one pass") from error
+            raise ValueError(
+                f"overhead budget {shortened(repr(given))} is no number; write 120, or 30% of one pass"
+            ) from error
         return int(_positive(Fraction(number), "overhead") * scale)
 
     def __str__(self) -> str:
@@ -120,7 +125,9 @@ def _amount(given: Amount, base: int, what: str) -> int:
     if share is not None:
         return int(Fraction(share[1]) * base / 100)
     if _BARE_DECIMAL.fullmatch(given):
-        raise ValueError(f'{what} budget {given!r} could be bytes or a share; write whole bytes, or a share as "50%"')
+        raise ValueError(
+            f'{what} budget {shortened(repr(given))} could be bytes or a share; write whole bytes, or a share as "50%"'
+        )
     try:
         return parse_bytes(given)
     except ValueError as error:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Decimal, DecimalException
 
 from remat_algos.errors import GraphWarning
+from remat_algos.ir.wording import shortened
 
 FINEST_SCALE = 10**6
 ABSURD = 2**63
@@ -21,9 +22,9 @@ def decimal(text: str) -> int | Decimal:
     except DecimalException as error:
         if _ENDLESS.fullmatch(text):
             return ABSURD
-        raise ValueError(f"{text[:40]!r} is no number") from error
+        raise ValueError(f"{shortened(text)!r} is no number") from error
     if not number.is_finite():
-        raise ValueError(f"{text[:40]!r} is no number")
+        raise ValueError(f"{shortened(text)!r} is no number")
     return number if number.adjusted() < 19 and abs(number) < ABSURD else ABSURD if number > 0 else -ABSURD
 
 

@@ -13,6 +13,7 @@ from remat_algos.ir.encode import encode as encoded
 from remat_algos.ir.graph import ComputationGraph, Derivation
 from remat_algos.ir.labels import OF_ALL, GradientNames, Labels
 from remat_algos.ir.resident import ROLES, Resident
+from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _gradients
 
 PARAMETER = ROLES.index("parameter")
@@ -162,7 +163,7 @@ def _seeds(graph: ComputationGraph, backward: Backward, loss: Sequence[str] | No
     for name in loss:
         value = graph.value_id(name)
         if not has_gradient[value]:
-            raise GraphError(f"{name!r} has no gradient, so it cannot be a loss")
+            raise GraphError(f"{shortened(name)!r} has no gradient, so it cannot be a loss")
         seeds[value] = True
     if not seeds.any():
         raise GraphError("no loss is named, so there is nothing to differentiate")
@@ -225,7 +226,8 @@ def _check_names(names: GradientNames, reader: Int32) -> None:
     for i, name in enumerate(all_names[names.graph.n_nodes :]):
         if name in taken:
             by = labels[reader[i]] if reader[i] >= 0 else "loss"
-            raise GraphError(f"the gradient {name} clashes with another name; rename {by!r} or {names.of(i)!r}")
+            either = f"{shortened(by)!r} or {shortened(names.of(i))!r}"
+            raise GraphError(f"the gradient {shortened(name)} clashes with another name; rename {either}")
         taken.add(name)
 
 

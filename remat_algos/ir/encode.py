@@ -12,6 +12,7 @@ from remat_algos.ir.backward import Backward
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.operators import Operator, operator
+from remat_algos.ir.wording import shortened
 
 BITS = 32
 MASK, MASKED = "DropoutMask", "Dropout"
@@ -68,7 +69,9 @@ def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
     if graph.forward_of is not None:
         raise GraphError("the graph has a backward part already; encode the graph that it was made from")
     if isinstance(bits, bool) or not isinstance(bits, int | np.integer) or not 1 < bits <= 64:
-        raise GraphError(f"an element has {bits!r} bits; give a number such as 32 (float32) or 16 (float16)")
+        raise GraphError(
+            f"an element has {shortened(repr(bits))} bits; give a number such as 32 (float32) or 16 (float16)"
+        )
     if graph.backward is None or graph.labels.ops is None:
         return graph
     codes = Codes.of(graph, graph.backward, int(bits))

@@ -21,6 +21,7 @@ from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
 from remat_algos.ir.tables import Tables
 from remat_algos.ir.updates import updates
+from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _graph
 
 MOST_VALUES = 2**31
@@ -412,7 +413,7 @@ class ComputationGraph:
             "node_ids", lambda: {name: v for v, name in enumerate(self.node_names())}
         )
         if name not in ids:
-            raise GraphError(f"no node is called {name!r}{_nearest(name, ids)}")
+            raise GraphError(f"no node is called {shortened(name)!r}{_nearest(name, ids)}")
         return ids[name]
 
     def value_id(self, name: str) -> int:
@@ -432,4 +433,4 @@ class ComputationGraph:
 
 def _nearest(name: str, names: Iterable[str]) -> str:
     near = get_close_matches(name, names, 3)
-    return f"; near: {', '.join(near)}" if near else ""
+    return f"; near: {', '.join(map(shortened, near))}" if near else ""

@@ -12,6 +12,7 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, check_indptr, check_sizes
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.labels import RECOMPUTE, GradientNames, Labels
+from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _graph
 
 if TYPE_CHECKING:
@@ -65,9 +66,9 @@ def _check_arrays(graph: ComputationGraph) -> None:
 def _check_reads(graph: ComputationGraph) -> None:
     code, node, value = _graph.check_reads(graph.read_indptr, graph.read_indices, graph.producer)
     if code == 1:
-        raise GraphError(f"node {graph.labels[node]} reads value {value}; there are {graph.n_values}")
+        raise GraphError(f"node {shortened(graph.labels[node])} reads value {value}; there are {graph.n_values}")
     if code == 2:
-        raise GraphError(f"node {graph.labels[node]} reads value {value} twice; name it once")
+        raise GraphError(f"node {shortened(graph.labels[node])} reads value {value} twice; name it once")
     if code == 3:
         source = int(graph.producer[value])
         raise GraphError(f"edge ({source}, {node}) goes backwards; number the nodes topologically")
@@ -79,7 +80,7 @@ def _check_parts(graph: ComputationGraph) -> None:
             raise GraphError("a mark is 0, 1 (keep) or 2 (recompute)")
         contradiction = np.flatnonzero(graph.once & (graph.mark == RECOMPUTE))
         if contradiction.size:
-            raise GraphError(f"node {graph.labels[contradiction[0]]} is marked once and recompute; drop one")
+            raise GraphError(f"node {shortened(graph.labels[contradiction[0]])} is marked once and recompute; drop one")
     for part in (graph.backward, graph.resident):
         rows = part.grad_compute.shape[0] if isinstance(part, Backward) else part and part.read_indptr.shape[0] - 1
         if part is not None and rows != graph.n_nodes:
@@ -104,7 +105,7 @@ def _check_saved(graph: ComputationGraph, backward: Backward) -> None:
     if not (own | read).all():
         at = int(np.argmin(own | read))
         raise GraphError(
-            f"the gradient of {graph.labels[int(node[at])]} saves value {saved[at]}, "
+            f"the gradient of {shortened(graph.labels[int(node[at])])} saves value {saved[at]}, "
             "which the node neither reads nor makes"
         )
 
@@ -120,7 +121,7 @@ def _check_forward_of(graph: ComputationGraph, forward_of: Int32) -> None:
     if (from_backward & reader).any():
         at = int(np.argmax(from_backward & reader))
         node = int(np.searchsorted(graph.read_indptr, at, side="right")) - 1
-        raise GraphError(f"forward node {graph.labels[node]} reads a value of the backward part")
+        raise GraphError(f"forward node {shortened(graph.labels[node])} reads a value of the backward part")
 
 
 def _check_labels(graph: ComputationGraph) -> None:
@@ -128,7 +129,7 @@ def _check_labels(graph: ComputationGraph) -> None:
     if not all(op.isprintable() for op in labels.ops or ()):
         raise GraphError("an op cannot be printed; give it a plain name")
     if labels.compute_unit != labels.compute_unit.strip() or not labels.compute_unit.isprintable():
-        raise GraphError(f"compute_unit {labels.compute_unit!r} cannot be printed; give it a plain name")
+        raise GraphError(f"compute_unit {shortened(labels.compute_unit)!r} cannot be printed; give it a plain name")
     if _distinct_by_rule(graph):
         return
     if any(not 0 <= x < graph.n_values for x in labels.value_names):
@@ -138,19 +139,19 @@ def _check_labels(graph: ComputationGraph) -> None:
     residents = graph.resident_names
     for name in (*node_of, *labels.value_names.values(), *residents, *labels.views):
         if not name or name != name.strip() or not name.isprintable():
-            raise GraphError(f"{name!r} is no name: it is empty, ends in white space, or cannot be printed")
+            raise GraphError(f"{shortened(name)!r} is no name: it is empty, ends in white space, or cannot be printed")
     if len(node_of) != n:
         twice = next(name for v, name in enumerate(names) if node_of[name] != v)
-        raise GraphError(f"two nodes are called {twice!r}; give each a name of its own")
+        raise GraphError(f"two nodes are called {shortened(twice)!r}; give each a name of its own")
     seen = set()
     for x, name in enumerate(graph.value_names() if labels.value_names or not graph.single_valued else ()):
         own_first = name in node_of and x == graph.value_indptr[node_of[name]]
         if name in seen or (name in node_of and not own_first):
-            raise GraphError(f"the name {name!r} stands for two things; give each value a name of its own")
+            raise GraphError(f"the name {shortened(name)!r} stands for two things; give each value a name of its own")
         seen.add(name)
     for name in residents:
         if name in node_of or name in seen:
-            raise GraphError(f"{name!r} is a resident and a node or value; give each a name of its own")
+            raise GraphError(f"{shortened(name)!r} is a resident and a node or value; give each a name of its own")
         seen.add(name)
     _check_views(graph, node_of, seen)
 
@@ -169,7 +170,9 @@ def _check_views(graph: ComputationGraph, node_of: Mapping[str, int], seen: Cont
     """Bases are known; a view may be called as a node is only where that is not the name of a value."""
     for name, base in graph.labels.views.items():
         if base not in node_of and base not in seen:
-            raise GraphError(f"{name!r} is a view of {base!r}, which is no node, value or resident")
+            raise GraphError(
+                f"{shortened(name)!r} is a view of {shortened(base)!r}, which is no node, value or resident"
+            )
         first = graph.value_name(int(graph.value_indptr[node_of[name]])) if name in node_of else None
         if name in seen or first == name:
-            raise GraphError(f"{name!r} is a view and something else; give each a name of its own")
+            raise GraphError(f"{shortened(name)!r} is a view and something else; give each a name of its own")

@@ -12,6 +12,7 @@ from remat_algos.ir.arrays import Bool, Int32
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.operators import operator
 from remat_algos.ir.resident import ROLES
+from remat_algos.ir.wording import shortened
 
 BY = ("layer", "operation")
 OPTIMIZER, OTHER = "optimizer", "other"
@@ -91,7 +92,7 @@ def layer_types(graph: ComputationGraph, by: str = "layer") -> tuple[str, ...]:
     ('convolution', 'batch norm', 'batch norm', 'batch norm')
     """
     if by not in BY:
-        raise GraphError(f"layers are told apart by {' or '.join(BY)}, not by {by!r}")
+        raise GraphError(f"layers are told apart by {' or '.join(BY)}, not by {shortened(repr(by))}")
     labels, forward = graph.labels, graph.forward
     types = [layer_type(labels[v], labels.op(v), by) if forward[v] else "" for v in range(graph.n_nodes)]
     of, updates = derivative_of(graph), optimizer_nodes(graph)

@@ -4,6 +4,7 @@ import re
 from decimal import ROUND_CEILING, Decimal
 
 from remat_algos.ir.decimals import decimal
+from remat_algos.ir.wording import shortened
 
 _UNITS = {"": 1, "B": 1}
 for _power, _letter in enumerate("kMGTPE", start=1):
@@ -25,10 +26,10 @@ def parse_bytes(text: str) -> int:
     """
     match = _SIZE.fullmatch(text)
     if match is None or match[2] not in _UNITS:
-        raise ValueError(f"{text[:40]!r} is no size; write bytes, or a number with a unit such as 4GiB or 512MB")
+        raise ValueError(f"{shortened(text)!r} is no size; write bytes, or a number with a unit such as 4GiB or 512MB")
     amount = Decimal(decimal(match[1])) * _UNITS[match[2]]
     if amount >= 2**63:
-        raise ValueError(f"{text[:40]!r} is 2**63 bytes or more; give a smaller size")
+        raise ValueError(f"{shortened(text)!r} is 2**63 bytes or more; give a smaller size")
     return int(amount.to_integral_value(ROUND_CEILING))
 
 

@@ -17,7 +17,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def listed(names: Sequence[str], most: int, total: int | None = None) -> str:
-    """The first names, and how many more there are: of a total, where not all names are given.
+    """The first names, shortened, and how many more there are: of a total, where not all names are given.
 
     Examples
     --------
@@ -26,7 +26,7 @@ def listed(names: Sequence[str], most: int, total: int | None = None) -> str:
     """
     shown = names[:most]
     more = (len(names) if total is None else total) - len(shown)
-    return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
+    return ", ".join(map(shortened, shown)) + (f" and {more:,} more" if more > 0 else "")
 
 
 def comma_separated(given: str | Sequence[str]) -> list[str]:

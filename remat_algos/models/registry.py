@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import remat_algos.models.families as families_room
 from remat_algos.errors import GraphError
+from remat_algos.ir.wording import shortened
 from remat_algos.models.layers import Layers
 from remat_algos.models.network import Network
 from remat_algos.models.options import checked, kind_of, offer
@@ -180,7 +181,7 @@ def _options(found: Family, model: str, options: Mapping[str, Any]) -> tuple[dic
     known = Settings.names()
     for name in others:
         if name not in known:
-            raise GraphError(f"{model} has no option {name!r}; {offer(name, [*found.options, *known])}")
+            raise GraphError(f"{model} has no option {shortened(name)!r}; {offer(name, [*found.options, *known])}")
     if own.get("stages") is not None and "depth" in own:
         raise GraphError(f"{model}: stages and depth are both given; stages say how deep it is, so leave depth out")
     whole = {**found.variants.get(model, {}), **own}

@@ -15,6 +15,7 @@ from remat_algos.ir.files.csv_tables import read_table
 from remat_algos.ir.files.text import read_text
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
+from remat_algos.ir.wording import shortened
 from remat_algos.plan.record import FORMAT
 
 COLUMNS: Known = {"node": ("name", "id"), "count": ("mirror_count",)}
@@ -89,15 +90,19 @@ def _counts(graph: ComputationGraph, rows: Iterable[Row]) -> Int64:
     for where, name, given in rows:
         node = _node(graph, where, name)
         if node in named:
-            raise GraphError(f"{where}: {graph.labels[node]} is named twice; keep one of its counts")
+            raise GraphError(f"{where}: {shortened(graph.labels[node])} is named twice; keep one of its counts")
         named.add(node)
         count[node] = _count(where, graph.labels[node], given)
         if not graph.forward[node]:
-            raise GraphError(f"{where}: {graph.labels[node]} is a gradient, which runs once; leave it out")
+            raise GraphError(f"{where}: {shortened(graph.labels[node])} is a gradient, which runs once; leave it out")
         if count[node] and graph.once[node]:
-            raise GraphError(f"{where}: {graph.labels[node]} must run only once, so its count is 0, not {given}")
+            raise GraphError(
+                f"{where}: {shortened(graph.labels[node])} must run only once, so its count is 0, not {given}"
+            )
         if count[node] and graph.mark is not None and graph.mark[node] == KEEP:
-            raise GraphError(f"{where}: {graph.labels[node]} is marked to be kept, so its count is 0, not {given}")
+            raise GraphError(
+                f"{where}: {shortened(graph.labels[node])} is marked to be kept, so its count is 0, not {given}"
+            )
     return count
 
 
@@ -118,9 +123,11 @@ def _count(where: str, name: str, given: Any) -> int:
     text = given if isinstance(given, str) else json.dumps(given)
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdecimal()) or not isinstance(given, str | int):
-        raise GraphError(f"{where}: the count of {name} is {text[:40] or 'empty'}; give a whole number, 0 or more")
+        raise GraphError(
+            f"{where}: the count of {shortened(name)} is {text[:40] or 'empty'}; give a whole number, 0 or more"
+        )
     if text.startswith("-") and digits.strip("0"):
-        raise GraphError(f"{where}: the count of {name} is {text[:40]}; counts are 0 or more")
+        raise GraphError(f"{where}: the count of {shortened(name)} is {text[:40]}; counts are 0 or more")
     if len(digits.lstrip("0")) > len(str(MOST)) or int(digits) > MOST:
-        raise GraphError(f"{where}: the count of {name} is {text[:40]}; give at most {MOST}")
+        raise GraphError(f"{where}: the count of {shortened(name)} is {text[:40]}; give at most {MOST}")
     return int(digits)

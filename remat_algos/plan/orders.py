@@ -17,6 +17,7 @@ from remat_algos.errors import GraphError, PlanError, ScheduleError
 from remat_algos.ir.arrays import Bool
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.wording import shortened
 from remat_algos.plan.record import FORMAT
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
@@ -124,14 +125,17 @@ class Order:
         lost[1:] &= ~held[:-1]
         if lost.any():
             stage, node = (int(i) for i in np.argwhere(lost)[0])
-            self._fail(f"stage {stage} has {graph.labels[node]} from a stage that does not hold it", stage, node)
+            self._fail(
+                f"stage {stage} has {shortened(graph.labels[node])} from a stage that does not hold it", stage, node
+            )
         indptr, sources = graph.predecessors
         readers = np.repeat(np.arange(graph.n_nodes), np.diff(indptr))
         for reader, source in zip(readers.tolist(), sources.tolist(), strict=True):
             broken = np.flatnonzero(computed[:, reader] & ~held[:, source])
             if broken.size:
-                names = f"computes {graph.labels[reader]} without {graph.labels[source]}, which it reads"
-                self._fail(f"stage {broken[0]} {names}", int(broken[0]), reader)
+                names = shortened(graph.labels[reader]), shortened(graph.labels[source])
+                said = f"stage {broken[0]} computes {names[0]} without {names[1]}, which it reads"
+                self._fail(said, int(broken[0]), reader)
 
     def _check_frees(self, graph: ComputationGraph, schedule: Schedule, frees: Sequence[tuple[int, str]]) -> None:
         """Nothing is freed that is not held, and nothing is read after it was freed."""
@@ -148,15 +152,16 @@ class Order:
             try:
                 value = graph.value_id(name)
             except GraphError as error:
-                self._fail(f"before step {step} {name} is freed: {error}", step)
-            freed = f"{name} is freed before step {step}, but"
+                self._fail(f"before step {step} {shortened(name)} is freed: {error}", step)
+            freed = f"{shortened(name)} is freed before step {step}, but"
             if value not in held:
                 self._fail(f"{freed} it is not held there", step)
             if graph.output[value] and step < len(schedule):
                 self._fail(f"{freed} it is an output, held to the end", step)
             end = int(lifetimes.end[held.pop(value)])
             if end > step:
-                self._fail(f"{freed} step {end - 1}, {graph.labels[int(schedule.order[end - 1])]}, reads it", step)
+                reader = shortened(graph.labels[int(schedule.order[end - 1])])
+                self._fail(f"{freed} step {end - 1}, {reader}, reads it", step)
 
     def _fail(self, message: str, step: int, node: int = -1) -> NoReturn:
         raise ScheduleError(f"{self.source}: {message}", step, node)

@@ -14,7 +14,7 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.files.write import write_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import exact_bytes, format_bytes
-from remat_algos.ir.wording import counted
+from remat_algos.ir.wording import counted, shortened
 from remat_algos.plan.baseline import baseline_peak, share_base
 from remat_algos.plan.packed import Packed
 from remat_algos.plan.record import FORMAT, VERSION, gap, plain, read_record, shaped
@@ -162,7 +162,7 @@ class Plan:
         if form in ("plan", "frees"):
             return self.to_json(frees=form == "frees")
         if form not in FORMS:
-            raise PlanError(f"the form {form!r} is not known; use {', '.join(FORMS)}")
+            raise PlanError(f"the form {shortened(repr(form))} is not known; use {', '.join(FORMS)}")
         names = self.schedule.names(self.graph)
         lines = names if form == "names" else [f"{deed} {name}" for deed, name in self.actions()]
         return "".join(f"{line}\n" for line in lines)

@@ -8,7 +8,7 @@ from typing import Any
 
 from remat_algos.errors import AllocationError, PlanError
 from remat_algos.ir.units import exact_bytes, format_bytes
-from remat_algos.ir.wording import counted
+from remat_algos.ir.wording import counted, shortened
 from remat_algos.schedule.simulation import Simulation
 
 ARENA, NONE = "arena", "none"
@@ -26,7 +26,7 @@ def known_allocator(name: str | None) -> str | None:
     ('cupy_pool', None)
     """
     if name is not None and name not in ALLOCATORS:
-        raise AllocationError(f"no allocator is called {name!r}; known: {', '.join(ALLOCATORS)}")
+        raise AllocationError(f"no allocator is called {shortened(repr(name))}; known: {', '.join(ALLOCATORS)}")
     return None if name == NONE else name
 
 

@@ -15,6 +15,7 @@ from remat_algos.errors import ClaimError, GraphError, PlanError, ScheduleError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.wording import shortened
 from remat_algos.plan.baseline import share_base
 from remat_algos.plan.packed import SECONDS, Packed
 from remat_algos.plan.record import gap, read_record, shaped
@@ -148,7 +149,7 @@ def _check_limits(
         _deny(f"the plan claims to stay within overhead {most}; it has {simulation.overhead}")
     bound, scope = record["bound"], record["bound_scope"]
     if (bound is None) != (scope is None) or (scope is not None and scope not in SCOPES):
-        _deny(f"the plan claims a bound {bound} in scope {scope!r}; scopes are {', '.join(SCOPES)}")
+        _deny(f"the plan claims a bound {bound} in scope {shortened(repr(scope))}; scopes are {', '.join(SCOPES)}")
     if bound is not None and bound > simulation.compute:
         _deny(f"the plan claims that no schedule computes less than {bound}; it computes {simulation.compute} itself")
 

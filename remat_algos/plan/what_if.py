@@ -7,6 +7,7 @@ import numpy as np
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
+from remat_algos.ir.wording import shortened
 from remat_algos.plan.turned import turned_round
 from remat_algos.schedule.checkpoints import checkpoint_schedule
 from remat_algos.schedule.schedule import Schedule
@@ -53,7 +54,7 @@ def what_if(
     kept, again = _nodes(graph, keep), _nodes(graph, recompute)
     both = [graph.labels[node] for node in kept if node in again]
     if both:
-        raise GraphError(f"{both[0]} is named both to keep and to recompute; choose one")
+        raise GraphError(f"{shortened(both[0])} is named both to keep and to recompute; choose one")
     _check_free(graph, kept, again)
     if schedule is not None:
         return _changed(graph, kept, again, schedule)
@@ -68,7 +69,7 @@ def _nodes(graph: ComputationGraph, names: Iterable[str]) -> list[int]:
     nodes = [int(graph.producer[graph.value_id(name)]) for name in names]
     for node in nodes:
         if not graph.forward[node]:
-            raise GraphError(f"{graph.labels[node]} is a gradient; name values of the forward part")
+            raise GraphError(f"{shortened(graph.labels[node])} is a gradient; name values of the forward part")
     return nodes
 
 
@@ -77,12 +78,12 @@ def _check_free(graph: ComputationGraph, kept: list[int], again: list[int]) -> N
     mark = graph.mark if graph.mark is not None else np.zeros(graph.n_nodes, np.int8)
     for node in again:
         if graph.once[node]:
-            raise GraphError(f"{graph.labels[node]} must run only once; it cannot be recomputed")
+            raise GraphError(f"{shortened(graph.labels[node])} must run only once; it cannot be recomputed")
         if mark[node] == KEEP:
-            raise GraphError(f"{graph.labels[node]} is marked to be kept; it cannot be recomputed")
+            raise GraphError(f"{shortened(graph.labels[node])} is marked to be kept; it cannot be recomputed")
     for node in kept:
         if mark[node] == RECOMPUTE:
-            raise GraphError(f"{graph.labels[node]} is marked to be recomputed; it cannot be kept")
+            raise GraphError(f"{shortened(graph.labels[node])} is marked to be recomputed; it cannot be kept")
 
 
 def _changed(graph: ComputationGraph, kept: list[int], again: list[int], schedule: Schedule) -> Schedule:
@@ -90,11 +91,11 @@ def _changed(graph: ComputationGraph, kept: list[int], again: list[int], schedul
         simulation = simulate(graph, schedule)
         n_runs = int(simulation.runs[node])
         if not n_runs:
-            raise GraphError(f"{graph.labels[node]} does not run in this order; leave it out")
+            raise GraphError(f"{shortened(graph.labels[node])} does not run in this order; leave it out")
         if (n_runs > 1) == (node in kept):
             turned = turned_round(simulation, node)
             if turned is None:
                 reason = "is never idle in this order, so running it again would free nothing"
-                raise GraphError(f"{graph.labels[node]} {reason}; leave it out")
+                raise GraphError(f"{shortened(graph.labels[node])} {reason}; leave it out")
             schedule = turned.schedule
     return schedule

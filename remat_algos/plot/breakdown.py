@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from remat_algos.ir.units import format_bytes
+from remat_algos.ir.wording import shortened
 from remat_algos.plan.breakdown import PARTS, STRUCTURES, Breakdown, breakdown
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches, ink, label, legend_beside, title
 from remat_algos.plot.colours import (
@@ -87,7 +88,7 @@ def plot_breakdown(subjects: Subjects, *, of: str = "memory", ax: Axes | None = 
     [6, 2, 8]
     """
     if of not in ("memory", "compute"):
-        raise ValueError(f"a breakdown is of memory or compute, not of {of!r}")
+        raise ValueError(f"a breakdown is of memory or compute, not of {shortened(repr(of))}")
     found = _named(subjects)
     ax = axes_or_new(ax, 4 + (2.2 if of == "memory" else 1.1) * max(2, len(found)), 4.8)
     legend_beside(ax, _memory(ax, found) if of == "memory" else _compute(ax, found))

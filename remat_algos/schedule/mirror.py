@@ -7,6 +7,7 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, frozen
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
+from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _emitter
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.updates import postponed
@@ -51,10 +52,12 @@ def mirror_schedule(graph: ComputationGraph, mirror_count: ArrayLike) -> Schedul
     count = np.where(graph.forward, count, 0)
     if (count < 0).any():
         node = int(np.argmin(count))
-        raise GraphError(f"mirror count of {graph.labels[node]} is {count[node]}; counts are 0 or more")
+        raise GraphError(f"mirror count of {shortened(graph.labels[node])} is {count[node]}; counts are 0 or more")
     if (count[graph.once] > 0).any():
         node = int(np.argmax(graph.once & (count > 0)))
-        raise GraphError(f"{graph.labels[node]} must run only once, so its mirror count is 0, not {count[node]}")
+        raise GraphError(
+            f"{shortened(graph.labels[node])} must run only once, so its mirror count is 0, not {count[node]}"
+        )
     if count.sum(dtype=np.float64) + graph.n_nodes >= LONGEST:
         raise GraphError("the mirror counts add up to 2**31 runs or more; lower them")
     order = _emitter.mirror(

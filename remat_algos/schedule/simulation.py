@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from remat_algos.errors import ScheduleError
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _lifetimes
 from remat_algos.schedule.lifetimes import Lifetimes
 from remat_algos.schedule.schedule import Schedule
@@ -192,13 +193,14 @@ def _broken(graph: ComputationGraph, schedule: Schedule, law: int, step: int, ab
     if law == _lifetimes.UNKNOWN_NODE:
         return error(f"step {step} runs node {about}; nodes are 0 to {graph.n_nodes - 1}", node=about)
     if law == _lifetimes.RUN_TWICE:
-        return error(f"step {step} runs {graph.labels[about]} again, which must run only once", node=about)
+        return error(f"step {step} runs {shortened(graph.labels[about])} again, which must run only once", node=about)
     if law == _lifetimes.NEVER_MADE:
         node = int(graph.producer[about])
-        return error(f"output {graph.value_name(about)} is never made; run {graph.labels[node]}", node=node)
+        output = shortened(graph.value_name(about))
+        return error(f"output {output} is never made; run {shortened(graph.labels[node])}", node=node)
     node = int(schedule.order[step])
-    missing = f"step {step} runs {graph.labels[node]}, which reads {graph.value_name(about)} before it has been made"
-    return error(missing, node=node)
+    reads = f"which reads {shortened(graph.value_name(about))} before it has been made"
+    return error(f"step {step} runs {shortened(graph.labels[node])}, {reads}", node=node)
 
 
 def _check_updates(graph: ComputationGraph, schedule: Schedule) -> None:
@@ -206,7 +208,7 @@ def _check_updates(graph: ComputationGraph, schedule: Schedule) -> None:
     early = np.flatnonzero(waits > np.arange(len(schedule)))
     if early.size:
         step = int(waits[early[0]])
-        node, update = (graph.labels[int(schedule.order[at])] for at in (step, early[0]))
+        node, update = (shortened(graph.labels[int(schedule.order[at])]) for at in (step, early[0]))
         changed = f"step {step} runs {node}, which reads what {update} changed at step {early[0]}"
         raise ScheduleError(f"{changed}; run the update later", step, int(schedule.order[step]))
 
@@ -224,11 +226,13 @@ def _check_marks(graph: ComputationGraph, schedule: Schedule) -> None:
         forward_of,
     )
     if law == _lifetimes.KEEP_MARK:
-        raise ScheduleError(f"step {step} runs {graph.labels[node]} again, which is marked to keep", step, node)
-    if law == _lifetimes.RECOMPUTE_MARK:
-        reader = graph.labels[int(schedule.order[step])]
         raise ScheduleError(
-            f"step {step}, {reader}, reads what the first run of {graph.labels[node]} made, "
+            f"step {step} runs {shortened(graph.labels[node])} again, which is marked to keep", step, node
+        )
+    if law == _lifetimes.RECOMPUTE_MARK:
+        reader = shortened(graph.labels[int(schedule.order[step])])
+        raise ScheduleError(
+            f"step {step}, {reader}, reads what the first run of {shortened(graph.labels[node])} made, "
             "which is marked to be recomputed",
             step,
             node,

@@ -1,6 +1,7 @@
 """The approximate dynamic program, over a small family of lower sets."""
 
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.wording import shortened
 from remat_algos.solvers.formula_budgets import formula_bytes
 from remat_algos.solvers.formula_budgets import least_budget as least_budget
 from remat_algos.solvers.formula_plans import MOST_SETS, FormulaPlans
@@ -88,6 +89,6 @@ def _plans(
     most: int | None = None,
 ) -> FormulaPlans:
     if family not in ("wide", "pruned"):
-        raise ValueError(f"family is {family!r}; use wide or pruned, or the solver exact_dp")
+        raise ValueError(f"family is {shortened(repr(family))}; use wide or pruned, or the solver exact_dp")
     watch = Watch(time_limit, progress)
     return FormulaPlans(graph, family, strategy, keep_last=keep_last, lazy=lazy, cap=CAP, watch=watch, most=most)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.wording import shortened
 from remat_algos.solvers.cost_per_byte import cost_per_byte
 from remat_algos.solvers.registry import Progress, Solution, solver, training_graph
 from remat_algos.solvers.segments import both, candidate_kinds, candidate_places, segment_counts
@@ -82,9 +83,9 @@ def _plans(
     weigh_cost: bool = False,
 ) -> Plans:
     if grid not in ("exact", "paper"):
-        raise ValueError(f"grid is {grid!r}; use exact or paper")
+        raise ValueError(f"grid is {shortened(repr(grid))}; use exact or paper")
     if weigh_cost not in (True, False):
-        raise ValueError(f"weigh_cost is {weigh_cost!r}; use True or False")
+        raise ValueError(f"weigh_cost is {shortened(repr(weigh_cost))}; use True or False")
     part = ForwardPart.of(graph)
     costly = _costly(graph, part) if weigh_cost else []
     plans: list[Any] = []

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.operators import kind_name, operator
-from remat_algos.ir.wording import comma_separated
+from remat_algos.ir.wording import comma_separated, shortened
 from remat_algos.solvers.cost_per_byte import cost_per_byte
 from remat_algos.solvers.registry import Progress, Solution, solver, training_graph
 from remat_algos.solvers.selection import Plans, best, most_plans, thinned, undominated
@@ -105,7 +105,7 @@ def _counts(dropped: Bool, cost: NDArray[np.float64] | None = None, threshold: f
 
 def _check(drop: str | Sequence[str] | None, threshold: float | None, keep: str) -> None:
     if keep not in KEEPS:
-        raise ValueError(f"keep is {keep!r}; use {' or '.join(KEEPS)}")
+        raise ValueError(f"keep is {shortened(repr(keep))}; use {' or '.join(KEEPS)}")
     given = {"drop": drop is not None, "threshold": threshold is not None, f"keep={keep}": keep != "heavy"}
     several = [name for name, is_given in given.items() if is_given]
     if len(several) > 1:
@@ -116,7 +116,7 @@ def _check(drop: str | Sequence[str] | None, threshold: float | None, keep: str)
         except (TypeError, ValueError):
             sound = False
         if not sound:
-            raise ValueError(f"threshold is {threshold!r}; give units of compute per byte, 0 or more")
+            raise ValueError(f"threshold is {shortened(repr(threshold))}; give units of compute per byte, 0 or more")
 
 
 def _of_kinds(graph: ComputationGraph, is_one: Callable[[str], bool]) -> Bool:
@@ -144,9 +144,11 @@ def _kinds(graph: ComputationGraph, drop: str | Sequence[str]) -> list[str]:
     """The kinds that are to be dropped; ValueError for one that is neither known nor in the graph."""
     wanted = comma_separated(drop)
     if not wanted:
-        raise ValueError(f"drop is {drop!r}, which names no operation; give names, or leave it out")
-    there = _operations(graph, f"drop is {','.join(wanted)!r}, which goes by operations")
+        raise ValueError(f"drop is {shortened(repr(drop))}, which names no operation; give names, or leave it out")
+    there = _operations(graph, f"drop is {shortened(','.join(wanted))!r}, which goes by operations")
     for name in wanted:
         if operator(name) is None and name not in there:
-            raise ValueError(f"drop names {name!r}, which is no operation of this graph; it has {', '.join(there)}")
+            raise ValueError(
+                f"drop names {shortened(name)!r}, which is no operation of this graph; it has {', '.join(there)}"
+            )
     return list(dict.fromkeys(map(kind_name, wanted)))

@@ -8,6 +8,7 @@ import numpy as np
 
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.wording import shortened
 from remat_algos.schedule.mirror import honoured, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.echo_literal import by_algorithm_1
@@ -108,7 +109,7 @@ class Choice:
     ) -> "Choice":
         """The choice of a mode; ValueError for one that is none, or for a word that names nothing."""
         if mode not in MODES:
-            raise ValueError(f"mode is {mode!r}; use {', '.join(MODES)}")
+            raise ValueError(f"mode is {shortened(repr(mode))}; use {', '.join(MODES)}")
         maps = FeatureMaps.of(graph, recomputable_nodes(graph, mode, only, also))
         if mode == "mxnet":
             place = mirror_places(maps)

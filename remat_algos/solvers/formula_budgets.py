@@ -2,6 +2,7 @@
 
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.wording import shortened
 from remat_algos.solvers.formula_plans import FormulaPlans
 from remat_algos.solvers.watch import Watch
 from remat_algos.structure.lower_set_families import CAP
@@ -10,7 +11,7 @@ from remat_algos.structure.lower_sets import LowerSets
 
 def formula_bytes(budget: int | str) -> int:
     """Bytes of a formula budget: a number, or an amount such as "2.1GB"."""
-    wrong = f"formula_budget is {budget!r}; give bytes, such as 2100000000, or an amount, such as 2.1GB"
+    wrong = f"formula_budget is {shortened(repr(budget))}; give bytes, such as 2100000000, or an amount, such as 2.1GB"
     try:
         amount = Budget.of(budget)
     except (TypeError, ValueError) as error:

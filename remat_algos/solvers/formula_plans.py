@@ -11,6 +11,7 @@ from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.errors import BudgetError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import exact_bytes
+from remat_algos.ir.wording import shortened
 from remat_algos.schedule.canonical import kept_against
 from remat_algos.solvers.chains import Chains, Point
 from remat_algos.solvers.registry import Solution
@@ -197,11 +198,13 @@ class FormulaPlans:
 def check_choices(strategy: str | None, keep_last: bool, lazy: bool | None) -> None:
     """ValueError for an option that is none."""
     if strategy is not None and strategy not in STRATEGIES:
-        raise ValueError(f"strategy is {strategy!r}; use {', '.join(STRATEGIES)}, or None for time, then memory")
+        raise ValueError(
+            f"strategy is {shortened(repr(strategy))}; use {', '.join(STRATEGIES)}, or None for time, then memory"
+        )
     if keep_last not in (True, False):
-        raise ValueError(f"keep_last is {keep_last!r}; use True or False")
+        raise ValueError(f"keep_last is {shortened(repr(keep_last))}; use True or False")
     if lazy not in (True, False, None):
-        raise ValueError(f"lazy is {lazy!r}; use True, False or None")
+        raise ValueError(f"lazy is {shortened(repr(lazy))}; use True, False or None")
 
 
 def geometric(least: int, most: int, count: int) -> list[int]:

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.wording import shortened
 from remat_algos.solvers.greedy_walks import BLOCKS, Walks
 from remat_algos.solvers.registry import Progress, Solution, any_graph, solver
 from remat_algos.solvers.selection import Plans, best, undominated
@@ -64,7 +65,7 @@ def _told(found: Solution) -> Solution:
 def _plans(graph: ComputationGraph, max_block: int | None) -> Plans:
     """As many plans as there may be walks; whichever is asked for takes the next walk."""
     if max_block is not None and (not isinstance(max_block, int) or max_block < 1):
-        raise ValueError(f"max_block is {max_block!r}; give a whole number of runs, 1 or more")
+        raise ValueError(f"max_block is {shortened(repr(max_block))}; give a whole number of runs, 1 or more")
     walks = Walks(graph, BLOCKS if max_block is None else (max_block,))
     plans: list[Any] = []
     for _ in range(walks.most):

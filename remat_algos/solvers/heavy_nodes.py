@@ -9,7 +9,7 @@ from remat_algos.ir.arrays import Bool
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.ir.operators import kind_name, operator
-from remat_algos.ir.wording import comma_separated, listed
+from remat_algos.ir.wording import comma_separated, listed, shortened
 
 MXNET_HEAVY = ("Dropout", "DropoutMask", "Embedding", "Convolution", "Linear", "Concat")
 NAMED = 12
@@ -79,7 +79,9 @@ def named_nodes(graph: ComputationGraph, words: str | Sequence[str], option: str
     """bool[n]: forward nodes of the operations or layers that an option names; ValueError if a word names none."""
     wanted = comma_separated(words)
     if not wanted:
-        raise ValueError(f"{option} is {words!r}, which names nothing; give operations or layers, or leave it out")
+        raise ValueError(
+            f"{option} is {shortened(repr(words))}, which names nothing; give operations or layers, or leave it out"
+        )
     nodes = np.flatnonzero(graph.forward).tolist()
     ops = {v: kind_name(graph.labels.op(v)) for v in nodes}
     layers = {v: _layers(graph.labels[v]) for v in nodes} if graph.labels.names is not None else {}
@@ -90,7 +92,7 @@ def named_nodes(graph: ComputationGraph, words: str | Sequence[str], option: str
         if not hits:
             there = sorted({*filter(None, ops.values())})
             known = f"it has the operations {listed(there, NAMED)}" if there else "it names no operations"
-            raise ValueError(f"{option} names {word!r}, no operation or layer of this graph; {known}")
+            raise ValueError(f"{option} names {shortened(repr(word))}, no operation or layer of this graph; {known}")
         found[hits] = True
     return found
 

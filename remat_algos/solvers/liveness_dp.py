@@ -7,6 +7,7 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
+from remat_algos.ir.wording import shortened
 from remat_algos.schedule.blocks import block_figures
 from remat_algos.schedule.canonical import canonical_schedule
 from remat_algos.schedule.simulation import simulate
@@ -80,7 +81,7 @@ def frontier(
 class _Plans:
     def __init__(self, graph: ComputationGraph, family: str, lazy: bool | None, cap: int, watch: Watch) -> None:
         if lazy not in (True, False, None):
-            raise ValueError(f"lazy is {lazy!r}; use True, False or None")
+            raise ValueError(f"lazy is {shortened(repr(lazy))}; use True, False or None")
         n_nodes = int((graph.forward & graph.needed).sum())
         most = max(COARSE, math.isqrt(MOST_VISITS // max(1, n_nodes)))
         self.sets = lower_set_family(graph, family, cap=cap, most=most)

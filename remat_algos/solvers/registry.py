@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import remat_algos.solvers as room
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.wording import shortened
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation
 
@@ -137,7 +138,7 @@ def solver(
 
     def register(function: Function) -> Function:
         if optimal_in is not None and optimal_in not in SCOPES:
-            raise ValueError(f"optimal_in is {optimal_in!r}; use {', '.join(SCOPES)}")
+            raise ValueError(f"optimal_in is {shortened(repr(optimal_in))}; use {', '.join(SCOPES)}")
         _registered[function.__name__] = Solver(function, paper, needs, optimal_in, improves, portfolio)
         return function
 
@@ -171,5 +172,5 @@ def get_solver(name: str) -> Solver:
     if name not in _registered:
         known = [solver.name for solver in list_solvers()]
         if name not in known:
-            raise ValueError(f"no solver is called {name!r}; there are auto, {', '.join(known)}")
+            raise ValueError(f"no solver is called {shortened(name)!r}; there are auto, {', '.join(known)}")
     return _registered[name]

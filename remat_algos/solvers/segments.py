@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _segments
 from remat_algos.structure.articulation import ForwardPart
 
@@ -27,7 +28,7 @@ def candidate_places(part: ForwardPart, candidates: str) -> Int64:
         return part.articulations()
     if candidates == "all":
         return np.arange(part.nodes.size)
-    raise ValueError(f"candidates is {candidates!r}; use {', '.join(KNOWN)}")
+    raise ValueError(f"candidates is {shortened(repr(candidates))}; use {', '.join(KNOWN)}")
 
 
 def named_places(graph: ComputationGraph, part: ForwardPart, names: Sequence[str]) -> list[int]:
@@ -36,7 +37,7 @@ def named_places(graph: ComputationGraph, part: ForwardPart, names: Sequence[str
     places = np.searchsorted(part.nodes, nodes)
     for name, node, place in zip(names, nodes, places, strict=True):
         if place == part.nodes.size or part.nodes[place] != node:
-            raise GraphError(f"{name!r} is no needed node of the forward part; cut after one that is")
+            raise GraphError(f"{shortened(name)!r} is no needed node of the forward part; cut after one that is")
     return np.unique(places).tolist()
 
 
@@ -87,7 +88,7 @@ def segment_counts(part: ForwardPart, cuts: ArrayLike, keep_last: bool) -> Int64
 def both(keep_last: bool | None) -> tuple[bool, ...]:
     """The choices that `keep_last` leaves open."""
     if keep_last not in (None, True, False):
-        raise ValueError(f"keep_last is {keep_last!r}; use True, False or None")
+        raise ValueError(f"keep_last is {shortened(repr(keep_last))}; use True, False or None")
     return (True, False) if keep_last is None else (bool(keep_last),)
 
 
@@ -95,6 +96,6 @@ def check_positive(**options: int | None) -> None:
     """ValueError for an option that is neither None nor a whole number of 1 or more."""
     for name, given in options.items():
         if given is not None and (not hasattr(given, "__index__") or isinstance(given, bool) or given < 1):
-            raise ValueError(f"{name} is {given!r}; give a whole number of 1 or more")
+            raise ValueError(f"{name} is {shortened(repr(given))}; give a whole number of 1 or more")
         if given is not None and given > MOST:
             raise ValueError(f"{name} is {given}; give at most {MOST}")

@@ -10,6 +10,7 @@ import numpy as np
 from remat_algos.ir.arrays import Bool, Int32
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
+from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _twremat
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.updates import postponed
@@ -171,11 +172,13 @@ class Trees:
 def check_options(recursion_limit: int | None, batching: bool | None, length_limit: float) -> None:
     """ValueError for options that say nothing."""
     if recursion_limit is not None and (not isinstance(recursion_limit, int) or recursion_limit < 1):
-        raise ValueError(f"recursion_limit is {recursion_limit!r}; give a whole number of bags, 1 or more")
+        raise ValueError(
+            f"recursion_limit is {shortened(repr(recursion_limit))}; give a whole number of bags, 1 or more"
+        )
     if batching not in (True, False, None):
-        raise ValueError(f"batching is {batching!r}; use True, False or None")
+        raise ValueError(f"batching is {shortened(repr(batching))}; use True, False or None")
     if not isinstance(length_limit, (int, float)) or not length_limit >= 1:
-        raise ValueError(f"length_limit is {length_limit!r}; give runs for each node, 1 or more")
+        raise ValueError(f"length_limit is {shortened(repr(length_limit))}; give runs for each node, 1 or more")
 
 
 def _batches(part: Part, batching: bool | None) -> dict[int, str]:

@@ -5,6 +5,7 @@ from functools import cache, partial
 from typing import Any
 
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.wording import shortened
 from remat_algos.solvers.registry import Progress, Solution, solver
 from remat_algos.solvers.selection import Plans, best, undominated
 from remat_algos.solvers.separator_plans import LENGTH_LIMIT, WIDEST, Part, Trees, separator_plans
@@ -84,7 +85,7 @@ def _plans(
     if orders is None:
         orders = max(2, min(ORDERS, graph.n_nodes // 8, MOST_NODES // max(1, graph.n_nodes)))
     elif not isinstance(orders, int) or orders < 1:
-        raise ValueError(f"orders is {orders!r}; give a whole number of elimination orders, 1 or more")
+        raise ValueError(f"orders is {shortened(repr(orders))}; give a whole number of elimination orders, 1 or more")
     return separator_plans(_trees(graph, orders, seed), recursion_limit, batching, length_limit)
 
 

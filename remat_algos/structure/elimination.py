@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, frozen
+from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _elimination
 from remat_algos.structure.undirected import UndirectedGraph
 
@@ -116,7 +117,7 @@ class Run:
 
     def __init__(self, graph: UndirectedGraph, rule: str, seed: int | None, below: int | None = None) -> None:
         if rule not in _CODES:
-            raise GraphError(f"there is no elimination rule {rule!r}; there are {', '.join(_CODES)}")
+            raise GraphError(f"there is no elimination rule {shortened(repr(rule))}; there are {', '.join(_CODES)}")
         n = graph.n_vertices
         rank = np.arange(n) if seed is None else np.random.default_rng(seed).permutation(n)
         self._kernel = _elimination.Run(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.wording import counted
+from remat_algos.ir.wording import counted, shortened
 from remat_algos.kernels import _lattice, _lower_sets
 from remat_algos.structure.lower_sets import LowerSets
 
@@ -137,9 +137,9 @@ def lower_set_family(
     [5, 6, 6]
     """
     if family not in FAMILIES:
-        raise ValueError(f"family is {family!r}; use {', '.join(FAMILIES)}")
+        raise ValueError(f"family is {shortened(repr(family))}; use {', '.join(FAMILIES)}")
     if not isinstance(cap, int | np.integer) or isinstance(cap, bool) or not 1 <= cap < 2**31:
-        raise ValueError(f"cap is {cap!r}; give a whole number of lower sets, from 1 to 2**31")
+        raise ValueError(f"cap is {shortened(repr(cap))}; give a whole number of lower sets, from 1 to 2**31")
     nodes = np.flatnonzero(graph.forward & graph.needed)
     if family == "exact":
         return _all(graph, nodes, cap)

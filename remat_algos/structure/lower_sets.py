@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _lower_sets
 
 
@@ -103,12 +104,16 @@ class LowerSets:
             self.words, *graph.predecessors, graph.forward.view(np.uint8), graph.needed.view(np.uint8)
         )
         if law == _lower_sets.NO_FORWARD_NODE:
-            raise GraphError(f"a lower set holds {graph.labels[node]}, which is no forward node")
+            raise GraphError(f"a lower set holds {shortened(graph.labels[node])}, which is no forward node")
         if law == _lower_sets.LEFT_OUT:
-            raise GraphError(f"no lower set holds {graph.labels[node]}; the last one is the whole forward part")
+            raise GraphError(
+                f"no lower set holds {shortened(graph.labels[node])}; the last one is the whole forward part"
+            )
         if law == _lower_sets.NOT_LOWER:
             names = graph.labels[node], graph.labels[source]
-            raise GraphError(f"lower set {block[node]} holds {names[0]} but not {names[1]}, which it reads")
+            raise GraphError(
+                f"lower set {block[node]} holds {shortened(names[0])} but not {shortened(names[1])}, which it reads"
+            )
         found = OnGraph(block, kept.view(np.bool_), *crossings)
         for array in found:
             array.setflags(write=False)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.ir.arrays import Bool, Int32, Int64, frozen
+from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _max_flow
 
 UNCUTTABLE = -1
@@ -72,7 +73,7 @@ def least_vertex_cut(
     ([0], 4, [False, True, True, True])
     """
     if closest not in ("sink", "source"):
-        raise ValueError(f"closest is {closest!r}; use sink or source")
+        raise ValueError(f"closest is {shortened(repr(closest))}; use sink or source")
     weights: Int64 = frozen(weight, np.int64, "weight")
     cuttable, n = np.flatnonzero(weights >= 0), weights.size
     free = int(weights[cuttable].sum()) + 1  # more than any cut weighs

@@ -14,6 +14,7 @@ from remat_algos.ir.files.json_text import check_scale
 from remat_algos.ir.files.row_reader import EDGE_COLUMNS, NODE_COLUMNS, VALUE_CELLS, VALUE_COLUMNS, rows_of
 from remat_algos.ir.files.row_writer import Record, records_of, scale_shows
 from remat_algos.ir.tables import Tables
+from remat_algos.ir.wording import shortened
 
 NODE_ATTRIBUTES: Known = {
     **{name: others for name, others in NODE_COLUMNS.items() if name != "id"},
@@ -42,9 +43,11 @@ def tables_of(drawing: Drawing, source: str) -> Tables:
         return _known(record, attributes, where, ignored)
 
     node_names, edge_names = aliases(NODE_ATTRIBUTES), aliases(EDGE_ATTRIBUTES)
-    nodes = {key: known(record, node_names, f"node {key!r} of {source}") for key, record in drawing.nodes.items()}
+    nodes = {
+        key: known(record, node_names, f"node {shortened(key)!r} of {source}") for key, record in drawing.nodes.items()
+    }
     edges = [
-        {"src": u, "dst": v, **known(record, edge_names, f"edge {u!r} -> {v!r} of {source}")}
+        {"src": u, "dst": v, **known(record, edge_names, f"edge {shortened(u)!r} -> {shortened(v)!r} of {source}")}
         for u, v, record in drawing.edges
         if nodes.get(v, {}).get("value_of") != u  # from a node to its own value: only drawn
     ]

@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.tables import NodeRow, ResidentRow, Tables, ValueRow
+from remat_algos.ir.wording import shortened
 
 _START = re.compile(r"\d+[ \t]+\d+[ \t]*\r?\n0[ \t]+\d+[ \t]+\S")
 CONVOLUTION, OTHER = 10, 1  # the paper's costs
@@ -153,7 +154,7 @@ class _Lines:
 
     def _id(self, word: str, n_variables: int) -> int:
         if not (word.isascii() and word.isdecimal()) or len(word) > 9 or int(word) >= n_variables:
-            self.fail(f"{word[:40]!r} is no variable; they run from 0 to {n_variables - 1}")
+            self.fail(f"{shortened(word)!r} is no variable; they run from 0 to {n_variables - 1}")
         return int(word)
 
     def end(self) -> None:

@@ -8,6 +8,7 @@ from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.ir.decimals import decimal
 from remat_algos.ir.tables import Number
 from remat_algos.ir.units import parse_bytes
+from remat_algos.ir.wording import shortened
 
 FLAGS = {"": None, "0": False, "1": True, "false": False, "true": True, "no": False, "yes": True}
 MARKS = {"": 0, "0": 0, "keep": 1, "1": 1, "recompute": 2, "2": 2}
@@ -103,7 +104,7 @@ class Table:
         found = [meanings.get(text.lower(), meanings) for text in self.columns[column]]
         if meanings in found:
             row = found.index(meanings)
-            self.fail(row, f"{column} of {self._name(row)!r} is {self.columns[column][row]!r}; {remedy}")
+            self.fail(row, f"{column} of {shortened(self._name(row))!r} is {self.columns[column][row]!r}; {remedy}")
         return found
 
     def _numbers(self, column: str, default: Any, read: Callable[[str], Number] | None) -> list[Any]:
@@ -131,8 +132,8 @@ class Table:
                 if read is not None:
                     return read(text)
             except ValueError as error:
-                self.fail(row, f"{column} of {self._name(row)!r}: {error}")
-        self.fail(row, f"{column} of {self._name(row)!r} is {text[:40]!r}; write a number")
+                self.fail(row, f"{column} of {shortened(self._name(row))!r}: {error}")
+        self.fail(row, f"{column} of {shortened(self._name(row))!r} is {shortened(text)!r}; write a number")
 
     def _name(self, row: int) -> str:
         return next(

@@ -9,6 +9,7 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.files.attributes import Drawing, drawing_of, tables_of
 from remat_algos.ir.files.row_writer import Record
 from remat_algos.ir.tables import Tables
+from remat_algos.ir.wording import shortened
 
 _DECLARATION = re.compile(r"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 
@@ -45,12 +46,13 @@ def _check(root: ElementTree.Element, source: str) -> None:
         if not key:
             _fail(source, f"node {place} of the file has no id; give it one")
         if key in seen:
-            _fail(source, f"two nodes have the id {key!r}; give each its own")
+            _fail(source, f"two nodes have the id {shortened(key)!r}; give each its own")
         seen.add(key)
     for place, edge in enumerate(root.iterfind(".//{*}edge"), start=1):
         u, v = edge.get("source"), edge.get("target")
         if u not in seen or v not in seen:
-            _fail(source, f"edge {place} of the file, {u!r} -> {v!r}, leads from or to no node; add the node")
+            ends = f"{shortened(repr(u))} -> {shortened(repr(v))}"
+            _fail(source, f"edge {place} of the file, {ends}, leads from or to no node; add the node")
 
 
 def _prepare(root: ElementTree.Element) -> None:

@@ -9,6 +9,7 @@ from remat_algos.ir.decimals import decimal
 from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
 from remat_algos.ir.units import parse_bytes
+from remat_algos.ir.wording import shortened
 
 FORMAT, VERSION = "remat-graph", 1
 BACKWARD = ("none", "to come", "present")
@@ -41,10 +42,10 @@ def parse(text: str, source: str) -> Tables:
     if any(node.gradient_of is not None for node in nodes):
         backward = "present"
     if backward not in BACKWARD:
-        _fail(source, f'"backward" is {backward!r}; use {", ".join(BACKWARD)}')
+        _fail(source, f'"backward" is {shortened(backward)!r}; use {", ".join(BACKWARD)}')
     if 0 < given < len(nodes):
         lacking = next(node.name for node in nodes if node.saved is None)
-        _fail(source, f'"saved" stands on some nodes but not on {lacking!r}; give it for all or for none')
+        _fail(source, f'"saved" stands on some nodes but not on {shortened(lacking)!r}; give it for all or for none')
     scale = top.take("compute_scale", int, None)
     views, derivation = top.take("views", dict, {}), top.take("derivation", dict, None)
     if not all(isinstance(name, str) and isinstance(base, str) for name, base in views.items()):
@@ -99,7 +100,7 @@ def _value_record(value: ValueRow) -> dict[str, Any]:
 
 def _node(fields: "_Fields", place: int) -> NodeRow:
     name = fields.take("name", str, str(place))
-    fields.what = f"node {name!r}"
+    fields.what = f"node {shortened(name)!r}"
     return NodeRow(
         name=name,
         op=fields.take("op", str, ""),

@@ -4,6 +4,7 @@ import numpy as np
 
 from remat_algos.ir.arrays import Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _passes
 from remat_algos.schedule.passes.dead_runs import recompute_marks, serving_runs
 from remat_algos.schedule.schedule import Schedule
@@ -56,14 +57,14 @@ def cached(
     ['ABCDAE', 'ABCDE']
     """
     if key not in KEYS:
-        raise ValueError(f"key is {key!r}; use {' or '.join(map(repr, KEYS))}")
+        raise ValueError(f"key is {shortened(repr(key))}; use {' or '.join(map(repr, KEYS))}")
     if rounds < 1:
         raise ValueError(f"rounds is {rounds}; give 1 or more")
     simulate(graph, schedule)
-    return Schedule(shortened(graph, schedule.order, limit, key, rounds))
+    return Schedule(cached_order(graph, schedule.order, limit, key, rounds))
 
 
-def shortened(graph: ComputationGraph, order: Int32, limit: int, key: str, rounds: int = ROUNDS) -> Int32:
+def cached_order(graph: ComputationGraph, order: Int32, limit: int, key: str, rounds: int = ROUNDS) -> Int32:
     """int32[<= m]: a sound order after at most so many rounds."""
     order = serving_runs(graph, order)
     for _ in range(rounds):

@@ -1,7 +1,7 @@
 """All passes over a schedule, until nothing gets better."""
 
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.schedule.passes.cache import KEYS, ROUNDS, shortened
+from remat_algos.schedule.passes.cache import KEYS, ROUNDS, cached_order
 from remat_algos.schedule.passes.sinking import lower
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
@@ -45,7 +45,7 @@ def polished(graph: ComputationGraph, simulation: Simulation, limit: int | None)
 def _with_key(graph: ComputationGraph, judged: Simulation, room: int, key: str) -> Simulation:
     for _ in range(ROUNDS):
         judged = lower(judged)
-        order = shortened(graph, judged.schedule.order, max(room, judged.peak_memory), key)
+        order = cached_order(graph, judged.schedule.order, max(room, judged.peak_memory), key)
         if order.size == len(judged.schedule):
             break
         judged = simulate(graph, Schedule(order))

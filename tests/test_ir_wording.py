@@ -1,0 +1,80 @@
+"""Names in messages: quoted in part where they are long."""
+
+import numpy as np
+import pytest
+
+import remat_algos as ra
+from remat_algos.ir.wording import LONGEST_NAME, shortened
+
+LONG = "layer" * 2_000
+PAIR = [(f"{LONG}0", f"{LONG}1"), (f"{LONG}1", f"{LONG}2"), (f"{LONG}0", f"{LONG}2")]
+
+
+def _pair(**given):
+    return ra.ComputationGraph.from_edges(PAIR, **given)
+
+
+def _table(tmp_path, text, name="g.nodes.csv"):
+    (tmp_path / "g.edges.csv").write_text("src,dst\n")
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+FAULTS = {
+    "no such node": lambda _: _pair().node_id(f"{LONG}9"),
+    "a long word that is no name": lambda _: ra.ComputationGraph.from_edges([("a", "b")]).node_id(LONG),
+    "twice the same name": lambda _: ra.ComputationGraph.from_arrays(
+        read_indptr=[0, 0, 0], read_indices=[], labels=ra.Labels(names=(LONG, LONG))
+    ),
+    "a view of nothing": lambda _: ra.ComputationGraph.from_arrays(
+        read_indptr=[0, 0], read_indices=[], labels=ra.Labels(names=(LONG,), views={f"{LONG}v": f"{LONG}w"})
+    ),
+    "a cycle": lambda _: ra.ComputationGraph.from_edges([(f"{LONG}{i}", f"{LONG}{(i + 1) % 5}") for i in range(5)]),
+    "not a loss": lambda _: ra.differentiate(_pair(), loss=[LONG]),
+    "a name in a schedule": lambda _: ra.Schedule.from_names(_pair(), [LONG]),
+    "read too soon": lambda _: ra.simulate(_pair(), [1, 0, 2]),
+    "never made": lambda _: ra.simulate(_pair(), [0, 1]),
+    "once, twice": lambda _: ra.simulate(_pair(once=[True, False, False]), [0, 0, 1, 2]),
+    "kept, again": lambda _: ra.simulate(_pair(mark=[1, 0, 0]), [0, 0, 1, 2]),
+    "a count of a node that runs once": lambda _: ra.mirror_schedule(
+        ra.differentiate(_pair(once=[True, False, False])), np.ones(6)
+    ),
+    "no budget": lambda _: ra.solve(ra.differentiate(_pair()), 1),
+    "not lower": lambda _: ra.LowerSets.of(_pair(), [[1], [0, 1, 2]]),
+    "keep and recompute": lambda _: ra.what_if(ra.differentiate(_pair()), keep=[f"{LONG}0"], recompute=[f"{LONG}0"]),
+    "overlap": lambda _: ra.Allocation(
+        ra.Buffers([0, 0], [1, 1], [4, 4], names=(f"{LONG}a", f"{LONG}b")), [0, 1], [0, 0], 8, "", 8
+    ).verify(),
+    "over": lambda _: ra.Buffers([0, 0], [1, 1], [4, 4], over=[-1, 0], names=(f"{LONG}a", f"{LONG}b")),
+    "a solver": lambda _: ra.solve(_pair(), solver=LONG),
+    "a table": lambda path: ra.read_graph(_table(path, f"name,memory\n{LONG},1\n{LONG},2\n")),
+    "a size": lambda path: ra.read_graph(_table(path, f"name,memory\n{LONG},many\n")),
+    "a budget": lambda _: ra.solve(_pair(), f"{LONG}"),
+    "a share": lambda _: ra.Budget(device=f"{'1' * 20_000}%"),
+    "a bare number": lambda _: ra.Budget("1" * 20_000 + ".5"),
+    "a family": lambda _: ra.lower_set_family(_pair(), LONG),
+    "a rule": lambda _: ra.eliminate(ra.UndirectedGraph.of(_pair()), LONG),
+    "a key": lambda _: ra.cached(_pair(), ra.Schedule([0, 1, 2]), 3, key=LONG),
+    "an allocator": lambda _: ra.solve(_pair(), allocator=LONG),
+    "candidates": lambda _: ra.solve(ra.differentiate(_pair()), solver="chen_sqrt", candidates=LONG),
+    "a strategy": lambda _: ra.solve(ra.differentiate(_pair()), solver="exact_dp", strategy=LONG),
+    "an operation": lambda _: ra.solve(ra.differentiate(_pair()), solver="drop_cheap", drop=[LONG]),
+    "a cut": lambda _: ra.solve(ra.differentiate(_pair()), solver="chen_sqrt", at=[LONG]),
+    "in place": lambda _: ra.in_place(ra.simulate(_pair(), [0, 1, 2]), {LONG: 0}),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_errors_quote_long_names_in_part(fault, tmp_path):
+    with pytest.raises((ra.RematError, ValueError)) as caught:
+        FAULTS[fault](tmp_path)
+    message = str(caught.value)
+    assert LONG[: LONGEST_NAME + 1] not in message
+    assert "1" * (LONGEST_NAME + 1) not in message
+    assert len(message) < 900
+
+
+def test_a_short_name_is_quoted_as_it_is():
+    assert shortened("x" * LONGEST_NAME) == "x" * LONGEST_NAME
+    assert len(shortened("x" * LONGEST_NAME + "y")) == LONGEST_NAME
