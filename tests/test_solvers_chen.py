@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.in_place import in_place
+from remat_algos.allocate.sharing import share
 from remat_algos.errors import BudgetError, GraphError, GraphWarning
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.budget import Budget
@@ -18,7 +21,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.plan.baseline import baseline_peak
 from remat_algos.plan.solve import solve
-from remat_algos.schedule.mirror import mirror_schedule
+from remat_algos.schedule.mirror import honoured, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import selection
@@ -487,7 +490,9 @@ def test_the_papers_grid_and_the_exact_sweep(memory, middle, six, least, budgets
     def peak(segmentation):
         return simulate(graph, mirror_schedule(graph, segment_counts(part, segmentation.cuts, False))).peak_memory
 
-    grid = paper_grid(walk)
+    first, estimate, *grid = paper_grid(walk)
+    assert first.budget == 0
+    assert estimate.budget == math.sqrt(first.x * first.y) == pytest.approx(middle, abs=0.01)
     assert [grid[0].budget, grid[-1].budget] == pytest.approx([middle / math.sqrt(2), middle * math.sqrt(2)], abs=0.01)
     ratios = [after.budget / before.budget for before, after in itertools.pairwise(grid)]
     assert ratios == pytest.approx([ratios[0]] * 5)
@@ -502,7 +507,8 @@ def test_the_papers_grid_and_the_exact_sweep(memory, middle, six, least, budgets
 
     options = {"candidates": "all", "keep_last": False}
     assert raw(graph, "chen_greedy", "least", **options).peak_memory == least
-    assert raw(graph, "chen_greedy", grid="paper", **options).peak_memory == min(six)
+    searched = [peak(segmentation) for segmentation in (first, estimate, *grid)]
+    assert raw(graph, "chen_greedy", grid="paper", **options).peak_memory == min(searched)
 
 
 @pytest.mark.parametrize(("memory", "plans"), [([1] * 64, 65), ([1] * 100, 101), (POOLING, 67)])
@@ -518,6 +524,63 @@ def test_an_unknown_grid_is_refused():
 def test_the_grid_of_a_graph_without_memory_is_one_plan():
     plan = raw(chain(5, memory=0, gradient=0), "chen_greedy", grid="paper", candidates="all")
     assert plan.peak_memory == 0
+
+
+# ---------------------------------------------------------------- chen2016, appendix A: plans by their allocation
+
+UNEVEN = [6, 5, 3, 3, 1, 1, 1, 2]  # the lowest peak and the smallest allocation are of different plans
+
+
+def static_size(simulation):
+    return share(Buffers.of(simulation, in_place(simulation))).size
+
+
+@pytest.mark.parametrize("budget", [None, "least"])
+def test_the_papers_rule_takes_the_smallest_allocation_in_place_of_the_lowest_peak(budget):
+    graph = differentiate(ComputationGraph.from_edges(itertools.pairwise(range(len(UNEVEN))), memory=UNEVEN))
+    by_peak = raw(graph, "chen_greedy", budget)
+    by_allocation = raw(graph, "chen_greedy", budget, rank_by="allocation")
+    assert (by_peak.peak_memory, static_size(by_peak.simulation)) == (22, 29)
+    assert (by_allocation.peak_memory, static_size(by_allocation.simulation)) == (22, 27)
+    assert by_allocation.details["allocation"] == 27
+    assert "allocation" not in by_peak.details
+
+
+@given(training_graphs(max_nodes=12), st.sampled_from(["articulation", "all"]), st.booleans())
+def test_appendix_a_is_searched_as_it_is_printed(graph, kind, keep_last):
+    """B = 0, sqrt(x y), and six budgets around it, each plan allocated, the smallest taken, then the least compute."""
+    part = ForwardPart.of(graph)
+    memory, places = part.memory.tolist(), set(candidate_places(part, kind).tolist())
+    x, y, _ = greedy(memory, places, 0)
+    middle = math.sqrt(x * y)
+    sized = []
+    for budget in (0, middle, *(middle / math.sqrt(2) * 2 ** (i / 5) for i in range(6))):
+        counts = segment_counts(part, greedy(memory, places, budget)[2], keep_last)
+        simulation = simulate(graph, mirror_schedule(graph, honoured(graph, counts)))
+        sized.append((static_size(simulation), simulation.compute))
+    options = {"grid": "paper", "rank_by": "allocation", "candidates": kind, "keep_last": keep_last}
+    for budget in None, "least":
+        plan = raw(graph, "chen_greedy", budget, **options)
+        assert (static_size(plan.simulation), plan.simulation.compute) == min(sized)
+
+
+@given(training_graphs(max_nodes=12))
+@settings(max_examples=20)
+def test_under_a_limit_both_the_peak_and_the_allocation_fit(graph):
+    plans = [
+        (max(solution.simulation.peak_memory, static_size(solution.simulation)), solution.simulation.compute)
+        for solution in chen_greedy_frontier(graph)
+    ]
+    for limit in {size for size, _ in plans}:
+        plan = raw(graph, "chen_greedy", limit, rank_by="allocation")
+        assert max(plan.peak_memory, static_size(plan.simulation)) <= limit
+        assert plan.simulation.compute <= min(compute for size, compute in plans if size <= limit)
+
+
+def test_an_unknown_way_to_rank_is_refused():
+    for budget in None, "least":
+        with pytest.raises(ValueError, match="rank_by is 'size'; use peak or allocation"):
+            raw(chain(4), "chen_greedy", budget, rank_by="size")
 
 
 # ---------------------------------------------------------------- chen2016, section 4.3: the cost of operations
@@ -609,6 +672,7 @@ OPTIONS = {
     "chen_greedy": st.fixed_dictionaries(
         {
             "grid": st.sampled_from(["exact", "paper"]),
+            "rank_by": st.sampled_from(["peak", "allocation"]),
             "candidates": kinds,
             "keep_last": last,
             "weigh_cost": st.booleans(),

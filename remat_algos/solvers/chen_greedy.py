@@ -3,16 +3,20 @@
 import math
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.in_place import in_place
+from remat_algos.allocate.sharing import share
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
+from remat_algos.schedule.simulation import Simulation
 from remat_algos.solvers.cost_per_byte import cost_per_byte
 from remat_algos.solvers.registry import Progress, Solution, solver, training_graph
 from remat_algos.solvers.segments import both, candidate_kinds, candidate_places, segment_counts
@@ -31,6 +35,7 @@ def chen_greedy(
     limit: int | None,
     *,
     grid: str = "exact",
+    rank_by: str = "peak",
     candidates: str | None = None,
     keep_last: bool | None = None,
     weigh_cost: bool = False,
@@ -42,8 +47,13 @@ def chen_greedy(
     Parameters
     ----------
     grid : {"exact", "paper"}
-        Every distinct plan, or the six budgets of the paper around sqrt(x y). On graphs with more than 2,000 distinct
-        plans the budgets grow geometrically, which the plan's details say.
+        Every distinct plan, or the budgets of appendix A: 0, B = sqrt(x y), and six from B / sqrt 2 to B sqrt 2. The
+        paper does not say how the six are spaced; here each is the same factor above the one before. On graphs with
+        more than 2,000 distinct plans the budgets of "exact" grow geometrically, which the plan's details say.
+    rank_by : {"peak", "allocation"}
+        What counts as the memory of a plan: its simulated peak, or, as in appendix A, what the paper's static
+        allocator needs for it (`in_place` and `share`). Under a limit both must fit. Give `raw=True` to `solve` for
+        the plan as it is chosen, since its passes compare by peak.
     candidates : {"articulation", "all"}, optional
         Cut where one value alone is alive, or anywhere; by default the better.
     keep_last : bool, optional
@@ -65,14 +75,69 @@ def chen_greedy(
     >>> len(chen_greedy(chain, 7).schedule) - chain.n_nodes
     4
     """
-    return best(graph, _plans(graph, grid, candidates, keep_last, weigh_cost), limit, time_limit, progress)
+    plans = _plans(graph, grid, candidates, keep_last, weigh_cost)
+    if not _by_allocation(rank_by):
+        return best(graph, plans, limit, time_limit, progress)
+    size = allocated if limit is None else _largest
+    found = best(graph, plans, limit, time_limit, progress, size)
+    return replace(_with_allocation(found), others=())  # the others would be compared by peak
 
 
 def frontier(
-    graph: ComputationGraph, *, time_limit: float | None = None, progress: Progress | None = None, **options: Any
+    graph: ComputationGraph,
+    *,
+    rank_by: str = "peak",
+    time_limit: float | None = None,
+    progress: Progress | None = None,
+    **options: Any,
 ) -> list[Solution]:
-    """All plans that none of the others beats in both peak and compute; the options of `chen_greedy`."""
-    return undominated(graph, _plans(graph, **options), time_limit, progress)
+    """All plans that no other dominates in memory and compute; the options of `chen_greedy`.
+
+    With `rank_by="allocation"` the plan of the smallest allocation comes first, and no other has a lower peak, so that
+    it is the one taken where the least memory is wanted.
+    """
+    plans = _plans(graph, **options)
+    if not _by_allocation(rank_by):
+        return undominated(graph, plans, time_limit, progress)
+    first, *others = map(_with_allocation, undominated(graph, plans, time_limit, progress, allocated))
+    return [first, *(each for each in others if _peak(each) > _peak(first))]
+
+
+def _by_allocation(rank_by: str) -> bool:
+    if rank_by not in ("peak", "allocation"):
+        raise ValueError(f"rank_by is {shortened(rank_by)!r}; use peak or allocation")
+    return rank_by == "allocation"
+
+
+def allocated(simulation: Simulation) -> int:
+    """Bytes that the paper's static allocator needs: values in place where they may be, blocks shared.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> from remat_algos.schedule.simulation import simulate
+    >>> chain = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3), (3, 4)], memory=[9, 1, 8, 1, 7]))
+    >>> once = simulate(chain, range(chain.n_nodes))
+    >>> once.peak_memory, allocated(once)
+    (34, 36)
+    """
+    return share(Buffers.of(simulation, in_place(simulation))).size
+
+
+def _largest(simulation: Simulation) -> int:
+    """What both ways to count memory need."""
+    return max(simulation.peak_memory, allocated(simulation))
+
+
+def _with_allocation(solution: Solution) -> Solution:
+    """The same, whose details say the size of its allocation."""
+    simulation = solution.simulation
+    size = allocated(simulation) if simulation is not None else 0
+    return replace(solution, details={**solution.details, "allocation": size})
+
+
+def _peak(solution: Solution) -> int:
+    return solution.simulation.peak_memory if solution.simulation is not None else 0
 
 
 def _plans(
@@ -208,7 +273,11 @@ def _rising(walk: Walk) -> Iterator[Segmentation]:
 
 
 def paper_grid(walk: Walk) -> list[Segmentation]:
-    """The paper's search: six budgets on [B / sqrt 2, sqrt 2 B], spaced geometrically, for B = sqrt(x y)."""
+    """The search of appendix A: 0 for x and y, B = sqrt(x y), and six budgets on [B / sqrt 2, sqrt 2 B].
+
+    Their spacing, which the paper leaves open, is geometric.
+    """
     first = walk.segmentation(0)
     middle = math.sqrt(first.x * first.y)
-    return [walk.segmentation(middle * 2 ** (i / (PAPER_GRID - 1) - 0.5)) for i in range(PAPER_GRID)]
+    around = [middle / math.sqrt(2) * 2 ** (i / (PAPER_GRID - 1)) for i in range(PAPER_GRID)]
+    return [first, *(walk.segmentation(budget) for budget in (middle, *around))]

@@ -22,6 +22,8 @@ from remat_algos.solvers.registry import Interrupted, Progress, Solution
 Details = Mapping[str, Any]
 Plans = Sequence[tuple[Callable[[], Int64 | Schedule | None], Details]]
 """What makes the mirror counts, or the schedule, of each plan, and what was chosen to get it; None: it gave up."""
+Size = Callable[[Simulation], int]
+"""Bytes that plans are compared by in place of their peak."""
 
 MOST_PLANS = 2_000
 MOST_STEPS = 5_000_000
@@ -43,10 +45,13 @@ class Judged:
         return Solution(self.simulation.schedule, details={**self.details, **more}, simulation=self.simulation)
 
 
-def judged(graph: ComputationGraph, plans: Plans, progress: Progress | None) -> Iterator[Judged | None]:
-    """Judge plans from coarse to fine, equal ones once; None for one that was given up.
+def judged(
+    graph: ComputationGraph, plans: Plans, progress: Progress | None, size: Size | None = None
+) -> Iterator[Judged | None]:
+    """Simulate plans from coarse to fine, equal ones once; None for one that was given up.
 
     A plan that goes against a mark is passed over; if none is sound, ScheduleError says what is wrong with the last.
+    `size` gives the bytes that plans are compared by, by default their peak.
     """
     seen: set[bytes] = set()
     any_sound, unhonoured = False, None
@@ -72,7 +77,8 @@ def judged(graph: ComputationGraph, plans: Plans, progress: Progress | None) -> 
         if progress is not None:
             progress(done + 1, len(plans), ", ".join(f"{name} {value}" for name, value in details.items()))
         any_sound = True
-        yield Judged(simulation, simulation.peak_memory, simulation.compute, details)
+        peak = simulation.peak_memory if size is None else size(simulation)
+        yield Judged(simulation, peak, simulation.compute, details)
     if unhonoured is not None and not any_sound:
         raise unhonoured
 
@@ -84,14 +90,19 @@ def _one_pass(graph: ComputationGraph) -> Judged:
 
 
 def best(
-    graph: ComputationGraph, plans: Plans, limit: int | None, time_limit: float | None, progress: Progress | None
+    graph: ComputationGraph,
+    plans: Plans,
+    limit: int | None,
+    time_limit: float | None,
+    progress: Progress | None,
+    size: Size | None = None,
 ) -> Solution:
     """Under a limit the cheapest plan that fits, else the lowest; without one the lowest, then the cheapest.
 
     The plans are tried from coarse to fine, so that a time limit leaves a thinned sweep, which the details say. With
     the solution go some of the others that fit, or if none does, of the lowest.
     """
-    sweep = _Sweep(graph, plans, time_limit, progress)
+    sweep = _Sweep(graph, plans, time_limit, progress, size)
     kept: list[Judged] = []
     try:
         for plan in sweep:
@@ -118,11 +129,15 @@ def _thinned_beside(kept: list[Judged], at: int) -> list[Judged]:
 
 
 def undominated(
-    graph: ComputationGraph, plans: Plans, time_limit: float | None, progress: Progress | None
+    graph: ComputationGraph,
+    plans: Plans,
+    time_limit: float | None,
+    progress: Progress | None,
+    size: Size | None = None,
 ) -> list[Solution]:
-    """The plans that no other beats in both peak and compute, lowest peak first."""
+    """The plans that no other dominates in peak, or size, and compute, the lowest first."""
     kept: list[Judged] = []
-    sweep = _Sweep(graph, plans, time_limit, progress)
+    sweep = _Sweep(graph, plans, time_limit, progress, size)
     try:
         for plan in sweep:
             kept = _with(kept, plan)
@@ -173,10 +188,15 @@ class _Sweep:
     """The plans, judged one by one, as far as the time goes; the first always."""
 
     def __init__(
-        self, graph: ComputationGraph, plans: Plans, time_limit: float | None, progress: Progress | None
+        self,
+        graph: ComputationGraph,
+        plans: Plans,
+        time_limit: float | None,
+        progress: Progress | None,
+        size: Size | None,
     ) -> None:
         self.graph = graph
-        self.plans = judged(graph, plans, progress)
+        self.plans = judged(graph, plans, progress, size)
         self.listed = len(plans)
         self.deadline = None if time_limit is None else time.monotonic() + time_limit
         self.judged = 0
