@@ -282,7 +282,7 @@ def test_a_plan_says_where_its_simulation_is(call):
         ({"c": "a"}, "c cannot be written over a, which c does not read"),
         ({"e": "d"}, "e cannot be written over d; they have 2 and 4 bytes, and the same size is wanted"),
         ({"b": "z"}, "the in-place table names what is not there: "),
-        ({"ReLu": 0}, "the in-place table names 'ReLu', which is no operation of the graph; near: ReLU"),
+        ({"ReLu": 0}, "the in-place table names 'ReLu', which is no operation of the graph; did you mean ReLU"),
         ({"grad(Warp)": 0}, "the in-place table names 'grad(Warp)', which is no operation of the graph"),
         ({"ReLU": -1}, "the in-place table says -1 for 'ReLU'; give the place of a read, from 0"),
         ({"ReLU": 0.5}, "the in-place table says 0.5 for 'ReLU'; give the place of a read, from 0"),

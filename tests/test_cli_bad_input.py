@@ -138,7 +138,9 @@ CELLS = [
     table("unknown role", "name,resident\na,weight\nb,\n", PAIR, "g.nodes.csv, line 2", "'weight'", "parameter"),
     table("unknown flag", "name,once\na,maybe\nb,\n", PAIR, "g.nodes.csv, line 2", "once", "'maybe'", "0 or 1"),
     table("unknown mark", "name,mark\na,drop\nb,\n", PAIR, "g.nodes.csv, line 2", "mark", "'drop'", "recompute"),
-    table("once and recompute", "name,once,mark\na,1,recompute\nb,,\n", PAIR, "g.nodes.csv", "node a", "drop one"),
+    table(
+        "once and recompute", "name,once,mark\na,1,recompute\nb,,\n", PAIR, "g.nodes.csv", "node a", "remove one mark"
+    ),
     table("open quote", 'name,memory\n"a,4\nb,4\n', PAIR, "g.nodes.csv, line 3", "CSV"),
     table(
         "name that cannot be printed",
@@ -250,7 +252,7 @@ OPTIONS = [
     option("factor without end", ["--factor", "inf"], "factor", "inf"),
     option("absurd factor", ["--factor", "1e308"], "factor"),
     option("factor in words", ["--factor", "twice"], "factor", "'twice'"),
-    option("loss that is not there", ["--loss", "los"], "'los'", "near", "loss"),
+    option("loss that is not there", ["--loss", "los"], "'los'", "did you mean", "loss"),
     option("training solver at inference", ["--inference", "--solver", "chen_sqrt"], "chen_sqrt", "differentiate"),
     case("loss of nothing that has a gradient", tables("name,grad_memory\na,-1\nb,-1\n", PAIR), SOLVE, "loss"),
     option("unknown flag", ["--fast"], "--fast", "--help"),

@@ -90,7 +90,7 @@ def test_json_is_the_device_and_the_file(words, asked, calibrate, tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--dtype", "float61"), "no dtype is called 'float61'; near: float64, float16"),
+        (("--dtype", "float61"), "no dtype is called 'float61'; did you mean float64 or float16"),
         (("--dtype", "int8"), "products of int8 cannot be measured; use float64, float32, float16"),
         (("--backend", "cupy"), "backend cupy cannot run here: CuPy is not installed; run python -m pip install "),
         (("--backend", "cuda"), "argument --backend: invalid choice: 'cuda'"),

@@ -61,17 +61,17 @@ def test_elements_are_as_large_as_numpys_where_it_has_them():
 def test_an_unknown_dtype_is_told_with_the_nearest_and_all():
     with pytest.raises(GraphError) as error:
         tensor_bytes((1,), "Flaot16")
-    near, _, known = said(error).partition("; known: ")
-    assert near.startswith("no dtype is called 'Flaot16'; near: ")
+    near, _, known = said(error).partition("? (known: ")
+    assert near.startswith("no dtype is called 'Flaot16'; did you mean ")
     assert "float16" in near
-    assert known.split(", ") == list(DTYPES)
+    assert known.removesuffix(")").split(", ") == list(DTYPES)
 
 
 @pytest.mark.parametrize("dtype", [None, [], "zzz"])
 def test_what_is_like_no_dtype_is_told_without_a_guess(dtype):
     with pytest.raises(GraphError, match=r"^no dtype is called .*; known: float64, ") as error:
         element_bytes(dtype)
-    assert "near" not in said(error)
+    assert "did you mean" not in said(error)
 
 
 # ---------------------------------------------------------------- devices
@@ -101,9 +101,9 @@ def test_no_two_names_differ_in_spelling_only():
 def test_an_unknown_device_is_told_with_the_nearest_and_all():
     with pytest.raises(GraphError) as error:
         get_device("a100 90gb")
-    near, _, known = said(error).partition("; known: ")
-    assert near.startswith("no device is called 'a100 90gb'; near: A100 80GB")
-    assert known.split(", ") == list(DEVICES)
+    near, _, known = said(error).partition("? (known: ")
+    assert near.startswith("no device is called 'a100 90gb'; did you mean A100 80GB")
+    assert known.removesuffix(")").split(", ") == list(DEVICES)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_what_has_no_rate_of_its_own_runs_as_another_type(rates, dtype, runs_as)
 
 
 def test_a_rate_of_an_unknown_type_is_an_error():
-    with pytest.raises(GraphError, match="no dtype is called 'float33'; near: float32"):
+    with pytest.raises(GraphError, match="no dtype is called 'float33'; did you mean float32"):
         SLOW.rate("float33")
 
 
@@ -185,7 +185,7 @@ GOOD = SLOW.record()
         (GOOD | {"source": 4}, '"source" of a device is 4; give text'),
         (GOOD | {"flops": None}, "\"flops\" of 'slow' has no float32; give FLOP/s by type"),
         (GOOD | {"flops": {"float16": 1}}, "\"flops\" of 'slow' has no float32"),
-        (GOOD | {"flops": {"float32": 1, "flout16": 1}}, "no dtype is called 'flout16'; near: float16"),
+        (GOOD | {"flops": {"float32": 1, "flout16": 1}}, "no dtype is called 'flout16'; did you mean float16"),
         (GOOD | {"flops": {"float32": 0}}, "\"flops of float32\" of 'slow' is 0; give a number above 0"),
         (GOOD | {"flops": {"float32": "1e12"}}, "\"flops of float32\" of 'slow' is '1e12'; give a number above 0"),
         (GOOD | {"bandwidth": float("nan")}, "\"bandwidth\" of 'slow' is nan; give a number above 0"),
@@ -297,12 +297,12 @@ def test_measured_costs_are_the_roofline_of_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"cost": "rooflin"}, "no cost is called 'rooflin'; near: roofline; known: flops, paper, unit, roofline, meas"),
+        ({"cost": "rooflin"}, "no cost is called 'rooflin'; did you mean roofline? (known: flops, paper, unit, "),
         ({"cost": "measured"}, 'cost "measured" was given no device; run `remat calibrate -o my_device.json`'),
         ({"cost": "measured", "device": "t4"}, "cost \"measured\" was given 't4', whose numbers are those of its data"),
         ({"cost": "flops", "device": "T4"}, 'cost "flops" needs no device; leave it out, or use cost "roofline"'),
         ({"cost": "roofline", "device": "T5"}, "no device is called 'T5'; known: Titan X, "),
-        ({"cost": "roofline", "dtype": "float31"}, "no dtype is called 'float31'; near: float3"),
+        ({"cost": "roofline", "dtype": "float31"}, "no dtype is called 'float31'; did you mean float3"),
     ],
 )
 def test_faulty_wishes_are_told_with_the_remedy(options, sentence):
@@ -316,7 +316,7 @@ def test_faulty_wishes_are_told_with_the_remedy(options, sentence):
     [
         ([1, -2], [0, 0], r"flops\[1\] is -2; give 0 or more"),
         ([1, 2], [-1, 0], r"bytes_moved\[0\] is -1; give 0 or more"),
-        ([1, 2, 3], [0, 0], "flops has 3 entries; 2 are wanted"),
+        ([1, 2, 3], [0, 0], "flops has 3 entries, expected 2"),
         ([1.5, 2], [0, 0], r"flops\[0\] is 1.5; give whole numbers"),
     ],
 )
@@ -477,8 +477,8 @@ def test_a_gpu_without_libraries_says_what_to_install(error, small, monkeypatch)
 @pytest.mark.parametrize(
     ("options", "error", "sentence"),
     [
-        ({"backend": "cupi"}, GraphError, "no backend is called 'cupi'; near: cupy; known: numpy, cupy"),
-        ({"dtype": "float23"}, GraphError, "no dtype is called 'float23'; near: float"),
+        ({"backend": "cupi"}, GraphError, "no backend is called 'cupi'; did you mean cupy? (known: numpy, cupy)"),
+        ({"dtype": "float23"}, GraphError, "no dtype is called 'float23'; did you mean float"),
         ({"dtype": "bfloat16"}, GraphError, "products of bfloat16 cannot be measured; use float64, float32, float16"),
         ({"repeats": 0}, ValueError, "repeats is 0 and size 8192; give 1 or more"),
         ({"size": 0}, ValueError, "repeats is 5 and size 0; give 1 or more"),

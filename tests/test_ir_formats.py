@@ -448,7 +448,7 @@ def test_ids_and_names_may_differ_in_graphml(read):
 
 
 def test_two_nodes_of_one_name_are_refused(read):
-    with pytest.raises(GraphError, match="node 'x': two nodes are called 'x'; give each a"):
+    with pytest.raises(GraphError, match="node 'x': two nodes are called 'x'; give each its"):
         read(drawn("graphml", {"a": {"name": "x"}, "b": {"name": "x"}}), "g.graphml")
 
 
@@ -872,7 +872,7 @@ BAD_CG = {
     "gradient of another": (changed("3 gradient", "1 gradient"), "the backward record of variable 3 is wanted here"),
     "another operation": (CG[::-1].replace("noitcnuFraeniL", "UleR", 1)[::-1], "the backward record of variable 3"),
     "saves what it does not read": (changed("1 gradient\n1 output", "1 gradient\n3 input"), "which the node neither"),
-    "two of one label": (changed("/conv/W2", "/conv/W"), "two rows are called '/conv/W'; give each a name of its own"),
+    "two of one label": (changed("/conv/W2", "/conv/W"), "two rows are called '/conv/W'; give each its own name"),
 }
 
 

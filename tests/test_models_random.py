@@ -213,7 +213,7 @@ def test_a_layered_dag_of_a_hundred_thousand_nodes_runs():
     ("make", "message"),
     [
         (lambda: chain(-1), "n is -1; give 0 or more"),
-        (lambda: chain(3, memory=[1, 2]), "memory has 2 entries; 3 are wanted"),
+        (lambda: chain(3, memory=[1, 2]), "memory has 2 entries, expected 3"),
         (lambda: chain(3, memory=-1), r"memory\[0\] is -1; sizes and costs are 0 or more"),
         (lambda: ladder(-1), "length is -1; give 0 or more"),
         (lambda: parallel_chains(0, 3), "chains is 0; give 1 or more"),

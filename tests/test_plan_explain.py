@@ -407,7 +407,7 @@ def test_a_plan_of_nothing():
 
 def test_a_name_that_is_none_brings_those_near():
     plan = plan_of(ComputationGraph.from_edges([("conv1", "conv2"), ("conv2", "loss")]), range(3))
-    with pytest.raises(GraphError, match="no node is called 'conv3'; near: conv2, conv1"):
+    with pytest.raises(GraphError, match="no node is called 'conv3'; did you mean conv2 or conv1"):
         explain(plan, "conv3")
 
 

@@ -152,7 +152,7 @@ def test_two_nodes_run_again_one_after_the_other():
 BEFORE = Schedule([0, 1, 2, 3, 4])
 FAULTS = {
     "unknown": (small(), {"keep": ["F"]}, "no node is called 'F'"),
-    "nearly known": (small(), {"recompute": ["BC"], "schedule": BEFORE}, "no node is called 'BC'; near: C, B"),
+    "nearly known": (small(), {"recompute": ["BC"], "schedule": BEFORE}, "no node is called 'BC'; did you mean C or B"),
     "a gradient": (differentiate(small()), {"keep": ["grad(B)"]}, "is a gradient; name values of the forward part"),
     "both": (small(), {"keep": ["A", "B"], "recompute": ["B"]}, "B is named both to keep and to recompute; choose one"),
     "both in a schedule": (small(), {"keep": ["B"], "recompute": ["B"], "schedule": BEFORE}, "B is named both to keep"),

@@ -240,7 +240,7 @@ def test_a_boundary_that_is_not_kept_makes_a_pair_no_use():
     ("words", "indptr", "target", "message"),
     [
         ([[0, 0]], [0, 0], [], "lower sets of shape (1, 2) do not fit 6 nodes"),
-        ([[0]], [0], [], "indptr has 1 entries; 2 are wanted"),
+        ([[0]], [0], [], "indptr has 1 entry, expected 2"),
         ([[0]], [0, 1], [1], "target names a lower set that is not there; they are 0 to 0"),
     ],
 )

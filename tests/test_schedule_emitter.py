@@ -249,7 +249,7 @@ def test_a_long_chain_takes_no_recursion():
         ([0, 1, 0, 0, 0, 0], "b must run only once, so its mirror count is 0, not 1"),
         ([2**31, 0, 0, 0, 0, 0], "the mirror counts add up to 2**31 runs or more; lower them"),
         ([2**62, 0, 2**62, 0, 0, 0], "the mirror counts add up to 2**31 runs or more; lower them"),
-        ([0, 0, 0], "mirror_count has 3 entries; 6 are wanted"),
+        ([0, 0, 0], "mirror_count has 3 entries, expected 6"),
         ([0.5, 0, 0, 0, 0, 0], "mirror_count[0] is 0.5"),
         ([[0] * 6], "mirror_count has 2 dimensions"),
     ],

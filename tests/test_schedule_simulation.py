@@ -213,7 +213,7 @@ def test_names_of_a_schedule_make_it_again(run):
 
 def test_a_schedule_of_unknown_names_says_where():
     graph = ComputationGraph.from_edges([("conv", "relu")])
-    with pytest.raises(ScheduleError, match="step 1: no node is called 'rel'; near: relu") as error:
+    with pytest.raises(ScheduleError, match="step 1: no node is called 'rel'; did you mean relu") as error:
         Schedule.from_names(graph, ["conv", "rel"])
     assert (error.value.step, error.value.node) == (1, -1)
 

@@ -219,7 +219,7 @@ def test_no_cut_is_one_segment():
 
 def test_a_name_that_is_no_node_is_told_its_neighbours():
     graph = chain(3, labels=Labels(names=("conv1", "conv2", "loss")))
-    with pytest.raises(GraphError, match="no node is called 'conv3'; near: conv2, conv1"):
+    with pytest.raises(GraphError, match="no node is called 'conv3'; did you mean conv2 or conv1"):
         raw(graph, "chen_sqrt", at=["conv3"])
 
 

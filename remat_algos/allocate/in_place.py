@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.operators import operator
-from remat_algos.ir.wording import counted, shortened
+from remat_algos.ir.wording import counted, did_you_mean, shortened
 from remat_algos.kernels import _sharing
 from remat_algos.schedule.simulation import Simulation
 
@@ -265,7 +264,7 @@ def _check_operations(
         most[op] = max(most.get(op, 0), count)
     for name in table:
         if name not in most and operator(_differentiated(name) or name) is None:
-            near = "".join(f"; near: {other}" for other in get_close_matches(name, most, 1))
+            near = did_you_mean(name, most, 1)
             raise AllocationError(
                 f"the in-place table names {shortened(name)!r}, which is no operation of the graph{near}"
             )

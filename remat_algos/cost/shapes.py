@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 
 from remat_algos.errors import GraphError
+from remat_algos.ir.wording import did_you_mean, shortened
 
 DTYPES: Mapping[str, int] = {
     "float64": 8,
@@ -98,9 +98,9 @@ def unknown_name(what: str, name: object, known: Iterable[str]) -> GraphError:
     Examples
     --------
     >>> print(unknown_name("fruit", "aple", ["apple", "plum"]))
-    no fruit is called 'aple'; near: apple; known: apple, plum
+    no fruit is called 'aple'; did you mean apple? (known: apple, plum)
     """
-    spelled = {name.lower(): name for name in known}
-    near = [spelled[match] for match in get_close_matches(str(name).lower(), spelled, 3)]
-    offered = f"; near: {', '.join(near)}" if near else ""
-    return GraphError(f"no {what} is called {str(name)[:40]!r}{offered}; known: {', '.join(spelled.values())}")
+    names = list(known)
+    near = did_you_mean(name, names, 3)
+    listed = f" (known: {', '.join(names)})" if near else f"; known: {', '.join(names)}"
+    return GraphError(f"no {what} is called {shortened(name)!r}{near}{listed}")

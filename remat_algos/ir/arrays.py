@@ -1,11 +1,13 @@
 """The arrays that graphs are made of."""
 
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from remat_algos.errors import GraphError
+from remat_algos.ir.wording import shortened
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
@@ -15,22 +17,26 @@ Bool = NDArray[np.bool_]
 LARGEST_SUM = 2**53  # sums stay exact in float64 and JSON readers everywhere
 
 
-def frozen(values: ArrayLike, dtype: type[np.generic], what: str = "array", size: int | None = None) -> NDArray[Any]:
-    """A read-only contiguous array of whole numbers; a scalar fills `size` entries.
+def frozen(
+    values: ArrayLike, dtype: type[np.generic], what: str = "array", size: int | None = None, per: str = ""
+) -> NDArray[Any]:
+    """A read-only contiguous array of whole numbers; a scalar fills `size` entries, one per node, value, ...
 
-    Raises GraphError if the values do not fit `dtype` exactly, or are not `size` many.
+    Raises GraphError if the values do not fit `dtype` exactly, or their number is not `size`.
     """
     given = np.asarray(values)
     if given.ndim == 0 and size is not None:
         given = np.broadcast_to(given, (size,))
     if given.ndim != 1:
-        raise GraphError(f"{what} has {given.ndim} dimensions; give a flat list of numbers")
+        raise GraphError(f"{what} has {given.ndim} dimensions, expected a flat list of numbers")
     if size is not None and given.shape[0] != size:
-        raise GraphError(f"{what} has {given.shape[0]} entries; {size} are wanted")
+        raise wrong_length(what, given.shape[0], size, per)
     if given.size == 0:
         given = given.astype(dtype)
+    if given.dtype.kind == "O":
+        given = _plain(given)
     if given.dtype.kind not in "biuf":
-        raise GraphError(f"{what} holds {given.dtype} values; give whole numbers")
+        raise GraphError(f"{what} {_not_a_number(values, given)}; give whole numbers within {np.dtype(dtype).name}")
     if given.dtype == dtype and given.base is None and not given.flags.writeable and given.flags.c_contiguous:
         return given  # nobody can write to it: no copy
     with np.errstate(invalid="ignore"):
@@ -40,6 +46,50 @@ def frozen(values: ArrayLike, dtype: type[np.generic], what: str = "array", size
         raise GraphError(f"{what}[{at}] is {given[at]}; give whole numbers within {np.dtype(dtype).name}")
     result.setflags(write=False)
     return result
+
+
+def as_whole(number: Any) -> int | None:
+    """A number of any type as an int; None if it is not whole, or no number, as True is none.
+
+    Examples
+    --------
+    >>> as_whole(np.float32(3)), as_whole(2.5), as_whole(True)
+    (3, None, None)
+    """
+    if isinstance(number, Integral):
+        return None if isinstance(number, bool) else int(number)
+    return int(float(number)) if isinstance(number, Real) and float(number).is_integer() else None
+
+
+def whole(number: Any, what: str) -> int:
+    """The same; GraphError in place of None."""
+    found = as_whole(number)
+    if found is None:
+        raise GraphError(f"{what} is {shortened(repr(number))}, expected a whole number")
+    return found
+
+
+def wrong_length(what: str, found: int, expected: int, per: str = "") -> GraphError:
+    """The error for an array that is too short or too long."""
+    entries = "1 entry" if found == 1 else f"{found:,} entries"
+    return GraphError(f"{what} has {entries}, expected {expected:,}" + (f" (one per {per})" if per else ""))
+
+
+def _plain(given: NDArray[Any]) -> NDArray[Any]:
+    """An array of objects as numbers, if that is what they are."""
+    try:
+        found = np.asarray(given.tolist())
+    except (TypeError, ValueError):
+        return given
+    return found if found.ndim == 1 else given
+
+
+def _not_a_number(values: ArrayLike, given: NDArray[Any]) -> str:
+    """The first entry that is no number, as it was before the others were made text or objects too."""
+    for i, entry in enumerate(values if isinstance(values, list | tuple) else given.tolist()):
+        if not isinstance(entry, Real):
+            return f"has {shortened(repr(entry))} at position {i}"
+    return "has numbers of more than 64 bits"
 
 
 def check_sizes(array: Int64, what: str) -> None:
@@ -57,9 +107,9 @@ def check_sizes(array: Int64, what: str) -> None:
 def check_indptr(indptr: Int64, n_rows: int, n_entries: int, what: str) -> None:
     """GraphError unless `indptr` cuts `n_entries` entries into `n_rows` rows."""
     if indptr.shape[0] != n_rows + 1:
-        raise GraphError(f"{what} has {indptr.shape[0]} entries; {n_rows + 1} are wanted, one more than rows")
+        raise wrong_length(what, indptr.shape[0], n_rows + 1, "row, and one more")
     if not indptr.size or indptr[0] != 0 or indptr[-1] != n_entries or (np.diff(indptr) < 0).any():
-        raise GraphError(f"{what} must rise from 0 to {n_entries}")
+        raise GraphError(f"{what} must increase from 0 to {n_entries:,}")
 
 
 def repeats(indptr: Int64, indices: Int32) -> int:

@@ -22,6 +22,14 @@ MARKS = (0, KEEP, RECOMPUTE)
 LONGEST_CYCLE = 20  # names that a message shows
 
 
+def shown_path(names: Sequence[str]) -> str:
+    """Names with arrows between them, the middle of a long path left out."""
+    shown = [shortened(name) for name in names]
+    if len(shown) > LONGEST_CYCLE:
+        shown[LONGEST_CYCLE // 2 : -LONGEST_CYCLE // 2] = ["..."]
+    return " -> ".join(shown)
+
+
 def assemble(tables: Tables) -> dict[str, Any]:
     """Arguments for `ComputationGraph.from_arrays`.
 
@@ -51,7 +59,7 @@ class _Names:
         }
         for name in tables.views:
             if name in self.place and self.of[self.place[name]] == name:
-                self.fail(None, f"{shortened(name)!r} is a view and something else; give each a name of its own")
+                self.fail(None, f"a view and a node or value are both called {shortened(name)!r}; rename one")
         view_of.update(tables.views)
         self.views = {name: self._base(name, view_of) for name in view_of}
 
@@ -63,18 +71,18 @@ class _Names:
     def _enter(self, tables: Tables) -> None:
         for first, node in zip(self.first, tables.nodes, strict=False):
             if node.name in self.place:
-                self.fail(node, f"two rows are called {shortened(node.name)!r}; give each a name of its own")
+                self.fail(node, f"two rows are called {shortened(node.name)!r}; give each its own name")
             self.place[node.name] = first
         for r, resident in enumerate(tables.residents):
             if resident.name in self.place:
-                self.fail(resident, f"two rows are called {shortened(resident.name)!r}; give each a name of its own")
+                self.fail(resident, f"two rows are called {shortened(resident.name)!r}; give each its own name")
             self.place[resident.name] = -1 - r
             self.of[-1 - r] = resident.name
         for first, node in zip(self.first, tables.nodes, strict=False):
             for k in range(len(node.values)):
                 name = node.value_name(k)
                 if self.place.setdefault(name, first + k) != first + k:
-                    self.fail(node, f"two values are called {shortened(name)!r}; give each a name of its own")
+                    self.fail(node, f"two values are called {shortened(name)!r}; give each its own name")
                 self.of[first + k] = name
 
     def _base(self, name: str, view_of: dict[str, str]) -> int:
@@ -85,12 +93,12 @@ class _Names:
             canonical = self._canonical(base, view_of)
             if canonical not in view_of:
                 if base not in self.place:
-                    names = f"{shortened(seen[-1])!r} is a view of {shortened(base)!r}"
-                    self.fail(None, f"{names}, which is no node, value or resident")
+                    view, base = shortened(seen[-1]), shortened(base)
+                    self.fail(None, f"{view!r} is a view of {base!r}, which is no node, value or resident")
                 return self.place[base]
             if canonical in seen:
-                ring = " -> ".join(map(shortened, [*seen, canonical][-LONGEST_CYCLE:]))
-                self.fail(None, f"views go round: {ring}; let one of them have bytes")
+                cycle = shown_path([*seen, canonical])
+                self.fail(None, f"views form a cycle: {cycle}; give one of them its own memory")
             seen.append(canonical)
 
     def resolve(self, row: Any, names: Iterable[str]) -> list[int]:
@@ -98,9 +106,8 @@ class _Names:
         found = []
         for name in names:
             if name not in self.place and name not in self.views:
-                self.fail(
-                    row, f"node {shortened(row.name)!r} reads {shortened(name)!r}, which is no node, value or resident"
-                )
+                node, read = shortened(row.name), shortened(name)
+                self.fail(row, f"node {node!r} reads {read!r}, which is no node, value or resident")
             canonical = self._canonical(name, self.views)
             found.append(self.views[canonical] if canonical in self.views else self.place[name])
         return found
@@ -151,9 +158,7 @@ class _Assembly:
         for i in np.flatnonzero(~self.kept).tolist():
             node = self.tables.nodes[i]
             if node.compute or node.workspace:
-                self.names.fail(
-                    node, f"{shortened(node.name)!r} is a view, but has compute or workspace; set both to 0"
-                )
+                self.names.fail(node, f"{shortened(node.name)!r} is a view with compute or workspace; set both to 0")
 
     def _topological(self) -> Int64:
         """The rows that stay, so that each comes after what it reads, earliest row first."""
@@ -178,19 +183,15 @@ class _Assembly:
             path[u] = None
             u = sources[u]
         places = list(path)
-        names = [shortened(self.tables.nodes[i].name) for i in [*places[places.index(u) :], u][::-1]]
-        if len(names) > LONGEST_CYCLE:
-            names[LONGEST_CYCLE // 2 : -LONGEST_CYCLE // 2] = ["..."]
-        shown = " -> ".join(names)
-        self.names.fail(None, f"the graph has a cycle: {shown}; remove one of these edges")
+        names = [self.tables.nodes[i].name for i in [*places[places.index(u) :], u][::-1]]
+        self.names.fail(None, f"the graph has a cycle: {shown_path(names)}; remove one of these edges")
 
     def arrays(self) -> dict[str, Any]:
         """The arguments."""
         for node in self.nodes:
             if node.mark not in MARKS:
-                self.names.fail(
-                    node, f"node {shortened(node.name)!r} has mark {node.mark}; it is 0, 1 (keep) or 2 (recompute)"
-                )
+                expected = f"has mark {node.mark}, expected 0, 1 (keep) or 2 (recompute)"
+                self.names.fail(node, f"node {shortened(node.name)!r} {expected}")
         tables, nodes = self.tables, self.nodes
         read_indptr, read = _rows(*self.reads, self.order)
         costs = [node.compute for node in nodes] + [node.grad_compute for node in nodes]
@@ -243,7 +244,7 @@ class _Assembly:
                     self.names.fail(row, f"{called} has {what} {amount}; sizes and costs are 0 or more")
                 total += max(amount, 0)
                 if total >= LARGEST_SUM:
-                    self.names.fail(row, f"with {called} the sum of {what} passes 2**53; use a coarser unit")
+                    self.names.fail(row, f"the sum of {what} reaches 2**53 at {called}; use a coarser unit")
         return np.array([int(amount) for amount in amounts], np.int64)
 
     def _outputs(self) -> Bool | None:
@@ -281,9 +282,8 @@ class _Assembly:
             return -1
         found = self.names.resolve(node, [node.gradient_of])[0]
         if found < 0 or not self.kept[self.owner[found]]:
-            self.names.fail(
-                node, f"{shortened(node.name)!r} is a gradient of {shortened(node.gradient_of)!r}, which is no node"
-            )
+            gradient, node_of = shortened(node.name), shortened(node.gradient_of)
+            self.names.fail(node, f"{gradient!r} is a gradient of {node_of!r}, which is no node")
         return int(self.node_id[self.owner[found]])
 
     def _saved(self, read_indptr: Int64, read_indices: Int64) -> tuple[Int64, Int64]:
@@ -308,16 +308,12 @@ class _Assembly:
         for r, resident in enumerate(residents):
             if resident.role not in ROLES:
                 known = ", ".join(ROLES)
-                self.names.fail(
-                    resident,
-                    f"resident {shortened(resident.name)!r} has role {shortened(repr(resident.role))}; use {known}",
-                )
+                name, role = shortened(resident.name), shortened(resident.role)
+                self.names.fail(resident, f"resident {name!r} has role {role!r}; use {known}")
             for reader in resident.readers:
                 if reader not in row_of:
-                    self.names.fail(
-                        resident,
-                        f"resident {shortened(resident.name)!r} is read by {shortened(reader)!r}, which is no node",
-                    )
+                    name, lost = shortened(resident.name), shortened(reader)
+                    self.names.fail(resident, f"resident {name!r} is read by {lost!r}, which is no node")
                 if self.kept[row_of[reader]]:
                     reads.add((int(self.node_id[row_of[reader]]), r))
         pairs = np.array(sorted(reads), np.int64).reshape(-1, 2)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, check_indptr, check_sizes, frozen, repeats, sorted_rows
+from remat_algos.ir.arrays import Int32, Int64, check_indptr, check_sizes, frozen, repeats, sorted_rows, wrong_length
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,14 +43,15 @@ class Backward:
         n = self.grad_compute.shape[0]
         check_indptr(self.saved_indptr, n, self.saved_indices.shape[0], "saved_indptr")
         if self.grad_workspace.shape[0] != n:
-            raise GraphError(f"grad_workspace has {self.grad_workspace.shape[0]} entries; {n} are wanted")
+            raise wrong_length("grad_workspace", self.grad_workspace.shape[0], n, "node")
         check_sizes(self.grad_workspace, "grad_workspace")
         for name in ("grad_memory", "grad_compute"):
-            if (getattr(self, name) < -1).any():
-                raise GraphError(f"{name} has an entry below -1; give bytes or cost, or -1 for none")
+            if (below := np.flatnonzero(getattr(self, name) < -1)).size:
+                entry = f"{name}[{below[0]}] is {getattr(self, name)[below[0]]}"
+                raise GraphError(f"{entry}, expected {'bytes' if name == 'grad_memory' else 'a cost'}, or -1 for none")
             check_sizes(np.maximum(getattr(self, name), 0), name)
         if (row := repeats(self.saved_indptr, self.saved_indices)) >= 0:
-            raise GraphError(f"the gradient of node {row} saves a value twice; name it once")
+            raise GraphError(f"the gradient of node {row} lists a value twice in saved_indices; list it once")
         object.__setattr__(self, "saved_indices", sorted_rows(self.saved_indptr, self.saved_indices))
 
     def saved(self, node: int) -> list[int]:

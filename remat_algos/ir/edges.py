@@ -1,14 +1,15 @@
 """Pairs (u, v), v reads u, as rows of what each node reads."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Bool, Int32, Int64, frozen
+from remat_algos.ir.arrays import Bool, Int32, Int64, frozen, whole
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
+from remat_algos.ir.wording import counted, did_you_mean, listed, shortened
 
 OF_NAMED: Mapping[str, type[np.generic]] = {
     "memory": np.int64,
@@ -20,6 +21,9 @@ OF_NAMED: Mapping[str, type[np.generic]] = {
 }
 """What edges between names take besides, one entry per node."""
 
+COMPLETE = ("memory", "compute")  # a mapping gives these for every node; what others leave out is 0
+MOST_NODES = 2**31
+
 
 def checked_pairs(edges: Iterable[tuple[Any, Any]] | ArrayLike) -> np.ndarray:
     """The edges as an array [k, 2] of ids or names."""
@@ -29,19 +33,35 @@ def checked_pairs(edges: Iterable[tuple[Any, Any]] | ArrayLike) -> np.ndarray:
         pairs = np.empty(1)
     if pairs.size == 0:
         return np.empty((0, 2), np.int64)
+    if pairs.dtype.kind == "f" and np.array_equal(pairs, np.rint(pairs)):
+        pairs = pairs.astype(np.int64)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iuUO":
-        raise GraphError("edges are pairs (u, v) of node ids or names")
+        raise GraphError("edges are not pairs (u, v) of node ids or names; give [(0, 1), ...] or [('a', 'b'), ...]")
     return pairs.astype(np.int64) if pairs.dtype.kind in "iu" else pairs
 
 
-def rows_of_pairs(pairs: np.ndarray, n: int) -> tuple[Int64, np.ndarray]:
-    """(int64[n + 1], [<= k]): what each node reads, in the order given, each once; ids must be topological."""
+def node_ids(pairs: np.ndarray, n_nodes: int | None, arrays: Mapping[str, Any]) -> Int64:
+    """The ids of the nodes, ascending: 0 to n - 1 where an array or `n_nodes` counts them, else those in edges."""
+    sizes = [len(np.asarray(a)) for a in arrays.values() if not isinstance(a, Mapping) and np.ndim(a) == 1]
+    if n_nodes is None and not sizes:
+        return np.unique(pairs)
+    n = whole(n_nodes, "n_nodes") if n_nodes is not None else max([*sizes, int(pairs.max(initial=-1)) + 1])
+    if not 0 <= n <= MOST_NODES:
+        raise GraphError(f"there are {n:,} nodes, expected from 0 to 2**31")
     if pairs.size and not (pairs.min() >= 0 and pairs.max() < n):
-        raise GraphError(f"an edge names a node that is not there; ids run from 0 to {n - 1}")
-    backwards = np.flatnonzero(pairs[:, 0] >= pairs[:, 1])
-    if backwards.size:
-        u, v = pairs[backwards[0]].tolist()
-        raise GraphError(f"edge ({u}, {v}) goes backwards; number the nodes topologically")
+        lost = int(pairs.min()) if pairs.min() < 0 else int(pairs.max())
+        raise GraphError(f"an edge has node {lost}, expected ids from 0 to {n - 1}")
+    return np.arange(n)
+
+
+def are_topological(pairs: np.ndarray, ids: Int64) -> bool:
+    """Whether ids are 0 to n - 1, and no edge goes to the same or a smaller one."""
+    dense = not ids.size or (ids[0] == 0 and int(ids[-1]) == ids.size - 1)
+    return bool(dense and (pairs[:, 0] < pairs[:, 1]).all())
+
+
+def rows_of_pairs(pairs: np.ndarray, n: int) -> tuple[Int64, np.ndarray]:
+    """(int64[n + 1], [<= k]): what each node reads, in the order given, each once; ids are topological."""
     _, first = np.unique(pairs[:, 1] * n + pairs[:, 0], return_index=True)
     pairs = pairs[np.sort(first)]
     pairs = pairs[np.argsort(pairs[:, 1], kind="stable")]
@@ -60,19 +80,45 @@ def unread_first_values(value_indptr: Int64, read_indices: Int32) -> Bool:
     return output
 
 
-def named_tables(pairs: Iterable[tuple[str, str]], **arrays: ArrayLike) -> Tables:
-    """Rows from pairs of names; arrays follow the order in which these first appear, scalars serve all nodes."""
+def in_order(what: str, given: Any, names: Sequence[Any]) -> Any:
+    """The entries of a mapping as a list in the order of the names; anything else as it is.
+
+    Raises GraphError for a name that is no node and, of sizes and costs, for a node without an entry.
+
+    Examples
+    --------
+    >>> in_order("memory", {"relu": 8, "conv": 4}, ["conv", "relu"]), in_order("memory", 1, ["conv"])
+    ([4, 8], 1)
+    """
+    if not isinstance(given, Mapping):
+        return given
+    entries = {str(name): entry for name, entry in given.items()}
+    known = dict.fromkeys(map(str, names))
+    for name in entries.keys() - known.keys():
+        remedy = did_you_mean(name, known) or "; the nodes are those that edges name"
+        raise GraphError(f"{what} has an entry for {shortened(name)!r}, which is no node{remedy}")
+    missing = [shortened(name) for name in known if name not in entries]
+    if missing and what in COMPLETE:
+        some = listed(missing, 3)
+        raise GraphError(f"{what} has no entry for {some}; give one for each of the {counted(len(known), 'node')}")
+    return [entries.get(name, 0) for name in known]
+
+
+def named_tables(pairs: Iterable[tuple[Any, Any]], names: Sequence[Any], arrays: Mapping[str, Any]) -> Tables:
+    """Rows from pairs of names or ids; arrays follow the order of the names, scalars serve all nodes."""
     unknown = arrays.keys() - OF_NAMED.keys()
     if unknown:
         known = ", ".join(OF_NAMED)
-        raise GraphError(f"{', '.join(sorted(unknown))}: edges between names take {known}; number the nodes for others")
-    names = list(dict.fromkeys(str(name) for pair in pairs for name in pair))
-    given = {name: frozen(array, OF_NAMED[name], name, len(names)).tolist() for name, array in arrays.items()}
+        raise GraphError(
+            f"{', '.join(sorted(unknown))} cannot be given with names, or ids that are not topological (only {known} "
+            "can); number the nodes topologically from 0"
+        )
+    given = {what: frozen(array, OF_NAMED[what], what, len(names), "node").tolist() for what, array in arrays.items()}
     rows = {}
-    for i, name in enumerate(names):
+    for i, name in enumerate(map(str, names)):
         cells = {column: column_cells[i] for column, column_cells in given.items()}
         value = ValueRow(cells.pop("memory"), output=cells.pop("output", False))
         rows[name] = NodeRow(name, values=[value], **cells)
     for u, v in pairs:
         rows[str(v)].reads.append(str(u))
-    return Tables(nodes=list(rows.values()))
+    return Tables(nodes=list(rows.values()), source="edges")

@@ -1,8 +1,7 @@
 """The graph that everything else works on."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,22 @@ from remat_algos.ir.arrays import Bool, Int8, Int32, Int64, check_indptr, frozen
 from remat_algos.ir.assembly import assemble
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.derivation import Derivation
-from remat_algos.ir.edges import checked_pairs, named_tables, rows_of_pairs, unread_first_values
+from remat_algos.ir.edges import (
+    are_topological,
+    checked_pairs,
+    in_order,
+    named_tables,
+    node_ids,
+    rows_of_pairs,
+    unread_first_values,
+)
 from remat_algos.ir.files import json_text, npz_bytes
 from remat_algos.ir.hashing import graph_hash
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
 from remat_algos.ir.tables import Tables
 from remat_algos.ir.updates import updates
-from remat_algos.ir.wording import shortened
+from remat_algos.ir.wording import did_you_mean, shortened
 from remat_algos.kernels import _graph
 
 MOST_VALUES = 2**31
@@ -107,10 +114,10 @@ class ComputationGraph:
         ):
             object.__setattr__(self, name, frozen(getattr(self, name), dtype, name))
         if self.forward_of is not None:
-            forward_of = frozen(self.forward_of, np.int32, "forward_of", self.n_nodes)
+            forward_of = frozen(self.forward_of, np.int32, "forward_of", self.n_nodes, "node")
             object.__setattr__(self, "forward_of", None if (forward_of == -1).all() else forward_of)
         if self.mark is not None:
-            mark = frozen(self.mark, np.int8, "mark", self.n_nodes)
+            mark = frozen(self.mark, np.int8, "mark", self.n_nodes, "node")
             object.__setattr__(self, "mark", mark if mark.any() else None)
         if self.resident is not None and not self.resident.names:
             object.__setattr__(self, "resident", None)
@@ -155,8 +162,8 @@ class ComputationGraph:
         n_values = int(values[-1]) if values.size else 0
         check_indptr(values, n, n_values, "value_indptr")
         if n_values >= MOST_VALUES:
-            raise GraphError(f"the graph has {n_values} values; ids are below 2**31")
-        sizes = frozen(memory, np.int64, "memory", n_values)
+            raise GraphError(f"the graph has {n_values:,} values; expected fewer than 2**31")
+        sizes = frozen(memory, np.int64, "memory", n_values, "value")
         if output is None:
             output = unread_first_values(values, indices)
         return cls(
@@ -164,10 +171,10 @@ class ComputationGraph:
             read_indptr=indptr,
             read_indices=indices,
             memory=sizes,
-            compute=frozen(compute, np.int64, "compute", n),
-            workspace=frozen(workspace, np.int64, "workspace", n),
-            once=frozen(np.zeros(n, bool) if once is None else once, np.bool_, "once", n),
-            output=frozen(output, np.bool_, "output", n_values),
+            compute=frozen(compute, np.int64, "compute", n, "node"),
+            workspace=frozen(workspace, np.int64, "workspace", n, "node"),
+            once=frozen(np.zeros(n, bool) if once is None else once, np.bool_, "once", n, "node"),
+            output=frozen(output, np.bool_, "output", n_values, "value"),
             forward_of=forward_of,  # type: ignore[arg-type]  # the constructor makes arrays of these
             backward=backward,
             resident=resident,
@@ -180,44 +187,57 @@ class ComputationGraph:
     def from_edges(
         cls,
         edges: Iterable[tuple[Any, Any]] | ArrayLike,
-        memory: ArrayLike = 1,
-        compute: ArrayLike = 1,
+        memory: ArrayLike | Mapping[Any, int] = 1,
+        compute: ArrayLike | Mapping[Any, int] = 1,
         *,
         n_nodes: int | None = None,
         **arrays: Any,
     ) -> "ComputationGraph":
         """A graph of nodes with one value each, from pairs (u, v): v reads u.
 
-        Integer ids must be topological and are kept; a pair that stands twice counts once. Names are numbered
-        topologically, first named first, and arrays follow the order of first appearance.
+        Ids that are topological, 0 to n - 1, are kept. Others are numbered topologically, the smallest first, and so
+        are names, first named first; `labels` then has the caller's id or name of each node. A pair that is given twice
+        counts once.
 
         Parameters
         ----------
         edges : pairs of int or str
-        memory, compute : scalar or int64[n]
-            Bytes and cost of each node.
+        memory, compute : scalar, array or mapping
+            Bytes and cost of each node. Arrays are indexed by id, or follow the order in which names first appear;
+            mappings have an entry for every node, by its id or name.
         n_nodes : int, optional
-            How many there are, where the last ones have no edge and `memory` is a scalar.
+            With ids: the number of nodes, if the last ones have no edge. By default the length of an array, or only
+            the nodes that edges name.
         **arrays
-            As in `from_arrays`; with names `workspace`, `once`, `output` and `mark` alone.
+            Further arguments of `from_arrays`; with names or ids that are renumbered only `workspace`, `once`, `output`
+            and `mark`.
 
         Examples
         --------
-        >>> ComputationGraph.from_edges([("conv", "relu"), ("relu", "loss")], memory=[8, 8, 1]).labels.names
-        ('conv', 'relu', 'loss')
+        >>> sizes = {"conv": 8, "relu": 8, "loss": 1}
+        >>> graph = ComputationGraph.from_edges([("conv", "relu"), ("relu", "loss")], memory=sizes)
+        >>> graph.labels.names, graph.memory.tolist()
+        (('conv', 'relu', 'loss'), [8, 8, 1])
+        >>> ComputationGraph.from_edges([(7, 3), (3, 5)]).labels.names
+        ('7', '3', '5')
         """
         pairs = checked_pairs(edges)
-        if pairs.dtype.kind not in "iu":
-            if n_nodes is not None:
-                arrays["n_nodes"] = n_nodes
-            return cls.from_tables(named_tables(pairs.tolist(), memory=memory, compute=compute, **arrays))
-        sizes = [np.asarray(a).shape[0] for a in (memory, compute) if np.asarray(a).ndim == 1]
-        n = n_nodes if n_nodes is not None else max([0, *sizes, int(pairs.max(initial=-1)) + 1])
-        if n < 0:
-            raise GraphError(f"n_nodes is {n}; give 0 or more")
-        indptr, indices = rows_of_pairs(pairs, n)
-        memory = frozen(memory, np.int64, "memory", n)
-        return cls.from_arrays(read_indptr=indptr, read_indices=indices, memory=memory, compute=compute, **arrays)
+        given = {"memory": memory, "compute": compute, **arrays}
+        ids = None
+        if pairs.dtype.kind in "iu":
+            ids = node_ids(pairs, n_nodes, given)
+            names = ids.tolist()
+        elif n_nodes is not None:
+            raise GraphError(f"n_nodes is {n_nodes}, but edges between names name all nodes; leave it out")
+        else:
+            names = list(dict.fromkeys(str(name) for pair in pairs.tolist() for name in pair))
+        given = {what: in_order(what, entries, names) for what, entries in given.items()}
+        if ids is None or not are_topological(pairs, ids):
+            return cls.from_tables(named_tables(pairs.tolist(), names, given))
+        indptr, indices = rows_of_pairs(pairs, ids.size)
+        for what in ("memory", "compute"):
+            given[what] = frozen(given[what], np.int64, what, ids.size, "node")
+        return cls.from_arrays(read_indptr=indptr, read_indices=indices, **given)
 
     @classmethod
     def from_tables(cls, tables: Tables) -> "ComputationGraph":
@@ -250,15 +270,16 @@ class ComputationGraph:
         """The same graph with other bytes or costs; gradients that were as large as their values stay so."""
         backward = self.backward
         if backward is not None and memory is not None:
-            new = frozen(memory, np.int64, "memory", self.n_values)
+            new = frozen(memory, np.int64, "memory", self.n_values, "value")
             backward = replace(
                 backward, grad_memory=np.where(backward.grad_memory == self.memory, new, backward.grad_memory)
             )
+        n, n_values = self.n_nodes, self.n_values
         return replace(
             self,
-            memory=self.memory if memory is None else frozen(memory, np.int64, "memory", self.n_values),
-            compute=self.compute if compute is None else frozen(compute, np.int64, "compute", self.n_nodes),
-            workspace=self.workspace if workspace is None else frozen(workspace, np.int64, "workspace", self.n_nodes),
+            memory=self.memory if memory is None else frozen(memory, np.int64, "memory", n_values, "value"),
+            compute=self.compute if compute is None else frozen(compute, np.int64, "compute", n, "node"),
+            workspace=self.workspace if workspace is None else frozen(workspace, np.int64, "workspace", n, "node"),
             backward=backward,
             derivation=None,
         )
@@ -413,7 +434,7 @@ class ComputationGraph:
             "node_ids", lambda: {name: v for v, name in enumerate(self.node_names())}
         )
         if name not in ids:
-            raise GraphError(f"no node is called {shortened(name)!r}{_nearest(name, ids)}")
+            raise GraphError(f"no node is called {shortened(name)!r}{did_you_mean(name, ids)}")
         return ids[name]
 
     def value_id(self, name: str) -> int:
@@ -429,8 +450,3 @@ class ComputationGraph:
     def to_tables(self) -> Tables:
         """The graph as rows that speak in names."""
         return Tables.of(self)
-
-
-def _nearest(name: str, names: Iterable[str]) -> str:
-    near = get_close_matches(name, names, 3)
-    return f"; near: {', '.join(map(shortened, near))}" if near else ""

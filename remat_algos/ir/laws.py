@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, check_indptr, check_sizes
+from remat_algos.ir.arrays import Int32, Int64, check_indptr, check_sizes, wrong_length
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.labels import RECOMPUTE, GradientNames, Labels
-from remat_algos.ir.wording import shortened
+from remat_algos.ir.wording import counted, shortened
 from remat_algos.kernels import _graph
 
 if TYPE_CHECKING:
@@ -49,10 +49,10 @@ def _check_arrays(graph: ComputationGraph) -> None:
     n, n_values = graph.n_nodes, graph.n_values
     for name, size in (("compute", n), ("workspace", n), ("once", n), ("output", n_values)):
         if getattr(graph, name).shape[0] != size:
-            raise GraphError(f"{name} has {getattr(graph, name).shape[0]} entries; {size} are wanted")
+            raise wrong_length(name, getattr(graph, name).shape[0], size, "value" if name == "output" else "node")
     for what, given in (("names", graph.labels.names), ("ops", graph.labels.ops)):
         if given is not None and len(given) != n:
-            raise GraphError(f"there are {len(given)} {what} for {n} nodes")
+            raise wrong_length(what, len(given), n, "node")
     check_indptr(graph.value_indptr, n, n_values, "value_indptr")
     if n and np.diff(graph.value_indptr).min() < 1:
         raise GraphError(f"node {int(np.argmin(np.diff(graph.value_indptr)))} has no value; give it one of 0 bytes")
@@ -60,31 +60,36 @@ def _check_arrays(graph: ComputationGraph) -> None:
     for name in ("memory", "compute", "workspace"):
         check_sizes(getattr(graph, name), name)
     if n and not graph.output.any():
-        raise GraphError("no value is an output, so nothing would have to run; mark one")
+        raise GraphError("no value is an output, so no node needs to run; mark at least one")
 
 
 def _check_reads(graph: ComputationGraph) -> None:
     code, node, value = _graph.check_reads(graph.read_indptr, graph.read_indices, graph.producer)
     if code == 1:
-        raise GraphError(f"node {shortened(graph.labels[node])} reads value {value}; there are {graph.n_values}")
+        raise GraphError(f"node {_node(graph, node)} reads value {value}, expected {_values(graph)}")
     if code == 2:
-        raise GraphError(f"node {shortened(graph.labels[node])} reads value {value} twice; name it once")
+        raise GraphError(f"node {_node(graph, node)} reads value {value} twice; list it once")
     if code == 3:
         source = int(graph.producer[value])
-        raise GraphError(f"edge ({source}, {node}) goes backwards; number the nodes topologically")
+        remedy = "number the nodes topologically, or use from_edges, which does"
+        raise GraphError(f"edge ({source}, {node}) goes backwards; {remedy}")
 
 
 def _check_parts(graph: ComputationGraph) -> None:
     if graph.mark is not None:
         if graph.n_nodes and not 0 <= graph.mark.min() <= graph.mark.max() <= RECOMPUTE:
-            raise GraphError("a mark is 0, 1 (keep) or 2 (recompute)")
+            at = int(np.argmax((graph.mark < 0) | (graph.mark > RECOMPUTE)))
+            raise GraphError(f"mark[{at}] is {graph.mark[at]}, expected 0, 1 (keep) or 2 (recompute)")
         contradiction = np.flatnonzero(graph.once & (graph.mark == RECOMPUTE))
         if contradiction.size:
-            raise GraphError(f"node {shortened(graph.labels[contradiction[0]])} is marked once and recompute; drop one")
+            raise GraphError(f"node {_node(graph, contradiction[0])} is marked once and recompute; remove one mark")
     for part in (graph.backward, graph.resident):
-        rows = part.grad_compute.shape[0] if isinstance(part, Backward) else part and part.read_indptr.shape[0] - 1
-        if part is not None and rows != graph.n_nodes:
-            raise GraphError(f"{type(part).__name__} has {rows} rows; the graph has {graph.n_nodes} nodes")
+        if part is None:
+            continue
+        rows = part.grad_compute.shape[0] if isinstance(part, Backward) else part.read_indptr.shape[0] - 1
+        if rows != graph.n_nodes:
+            has = f"{type(part).__name__} has {counted(rows, 'row')}"
+            raise GraphError(f"{has}, expected {graph.n_nodes} (one per node)")
     if graph.backward is not None:
         if graph.forward_of is not None:
             raise GraphError("a graph with a backward part cannot be differentiated again; leave `backward` out")
@@ -95,63 +100,78 @@ def _check_parts(graph: ComputationGraph) -> None:
 
 def _check_saved(graph: ComputationGraph, backward: Backward) -> None:
     if backward.grad_memory.shape[0] != graph.n_values:
-        raise GraphError(f"grad_memory has {backward.grad_memory.shape[0]} entries; {graph.n_values} are wanted")
+        raise wrong_length("grad_memory", backward.grad_memory.shape[0], graph.n_values, "value")
     saved, node = backward.saved_indices, np.repeat(np.arange(graph.n_nodes), np.diff(backward.saved_indptr))
     if saved.size and not 0 <= saved.min() <= saved.max() < graph.n_values:
-        raise GraphError(f"a gradient saves a value that is not there; there are {graph.n_values}")
+        at = int(np.argmax((saved < 0) | (saved >= graph.n_values)))
+        raise GraphError(f"saved_indices[{at}] is {saved[at]}, expected {_values(graph)}")
     reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
     own = graph.producer[saved] == node
     read = np.isin(node * graph.n_values + saved, reader * graph.n_values + graph.read_indices)
     if not (own | read).all():
         at = int(np.argmin(own | read))
         raise GraphError(
-            f"the gradient of {shortened(graph.labels[int(node[at])])} saves value {saved[at]}, "
-            "which the node neither reads nor makes"
+            f"the gradient of {_node(graph, node[at])} saves value {saved[at]}, which the node neither reads nor makes"
         )
 
 
 def _check_forward_of(graph: ComputationGraph, forward_of: Int32) -> None:
-    owners = forward_of[forward_of >= 0]
-    if owners.size and (owners.max() >= graph.n_nodes or (forward_of[owners] >= 0).any()):
-        raise GraphError("forward_of names a node that is not in the forward part")
-    if forward_of.size and forward_of.min() < -1:
-        raise GraphError("forward_of is -1 in the forward part, else a node")
+    outside = (forward_of < -1) | (forward_of >= graph.n_nodes)
+    if not outside.any():
+        outside = (forward_of >= 0) & (forward_of[forward_of] >= 0)  # -1 reads the last entry, and is left out
+    if outside.any():
+        at = int(np.argmax(outside))
+        expected = "expected a node of the forward part, or -1 in that part"
+        raise GraphError(f"forward_of[{at}] is {forward_of[at]}, {expected}")
     from_backward = (forward_of >= 0)[graph.producer][graph.read_indices]
     reader = np.repeat(forward_of < 0, np.diff(graph.read_indptr))
     if (from_backward & reader).any():
         at = int(np.argmax(from_backward & reader))
         node = int(np.searchsorted(graph.read_indptr, at, side="right")) - 1
-        raise GraphError(f"forward node {shortened(graph.labels[node])} reads a value of the backward part")
+        raise GraphError(f"node {_node(graph, node)} of the forward part reads a value of the backward part")
+
+
+def _node(graph: ComputationGraph, node: int) -> str:
+    """A node as messages call it."""
+    return shortened(graph.labels[int(node)])
+
+
+def _values(graph: ComputationGraph) -> str:
+    """The ids that values have."""
+    return f"values from 0 to {graph.n_values - 1}"
 
 
 def _check_labels(graph: ComputationGraph) -> None:
     labels, n = graph.labels, graph.n_nodes
     if not all(op.isprintable() for op in labels.ops or ()):
-        raise GraphError("an op cannot be printed; give it a plain name")
+        op = next(op for op in labels.ops or () if not op.isprintable())
+        raise GraphError(f"op {shortened(op)!r} has characters that cannot be printed; remove them")
     if labels.compute_unit != labels.compute_unit.strip() or not labels.compute_unit.isprintable():
-        raise GraphError(f"compute_unit {shortened(labels.compute_unit)!r} cannot be printed; give it a plain name")
+        unit = shortened(labels.compute_unit)
+        raise GraphError(f"compute_unit {unit!r} has spaces around it, or cannot be printed; give it a plain name")
     if _distinct_by_rule(graph):
         return
-    if any(not 0 <= x < graph.n_values for x in labels.value_names):
-        raise GraphError(f"a name is given to a value that is not there; there are {graph.n_values}")
+    for x in labels.value_names:
+        if not 0 <= x < graph.n_values:
+            raise GraphError(f"value_names has value {x}, expected {_values(graph)}")
     names = graph.node_names()
     node_of = {name: v for v, name in enumerate(names)}
     residents = graph.resident_names
     for name in (*node_of, *labels.value_names.values(), *residents, *labels.views):
         if not name or name != name.strip() or not name.isprintable():
-            raise GraphError(f"{shortened(name)!r} is no name: it is empty, ends in white space, or cannot be printed")
+            raise GraphError(f"{shortened(name)!r} is no name: it is empty, has spaces around it, or cannot be printed")
     if len(node_of) != n:
         twice = next(name for v, name in enumerate(names) if node_of[name] != v)
-        raise GraphError(f"two nodes are called {shortened(twice)!r}; give each a name of its own")
+        raise GraphError(f"two nodes are called {shortened(twice)!r}; give each its own name")
     seen = set()
     for x, name in enumerate(graph.value_names() if labels.value_names or not graph.single_valued else ()):
         own_first = name in node_of and x == graph.value_indptr[node_of[name]]
         if name in seen or (name in node_of and not own_first):
-            raise GraphError(f"the name {shortened(name)!r} stands for two things; give each value a name of its own")
+            raise GraphError(f"two values are called {shortened(name)!r}; give each its own name")
         seen.add(name)
     for name in residents:
         if name in node_of or name in seen:
-            raise GraphError(f"{shortened(name)!r} is a resident and a node or value; give each a name of its own")
+            raise GraphError(f"a resident and a node or value are both called {shortened(name)!r}; rename one")
         seen.add(name)
     _check_views(graph, node_of, seen)
 
@@ -175,4 +195,4 @@ def _check_views(graph: ComputationGraph, node_of: Mapping[str, int], seen: Cont
             )
         first = graph.value_name(int(graph.value_indptr[node_of[name]])) if name in node_of else None
         if name in seen or first == name:
-            raise GraphError(f"{shortened(name)!r} is a view and something else; give each a name of its own")
+            raise GraphError(f"a view and a node or value are both called {shortened(name)!r}; rename one")

@@ -36,7 +36,7 @@ class Resident:
     def __post_init__(self) -> None:
         object.__setattr__(self, "memory", frozen(self.memory, np.int64, "resident memory"))
         size = self.memory.shape[0]
-        object.__setattr__(self, "role", frozen(self.role, np.int8, "resident role", size))
+        object.__setattr__(self, "role", frozen(self.role, np.int8, "resident role", size, "resident"))
         object.__setattr__(self, "read_indptr", frozen(self.read_indptr, np.int64, "resident read_indptr"))
         object.__setattr__(self, "read_indices", frozen(self.read_indices, np.int32, "resident read_indices"))
         object.__setattr__(self, "names", tuple(self.names))
@@ -44,13 +44,13 @@ class Resident:
         rows = max(self.read_indptr.shape[0] - 1, 0)
         check_indptr(self.read_indptr, rows, self.read_indices.shape[0], "resident read_indptr")
         if len(self.names) != size or len(set(self.names)) != size:
-            raise GraphError(f"{size} residents need {size} different names")
+            raise GraphError(f"{size} residents have {len(set(self.names))} different names; give each its own name")
         if size and (self.role.min() < 0 or self.role.max() >= len(ROLES)):
-            raise GraphError(f"a resident's role is one of {', '.join(ROLES)}")
+            raise GraphError(f"a resident's role is a number from 0 to {len(ROLES) - 1}: {', '.join(ROLES)}")
         if self.read_indices.size and not 0 <= self.read_indices.min() <= self.read_indices.max() < size:
-            raise GraphError(f"a node reads a resident that is not there; there are {size}")
+            raise GraphError(f"a node reads an unknown resident, expected numbers from 0 to {size - 1}")
         if (row := repeats(self.read_indptr, self.read_indices)) >= 0:
-            raise GraphError(f"node {row} reads a resident twice; name it once")
+            raise GraphError(f"node {row} reads a resident twice; list it once")
         object.__setattr__(self, "read_indices", sorted_rows(self.read_indptr, self.read_indices))
 
     def reads(self, node: int) -> list[int]:

@@ -1,8 +1,10 @@
 """Words that go with numbers, and words between commas."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 LONGEST_NAME = 40  # characters of a name in a message
+LONGEST_COMPARED = 200  # characters of a name that may be a misspelling of another
 
 
 def counted(number: int, noun: str) -> str:
@@ -54,3 +56,19 @@ def shortened(name: object, most: int = LONGEST_NAME) -> str:
         return text
     head = most // 2
     return f"{text[:head]}…{text[len(text) - (most - head - 1) :]}"
+
+
+def did_you_mean(name: object, known: Iterable[str], most: int = 2, cutoff: float = 0.6) -> str:
+    """The end of a message about an unknown name: the known ones like it, whatever its case; "" if there is none.
+
+    Examples
+    --------
+    >>> did_you_mean("Conv3", ["conv1", "relu"]), did_you_mean("x", ["relu"])
+    ('; did you mean conv1?', '')
+    """
+    text = str(name).lower()
+    if len(text) > LONGEST_COMPARED:
+        return ""
+    spelled = {each.lower(): each for each in known}
+    near = [shortened(spelled[match]) for match in get_close_matches(text, spelled, most, cutoff)]
+    return f"; did you mean {' or '.join(near)}?" if near else ""

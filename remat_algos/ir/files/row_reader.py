@@ -109,7 +109,7 @@ class _Reader:
             if key in seen_keys:
                 self.table.fail(row, f"two {noun}s have the id {shortened(key)!r}; give each its own")
             if name in seen_names:
-                self.table.fail(row, f"two {noun}s are called {shortened(name)!r}; give each a name of its own")
+                self.table.fail(row, f"two {noun}s are called {shortened(name)!r}; give each its own name")
             seen_keys.add(key)
             seen_names.add(name)
 
@@ -142,7 +142,7 @@ class _Reader:
     def _add_parameter(self, row: int, reader: str, memory: Number) -> None:
         name = f"param({reader})"
         if name in self.nodes or name in self.residents:
-            self.table.fail(row, f"two {self.table.noun}s are called {shortened(name)!r}; give each a name of its own")
+            self.table.fail(row, f"two {self.table.noun}s are called {shortened(name)!r}; give each its own name")
         self.residents[name] = ResidentRow(name, memory, "parameter", [reader], self.table.line(row))
 
     def _add_values(self, table: Table) -> None:
