@@ -13,15 +13,10 @@ from remat_algos.cli.main import main
 from remat_algos.ir.files import attributes, csv_tables, npz_bytes
 from remat_algos.plan.record import KINDS
 from remat_algos.solvers.registry import list_solvers
+from tests.formats_page import FILES, FORMATS, GRAPHS
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-FORMATS = (DOCS / "formats.md").read_text(encoding="utf-8")
-MARKED = re.compile(
-    r"<!-- file: (\S+?)(?:, ([a-z -]+?)(?:: (\S+))?)? -->\n```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE
-)
-FILES = {name: (kind, other, text) for name, kind, other, text in MARKED.findall(FORMATS)}
-GRAPHS = [name for name, (kind, _, _) in FILES.items() if not kind and not name.endswith((".edges.csv", ".values.csv"))]
 
 
 @pytest.fixture(scope="module")

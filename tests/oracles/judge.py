@@ -6,7 +6,7 @@ from tests.oracles.plain import plain
 
 
 class Unsound(Exception):
-    """A schedule breaks a law: "unknown", "unmade", "once", "output", "keep" or "recompute".
+    """A schedule breaks a law: "unknown", "unmade", "once", "output", "keep", "recompute" or "stale".
 
     A missing output is found after the last step, at the node that should have made it.
     """
@@ -34,6 +34,7 @@ def judge(graph, order):
     for x in sorted(g.outputs):
         if g.producer[x] not in order:
             raise Unsound("output", len(order), g.producer[x])
+    check_updates(g, order)
     lives = lifetimes(g, order)
     trace = [
         sum(g.memory[x] for begin, x, end in lives if begin <= step < end) + g.workspace[node]
@@ -64,6 +65,27 @@ def check_step(g, order, step):
         made_forward = not g.is_backward(g.producer[x]) and run == order.index(g.producer[x])
         if g.is_backward(node) and g.mark[g.producer[x]] == 2 and made_forward:
             raise Unsound("recompute", step, node)
+
+
+def check_updates(g, order):
+    """Nobody reads a parameter or state that an update has changed."""
+    changed = set()
+    for step, node in enumerate(order):
+        if is_update(g, node):
+            changed |= changeable_reads(g, node)
+        elif changeable_reads(g, node) & changed:
+            raise Unsound("stale", step, node)
+
+
+def is_update(g, node):
+    """Whether a backward node that reads parameters or states runs once and makes only unread outputs of no bytes."""
+    read = {x for row in g.reads for x in row}
+    silent = all(x in g.outputs and g.memory[x] == 0 and x not in read for x in g.values[node])
+    return silent and g.once[node] and g.is_backward(node) and bool(changeable_reads(g, node))
+
+
+def changeable_reads(g, node):
+    return {r for r in g.resident_reads[node] if g.resident_role[r] != 0}
 
 
 def serving_run(g, order, step, value):

@@ -1,0 +1,215 @@
+"""Files that are nearly right through every function that reads one: a result, or an error of one sentence."""
+
+import dataclasses
+import functools
+import io
+import os
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import remat_algos as ra
+from remat_algos.cost.devices import get_device
+from tests.formats_page import FILES, GRAPHS
+from tests.fuzz.mutations import mutated
+
+UNIT = "files"
+LONGEST_MESSAGE = 1500
+MOST_SECONDS = 5.0  # of the processor, for one file; pydot alone takes some
+BATCH = 20  # files per case
+RAM = "/dev/shm" if os.path.isdir("/dev/shm") else None
+SLOW = {"net.dot": 0.03, "written.dot": 0.03, "plan packed": 0.3, "plan with an allocator": 0.3}  # tried less often
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reader:
+    """A function that reads files of a folder, and files that it accepts."""
+
+    read: Callable[[Path], Any]
+    files: dict[str, bytes]
+
+
+def case(rng, report):
+    """Some mutated files of one reader."""
+    readers = all_readers()
+    name = rng.choices(list(readers), [SLOW.get(name, 1) for name in readers])[0]
+    reader = readers[name]
+    with tempfile.TemporaryDirectory(dir=RAM) as folder:
+        for _ in range(BATCH):
+            contents = dict(reader.files)
+            for file in rng.sample(sorted(contents), rng.choice((1, 1, len(contents)))):
+                contents[file] = mutated(rng, file, contents[file])
+            for file, data in contents.items():
+                Path(folder, file).write_bytes(data)
+            report.count("files")
+            check(report, name, reader.read, Path(folder), contents)
+
+
+def check(report, name, read, folder, contents):
+    """Only results and errors of one sentence come out, and soon."""
+    started, before = time.process_time(), open_files()
+    result = None
+    try:
+        result = read(folder)
+        report.count("read")
+    except ra.RematError as error:
+        report.count("refused")
+        if "\n" in str(error) or len(str(error)) > LONGEST_MESSAGE:
+            report.fault("an error is no sentence", f"{name}: {str(error)[:200]!r}", contents)
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(place.filename).name}:{place.lineno}"
+        report.fault(f"{type(error).__name__}", f"{name}: {str(error)[:200]} ({where})", contents)
+    if time.process_time() - started > MOST_SECONDS:
+        report.fault("more than 5 s for one file", name, contents)
+    if open_files() > before:
+        report.fault("a file is left open", name, contents)
+    if isinstance(result, ra.ComputationGraph) and result.n_nodes <= 200:
+        check_use(report, name, result, contents)
+
+
+def open_files():
+    """How many files this process has open, 0 where that is not known."""
+    return len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+
+
+def check_use(report, name, graph, contents):
+    """What is read can be used: it is written and read again, differentiated, and planned."""
+    try:
+        if ra.ComputationGraph.from_json(graph.to_json()).hash != graph.hash:
+            report.fault("another graph after a round trip", name, contents)
+        if ra.ComputationGraph.from_npz(graph.to_npz()).hash != graph.hash:
+            report.fault("another graph after a round trip", name, contents)
+        training = graph if graph.forward_of is not None else ra.differentiate(graph)
+        ra.solve(training, "100%", solver="no_remat")
+        report.count("used")
+    except ra.RematError:  # nothing to differentiate, or a mark that no rematerialization breaks
+        report.count("used")
+    except Exception as error:
+        report.fault(f"{type(error).__name__} in use", f"{name}: {str(error)[:200]}", contents)
+
+
+# ---------------------------------------------------------------- readers
+
+
+@functools.cache
+def all_readers():
+    """Readers by name: of the files that docs/formats.md shows, and of what the package writes."""
+    return graphs_of_the_page() | tables_of_the_page() | graphs_written() | plans_written() | decompositions_written()
+
+
+def graphs_of_the_page():
+    """Each file is mutated with those that are read beside it."""
+    readers = {}
+    for name in GRAPHS:
+        stem = name.removesuffix(".nodes.csv")
+        beside = [other for other in FILES if other.startswith(f"{stem}.") and other.endswith(".csv")]
+        readers[name] = Reader(graph_reader(name), texts(beside if name.endswith(".nodes.csv") else [name]))
+    return readers
+
+
+def tables_of_the_page():
+    """Sizes, mirror counts, buffers and in-place rows, each with the graph it is for."""
+    graph, chain = page_graph("net.nodes.csv"), example()
+    return {
+        "sizes.csv": Reader(
+            lambda folder: ra.read_graph(folder / "figure.txt", nodes=folder / "sizes.csv"),
+            texts(["figure.txt", "sizes.csv"]),
+        ),
+        "mirror.csv": Reader(lambda folder: mirrored(graph, folder / "mirror.csv"), texts(["mirror.csv"])),
+        "mirror.json": Reader(lambda folder: mirrored(graph, folder / "mirror.json"), texts(["mirror.json"])),
+        "buffers.csv": Reader(lambda folder: ra.share(ra.read_buffers(folder / "buffers.csv")), texts(["buffers.csv"])),
+        "in_place.csv": Reader(
+            lambda folder: ra.in_place(ra.simulate(chain, [0, 1, 2, 3]), ra.read_in_place(folder / "in_place.csv")),
+            {"in_place.csv": b"op,read,value,over\nDropout,none,,\nReLU,0,,\n,,n1,n0\n"},
+        ),
+    }
+
+
+def graphs_written():
+    """A graph with everything and a differentiated one, in each format that is written."""
+    readers = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for stem, graph in (("everything", page_graph("norm.nodes.csv")), ("written", ra.differentiate(example()))):
+            for ending in (".json", ".npz", ".graphml", ".dot"):
+                path = Path(folder, stem + ending)
+                ra.write_graph(graph, path)
+                readers.setdefault(path.name, Reader(graph_reader(path.name), {path.name: path.read_bytes()}))
+    return {name: reader for name, reader in readers.items() if name != "everything.dot"}
+
+
+def plans_written():
+    """Plans of each kind, and orders as others write them."""
+    graph = example()
+    training = ra.differentiate(graph)
+
+    def plan(name, budget, **options):
+        text = ra.solve(training, budget, **options).to_json(frees=True).encode()
+        return {name: Reader(lambda folder: ra.Plan.load(folder / "plan.json", graph), {"plan.json": text})}
+
+    def order(name, data):
+        return {name: Reader(lambda folder: ra.simulate(*ra.read_order(folder / name, graph)), {name: data})}
+
+    stages = io.BytesIO()
+    np.savez(stages, R=np.tril(np.ones((4, 4), int)), S=np.tril(np.ones((4, 4), int), -1))
+    first = ra.solve(graph, "100%")
+    return (
+        plan("plan", "90%")
+        | plan("plan packed", "95%", packed=True)
+        | plan("plan with an allocator", "100%", allocator="cupy_pool")
+        | order("order.json", first.to_json().encode())
+        | order("order.txt", first.text("names").encode())
+        | order("actions.txt", first.text("actions").encode())
+        | order("order.npz", stages.getvalue())
+    )
+
+
+def decompositions_written():
+    """Undirected graphs, tree decompositions, devices."""
+    device = ra.Device("here", {"float32": 1e12}, 1e11, 1e-6, 2**30, "a test")
+    with tempfile.TemporaryDirectory() as folder:
+        device.save(Path(folder, "device.json"))
+        record = Path(folder, "device.json").read_bytes()
+    return {
+        "undirected.gr": Reader(
+            lambda folder: ra.width_bounds(ra.read_gr(folder / "g.gr")), {"g.gr": FILES["path.gr"][2].encode()}
+        ),
+        "tree.td": Reader(
+            lambda folder: ra.read_td(folder / "tree.td"),
+            {"tree.td": b"s td 3 2 4\nb 1 1 2\nb 2 2 3\nb 3 3 4\n1 2\n2 3\n"},
+        ),
+        "device.json": Reader(lambda folder: get_device(str(folder / "device.json")), {"device.json": record}),
+    }
+
+
+def texts(names):
+    return {name: FILES[name][2].encode() for name in names}
+
+
+def graph_reader(name):
+    return lambda folder: ra.read_graph(folder / name)
+
+
+def mirrored(graph, path):
+    return ra.mirror_schedule(graph, ra.read_mirror_counts(graph, path))
+
+
+def page_graph(name):
+    """A graph of the page on formats."""
+    with tempfile.TemporaryDirectory() as folder:
+        for other, data in texts(FILES).items():
+            Path(folder, other).write_bytes(data)
+        return ra.read_graph(Path(folder, name))
+
+
+def example():
+    """n0 -> n1 -> n2 -> n3, and n1 -> n3."""
+    labels = ra.Labels(names=("n0", "n1", "n2", "n3"), ops=("", "ReLU", "Dropout", "ReLU"))
+    return ra.ComputationGraph.from_arrays(
+        read_indptr=[0, 0, 1, 2, 4], read_indices=[0, 1, 1, 2], memory=[8, 4, 4, 2], compute=[3, 1, 1, 5], labels=labels
+    )
