@@ -211,5 +211,5 @@ def example():
     """n0 -> n1 -> n2 -> n3, and n1 -> n3."""
     labels = ra.Labels(names=("n0", "n1", "n2", "n3"), ops=("", "ReLU", "Dropout", "ReLU"))
     return ra.ComputationGraph.from_arrays(
-        read_indptr=[0, 0, 1, 2, 4], read_indices=[0, 1, 1, 2], memory=[8, 4, 4, 2], compute=[3, 1, 1, 5], labels=labels
+        read_indptr=[0, 0, 1, 2, 4], read_indices=[0, 1, 1, 2], memory=[4, 4, 4, 2], compute=[3, 1, 1, 5], labels=labels
     )
