@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.allocate.buffers import Buffers
@@ -30,7 +30,8 @@ from remat_algos.schedule.mirror import mirror_schedule
 from remat_algos.schedule.simulation import simulate
 from tests.strategies import graphs, numbers, orders, training_graphs
 
-SIZES = st.sampled_from([8, 16, 512, 520, 1300, 8, 16, 0])
+SOME_BYTES = [8, 16, 512, 520, 1300, 8, 16]
+SIZES = st.sampled_from([*SOME_BYTES, 0])
 METHODS = {
     "pack": lambda buffers: pack(buffers, time_limit=0),
     "pack aligned": lambda buffers: pack(buffers, time_limit=0, alignment=64),
@@ -72,6 +73,44 @@ def written_over(draw, simulation):
             over[i] = draw(st.sampled_from(can))
             free.discard(over[i])
     return np.array(over, np.int64)
+
+
+def ended_early(simulation):
+    """Instances with bytes that end two steps before the schedule does, or sooner."""
+    lifetimes, graph = simulation.lifetimes, simulation.graph
+    kept = ~graph.output[lifetimes.value] & (lifetimes.end + 2 <= len(simulation.schedule))
+    return np.flatnonzero(kept & (graph.memory[lifetimes.value] > 0)).tolist()
+
+
+def read_later(simulation):
+    """Instances that outlast the step after their own, but not the schedule."""
+    lifetimes, length = simulation.lifetimes, len(simulation.schedule)
+    return np.flatnonzero((lifetimes.end > simulation.made_at + 1) & (lifetimes.end < length)).tolist()
+
+
+def overlapping(buffers):
+    """Pairs of buffers of 8 bytes or more that are held at once."""
+    return [
+        (i, j)
+        for i in range(len(buffers))
+        for j in range(len(buffers))
+        if i != j and min(buffers.size[i], buffers.size[j]) >= 8
+        and max(buffers.begin[i], buffers.begin[j]) < min(buffers.end[i], buffers.end[j])
+    ]  # fmt: skip
+
+
+@st.composite
+def cases_with(draw, has):
+    """A case that has something; where one that is drawn does not, a graph of which every order has it.
+
+    Its nodes 0 and 1 are read by 2, and a chain of two follows; all values have bytes.
+    """
+    simulation = draw(cases())
+    if not has(simulation):
+        graph = ComputationGraph.from_edges([(0, 2), (1, 2), (2, 3), (3, 4)])
+        memory = draw(st.lists(st.sampled_from(SOME_BYTES), min_size=5, max_size=5))
+        simulation = simulate(graph.with_costs(memory=memory), draw(orders(graph)))
+    return simulation
 
 
 # ---------------------------------------------------------------- as predicted
@@ -225,12 +264,9 @@ def test_a_read_that_is_written_to_is_found_at_once():
 
 @given(data=st.data())
 def test_a_lifetime_that_is_too_long_parts_from_the_judge(data):
-    simulation = data.draw(cases())
+    simulation = data.draw(cases_with(ended_early))
     lifetimes, graph = simulation.lifetimes, simulation.graph
-    kept = ~graph.output[lifetimes.value] & (lifetimes.end + 2 <= len(simulation.schedule))
-    kept &= graph.memory[lifetimes.value] > 0
-    assume(kept.any())
-    i = data.draw(st.sampled_from(np.flatnonzero(kept).tolist()))
+    i = data.draw(st.sampled_from(ended_early(simulation)))
     end = lifetimes.end.copy()
     end[i] += 2
     longer = replace(simulation, lifetimes=replace(lifetimes, end=end))
@@ -268,11 +304,9 @@ def test_an_unsound_schedule_runs_no_step():
 
 @given(data=st.data())
 def test_a_value_that_is_freed_too_early_is_missed(data):
-    simulation = data.draw(cases())
+    simulation = data.draw(cases_with(read_later))
     lifetimes, made_at = simulation.lifetimes, simulation.made_at
-    read = np.flatnonzero((lifetimes.end > made_at + 1) & (lifetimes.end < len(simulation.schedule)))
-    assume(read.size)
-    i = data.draw(st.sampled_from(read.tolist()))
+    i = data.draw(st.sampled_from(read_later(simulation)))
     end = lifetimes.end.copy()
     end[i] = data.draw(st.integers(int(made_at[i]) + 1, int(end[i]) - 1))
     broken = replace(simulation, lifetimes=replace(lifetimes, end=end))
@@ -285,18 +319,10 @@ def test_a_value_that_is_freed_too_early_is_missed(data):
 
 @given(data=st.data())
 def test_buffers_that_overlap_are_found(data):
-    simulation = data.draw(cases())
+    simulation = data.draw(cases_with(lambda simulation: overlapping(Buffers.of(simulation))))
     buffers = Buffers.of(simulation)
     base, allocation = everything(simulation.graph), METHODS[data.draw(st.sampled_from(sorted(METHODS)))](buffers)
-    pairs = [
-        (i, j)
-        for i in range(len(buffers))
-        for j in range(len(buffers))
-        if i != j and min(buffers.size[i], buffers.size[j]) >= 8
-        and max(buffers.begin[i], buffers.begin[j]) < min(buffers.end[i], buffers.end[j])
-    ]  # fmt: skip
-    assume(pairs)
-    i, j = data.draw(st.sampled_from(pairs))
+    i, j = data.draw(st.sampled_from(overlapping(buffers)))
     offset = allocation.offset.copy()
     offset[i] = offset[j] + data.draw(st.integers(-int(buffers.size[i]) + 8, int(buffers.size[j]) - 8))
     offset[i] = max(0, min(offset[i], allocation.size - buffers.size[i]))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.errors import GraphError
@@ -302,10 +302,14 @@ def with_default_outputs(graph):
 
 @given(cases(), st.booleans())
 def test_the_peak_without_rematerialization_is_not_lower(case, parameter_gradients):
+    """But for blocks that end a gradient which the fine graph hands out unread: of these, fewer are contracted."""
     graph, block = losses_as_large_as_their_gradients(case[0]), case[1]
     options = {"parameter_gradients": parameter_gradients}
-    fine, coarse = differentiate(graph, **options), differentiate(contract(graph, block), **options)
-    assume(unread_gradients(fine) <= unread_gradients(coarse))
+    fine = differentiate(graph, **options)
+    for contracted in ("AB", "A", "B", ""):
+        coarse = differentiate(contract(graph, [name if name in contracted else "" for name in block]), **options)
+        if unread_gradients(fine) <= unread_gradients(coarse):
+            break
     assert peak(coarse) >= peak(fine)
 
 

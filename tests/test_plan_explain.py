@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remat_algos.errors import GraphError
@@ -320,8 +320,8 @@ def test_a_view_is_told_of_as_its_base():
 @PLAYED
 @given(plans())
 def test_figures_in_the_text_are_those_of_the_record(plan):
-    """Sizes of these graphs stay below 1000 bytes, which text gives exactly."""
-    assume(plan.peak_memory < 1000)
+    """Sizes stay below 1000 bytes, which text gives exactly: 36 runs of at most 27 bytes each, and a workspace of 5."""
+    assert plan.peak_memory < 1000
     explanation = explain(plan)
     record = explanation.record()
     lines = str(explanation).splitlines()

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remat_algos.ir.differentiate import differentiate
@@ -136,7 +136,6 @@ def test_plans_are_those_of_the_solvers(unet, strategy, options):
 @given(graph=training_graphs(max_nodes=9))
 def test_liveness_never_takes_more(graph):
     """But for gradients that nobody reads, which the judge holds to the end and the paper hands over."""
-    assume((graph.forward & graph.needed).any())
     plan = CanonicalPlan(graph, single_boundary_chain(graph))
     assert plan.peak <= plan.peak_without_liveness(graph) + graph.memory[graph.output].sum()
 

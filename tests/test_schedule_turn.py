@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remat_algos.ir.graph import ComputationGraph
@@ -16,7 +16,7 @@ from remat_algos.schedule.turn import idle_gap, reads_of, run_again, run_once
 from tests.oracles import turn as oracle
 from tests.oracles.judge import Unsound, judge
 from tests.oracles.plain import plain
-from tests.strategies import graphs, orders, rows, training_graphs
+from tests.strategies import graphs, orders, rows, training_graphs, without_once
 
 PLAYED = settings(max_examples=25)
 
@@ -35,6 +35,11 @@ def wishes(draw, graph, order):
     return replace(graph, mark=mark, derivation=None)
 
 
+def may_run_again(graph, order):
+    """Nodes of the forward part that an order runs, but only one time, and that may run twice."""
+    return [v for v in sorted(set(order)) if order.count(v) == 1 and graph.forward[v] and not graph.once[v]]
+
+
 @st.composite
 def judged(draw, marked=False, again=False):
     """A judged schedule, of a solver's kind or any, and a node that it runs; with `again` one that may run again."""
@@ -44,13 +49,14 @@ def judged(draw, marked=False, again=False):
         order = mirror_schedule(graph, honoured(graph, np.array(counts))).order.tolist()
     else:
         order = draw(orders(graph))
+    if again and not may_run_again(graph, order):
+        graph, order = without_once(graph), np.flatnonzero(graph.needed).tolist()
     if marked:
         graph = draw(wishes(graph, order))
     ran = sorted(set(order))
     if again:
-        ran = [v for v in ran if order.count(v) == 1 and graph.forward[v] and not graph.once[v]]
+        ran = may_run_again(graph, order)
         ran = [v for v in ran if oracle.run_again(graph, order, v)] or ran
-    assume(ran)
     return simulate(graph, order), draw(st.sampled_from(ran))
 
 

@@ -87,6 +87,13 @@ def left_over(g):
     return any(0 < len(read & set(own)) < len(own) for own in g.values)
 
 
+def test_examples_are_the_same_each_time_unless_a_profile_with_chance_is_asked_for():
+    chance = {name: not settings.get_profile(name).derandomize for name in ("default", "quick", "random", "thorough")}
+    assert chance == {"default": False, "quick": False, "random": True, "thorough": True}
+    default, random = settings.get_profile("default"), settings.get_profile("random")
+    assert (default.max_examples, default.database) == (random.max_examples, random.database)
+
+
 LOOK = settings(max_examples=200, derandomize=True, database=None, deadline=None, phases=[Phase.generate])
 
 
