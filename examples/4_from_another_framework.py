@@ -31,13 +31,13 @@ plan = ra.solve(graph, "60%")
 print(plan)
 
 held, most = {}, 0  # the framework: its arrays by id, and the most bytes that they took
-for action, name in plan.actions():
+for action, v in plan.actions():  # each node makes one value, so that both have the same id
     if action == "compute":
-        assert all(x in held for x in reads[int(name)])
-        held[int(name)] = np.zeros(memory[int(name)], np.uint8)
+        assert all(x in held for x in reads[v])
+        held[v] = np.zeros(memory[v], np.uint8)
         most = max(most, sum(array.nbytes for array in held.values()))
     else:
-        del held[int(name)]
+        del held[v]
 assert most == plan.peak_memory
 print(f"held {most} bytes at most, as promised; in the end {sorted(held)}")
 

@@ -394,7 +394,7 @@ def test_split_sizes_are_bytes(size):
         cuda_caching(trace_of([("ask", 0)], [1]), max_split_size=size)
 
 
-@pytest.mark.parametrize("seeds", [-1, "4", 1.0, True])
+@pytest.mark.parametrize("seeds", [-1, "4", 1.5, True])
 @pytest.mark.parametrize("allocator", [cupy_pool, cuda_caching])
 def test_seeds_are_how_many(allocator, seeds):
     with pytest.raises(AllocationError, match=f"seeds is {seeds!r}; give a whole number"):

@@ -166,9 +166,9 @@ def test_the_interpreter_gets_the_same_numbers_within_the_peak(name, budget, tmp
     training = ra.differentiate(ra.read_graph(tmp_path / f"{name}.nodes.csv"))
     training = training.with_costs(workspace=np.zeros(training.n_nodes, np.int64))  # the functions' own affair
     plan, plain = ra.solve(training, budget), ra.solve(training, solver="no_remat")
-    results, most = interpreted(training, [f"{action} {name}\n" for action, name in plan.actions()])
+    results, most = interpreted(training, [f"{action} {name}\n" for action, name in plan.actions(names=True)])
     assert most == plan.peak_memory
-    wanted, most = interpreted(training, [f"{action} {name}" for action, name in plain.actions()])
+    wanted, most = interpreted(training, [f"{action} {name}" for action, name in plain.actions(names=True)])
     assert most == plain.peak_memory
     assert results == wanted
     assert results.keys() == {training.value_name(x) for x in np.flatnonzero(training.output)}

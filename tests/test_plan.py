@@ -139,7 +139,9 @@ def test_actions_run_and_free_in_turn():
     wanted = []
     for node in PLAN.record()["schedule"]:
         wanted += [("compute", node), *(("free", value) for value in next(steps))]
-    assert list(PLAN.actions()) == wanted
+    assert list(PLAN.actions(names=True)) == wanted
+    name = {"compute": GRAPH.labels.__getitem__, "free": GRAPH.value_name}
+    assert [(deed, name[deed](place)) for deed, place in PLAN.actions()] == wanted
 
 
 def test_a_schedule_has_names_where_the_graph_has_some_else_ids():
@@ -651,6 +653,38 @@ def test_an_infeasible_budget_says_what_was_reached_and_what_forces_it():
 def test_a_budget_that_is_none_is_refused(budget, error):
     with pytest.raises(error, match="budget"):
         solve(GRAPH, budget)
+
+
+WHOLE = {
+    "float": float,
+    "np.float32": np.float32,
+    "np.int16": np.int16,
+    "np.uint64": np.uint64,
+}
+
+
+@pytest.mark.parametrize("kind", WHOLE.values(), ids=WHOLE)
+def test_whole_numbers_of_any_type_are_options(kind):
+    asked = solve(GRAPH, solver="chen_sqrt", segments=kind(2), seed=kind(3))
+    plain = solve(GRAPH, solver="chen_sqrt", segments=2, seed=3)
+    assert asked.schedule.order.tolist() == plain.schedule.order.tolist()
+    assert asked.record()["options"] == {"segments": 2}
+    assert type(asked.options["segments"]) is int
+    for solver, option in (("greedy_remat", "max_block"), ("twremat", "orders"), ("approximate_dp", "cap")):
+        known = registry.get_solver(solver).options
+        if option in known:
+            solve(GRAPH, solver=solver, **{option: kind(4)})
+
+
+@pytest.mark.parametrize("budget", [80.0, 0.5, np.float64(80)])
+def test_floats_are_no_budgets_whole_or_not(budget):
+    with pytest.raises(TypeError, match="give whole numbers or text such as"):
+        solve(GRAPH, budget)
+
+
+def test_a_seed_that_is_not_whole_is_named():
+    with pytest.raises(RematError, match=r"seed is 1\.5, expected a whole number"):
+        solve(GRAPH, seed=1.5)
 
 
 def test_a_budget_that_is_a_float_is_shown_a_share():

@@ -420,7 +420,7 @@ def test_frees_speak_of_values_not_of_nodes(read):
 @given(written(), st.data())
 def test_a_free_moved_forward_past_a_read_is_found(tmp_path_factory, plan, data):
     """A plan frees as early as can be: a step earlier is before a read, or before the value is made."""
-    actions = list(plan.actions())
+    actions = list(plan.actions(names=True))
     frees = [i for i, (deed, _) in enumerate(actions) if deed == "free"]
     if not frees:
         return

@@ -313,13 +313,12 @@ def test_the_makers_of_instances_and_the_first_runs_are_those_of_the_order(run):
 def held_by(graph, actions):
     """Bytes held during each run by someone who does these actions; a second copy of a value counts in its run only."""
     held, trace = {}, []
-    for kind, name in actions:
+    for kind, place in actions:
         if kind == "free":
-            del held[name]
+            del held[place]
             continue
-        node = graph.node_id(name)
-        assert all(graph.value_name(x) in held for x in graph.reads(node)), f"{name} reads what has been freed"
-        made = {graph.value_name(x): int(graph.memory[x]) for x in graph.values(node)}
+        assert all(x in held for x in graph.reads(place)), f"{graph.labels[place]} reads what has been freed"
+        made = {x: int(graph.memory[x]) for x in graph.values(place)}
         trace.append(sum(held.values()) + sum(made.values()))
         held |= made
     return trace, set(held)
@@ -331,14 +330,22 @@ def test_whoever_does_the_actions_holds_what_the_trace_says(run):
     simulation = simulate(graph, order)
     trace, held = held_by(graph, simulation.actions())
     assert trace == (simulation.memory_trace - graph.workspace[simulation.schedule.order]).tolist()
-    assert held == {graph.value_name(x) for x in np.flatnonzero(graph.output)}
+    assert held == set(np.flatnonzero(graph.output).tolist())
 
 
 @given(runs())
 def test_actions_run_the_nodes_in_order(run):
     graph, order = run
-    ran = [name for kind, name in simulate(graph, order).actions() if kind == "compute"]
-    assert ran == [graph.labels[v] for v in order]
+    simulation = simulate(graph, order)
+    assert [node for kind, node in simulation.actions() if kind == "compute"] == list(order)
+
+
+@given(runs())
+def test_actions_have_names_on_demand(run):
+    graph, order = run
+    simulation = simulate(graph, order)
+    name = {"compute": graph.labels.__getitem__, "free": graph.value_name}
+    assert list(simulation.actions(names=True)) == [(kind, name[kind](place)) for kind, place in simulation.actions()]
 
 
 @given(runs())
@@ -361,30 +368,26 @@ def test_freeing_later_never_holds_less(run):
     for action in simulation.actions():  # each free is put off to the end of the next step
         if action[0] == "compute":
             due, waiting = waiting, []
-            late += [action, *(free for free in due if free[1] not in made_by(graph, action[1]))]
+            late += [action, *(free for free in due if free[1] not in graph.values(action[1]))]
         else:
             waiting.append(action)
     trace, _ = held_by(graph, late)
     assert all(a <= b for a, b in zip(least, trace, strict=True))
 
 
-def made_by(graph, node):
-    return {graph.value_name(x) for x in graph.values(graph.node_id(node))}
-
-
 def test_a_second_copy_of_an_output_counts_in_its_step_only():
     graph = graph_of([[], [0]], memory=[4, 1], output=[True, True])
     simulation = simulate(graph, [0, 0, 1])
     assert simulation.memory_trace.tolist() == [4, 8, 5]
-    assert list(simulation.actions()) == [("compute", "0"), ("compute", "0"), ("compute", "1")]
-    assert held_by(graph, simulation.actions()) == ([4, 8, 5], {"0", "1"})
+    assert list(simulation.actions()) == [("compute", 0), ("compute", 0), ("compute", 1)]
+    assert held_by(graph, simulation.actions()) == ([4, 8, 5], {0, 1})
 
 
 def test_values_that_nobody_reads_are_freed_at_once():
     graph = graph_of([[], [0]], value_indptr=[0, 2, 3], memory=[1, 10, 100])
     assert list(simulate(graph, [0, 1]).actions()) == [
-        ("compute", "0"),
-        ("free", "0:1"),
-        ("compute", "1"),
-        ("free", "0"),
+        ("compute", 0),
+        ("free", 1),
+        ("compute", 1),
+        ("free", 0),
     ]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.errors import AllocationError, GraphError
-from remat_algos.ir.arrays import LARGEST_SUM, Int64, check_sizes, frozen
+from remat_algos.ir.arrays import LARGEST_SUM, Int64, as_whole, check_sizes, frozen
 from remat_algos.ir.wording import shortened
 from remat_algos.schedule.simulation import Simulation
 
@@ -18,12 +18,11 @@ def is_alignment(given: Any) -> bool:
 
     Examples
     --------
-    >>> is_alignment(512), is_alignment(48), is_alignment(2.0), is_alignment(2**70)
+    >>> is_alignment(512), is_alignment(48), is_alignment(2.5), is_alignment(2**70)
     (True, False, False, False)
     """
-    if isinstance(given, bool) or not isinstance(given, int | np.integer):
-        return False
-    return 0 < int(given) < LARGEST_SUM and int(given) & (int(given) - 1) == 0
+    found = as_whole(given) or 0
+    return 0 < found < LARGEST_SUM and found & (found - 1) == 0
 
 
 def check_judged(given: Any) -> None:
@@ -144,6 +143,7 @@ class Buffers:
             raise AllocationError(f"the alignment is {alignment}; give a power of two below 2**53, such as 64")
         if alignment == 1:
             return self
+        alignment = int(alignment)
         if np.ceil(self.size / alignment).sum() * alignment >= LARGEST_SUM:
             raise AllocationError(
                 f"rounded up to {alignment} the sizes add up to 2**53 or more; give a smaller alignment"

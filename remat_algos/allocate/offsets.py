@@ -13,7 +13,7 @@ from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.blocks import Blocks
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.errors import AllocationError
-from remat_algos.ir.arrays import Int64
+from remat_algos.ir.arrays import Int64, as_whole
 from remat_algos.kernels import _offsets, _offsets_search
 
 Progress = Callable[[int, int, str], None]
@@ -112,8 +112,9 @@ def pack(
         raise AllocationError(f"the capacity is {capacity}; give whole bytes, 0 or more")
     if not (isinstance(time_limit, int | float | np.number) and time_limit >= 0):
         raise AllocationError(f"the time limit is {time_limit}; give seconds, 0 or more")
-    if not _is_count(seed):
+    if as_whole(seed) is None or seed < 0:
         raise AllocationError(f"the seed is {seed}; give a whole number, 0 or more")
+    seed = int(seed)
     packing = Packing(Blocks.of(buffers.rounded(alignment)), capacity, time_limit, seed, progress)
     interrupted = False
     try:

@@ -12,7 +12,7 @@ from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.limits import FOREVER, checked_limit
 from remat_algos.allocate.traces import GIVE_ALL_BACK, Trace
 from remat_algos.errors import AllocationError
-from remat_algos.ir.arrays import Int64, frozen
+from remat_algos.ir.arrays import Int64, as_whole, frozen
 from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _addresses, _pools
 from remat_algos.schedule.simulation import Simulation
@@ -320,9 +320,9 @@ def _seeds(trace: Trace, asked: int | None) -> int:
     least, most = SEEDS
     if asked is None:
         return max(least, min(most, TRIED_EVENTS // max(1, trace.event.size)))
-    if isinstance(asked, bool) or not isinstance(asked, int) or asked < 0:
+    if as_whole(asked) is None or asked < 0:
         raise AllocationError(f"seeds is {shortened(repr(asked))}; give a whole number, how many times chance is tried")
-    return asked
+    return int(asked)
 
 
 def _rules(known: dict[str, int], asked: str | Sequence[str] | None, seeds: int) -> list[tuple[str, int, int]]:

@@ -9,7 +9,7 @@ import numpy as np
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.errors import AllocationError
-from remat_algos.ir.arrays import Int64
+from remat_algos.ir.arrays import Int64, as_whole
 from remat_algos.kernels import _sharing
 
 
@@ -49,8 +49,7 @@ def share(buffers: Buffers, match_range: int | None = None, *, alignment: int = 
     >>> share(chain, 16).size, share(chain, 1).size, share(chain).size, chain.max_live
     (205, 112, 112, 107)
     """
-    whole = isinstance(match_range, int | np.integer) and not isinstance(match_range, bool)
-    if match_range is not None and (not whole or match_range < 0):
+    if match_range is not None and (as_whole(match_range) is None or match_range < 0):
         raise AllocationError(f"the match range is {match_range}; give a whole number, 0 or more, such as 16")
     rounded = buffers.rounded(alignment)
     fresh = rounded.over < 0

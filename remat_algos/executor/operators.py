@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from remat_algos.errors import GraphError
 from remat_algos.executor.arrays import Array, Backend
 from remat_algos.executor.mixing import Mixer, mixer
-from remat_algos.ir.arrays import frozen
+from remat_algos.ir.arrays import as_whole, frozen
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.resident import ROLES
 
@@ -100,7 +100,7 @@ class SyntheticOperators:
     """
 
     def __init__(self, graph: ComputationGraph, *, seed: int = 0, iters: ArrayLike = 1, burn: ArrayLike = 0) -> None:
-        if not isinstance(seed, int | np.integer):
+        if as_whole(seed) is None:
             raise TypeError(f"seed is {seed!r}; give a whole number")
         n, seed = graph.n_nodes, int(seed)
         self._graph = graph

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from operator import index
 
+from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
 
 LARGEST = 2**63 - 1  # divisor: sizes are int64
@@ -35,10 +35,9 @@ def shrunk(graph: ComputationGraph, by: int) -> ComputationGraph:
     >>> shrunk(graph, 1000).memory.tolist()
     [2, 0]
     """
-    try:
-        by = index(by)
-    except TypeError:
-        raise ValueError(f"sizes cannot be divided by {by!r}; give a whole number, 1 or more") from None
+    if as_whole(by) is None:
+        raise ValueError(f"sizes cannot be divided by {by!r}; give a whole number, 1 or more")
+    by = int(by)
     if not 1 <= by <= LARGEST:
         raise ValueError(f"sizes cannot be divided by {by}; give {'1 or more' if by < 1 else f'at most {LARGEST}'}")
     found = graph.with_costs(memory=-(-graph.memory // by), workspace=-(-graph.workspace // by))

@@ -15,6 +15,7 @@ from remat_algos.executor.execution import Execution
 from remat_algos.executor.formulas.updates import UPDATES
 from remat_algos.executor.layers import LayerOperators, check_network
 from remat_algos.executor.run import execute
+from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.network import Network
 from remat_algos.plan.plan import Plan
@@ -110,8 +111,9 @@ def train(
     >>> losses[0] > losses[1] > losses[2]
     True
     """
-    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
+    if (as_whole(steps) or 0) < 1:
         raise GraphError(f"steps is {steps!r}; give a whole number, 1 or more")
+    steps = int(steps)
     check_network(network)
     simulation = _simulation(network, plan)
     operators = LayerOperators(network, simulation.graph, seed=seed, values=values, learning_rate=learning_rate)

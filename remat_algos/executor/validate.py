@@ -20,6 +20,7 @@ from remat_algos.executor.run import execute
 from remat_algos.executor.runnable import Runnable, simulation_of
 from remat_algos.executor.validation import Validation
 from remat_algos.executor.watched import Watched
+from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import format_bytes
 from remat_algos.schedule.simulation import Simulation
@@ -90,8 +91,9 @@ def validate(
     >>> found.holds, found.predicted_peak, found.measured_peak, found.mismatches
     (True, 7168, 7168, 0)
     """
-    if not isinstance(repeats, int) or isinstance(repeats, bool) or repeats < 0:
+    if as_whole(repeats) is None or repeats < 0:
         raise ValueError(f"repeats is {repeats!r}; give a whole number, 0 or more")
+    repeats = int(repeats)
     device = backend_of(backend)
     simulation = simulation_of(graph, plan)
     graph, steps = simulation.graph, len(simulation.schedule)

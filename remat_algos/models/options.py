@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable
 from difflib import get_close_matches
-from operator import index
 from typing import Any
 
 from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import as_whole
 
 
 def kind_of(annotation: Any) -> str:
@@ -57,9 +57,6 @@ def offer(name: Any, known: Iterable[str], otherwise: str = "") -> str:
 
 
 def _count(value: Any, least: int) -> int | None:
-    """A whole number, NumPy's too; None if it is none, or too small."""
-    try:
-        number = None if isinstance(value, bool) else index(value)
-    except TypeError:
-        return None
+    """A whole number of any type; None if it is none, or too small."""
+    number = as_whole(value)
     return number if number is not None and number >= least else None

@@ -8,6 +8,7 @@ from typing import Any
 
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
+from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import format_bytes
@@ -179,8 +180,9 @@ def frontier(
     >>> [(plan.peak_memory, plan.overhead) for plan in frontier(chain).plans][::3]
     [(4, 28), (7, 4), (10, 1)]
     """
-    if points < 2:
-        raise ValueError(f"points is {points}; give 2 or more")
+    if (as_whole(points) or 0) < 2:
+        raise ValueError(f"points is {points}; give a whole number, 2 or more")
+    points = int(points)
     problem = Problem.of(graph, Budget())
     asked = [get_solver(name) for name in solvers] if solvers is not None else portfolio()
     asked.sort(key=lambda solver: solver.improves)  # they get what the others found

@@ -104,9 +104,9 @@ class Plan:
         """Whether the search was stopped, so that this is the best that it had by then."""
         return bool(self.details.get(INTERRUPTED, False))
 
-    def actions(self) -> Iterator[tuple[str, str]]:
-        """("compute", node) and ("free", value), in the order to do them."""
-        return self.simulation.actions()
+    def actions(self, names: bool = False) -> Iterator[tuple[str, Any]]:
+        """("compute", node) and ("free", value), in the order to perform them; ids, or names on demand."""
+        return self.simulation.actions(names)
 
     def record(self, frees: bool = False) -> dict[str, Any]:
         """The plan as JSON has it (docs/formats.md); with `frees` the values to free after each step."""
@@ -164,7 +164,7 @@ class Plan:
         if form not in FORMS:
             raise PlanError(f"the form {shortened(repr(form))} is not known; use {', '.join(FORMS)}")
         names = self.schedule.names(self.graph)
-        lines = names if form == "names" else [f"{deed} {name}" for deed, name in self.actions()]
+        lines = names if form == "names" else [f"{deed} {name}" for deed, name in self.actions(names=True)]
         return "".join(f"{line}\n" for line in lines)
 
     def save(self, path: str | os.PathLike[str], form: str = "plan") -> None:

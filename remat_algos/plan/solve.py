@@ -7,6 +7,7 @@ from typing import Any
 
 from remat_algos.allocate.buffers import is_alignment
 from remat_algos.errors import AllocationError
+from remat_algos.ir.arrays import as_whole, whole
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.held import CANDIDATES, search_held
@@ -105,6 +106,8 @@ def solve(
         raise TypeError(f"options {', '.join(options)} belong to one solver; name it, auto takes none")
     if not is_alignment(alignment):
         raise AllocationError(f"alignment is {alignment!r}, which is no power of two below 2**53; give 1, 2, 4, 8, ...")
+    alignment, seed = int(alignment), whole(seed, "seed")
+    options = {name: given if as_whole(given) is None else as_whole(given) for name, given in options.items()}
     allocator = known_allocator(allocator)
     if packed and allocator not in (None, ARENA):
         raise AllocationError(f"packed asks for an arena, and allocator for {allocator}; leave out one of them")

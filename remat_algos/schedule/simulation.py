@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -119,21 +120,24 @@ class Simulation:
             found[at - 1].append(x)
         return found
 
-    def actions(self) -> Iterator[tuple[str, str]]:
-        """("compute", node) and ("free", value), in the order to do them.
+    def actions(self, names: bool = False) -> Iterator[tuple[str, Any]]:
+        """("compute", node) and ("free", value), in the order to perform them; ids, or names on demand.
 
-        Whoever does them holds at each step what `memory_trace` says, one copy per output.
+        Whoever performs them has the memory of `memory_trace` live at each step, one copy per output.
 
         Examples
         --------
         >>> chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")])
         >>> list(simulate(chain, [0, 1, 2]).actions())
-        [('compute', 'A'), ('compute', 'B'), ('free', 'A'), ('compute', 'C'), ('free', 'B')]
+        [('compute', 0), ('compute', 1), ('free', 0), ('compute', 2), ('free', 1)]
+        >>> list(simulate(chain, [0, 1, 2]).actions(names=True))[:3]
+        [('compute', 'A'), ('compute', 'B'), ('free', 'A')]
         """
+        graph = self.graph
         for node, freed in zip(self.schedule.order.tolist(), self.frees(), strict=True):
-            yield "compute", self.graph.labels[node]
+            yield "compute", graph.labels[node] if names else node
             for value in freed:
-                yield "free", self.graph.value_name(value)
+                yield "free", graph.value_name(value) if names else value
 
 
 def simulate(graph: ComputationGraph, schedule: Schedule | Sequence[int] | ArrayLike) -> Simulation:

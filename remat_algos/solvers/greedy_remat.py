@@ -4,6 +4,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
 from remat_algos.solvers.greedy_walks import BLOCKS, Walks
@@ -64,9 +65,9 @@ def _told(found: Solution) -> Solution:
 
 def _plans(graph: ComputationGraph, max_block: int | None) -> Plans:
     """As many plans as there may be walks; whichever is asked for takes the next walk."""
-    if max_block is not None and (not isinstance(max_block, int) or max_block < 1):
+    if max_block is not None and (as_whole(max_block) or 0) < 1:
         raise ValueError(f"max_block is {shortened(repr(max_block))}; give a whole number of runs, 1 or more")
-    walks = Walks(graph, BLOCKS if max_block is None else (max_block,))
+    walks = Walks(graph, BLOCKS if max_block is None else (int(max_block),))
     plans: list[Any] = []
     for _ in range(walks.most):
         details: dict[str, Any] = {}

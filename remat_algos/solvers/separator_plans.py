@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.ir.arrays import Bool, Int32
+from remat_algos.ir.arrays import Bool, Int32, as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
 from remat_algos.ir.wording import shortened
@@ -171,7 +171,7 @@ class Trees:
 
 def check_options(recursion_limit: int | None, batching: bool | None, length_limit: float) -> None:
     """ValueError for options that say nothing."""
-    if recursion_limit is not None and (not isinstance(recursion_limit, int) or recursion_limit < 1):
+    if recursion_limit is not None and (as_whole(recursion_limit) or 0) < 1:
         raise ValueError(
             f"recursion_limit is {shortened(repr(recursion_limit))}; give a whole number of bags, 1 or more"
         )

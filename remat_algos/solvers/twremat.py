@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import Any
 
+from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
 from remat_algos.solvers.registry import Progress, Solution, solver
@@ -84,9 +85,9 @@ def _plans(
 ) -> Plans:
     if orders is None:
         orders = max(2, min(ORDERS, graph.n_nodes // 8, MOST_NODES // max(1, graph.n_nodes)))
-    elif not isinstance(orders, int) or orders < 1:
+    elif (as_whole(orders) or 0) < 1:
         raise ValueError(f"orders is {shortened(repr(orders))}; give a whole number of elimination orders, 1 or more")
-    return separator_plans(_trees(graph, orders, seed), recursion_limit, batching, length_limit)
+    return separator_plans(_trees(graph, int(orders), seed), recursion_limit, batching, length_limit)
 
 
 def _trees(graph: ComputationGraph, orders: int, seed: int) -> Iterator[tuple[Trees, Part]]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64
+from remat_algos.ir.arrays import Int32, Int64, as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import counted, shortened
 from remat_algos.kernels import _lattice, _lower_sets
@@ -138,8 +138,9 @@ def lower_set_family(
     """
     if family not in FAMILIES:
         raise ValueError(f"family is {shortened(repr(family))}; use {', '.join(FAMILIES)}")
-    if not isinstance(cap, int | np.integer) or isinstance(cap, bool) or not 1 <= cap < 2**31:
+    if not 1 <= (as_whole(cap) or 0) < 2**31:
         raise ValueError(f"cap is {shortened(repr(cap))}; give a whole number of lower sets, from 1 to 2**31")
+    cap = int(cap)
     nodes = np.flatnonzero(graph.forward & graph.needed)
     if family == "exact":
         return _all(graph, nodes, cap)
