@@ -329,7 +329,7 @@ def test_a_table_is_read(tmp_path):
     ("text", "message"),
     [
         ("", "t.csv: the file is empty"),
-        ("op,over\n", "t.csv, line 1: there are no columns op and read, or value and over; add them"),
+        ("op,over\n", "t.csv, line 1: missing columns `op` and `read`, or `value` and `over` (found: op, over)"),
         ("op,read\nReLU,\n", "t.csv, line 2: read of 'ReLU' is ''; write a place from 0, or none"),
         ("op,read\nReLU,-1\n", "t.csv, line 2: read of 'ReLU' is '-1'; write a place from 0, or none"),
         ("op,read\nAdd,0\n\nAdd,0\n", "t.csv, line 4: 'Add' is there already; give each value or place one row"),
@@ -339,7 +339,7 @@ def test_a_table_is_read(tmp_path):
         ("op,read\n,1\n", "t.csv, line 2: a row has an op and its read, or a value and what it is written over"),
         ("value,over\nfc2,\n", "t.csv, line 2: 'fc2' is written over nothing; name a value under over"),
         ("op,read,value,over\na,1,b,c\n", "t.csv, line 2: a row has an op and its read, or a value"),
-        ("op,read\nReLU\n", "t.csv, line 2: 1 cells under 2 columns"),
+        ("op,read\nReLU\n", "t.csv, line 2: expected 2 cells, found 1"),
     ],
 )
 def test_a_malformed_table_is_refused_with_its_line(tmp_path, text, message):

@@ -81,7 +81,7 @@ STRUCTURE = [
     case(
         "cycle in an edge list", {"g.txt": "a b\nb a\n"}, ["solve", "g.txt", "-o", "out.json"], "g.txt", "a -> b -> a"
     ),
-    case("three words on a line", {"g.txt": "a b\na b c\n"}, ["solve", "g.txt"], "g.txt, line 2", "u v"),
+    case("three words on a line", {"g.txt": "a b\na b c\n"}, ["solve", "g.txt"], "g.txt, line 2", "two names"),
     table(
         "views that go round",
         "name,memory,compute,view_of\na,4,1,\nv,,0,w\nw,,0,v\n",
@@ -130,11 +130,24 @@ NUMBERS = [
 ]
 
 CELLS = [
-    table("missing column", "memory,compute\n4,10\n", EDGES, "g.nodes.csv, line 1", "name", "add"),
-    table("missing column of edges", NODES, "from,to\na,b\n", "g.edges.csv, line 1", "src", "add"),
-    table("column twice", "name,memory,memory_bytes\na,4,4\n", EDGES, "g.nodes.csv, line 1", "memory", "twice"),
-    table("a cell too few", NODES + "f,1\n", EDGES, "g.nodes.csv, line 8", "2 cells", "3 columns", "whole"),
-    table("a cell too many", NODES, EDGES + "a,c,d\n", "g.edges.csv, line 7", "3 cells", "2 columns"),
+    table(
+        "missing column",
+        "memory,compute\n4,10\n",
+        EDGES,
+        "g.nodes.csv, line 1",
+        "missing column `name` (found: memory, compute)",
+    ),
+    table("missing column of edges", NODES, "a,b\nb,c\n", "g.edges.csv, line 1", "missing column `src` (found: a, b)"),
+    table(
+        "column twice",
+        "name,memory,memory_bytes\na,4,4\n",
+        EDGES,
+        "g.nodes.csv, line 1",
+        "`memory` and `memory_bytes`",
+        "keep one",
+    ),
+    table("a cell too few", NODES + "f,1\n", EDGES, "g.nodes.csv, line 8", "expected 3 cells, found 2", "whole"),
+    table("a cell too many", NODES, EDGES + "a,c,d\n", "g.edges.csv, line 7", "expected 2 cells, found 3"),
     table("unknown role", "name,resident\na,weight\nb,\n", PAIR, "g.nodes.csv, line 2", "'weight'", "parameter"),
     table("unknown flag", "name,once\na,maybe\nb,\n", PAIR, "g.nodes.csv, line 2", "once", "'maybe'", "0 or 1"),
     table("unknown mark", "name,mark\na,drop\nb,\n", PAIR, "g.nodes.csv, line 2", "mark", "'drop'", "recompute"),
@@ -186,15 +199,15 @@ FILES = [
     ),
     case("truncated npz", {"g.npz": lambda: npz()[:200]}, ["solve", "g.npz", "-o", "out.json"], "g.npz", "whole"),
     case("npz without its end", {"g.npz": lambda: npz()[:-40]}, ["solve", "g.npz"], "g.npz", "whole"),
-    case("missing file", {}, SOLVE, "g.nodes.csv", "No such file"),
-    case("missing edges table", {"g.nodes.csv": NODES}, SOLVE, "g.edges.csv", "No such file"),
-    case("missing nodes table", {"g.edges.csv": EDGES}, ["solve", "g.edges.csv"], "g.nodes.csv", "No such file"),
+    case("missing file", {}, SOLVE, "g.nodes.csv", "no such file"),
+    case("missing edges table", {"g.nodes.csv": NODES}, SOLVE, "g.edges.csv", "no such file"),
+    case("missing nodes table", {"g.edges.csv": EDGES}, ["solve", "g.edges.csv"], "g.nodes.csv", "no such file"),
     case(
         "missing table beside an edge list",
         {"g.txt": "a b\n"},
         ["solve", "g.txt", "--nodes", "n.csv"],
         "n.csv",
-        "No such",
+        "no such file",
     ),
     case("folder", {"graph/": None}, ["solve", "graph", "-o", "out.json"], "graph", "directory"),
     case("lone table", {"g.csv": NODES}, ["solve", "g.csv", "-o", "out.json"], "g.csv", "X.nodes.csv"),
@@ -271,7 +284,7 @@ OUTPUTS = [
 ]
 
 PLANS = [
-    case("missing plan", GRAPH, VERIFY, "plan.json", "No such file"),
+    case("missing plan", GRAPH, VERIFY, "plan.json", "no such file"),
     case("plan that is a folder", GRAPH | {"plan.json/": None}, VERIFY, "plan.json", "directory"),
     claims("empty plan", "", "plan.json", "whole"),
     claims("truncated plan", lambda: plan()[:300], "plan.json", "line 1, column", "whole"),

@@ -208,10 +208,12 @@ def test_a_faulty_file_is_told_in_one_sentence_that_names_it(text, sentence, tmp
 
 
 def test_files_that_cannot_be_read_are_told_with_a_remedy(tmp_path):
-    with pytest.raises(GraphError, match=r"there\.json: cannot be read \(No such file.*\); name a file that `remat"):
+    with pytest.raises(
+        GraphError, match=r"no such file: .*there\.json; name a device of the table, or a file that `remat"
+    ):
         get_device(tmp_path / "not there.json")
     (tmp_path / "latin.json").write_bytes(b'{"name": "\xe9"}')
-    with pytest.raises(GraphError, match=r"latin\.json: not valid JSON .*is the file whole\?$"):
+    with pytest.raises(GraphError, match=r"latin\.json: byte 10 is not UTF-8 text; save the file as UTF-8$"):
         get_device(tmp_path / "latin.json")
 
 

@@ -469,11 +469,10 @@ def test_unknown_columns_are_named_in_one_notice(tmp_path):
     assert seen == ["X.nodes.csv: ignored columns colour, shape"]
 
 
-def test_columns_are_known_by_their_exact_names(tmp_path):
-    with notices() as seen:
-        graph = read_graph(written(tmp_path, nodes="name,Memory a,5"))
-    assert graph.memory.tolist() == [1]
-    assert seen == ["X.nodes.csv: ignored columns Memory"]
+def test_capitals_of_columns_do_not_matter(tmp_path):
+    graph = read_graph(written(tmp_path, nodes="Name,MEMORY a,5 b,6", edges="Source,Target a,b"))
+    assert graph.memory.tolist() == [5, 6]
+    assert named_reads(graph) == {"a": [], "b": ["a"]}
 
 
 @pytest.mark.parametrize("kind", ["edges", "values"])
@@ -632,10 +631,10 @@ def test_a_table_of_nodes_brings_its_values(tmp_path):
 
 
 def test_names_of_an_edge_list_with_a_table_may_hold_quotes(tmp_path):
-    (tmp_path / "edges.txt").write_text('"A B\n')
-    (tmp_path / "nodes.csv").write_text('name\n"""A"\nB\n')
+    (tmp_path / "edges.txt").write_text('A" B\n')
+    (tmp_path / "nodes.csv").write_text('name\n"A"""\nB\n')
     graph = read_graph(tmp_path / "edges.txt", nodes=tmp_path / "nodes.csv")
-    assert named_reads(graph) == {'"A': [], "B": ['"A']}
+    assert named_reads(graph) == {'A"': [], "B": ['A"']}
 
 
 @pytest.mark.parametrize("name", ["g.txt", "g.json", "X.nodes.csv"])
@@ -865,25 +864,28 @@ BAD_TABLES = {
     "empty nodes": ({"nodes": b""}, "X.nodes.csv: the file is empty"),
     "blank nodes": ({"nodes": b" \n\n\t\n"}, "X.nodes.csv: the file is empty"),
     "empty edges": ({"nodes": AB, "edges": b""}, "X.edges.csv: the file is empty"),
-    "no nodes file": ({}, r"X.nodes.csv: cannot be read \(No such file or directory\)"),
-    "no edges file": ({"nodes": AB, "edges": None}, r"X.edges.csv: cannot be read \(No such file or directory\)"),
-    "no name column": ({"nodes": "memory 1"}, "X.nodes.csv, line 1: there is no column name; add it"),
-    "no header": ({"nodes": AB, "edges": "a,b"}, "X.edges.csv, line 1: there is no column src; add it"),
-    "no dst": ({"nodes": AB, "edges": "src a"}, "X.edges.csv, line 1: there is no column dst; add it"),
+    "no nodes file": ({}, r"no such file: .*X.nodes.csv"),
+    "no edges file": ({"nodes": AB, "edges": None}, r"no such file: .*X.edges.csv; X.nodes.csv needs it"),
+    "no name column": ({"nodes": "memory 1"}, r"X.nodes.csv, line 1: missing column `name` \(found: memory\)"),
+    "no header": ({"nodes": AB, "edges": "a,b"}, r"X.edges.csv, line 1: missing column `src` \(found: a, b\)"),
+    "no dst": ({"nodes": AB, "edges": "src a"}, r"X.edges.csv, line 1: missing column `dst` \(found: src\)"),
     "no node column": (
         {"nodes": AB, "values": "memory_bytes 1"},
-        "X.values.csv, line 1: there is no column node; add it",
+        r"X.values.csv, line 1: missing column `node` \(found: memory_bytes\)",
     ),
-    "no sizes": ({"nodes": AB, "values": "node a"}, "X.values.csv, line 1: there is no column memory_bytes; add it"),
+    "no sizes": (
+        {"nodes": AB, "values": "node a"},
+        r"X.values.csv, line 1: missing column `memory_bytes` \(found: node\)",
+    ),
     "column twice": (
         {"nodes": "name,memory,memory_bytes a,1,1"},
-        "X.nodes.csv, line 1: column memory stands twice; keep",
+        "X.nodes.csv, line 1: columns `memory` and `memory_bytes` mean the same; keep",
     ),
     "missing cell": (
         {"nodes": "name,memory a,1 b"},
-        r"X.nodes.csv, line 3: 1 cells under 2 columns; is the file whole\?",
+        r"X.nodes.csv, line 3: expected 2 cells, found 1; is the file whole\?",
     ),
-    "a cell more": ({"nodes": AB, "edges": "src,dst a,b,c"}, "X.edges.csv, line 2: 3 cells under 2 columns"),
+    "a cell more": ({"nodes": AB, "edges": "src,dst a,b,c"}, "X.edges.csv, line 2: expected 2 cells, found 3"),
     "open quote": ({"nodes": b'name\n"a\n'}, "X.nodes.csv, line 2: not a CSV line"),
     "text after a quote": ({"nodes": b'name\n"a"b\n'}, "X.nodes.csv, line 2: not a CSV line"),
     "a cell without end": ({"nodes": b"name\n" + b"a" * 200000}, "X.nodes.csv, line 2: not a CSV line"),
@@ -904,7 +906,7 @@ BAD_TABLES = {
         {"nodes": "name caf\xe9".encode("latin-1")},
         "X.nodes.csv: byte 8 is not UTF-8 text; save the file as UTF-8",
     ),
-    "utf-16": ({"nodes": "name a".encode("utf-16")}, "X.nodes.csv: the text is UTF-16; save it as UTF-8"),
+    "utf-16": ({"nodes": "name a".encode("utf-16")}, "X.nodes.csv: the text is UTF-16; save the file as UTF-8"),
     "utf-16 edges": ({"nodes": AB, "edges": "src,dst".encode("utf-16")}, "X.edges.csv: the text is UTF-16"),
     "junk": ({"nodes": bytes(range(256))}, "X.nodes.csv: neither text nor npz"),
     "a name that cannot be printed": ({"nodes": b"name\na\x07\n"}, "'a.x07' is no name"),
@@ -921,15 +923,19 @@ def test_what_is_wrong_with_tables_is_named(read, tables, message):
 @pytest.mark.parametrize(
     ("text", "name", "message"),
     [
-        ("A B C\n", "g.txt", "g.txt, line 1: 3 words; an edge is two, `u v`"),
+        (
+            "A B C\n",
+            "g.txt",
+            "g.txt, line 1: expected two names per line, found 3; quote names with spaces or use a CSV table",
+        ),
         ("A B\nB A\n", "g.txt", "g.txt: the graph has a cycle: A -> B -> A; remove one of these edges"),
         ("", "g.txt", "g.txt: the file is empty"),
         ("# nothing\n", "g.txt", "g.txt: the file is empty; write an edge `u v` per line"),
         ("A\x07 B\n", "g.txt", "'A\\x07' is no name"),
-        ("name,memory\na,1\n", "lone.csv", "lone.csv: a lone table; call it X.nodes.csv"),
+        ("name,memory\na,1\n", "lone.csv", "lone.csv is a table of nodes without edges; call it X.nodes.csv"),
         (bytes(range(256)), "g.txt", "g.txt: neither text nor npz; give tables, an edge list, GraphML, DOT, PACE"),
         ("A é\n".encode("latin-1"), "g.txt", "g.txt: byte 2 is not UTF-8 text; save the file as UTF-8"),
-        ("A B\n".encode("utf-16"), "g.txt", "g.txt: the text is UTF-16; save it as UTF-8"),
+        ("A B\n".encode("utf-16"), "g.txt", "g.txt: the text is UTF-16; save the file as UTF-8"),
         ("A B\n".encode("utf-16-le"), "g.txt", "g.txt: neither text nor npz"),
         (pickle.dumps(rich().memory), "g.npz", "g.npz: neither text nor npz"),
     ],
@@ -944,12 +950,12 @@ def test_long_numbers_are_names_like_any_other(read_text):
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(GraphError, match=r"nowhere\.json: cannot be read \(No such file or directory\)"):
+    with pytest.raises(GraphError, match=r"no such file: .*nowhere\.json"):
         read_graph(tmp_path / "nowhere.json")
-    with pytest.raises(GraphError, match="cannot be read"):
+    with pytest.raises(GraphError, match="is a directory; name a file in it"):
         read_graph(tmp_path)
     (tmp_path / "edges.txt").write_text("a b\n")
-    with pytest.raises(GraphError, match=r"sizes\.csv: cannot be read"):
+    with pytest.raises(GraphError, match=r"no such file: .*sizes\.csv"):
         read_graph(tmp_path / "edges.txt", nodes=tmp_path / "sizes.csv")
 
 

@@ -1,7 +1,6 @@
 """GraphML, DOT, PACE, the lower-set authors' text and lone tables of edges; what kind of file it is; units of sizes."""
 
 import json
-import os
 import re
 import sys
 import tempfile
@@ -212,7 +211,7 @@ def test_tables_are_written_all_or_none(tmp_path):
     graph = ComputationGraph.from_edges([("a", "b")])
     write_graph(graph, tmp_path / "X.nodes.csv")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    (tmp_path / f".X.values.csv.{os.getpid()}.part").mkdir()  # no room for the third table
+    (tmp_path / "X.values.csv").mkdir()  # no room for the third table
     with pytest.raises(OSError, match=r"X\.values\.csv"):
         write_graph(rich(), tmp_path / "X.nodes.csv")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
@@ -363,7 +362,7 @@ BAD_DRAWN = {
     "a mark": (({"a": {"mark": "drop"}},), "{}, node 'a': mark of 'a' is 'drop'; write keep, recompute or nothing"),
     "two spellings": (
         ({"a": {"memory": 4, "memory_bytes": 5}},),
-        "node 'a' of {} has memory twice; keep one",
+        "{}, node 'a': memory stands twice; keep one",
     ),
     "a reader that is resident": (
         ({"a": {}, "x": {"resident": 1}}, [("a", "x", {})]),
@@ -953,11 +952,12 @@ def test_npz_pace_and_cg_are_known_by_their_content(read, name):
 MISREAD = [
     ("A\n", "g.json", "g.json: not valid JSON at line 1, column 1"),
     ("[1, 2]", "g.json", 'g.json: not a graph: there is no "format": "remat-graph"'),
-    ("src;dst\na;b\n", "g.csv", "g.csv, line 1: the cells are not separated by commas; save the table with commas"),
-    ("src\tdst\na\tb\n", "g.csv", "g.csv, line 1: the cells are not separated by commas"),
-    ("src dst\na b\n", "g.txt", "g.txt, line 1: the cells are not separated by commas"),
-    ("name,memory\na,1\n", "g.csv", "g.csv: a lone table; call it X.nodes.csv, with X.edges.csv beside it"),
-    ("name,memory\na,1\n", "g.txt", "g.txt: a lone table; call it X.nodes.csv"),
+    ("src;dst\na;b\n", "g.csv", None),
+    ("src\tdst\na\tb\n", "g.csv", None),
+    ("src dst\na b\n", "g.txt", "g.txt, line 1: separate the columns by commas, semicolons or tabs"),
+    ("src|dst\na|b\n", "g.txt", "g.txt, line 1: separate the columns by commas, semicolons or tabs"),
+    ("name,memory\na,1\n", "g.csv", "g.csv is a table of nodes without edges; call it X.nodes.csv and put X.edges.csv"),
+    ("name,memory\na,1\n", "g.txt", "g.txt is a table of nodes without edges; call it X.nodes.csv"),
     ("A B\n", "g.dot", "g.dot: not valid DOT at line 1, column 1"),
     ("A B\n", "g.graphml", "g.graphml: not valid XML at line 1, column 1 (syntax error); is the file whole?"),
     ("digraph { a -> b }\n", "g.edges", None),
@@ -983,7 +983,7 @@ def test_a_lone_table_of_edges_is_an_edge_list(tmp_path, read):
     assert named_reads(graph) == {"a": [], "b": ["a"], "c": ["b", "a"]} or graph.labels.names[0] == "b"
     assert (graph.memory.tolist(), graph.compute.tolist()) == ([1] * 3, [1] * 3)
     assert read("src,dst\n10,9\n9,2\n", "Y.csv").labels.names == ("10", "9", "2")
-    with pytest.raises(GraphError, match=r"Y.nodes.csv: cannot be read"):  # mislaid, not left out
+    with pytest.raises(GraphError, match=r"no such file: .*Y.nodes.csv"):  # mislaid, not left out
         read("src,dst\n10,9\n9,2\n", "Y.edges.csv")
     assert read("src,dst,saved\na,b,0\n", "g.csv").backward.saved(1) == [1]
 

@@ -470,8 +470,12 @@ def test_a_cut_file_says_where_it_ends(tmp_path):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    for path in tmp_path / "nowhere.json", tmp_path:
-        with pytest.raises(PlanError, match=f"{re.escape(str(path))}: cannot be read"):
+    missing = tmp_path / "nowhere.json"
+    for path, message in (
+        (missing, f"no such file: {missing}"),
+        (tmp_path, f"{tmp_path} is a directory; name a file in it"),
+    ):
+        with pytest.raises(PlanError, match=re.escape(message)):
             verify(GRAPH, path)
 
 

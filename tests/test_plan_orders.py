@@ -383,14 +383,12 @@ def test_options_of_differentiate_that_do_not_fit(read, options):
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(
-        PlanError, match=r"nowhere\.txt: cannot be read \(No such file or directory\); give a plan, a list"
-    ):
+    with pytest.raises(PlanError, match=r"^no such file: .*nowhere\.txt$"):
         read_order(tmp_path / "nowhere.txt", ABC)
 
 
 def test_a_folder(tmp_path):
-    with pytest.raises(PlanError, match=r"cannot be read \(Is a directory\)"):
+    with pytest.raises(PlanError, match="is a directory; name a file in it"):
         read_order(tmp_path, ABC)
 
 

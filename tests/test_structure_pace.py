@@ -156,7 +156,7 @@ def test_a_malformed_decomposition_is_refused_with_its_line(given_td, text, mess
 
 
 def test_files_that_are_no_text_or_not_there_are_refused(tmp_path):
-    with pytest.raises(GraphError, match=r"none\.gr: cannot be read \(No such file or directory\)"):
+    with pytest.raises(GraphError, match=r"no such file: .*none\.gr"):
         read_gr(tmp_path / "none.gr")
     (tmp_path / "x.td").write_bytes(b"s td \xff")
     with pytest.raises(GraphError, match=r"x\.td: byte 5 is not UTF-8 text"):

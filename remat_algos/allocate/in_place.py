@@ -119,7 +119,8 @@ def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | tuple[int, ..
     cells = read_columns(path, {"op": (), "read": (), "value": (), "over": ()})
     found: dict[str, int | tuple[int, ...] | str | None] = {}
     if not ({"op", "read"} <= cells.columns.keys() or {"value", "over"} <= cells.columns.keys()):
-        raise AllocationError(f"{cells.source}, line 1: there are no columns op and read, or value and over; add them")
+        pairs, header = "`op` and `read`, or `value` and `over`", ", ".join(map(shortened, cells.header))
+        raise AllocationError(f"{cells.source}, line 1: missing columns {pairs} (found: {header})")
     rows = zip(*(cells.texts(column) for column in ("op", "read", "value", "over")), strict=True)
     for row, (op, read, value, over) in enumerate(rows):
         name, where = op or value, cells.where(row)

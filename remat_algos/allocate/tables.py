@@ -51,7 +51,7 @@ def read_buffers(path: str | os.PathLike[str]) -> Buffers:
     table = read_columns(path, dict.fromkeys((*COLUMNS, "offset"), ()))
     for column in COLUMNS:
         if column not in table:
-            raise AllocationError(f"{table.source}, line 1: there is no column {column}; add it")
+            raise AllocationError(table.missing(column))
     ids = table.texts("id")
     lower, upper, size = (_numbers(table, column) for column in COLUMNS[1:])
     lines: dict[str, int] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,13 +53,23 @@ def network_of(arguments: argparse.Namespace) -> Network | None:
 
 def read_source(arguments: argparse.Namespace) -> ComputationGraph:
     """The graph of a file or of a model, as it is."""
+    return read_noted(arguments)[0]
+
+
+def read_noted(arguments: argparse.Namespace) -> tuple[ComputationGraph, list[str]]:
+    """The graph as it is, and what its file does not give: sizes and costs; with --json that is a warning instead."""
     network = network_of(arguments)
     if network is not None:
-        return network.graph
-    from remat_algos.ir.files.read import read_graph
+        return network.graph, []
+    from remat_algos.errors import GraphWarning
+    from remat_algos.ir.files.read import read_with_notes
 
     _check_there(arguments.graph)
-    return read_graph(arguments.graph, nodes=arguments.nodes)
+    graph, notes = read_with_notes(arguments.graph, nodes=arguments.nodes)
+    if notes and arguments.json:
+        warnings.warn(f"{arguments.graph}: {'; '.join(notes)}", GraphWarning, stacklevel=2)
+        notes = []
+    return graph, notes
 
 
 def _check_there(graph: str) -> None:
@@ -83,7 +94,9 @@ def graph_of(arguments: argparse.Namespace, order: Order | None = None) -> tuple
 
     What a plan says of its graph comes before what the command line says.
     """
-    return as_planned(read_source(arguments), arguments, order)
+    graph, notes = read_noted(arguments)
+    whole, line = as_planned(graph, arguments, order)
+    return whole, "; ".join([line, *notes])
 
 
 def as_planned(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from remat_algos.cli.encode_argument import add_encode, encode_bits, encoded_said
@@ -22,7 +23,7 @@ def add_output_form(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-def write_out(graph: ComputationGraph, source: str, arguments: argparse.Namespace) -> None:
+def write_out(graph: ComputationGraph, source: str, arguments: argparse.Namespace, notes: Sequence[str] = ()) -> None:
     """Write a graph to `arguments.output`, and say what was written and what the format left out."""
     from remat_algos.ir.files.write import files_written, left_out, write_graph
 
@@ -36,7 +37,8 @@ def write_out(graph: ComputationGraph, source: str, arguments: argparse.Namespac
         return
     added = whole.n_nodes - graph.n_nodes
     differentiated = f"; differentiated, which adds {counted(added, 'gradient node')}" if added else ""
-    print(f"{source}: {counted(graph.n_nodes, 'node')}{differentiated}{encoded_said(graph, bits)}")
+    line = f"{source}: {counted(graph.n_nodes, 'node')}{differentiated}{encoded_said(graph, bits)}"
+    print("; ".join([line, *notes]))
     print(f"written    {', '.join(written)}")
     if missing:
         print(f"left out   {', '.join(missing)}: the format has no place for it")

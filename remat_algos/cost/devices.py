@@ -10,6 +10,7 @@ from typing import Any
 
 from remat_algos.cost.shapes import element_bytes, unknown_name
 from remat_algos.errors import GraphError
+from remat_algos.ir.files.text import read_text
 from remat_algos.ir.units import parse_bytes
 
 FORMAT, VERSION = "remat-device", 1
@@ -222,14 +223,16 @@ def _plain(name: str) -> str:
 
 def _read(file: Path) -> Device:
     try:
-        return _device(json.loads(file.read_text("utf-8")))
-    except OSError as error:
-        remedy = "name a file that `remat calibrate -o FILE` wrote, or a device of the table"
-        raise GraphError(f"{file}: cannot be read ({error.strerror}); {remedy}") from error
+        record = json.loads(read_text(file))
+    except GraphError as error:
+        remedy = "; name a device of the table, or a file that `remat calibrate -o FILE` wrote"
+        raise GraphError(f"{error}{'' if file.exists() else remedy}") from error
+    except (ValueError, RecursionError) as error:
+        raise GraphError(f"{file}: not valid JSON ({str(error).split(':')[0]}); is the file whole?") from error
+    try:
+        return _device(record)
     except GraphError as error:
         raise GraphError(f"{file}: {error}") from error
-    except (ValueError, RecursionError) as error:  # ValueError: no JSON, or no UTF-8
-        raise GraphError(f"{file}: not valid JSON ({str(error).split(':')[0]}); is the file whole?") from error
 
 
 def _device(record: Any) -> Device:

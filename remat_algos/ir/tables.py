@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -74,6 +74,8 @@ class Tables:
         The rows' compute is this many times the true one; by default found from their decimals.
     source : str
         The file, for messages.
+    unsized, uncosted : sequence of str
+        Nodes with a value that the file gives no size, which counts as 1 byte, and nodes that it gives no cost.
     """
 
     nodes: list[NodeRow]
@@ -84,6 +86,8 @@ class Tables:
     compute_scale: int | None = None
     derivation: dict[str, Any] | None = None
     source: str = "graph"
+    unsized: Sequence[str] = ()
+    uncosted: Sequence[str] = ()
 
     @classmethod
     def of(cls, graph: ComputationGraph) -> Tables:

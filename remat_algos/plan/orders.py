@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -16,6 +15,8 @@ import numpy as np
 from remat_algos.errors import GraphError, PlanError, ScheduleError
 from remat_algos.ir.arrays import Bool
 from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.files.npz_bytes import load_arrays
+from remat_algos.ir.files.text import decoded, read_bytes
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
 from remat_algos.plan.record import FORMAT
@@ -62,15 +63,12 @@ class Order:
         """Read a file; PlanError if it is nothing of the kind."""
         file = Path(path)
         try:
-            data = file.read_bytes()
-        except OSError as error:
-            raise PlanError(f"{file}: cannot be read ({error.strerror}); give {FORMS}") from error
-        if data[:4] in ZIP:
-            return _matrices(data, file.name)
-        try:
-            text = data.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise PlanError(f"{file.name}: byte {error.start} is not UTF-8 text; give {FORMS}") from error
+            data = read_bytes(file)
+            if data[:4] in ZIP:
+                return _matrices(data, file.name)
+            text = decoded(data, file.name, f"give {FORMS}")
+        except GraphError as error:
+            raise PlanError(str(error)) from error
         return _json(text, file.name) if _JSON.match(text) else _lines(text, file.name)
 
     def differentiated(self, graph: ComputationGraph) -> ComputationGraph:
@@ -250,8 +248,9 @@ def _lines(text: str, source: str) -> Order:
 
 def _matrices(data: bytes, source: str) -> Order:
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            matrices = {name: np.asarray(archive[name]) for name in ("R", "S") if name in archive.files}
+        matrices = load_arrays(data, source, ("R", "S"))
+    except GraphError:
+        raise
     except Exception as error:  # an archive of arrays can be broken in more ways than can be listed
         raise PlanError(f"{source}: not an npz file that can be read; give {FORMS}") from error
     if "R" not in matrices:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.errors import PlanError
+from remat_algos.errors import GraphError, PlanError
+from remat_algos.ir.files.text import read_text
 
 FORMAT, VERSION = "remat-plan", 1
 KINDS: Mapping[str, type | tuple[type, ...]] = {
@@ -37,9 +38,9 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The JSON object in a file; PlanError, with line and column, if there is none."""
     file = Path(path)
     try:
-        record = json.loads(file.read_bytes().decode("utf-8-sig"))
-    except OSError as error:
-        raise PlanError(f"{file}: cannot be read ({error.strerror})") from error
+        record = json.loads(read_text(file))
+    except GraphError as error:
+        raise PlanError(str(error)) from error
     except json.JSONDecodeError as error:
         at = f"line {error.lineno}, column {error.colno} ({error.msg})"
         raise PlanError(

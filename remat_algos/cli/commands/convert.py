@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from remat_algos.cli.graph_argument import add_source, files_of, read_source
+from remat_algos.cli.graph_argument import add_source, files_of, read_noted
 from remat_algos.cli.graph_output import ENDINGS, add_output_form, write_out
 from remat_algos.cli.output import writable
 
@@ -23,8 +23,8 @@ def run(arguments: argparse.Namespace) -> int:
     from remat_algos.ir.files.write import files_written
 
     _check_apart(files_of(arguments), files_written(arguments.output))
-    graph = read_source(arguments)
-    write_out(graph, arguments.graph, arguments)
+    graph, notes = read_noted(arguments)
+    write_out(graph, arguments.graph, arguments, notes)
     return 0
 
 

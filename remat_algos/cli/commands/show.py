@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from remat_algos.cli.allocator_argument import add_allocator, reserved_of
-from remat_algos.cli.graph_argument import add_graph, as_planned, graph_of, network_of, read_source
+from remat_algos.cli.graph_argument import add_graph, as_planned, graph_of, network_of
 from remat_algos.cli.output import add_json, say_json, say_table
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.ir.wording import counted, listed
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.breakdown:
         return _break_down(arguments, asked or "breakdown")
     network = network_of(arguments)
-    graph, said = as_planned(read_source(arguments) if network is None else network.graph, arguments)
+    graph, said = graph_of(arguments) if network is None else as_planned(network.graph, arguments)
     record, narrow, forcing = _record(graph)
     reserved = reserved_of(arguments, baseline(graph)) if arguments.allocator != "none" else None
     if reserved is not None:

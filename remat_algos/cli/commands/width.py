@@ -105,12 +105,12 @@ def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, list[str], s
 
 def _is_pace(path: str) -> bool:
     from remat_algos.ir.files import pace
+    from remat_algos.ir.files.text import beginning
 
     file = Path(path)
-    if file.suffix == ".gr" or not file.is_file():
-        return file.suffix == ".gr"
-    with file.open(encoding="utf-8-sig", errors="replace") as text:
-        return pace.begins(text.read(BEGINNING))
+    if file.name.endswith((".gr", ".gr.gz")) or not file.is_file():
+        return file.name.endswith((".gr", ".gr.gz"))
+    return pace.begins(beginning(file, BEGINNING))
 
 
 # ---------------------------------------------------------------- the bounds

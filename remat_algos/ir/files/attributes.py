@@ -4,12 +4,12 @@ A node has the attributes of its first value; each further value is a node of it
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.derivation import Derivation
-from remat_algos.ir.files.columns import Known, Table, aliases, say_ignored
+from remat_algos.ir.files.columns import Known, Table, aliases, check_spelling, say_ignored
 from remat_algos.ir.files.json_text import check_scale
 from remat_algos.ir.files.row_reader import EDGE_COLUMNS, NODE_COLUMNS, VALUE_CELLS, VALUE_COLUMNS, rows_of
 from remat_algos.ir.files.row_writer import Record, records_of, scale_shows
@@ -17,7 +17,8 @@ from remat_algos.ir.tables import Tables
 from remat_algos.ir.wording import shortened
 
 NODE_ATTRIBUTES: Known = {
-    **{name: others for name, others in NODE_COLUMNS.items() if name != "id"},
+    **{name: others for name, others in NODE_COLUMNS.items() if name not in ("id", "memory")},
+    "memory": tuple(name for name in NODE_COLUMNS["memory"] if name != "size"),  # which is one of the picture's
     **{"value": (), "value_of": (), "saved": ()},
 }
 EDGE_ATTRIBUTES: Known = {"saved": ()}
@@ -37,22 +38,20 @@ class Drawing:
 
 def tables_of(drawing: Drawing, source: str) -> Tables:
     """Rows from a drawing; attributes that are not known are ignored with one notice."""
-    ignored: list[str] = []
-
-    def known(record: Record, attributes: Mapping[str, str], where: str) -> Texts:
-        return _known(record, attributes, where, ignored)
-
-    node_names, edge_names = aliases(NODE_ATTRIBUTES), aliases(EDGE_ATTRIBUTES)
-    nodes = {
-        key: known(record, node_names, f"node {shortened(key)!r} of {source}") for key, record in drawing.nodes.items()
-    }
-    edges = [
-        {"src": u, "dst": v, **known(record, edge_names, f"edge {shortened(u)!r} -> {shortened(v)!r} of {source}")}
-        for u, v, record in drawing.edges
-        if nodes.get(v, {}).get("value_of") != u  # from a node to its own value: only drawn
-    ]
-    graph = known(drawing.graph, aliases(GRAPH_ATTRIBUTES), source)
-    say_ignored(source, ignored, "attributes")
+    names = list(drawing.nodes)
+    records, ignored = _known(
+        list(drawing.nodes.values()), NODE_ATTRIBUTES, source, lambda i: f"node {shortened(names[i])!r}"
+    )
+    nodes = dict(zip(names, records, strict=True))
+    # an edge from a node to its own value is only drawn
+    ends = [(u, v) for u, v, _ in drawing.edges if nodes.get(v, {}).get("value_of") != u]
+    records = [record for u, v, record in drawing.edges if nodes.get(v, {}).get("value_of") != u]
+    said, more = _known(
+        records, EDGE_ATTRIBUTES, source, lambda i: "edge {!r} -> {!r}".format(*map(shortened, ends[i]))
+    )
+    edges = [{"src": u, "dst": v, **texts} for (u, v), texts in zip(ends, said, strict=True)]
+    (graph,), of_graph = _known([drawing.graph], GRAPH_ATTRIBUTES, source, lambda _: "the graph")
+    say_ignored(source, [*ignored, *more, *of_graph], "attributes")
     rows, values = _apart(nodes)
     tables = rows_of(
         Table.of_records(rows, source, NODE_COLUMNS, "node"),
@@ -63,16 +62,25 @@ def tables_of(drawing: Drawing, source: str) -> Tables:
     return tables
 
 
-def _known(record: Record, attributes: Mapping[str, str], where: str, ignored: list[str]) -> Texts:
-    found: Texts = {}
-    for name, text in record.items():
-        if name not in attributes:
-            ignored.append(name)
-        elif attributes[name] in found:
-            raise GraphError(f"{where} has {attributes[name]} twice; keep one")
-        else:
-            found[attributes[name]] = str(text)
-    return found
+def _known(
+    records: Sequence[Record], attributes: Known, source: str, called: Callable[[int], str]
+) -> tuple[list[Texts], list[str]]:
+    """What each record says under the attributes that are known, and the names of all others."""
+    column_of = aliases(attributes)
+    found: list[Texts] = []
+    ignored: dict[str, None] = {}
+    for i, record in enumerate(records):
+        texts: Texts = {}
+        for name, text in record.items():
+            if name not in column_of:
+                ignored[name] = None
+            elif column_of[name] in texts:
+                raise GraphError(f"{source}, {called(i)}: {column_of[name]} stands twice; keep one")
+            else:
+                texts[column_of[name]] = str(text)
+        found.append(texts)
+    check_spelling(source, ignored, attributes, {column for texts in found for column in texts}, "attribute")
+    return found, list(ignored)
 
 
 def _apart(nodes: Mapping[str, Texts]) -> tuple[list[Texts], list[Texts]]:

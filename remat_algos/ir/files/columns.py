@@ -1,19 +1,22 @@
 """Rows as texts under the names of columns, with messages that name the file and the place."""
 
+import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.ir.decimals import decimal
 from remat_algos.ir.tables import Number
 from remat_algos.ir.units import parse_bytes
-from remat_algos.ir.wording import shortened
+from remat_algos.ir.wording import listed, shortened
 
 FLAGS = {"": None, "0": False, "1": True, "false": False, "true": True, "no": False, "yes": True}
 MARKS = {"": 0, "0": 0, "keep": 1, "1": 1, "recompute": 2, "2": 2}
 
 LONGEST = 4000  # digits that int() takes
+MOST_NAMED = 12  # columns in a message
+_DECIMAL_COMMA = re.compile(r"^(-?\d*),(\d[^,.]*)$")
 
 Known = Mapping[str, tuple[str, ...]]
 """Columns, each with its aliases."""
@@ -32,12 +35,23 @@ class Table:
         Where each row stands in the file; without them messages name the row.
     noun : str
         What a row is called.
+    header : sequence of str
+        The names of the columns as the file has them.
+    decimal_comma : bool
+        Whether 1,5 is a number.
     """
 
     def __init__(
-        self, source: str, columns: Mapping[str, list[str]], lines: list[int] | None = None, noun: str = "row"
+        self,
+        source: str,
+        columns: Mapping[str, list[str]],
+        lines: list[int] | None = None,
+        noun: str = "row",
+        header: Sequence[str] = (),
+        decimal_comma: bool = False,
     ) -> None:
-        self.source, self.columns, self.noun = source, columns, noun
+        self.source, self.columns, self.noun, self.header = source, columns, noun, header
+        self.decimal_comma = decimal_comma
         self.length = len(lines) if lines is not None else max(map(len, columns.values()), default=0)
         self.lines = lines
 
@@ -61,7 +75,12 @@ class Table:
         """GraphError unless the columns are there."""
         for column in columns:
             if column not in self.columns:
-                raise GraphError(f"{self.source}, line 1: there is no column {column}; add it")
+                raise GraphError(self.missing(column))
+
+    def missing(self, column: str) -> str:
+        """The message for a column that must be there."""
+        found = listed([name or '""' for name in self.header], MOST_NAMED)
+        return f"{self.source}, line 1: missing column `{column}` (found: {found})"
 
     def line(self, row: int) -> int:
         """The line of a row, 0 if it has none."""
@@ -71,8 +90,8 @@ class Table:
         """File and place of a row, for messages."""
         if self.lines is not None:
             return f"{self.source}, line {self.lines[row]}"
-        name = " -> ".join(repr(self.columns[c][row]) for c in ("src", "dst") if c in self) or repr(self._name(row))
-        return f"{self.source}, {self.noun} {name}"
+        ends = " -> ".join(repr(shortened(self.columns[c][row])) for c in ("src", "dst") if c in self)
+        return f"{self.source}, {self.noun} {ends or repr(self._name(row))}"
 
     def fail(self, row: int, message: str) -> NoReturn:
         """GraphError at a row."""
@@ -104,23 +123,24 @@ class Table:
         found = [meanings.get(text.lower(), meanings) for text in self.columns[column]]
         if meanings in found:
             row = found.index(meanings)
-            self.fail(row, f"{column} of {shortened(self._name(row))!r} is {self.columns[column][row]!r}; {remedy}")
+            self.fail(row, f"{column} of {self._name(row)!r} is {shortened(self.columns[column][row])!r}; {remedy}")
         return found
 
     def _numbers(self, column: str, default: Any, read: Callable[[str], Number] | None) -> list[Any]:
         if column not in self.columns:
             return [default] * len(self)
         texts = self.columns[column]
+        if self.decimal_comma:
+            texts = [_DECIMAL_COMMA.sub(r"\1.\2", text) for text in texts]
         joined = "".join(texts)
         try:
             if "_" in joined or not joined.isascii():  # int() takes more than we do
                 raise ValueError
             return [int(text) if text else default for text in texts]
         except ValueError:  # a decimal or a unit among them
-            return [self._number(row, column, default, read) for row in range(len(self))]
+            return [self._number(row, column, text, default, read) for row, text in enumerate(texts)]
 
-    def _number(self, row: int, column: str, default: Any, read: Callable[[str], Number] | None) -> Any:
-        text = self.columns[column][row]
+    def _number(self, row: int, column: str, text: str, default: Any, read: Callable[[str], Number] | None) -> Any:
         if not text:
             return default
         try:
@@ -132,13 +152,14 @@ class Table:
                 if read is not None:
                     return read(text)
             except ValueError as error:
-                self.fail(row, f"{column} of {shortened(self._name(row))!r}: {error}")
-        self.fail(row, f"{column} of {shortened(self._name(row))!r} is {shortened(text)!r}; write a number")
+                self.fail(row, f"{column} of {self._name(row)!r}: {error}")
+        point = " with a decimal point and no other marks" if "," in text else ""
+        self.fail(row, f"{column} of {self._name(row)!r} is {shortened(text)!r}; write a number{point}")
 
     def _name(self, row: int) -> str:
-        return next(
-            (self.columns[c][row] for c in ("name", "id", "node", "dst") if c in self and self.columns[c][row]), ""
-        )
+        """What the row is called, shortened."""
+        cells = (self.columns[c][row] for c in ("name", "id", "node", "dst") if c in self)
+        return shortened(next(filter(None, cells), ""))
 
 
 def aliases(known: Known) -> dict[str, str]:
@@ -148,6 +169,43 @@ def aliases(known: Known) -> dict[str, str]:
 
 def say_ignored(source: str, names: Iterable[str], what: str = "columns") -> None:
     """One notice of the columns that mean nothing here."""
-    ignored = ", ".join(dict.fromkeys(names))
+    ignored = listed(list(dict.fromkeys(names)), MOST_NAMED)
     if ignored:
         warnings.warn(f"{source}: ignored {what} {ignored}", GraphWarning, stacklevel=2)
+
+
+def check_spelling(where: str, unknown: Iterable[str], known: Known, given: Container[str | None], what: str) -> None:
+    """GraphError if a name that is not known is nearly that of a column that is not given: probably a typing error.
+
+    Nearly: up to two letters differ, are missing, too many or swapped; one where a name has five letters or fewer.
+    """
+    names = {
+        name: column
+        for column, others in known.items()
+        # `id` and `name` stand for each other
+        if column not in given and not (column == "id" and "name" in given)
+        for name in (column, *others)
+    }
+    for given_name in unknown:
+        for name in names:
+            allowed = 2 if min(len(name), len(given_name)) > 5 else 1 if len(name) > 3 else 0
+            if 0 < _distance(given_name, name, allowed) <= allowed:
+                raise GraphError(
+                    f"{where}: {what} `{shortened(given_name)}` is not known; did you mean `{name}`? "
+                    "Rename it, or remove it"
+                )
+
+
+def _distance(a: str, b: str, most: int) -> int:
+    """Letters to change, add, drop or swap to get from one word to the other; more than `most` where that is sure."""
+    if abs(len(a) - len(b)) > most:
+        return most + 1
+    before, row = [0] * (len(b) + 1), list(range(len(b) + 1))
+    for i, letter in enumerate(a, start=1):
+        last, before, row = before, row, [i]
+        for j, other in enumerate(b, start=1):
+            best = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != other))
+            if i > 1 and j > 1 and (letter, a[i - 2]) == (b[j - 2], other):
+                best = min(best, last[j - 2] + 1)
+            row.append(best)
+    return row[-1]

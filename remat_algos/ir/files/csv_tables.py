@@ -2,16 +2,20 @@
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.files.columns import Known, Table, aliases, say_ignored
+from remat_algos.ir.files.columns import Known, Table, aliases, check_spelling, say_ignored
 from remat_algos.ir.files.edge_list import in_order
 from remat_algos.ir.files.row_reader import EDGE_COLUMNS, NODE_COLUMNS, VALUE_COLUMNS, rows_of
 from remat_algos.ir.files.row_writer import records_of, scale_shows
 from remat_algos.ir.tables import Tables
+from remat_algos.ir.wording import counted
+
+_QUOTED = re.compile(r'"[^"]*"')
 
 
 def parse(nodes: tuple[str, str], edges: Table, values: tuple[str, str] | None) -> Tables:
@@ -29,11 +33,15 @@ def parse(nodes: tuple[str, str], edges: Table, values: tuple[str, str] | None) 
 def parse_edges(text: str, source: str) -> Tables:
     """Rows of size and cost 1 from a table of edges alone."""
     edges = read_edges(text, source)
+    wrong = [name for name in edges.header if aliases(NODE_COLUMNS).get(plain(name)) in ("memory", "compute")]
+    if wrong:
+        remedy = "give them in a table of nodes (--nodes FILE, columns name, memory, compute)"
+        raise GraphError(f"{source}, line 1: column `{wrong[0]}`: sizes and costs belong to nodes; {remedy}")
     pairs = list(zip(edges.texts("src"), edges.texts("dst"), strict=True))
     for row, pair in enumerate(pairs):
         if not all(pair):
             edges.fail(row, "an edge has a src and a dst; write both")
-    return rows_of(Table(source, {"name": in_order(chain.from_iterable(pairs))}, noun="line"), edges)
+    return rows_of(Table(source, {"name": list(in_order(chain.from_iterable(pairs)))}, noun="line"), edges)
 
 
 def read_edges(text: str, source: str) -> Table:
@@ -45,31 +53,56 @@ def read_edges(text: str, source: str) -> Table:
 
 def read_table(text: str, source: str, known: Known) -> Table:
     """The cells of a CSV text under its header; columns that are not known are ignored with one notice."""
-    rows, lines = _rows(text, source)
+    mark = separator(text)
+    rows, lines = _rows(text, source, mark)
     if not rows:
         raise GraphError(f"{source}: the file is empty; its first line must name the columns")
     header = [cell.strip() for cell in rows.pop(0)]
     del lines[0]
-    if len(header) == 1 and any(mark in header[0] for mark in ";\t| "):
-        raise GraphError(f"{source}, line 1: the cells are not separated by commas; save the table with commas")
+    if len(header) == 1 and any(other in header[0] for other in "| "):
+        raise GraphError(f"{source}, line 1: separate the columns by commas, semicolons or tabs")
     column_of = aliases(known)
-    say_ignored(source, (cell for cell in header if cell not in column_of))
+    names = [column_of.get(plain(cell)) for cell in header]
+    for i, name in enumerate(names):
+        if name is not None and name in names[:i]:
+            first = header[names.index(name)]
+            said = f"column `{first}` stands twice" if first == header[i] else f"columns `{first}` and `{header[i]}`"
+            raise GraphError(f"{source}, line 1: {said}{'' if first == header[i] else ' mean the same'}; keep one")
+    unknown = [cell for cell, name in zip(header, names, strict=True) if name is None]
+    check_spelling(f"{source}, line 1", map(plain, unknown), known, names, "column")
+    say_ignored(source, unknown)
     for cells, line in zip(rows, lines, strict=True):
         if len(cells) != len(header):
-            message = f"{len(cells)} cells under {len(header)} columns; is the file whole?"
+            message = f"expected {counted(len(header), 'cell')}, found {len(cells)}; is the file whole?"
             raise GraphError(f"{source}, line {line}: {message}")
-    columns: dict[str, list[str]] = {}
-    for name, column in zip(header, zip(*rows, strict=True) if rows else [()] * len(header), strict=True):
-        if name in column_of:
-            if column_of[name] in columns:
-                raise GraphError(f"{source}, line 1: column {column_of[name]} stands twice; keep one")
-            columns[column_of[name]] = list(map(str.strip, column))
-    return Table(source, columns, lines)
+    columns = {
+        name: list(map(str.strip, column))
+        for name, column in zip(names, zip(*rows, strict=True) if rows else [()] * len(header), strict=True)
+        if name is not None
+    }
+    return Table(source, columns, lines, header=header, decimal_comma=mark == ";")
 
 
-def _rows(text: str, source: str) -> tuple[list[list[str]], list[int]]:
+def plain(column: str) -> str:
+    """The name of a column whatever its capitals."""
+    return column.strip().lower().replace(" ", "_")
+
+
+def separator(text: str) -> str:
+    """What separates the cells of a table, by its first line: commas, semicolons or tabs.
+
+    Examples
+    --------
+    >>> separator("name;memory, compute;op\\na;1,5;2\\n")
+    ';'
+    """
+    first = _QUOTED.sub("", text.lstrip("\r\n").partition("\n")[0])
+    return max(",;\t", key=first.count)
+
+
+def _rows(text: str, source: str, mark: str) -> tuple[list[list[str]], list[int]]:
     """The rows that are not blank, and the line on which each ends."""
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
     rows, lines = [], []
     try:
         for cells in reader:
@@ -77,9 +110,9 @@ def _rows(text: str, source: str) -> tuple[list[list[str]], list[int]]:
             lines.append(reader.line_num)
     except csv.Error as error:
         raise GraphError(f"{source}, line {reader.line_num}: not a CSV line ({error})") from error
-    if [] in rows:
-        lines = [line for line, cells in zip(lines, rows, strict=True) if cells]
-        rows = [cells for cells in rows if cells]
+    if not all(map(any, rows)):
+        lines = [line for line, cells in zip(lines, rows, strict=True) if any(cells)]
+        rows = [cells for cells in rows if any(cells)]
     return rows, lines
 
 

@@ -52,7 +52,15 @@ def parse(text: str, source: str) -> Tables:
         _fail(source, '"views" maps names to names')
     derivation = Derivation.of(derivation, source).record() if derivation is not None else None
     unit = top.take("compute_unit", str, "")
-    return check_scale(Tables(nodes, residents, backward, views, unit, scale, derivation, source))
+    unsized = [node.name for node, entry in zip(nodes, top.record["nodes"], strict=True) if _unsized(entry)]
+    uncosted = [node.name for node, entry in zip(nodes, top.record["nodes"], strict=True) if "compute" not in entry]
+    tables = Tables(nodes, residents, backward, views, unit, scale, derivation, source, unsized, uncosted)
+    return check_scale(tables)
+
+
+def _unsized(node: dict[str, Any]) -> bool:
+    """Whether a value of the node has neither a size nor a base."""
+    return any("memory" not in value and "view_of" not in value for value in node.get("values", [{}]))
 
 
 def check_scale(tables: Tables) -> Tables:

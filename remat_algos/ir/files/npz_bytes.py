@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable
+import zipfile
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from remat_algos.errors import GraphError
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.derivation import Derivation
+from remat_algos.ir.files.text import read_limit, too_large
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
 
@@ -51,11 +53,22 @@ def dump(graph: ComputationGraph) -> bytes:
     return buffer.getvalue()
 
 
+def load_arrays(data: bytes, source: str, wanted: Collection[str] | None = None) -> dict[str, Any]:
+    """The arrays of an npz file, or those of them that are wanted; GraphError if they are too large to be read.
+
+    Broken archives raise errors of many kinds.
+    """
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        if sum(member.file_size for member in archive.infolist()) > read_limit():
+            raise too_large(source)
+    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+        return {name: np.asarray(arrays[name]) for name in arrays.files if wanted is None or name in wanted}
+
+
 def parse(data: bytes, source: str) -> dict[str, Any]:
     """Arguments for `ComputationGraph.from_arrays`; GraphError if the bytes are not such a file."""
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            held = {name: archive[name] for name in archive.files}
+        held = load_arrays(data, source)
         rest = json.loads(bytes(held.pop("remat_graph")))
         return _arguments(held, rest, source)
     except GraphError:

@@ -4,16 +4,23 @@ import contextlib
 import gc
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.files import cg_text, csv_tables, dot_text, edge_list, graphml, json_text, pace
-from remat_algos.ir.files.columns import Table
+from remat_algos.ir.files.columns import Table, aliases
+from remat_algos.ir.files.row_reader import EDGE_COLUMNS, NODE_COLUMNS
+from remat_algos.ir.files.text import UTF_16, decoded, read_bytes
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
+from remat_algos.ir.wording import counted, listed, shortened
 
 KINDS = ("nodes", "edges", "values")
+NAMED = 2  # nodes in a note
+TABLE_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 
 _PARSERS: dict[str, Callable[[str, str], Tables]] = {
     "JSON": json_text.parse,
@@ -23,6 +30,9 @@ _PARSERS: dict[str, Callable[[str, str], Tables]] = {
     "cg": cg_text.parse,
     "edge list": edge_list.parse,
 }
+_QUOTED = re.compile(r'"[^"]*"')
+_SIZED_BY = {"JSON": '"memory"', "GraphML": "an attribute memory", "DOT": "an attribute memory"}
+_COSTED_BY = {"JSON": '"compute"', "GraphML": "an attribute compute", "DOT": "an attribute compute"}
 _ENDINGS = {".json": "JSON", ".graphml": "GraphML", ".dot": "DOT", ".gv": "DOT", ".gr": "PACE"}
 
 
@@ -38,7 +48,6 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-@collector_paused()
 def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | None = None) -> ComputationGraph:
     """Read a graph from a file of any format that docs/formats.md describes.
 
@@ -46,13 +55,15 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
     ----------
     path : path
         `X.nodes.csv` (with `X.edges.csv` and, if there, `X.values.csv` beside it), a list of edges `u v` or a table
-        with columns src and dst, JSON, npz, GraphML, DOT, PACE `.gr`, or a `cg_*.txt` of the lower-set authors.
+        with columns src and dst, JSON, npz, GraphML, DOT, PACE `.gr`, or a `cg_*.txt` of the lower-set authors; each
+        of them may be compressed with gzip.
     nodes : path, optional
         For a list of edges or PACE: the table that gives its nodes sizes and costs.
 
     Returns
     -------
     ComputationGraph
+        A value without a size in the file counts as 1 byte, a node without a cost as 1.
 
     Raises
     ------
@@ -68,45 +79,97 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
     ...     read_graph(file).n_nodes
     4
     """
+    return read_with_notes(path, nodes=nodes)[0]
+
+
+@collector_paused()
+def read_with_notes(
+    path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | None = None
+) -> tuple[ComputationGraph, list[str]]:
+    """`read_graph`, and a clause for each kind of number that the file does not give.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "graph.csv")
+    ...     _ = file.write_text("src,dst\\nA,B\\n")
+    ...     read_with_notes(file)[1]
+    ['sizes not given: every value counts as 1 byte; --nodes or a memory column gives them', \
+'costs not given: every node counts as 1; --nodes or a compute column gives them']
+    """
     file = Path(path)
     try:
         return _read(file, Path(nodes) if nodes is not None else None)
     except GraphError as error:
         if any(_stem(named)[0] in str(error) for named in (file, *([Path(nodes)] if nodes is not None else []))):
             raise
-        raise GraphError(f"{file.name}: {error}") from error
+        raise GraphError(f"{shortened(file.name)}: {error}") from error
 
 
-def _read(file: Path, nodes: Path | None) -> ComputationGraph:
+def _read(file: Path, nodes: Path | None) -> tuple[ComputationGraph, list[str]]:
     data = _bytes(file)
     is_npz = data[:4] == b"PK\x03\x04"
     text = "" if is_npz else _text(data, file.name)
     kind = "npz" if is_npz else _kind(text, file)
+    if is_npz and nodes is None:
+        return ComputationGraph.from_npz(data, file.name), []
     if nodes is not None:
-        return ComputationGraph.from_tables(_with_nodes(kind, text, file.name, nodes))
-    if is_npz:
-        return ComputationGraph.from_npz(data, file.name)
-    tables = _table(text, file) if kind == "table" else _PARSERS[kind](text, file.name)
-    return ComputationGraph.from_tables(tables)
+        tables = _with_nodes(kind, text, file.name, nodes)
+    else:
+        tables = _table(text, file) if kind == "table" else _PARSERS[kind](text, file.name)
+    graph = ComputationGraph.from_tables(tables)
+    only_edges = nodes is None and (kind in ("edge list", "PACE") or (kind == "table" and _stem(file)[1] is None))
+    return graph, _notes(tables, graph, kind, "--nodes or " if only_edges else "")
+
+
+def _notes(tables: Tables, graph: ComputationGraph, kind: str, option: str) -> list[str]:
+    """What stands for sizes and costs that the file does not give, and nodes without edges."""
+    n = graph.n_nodes
+    notes = []
+    for noun, missing, whole, each, giver in (
+        ("size", tables.unsized, "every value counts as 1 byte", "1 byte", _SIZED_BY.get(kind, "a memory column")),
+        ("cost", tables.uncosted, "every node counts as 1", "1", _COSTED_BY.get(kind, "a compute column")),
+    ):
+        if n and len(missing) == n:
+            notes.append(f"{noun}s not given: {whole}; {option}{giver} gives them")
+        elif missing:
+            verb = "counts" if len(missing) == 1 else "count"
+            notes.append(f"{counted(len(missing), 'node')} without a {noun} ({_some(missing)}) {verb} as {each}")
+    apart = np.flatnonzero((np.diff(graph.predecessors[0]) == 0) & (np.diff(graph.successors[0]) == 0))
+    if apart.size and n > 1:
+        names = [graph.labels[int(v)] for v in apart[:NAMED]]
+        notes.append(f"{counted(apart.size, 'node')} without edges ({_some(names, apart.size)})")
+    return notes
+
+
+def _some(names: Sequence[str], total: int | None = None) -> str:
+    return listed(names[:NAMED], NAMED, total or len(names))
 
 
 def _kind(text: str, file: Path) -> str:
-    """What a text is; its name is asked only where it could be several things."""
+    """What a text is; its name decides only where it could be several things."""
     start = text.lstrip()[:1]
-    first = _first_line(text)
-    if start == "{" or (start == "[" and file.suffix == ".json"):
+    first = _QUOTED.sub("", _first_line(text))
+    ending = Path(_bare(file)).suffix
+    if start == "{" or (start == "[" and ending == ".json"):
         return "JSON"
     if start == "<":
         return "GraphML"
     for begins, kind in ((dot_text.begins, "DOT"), (pace.begins, "PACE"), (cg_text.begins, "cg")):
         if begins(text):
             return kind
-    if "," in first or _header(text) == {"src", "dst"}:
+    if (
+        "," in first
+        or (";" in first and ending not in _ENDINGS)
+        or _header(first) == {"src", "dst"}
+        or ("\t" in first and _names_edges(first))
+    ):
         return "table"
-    named_table = _stem(file)[1] is not None or (file.suffix == ".csv" and _beside(file)["edges"].exists())
-    if file.suffix == ".json" and len(first.split()) == 2:
+    named_table = _stem(file)[1] is not None or (ending in (".csv", ".tsv") and _beside(file)["edges"].exists())
+    if ending == ".json" and len(first.split()) == 2:
         return "edge list"
-    return "table" if named_table else _ENDINGS.get(file.suffix, "edge list")
+    return "table" if named_table else _ENDINGS.get(ending, "edge list")
 
 
 def _first_line(text: str) -> str:
@@ -115,43 +178,64 @@ def _first_line(text: str) -> str:
     return found[0].strip() if found else ""
 
 
-def _header(text: str) -> set[str]:
-    """The words of the first line, whatever is between them."""
-    return set(re.split(r'[,;|\s"]+', _first_line(text)))
+def _header(line: str) -> set[str]:
+    """The words of a line, whatever is between them."""
+    return set(re.split(r'[,;|\s"]+', line.lower()))
+
+
+def _names_edges(line: str) -> bool:
+    """Whether the words are names of columns, one of them of what is read and one of readers."""
+    columns = aliases(EDGE_COLUMNS)
+    return {"src", "dst"} <= {columns.get(word) for word in _header(line)}
+
+
+def _bare(file: Path) -> str:
+    """The name of a file without the ending of gzip."""
+    return file.name.removesuffix(".gz")
 
 
 def _stem(file: Path) -> tuple[str, str | None]:
     """X and the kind of X.kind.csv; the kind is None for X.csv and for other names."""
-    stem = file.name.removesuffix(".csv")
+    stem = _bare(file).removesuffix(".csv").removesuffix(".tsv")
     for kind in KINDS:
-        if stem.endswith(f".{kind}") and stem != file.name:
+        if stem.endswith(f".{kind}") and stem != _bare(file):
             return stem[: -len(kind) - 1], kind
     return stem, None
 
 
 def _beside(file: Path) -> dict[str, Path]:
-    """The tables that go with one of them; X.csv is a table of nodes."""
+    """The tables that go with one of them, compressed or not; X.csv is a table of nodes."""
     stem, kind = _stem(file)
-    tables = {name: file.with_name(f"{stem}.{name}.csv") for name in KINDS}
-    return tables if kind is not None else tables | {"nodes": file}
+    own = file.name[len(stem) + (len(kind) + 1 if kind is not None else 0) :]  # ".csv", ".tsv.gz", ...
+    endings = list(dict.fromkeys([own if own in TABLE_ENDINGS else ".csv", *TABLE_ENDINGS]))
+    tables = {}
+    for name in KINDS:
+        candidates = [file.with_name(f"{stem}.{name}{ending}") for ending in endings]
+        tables[name] = next((candidate for candidate in candidates if candidate.exists()), candidates[0])
+    return tables | {kind or "nodes": file}
 
 
 def files_read(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None = None) -> list[Path]:
     """The files that reading a graph may look at."""
     given = [Path(path), *([Path(nodes)] if nodes is not None else [])]
-    beside = (table for file in given if file.suffix == ".csv" for table in _beside(file).values())
+    beside = (table for file in given if file.name.endswith(TABLE_ENDINGS) for table in _beside(file).values())
     return [*given, *(table for table in beside if table.exists())]
 
 
 def _table(text: str, file: Path) -> Tables:
     """The graph of which the file is one table, or the graph of a table of edges alone."""
     kind, tables = _stem(file)[1], _beside(file)
-    if kind is None and _header(text) >= {"src", "dst"}:
+    names_edges = _names_edges(_first_line(text))
+    if kind is None and (names_edges or not tables["edges"].exists()):
+        if not names_edges and _header(_first_line(text)) & aliases(NODE_COLUMNS).keys():
+            remedy = "call it X.nodes.csv and put X.edges.csv, with columns src and dst, beside it"
+            raise GraphError(f"{file.name} is a table of nodes without edges; {remedy}")
         return csv_tables.parse_edges(text, file.name)
-    if kind is None and not tables["edges"].exists():
-        raise GraphError(
-            f"{file.name}: a lone table; call it X.nodes.csv, with X.edges.csv beside it, or write `u v` lines"
-        )
+    for table in ("edges", "nodes"):
+        if not tables[table].exists():
+            goes_with = f"it goes with {file.name}; an edge list alone is called otherwise, such as X.csv"
+            remedy = goes_with if table == "nodes" else f"{file.name} needs it beside it, with columns src and dst"
+            raise GraphError(f"no such file: {tables[table]}; {remedy}")
     edges = csv_tables.read_edges(*_named_text(tables["edges"]))
     return csv_tables.parse(_named_text(tables["nodes"]), edges, _values(tables["values"]))
 
@@ -161,7 +245,8 @@ def _with_nodes(kind: str, text: str, source: str, nodes: Path) -> Tables:
     if kind == "table":
         edges = csv_tables.read_edges(text, source)
     elif kind in ("edge list", "PACE"):
-        pairs = [(u, node.name) for node in _PARSERS[kind](text, source).nodes for u in node.reads]
+        rows = _PARSERS[kind](text, source).nodes
+        pairs = [(u, node.name) for node in rows for u in node.reads]
         edges = Table(source, {"src": [u for u, _ in pairs], "dst": [v for _, v in pairs]}, noun="edge")
     else:
         raise GraphError(f"{source}: {kind} says itself what its nodes cost; leave out the table {nodes.name}")
@@ -177,22 +262,13 @@ def _named_text(file: Path) -> tuple[str, str]:
 
 
 def _bytes(file: Path) -> bytes:
-    try:
-        data = file.read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise GraphError(f"{file}: cannot be read ({reason}); give a file that is there") from error
+    data = read_bytes(file)
     if not data.strip():
         raise GraphError(f"{file}: the file is empty")
     return data
 
 
 def _text(data: bytes, source: str) -> str:
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise GraphError(f"{source}: the text is UTF-16; save it as UTF-8")
-    if b"\0" in data:
+    if b"\0" in data and data[:2] not in UTF_16:
         raise GraphError(f"{source}: neither text nor npz; give tables, an edge list, GraphML, DOT, PACE, JSON or npz")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise GraphError(f"{source}: byte {error.start} is not UTF-8 text; save the file as UTF-8") from error
+    return decoded(data, source)

@@ -9,11 +9,11 @@ from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
 from remat_algos.ir.wording import shortened
 
 NODE_COLUMNS: Known = {
-    "id": (),
+    "id": ("node",),
     "name": (),
     "op": (),
-    "memory": ("memory_bytes",),
-    "compute": ("time",),
+    "memory": ("memory_bytes", "size", "bytes", "mem"),
+    "compute": ("time", "cost", "flops"),
     "workspace": (),
     "once": (),
     "resident": (),
@@ -28,12 +28,12 @@ NODE_COLUMNS: Known = {
     "gradient_of": (),
     "param_memory": ("param_bytes",),
 }
-EDGE_COLUMNS: Known = {"src": (), "dst": (), "saved": ()}
+EDGE_COLUMNS: Known = {"src": ("source", "from"), "dst": ("target", "to"), "saved": ()}
 VALUE_COLUMNS: Known = {
     "node": (),
     "id": (),
     "name": (),
-    "memory_bytes": ("memory",),
+    "memory_bytes": ("memory", "size", "bytes", "mem"),
     "output": (),
     "view_of": (),
     "grad_memory": (),
@@ -60,10 +60,13 @@ class _Reader:
         self.residents: dict[str, ResidentRow] = {}
         self.called: dict[str, str] = {}  # what an edge may say, to the name of a node, value or resident
         self.said: dict[str, dict[str, bool]] = {}  # node: what it says of single reads and values being saved
+        self.unsized: list[str] = []
+        self.uncosted: list[str] = []
         self._add_rows(nodes)
         if values is not None:
             self._add_values(values)
         self._connect(edges)
+        self._note_assumed(nodes, values)
         given = {*nodes.columns, *(values.columns if values is not None else ())}
         if given & {"view_of", "gradient_of"}:
             self._resolve()
@@ -79,11 +82,19 @@ class _Reader:
                 if name in self.nodes:
                     node = self.nodes[name]
                     node.saved = self._saved(node, needs_inputs is not False, needs_output is not False)
-        return Tables([*self.nodes.values()], [*self.residents.values()], self.backward, source=self.table.source)
+        return Tables(
+            [*self.nodes.values()],
+            [*self.residents.values()],
+            self.backward,
+            source=self.table.source,
+            unsized=self.unsized,
+            uncosted=self.uncosted,
+        )
 
     def _add_rows(self, table: Table) -> None:
         names = table.texts("name")
         keys = [key or name for key, name in zip(table.texts("id"), names, strict=True)]
+        self.keys = keys
         self.names = names = [name or key for key, name in zip(keys, names, strict=True)]
         self._check_names(keys, names)
         self.called = dict(zip(keys, names, strict=True))
@@ -132,6 +143,22 @@ class _Reader:
                 *columns, strict=True
             )
         ]
+
+    def _note_assumed(self, nodes: Table, values: Table | None) -> None:
+        """Which nodes have a value without a size, or no cost; views need neither."""
+        listed: set[str] = set()
+        unsized: set[str] = set()
+        if values is not None:
+            keys, sizes, views = values.texts("node"), values.texts("memory_bytes"), values.texts("view_of")
+            listed.update(keys)
+            unsized = {key for key, size, view_of in zip(keys, sizes, views, strict=True) if not (size or view_of)}
+        views, sizes, costs = nodes.texts("view_of"), nodes.texts("memory"), nodes.texts("compute")
+        for key, name, view_of, size, cost in zip(self.keys, self.names, views, sizes, costs, strict=True):
+            if name in self.nodes and not view_of:
+                if key in unsized or not (size or key in listed):
+                    self.unsized.append(name)
+                if not cost:
+                    self.uncosted.append(name)
 
     def _resident(self, row: int, name: str, role: str) -> ResidentRow:
         role = "input" if role == "1" else role.lower()

@@ -1,9 +1,23 @@
-"""The text of a file."""
+"""What a file holds, read within a bound: bytes, or text of UTF-8."""
 
+import contextlib
+import io
 import os
 from pathlib import Path
+from typing import IO
 
 from remat_algos.errors import GraphError
+from remat_algos.ir.units import format_bytes, parse_bytes
+from remat_algos.ir.wording import shortened
+
+READ_LIMIT = 2**29
+"""Bytes of the largest file that is read, decompressed; `LIMIT_VARIABLE` in the environment overrides it."""
+LIMIT_VARIABLE = "REMAT_READ_LIMIT"
+
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_GZIP = b"\x1f\x8b"
+_PIECE = 2**20
+_LONGEST_PATH = 200  # characters in a message
 
 
 def read_text(path: str | os.PathLike[str], remedy: str | None = None) -> str:
@@ -13,7 +27,7 @@ def read_text(path: str | os.PathLike[str], remedy: str | None = None) -> str:
     ----------
     path : path
     remedy : str, optional
-        What to do, in both complaints; by default each has its own.
+        What to do about text that is not UTF-8; by default, to save the file as UTF-8.
 
     Examples
     --------
@@ -23,11 +37,108 @@ def read_text(path: str | os.PathLike[str], remedy: str | None = None) -> str:
     >>> read_text(file)
     'A B\n'
     """
+    return decoded(read_bytes(path), Path(path).name, remedy)
+
+
+def decoded(data: bytes, source: str, remedy: str | None = None) -> str:
+    """The text that bytes of UTF-8 stand for; GraphError, with the name of their file, if they are none."""
+    todo = remedy or "save the file as UTF-8"
+    if data[:2] in UTF_16:
+        raise GraphError(f"{source}: the text is UTF-16; {todo}")
     try:
-        return Path(path).read_bytes().decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        todo = remedy or "save the file as UTF-8"
-        raise GraphError(f"{Path(path).name}: byte {error.start} is not UTF-8 text; {todo}") from error
+        raise GraphError(f"{source}: byte {error.start} is not UTF-8 text; {todo}") from error
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a file, those of a gzip file decompressed; GraphError if there is none, or if it is too large.
+
+    Examples
+    --------
+    >>> import gzip
+    >>> from tempfile import mkdtemp
+    >>> file = Path(mkdtemp()) / "graph.txt.gz"
+    >>> _ = file.write_bytes(gzip.compress(b"A B"))
+    >>> read_bytes(file)
+    b'A B'
+    """
+    limit = read_limit()
+    shown = shortened(os.fspath(path), _LONGEST_PATH)
+    try:
+        with open(path, "rb") as file:
+            data = _at_most(file, limit)
+    except FileNotFoundError as error:
+        raise GraphError(f"no such file: {shown}") from error
+    except IsADirectoryError as error:
+        raise GraphError(f"{shown} is a directory; name a file in it") from error
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise GraphError(f"{path}: cannot be read ({reason}); {remedy or 'give a file that is there'}") from error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise GraphError(f"{shown} cannot be read: {str(reason).lower()}") from error
+    if data is not None and data[:2] == _GZIP:
+        data = _decompressed(data, limit, shown)
+    if data is None:
+        raise too_large(shown)
+    return data
+
+
+def beginning(path: str | os.PathLike[str], size: int) -> str:
+    """The first bytes of a file, as text; what is no text is replaced.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> file = Path(mkdtemp()) / "graph.gr"
+    >>> _ = file.write_bytes(b"p tw 3 2")
+    >>> beginning(file, 4)
+    'p tw'
+    """
+    with open(path, "rb") as file:
+        data = file.read(size)
+    if data[:2] == _GZIP:
+        import gzip
+
+        with contextlib.suppress(OSError, EOFError), gzip.open(path) as stream:
+            data = stream.read(size)
+    return data.decode("utf-8-sig", "replace")
+
+
+def read_limit() -> int:
+    """Bytes that are read of a file at most.
+
+    Examples
+    --------
+    >>> read_limit() == READ_LIMIT or LIMIT_VARIABLE in os.environ
+    True
+    """
+    wanted = os.environ.get(LIMIT_VARIABLE)
+    try:
+        return parse_bytes(wanted) if wanted else READ_LIMIT
+    except ValueError as error:
+        raise GraphError(f"the environment variable {LIMIT_VARIABLE}: {error}") from error
+
+
+def too_large(what: str) -> GraphError:
+    """What is raised for a file beyond the limit."""
+    limit = format_bytes(read_limit())
+    return GraphError(f"{what} holds more than {limit}; to read it, set the environment variable {LIMIT_VARIABLE}")
+
+
+def _at_most(stream: IO[bytes], limit: int) -> bytes | None:
+    """All that the stream holds; None if that is more than the limit."""
+    data = io.BytesIO()
+    while piece := stream.read(_PIECE):
+        data.write(piece)
+        if data.tell() > limit:
+            return None
+    return data.getvalue()
+
+
+def _decompressed(data: bytes, limit: int, source: str) -> bytes | None:
+    import gzip  # not needed by most runs
+    import zlib
+
+    try:
+        return _at_most(gzip.GzipFile(fileobj=io.BytesIO(data)), limit)  # type: ignore[arg-type]
+    except (OSError, EOFError, zlib.error) as error:
+        raise GraphError(f"{source}: damaged gzip data; is the file whole?") from error

@@ -1,7 +1,9 @@
 """A graph to a file, whole or not at all."""
 
 import contextlib
+import errno
 import os
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -33,7 +35,7 @@ def write_graph(graph: ComputationGraph, path: str | os.PathLike[str]) -> None:
     GraphError
         For another ending.
     OSError
-        If a file cannot be written; those that were there are then as they were.
+        On failure; existing files are left unchanged.
 
     Examples
     --------
@@ -80,22 +82,26 @@ def left_out(graph: ComputationGraph, path: str | os.PathLike[str]) -> list[str]
 def write_whole(file: Path, data: bytes) -> None:
     """Write to a temporary name and rename, so that no half-written file is ever seen.
 
-    A link is followed; a pipe or a device is written to as it is. Errors name the file.
+    A link is followed; a pipe or a device is written to as it is; a file that was there keeps its mode. Errors name the
+    file.
     """
     write_all({file: data})
 
 
 def write_all(contents: Mapping[Path, bytes]) -> None:
-    """Write several files so that, if there is no room for one of them, all are as they were."""
+    """Write several files; if one of them cannot be written, the existing files are left unchanged."""
     staged: dict[Path, Path] = {}
     file = Path()
     try:
         for file, data in contents.items():
+            if file.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             if not _is_stream(file):
                 target = file.resolve()
-                temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
+                temporary = target.with_name(f".{os.urandom(8).hex()}.part")  # short, however long the other is
+                staged[temporary] = target
                 with open(temporary, "xb") as out:
-                    staged[temporary] = target
+                    _copy_mode(target, temporary)
                     out.write(data)
         for temporary, target in staged.items():
             os.replace(temporary, target)
@@ -109,6 +115,12 @@ def write_all(contents: Mapping[Path, bytes]) -> None:
         if isinstance(error, OSError):
             error.filename = os.fspath(file)  # that of the temporary file, or none where a disk was full
         raise
+
+
+def _copy_mode(target: Path, temporary: Path) -> None:
+    """Give the mode of a file that is there to the one that replaces it, before anything stands in that."""
+    with contextlib.suppress(FileNotFoundError):
+        temporary.chmod(stat.S_IMODE(target.stat().st_mode))
 
 
 def _is_stream(file: Path) -> bool:
