@@ -62,9 +62,9 @@ def timeless(text):
 
 
 if __name__ == "__main__":
-    for page in sorted(DOCS.rglob("*.md")):
+    for page in [README, *sorted(DOCS.rglob("*.md"))]:
         old = page.read_text("utf-8")
         new = renewed(old)
         if timeless(new) != timeless(old):
             page.write_text(new, "utf-8")
-            print(page.relative_to(DOCS))
+            print(page.relative_to(DOCS.parent))

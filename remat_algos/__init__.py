@@ -1,4 +1,4 @@
-"""Which values to keep and which to compute again, so that training fits in memory.
+"""Plan which values to drop and recompute, so that training a neural network fits in memory.
 
     edge list -> ComputationGraph -> solver -> Schedule -> Simulation -> Plan
 

@@ -3,13 +3,11 @@
 import doctest
 import json
 import re
-import shlex
 from pathlib import Path
 
 import pytest
 
 import remat_algos as ra
-from remat_algos.cli.main import main
 from remat_algos.ir.files import attributes, csv_tables, npz_bytes
 from remat_algos.plan.record import KINDS
 from remat_algos.solvers.registry import list_solvers
@@ -218,19 +216,3 @@ def test_entries_have_author_title_and_year():
 def test_contributing_begins_with_the_command_that_installs():
     page = (DOCS / "contributing.md").read_text(encoding="utf-8")
     assert re.search(r"^```\w*\n(.*?)\n```$", page, re.DOTALL | re.MULTILINE)[1] == "python -m pip install -e '.[test]'"
-
-
-def test_the_readmes_own_graph_is_solved_and_verified(tmp_path, monkeypatch, capsys):
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for name, text in re.findall(r"<!-- file: (\S+) -->\n```\n(.*?)```", readme, re.DOTALL):
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    commands = re.search(r"<!-- command: own graph -->\n```sh\n(.*?)```", readme, re.DOTALL)[1].splitlines()
-    python = re.search(r"```python\n(.*?)```", readme, re.DOTALL)[1]
-    monkeypatch.chdir(tmp_path)
-    told = set()
-    for command in commands:
-        words = shlex.split(command, comments=True)
-        assert (words[0], main(words[1:])) == ("remat", 0), capsys.readouterr().err
-        told.add(words[1])
-    assert told >= {"show", "solve", "verify", "compare"}
-    exec(compile(python, "README.md", "exec"), {})

@@ -101,7 +101,7 @@ def _command(given: Sequence[str]) -> str | None:
 def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="remat",
-        description="Decides which values to keep in memory and which to compute again, so that training fits.",
+        description="Plan which values to drop and recompute, so that training a neural network fits in memory.",
     )
     parser.add_argument("--version", action="version", version=f"remat {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)

@@ -1,0 +1,162 @@
+"""README and the landing page: every block is run, every figure measured, every solver and paper named."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import remat_algos as ra
+from docs import console, headlines
+from remat_algos.cli.main import main
+
+ROOT = Path(__file__).parent.parent
+README = console.README.read_text(encoding="utf-8")
+COMMANDS = dict(re.findall(r"<!-- command: ([a-z ]+) -->\n```sh\n(.*?)```", README, re.DOTALL))
+PYTHON = re.findall(r"^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+PAPERS = ("chen2016", "kusumoto2019", "kumar2019", "echo2020")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """What a reader of the README has: its own graph, and the examples where the checkout has them."""
+    console.prepare(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def lines(block):
+    """The commands of a block: continued lines joined, comments left out."""
+    return [line for line in COMMANDS[block].replace("\\\n", "").splitlines() if not line.startswith("#")]
+
+
+def run(command):
+    words = shlex.split(command, comments=True)
+    assert words[0] == "remat"
+    assert main(words[1:]) == 0, command
+    return words[1]
+
+
+# blocks
+
+
+def test_every_block_of_the_readme_is_of_a_kind_that_is_run():
+    blocks = re.findall(r"^```(\w*)$", README, re.MULTILINE)[::2]
+    assert (blocks.count("sh"), blocks.count("python")) == (len(COMMANDS), len(PYTHON))
+    assert set(blocks) == {"", "sh", "console", "python"}
+    assert set(COMMANDS) == {"main", "tests", "own graph", "models"}  # .ci/run runs the first two as they are
+
+
+def test_the_readmes_first_plan_is_made(folder):
+    install, plan = COMMANDS["main"].strip().split(" && ")
+    assert install == "python -m pip install -e ."
+    run(plan)
+
+
+def test_the_readmes_own_graph_is_planned_run_and_drawn(folder):
+    commands = [run(line) for line in lines("own graph")]
+    assert {"show", "solve", "verify", "run", "explain", "simulate", "compare", "frontier"} == set(commands)
+    assert (folder / "memory.svg").exists()
+
+
+@pytest.mark.parametrize("command", [line for line in lines("models") if " fit " not in line])
+def test_the_readmes_models_are_built(folder, command):
+    run(command)
+
+
+def test_the_readmes_fit_finds_the_batches_that_it_names(folder, capsys):
+    (fit,) = (line for line in lines("models") if " fit " in line)
+    run(f"{fit} --json")
+    largest = {row["solver"]: row["value"] for row in json.loads(capsys.readouterr().out)["solvers"]}
+    assert f"{largest['no_remat']} without recomputation, {largest['chen_recursive']} by chen_recursive" in README
+
+
+def test_the_readmes_python_runs(folder):
+    for block in PYTHON:
+        exec(compile(block, "README.md", "exec"), {})
+
+
+def test_the_readme_shows_what_its_commands_print():
+    """`python docs/console.py` writes what they print now."""
+    assert console.timeless(console.renewed(README)) == console.timeless(README)
+
+
+# headlines
+
+
+@pytest.fixture(scope="module")
+def plans():
+    return headlines.network()
+
+
+def test_headlines_are_what_the_script_measures(plans):
+    """`python docs/headlines.py` writes them."""
+    lines = headlines.block(*plans)
+    assert [headlines.BLOCK.search(page.read_text("utf-8"))[0] for page in headlines.PAGES] == [lines, lines]
+
+
+def test_the_plan_of_the_headline_fits_where_the_run_without_it_does_not(plans):
+    before, after = map(headlines.peak, plans)
+    assert before > headlines.GPU > 11 * 2**30 >= after
+
+
+def test_the_picture_shows_what_the_script_measures(plans, tmp_path):
+    ra.save_picture(headlines.draw(*plans), tmp_path / "now.svg")
+    now, shown = (
+        [text for text in re.findall(r"<!-- (.*?) -->", path.read_text("utf-8")) if not text.isdigit()]
+        for path in (tmp_path / "now.svg", ROOT / "docs" / "figures" / "before_and_after.svg")
+    )
+    assert now == shown
+    assert f"without recomputation: {headlines.gib(headlines.peak(plans[0]))}" in shown
+
+
+def test_no_schedule_of_the_chain_goes_below_the_lowest_peak_shown():
+    chain = headlines.chain()
+    lowest = ra.solve(chain, "least").peak_memory
+    with pytest.raises(ra.BudgetError) as caught:
+        ra.solve(chain, lowest - 1)
+    assert caught.value.lower_bound == lowest
+    assert f"{lowest} by a greedy search: the minimum of all schedules" in README
+
+
+@pytest.mark.parametrize("command", re.findall(r"`(remat .*?)`", headlines.BLOCK.search(README)[0]))
+def test_commands_beside_the_headlines_run(folder, command):
+    run(command)
+
+
+# solvers and papers
+
+
+def test_the_readme_names_every_solver_beside_its_paper():
+    rows = dict(
+        re.findall(r"^\| .*?(?:\((\w+)\)|recomputation) \| (.*?) \|$", README.partition("\n## Solvers\n")[2], re.M)
+    )
+    named = {paper: set(re.findall(r"`(\w+)`", solvers)) for paper, solvers in rows.items()}
+    assert set(named) == {*PAPERS, ""}
+    for paper, solvers in named.items():
+        assert solvers == {solver.name for solver in ra.list_solvers() if (solver.paper or "") == paper}
+
+
+def test_the_readme_names_what_auto_leaves_out():
+    text = README.partition("\n## Solvers\n")[2]
+    left_out = re.search(r"`auto` runs all but (.*?), which", text)[1]
+    assert set(re.findall(r"`(\w+)`", left_out)) == {s.name for s in ra.list_solvers() if not s.portfolio}
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_the_readme_gives_the_title_of_every_paper(paper):
+    bibliography = (ROOT / "docs" / "references.bib").read_text(encoding="utf-8")
+    entry = bibliography.partition(f"{{{paper},")[2].partition("\n}")[0]
+    title = re.search(r"title += \{(.*)\},$", entry, re.MULTILINE)[1].translate(str.maketrans("", "", "{}"))
+    assert f"*{title}* ({paper})" in README
+
+
+# words
+
+
+@pytest.mark.parametrize("page", [README, headlines.PAGES[1].read_text(encoding="utf-8")], ids=["README", "index"])
+def test_the_first_pages_use_the_words_of_the_field(page):
+    private = r"\b(judge[sd]?|anew|run again|runs again|everybody knows|asked|so many|beats|held|from the optimum)\b"
+    assert re.findall(private, console.BLOCK.sub("", page)) == []  # what commands print has tests of its own
