@@ -14,9 +14,9 @@ from remat_algos.ir.units import format_bytes
 
 DOCS = Path(__file__).resolve().parent
 RESULTS = DOCS / "results"
-HEAD = """# Plans run for real
+HEAD = """# Validation
 
-What the judge says of a plan can be tried: `remat run` and `ra.validate` run every node of it with real arrays, on
+The simulator's prediction can be checked: `remat run` and `ra.validate` execute every node of a plan with real arrays, on
 NumPy or on a GPU, and compare.
 
 ```python
@@ -31,70 +31,68 @@ print(found)
 ```
 
 Each node does integer work on all bytes that it reads (`SyntheticOperators`), so that a value that was freed too early,
-written over, or made from the wrong inputs changes a checksum. Held to the prediction are
+overwritten, or computed from the wrong inputs changes a checksum. Three things are compared with the prediction:
 
 - *bytes*: what the allocator has handed out while each step runs, to the byte, and with each request rounded up to 512
-  as allocators of GPUs do. The prediction is counted anew from graph and order, not from the lifetimes by which the
-  run frees, so a wrong lifetime shows. `residual` is measured minus predicted at each step, `first_difference` the
-  first step at which they part;
-- *values*: what is made again must be what it was at first, bit for bit; `mismatches` is 0 or names the node;
+  as GPU allocators do. The prediction is computed from graph and order, not from the lifetimes by which the run frees,
+  so a wrong lifetime is detected. `residual` is measured minus predicted at each step, `first_difference` the first
+  step at which they differ;
+- *values*: a recomputed value must be bit-identical to the original; `mismatches` is 0 or names the node;
 - *runs*: how often each node ran.
 
-"To the byte" means values and workspaces. Temporary arrays that NumPy takes inside an operator are not counted; on a
-GPU those that operators ask CuPy for come from the same pool, and are counted in the rounded bytes.
+"To the byte" refers to values and workspaces. Temporary arrays that NumPy allocates inside an operator are not counted;
+on a GPU those that operators allocate from CuPy come from the same pool, and are counted in the rounded bytes.
 
-## What shows, and what does not
+## What is detected, and what is not
 
-`validate` looks at each step whether what is read is still what was made, before the step and after it; it fills what
-is handed out with another byte each time, and overwrites what is freed, and each workspace before the results of its
-node are summed up. With `packed=True` the schedule runs a second time without an arena, and every instance of every
-value must have the same checksum. So these make `holds` false: two buffers on top of each other while both are needed,
-be they values, results of one node or workspaces; an operator that writes over what it reads, even if nobody reads it
-afterwards; a value made again differently; an output lost before the end; an array that is kept too long; bytes that an
-operator never writes, if its node runs again or with `packed`.
+`validate` checks before and after each step that the values read are still what was made; it fills each allocation with
+a different byte, and overwrites what is freed, and each workspace before the results of its node are summed up. With
+`packed=True` the schedule is executed a second time without an arena, and every instance of every value must have the
+same checksum. So each of these makes `holds` false: two overlapping buffers that are needed at the same time, be they
+values, results of one node or workspaces; an operator that overwrites what it reads, even if no later node reads it; a
+recomputed value that differs; an output lost before the end; an array that is kept too long; bytes that an operator
+never writes, if its node is recomputed or with `packed`.
 
-Not shown are bytes that are overwritten by what they were before, values whose checksums of 32 bits agree by chance,
-residents that an operator changes and should not, and operators that make the same wrong value each time: `validate`
-knows what was made, not what should have been. In an arena nobody counts an array, or a view of its slice, that an
-operator keeps beyond its call; it shows only if it is read when its bytes have changed. Without `packed` it counts as
-bytes that are held, on NumPy. `execute` alone, without `checking` (by default it checks in an arena) and without
-another run to compare with (`Execution.differs_from`), shows less: values made again differently, and lost outputs.
+Not detected are bytes that are overwritten by equal ones, values whose 32-bit checksums agree by chance, residents that
+an operator changes and should not, and operators that make the same wrong value each time: `validate` knows what was
+made, not what should have been made. In an arena, an array or a view that an operator keeps beyond its call is not
+counted; it is detected only if it is read after its bytes have changed. On NumPy without `packed` it counts as live.
+`execute` alone, without `checking` (on by default in an arena) and without another run to compare with
+(`Execution.differs_from`), detects less: recomputed values that differ, and lost outputs.
 
-If all are as predicted, the verdict holds, and `remat run` ends with exit code 0, else 1. Beside it stand the bytes
-that the pool had reserved (`pool_total`) with the interval that the model of CuPy's pool states beforehand, the memory
+If everything is as predicted, the validation passes, and `remat run` ends with exit code 0, otherwise 1. It also reports
+the bytes that the pool had reserved (`pool_total`) with the interval that the model of CuPy's pool predicts, the memory
 that the device itself counts (`device_peak`, in steps of 2 MiB, other processes included), and times: predicted from
-what the operators cost on other sizes, measured as the median of some runs; on a GPU the time of a step is that of its
-kernels, behind a pause in which they are launched.
+the cost of the operators on other sizes, measured as the median of several runs; on a GPU the time of a step is that of
+its kernels, after a pause in which they are launched.
 
-With [operators of your own](operators.md), `time_predicted` is the sum of what the first run of each node took in the
-same timed runs, once for each run of the node. It contains measured times, so only `overhead_predicted` is a prediction
-there.
+With [operators of your own](operators.md), `time_predicted` is the sum over all runs of the time that the first run of
+the node took in the same timed runs. It contains measured times, so only `overhead_predicted` is a prediction there.
 
 ## On NumPy
 
 The tests run every solver on twelve graphs, the three example graphs and nine networks of the [zoo](zoo.md), with
 budgets of 90 %, 70 %, 50 % and 30 % and the least (`exhaustive_lower_sets` where the graph is small enough): all plans
-that there are take exactly the bytes that were predicted at each step, and make every value again as it was. `remat run
---packed` does it in one arena, every value at its address.
+found take exactly the predicted bytes at each step, and every recomputed value is bit-identical. `remat run --packed`
+executes in one arena, every value at its address.
 
-Times on NumPy are predicted less well: what a word costs hangs on which cache holds it, and memory that the system
-hands out for the first time costs more than memory that was used before.
+Times on NumPy are predicted less well: the cost of a word depends on the cache that it is in, and memory that the system
+provides for the first time costs more than memory that was used before.
 """
 ON_GPU = """
 ## On a GPU
 
 `python -m tests.benchmarks.gpu_validation` validates plans of all solvers on networks of all families, with peaks up to
 40 GB, writes `docs/results/validation_<device>.json`, and `python docs/validation.py` this page. Its exit code is 1 if
-one of its claims is missed: all as predicted, the pool's total as stated before where no tie leaves it open and exact
-after replay everywhere, values as on NumPy, at least 100 validations, a peak of 40 GB. The pool's total inside the
-interval stated before where there are ties, and nine in ten long overheads within 10 %, are targets that only inform.
+a claim fails: all as predicted, the pool's total equal to the prediction where no tie leaves it open and exact after
+replay everywhere, values as on NumPy, at least 100 validations, a peak of 40 GB. Two targets only inform: the pool's
+total inside the predicted interval where there are ties, and nine in ten long overheads within 10 %.
 
-`python -m pytest -m gpu` runs the tests that need a GPU; without one each of them says in a sentence what is missing.
+`python -m pytest -m gpu` runs the tests that need a GPU; without one, each is skipped with the reason.
 
 """
-NOTHING = """**Nothing has been recorded on a GPU yet.** What is said of CuPy on these pages has been read in its
-source, tried against stubs and, by hand, with CuPy 14.2 itself on a device that a processor played; nothing of it has
-been measured.
+NOTHING = """**Nothing has been recorded on a GPU yet.** Statements about CuPy on these pages come from its source, from tests
+against stubs and, by hand, from CuPy 14.2 itself on a device emulated by a processor; none was measured on a GPU.
 """
 
 
@@ -123,13 +121,13 @@ def page(records):
 
 
 def times(record):
-    """How near the times came on NumPy."""
+    """How well times were predicted on NumPy."""
     summary = record["summary"]
     near = of((summary["long_overheads_within_10_percent"], summary["long_overheads"]))
     half, held = summary["long_overheads_median_apart"], of((summary["hold"], summary["validations"]))
     said = (
         f"On {record['device']}, {near} overheads of a millisecond and more, in nodes of 100 us and more, were within "
-        f"10 % of the prediction, half of them within {100 * half:.0f} %; {held} plans held "
+        f"10 % of the prediction, half of them within {100 * half:.0f} %; {held} plans passed "
         "(`python -m tests.benchmarks.gpu_validation --backend numpy`)."
     )
     return f"\n{fill(said, 120, break_on_hyphens=False)}\n"
@@ -193,7 +191,7 @@ def by(key, results):
 
 
 def of(counts):
-    """So many of so many."""
+    """m of n."""
     return f"{counts[0]} of {counts[1]}"
 
 
