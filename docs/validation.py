@@ -16,8 +16,8 @@ DOCS = Path(__file__).resolve().parent
 RESULTS = DOCS / "results"
 HEAD = """# Validation
 
-The simulator's prediction can be checked: `remat run` and `ra.validate` execute every node of a plan with real arrays, on
-NumPy or on a GPU, and compare.
+The simulator's prediction can be checked: `remat run` and `ra.validate` execute every node of a plan with real arrays,
+on NumPy or on a GPU, and compare.
 
 ```python
 import remat_algos as ra
@@ -60,11 +60,11 @@ counted; it is detected only if it is read after its bytes have changed. On NumP
 `execute` alone, without `checking` (on by default in an arena) and without another run to compare with
 (`Execution.differs_from`), detects less: recomputed values that differ, and lost outputs.
 
-If everything is as predicted, the validation passes, and `remat run` ends with exit code 0, otherwise 1. It also reports
-the bytes that the pool had reserved (`pool_total`) with the interval that the model of CuPy's pool predicts, the memory
-that the device itself counts (`device_peak`, in steps of 2 MiB, other processes included), and times: predicted from
-the cost of the operators on other sizes, measured as the median of several runs; on a GPU the time of a step is that of
-its kernels, after a pause in which they are launched.
+If everything is as predicted, the validation passes, and `remat run` ends with exit code 0, otherwise 1. It also
+reports the bytes that the pool had reserved (`pool_total`) with the interval that the model of CuPy's pool predicts,
+the memory that the device itself counts (`device_peak`, in steps of 2 MiB, other processes included), and times:
+predicted from the cost of the operators on other sizes, measured as the median of several runs; on a GPU the time of a
+step is that of its kernels, after a pause in which they are launched.
 
 With [operators of your own](operators.md), `time_predicted` is the sum over all runs of the time that the first run of
 the node took in the same timed runs. It contains measured times, so only `overhead_predicted` is a prediction there.
@@ -76,8 +76,8 @@ budgets of 90 %, 70 %, 50 % and 30 % and the least (`exhaustive_lower_sets` wher
 found take exactly the predicted bytes at each step, and every recomputed value is bit-identical. `remat run --packed`
 executes in one arena, every value at its address.
 
-Times on NumPy are predicted less well: the cost of a word depends on the cache that it is in, and memory that the system
-provides for the first time costs more than memory that was used before.
+Times on NumPy are predicted less well: the cost of a word depends on the cache that it is in, and memory that the
+system provides for the first time costs more than memory that was used before.
 """
 ON_GPU = """
 ## On a GPU
@@ -91,8 +91,8 @@ total inside the predicted interval where there are ties, and nine in ten long o
 `python -m pytest -m gpu` runs the tests that need a GPU; without one, each is skipped with the reason.
 
 """
-NOTHING = """**Nothing has been recorded on a GPU yet.** Statements about CuPy on these pages come from its source, from tests
-against stubs and, by hand, from CuPy 14.2 itself on a device emulated by a processor; none was measured on a GPU.
+NOTHING = """**Nothing has been recorded on a GPU yet.** Statements about CuPy on these pages come from its source, from
+tests against stubs and, by hand, from CuPy 14.2 itself on a device emulated by a processor; none was measured on a GPU.
 """
 
 

@@ -56,8 +56,8 @@ WORDS = {  # where a docstring says nothing more
 }
 MODELS = """# The model zoo
 
-Networks with real shapes, built from layer descriptions without a framework: for plans of networks one knows, for
-teaching, and for the tables of the papers ([reproductions](reproductions/index.md)).
+Well-known networks with real shapes, built from layer descriptions without a framework: for planning, for teaching, and
+for the tables of the papers ([reproductions](reproductions/index.md)).
 
 ```python
 import remat_algos as ra
@@ -70,8 +70,7 @@ print(network.n_parameters, network.macs, network.layers[0].shapes)
 On the command line a model stands wherever a graph does: `remat solve 'model:resnet50?batch=96&dtype=float16' --budget
 50%`; `remat models` lists them, `remat models export resnet50 --batch 96 -o resnet50.json` writes one to a file.
 
-What each operation costs is said on the page of [costs](costs.md), what each layer is made of on that of
-[layers](layers.md).
+[Costs](costs.md) explains what each operation costs, [Layers](layers.md) what each layer is made of.
 
 ## All models
 
@@ -97,17 +96,17 @@ a node for each variable, constant and initialiser, which are residents here or 
 """
 LAYERS = """# Layers
 
-What models of the [zoo](zoo.md) are written in: methods of `remat_algos.models.layers.Layers`, each of which adds an
-operation or a few. Every table is of the call above it, in float32, where `image` is a tensor of 8 x 16 x 32 x 32,
-`rows` one of 8 x 64 x 128, `row` one of 8 x 128, `tokens` 8 x 64 whole numbers and `labels` 8.
+The building blocks of the models of the [zoo](zoo.md): methods of `remat_algos.models.layers.Layers`, each of which
+adds one or several operations. Every table belongs to the call above it, in float32, where `image` is a tensor of
+8 x 16 x 32 x 32, `rows` one of 8 x 64 x 128, `row` one of 8 x 128, `tokens` 8 x 64 integers and `labels` 8.
 
-*FLOPs* are two for each multiply-add, and those of single elements; *moved* are the bytes that the operation reads and
-writes once, parameters among them; *workspace* is held while it runs; *gradient reads* says which values its gradient
-needs; residents (inputs, parameters, states) are always there. An operation that is *heavy* is a product of matrices
-or a convolution; one that is *in place* may [write over](algorithms/sharing.md) what it reads first, a sum or a
-difference over either of its first two reads, if nobody needs that any more, and its gradient over the gradient that it
-reads; of one with *gradient in place* only the gradient may. Of an operation of *one bit* gradients need one bit per
-element, which is what `--encode` keeps. Values after the first are what frameworks keep for the gradient alone; with
+*FLOPs* are two for each multiply-add, plus those of element-wise work; *moved* are the bytes that the operation reads
+and writes once, including parameters; *workspace* is needed only while it runs; *gradient reads* lists the values that
+its gradient needs; residents (inputs, parameters, states) are always in memory. A *heavy* operation is a product of
+matrices or a convolution. One that is *in place* may [overwrite](algorithms/sharing.md) its first read, a sum or a
+difference either of its first two reads, if no later node needs that, and its gradient the gradient that it reads; of
+one with *gradient in place* only the gradient may. Of an operation of *one bit* gradients need one bit per element,
+which is what `--encode` keeps. Values after the first are those that frameworks keep for the gradient alone; with
 `counting="paper"` they are not made.
 
 """

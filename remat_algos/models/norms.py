@@ -19,7 +19,7 @@ class Norms(Pointwise):
     def batch_norm(self, x: Tensor, name: str = "norm") -> Tensor:
         """Per channel over the batch; its gradient reads x, the means and one over the deviations.
 
-        It may run again: its change of the running statistics is an effect, bound to its first run.
+        It may be recomputed: its change of the running statistics is an effect, bound to its first run.
 
         Raises
         ------

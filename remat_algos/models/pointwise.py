@@ -122,8 +122,8 @@ class Pointwise(Fitting):
     def dropout(self, x: Tensor, name: str = "dropout") -> Tensor:
         """Elements set to 0 by chance: a node that draws the mask and one that applies it, or a single node.
 
-        The mask is drawn once (another run would give another one) and has a byte for each element; its application may
-        run again. Where `dropout` is "single", the node draws the same mask again from its stored seed.
+        The mask is drawn once (recomputing it would give another one) and has a byte for each element; its application
+        may be recomputed. Where `dropout` is "single", the node draws the same mask each time, from its stored seed.
         """
         full = self.named(name)
         if self.settings.dropout == "single":
@@ -276,7 +276,7 @@ class Pointwise(Fitting):
         return self.run("Reshape", [x], shape, name=self.named(name), dtype=x.dtype)
 
     def copy(self, x: Tensor, *shape: int, name: str = "copy") -> Tensor:
-        """The elements laid out anew, as a transposition does.
+        """The elements in another layout, as after a transposition.
 
         Raises
         ------

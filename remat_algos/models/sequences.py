@@ -81,7 +81,7 @@ class Sequences(Pointwise):
         return self.run("Embedding", [tokens, weight], shape, name=full, bytes_moved=2 * size)
 
     def matmul(self, x: Tensor, y: Tensor, *, transposed: bool = False, name: str = "matmul") -> Tensor:
-        """A product of matrices per example and head, with y or with y turned; its gradient reads both.
+        """A product of matrices per example and head, with y or with y transposed; its gradient reads both.
 
         Raises
         ------
@@ -89,7 +89,7 @@ class Sequences(Pointwise):
             If the matrices do not fit, or there are not as many. Only heads may share one, each as many.
         """
         full = self.named(name)
-        found = f"{full} multiplies {x.shape} by {y.shape}{' turned' if transposed else ''}"
+        found = f"{full} multiplies {x.shape} by {y.shape}{' transposed' if transposed else ''}"
         if not len(x.shape) == len(y.shape) >= 2 or x.shape[:-3] != y.shape[:-3] or not _shared(x, y):
             raise GraphError(f"{self.model}: {found}; give as many matrices, or heads that divide")
         inner, columns = (y.shape[-1], y.shape[-2]) if transposed else (y.shape[-2], y.shape[-1])

@@ -30,11 +30,11 @@ class Settings:
     dtype : str
         Of activations and parameters: `float32`, `float16`, `bfloat16`, ... (docs/costs.md).
     dropout : {"mask", "single"}
-        `mask`: one node draws the mask and must not run again, another applies it and may. `single`: one node of one
-        value that draws the same mask again from its stored seed.
+        `mask`: one node draws the mask and must run only once, another applies it and may be recomputed. `single`: one
+        node of one value that draws the same mask each time, from its stored seed.
     counting : {"framework", "paper"}
         `framework`: statistics, masks and indices are values, convolutions have workspaces. `paper`: one value per
-        operation, no workspace, and what the graphs of kusumoto2019 say that gradients read.
+        operation, no workspace, and gradients read what they read in the graphs of kusumoto2019.
     granularity : {"operation", "layer", "primitive"}
         `operation`: what frameworks run. `layer`: a node per block. `primitive`: norms, softmax, activations and
         optimizers as element-wise steps and reductions.

@@ -141,7 +141,7 @@ class Windows(Fitting):
         )
 
     def average_pool_to(self, x: Tensor, *lengths: int, name: str = "pool") -> Tensor:
-        """The means of so many equal parts of the image; its gradient reads nothing.
+        """The means of a given number of equal parts of the image; its gradient reads nothing.
 
         Raises
         ------

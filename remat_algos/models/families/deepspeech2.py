@@ -67,7 +67,7 @@ def deepspeech2(
     convolutions : int
         Over frequency and time, 1 to 3.
     flat : bool
-        Instead of these a single one over time alone, of as many channels as a state is long.
+        Instead of these a single one over time alone, with as many channels as a state has elements.
     connected : int
         Layers between the recurrent ones and the scores.
     classes : int

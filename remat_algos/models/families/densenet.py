@@ -35,7 +35,7 @@ def densenet(
     classes: int = 1000,
     stepwise: bool = False,
 ) -> None:
-    """Networks whose layers read all earlier ones of their block, joined anew for each [1]_.
+    """Networks whose layers read all earlier ones of their block, concatenated for each [1]_.
 
     Parameters
     ----------
@@ -50,7 +50,8 @@ def densenet(
         Channels that a layer adds (the growth rate); the first convolution has twice as many.
     classes : int
     stepwise : bool
-        A layer's channels are joined to what was joined before, as in the graph of kusumoto2019, instead of all anew.
+        A layer's channels are appended to the concatenation so far, as in the graph of kusumoto2019, instead of
+        concatenating all again.
 
     Raises
     ------

@@ -46,7 +46,7 @@ def diffusion_unet(
     fused: bool = False,
     dropout_layers: bool = True,
 ) -> None:
-    """Residual blocks and attention down to a small image and up again, told the time step (ho2020, appendix B).
+    """Residual blocks and attention down to a small image and up again, given the time step (ho2020, appendix B).
 
     With a text its attention becomes a Transformer block that also looks at the text (rombach2022, section 3.3).
 

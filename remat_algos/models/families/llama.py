@@ -50,7 +50,7 @@ def llama(
     heads : int
         Heads of each attention.
     kv_heads : int, optional
-        Heads of keys and values; by default as many.
+        Heads of keys and values; by default equal to `heads`.
     inner : int, optional
         Length of the gated product; by default 8/3 widths, rounded up to a multiple of 256.
     words : int

@@ -33,9 +33,10 @@ def mixture_of_experts(
 ) -> None:
     """Language models whose gated products are experts, of which each word takes a few (jiang2024).
 
-    Everything else is as in LLaMA. A router scores the experts; the node that chooses must not run again, since it
-    might choose anew, and all else of the forward part may. `capacity` says how many words an expert has room for:
-    100 % is its equal share, which Mixtral's losses drive it to and which a graph of fixed shapes stands for.
+    Everything else is as in LLaMA. A router scores the experts; the node that chooses runs only once, since another run
+    might choose differently; the rest of the forward part may be recomputed. `capacity` is how many words an expert
+    has room for: 100 % is its equal share, which Mixtral's losses drive it to and which a
+    graph of fixed shapes stands for.
 
     Parameters
     ----------
