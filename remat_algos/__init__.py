@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from remat_algos.executor.training import Training, train
     from remat_algos.executor.validate import validate
     from remat_algos.executor.validation import Validation
+    from remat_algos.interop.networkx import from_networkx, to_networkx
     from remat_algos.ir.backward import Backward
     from remat_algos.ir.budget import Budget
     from remat_algos.ir.differentiate import differentiate
@@ -125,6 +126,8 @@ _HOMES = {
     "differentiate": "ir.differentiate",
     "read_graph": "ir.files.read",
     "write_graph": "ir.files.write",
+    "from_networkx": "interop.networkx",
+    "to_networkx": "interop.networkx",
     "Schedule": "schedule.schedule",
     "Simulation": "schedule.simulation",
     "simulate": "schedule.simulation",
@@ -234,9 +237,14 @@ _HOMES = {
     "Training": "executor.training",
 }
 
+# These take the path of a graph's file in place of the graph; it is read here, since `plan` knows no file format.
+_READING = ("differentiate", "encode", "solve", "compare", "frontier", "verify", "simulate", "what_if")
+
 __all__ = [
     "read_graph",
     "write_graph",
+    "from_networkx",
+    "to_networkx",
     "ComputationGraph",
     "differentiate",
     "Schedule",
@@ -370,6 +378,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    if name in _READING:
+        found = importlib.import_module(f"{__name__}.ir.files.read").reading(found, __name__)
     globals()[name] = found
     return found
 

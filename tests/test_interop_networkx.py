@@ -7,7 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remat_algos.errors import GraphError
-from remat_algos.interop.networkx import from_networkx, to_networkx, undirected_from_networkx
+from remat_algos.interop.networkx import (
+    decomposition_from_networkx,
+    decomposition_to_networkx,
+    undirected_from_networkx,
+)
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 
 networkx = pytest.importorskip("networkx")
@@ -26,50 +30,50 @@ def test_decompositions_of_networkx_obey_the_laws(n, seed, rule):
     named = networkx.relabel_nodes(networkx.gnp_random_graph(n, 0.4, seed), "abcdefgh".__getitem__)
     width, tree = getattr(networkx.algorithms.approximation, f"treewidth_{rule}")(named)
     graph, vertices = undirected_from_networkx(named)
-    found = from_networkx(tree, vertices)
+    found = decomposition_from_networkx(tree, vertices)
     found.verify(graph)
     assert found.width == width
-    again = to_networkx(found, vertices)
+    again = decomposition_to_networkx(found, vertices)
     assert set(again) == set(tree)
     assert {frozenset(edge) for edge in again.edges} == {frozenset(edge) for edge in tree.edges}
 
 
 def test_bags_of_numbers_need_no_names():
-    tree = to_networkx(TreeDecomposition.from_bags([[0, 1], [], [1, 2]], [(0, 1), (1, 2)]))
+    tree = decomposition_to_networkx(TreeDecomposition.from_bags([[0, 1], [], [1, 2]], [(0, 1), (1, 2)]))
     assert list(tree) == [frozenset({0, 1}), frozenset(), frozenset({1, 2})]
-    found = from_networkx(tree)
+    found = decomposition_from_networkx(tree)
     assert [found.bag(i) for i in range(3)] == [[0, 1], [], [1, 2]]
     assert found.edges().tolist() == [[0, 1], [1, 2]]
 
 
 def test_equal_bags_are_refused_and_gone_when_shrunk():
     twice = TreeDecomposition.from_bags([[0, 1], [1], [0, 1]], [(0, 1), (1, 2)])
-    with pytest.raises(GraphError, match=r"bags 0 and 2 are equal, .*; ask for shrunk\(\) first"):
-        to_networkx(twice)
-    assert list(to_networkx(twice.shrunk())) == [frozenset({0, 1})]
+    with pytest.raises(GraphError, match=r"bags 0 and 2 are equal, .*; use decomposition\.shrunk\(\)"):
+        decomposition_to_networkx(twice)
+    assert list(decomposition_to_networkx(twice.shrunk())) == [frozenset({0, 1})]
 
 
 @pytest.mark.parametrize(
     ("tree", "vertices", "message"),
     [
-        (networkx.path_graph([frozenset("ab")]), None, r"a bag holds '[ab]', which is no number from 0"),
-        (networkx.path_graph([frozenset({-1})]), None, "a bag holds -1, which is no number from 0"),
-        (networkx.path_graph([frozenset("a")]), "bc", "a bag holds 'a', which is none of the given vertices"),
-        (networkx.path_graph(2), None, "0 is a node of the tree, and no set of vertices"),
+        (networkx.path_graph([frozenset("ab")]), None, r"a bag has '[ab]', expected vertex numbers from 0"),
+        (networkx.path_graph([frozenset({-1})]), None, "a bag has -1, expected vertex numbers from 0"),
+        (networkx.path_graph([frozenset("a")]), "bc", "a bag has 'a', which is not in `vertices`"),
+        (networkx.path_graph(2), None, "the tree has the node 0, expected frozensets of vertices"),
         (networkx.cycle_graph([frozenset({i}) for i in range(3)]), None, "a tree of 3 bags has 2 edges, here are 3"),
     ],
 )
 def test_what_is_no_tree_of_sets_is_refused(tree, vertices, message):
     with pytest.raises(GraphError, match=message):
-        from_networkx(tree, vertices)
+        decomposition_from_networkx(tree, vertices)
 
 
 def test_vertices_without_names_are_refused():
     with pytest.raises(GraphError, match="bag 0 holds vertex 1, the graph's are 0 to 0"):
-        to_networkx(TreeDecomposition.from_bags([[0, 1]], []), "a")
+        decomposition_to_networkx(TreeDecomposition.from_bags([[0, 1]], []), "a")
 
 
 def test_networkx_may_be_absent(monkeypatch):
     monkeypatch.setitem(sys.modules, "networkx", None)
-    with pytest.raises(ImportError, match="networkx is not here; install it: python -m pip install networkx"):
-        to_networkx(TreeDecomposition.from_bags([], []))
+    with pytest.raises(ImportError, match="networkx is not installed; install it: python -m pip install networkx"):
+        decomposition_to_networkx(TreeDecomposition.from_bags([], []))

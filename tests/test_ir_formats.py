@@ -951,7 +951,7 @@ def test_npz_pace_and_cg_are_known_by_their_content(read, name):
 
 MISREAD = [
     ("A\n", "g.json", "g.json: not valid JSON at line 1, column 1"),
-    ("[1, 2]", "g.json", 'g.json: not a graph: there is no "format": "remat-graph"'),
+    ("[1, 2]", "g.json", 'g.json: not a graph: expected "format": "remat-graph"'),
     ("src;dst\na;b\n", "g.csv", None),
     ("src\tdst\na\tb\n", "g.csv", None),
     ("src dst\na b\n", "g.txt", "g.txt, line 1: separate the columns by commas, semicolons or tabs"),

@@ -1,11 +1,215 @@
-"""Undirected graphs and tree decompositions from and to networkx."""
+"""Graphs and plans, undirected graphs and tree decompositions from and to networkx."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 from remat_algos.errors import GraphError
+from remat_algos.ir.files.attributes import (
+    EDGE_ATTRIBUTES,
+    GRAPH_ATTRIBUTES,
+    NODE_ATTRIBUTES,
+    Drawing,
+    drawing_of,
+    tables_of,
+)
+from remat_algos.ir.files.columns import check_spelling
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.wording import did_you_mean, listed, shortened
+from remat_algos.plan.plan import Plan
+from remat_algos.schedule.simulation import Simulation
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.undirected import UndirectedGraph
+
+SOURCE = "networkx graph"  # in messages
+NAMED = 3  # nodes that a message names
+NOT_NODES = ("resident", "value_of", "view_of")  # what has one of these may lack size and cost
+READ = tuple(name for name in NODE_ATTRIBUTES if name not in ("name", "memory", "compute"))
+
+Amounts = str | Mapping[Any, Any] | Callable[[Any], Any] | float
+
+
+def from_networkx(digraph: Any, memory: Amounts = "memory", compute: Amounts = "compute") -> ComputationGraph:
+    """The graph of a networkx DiGraph, in which an edge (u, v) says that v reads u.
+
+    Parameters
+    ----------
+    digraph : networkx.DiGraph or networkx.MultiDiGraph
+        With nodes of any kind; the graph calls them as `str` does. Parallel edges are one read. Attributes of nodes
+        called as the columns of tables are (docs/formats.md: `op`, `workspace`, `once`, `output`, `mark`, ...) mean the
+        same; others are ignored.
+    memory, compute : str, mapping, callable or number
+        Bytes and cost of each node: the name of an attribute, a mapping from nodes, a function of a node, or one number
+        for all. Sizes may have units, such as "8 MB". Where no node has the attribute that is the default, all are 1.
+
+    Returns
+    -------
+    ComputationGraph
+        Numbered topologically, in the order of the DiGraph's nodes where that leaves a choice, integers ascending.
+
+    Raises
+    ------
+    GraphError
+        For an undirected graph, a cycle, two nodes of one name, a node without size or cost where others have one, and
+        what is no size or cost.
+    TypeError
+        For what is no graph of networkx, or none of these ways to give sizes and costs.
+
+    Examples
+    --------
+    >>> import networkx
+    >>> digraph = networkx.DiGraph([("conv", "relu"), ("relu", "loss")])
+    >>> graph = from_networkx(digraph, memory={"conv": 4096, "relu": 4096, "loss": 4}, compute=len)
+    >>> graph.labels.names, graph.memory.tolist(), graph.compute.tolist()
+    (('conv', 'relu', 'loss'), [4096, 4096, 4], [4, 4, 4])
+    """
+    if not (hasattr(digraph, "is_directed") and hasattr(digraph, "nodes")):
+        raise TypeError(f"expected a networkx.DiGraph, found {type(digraph).__name__}")
+    if not digraph.is_directed():
+        remedy = "give a DiGraph, in which an edge (u, v) says that v reads u"
+        raise GraphError(f"the {SOURCE} is undirected; {remedy}")
+    nodes = list(digraph.nodes)
+    if all(type(node) is int for node in nodes):
+        nodes.sort()
+    names = _names(nodes)
+    amounts = {"memory": _amounts(digraph, "memory", memory), "compute": _amounts(digraph, "compute", compute)}
+    drawing = Drawing(graph={key: digraph.graph[key] for key in GRAPH_ATTRIBUTES if digraph.graph.get(key) is not None})
+    for node in nodes:
+        said = digraph.nodes[node]
+        record = {key: said[key] for key in READ if said.get(key) is not None}
+        drawing.nodes[names[node]] = record | {what: of[node] for what, of in amounts.items() if node in of}
+    for v in nodes:
+        for u in digraph.predecessors(v):
+            parallel = digraph.get_edge_data(u, v)
+            edges = parallel.values() if digraph.is_multigraph() else [parallel]
+            saved = {key: edge[key] for edge in edges for key in EDGE_ATTRIBUTES if edge.get(key) is not None}
+            drawing.edges.append((names[u], names[v], saved))
+    return ComputationGraph.from_tables(tables_of(drawing, SOURCE))
+
+
+def _names(nodes: Sequence[Hashable]) -> dict[Hashable, str]:
+    """The text of each node; GraphError if two have the same."""
+    names = {node: str(node) for node in nodes}
+    if len(set(names.values())) < len(names):
+        of: dict[str, Hashable] = {}
+        for node, name in names.items():
+            if name in of:
+                two = f"{shortened(repr(of[name]))} and {shortened(repr(node))}"
+                raise GraphError(f"nodes {two} have the same text, which is their name here; relabel one of them")
+            of[name] = node
+    return names
+
+
+def _amounts(digraph: Any, what: str, given: Amounts) -> dict[Hashable, Any]:
+    """Size or cost of each node; of none, where no node has the attribute that is the default."""
+    if isinstance(given, Real):
+        return dict.fromkeys(digraph.nodes, given)
+    if isinstance(given, str):
+        if given == what:  # or what else tables call it
+            used = {key for _, said in digraph.nodes(data=True) for key in said}
+            given = next((name for name in (what, *NODE_ATTRIBUTES[what]) if name in used), what)
+        found = {node: said[given] for node, said in digraph.nodes(data=True) if said.get(given) is not None}
+        if not found:
+            _check_absent(digraph, what, given)
+            return {}
+        missing, remedy = [node for node in digraph if node not in found], f"set the attribute {given!r}"
+    elif callable(given):
+        return {node: given(node) for node in digraph.nodes}
+    elif isinstance(given, Mapping):
+        unknown = next((node for node in given if node not in digraph), None)
+        if unknown is not None:
+            near = did_you_mean(unknown, map(str, digraph.nodes)) or "; remove it"
+            raise GraphError(f"{what} has an entry for {shortened(repr(unknown))}, which is no node{near}")
+        found = {node: amount for node, amount in given.items() if amount is not None}
+        missing, remedy = [node for node in digraph if node not in found], "add an entry"
+    else:
+        wanted = "an attribute's name, a mapping from nodes, a function of a node or a number"
+        raise TypeError(f"{what} is {shortened(repr(given))}, expected {wanted}")
+    missing = [node for node in missing if not any(digraph.nodes[node].get(key) for key in NOT_NODES)]
+    if missing:
+        some = listed([shortened(repr(node)) for node in missing[:NAMED]], NAMED, len(missing))
+        raise GraphError(f"the {SOURCE} has no {what} for {some}; {remedy}")
+    return found
+
+
+def _check_absent(digraph: Any, what: str, given: str) -> None:
+    """GraphError for an attribute that no node has, unless it is the default and nothing is called nearly so."""
+    attributes = list(dict.fromkeys(str(key) for _, said in digraph.nodes(data=True) for key in said))
+    if given == what:
+        check_spelling(SOURCE, attributes, {what: NODE_ATTRIBUTES[what]}, (), "attribute")
+    elif len(digraph):
+        found = f" (found: {listed(list(map(shortened, attributes)), NAMED)})" if attributes else ""
+        raise GraphError(f"no node of the {SOURCE} has the attribute {shortened(given)!r}{found}")
+
+
+def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[Any] = ()) -> Any:
+    """A graph, or what a plan or simulation decides for each node of its graph, as a networkx DiGraph.
+
+    Nodes have the attributes of GraphML files (docs/formats.md), `memory` and `compute` among them; residents and
+    further values of a node are nodes too. `from_networkx` gives the graph back. With a schedule each node also has
+
+    - `runs`, how often it runs; `kept`, whether that is once; `recomputed`, whether that is more than once,
+
+    and the attributes of the DiGraph are `peak_memory`, `total_compute`, `overhead` and, of a plan, `method`.
+
+    Parameters
+    ----------
+    subject : ComputationGraph, Simulation or Plan
+    nodes : iterable, optional
+        Nodes as they are called elsewhere, such as the DiGraph that `from_networkx` read: they take the place of their
+        text.
+
+    Returns
+    -------
+    networkx.DiGraph
+
+    Raises
+    ------
+    ImportError
+        If networkx is not installed.
+
+    Examples
+    --------
+    >>> from remat_algos.schedule.simulation import simulate
+    >>> graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")], memory=[4, 2, 1])
+    >>> digraph = to_networkx(simulate(graph, [0, 1, 0, 2]))
+    >>> digraph.nodes["A"]
+    {'compute': 1, 'memory': 4, 'runs': 2, 'kept': False, 'recomputed': True}
+    >>> list(digraph.edges), digraph.graph["peak_memory"]
+    ([('A', 'B'), ('A', 'C'), ('B', 'C')], 7)
+    """
+    networkx = _networkx()
+    graph = subject if isinstance(subject, ComputationGraph) else subject.graph
+    drawing, own = drawing_of(graph.to_tables()), {str(node): node for node in nodes}
+    digraph = networkx.DiGraph(**drawing.graph)
+    for name, said in drawing.nodes.items():
+        digraph.add_node(own.get(name, name), **{key: _number(entry) for key, entry in said.items()})
+    digraph.add_edges_from((own.get(u, u), own.get(v, v), said) for u, v, said in drawing.edges)
+    if not isinstance(subject, ComputationGraph):
+        simulation = subject.simulation if isinstance(subject, Plan) else subject
+        for name, runs in zip(graph.node_names(), simulation.runs.tolist(), strict=True):
+            digraph.nodes[own.get(name, name)].update(runs=runs, kept=runs == 1, recomputed=runs > 1)
+        digraph.graph.update(
+            peak_memory=simulation.peak_memory, total_compute=simulation.compute, overhead=simulation.overhead
+        )
+    if isinstance(subject, Plan):
+        digraph.graph["method"] = subject.method
+    return digraph
+
+
+def _number(entry: Any) -> Any:
+    """A cost with decimals as a float."""
+    return float(entry) if isinstance(entry, Decimal) else entry
+
+
+def _networkx() -> Any:
+    """The library; ImportError with the remedy if it is not installed."""
+    try:
+        import networkx
+    except ImportError as error:
+        raise ImportError("networkx is not installed; install it: python -m pip install networkx") from error
+    return networkx
 
 
 def undirected_from_networkx(graph: Any) -> tuple[UndirectedGraph, list[Any]]:
@@ -34,7 +238,7 @@ def undirected_from_networkx(graph: Any) -> tuple[UndirectedGraph, list[Any]]:
     return UndirectedGraph.from_edges(len(vertices), edges), vertices
 
 
-def to_networkx(decomposition: TreeDecomposition, vertices: Sequence[Any] | None = None) -> Any:
+def decomposition_to_networkx(decomposition: TreeDecomposition, vertices: Sequence[Any] | None = None) -> Any:
     """A tree decomposition as networkx has it: a graph whose nodes are frozensets of vertices.
 
     Equal bags would be one node there; `shrunk` decompositions have none.
@@ -58,14 +262,11 @@ def to_networkx(decomposition: TreeDecomposition, vertices: Sequence[Any] | None
 
     Examples
     --------
-    >>> tree = to_networkx(TreeDecomposition.from_bags([[0, 1], [1, 2]], [(0, 1)]), "abc")
+    >>> tree = decomposition_to_networkx(TreeDecomposition.from_bags([[0, 1], [1, 2]], [(0, 1)]), "abc")
     >>> [sorted(bag) for bag in tree]
     [['a', 'b'], ['b', 'c']]
     """
-    try:
-        import networkx
-    except ImportError as error:
-        raise ImportError("networkx is not here; install it: python -m pip install networkx") from error
+    networkx = _networkx()
     if vertices is not None:
         decomposition.check_vertices(len(vertices))
     bags: dict[frozenset[Any], int] = {}
@@ -73,7 +274,7 @@ def to_networkx(decomposition: TreeDecomposition, vertices: Sequence[Any] | None
         bag = frozenset(v if vertices is None else vertices[v] for v in decomposition.bag(i))
         if bag in bags:
             raise GraphError(
-                f"bags {bags[bag]} and {i} are equal, and would be one in networkx; ask for shrunk() first"
+                f"bags {bags[bag]} and {i} are equal, and would be one node in networkx; use decomposition.shrunk()"
             )
         bags[bag] = i
     tree, nodes = networkx.Graph(), list(bags)
@@ -82,7 +283,7 @@ def to_networkx(decomposition: TreeDecomposition, vertices: Sequence[Any] | None
     return tree
 
 
-def from_networkx(tree: Any, vertices: Iterable[Any] | None = None) -> TreeDecomposition:
+def decomposition_from_networkx(tree: Any, vertices: Iterable[Any] | None = None) -> TreeDecomposition:
     """The decomposition of a networkx tree whose nodes are sets of vertices, as its treewidth_* functions give it.
 
     Parameters
@@ -105,7 +306,7 @@ def from_networkx(tree: Any, vertices: Iterable[Any] | None = None) -> TreeDecom
     --------
     >>> import networkx
     >>> _, tree = networkx.algorithms.approximation.treewidth_min_fill_in(networkx.cycle_graph(4))
-    >>> from_networkx(tree).width
+    >>> decomposition_from_networkx(tree).width
     2
     """
     places = None if vertices is None else {vertex: i for i, vertex in enumerate(vertices)}
@@ -118,12 +319,15 @@ def from_networkx(tree: Any, vertices: Iterable[Any] | None = None) -> TreeDecom
 def _bag(node: Any, places: dict[Any, int] | None) -> list[int]:
     """The numbers of the vertices in a node of the tree."""
     if not isinstance(node, frozenset | tuple):
-        raise GraphError(f"{node!r} is a node of the tree, and no set of vertices; give nodes that are frozensets")
+        raise GraphError(f"the tree has the node {shortened(repr(node))}, expected frozensets of vertices")
     for vertex in node:
         if places is None and not (hasattr(vertex, "__index__") and vertex >= 0):
             raise GraphError(
-                f"a bag holds {vertex!r}, which is no number from 0; give the vertices' names as `vertices`"
+                f"a bag has {shortened(repr(vertex))}, expected vertex numbers from 0; "
+                "if vertices have names, list them in `vertices`"
             )
         if places is not None and vertex not in places:
-            raise GraphError(f"a bag holds {vertex!r}, which is none of the given vertices; is it of another graph?")
+            raise GraphError(
+                f"a bag has {shortened(repr(vertex))}, which is not in `vertices`; is it from another graph?"
+            )
     return list(node) if places is None else [places[vertex] for vertex in node]

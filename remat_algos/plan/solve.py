@@ -42,7 +42,8 @@ def solve(
     Parameters
     ----------
     graph : ComputationGraph
-        For training, one with a backward part (`differentiate`).
+        For training, one with a backward part (`differentiate`); `solve` adds none. `remat_algos.solve`, like the other
+        functions of a graph there, also takes the path of a file and reads it.
     budget : Budget, int or str, optional
         Bytes of peak, residents apart: 4_000_000, "4GiB", "50%" of the peak without rematerialization, or "least".
         None, or an overhead budget alone: the lowest peak. With `allocator`, all of what is reserved.

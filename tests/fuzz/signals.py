@@ -15,7 +15,11 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = (sys.executable, "-m", "remat_algos")
 SECONDS_TO_STOP = 20.0  # far more than it takes, on a busy machine too
 GRAPH = "model:resnet18"
-CODES = {signal.SIGINT: (130, -signal.SIGINT), signal.SIGTERM: (143, -signal.SIGTERM), signal.SIGKILL: (-signal.SIGKILL,)}
+CODES = {
+    signal.SIGINT: (130, -signal.SIGINT),
+    signal.SIGTERM: (143, -signal.SIGTERM),
+    signal.SIGKILL: (-signal.SIGKILL,),
+}
 KINDS = ("nodes", "edges", "values")
 
 

@@ -18,18 +18,26 @@ _MISSING = object()
 
 def parse(text: str, source: str) -> Tables:
     """Rows from JSON text; GraphError with line and column, or with the node, if it is not the format."""
+    return tables_of(load(text, source), source)
+
+
+def load(text: str, source: str) -> Any:
+    """What the text holds, decimals exactly; GraphError with line and column if it is no JSON."""
     try:
-        record = json.loads(
-            text, parse_float=decimal, parse_constant=lambda name: _fail(source, f"{name} is no number")
-        )
+        return json.loads(text, parse_float=decimal, parse_constant=lambda name: _fail(source, f"{name} is no number"))
     except json.JSONDecodeError as error:
         _fail(source, f"not valid JSON at line {error.lineno}, column {error.colno} ({error.msg}); is the file whole?")
     except ValueError as error:
         _fail(source, f"a number in it cannot be read ({str(error).split(';')[0]})")
     except RecursionError:
         _fail(source, "nested too deeply to be a graph")
+
+
+def tables_of(record: Any, source: str) -> Tables:
+    """Rows from parsed JSON; GraphError with the node if it is not the format."""
     if not isinstance(record, dict) or record.get("format") != FORMAT:
-        _fail(source, f'not a graph: there is no "format": "{FORMAT}"')
+        others = '"nodes" with "edges", "links" or "adjacency", as networkx writes'
+        _fail(source, f'not a graph: expected "format": "{FORMAT}", or {others}')
     if type(record.get("version")) is not int or record["version"] != VERSION:
         _fail(source, f"version {record.get('version')} is not known here; this release reads version {VERSION}")
     top = _Fields(record, source, "the graph")

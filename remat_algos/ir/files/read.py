@@ -1,16 +1,18 @@
 """Any file to a graph: the content tells what it is."""
 
 import contextlib
+import functools
 import gc
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.files import cg_text, csv_tables, dot_text, edge_list, graphml, json_text, pace
+from remat_algos.ir.files import cg_text, csv_tables, dot_text, edge_list, graphml, json_text, node_link, pace
 from remat_algos.ir.files.columns import Table, aliases
 from remat_algos.ir.files.row_reader import EDGE_COLUMNS, NODE_COLUMNS
 from remat_algos.ir.files.text import UTF_16, decoded, read_bytes
@@ -22,8 +24,15 @@ KINDS = ("nodes", "edges", "values")
 NAMED = 2  # nodes in a note
 TABLE_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 
+
+def _json(text: str, source: str) -> Tables:
+    """Our own JSON, or that of networkx."""
+    record = json_text.load(text, source)
+    return (node_link if node_link.is_node_link(record) else json_text).tables_of(record, source)
+
+
 _PARSERS: dict[str, Callable[[str, str], Tables]] = {
-    "JSON": json_text.parse,
+    "JSON": _json,
     "GraphML": graphml.parse,
     "DOT": dot_text.parse,
     "PACE": pace.parse,
@@ -55,8 +64,8 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
     ----------
     path : path
         `X.nodes.csv` (with `X.edges.csv` and, if there, `X.values.csv` beside it), a list of edges `u v` or a table
-        with columns src and dst, JSON, npz, GraphML, DOT, PACE `.gr`, or a `cg_*.txt` of the lower-set authors; each
-        of them may be compressed with gzip.
+        with columns src and dst, JSON (that of networkx too), npz, GraphML, DOT, PACE `.gr`, or a `cg_*.txt` of the
+        lower-set authors; each of them may be compressed with gzip.
     nodes : path, optional
         For a list of edges or PACE: the table that gives its nodes sizes and costs.
 
@@ -105,6 +114,27 @@ def read_with_notes(
         if any(_stem(named)[0] in str(error) for named in (file, *([Path(nodes)] if nodes is not None else []))):
             raise
         raise GraphError(f"{shortened(file.name)}: {error}") from error
+
+
+def reading(function: Callable[..., Any], face: str) -> Callable[..., Any]:
+    """A function of a graph that reads the graph where it is given a path, as the module `face` offers it.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "graph.txt")
+    ...     _ = file.write_text("A B\\n")
+    ...     reading(lambda graph: graph.n_nodes, "remat_algos")(file)
+    2
+    """
+
+    @functools.wraps(function)
+    def read_first(graph: Any, *arguments: Any, **options: Any) -> Any:
+        return function(read_graph(graph) if isinstance(graph, str | os.PathLike) else graph, *arguments, **options)
+
+    read_first.__module__ = face  # where pickle finds it
+    return read_first
 
 
 def _read(file: Path, nodes: Path | None) -> tuple[ComputationGraph, list[str]]:
