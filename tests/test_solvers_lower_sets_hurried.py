@@ -134,7 +134,7 @@ def test_a_family_can_be_made_of_some_of_the_nodes(branches):
     assert len(some) == 20
     assert {tuple(nodes) for nodes in some.sets()} < whole
     assert not lower_set_family(branches, "wide", most=10_000).thinned
-    assert repr(some) == "<20 lower sets of 23 nodes>"
+    assert repr(some) == "<LowerSetFamily: 20 lower sets of 23 nodes>"
 
 
 def test_solvers_say_that_they_looked_at_some_sets_only(branches, monkeypatch):

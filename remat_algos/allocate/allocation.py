@@ -8,7 +8,7 @@ import numpy as np
 
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.errors import AllocationError
-from remat_algos.ir.arrays import Int64, frozen
+from remat_algos.ir.arrays import Int64, brief, frozen
 from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _addresses
 
@@ -45,6 +45,8 @@ class Allocation:
     bound: int
     alignment: int = 1
     interrupted: bool = False
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         for field in ("storage", "offset"):

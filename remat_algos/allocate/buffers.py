@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.errors import AllocationError, GraphError
-from remat_algos.ir.arrays import LARGEST_SUM, Int64, as_whole, check_sizes, frozen
+from remat_algos.ir.arrays import LARGEST_SUM, Int64, as_whole, brief, check_sizes, frozen
 from remat_algos.ir.wording import shortened
 from remat_algos.schedule.simulation import Simulation
 
@@ -69,6 +69,8 @@ class Buffers:
     instance: Int64 = None  # type: ignore[assignment]  # the constructor fills it
     over: Int64 = None  # type: ignore[assignment]
     names: tuple[str, ...] = ()
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         try:

@@ -12,7 +12,7 @@ from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.limits import FOREVER, checked_limit
 from remat_algos.allocate.traces import GIVE_ALL_BACK, Trace
 from remat_algos.errors import AllocationError
-from remat_algos.ir.arrays import Int64, as_whole, frozen
+from remat_algos.ir.arrays import Int64, as_whole, brief, frozen
 from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _addresses, _pools
 from remat_algos.schedule.simulation import Simulation
@@ -63,6 +63,8 @@ class PoolRun:
     segment: Int64
     offset: Int64
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolUse:
@@ -88,6 +90,8 @@ class PoolUse:
     allocator: str
     trace: Trace
     runs: tuple[PoolRun, ...]
+
+    __repr__ = brief
 
     @property
     def used(self) -> Int64:

@@ -8,7 +8,7 @@ import numpy as np
 
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.errors import AllocationError
-from remat_algos.ir.arrays import Int64, check_sizes, frozen
+from remat_algos.ir.arrays import Int64, brief, check_sizes, frozen
 from remat_algos.kernels import _pools
 from remat_algos.schedule.simulation import Simulation
 
@@ -53,6 +53,8 @@ class Trace:
     step: Int64
     steps: int
     stream: Int64 = None  # type: ignore[assignment]  # the constructor fills it
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         stream = 0 if self.stream is None else self.stream

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.executor.memories import CHUNK
-from remat_algos.ir.arrays import Int64
+from remat_algos.ir.arrays import Int64, brief
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.simulation import Simulation
 
@@ -59,6 +59,8 @@ class Execution:
     seconds: NDArray[np.float64] | None = None
     allocation: Allocation | None = None
     outputs: dict[int, NDArray[np.uint8]] | None = None
+
+    __repr__ = brief
 
     @property
     def peak_used(self) -> int:

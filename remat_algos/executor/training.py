@@ -15,7 +15,7 @@ from remat_algos.executor.execution import Execution
 from remat_algos.executor.formulas.updates import UPDATES
 from remat_algos.executor.layers import LayerOperators, check_network
 from remat_algos.executor.run import execute
-from remat_algos.ir.arrays import as_whole
+from remat_algos.ir.arrays import as_whole, brief
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.network import Network
 from remat_algos.plan.plan import Plan
@@ -42,6 +42,8 @@ class Training:
     parameters: Mapping[str, NDArray[Any]]
     execution: Execution
     mismatches: list[tuple[int, int, int]]
+
+    __repr__ = brief
 
     def same_as(self, other: Training) -> bool:
         """Whether losses and parameters are equal bit for bit.

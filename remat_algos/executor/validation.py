@@ -12,7 +12,7 @@ from remat_algos.allocate.pools import PoolUse, cupy_pool
 from remat_algos.errors import StaleValueError
 from remat_algos.executor.execution import Execution
 from remat_algos.executor.mixing_costs import Seconds
-from remat_algos.ir.arrays import Int64
+from remat_algos.ir.arrays import Int64, brief
 from remat_algos.ir.units import exact_bytes, format_bytes
 from remat_algos.ir.wording import counted
 from remat_algos.schedule.simulation import Simulation
@@ -61,6 +61,8 @@ class Validation:
     packed: bool = False
     differs: Sequence[tuple[int, int]] = ()
     stale: StaleValueError | None = None
+
+    __repr__ = brief
 
     @property
     def predicted_peak(self) -> int:

@@ -1,5 +1,7 @@
 """The arrays that graphs are made of."""
 
+from collections.abc import Mapping
+from dataclasses import fields
 from numbers import Integral, Real
 from typing import Any
 
@@ -14,6 +16,7 @@ Int32 = NDArray[np.int32]
 Int8 = NDArray[np.int8]
 Bool = NDArray[np.bool_]
 
+LONGEST_ENTRY = 60  # characters of a field in a line
 LARGEST_SUM = 2**53  # sums stay exact in float64 and JSON readers everywhere
 
 
@@ -46,6 +49,32 @@ def frozen(
         raise GraphError(f"{what}[{at}] is {given[at]}; give whole numbers within {np.dtype(dtype).name}")
     result.setflags(write=False)
     return result
+
+
+def brief(subject: Any) -> str:
+    """A dataclass in a line: arrays by type and shape, collections by length, without what is None or empty.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.backward import Backward
+    >>> print(Backward([0, 0], [], [8], [-1], [0]))
+    Backward(saved_indptr=int64[2], saved_indices=int32[0], grad_memory=int64[1], grad_compute=int64[1], \
+grad_workspace=int64[1])
+    """
+    parts = []
+    for field in fields(subject):
+        entry = getattr(subject, field.name)
+        if field.repr and entry is not None and not (isinstance(entry, list | tuple | Mapping) and not entry):
+            parts.append(f"{field.name}={_brief_entry(entry)}")
+    return f"{type(subject).__name__}({', '.join(parts)})"
+
+
+def _brief_entry(entry: Any) -> str:
+    if isinstance(entry, np.ndarray):
+        return f"{entry.dtype}{list(entry.shape)}"
+    if isinstance(entry, list | tuple | Mapping):
+        return f"<{'1 entry' if len(entry) == 1 else f'{len(entry):,} entries'}>"
+    return shortened(repr(entry), LONGEST_ENTRY)
 
 
 def as_whole(number: Any) -> int | None:

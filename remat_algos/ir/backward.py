@@ -5,7 +5,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, check_indptr, check_sizes, frozen, repeats, sorted_rows, wrong_length
+from remat_algos.ir.arrays import (
+    Int32,
+    Int64,
+    brief,
+    check_indptr,
+    check_sizes,
+    frozen,
+    repeats,
+    sorted_rows,
+    wrong_length,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,6 +40,8 @@ class Backward:
     grad_memory: Int64
     grad_compute: Int64
     grad_workspace: Int64
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         for name, dtype in (

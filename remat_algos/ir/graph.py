@@ -27,8 +27,9 @@ from remat_algos.ir.hashing import graph_hash
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
 from remat_algos.ir.tables import Tables
+from remat_algos.ir.units import format_bytes
 from remat_algos.ir.updates import updates
-from remat_algos.ir.wording import did_you_mean, shortened
+from remat_algos.ir.wording import counted, did_you_mean, one_line, shortened
 from remat_algos.kernels import _graph
 
 MOST_VALUES = 2**31
@@ -100,6 +101,18 @@ class ComputationGraph:
     derivation: Derivation | None = None
     labels: Labels = field(default_factory=Labels)
     _derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def __repr__(self) -> str:
+        forward = int(self.forward.sum())
+        parts = f" ({forward:,} forward, {self.n_nodes - forward:,} backward)" if self.is_training else ""
+        return one_line(
+            self,
+            counted(self.n_nodes, "node") + parts,
+            "" if self.single_valued else counted(self.n_values, "value"),
+            counted(self.read_indices.size, "read"),
+            format_bytes(int(self.memory.sum())),
+            f"{format_bytes(self.resident_memory)} resident" if self.resident is not None else "",
+        )
 
     def __post_init__(self) -> None:
         for name, dtype in (

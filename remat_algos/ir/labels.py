@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from remat_algos.ir.arrays import Int32, frozen
+from remat_algos.ir.arrays import Int32, brief, frozen
 
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
@@ -40,6 +40,8 @@ class GradientNames:
     graph: ComputationGraph
     target: Int32
     reader: Int32
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "target", frozen(self.target, np.int32))
@@ -116,6 +118,8 @@ class Labels:
     views: Mapping[str, str] = field(default_factory=lambda: _NO_VIEWS)
     compute_unit: str = ""
     compute_scale: int = 1
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         for name in ("value_names", "views"):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int8, Int32, Int64, check_indptr, check_sizes, frozen, repeats, sorted_rows
+from remat_algos.ir.arrays import Int8, Int32, Int64, brief, check_indptr, check_sizes, frozen, repeats, sorted_rows
 
 ROLES = ("input", "parameter", "state")
 
@@ -32,6 +32,8 @@ class Resident:
     read_indptr: Int64
     read_indices: Int32
     names: tuple[str, ...]
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "memory", frozen(self.memory, np.int64, "resident memory"))

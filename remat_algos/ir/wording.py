@@ -58,6 +58,28 @@ def shortened(name: object, most: int = LONGEST_NAME) -> str:
     return f"{text[:head]}…{text[len(text) - (most - head - 1) :]}"
 
 
+def percent(part: int, whole: int) -> str:
+    """A share; nothing is 0 % of nothing.
+
+    Examples
+    --------
+    >>> percent(2, 3)
+    '66.7 %'
+    """
+    return f"{100 * part / max(1, whole):.1f} %"
+
+
+def one_line(subject: object, *facts: str) -> str:
+    """What an object is in a line, as Python shows what is no expression.
+
+    Examples
+    --------
+    >>> one_line([3, 4], "2 entries", "", "sum 7")
+    '<list: 2 entries, sum 7>'
+    """
+    return f"<{type(subject).__name__}: {', '.join(filter(None, facts))}>"
+
+
 def did_you_mean(name: object, known: Iterable[str], most: int = 2, cutoff: float = 0.6) -> str:
     """The end of a message about an unknown name: the known ones like it, whatever its case; "" if there is none.
 

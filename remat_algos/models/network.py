@@ -10,6 +10,8 @@ import numpy as np
 
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.resident import ROLES
+from remat_algos.ir.units import format_bytes
+from remat_algos.ir.wording import counted, one_line
 
 Shape = tuple[int, ...]
 
@@ -99,6 +101,10 @@ class Network:
     graph: ComputationGraph
     layers: tuple[Layer, ...]
     parameter_shapes: Mapping[str, Shape]
+
+    def __repr__(self) -> str:
+        size = f"{counted(self.graph.n_nodes, 'node')}, {counted(self.n_parameters, 'parameter')}"
+        return one_line(self, self.name, size, f"{format_bytes(self.activation_memory)} of activations")
 
     @property
     def n_parameters(self) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.ir.arrays import Int8, Int64
+from remat_algos.ir.arrays import Int8, Int64, brief
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.layer_types import OTHER, layer_types, optimizer_nodes, parameter_gradients
 from remat_algos.ir.resident import ROLES
@@ -59,6 +59,8 @@ class Breakdown:
     resident_memory: int
     compute_unit: str
     compute_scale: int
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         for name in ("memory", "compute"):

@@ -8,6 +8,7 @@ from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import format_bytes
+from remat_algos.ir.wording import counted, one_line
 from remat_algos.plan.baseline import baseline_peak, share_base
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.reserved import ARENA, POOLS, known_allocator
@@ -67,6 +68,15 @@ class Comparison:
     allocator: str | None = None
 
     COLUMNS = ("solver", "peak", "of base", "with residents", "overhead", "runs again", "seconds", "")
+
+    def __repr__(self) -> str:
+        fitting = sum(entry.plan is not None for entry in self.entries)
+        return one_line(
+            self,
+            counted(len(self.entries), "solver"),
+            f"{fitting:,} within {self.budget}",
+            "" if self.complete else "interrupted",
+        )
 
     @property
     def held(self) -> str | None:

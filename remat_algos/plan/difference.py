@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.errors import PlanError
-from remat_algos.ir.arrays import Int64
+from remat_algos.ir.arrays import Int64, brief
 from remat_algos.ir.units import format_bytes
 from remat_algos.ir.wording import counted
 from remat_algos.plan.plan import Plan
@@ -26,6 +26,8 @@ class Difference:
 
     plan: Plan
     other: Plan
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         ours, theirs = self.plan.graph, self.other.graph

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.errors import PlanError
+from remat_algos.ir.arrays import brief
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
 from remat_algos.ir.units import format_bytes
@@ -38,6 +39,8 @@ class Decision:
 
     simulation: Simulation
     node: int
+
+    __repr__ = brief
 
     @property
     def graph(self) -> ComputationGraph:
@@ -171,6 +174,8 @@ class Explanation:
     nodes: tuple[int, ...]
     left_out: int
     regions: tuple[Region, ...] = ()
+
+    __repr__ = brief
 
     @property
     def decisions(self) -> Iterator[Decision]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
+from remat_algos.ir.arrays import brief
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
@@ -44,6 +45,8 @@ class Fit:
     plan: Plan | None
     tried: Mapping[int, str]
     complete: bool = True
+
+    __repr__ = brief
 
     @property
     def too_much(self) -> int | None:

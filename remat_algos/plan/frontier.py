@@ -12,6 +12,7 @@ from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import format_bytes
+from remat_algos.ir.wording import counted, one_line
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.problem import Attempt, Problem
 from remat_algos.plan.search import BASE, MOST_POLISHED, Call
@@ -58,6 +59,16 @@ class Frontier:
     interrupted: bool = False
 
     COLUMNS = ("peak", "of base", "with residents", "overhead", "runs again", "solver")
+
+    def __repr__(self) -> str:
+        plans = self.plans
+        peaks = f"peak {format_bytes(plans[0].peak_memory)} to {format_bytes(plans[-1].peak_memory)}" if plans else ""
+        return one_line(
+            self,
+            f"{counted(len(plans), 'plan')} of {counted(len(self.curves), 'solver')}",
+            peaks,
+            "" if self.complete else "interrupted" if self.interrupted else "not complete",
+        )
 
     @property
     def plans(self) -> tuple[Plan, ...]:

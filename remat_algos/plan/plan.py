@@ -14,7 +14,7 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.files.write import write_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import exact_bytes, format_bytes
-from remat_algos.ir.wording import counted, shortened
+from remat_algos.ir.wording import counted, one_line, percent, shortened
 from remat_algos.plan.baseline import baseline_peak, share_base
 from remat_algos.plan.packed import Packed
 from remat_algos.plan.record import FORMAT, VERSION, gap, plain, read_record, shaped
@@ -73,6 +73,18 @@ class Plan:
     details: Mapping[str, Any] = field(default_factory=dict)
     packed: Packed | None = None
     reserved: Reserved | None = None
+
+    def __repr__(self) -> str:
+        return one_line(
+            self,
+            self.method,
+            f"peak {format_bytes(self.peak_memory)}",
+            "" if self.limit is None else f"limit {format_bytes(self.limit)}",
+            f"overhead {percent(self.overhead, self.graph.needed_compute)}",
+            counted(len(self.schedule), "step"),
+            f"{counted(int((self.simulation.runs > 1).sum()), 'node')} recomputed",
+            "interrupted" if self.interrupted else "",
+        )
 
     @property
     def held(self) -> Packed | Reserved | None:

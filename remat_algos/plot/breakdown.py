@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from remat_algos.ir.units import format_bytes
-from remat_algos.ir.wording import shortened
+from remat_algos.ir.wording import percent, shortened
 from remat_algos.plan.breakdown import PARTS, STRUCTURES, Breakdown, breakdown
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches, ink, label, legend_beside, title
 from remat_algos.plot.colours import (
@@ -25,7 +25,7 @@ from remat_algos.plot.colours import (
     YELLOW,
     Look,
 )
-from remat_algos.plot.subject import Subject, percent
+from remat_algos.plot.subject import Subject
 from remat_algos.plot.text import LEAST_WIDTH, columns_of, fitted
 
 if TYPE_CHECKING:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from remat_algos.ir.units import format_bytes
-from remat_algos.ir.wording import counted
+from remat_algos.ir.wording import counted, percent
 from remat_algos.plan.frontier import Frontier
 from remat_algos.plan.plan import Plan
 from remat_algos.plot.axes import LEGEND_ROW, axes_or_new, byte_axis, ink, label, legend_beside, title
 from remat_algos.plot.colours import CURVES, GREY, PALE, YELLOW
-from remat_algos.plot.subject import percent
 from remat_algos.plot.text import LEAST_WIDTH, fitted, wrapped
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import format_bytes
-from remat_algos.ir.wording import counted
+from remat_algos.ir.wording import counted, percent
 from remat_algos.plan.baseline import baseline
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.simulation import Simulation
@@ -22,17 +22,6 @@ def judged(subject: Subject) -> tuple[Simulation, int | None]:
     if isinstance(subject, Simulation):
         return subject, None
     raise TypeError(f"a {type(subject).__name__} cannot be drawn here; give a Plan, a Simulation or a ComputationGraph")
-
-
-def percent(part: int, whole: int) -> str:
-    """A share; nothing is 0 % of nothing.
-
-    Examples
-    --------
-    >>> percent(2, 3)
-    '66.7 %'
-    """
-    return f"{100 * part / max(1, whole):.1f} %"
 
 
 def size_of(simulation: Simulation) -> str:

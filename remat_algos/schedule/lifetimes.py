@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from remat_algos.ir.arrays import Int32, Int64
+from remat_algos.ir.arrays import Int32, Int64, brief
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,3 +24,5 @@ class Lifetimes:
     instance_indptr: Int64
     value: Int32
     end: Int64
+
+    __repr__ = brief

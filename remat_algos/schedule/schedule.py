@@ -8,6 +8,7 @@ import numpy as np
 from remat_algos.errors import ScheduleError
 from remat_algos.ir.arrays import Int32, Int64, frozen
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.wording import counted, one_line
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,6 +30,11 @@ class Schedule:
     """
 
     order: Int32
+
+    def __repr__(self) -> str:
+        runs = np.bincount(self.order) if self.order.size and self.order.min() >= 0 else np.zeros(0, np.int64)
+        recomputed = f"{counted(int((runs > 1).sum()), 'node')} recomputed"
+        return one_line(self, counted(len(self), "step"), recomputed)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", frozen(self.order, np.int32, "order"))

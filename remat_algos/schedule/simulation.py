@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from remat_algos.errors import ScheduleError
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.wording import shortened
+from remat_algos.ir.units import format_bytes
+from remat_algos.ir.wording import counted, one_line, percent, shortened
 from remat_algos.kernels import _lifetimes
 from remat_algos.schedule.lifetimes import Lifetimes
 from remat_algos.schedule.schedule import Schedule
@@ -38,6 +39,17 @@ class Simulation:
     schedule: Schedule
     lifetimes: Lifetimes
     memory_trace: Int64
+
+    def __repr__(self) -> str:
+        step = self.peak_step
+        at = f" at step {step} ({shortened(self.graph.labels[int(self.schedule.order[step])])})" if step >= 0 else ""
+        return one_line(
+            self,
+            f"peak {format_bytes(self.peak_memory)}{at}",
+            f"overhead {percent(self.overhead, self.graph.needed_compute)}",
+            counted(len(self.schedule), "step"),
+            f"{counted(int((self.runs > 1).sum()), 'node')} recomputed",
+        )
 
     @property
     def peak_memory(self) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.ir.arrays import Bool, Int32
+from remat_algos.ir.arrays import Bool, Int32, brief
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.ir.units import format_bytes
@@ -49,6 +49,8 @@ class Region:
     overhead: int
     decision: str
     reason: str
+
+    __repr__ = brief
 
     def name(self, graph: ComputationGraph) -> str:
         """Its first and its last node."""

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import pkgutil
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -10,12 +11,14 @@ from typing import Any, TypeVar
 
 import remat_algos.solvers as room
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.wording import shortened
+from remat_algos.ir.wording import one_line, shortened
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation
 
 RESERVED = ("seed", "time_limit", "progress", "seeds")  # given by `solve`, to those that name them
 SCOPES = ("any order", "fixed order", "canonical", "chain")
+
+LONGEST_SUMMARY = 90  # characters in the line that shows a solver
 
 Progress = Callable[[int, int, str], None]
 """What a long solver calls: how many plans were judged, of how many, and which are being tried."""
@@ -82,6 +85,9 @@ class Solver:
     improves: bool
     portfolio: bool
 
+    def __repr__(self) -> str:
+        return one_line(self, self.name, self.paper, shortened(self.summary, LONGEST_SUMMARY))
+
     @property
     def name(self) -> str:
         """The name of its function and of its file."""
@@ -145,8 +151,26 @@ def solver(
     return register
 
 
-def list_solvers() -> list[Solver]:
-    """All solvers, by name.
+class Solvers(list[Solver]):
+    """A list of solvers that is shown as a table."""
+
+    WIDTH = 80  # columns
+
+    def __repr__(self) -> str:
+        rows = [("solver", "paper", "what it does")] + [(solver.name, solver.paper, solver.summary) for solver in self]
+        first, second = (max(len(row[column]) for row in rows) + 2 for column in (0, 1))
+        lines = []
+        for name, paper, summary in rows:
+            wrapped = textwrap.wrap(summary, self.WIDTH - first - second) or [""]
+            lines.append(f"{name:<{first}}{paper:<{second}}{wrapped[0]}".rstrip())
+            lines += [" " * (first + second) + line for line in wrapped[1:]]
+        return "\n".join(lines)
+
+    __str__ = __repr__
+
+
+def list_solvers() -> Solvers:
+    """All solvers, by name; printed, a table.
 
     Returns
     -------
@@ -156,10 +180,12 @@ def list_solvers() -> list[Solver]:
     --------
     >>> [solver.name for solver in list_solvers()][:2]
     ['approximate_dp', 'chen_greedy']
+    >>> print(str(list_solvers()).splitlines()[0])
+    solver                 paper         what it does
     """
     for module in pkgutil.iter_modules(room.__path__):
         importlib.import_module(f"{room.__name__}.{module.name}")
-    return [_registered[name] for name in sorted(_registered)]
+    return Solvers(_registered[name] for name in sorted(_registered))
 
 
 def portfolio() -> list[Solver]:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, frozen
+from remat_algos.ir.arrays import Int32, Int64, brief, frozen
 from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _elimination
 from remat_algos.structure.undirected import UndirectedGraph
@@ -53,6 +53,8 @@ class Elimination:
     bag_indptr: Int64
     bag_indices: Int32
     fill_in: int
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         for name, dtype in (("order", np.int32), ("bag_indptr", np.int64), ("bag_indices", np.int32)):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, as_whole
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.wording import counted, shortened
+from remat_algos.ir.wording import counted, one_line, shortened
 from remat_algos.kernels import _lattice, _lower_sets
 from remat_algos.structure.lower_sets import LowerSets
 
@@ -57,7 +57,7 @@ class LowerSetFamily:
         return int(self.words.shape[0])
 
     def __repr__(self) -> str:
-        return f"<{counted(len(self), 'lower set')} of {counted(self.nodes.size, 'node')}>"
+        return one_line(self, f"{counted(len(self), 'lower set')} of {counted(self.nodes.size, 'node')}")
 
     def sets(self) -> list[list[int]]:
         """The node ids of each set."""

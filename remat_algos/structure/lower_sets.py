@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Bool, Int32, Int64
+from remat_algos.ir.arrays import Bool, Int32, Int64, brief
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _lower_sets
@@ -60,6 +60,8 @@ class LowerSets:
 
     words: NDArray[np.uint64]
     _seen: list[tuple[ComputationGraph, OnGraph]] = field(init=False, repr=False, default_factory=list)
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         words = np.ascontiguousarray(self.words, np.uint64)

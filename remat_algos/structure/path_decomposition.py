@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, frozen
+from remat_algos.ir.arrays import Int32, Int64, brief, frozen
 from remat_algos.kernels import _layout
 from remat_algos.structure.elimination import RULES, eliminate
 from remat_algos.structure.tree_decomposition import TreeDecomposition
@@ -51,6 +51,8 @@ class PathDecomposition:
 
     bag_indptr: Int64
     bag_indices: Int32
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bag_indptr", frozen(self.bag_indptr, np.int64, "bag_indptr"))

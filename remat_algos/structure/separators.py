@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, check_sizes, frozen
+from remat_algos.ir.arrays import Int32, Int64, brief, check_sizes, frozen
 from remat_algos.kernels import _decomposition
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 
@@ -59,6 +59,8 @@ class SeparatorTree:
     own: Int32
     n_bags: Int32
     bag: Int32
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

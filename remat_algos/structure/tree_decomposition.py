@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, check_indptr, frozen
+from remat_algos.ir.arrays import Int32, Int64, brief, check_indptr, frozen
 from remat_algos.kernels import _decomposition
 from remat_algos.structure.undirected import UndirectedGraph
 
@@ -52,6 +52,8 @@ class TreeDecomposition:
     bag_indptr: Int64
     bag_indices: Int32
     parent: Int32
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bag_indptr", frozen(self.bag_indptr, np.int64, "bag_indptr"))

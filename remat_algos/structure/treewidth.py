@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, frozen
+from remat_algos.ir.arrays import Int32, brief, frozen
 from remat_algos.kernels import _treewidth
 from remat_algos.structure.elimination import RATIOS, RULES, Elimination, Run, elimination_of
 from remat_algos.structure.undirected import UndirectedGraph
@@ -145,6 +145,8 @@ class WidthBounds:
     complete: bool = True
     interrupted: bool = False
     details: Mapping[str, Any] = field(default_factory=dict)
+
+    __repr__ = brief
 
     @property
     def width(self) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, check_indptr, frozen
+from remat_algos.ir.arrays import Int32, Int64, brief, check_indptr, frozen
 from remat_algos.ir.edges import checked_pairs
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels import _graph
@@ -39,6 +39,8 @@ class UndirectedGraph:
 
     indptr: Int64
     indices: Int32
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "indptr", frozen(self.indptr, np.int64, "indptr"))
