@@ -29,6 +29,8 @@ extensions = ["myst_nb", "sphinx.ext.autodoc", "numpydoc", "sphinxcontrib.bibtex
 html_theme = "furo"
 html_title = f"remat_algos {release}"
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4

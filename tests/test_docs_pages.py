@@ -76,6 +76,16 @@ def test_every_command_has_a_section_with_an_example(name):
     assert any(f"$ remat {name} " in block for block in console.BLOCK.findall(section))
 
 
+# how pages look
+
+
+def test_wide_code_wraps():
+    configuration = (DOCS / "conf.py").read_text(encoding="utf-8")
+    assert re.search(r'html_css_files = \["(.*?)"\]', configuration)[1] == "wide.css"
+    style = (DOCS / "_static" / "wide.css").read_text(encoding="utf-8")
+    assert re.search(r"^pre \{\n  white-space: pre-wrap;\n  overflow-wrap: anywhere;\n\}", style, re.MULTILINE)
+
+
 # what scripts write
 
 
