@@ -11,11 +11,15 @@ Examples
 6
 """
 
-import importlib
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+import importlib
+import os
+
+TYPE_CHECKING = False  # not imported: the less is loaded here, the sooner the command line minds Ctrl-C
 if TYPE_CHECKING:
+    from typing import Any
+
     from remat_algos import models as models
     from remat_algos.allocate.allocation import Allocation
     from remat_algos.allocate.buffers import Buffers
@@ -366,9 +370,9 @@ __all__ = [
 
 # A checkout holds its kernels beside this package, not in it: without this a plain install, used from the
 # checkout's root, would be shadowed by a package without kernels.
-_root = Path(__file__).resolve().parent.parent
-if (_root / "kernels" / "__init__.py").exists() and (_root / "setup.py").exists():
-    __path__.append(str(_root))
+_root = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+if all(map(os.path.exists, (f"{_root}/kernels/__init__.py", f"{_root}/setup.py"))):
+    __path__.append(_root)
 del _root
 
 

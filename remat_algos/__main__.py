@@ -1,5 +1,18 @@
-"""`python -m remat_algos`."""
+"""The command `remat`, and `python -m remat_algos`."""
 
-from remat_algos.cli.main import main
+from remat_algos.cli.interrupts import interruptible
 
-raise SystemExit(main())
+
+def start() -> int:
+    """Run the command line of this process; returns its exit code."""
+    return interruptible(_main)
+
+
+def _main() -> int:
+    from remat_algos.cli.main import main  # takes a while
+
+    return main()
+
+
+if __name__ == "__main__":
+    raise SystemExit(start())

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import remat_algos as ra
-from remat_algos.ir.files import attributes, csv_tables, npz_bytes
+from remat_algos.cli import main as main_module
+from remat_algos.cli.interrupts import INTERRUPTED, TERMINATED
+from remat_algos.ir.files import attributes, columns, csv_tables, npz_bytes
 from remat_algos.plan.record import KINDS
 from remat_algos.solvers.registry import list_solvers
 from tests.formats_page import FILES, FORMATS, GRAPHS
@@ -110,6 +112,17 @@ def test_every_column_and_alias_is_described(section, columns):
 def test_every_column_of_edges_is_described():
     text = FORMATS.partition("\n### Columns of X.edges.csv\n")[2].partition("\n#")[0]
     assert set(re.findall(r"^\| `(\w+)`", text, re.MULTILINE)) == set(csv_tables.EDGE_COLUMNS)
+
+
+def test_every_alias_of_edges_is_described():
+    assert cells("Columns of X.edges.csv") >= set(columns.aliases(csv_tables.EDGE_COLUMNS))
+
+
+def test_every_exit_code_is_described():
+    codes = (main_module.FALSE_CLAIM, main_module.BAD_INPUT, main_module.INFEASIBLE, main_module.BUG)
+    text = (DOCS / "cli.md").read_text(encoding="utf-8").partition("| exit code |")[2].partition("\n\n")[0]
+    described = [int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)]
+    assert described == sorted({0, *codes, INTERRUPTED, TERMINATED})
 
 
 def keys_of(thing):

@@ -761,22 +761,28 @@ def test_a_pace_file_says_the_edges_of_its_graph(data):
 
 
 BAD_PACE = {
-    "no header": ("1 2\n2 3\n", "g.gr, line 1: '1 2' is no header; begin with `p tw NODES EDGES`"),
-    "half a header": ("c x\np tw 3\n", "g.gr, line 2: 'p tw 3' is no header"),
-    "another problem": ("p edge 3 2\n", "g.gr, line 1: 'p edge 3 2' is no header"),
-    "only comments": ("c nothing\n", "g.gr, line 1: '' is no header"),
-    "negative": ("p tw -3 2\n", "g.gr, line 1: 'p tw -3 2' is no header"),
-    "too few edges": ("p tw 3 2\n1 2\n", "g.gr, line 1: the header promises 2 edges, the file has 1; is it whole?"),
-    "too many edges": ("c x\np tw 3 1\n1 2\n2 3\n", "g.gr, line 2: the header promises 1 edges, the file has 2"),
-    "node 0": ("p tw 3 1\n0 1\n", "g.gr, line 2: edge 0 1 leaves the nodes 1 to 3 of the header"),
-    "a node too many": ("p tw 3 1\n4 1\n", "g.gr, line 2: edge 1 4 leaves the nodes 1 to 3 of the header"),
+    "no header": ("1 2\n2 3\n", "g.gr, line 1: expected the header `p tw NODES EDGES`, found '1 2'"),
+    "half a header": ("c x\np tw 3\n", "g.gr, line 2: expected the header `p tw NODES EDGES`, found 'p tw 3'"),
+    "another problem": ("p edge 3 2\n", "g.gr, line 1: expected the header `p tw NODES EDGES`, found 'p edge 3 2'"),
+    "only comments": ("c nothing\n", "g.gr, line 1: expected the header `p tw NODES EDGES`, found ''"),
+    "negative": ("p tw -3 2\n", "g.gr, line 1: expected the header `p tw NODES EDGES`, found 'p tw -3 2'"),
+    "too few edges": ("p tw 3 2\n1 2\n", "g.gr, line 1: the header has 2 edges, the file 1; is the file whole?"),
+    "too many edges": ("c x\np tw 3 1\n1 2\n2 3\n", "g.gr, line 2: the header has 1 edge, the file 2"),
+    "node 0": ("p tw 3 1\n0 1\n", "g.gr, line 2: edge 0 1: the header has nodes 1 to 3"),
+    "a node too many": ("p tw 3 1\n4 1\n", "g.gr, line 2: edge 1 4: the header has nodes 1 to 3"),
     "a loop": ("p tw 3 2\n1 2\n2 2\n", "g.gr, line 3: edge 2 2 is a loop, and no node reads itself; remove the line"),
-    "three words": ("p tw 3 1\n1 2 3\n", "g.gr, line 2: '1 2 3' is no edge; an edge is two numbers, `u v`"),
-    "a name": ("p tw 3 1\n1 b\n", "g.gr, line 2: '1 b' is no edge"),
-    "a second header": ("p tw 3 1\np tw 3 1\n", "g.gr, line 2: 'p tw 3 1' is no edge"),
-    "no node": ("p tw 0 0\n", "g.gr, line 1: the header promises no node; there is nothing to plan"),
-    "absurd": ("p tw 999999999 0\n", "g.gr, line 1: the header promises 999999999 nodes, more than 10000000; bring"),
-    "endless": (f"p tw {'9' * 5000} 0\n", "is no header; begin"),
+    "three words": ("p tw 3 1\n1 2 3\n", "g.gr, line 2: expected an edge `u v` of two numbers, found '1 2 3'"),
+    "a name": ("p tw 3 1\n1 b\n", "g.gr, line 2: expected an edge `u v` of two numbers, found '1 b'"),
+    "a second header": (
+        "p tw 3 1\np tw 3 1\n",
+        "g.gr, line 2: expected an edge `u v` of two numbers, found 'p tw 3 1'",
+    ),
+    "no node": ("p tw 0 0\n", "g.gr, line 1: the header has 0 nodes; there is nothing to plan"),
+    "absurd": (
+        "p tw 999999999 0\n",
+        "g.gr, line 1: the header has 999,999,999 nodes, most of them without edges; at most 100,000",
+    ),
+    "endless": (f"p tw {'9' * 5000} 0\n", "expected the header"),
 }
 
 

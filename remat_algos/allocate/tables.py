@@ -48,10 +48,7 @@ def read_buffers(path: str | os.PathLike[str]) -> Buffers:
     >>> buffers.names, buffers.max_live
     (('x', 'y'), 96)
     """
-    table = read_columns(path, dict.fromkeys((*COLUMNS, "offset"), ()))
-    for column in COLUMNS:
-        if column not in table:
-            raise AllocationError(table.missing(column))
+    table = read_columns(path, dict.fromkeys((*COLUMNS, "offset"), ()), COLUMNS)
     ids = table.texts("id")
     lower, upper, size = (_numbers(table, column) for column in COLUMNS[1:])
     lines: dict[str, int] = {}
@@ -87,7 +84,7 @@ def write_allocation(allocation: Allocation, path: str | os.PathLike[str]) -> No
     Raises
     ------
     OSError
-        If the file cannot be written; one that was there is then as it was.
+        On failure; an existing file is left unchanged.
 
     Examples
     --------
@@ -108,10 +105,10 @@ def write_allocation(allocation: Allocation, path: str | os.PathLike[str]) -> No
     write_whole(Path(path), out.getvalue().encode())
 
 
-def read_columns(path: str | os.PathLike[str], known: Known) -> Table:
+def read_columns(path: str | os.PathLike[str], known: Known, required: Sequence[str] = ()) -> Table:
     """The cells of a CSV file under the columns that are known; AllocationError if it is none."""
     try:
-        return read_table(read_text(path), Path(path).name, known)
+        return read_table(read_text(path), Path(path).name, known, required)
     except GraphError as error:
         raise AllocationError(str(error)) from error
 

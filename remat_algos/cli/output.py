@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-INTERRUPTED = 130  # exit code, also where what was found so far has been said
+from remat_algos.cli.interrupts import INTERRUPTED as INTERRUPTED  # exit code, also where a plan was found by then
 
 _AMOUNT = re.compile(r"([0-9][0-9.,]*( ?(%|[kMGTPE]?B))?)?")
 

@@ -65,8 +65,7 @@ def read_mirror_counts(graph: ComputationGraph, path: str | os.PathLike[str]) ->
 
 
 def _of_table(text: str, source: str) -> list[Row]:
-    table = read_table(text, source, COLUMNS)
-    table.require("node", "count")
+    table = read_table(text, source, COLUMNS, ("node", "count"))
     return [
         (table.where(row), name, count)
         for row, (name, count) in enumerate(zip(table.texts("node"), table.texts("count"), strict=True))

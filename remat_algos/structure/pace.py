@@ -2,14 +2,16 @@
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32
-from remat_algos.ir.files.pace import MOST_NODES
+from remat_algos.ir.files.pace import check_header
 from remat_algos.ir.files.text import read_text
 from remat_algos.ir.files.write import write_whole
+from remat_algos.ir.wording import shortened
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.undirected import UndirectedGraph
 
@@ -49,16 +51,13 @@ def read_gr(path: str | os.PathLike[str]) -> UndirectedGraph:
 def _graph(text: str, source: str) -> UndirectedGraph:
     lines = _lines(text)
     top, n, m = _header(lines, source, "p tw", "VERTICES EDGES")
-    if n > MOST_NODES:
-        _fail(source, top, f"the header promises {n} vertices, more than {MOST_NODES}; mend it")
     edges = []
     for at, words in lines:
         u, v = _edge(words, source, at)
         if not (0 < u <= n and 0 < v <= n):
-            _fail(source, at, f"edge {u} {v} leaves the vertices 1 to {n} of the header; mend one of them")
+            _fail(source, at, f"edge {u} {v}: the header has vertices 1 to {n}; correct the edge or the header")
         edges.append((u - 1, v - 1))
-    if len(edges) != m:
-        _fail(source, top, f"the header promises {m} edges, the file has {len(edges)}; is it whole?")
+    check_header(n, m, edges, "vertices", partial(_fail, source, top))
     return UndirectedGraph.from_edges(n, edges)
 
 
@@ -73,7 +72,7 @@ def write_gr(graph: UndirectedGraph, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     OSError
-        If the file cannot be written; one that was there is then as it was.
+        On failure; an existing file is left unchanged.
 
     Examples
     --------
@@ -149,26 +148,28 @@ def _decomposition(text: str, source: str) -> TreeDecomposition:
     for at, words in lines:
         if words[0] == "b":
             if edges:
-                _fail(source, at, "a bag stands behind an edge of the tree; give all bags first")
+                _fail(source, at, "a bag comes after an edge of the tree; give all bags first")
             i, bag = _bag(words, source, at, n_bags, n)
             if i in bags:
-                _fail(source, at, f"bag {i} is there already; give each bag one line")
+                _fail(source, at, f"bag {i} occurs twice; give each bag one line")
             bags[i] = bag
             continue
         i, j = _edge(words, source, at)
         if i not in bags or j not in bags:
-            _fail(source, at, f"edge {i} {j} names a bag that no line gives; give all bags first")
+            _fail(source, at, f"edge {i} {j} names a bag that no line before it gives; give all bags first")
         if not _join(joined, i, j):
-            _fail(source, at, f"edge {i} {j} closes a cycle, and the bags form a tree; remove the line")
+            _fail(source, at, f"edge {i} {j} closes a cycle, but the bags form a tree; remove the line")
         edges.append((i - 1, j - 1))
     if len(bags) != n_bags:
         missing = next(i for i in range(1, n_bags + 1) if i not in bags)
-        _fail(source, top, f"the header promises {n_bags} bags, bag {missing} is missing; an empty one has a line, too")
+        _fail(source, top, f"the header has {n_bags} bags, but bag {missing} is missing; an empty bag has a line, too")
     if len(edges) != max(0, n_bags - 1):
         _fail(source, top, f"a tree of {n_bags} bags has {n_bags - 1} edges, the file has {len(edges)}; is it whole?")
     found = max(map(len, bags.values()), default=0)
     if found != largest:
-        _fail(source, top, f"the header says that the largest bag has {largest} vertices, it has {found}; mend it")
+        _fail(
+            source, top, f"the header has {largest} vertices for the largest bag, which has {found}; correct the header"
+        )
     return TreeDecomposition.from_bags([bags[i] for i in range(1, n_bags + 1)], edges)
 
 
@@ -187,7 +188,7 @@ def write_td(decomposition: TreeDecomposition, path: str | os.PathLike[str], n_v
     GraphError
         If a bag holds a vertex that is not there.
     OSError
-        If the file cannot be written; one that was there is then as it was.
+        On failure; an existing file is left unchanged.
 
     Examples
     --------
@@ -245,14 +246,14 @@ def _header(lines: Iterator[tuple[int, list[str]]], source: str, start: str, nam
     at, words = next(lines, (1, []))
     numbers = _numbers(words[2:])
     if numbers is None or " ".join(words[:2]) != start or len(numbers) != len(names.split()):
-        _fail(source, at, f"{' '.join(words)[:40]!r} is no header; begin with `{start} {names}`")
+        _fail(source, at, f"expected the header `{start} {names}`, found {shortened(' '.join(words))!r}")
     return at, *numbers
 
 
 def _edge(words: list[str], source: str, at: int) -> list[int]:
     numbers = _numbers(words)
     if numbers is None or len(numbers) != 2:
-        _fail(source, at, f"{' '.join(words)[:40]!r} is no edge; an edge is two numbers, `u v`")
+        _fail(source, at, f"expected an edge `u v` of two numbers, found {shortened(' '.join(words))!r}")
     return numbers
 
 
@@ -260,16 +261,16 @@ def _bag(words: list[str], source: str, at: int, n_bags: int, n: int) -> tuple[i
     """The number of a bag, and its vertices from 0."""
     numbers = _numbers(words[1:])
     if not numbers:
-        _fail(source, at, f"{' '.join(words)[:40]!r} is no bag; a bag is `b`, its number, and its vertices")
+        _fail(source, at, f"expected a bag `b NUMBER VERTICES`, found {shortened(' '.join(words))!r}")
     i, *vertices = numbers
     if not 0 < i <= n_bags:
-        _fail(source, at, f"bag {i} is none of the bags 1 to {n_bags} of the header; mend one of them")
+        _fail(source, at, f"bag {i}: the header has bags 1 to {n_bags}; correct the bag or the header")
     outside = [v for v in vertices if not 0 < v <= n]
     if outside:
         _fail(
             source,
             at,
-            f"bag {i} holds {outside[0]}, which leaves the vertices 1 to {n} of the header; mend one of them",
+            f"bag {i} contains {outside[0]}: the header has vertices 1 to {n}; correct the bag or the header",
         )
     if len(set(vertices)) < len(vertices):
         _fail(source, at, f"bag {i} names a vertex twice; name each once")

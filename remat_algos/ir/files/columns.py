@@ -71,17 +71,6 @@ class Table:
     def __contains__(self, column: str) -> bool:
         return column in self.columns
 
-    def require(self, *columns: str) -> None:
-        """GraphError unless the columns are there."""
-        for column in columns:
-            if column not in self.columns:
-                raise GraphError(self.missing(column))
-
-    def missing(self, column: str) -> str:
-        """The message for a column that must be there."""
-        found = listed([name or '""' for name in self.header], MOST_NAMED)
-        return f"{self.source}, line 1: missing column `{column}` (found: {found})"
-
     def line(self, row: int) -> int:
         """The line of a row, 0 if it has none."""
         return self.lines[row] if self.lines is not None else 0
@@ -165,6 +154,12 @@ class Table:
 def aliases(known: Known) -> dict[str, str]:
     """Every name of a column, to the column."""
     return {alias: column for column, others in known.items() for alias in (column, *others)}
+
+
+def missing(source: str, column: str, header: Sequence[str]) -> str:
+    """The message for a column that must be there."""
+    found = listed([name or '""' for name in header], MOST_NAMED)
+    return f"{source}, line 1: missing column `{column}` (found: {found})"
 
 
 def say_ignored(source: str, names: Iterable[str], what: str = "columns") -> None:

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.files.columns import Known, Table, aliases, check_spelling, say_ignored
+from remat_algos.ir.files.columns import Known, Table, aliases, check_spelling, missing, say_ignored
 from remat_algos.ir.files.edge_list import in_order
 from remat_algos.ir.files.row_reader import EDGE_COLUMNS, NODE_COLUMNS, VALUE_COLUMNS, rows_of
 from remat_algos.ir.files.row_writer import records_of, scale_shows
@@ -20,23 +20,16 @@ _QUOTED = re.compile(r'"[^"]*"')
 
 def parse(nodes: tuple[str, str], edges: Table, values: tuple[str, str] | None) -> Tables:
     """Rows from a table of edges and the texts of the others, each with its file's name: (text, name)."""
-    node_table = read_table(*nodes, NODE_COLUMNS)
-    if "id" not in node_table:
-        node_table.require("name")
+    node_table = read_table(*nodes, NODE_COLUMNS, ("name",))
     if values is None:
         return rows_of(node_table, edges)
-    value_table = read_table(*values, VALUE_COLUMNS)
-    value_table.require("node", "memory_bytes")
+    value_table = read_table(*values, VALUE_COLUMNS, ("node", "memory_bytes"))
     return rows_of(node_table, edges, value_table)
 
 
 def parse_edges(text: str, source: str) -> Tables:
     """Rows of size and cost 1 from a table of edges alone."""
     edges = read_edges(text, source)
-    wrong = [name for name in edges.header if aliases(NODE_COLUMNS).get(plain(name)) in ("memory", "compute")]
-    if wrong:
-        remedy = "give them in a table of nodes (--nodes FILE, columns name, memory, compute)"
-        raise GraphError(f"{source}, line 1: column `{wrong[0]}`: sizes and costs belong to nodes; {remedy}")
     pairs = list(zip(edges.texts("src"), edges.texts("dst"), strict=True))
     for row, pair in enumerate(pairs):
         if not all(pair):
@@ -46,13 +39,20 @@ def parse_edges(text: str, source: str) -> Tables:
 
 def read_edges(text: str, source: str) -> Table:
     """The table of edges; GraphError if it does not say what leads where."""
-    edges = read_table(text, source, EDGE_COLUMNS)
-    edges.require("src", "dst")
+    of_nodes = {column: NODE_COLUMNS[column] for column in ("memory", "compute")}
+    edges = read_table(text, source, {**EDGE_COLUMNS, **of_nodes}, ("src", "dst"))
+    for name in edges.header:
+        if aliases(of_nodes).get(plain(name)):
+            remedy = "give them in the table of nodes (--nodes FILE), or remove the column"
+            raise GraphError(f"{source}, line 1: column `{name}`: sizes and costs belong to nodes; {remedy}")
     return edges
 
 
-def read_table(text: str, source: str, known: Known) -> Table:
-    """The cells of a CSV text under its header; columns that are not known are ignored with one notice."""
+def read_table(text: str, source: str, known: Known, required: Sequence[str] = ()) -> Table:
+    """The cells of a CSV text under its header; columns that are not known are ignored with one notice.
+
+    GraphError if a required column is missing; for a name an id will do.
+    """
     mark = separator(text)
     rows, lines = _rows(text, source, mark)
     if not rows:
@@ -70,6 +70,9 @@ def read_table(text: str, source: str, known: Known) -> Table:
             raise GraphError(f"{source}, line 1: {said}{'' if first == header[i] else ' mean the same'}; keep one")
     unknown = [cell for cell, name in zip(header, names, strict=True) if name is None]
     check_spelling(f"{source}, line 1", map(plain, unknown), known, names, "column")
+    for column in required:
+        if column not in names and not (column == "name" and "id" in names):
+            raise GraphError(missing(source, column, header))
     say_ignored(source, unknown)
     for cells, line in zip(rows, lines, strict=True):
         if len(cells) != len(header):

@@ -1,15 +1,18 @@
 """Undirected graphs in the format of the PACE challenges, `.gr`: `p tw n m`, then an edge `u v` per line."""
 
 import re
+from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import NoReturn
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
+from remat_algos.ir.wording import counted, shortened
 
 _START = re.compile(r"(?>\s*+(?:c[^\n]*\n)?+)*+p[ \t]+[a-z]+[ \t]+\d+[ \t]+\d")
 
-MOST_NODES = 10**7
-"""What a header may promise; beyond it the rows of lone nodes alone would fill the memory."""
+MOST_ISOLATED = 100_000
+"""Nodes without edges that a header may promise: nothing else in the file bounds them."""
 
 
 def begins(text: str) -> bool:
@@ -30,28 +33,38 @@ def parse(text: str, source: str) -> Tables:
     at, header = next(lines, (1, ""))
     words = header.split()
     if len(words) != 4 or words[:2] != ["p", "tw"] or not all(map(_is_number, words[2:])):
-        fail(at, f"{header.strip()[:40]!r} is no header; begin with `p tw NODES EDGES`")
+        fail(at, f"expected the header `p tw NODES EDGES`, found {shortened(header.strip())!r}")
     n, m = map(int, words[2:])
-    if n > MOST_NODES:
-        fail(at, f"the header promises {n} nodes, more than {MOST_NODES}; bring a graph of this size as npz")
-    nodes = [NodeRow(str(v), values=[ValueRow()]) for v in range(1, n + 1)]
-    top, found = at, 0
+    top = at
+    edges: list[tuple[int, int]] = []
     for at, line in lines:
         ends = line.split()
         if len(ends) != 2 or not (_is_number(ends[0]) and _is_number(ends[1])):
-            fail(at, f"{line.strip()[:40]!r} is no edge; an edge is two numbers, `u v`")
+            fail(at, f"expected an edge `u v` of two numbers, found {shortened(line.strip())!r}")
         u, v = sorted(map(int, ends))
         if u < 1 or v > n:
-            fail(at, f"edge {u} {v} leaves the nodes 1 to {n} of the header; mend one of them")
+            fail(at, f"edge {u} {v}: the header has nodes 1 to {n}; correct the edge or the header")
         if u == v:
-            fail(at, f"edge {u} {v} is a loop, and no node reads itself; remove the line, and count it no more")
-        nodes[v - 1].reads.append(nodes[u - 1].name)
-        found += 1
-    if found != m:
-        fail(top, f"the header promises {m} edges, the file has {found}; is it whole?")
+            fail(at, f"edge {u} {v} is a loop, and no node reads itself; remove the line and lower the header's count")
+        edges.append((u, v))
+    check_header(n, m, edges, "nodes", lambda message: fail(top, message))
     if not n:
-        fail(top, "the header promises no node; there is nothing to plan")
-    return Tables(nodes, source=source)
+        fail(top, "the header has 0 nodes; there is nothing to plan")
+    names = list(map(str, range(1, n + 1)))
+    nodes = [NodeRow(name, values=[ValueRow()]) for name in names]
+    for u, v in edges:
+        nodes[v - 1].reads.append(names[u - 1])
+    return Tables(nodes, source=source, unsized=names, uncosted=names)
+
+
+def check_header(n: int, m: int, edges: Sequence[tuple[int, int]], noun: str, fail: Callable[[str], NoReturn]) -> None:
+    """Fail unless the header's numbers fit the edges of the file."""
+    if len(edges) != m:
+        fail(f"the header has {counted(m, 'edge')}, the file {len(edges):,}; is the file whole?")
+    # twice the edges is at most what they can name: counted only where it could matter
+    if n - 2 * m > MOST_ISOLATED or (n > MOST_ISOLATED and n - len({*chain(*edges)}) > MOST_ISOLATED):
+        most = f"at most {MOST_ISOLATED:,} may be without"
+        fail(f"the header has {n:,} {noun}, most of them without edges; {most}. Correct the header, or leave them out")
 
 
 def _is_number(word: str) -> bool:

@@ -1,0 +1,54 @@
+"""Ctrl-C and SIGTERM, which stop a command alike."""
+
+import signal
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+INTERRUPTED, TERMINATED = 130, 143
+_AGAIN = 0.01  # seconds
+_IMPORTING = "<frozen importlib._bootstrap>"
+
+
+def interruptible(main: Callable[[], int]) -> int:
+    """Run the command of this process; SIGTERM raises KeyboardInterrupt too, and neither cuts an import short.
+
+    An import that is cut short may hide the interrupt or turn it into another error. Returns the exit code.
+    """
+    received: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if number != _alarm:
+            received.append(number)
+        if _alarm is not None and _imports(frame):
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN)
+            return
+        raise KeyboardInterrupt
+
+    stops = [  # not what is ignored, as in the background of a shell
+        number
+        for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL))
+        if signal.getsignal(number) is usual
+    ]
+    for number in (*stops, *([_alarm] if _alarm is not None else [])):
+        signal.signal(number, stop)
+    try:
+        code = main()
+    except KeyboardInterrupt:
+        print("remat: interrupted", file=sys.stderr)
+        code = INTERRUPTED
+    for number in stops:
+        signal.signal(number, signal.SIG_IGN)  # all is done
+    return TERMINATED if code == INTERRUPTED and signal.SIGTERM in received else code
+
+
+_alarm = getattr(signal, "SIGALRM", None)  # not on Windows
+
+
+def _imports(frame: FrameType | None) -> bool:
+    """Whether a module is being imported."""
+    while frame is not None:
+        if frame.f_code.co_filename == _IMPORTING:
+            return True
+        frame = frame.f_back
+    return False

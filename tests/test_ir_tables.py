@@ -1,0 +1,391 @@
+"""Tables and edge lists as people bring them; what is misspelled is refused, what is missing is told."""
+
+import gzip
+import re
+
+import pytest
+
+from remat_algos.errors import GraphError, GraphWarning
+from remat_algos.ir.files.read import read_graph, read_with_notes
+from tests.test_ir_files import named_reads
+
+DIAMOND = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]}
+NODES = "name,memory,compute\na,1000,1\nb,2000,2\nc,3000,3\nd,4000,4\n"
+EDGES = "src,dst\na,b\na,c\nb,d\nc,d\n"
+
+
+def lay(folder, **tables):
+    """Write X.KIND.csv, or the files that are called by their whole names."""
+    for name, text in tables.items():
+        (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+def pair(folder, nodes=NODES, edges=EDGES, ending=".csv", pack=str.encode):
+    """The path of the nodes of a pair of tables."""
+    lay(folder, **{f"X.nodes{ending}": pack(nodes), f"X.edges{ending}": pack(edges)})
+    return folder / f"X.nodes{ending}"
+
+
+def zipped(text):
+    return gzip.compress(text.encode())
+
+
+# ---------------------------------------------------------------- separators, compression
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".csv.gz", ".tsv.gz"])
+def test_separators_and_endings_are_found_out(tmp_path, mark, ending):
+    def pack(text):
+        text = text.replace(",", mark)
+        return zipped(text) if ending.endswith(".gz") else text.encode()
+
+    nodes = pair(tmp_path, ending=ending, pack=pack)
+    for file in (nodes, nodes.with_name(f"X.edges{ending}")):
+        graph = read_graph(file)
+        assert named_reads(graph) == DIAMOND
+        assert (graph.memory.tolist(), graph.compute.tolist()) == ([1000, 2000, 3000, 4000], [1, 2, 3, 4])
+
+
+def test_one_table_of_a_pair_may_be_compressed(tmp_path):
+    lay(tmp_path, **{"X.nodes.csv": NODES, "X.edges.csv.gz": zipped(EDGES)})
+    assert named_reads(read_graph(tmp_path / "X.nodes.csv")) == DIAMOND
+    assert named_reads(read_graph(tmp_path / "X.edges.csv.gz")) == DIAMOND
+
+
+def test_the_table_of_the_same_ending_goes_first(tmp_path):
+    pair(tmp_path)
+    lay(tmp_path, **{"X.edges.csv.gz": zipped("src,dst\na,b\n"), "X.nodes.csv.gz": zipped(NODES)})
+    assert named_reads(read_graph(tmp_path / "X.nodes.csv")) == DIAMOND
+    assert named_reads(read_graph(tmp_path / "X.nodes.csv.gz"))["d"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("g.txt.gz", "a b\na c\nb d\nc d\n"),
+        ("g.gz", "a b\na c\nb d\nc d\n"),
+        ("g.csv.gz", EDGES),
+        ("g.txt.gz", EDGES.replace(",", "\t")),
+        ("g.txt.gz", EDGES.replace(",", ";")),
+        ("g.dot.gz", "digraph { a -> b -> d; a -> c -> d }"),
+    ],
+)
+def test_other_files_may_be_compressed(tmp_path, name, text):
+    lay(tmp_path, **{name: zipped(text)})
+    assert {node: set(reads) for node, reads in named_reads(read_graph(tmp_path / name)).items()} == {
+        node: set(reads) for node, reads in DIAMOND.items()
+    }
+
+
+def test_quoted_cells_hold_separators(tmp_path):
+    file = pair(tmp_path, 'name;memory\n"a;b, c";5\nd;6\n', 'src;dst\n"a;b, c";d\n')
+    assert named_reads(read_graph(file)) == {"a;b, c": [], "d": ["a;b, c"]}
+
+
+def test_rows_of_empty_cells_are_passed_over(tmp_path):
+    file = pair(tmp_path, NODES + ",,\n,,\n", EDGES + ",\n")
+    assert named_reads(read_graph(file)) == DIAMOND
+
+
+# ---------------------------------------------------------------- decimal commas
+
+
+def test_a_comma_is_a_decimal_comma_where_semicolons_separate(tmp_path):
+    file = pair(tmp_path, "name;memory;compute\na;1,5 kB;0,25\nb;2.5 kB;1.5\nc;7;3\n", "src;dst\na;b\n")
+    graph = read_graph(file)
+    assert graph.memory.tolist() == [1500, 2500, 7]
+    assert [graph.labels.compute(cost) for cost in graph.compute.tolist()] == ["0.25", "1.5", "3"]
+
+
+@pytest.mark.parametrize(
+    ("mark", "cell"),
+    [(";", "1.234,5"), (";", "1,234,567"), (";", ","), (",", '"1,5"'), (",", '"1,234"'), ("\t", "1,5")],
+)
+def test_marks_between_thousands_are_refused(tmp_path, mark, cell):
+    file = pair(tmp_path, f"name{mark}compute\na{mark}1\nb{mark}{cell}\n", "src,dst\na,b\n")
+    message = f"X.nodes.csv, line 3: compute of 'b' is {cell.strip(chr(34))!r}; write a number with a decimal point"
+    with pytest.raises(GraphError, match=re.escape(message)):
+        read_graph(file)
+
+
+# ---------------------------------------------------------------- names of columns
+
+
+@pytest.mark.parametrize("name", ["id", "name", "node", "Node", "NAME"])
+@pytest.mark.parametrize("memory", ["memory", "size", "bytes", "mem", "Bytes", "memory bytes"])
+@pytest.mark.parametrize("compute", ["compute", "cost", "flops", "time", "FLOPs"])
+def test_columns_of_nodes_have_the_usual_names(tmp_path, name, memory, compute):
+    graph = read_graph(pair(tmp_path, NODES.replace("name,memory,compute", f"{name},{memory},{compute}")))
+    assert named_reads(graph) == DIAMOND
+    assert (graph.memory.tolist(), graph.compute.tolist()) == ([1000, 2000, 3000, 4000], [1, 2, 3, 4])
+
+
+@pytest.mark.parametrize(("src", "dst"), [("src", "dst"), ("source", "target"), ("from", "to"), ("Source", "Target")])
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+def test_columns_of_edges_have_the_usual_names(tmp_path, src, dst, mark):
+    edges = EDGES.replace("src,dst", f"{src},{dst}").replace(",", mark)
+    lay(tmp_path, **{"g.txt": edges, "X.edges.csv": edges, "X.nodes.csv": NODES})
+    assert named_reads(read_graph(tmp_path / "g.txt")) == DIAMOND
+    assert named_reads(read_graph(tmp_path / "X.nodes.csv")) == DIAMOND
+    assert named_reads(read_graph(tmp_path / "g.txt", nodes=tmp_path / "X.nodes.csv")) == DIAMOND
+
+
+def test_the_node_column_beside_names_is_what_edges_call_the_rows(tmp_path):
+    graph = read_graph(pair(tmp_path, "node,name,memory\n1,conv,5\n2,relu,6\n", "src,dst\n1,2\n"))
+    assert named_reads(graph) == {"conv": [], "relu": ["conv"]}
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("name,memory,size", "columns `memory` and `size` mean the same; keep one"),
+        ("name,time,FLOPs", "columns `time` and `FLOPs` mean the same; keep one"),
+        ("id,node,memory", "columns `id` and `node` mean the same; keep one"),
+        ("name,memory,memory", "column `memory` stands twice; keep one"),
+    ],
+)
+def test_two_columns_of_one_meaning_are_refused(tmp_path, header, message):
+    with pytest.raises(GraphError, match=re.escape(f"X.nodes.csv, line 1: {message}")):
+        read_graph(pair(tmp_path, f"{header}\na,1,1\n"))
+
+
+# ---------------------------------------------------------------- typing errors
+
+
+@pytest.mark.parametrize(
+    ("header", "wrong", "near"),
+    [
+        ("name,memroy,compute", "memroy", "memory"),
+        ("name,memery,compute", "memery", "memory"),
+        ("name,memory,compte", "compte", "compute"),
+        ("name,memory,cmputee", "cmputee", "compute"),
+        ("name,memry_byts,compute", "memry_byts", "memory_bytes"),
+        ("nmae,memory,compute", "nmae", "name"),
+        ("name,memory,tiem", "tiem", "time"),
+        ("name,sizes,compute", "sizes", "size"),
+        ("name,memory,Flop", "flop", "flops"),
+        ("name,memory,wrkspace", "wrkspace", "workspace"),
+    ],
+)
+def test_a_typing_error_in_a_column_is_refused_with_the_near_name(tmp_path, header, wrong, near):
+    message = f"X.nodes.csv, line 1: column `{wrong}` is not known; did you mean `{near}`? Rename it, or remove it"
+    with pytest.raises(GraphError, match=re.escape(message)):
+        read_graph(pair(tmp_path, NODES.replace("name,memory,compute", header)))
+
+
+@pytest.mark.parametrize(("header", "near"), [("scr,dst", "src"), ("source,traget", "target"), ("form,to", "from")])
+def test_a_typing_error_in_a_column_of_edges_is_refused(tmp_path, header, near):
+    edges = EDGES.replace("src,dst", header)
+    with pytest.raises(GraphError, match=rf"X\.edges\.csv, line 1: .*did you mean `{near}`\?|missing column `src`"):
+        read_graph(pair(tmp_path, edges=edges))
+    lay(tmp_path, **{"g.csv": edges})
+    with pytest.raises(GraphError, match=rf"g\.csv, line 1: .*did you mean `{near}`\?|missing column `src`"):
+        read_graph(tmp_path / "g.csv")
+
+
+@pytest.mark.parametrize("column", ["type", "shape", "layer", "note", "mode", "idx", "x", "colour", "memory_format"])
+def test_columns_of_other_meanings_are_ignored_with_a_notice(tmp_path, column):
+    file = pair(tmp_path, f"name,memory,compute,{column}\na,1,1,1\nb,1,1,1\nc,1,1,1\nd,1,1,1\n")
+    with pytest.warns(GraphWarning, match=f"ignored columns {column}"):
+        assert named_reads(read_graph(file)) == DIAMOND
+
+
+def test_a_column_like_one_that_is_given_is_ignored(tmp_path):
+    file = pair(tmp_path, "name,memory,memorys,compute\na,5,9,1\nb,5,9,1\n", "src,dst\na,b\n")
+    with pytest.warns(GraphWarning, match="ignored columns memorys"):
+        assert read_graph(file).memory.tolist() == [5, 5]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("g.dot", "digraph { a [memroy=4] a -> b }"),
+        (
+            "g.graphml",
+            '<graphml><key id="k" for="node" attr.name="memroy" attr.type="string"/><graph edgedefault="directed">'
+            '<node id="a"><data key="k">4</data></node></graph></graphml>',
+        ),
+    ],
+)
+def test_a_typing_error_in_an_attribute_is_refused(tmp_path, name, text):
+    lay(tmp_path, **{name: text})
+    with pytest.raises(GraphError, match=rf"{name}: attribute `memroy` is not known; did you mean `memory`\?"):
+        read_graph(tmp_path / name)
+
+
+def test_the_size_of_a_drawn_node_is_not_its_memory(tmp_path):
+    lay(tmp_path, **{"g.dot": "digraph { a [size=40, mem=7] a -> b }"})
+    with pytest.warns(GraphWarning, match="ignored attributes size"):
+        assert read_graph(tmp_path / "g.dot").memory.tolist() == [7, 1]
+
+
+# ---------------------------------------------------------------- edge lists
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a -> b\na -> c\nb -> d\nc -> d\n",
+        "a->b\na->c\nb->d\nc ->d # the last\n",
+        'a -> "b"\n"a" "c"\n"b"->d\n"c" -> "d"\n',
+        "a b {}\na c {}\nb d {}\nc d {}\n",
+        "# networkx\na b {}\na c\nb d\nc d\n",
+    ],
+)
+def test_arrows_quotes_and_empty_data_are_read(tmp_path, text):
+    lay(tmp_path, **{"g.txt": text})
+    assert named_reads(read_graph(tmp_path / "g.txt")) == DIAMOND
+
+
+def test_names_with_spaces_stand_in_quotes(tmp_path):
+    lay(tmp_path, **{"g.txt": '"conv 1, first" "a -> b # c"\n"a -> b # c" x # "d e"\n"lone node"\n'})
+    graph = read_graph(tmp_path / "g.txt")
+    assert named_reads(graph) == {
+        "conv 1, first": [],
+        "a -> b # c": ["conv 1, first"],
+        "x": ["a -> b # c"],
+        "lone node": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("a b c", "expected two names per line, found 3; quote names with spaces or use a CSV table"),
+        (
+            "a b 4",
+            "expected two names per line, found 3; quote names with spaces or use a CSV table; sizes belong to nodes",
+        ),
+        ("a b c d", "expected two names per line, found 4; quote names with spaces or use a CSV table"),
+        ("a b {'weight': 3}", "expected two names per line, found 4"),
+        ("a -> b -> c", "expected two names per line, found 3"),
+        ("a -- b", "expected two names per line, found 3"),
+        ("a ->", "expected two names per line, found 1"),
+        ("-> b", "expected two names per line, found 1"),
+        ("a b ->", "expected two names per line, found 2"),
+        ('a ""', "expected two names per line, found 1"),
+        ('a "b', 'a quotation mark is not closed; write names with spaces as "my name"'),
+    ],
+)
+def test_other_lines_are_refused_with_the_remedy(tmp_path, line, message):
+    lay(tmp_path, **{"g.txt": f"x y\n{line}\n"})
+    with pytest.raises(GraphError, match=re.escape(f"g.txt, line 2: {message}")):
+        read_graph(tmp_path / "g.txt")
+
+
+@pytest.mark.parametrize("header", ["source target", "from to", "Source\ntarget"])
+def test_a_header_of_words_is_no_edge(tmp_path, header):
+    lay(tmp_path, **{"g.txt": f"{header}\na b\nb c\n"})
+    if "\n" in header:
+        assert read_graph(tmp_path / "g.txt").n_nodes == 5
+        return
+    with pytest.raises(GraphError, match=rf"g\.txt, line 1: `{header}` names columns, not nodes; remove the line"):
+        read_graph(tmp_path / "g.txt")
+
+
+@pytest.mark.parametrize(
+    "text", ["source target\n", "source target\ntarget x\n", "source a\na target\nsource target\n"]
+)
+def test_nodes_may_be_called_source_and_target(tmp_path, text):
+    lay(tmp_path, **{"g.txt": text})
+    assert "target" in read_graph(tmp_path / "g.txt").labels.names
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\nb,c\n", "g.csv, line 1: missing column `src` (found: a, b)"),
+        ("a;b\nb;c\n", "g.csv, line 1: missing column `src` (found: a, b)"),
+        (
+            "src,dst,bytes\na,b,4\n",
+            "g.csv, line 1: column `bytes`: sizes and costs belong to nodes; give them in the table",
+        ),
+        ("src,dst\na,b\nb\n", "g.csv, line 3: expected 2 cells, found 1; is the file whole?"),
+        ("name,mem\na,4\n", "g.csv is a table of nodes without edges; call it X.nodes.csv and put X.edges.csv"),
+    ],
+)
+def test_tables_that_are_no_edge_list_are_refused_with_the_remedy(tmp_path, text, message):
+    lay(tmp_path, **{"g.csv": text})
+    with pytest.raises(GraphError, match=re.escape(message)):
+        read_graph(tmp_path / "g.csv")
+
+
+def test_a_missing_table_is_named_with_what_needs_it(tmp_path):
+    lay(tmp_path, **{"X.nodes.csv": NODES, "Y.edges.csv": EDGES})
+    with pytest.raises(GraphError, match=r"no such file: .*X\.edges\.csv; X\.nodes\.csv needs it beside it"):
+        read_graph(tmp_path / "X.nodes.csv")
+    with pytest.raises(GraphError, match=r"no such file: .*Y\.nodes\.csv; it goes with Y\.edges\.csv"):
+        read_graph(tmp_path / "Y.edges.csv")
+
+
+# ---------------------------------------------------------------- what a file does not give
+
+NO_SIZES = "sizes not given: every value counts as 1 byte; {} gives them"
+NO_COSTS = "costs not given: every node counts as 1; {} gives them"
+GR = "p tw 3 1\n1 2\n"
+
+
+def notes_of(folder, name, **files):
+    lay(folder, **files)
+    return read_with_notes(folder / name)[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "by"),
+    [
+        ("g.txt", "a b\n", ["--nodes or a memory column", "--nodes or a compute column"]),
+        ("g.csv", "src,dst\na,b\n", ["--nodes or a memory column", "--nodes or a compute column"]),
+        ("g.dot", "digraph { a -> b }", ["an attribute memory", "an attribute compute"]),
+        (
+            "g.json",
+            '{"format": "remat-graph", "version": 1, "nodes": [{"name": "a"}, {"name": "b", "reads": ["a"]}]}',
+            ['"memory"', '"compute"'],
+        ),
+    ],
+)
+def test_sizes_and_costs_that_no_value_has_are_told(tmp_path, name, text, by):
+    assert notes_of(tmp_path, name, **{name: text}) == [NO_SIZES.format(by[0]), NO_COSTS.format(by[1])]
+
+
+def test_isolated_nodes_are_told(tmp_path):
+    assert notes_of(tmp_path, "g.gr", **{"g.gr": GR})[2:] == ["1 node without edges (3)"]
+    assert notes_of(tmp_path, "g.txt", **{"g.txt": "a b\nc\nd\ne\n"})[2:] == ["3 nodes without edges (c, d and 1 more)"]
+    assert notes_of(tmp_path, "h.txt", **{"h.txt": "a\n"})[2:] == []
+
+
+def test_single_sizes_and_costs_that_are_missing_are_told(tmp_path):
+    nodes = "name,memory,compute,view_of,resident\na,,1,,\nb,5,,,\nc,,,,\nv,,,a,\nw,,,,parameter\nd,5,1,,\n"
+    edges = "src,dst\na,b\nv,c\nw,c\nb,d\nc,d\n"
+    assert notes_of(tmp_path, "X.nodes.csv", **{"X.nodes.csv": nodes, "X.edges.csv": edges}) == [
+        "2 nodes without a size (a, c) count as 1 byte",
+        "2 nodes without a cost (b, c) count as 1",
+    ]
+    assert notes_of(tmp_path, "X.nodes.csv", **{"X.nodes.csv": nodes.replace("a,,1", "a,7,1")})[0] == (
+        "1 node without a size (c) counts as 1 byte"
+    )
+
+
+def test_a_table_without_the_columns_has_neither(tmp_path):
+    files = {"X.nodes.csv": "name\na\nb\n", "X.edges.csv": "src,dst\na,b\n"}
+    assert notes_of(tmp_path, "X.nodes.csv", **files) == [
+        NO_SIZES.format("a memory column"),
+        NO_COSTS.format("a compute column"),
+    ]
+
+
+def test_sizes_may_stand_in_the_table_of_values(tmp_path):
+    files = {
+        "X.nodes.csv": "name,memory,compute\na,,1\nb,4,1\n",
+        "X.edges.csv": "src,dst\na,b\n",
+        "X.values.csv": "node,memory_bytes\na,3\na,5\n",
+    }
+    assert notes_of(tmp_path, "X.nodes.csv", **files) == []
+    files["X.values.csv"] = "node,memory_bytes\na,3\na,\n"
+    assert notes_of(tmp_path, "X.nodes.csv", **files) == ["1 node without a size (a) counts as 1 byte"]
+
+
+def test_where_all_is_given_nothing_is_told(tmp_path):
+    assert read_with_notes(pair(tmp_path))[1] == []
+    lay(tmp_path, **{"g.txt": "a b\na c\nb d\nc d\n"})
+    assert read_with_notes(tmp_path / "g.txt", nodes=tmp_path / "X.nodes.csv")[1] == []
