@@ -18,7 +18,7 @@ import os
 
 TYPE_CHECKING = False  # not imported: the less is loaded here, the sooner the command line minds Ctrl-C
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any as Any
 
     from remat_algos import models as models
     from remat_algos.allocate.allocation import Allocation
