@@ -105,7 +105,7 @@ def frontier(
 
 def _by_allocation(rank_by: str) -> bool:
     if rank_by not in ("peak", "allocation"):
-        raise ValueError(f"rank_by is {shortened(rank_by)!r}; use peak or allocation")
+        raise ValueError(f"rank_by is {shortened(repr(rank_by))}; use peak or allocation")
     return rank_by == "allocation"
 
 
