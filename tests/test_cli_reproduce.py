@@ -76,7 +76,7 @@ def test_json_is_the_tables_and_what_was_written(remat):
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["chen2015"], "no page is made of the paper 'chen2015'; did you mean chen2016"),
+        (["chen2015"], "there is no reproduction of the paper 'chen2015'; did you mean chen2016"),
         (["--quick"], "name a paper; there are chen2016"),
         (["-o", "new"], "name a paper; there are chen2016"),
         (["chen2016", "-o", "file"], "file is a file; name a folder"),

@@ -9,16 +9,19 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.text import Text
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.random import chain
 from remat_algos.plan.solve import solve
+from remat_algos.reproduce import chen2016, echo2020_networks, kumar2019, kumar2019_widths, kusumoto2019_networks
 from remat_algos.reproduce.case import NO_REMAT, Case
 from remat_algos.reproduce.growth import exponent, plot_growth
 from remat_algos.reproduce.page import WIDTH, Figure, Page, Table
 from remat_algos.reproduce.registry import get_page, list_papers, summary
 from remat_algos.schedule.simulation import simulate
+from tests.reproductions import quick_page
 from tests.strategies import training_graphs
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -119,6 +122,82 @@ def test_an_unknown_paper_is_answered_with_the_nearest(paper, offer):
         get_page(paper)
 
 
+# ---------------------------------------------------------------- quick pages
+
+WORKLOADS = (*echo2020_networks.WORKLOADS, echo2020_networks.NMT_DEEP)
+LABELS = {  # of the papers' networks, on their pages and in the papers
+    "chen2016": [
+        *(f"ResNet-{depth}" for depth in (*chen2016.DEPTHS, 1000)),
+        *(f"LSTM of {steps} steps" for steps in chen2016.STEPS),
+    ],
+    "echo2020": [*(each.label for each in WORKLOADS), "ResNet"],
+    "kumar2019": [
+        *kumar2019_widths.TABLE_1,
+        *kumar2019.TABLE_2,
+        *(f"ResNet-{depth}" for depth in kumar2019.RESNET_DEPTHS),
+        *(f"FFN-{depth}" for depth in kumar2019.FFN_DEPTHS),
+    ],
+    "kusumoto2019": list(kusumoto2019_networks.REPORTED),
+}
+
+
+def test_every_paper_has_labels_to_look_for():
+    assert sorted(LABELS) == list_papers()
+
+
+@pytest.mark.parametrize("paper", LABELS)
+def test_a_quick_page_says_so_on_line_3(paper):
+    line = quick_page(paper).markdown().splitlines()[2]
+    assert line.startswith("**Quick page: the networks here are small ones, not those of the paper")
+
+
+@pytest.mark.parametrize("paper", LABELS)
+def test_a_quick_page_names_the_networks_that_are_run(paper):
+    named, *others = quick_page(paper).tables
+    labels = [label for label, _ in named.rows]
+    assert named.name == "networks"
+    assert labels
+    assert all(re.fullmatch(r"`(model:)?\w+[?(].*`|`model:\w+`", run) for _, run in named.rows)
+    for table in others:
+        if "network" in table.columns:
+            at = list(table.columns).index("network")
+            assert all(any(row[at].startswith(label) for label in labels) for row in table.rows), table.name
+
+
+@pytest.mark.parametrize("paper", LABELS)
+def test_a_quick_page_has_no_network_of_the_paper(paper):
+    page = quick_page(paper)
+    texts = [page.markdown(), str(page.record())]
+    texts += [str(text) for part in page.parts if isinstance(part, Figure) for text in texts_of(part)]
+    for label in LABELS[paper]:
+        assert not any(re.search(rf"(?<!\w){re.escape(label)}(?!\w)", text) for text in texts), label
+
+
+@pytest.mark.parametrize("paper", LABELS)
+def test_a_quick_page_has_no_number_of_the_paper_and_does_not_speak_of_any(paper):
+    """No column or row of the paper's, no mark in a figure, and no paragraph but the note on line 3."""
+    page = quick_page(paper)
+    note, *texts = [part for part in page.parts if isinstance(part, str)]
+    assert note.startswith("**Quick page")
+    assert all(text.startswith("#") for text in texts)
+    for table in page.tables:
+        assert table.name != "claims"
+        assert not [head for head in table.columns if re.search(r"\bpaper\b|^where$", head)]
+        assert "by" not in table.columns or "paper" not in [row[list(table.columns).index("by")] for row in table.rows]
+    for part in page.parts:
+        if isinstance(part, Table | Figure):
+            words = f"{part.title} {part.note if isinstance(part, Table) else part.caption}"
+            assert not re.search(r"\bpaper|Figures? \d|Tables? [\dIV]", words), words
+        if isinstance(part, Figure):
+            assert not any("paper" in text for text in texts_of(part))
+
+
+def texts_of(figure):
+    """What is written in a picture."""
+    drawn = figure.draw().get_figure()
+    return [text.get_text() for text in drawn.findobj(Text)]
+
+
 # ---------------------------------------------------------------- measuring
 
 
@@ -133,7 +212,7 @@ def test_exponents_of_power_laws(sizes, factor, power):
 
 def test_a_figure_has_a_line_for_each_strategy_and_a_mark_for_each_point():
     curves = {"linear": [5, 6, 12], "flat": [9, 4, 4]}
-    ax = plot_growth([1, 2, 4], curves, "depth", since=2, said={"paper": (4, 9)})
+    ax = plot_growth([1, 2, 4], curves, "depth", since=2, quoted={"paper": (4, 9)})
     assert [list(line.get_ydata()) for line in ax.get_lines()] == [*curves.values(), [9]]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["linear: n^1.00", "flat: n^0.00", "paper"]
     assert (ax.get_xscale(), ax.get_yscale(), ax.get_xlabel()) == ("log", "log", "depth")
@@ -141,7 +220,7 @@ def test_a_figure_has_a_line_for_each_strategy_and_a_mark_for_each_point():
 
 @settings(max_examples=30)
 @given(graph=training_graphs())
-def test_a_case_is_what_the_judge_says(graph):
+def test_a_case_is_what_simulation_finds(graph):
     case = Case.of("any", 1, graph, ["chen_sqrt"])
     for strategy, simulation in case.simulations.items():
         again = simulate(graph, simulation.schedule)

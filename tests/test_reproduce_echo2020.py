@@ -1,8 +1,10 @@
 """The page of echo2020: what is counted, the three strategies, what each part brings, the most layers."""
 
+import csv
 import re
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ from remat_algos.reproduce.echo2020_networks import (
     DEEP_SPEECH,
     FLOAT,
     NMT,
+    NMT_DEEP,
     RESNET,
     TRANSFORMER,
     WORKLOADS,
@@ -35,10 +38,9 @@ from remat_algos.reproduce.echo2020_trade import Trade
 from remat_algos.reproduce.echo2020_transformer import sockeye_transformer
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.drop_cheap import MXNET_KEEPS
+from tests.reproductions import quick_page
 
-
-def column(table, name):
-    return [row[list(table.columns).index(name)] for row in table.rows]
+PAGES = Path(__file__).resolve().parents[1] / "docs" / "reproductions"
 
 
 @pytest.fixture(scope="module")
@@ -192,8 +194,8 @@ def test_the_most_layers_are_where_one_more_has_no_room():
 
 def test_the_largest_batch_is_none_where_nothing_fits(small):
     case = small["DeepSpeech2"]
-    assert largest([case], DEEP_SPEECH, ECHO, case.echo.footprint) == 4
-    assert largest([case], DEEP_SPEECH, ECHO, case.echo.footprint - 1) is None
+    assert largest([case], case.workload, ECHO, case.echo.footprint) == 4
+    assert largest([case], case.workload, ECHO, case.echo.footprint - 1) is None
 
 
 # ---------------------------------------------------------------- the page
@@ -201,21 +203,79 @@ def test_the_largest_batch_is_none_where_nothing_fits(small):
 
 @pytest.fixture(scope="module")
 def quick():
-    page = echo2020.page(True, None)
+    page = quick_page("echo2020")
     return page, {table.name: table for table in page.tables}
 
 
-def test_every_number_of_the_paper_says_where_it_stands(quick):
-    claims = quick[1]["claims"]
-    assert all(re.match("abstract|section|Figure|Table", where) for where in column(claims, "where"))
-    assert all(column(claims, "paper"))
-    assert all(column(claims, "ours"))
+def committed(name):
+    with (PAGES / f"echo2020_{name}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
-def test_the_page_says_what_is_out_of_scope_and_names_its_files(quick):
+def test_every_number_of_the_paper_says_where_it_stands():
+    for row in committed("claims"):
+        assert re.match("abstract|sections? |Figure|Table", row["where"])
+        assert row["paper"]
+        assert row["ours"]
+
+
+@pytest.mark.parametrize(
+    ("quantity", "where", "paper"),
+    [
+        ("DeepSpeech2, batch 8, 16, 24: Baseline / Echo", "section I,", "1.56 times"),
+        ("DeepSpeech2, batch 8: Baseline / Echo", "section VI-C1", "no significant reduction"),
+        ("the four networks: Baseline / Echo, mean", "abstract, section VIII", "1.89 times"),
+        ("NMT twice as deep, batch 16: Baseline", "section VI-B2", "more than 8 GB"),
+        ("NMT twice as deep, batch 128: Echo", "section VI-B2", "9.6 GB"),
+        ("NMT twice as deep, batch 16: throughput of Echo behind Baseline", "section VI-B2", "14 %"),
+        ("NMT, batch 128: samples per second of Baseline, Mirror", "Table I", "1192, 983"),
+    ],
+)
+def test_the_printed_numbers_stand_at_their_place(quantity, where, paper):
+    (row,) = [row for row in committed("claims") if row["quantity"] == quantity]
+    assert row["where"].startswith(where)
+    assert row["paper"] == paper
+    assert re.search(r"\d", row["ours"])
+
+
+def at_batches(workload, *batches):
+    """The small network under the label of the paper's."""
+    small = replace(workload.smaller(), label=workload.label)
+    return [Measured.of(small, batch) for batch in batches]
+
+
+def test_what_depends_on_the_batch_is_of_the_batches_that_it_names(monkeypatch):
+    speech, deep = at_batches(DEEP_SPEECH, 8, 16, 24, 32), at_batches(NMT_DEEP, 16, 128)
+    nmt = at_batches(NMT, 128, 256)
+    main = [nmt[0], speech[0]]
+    found = {row[0]: row[3] for row in echo2020._batch_claims(main, [*nmt, *speech, *deep])}
+    ratios = ", ".join(f"{case.baseline.footprint / case.echo.footprint:.2f}" for case in speech[:3])
+    assert found["DeepSpeech2, batch 8, 16, 24: Baseline / Echo"] == f"{ratios} times"
+    assert found["NMT twice as deep, batch 16: Baseline"] == f"{deep[0].baseline.footprint / 1e9:.3g} GB"
+    behind = 1 - deep[0].baseline.compute / deep[0].echo.compute
+    told = found["NMT twice as deep, batch 16: throughput of Echo behind Baseline"]
+    assert float(told.removesuffix(" %")) == pytest.approx(100 * behind, abs=0.1)
+    rates = {row[0]: row[3] for row in echo2020._throughput_claims([*nmt, *speech, *deep])}
+    samples = ", ".join(f"{128e9 / nmt[0].runs[name].compute:.0f}" for name in (BASELINE, MIRROR))
+    assert rates["NMT, batch 128: samples per second of Baseline, Mirror"] == samples
+
+
+def test_footprints_beside_the_papers_are_in_its_unit():
+    ours = {row["quantity"]: row["ours"] for row in committed("claims") if "GB" in row["paper"]}
+    assert len(ours) == 3
+    for cell in ours.values():
+        assert re.fullmatch(r"[\d.]+(, [\d.]+)* GB", cell)
+
+
+def test_the_page_says_what_is_out_of_scope():
+    text = " ".join((PAGES / "echo2020.md").read_text("utf-8").split())
+    assert "energy, BLEU and several GPUs are out of scope" in text
+    assert "not computed here" in text
+
+
+def test_the_page_names_its_files(quick):
     page, _ = quick
     text = page.markdown()
-    assert re.search(r"energy, BLEU and several GPUs are\s+out of scope", text)
     assert re.findall(r"\]\((echo2020_\S+?)\)", text) == [
         page.file_of(part) for part in page.parts if not isinstance(part, str)
     ]
@@ -239,7 +299,7 @@ def test_the_same_page_twice(quick):
 def test_progress_says_what_it_is_about():
     told = []
     Measured.of(NMT.smaller(), 2, lambda *said: told.append(said[2]))
-    assert told == ["NMT, batch 2"]
+    assert told == ["nmt of 6 words, batch 2"]
 
 
 def test_a_strategy_is_the_same_alone_and_among_all(small):

@@ -1,7 +1,9 @@
 """The page of kumar2019: widths, its three algorithms to the letter, memory against depth and length, our goals."""
 
+import csv
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,10 +16,21 @@ from remat_algos.reproduce import kumar2019, kumar2019_goals, kumar2019_runs
 from remat_algos.reproduce.case import NO_REMAT
 from remat_algos.reproduce.growth import exponent
 from remat_algos.reproduce.kumar2019_plots import plot_lengths, plot_trade
-from remat_algos.reproduce.kumar2019_runs import GREEDY, TWREMAT, AlgorithmOne, found, length, share, training_graph
+from remat_algos.reproduce.kumar2019_runs import (
+    GREEDY,
+    TWREMAT,
+    AlgorithmOne,
+    found,
+    length,
+    measured,
+    share,
+    training_graph,
+)
 from remat_algos.reproduce.kumar2019_trade import SHARES, recursion_limits, shortest, undominated
 from remat_algos.reproduce.kumar2019_widths import TABLE_1, Width, Widths
+from tests.reproductions import quick_page
 
+PAGES = Path(__file__).resolve().parents[1] / "docs" / "reproductions"
 FFN = "model:feed_forward?depth=12&batch=1024&optimizer=sgd"
 
 
@@ -142,15 +155,37 @@ def test_memory_stands_against_length_on_a_logarithmic_axis():
 @pytest.fixture(scope="module")
 def quick():
     """The page of small networks, and its tables by name."""
-    page = kumar2019.page(True, None)
+    page = quick_page("kumar2019")
     return page, {table.name: table for table in page.tables}
 
 
 def test_every_row_has_its_columns_and_every_claim_its_place(quick):
     _, tables = quick
     assert all(len(row) == len(table.columns) for table in tables.values() for row in table.rows)
-    assert all(re.match("section [0-9]", where) for where in column(tables["claims"], "where"))
-    assert "the same schedule" in column(tables["claims"], "ours")
+    claims = committed("claims")
+    assert all(re.match("section [0-9]", row["where"]) for row in claims)
+    assert "the same schedule" in [row["ours"] for row in claims]
+
+
+def test_about_2_times_names_the_variants_that_it_does_not_hold_for():
+    (claim,) = [row["ours"] for row in committed("claims") if row["paper"] == "about 2 times"]
+    plain, *others = committed("variants")
+    assert plain["remark"] == "as above"
+    for row in others:
+        assert f"{1 / float(row[GREEDY]):.2f} with {row['remark']}" in claim
+    holds = [1 / float(row[GREEDY]) > 1.9 for row in (plain, *others)]
+    assert holds == [True, False, True, False]  # as the text below the figure says
+
+
+def test_both_tables_of_transformers_are_with_adam_and_the_second_with_sgd_too():
+    assert TABLE_1["Transformer Base"][2] == kumar2019.OPTIMIZERS[0] == "adam"
+    rows = [(row["network"], row["by"]) for row in committed("table2")]
+    assert rows == [(label, by) for label in kumar2019.TABLE_2 for by in ("paper", "ours, adam", "ours, sgd")]
+
+
+def committed(name):
+    with (PAGES / f"kumar2019_{name}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def test_the_page_names_its_files(quick):
@@ -186,13 +221,20 @@ def test_how_much_less_the_paper_says_follows_from_its_table(label, times):
     assert plain / tree == pytest.approx(times, abs=0.01)
 
 
-def test_the_papers_row_stands_above_ours_and_no_peak_is_below_the_bound(quick):
-    table = quick[1]["table2"]
-    assert column(table, "by") == ["paper", "ours"]
-    (theirs, ours) = table.rows
+def test_the_papers_row_stands_above_ours_and_no_peak_is_below_the_bound():
+    graphs = {
+        name: training_graph(f"{kumar2019.TRANSFORMER.format('base', 2, name)}&depth=1") for name in ("adam", "sgd")
+    }
+    cases = {("Transformer Base", name): measured(name, 0, graph) for name, graph in graphs.items()}
+    table = kumar2019._table_2(cases)
+    assert column(table, "by") == ["paper", "ours, adam", "ours, sgd"]
+    theirs, *both = table.rows
     assert theirs[2:8] == (3.97, 1.21, 2.92, 1.27, 1.14, 10.61)
-    assert min(ours[2:-1:2]) >= ours[-1]
-    assert ours[3] == 1
+    for ours in both:
+        assert min(ours[2:-1:2]) >= ours[-1]
+        assert ours[3] == 1
+    adam, sgd = (row[list(table.columns).index(f"{TWREMAT}, length")] for row in both)
+    assert adam < sgd
 
 
 def test_within_a_larger_share_no_schedule_is_longer(quick):

@@ -37,6 +37,7 @@ from remat_algos.schedule.canonical import canonical_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.structure.lower_sets import single_boundary_chain
+from tests.reproductions import quick_page
 from tests.strategies import training_graphs
 
 TINY = PaperNetwork("tiny", "unet", 1, {"image": 188, "depth": 2, "width": 8})
@@ -157,7 +158,7 @@ def test_plans_by_liveness_rise_in_memory_and_fall_in_compute():
 
 def test_totals_hold_what_is_beside_the_peak():
     """Vanilla and `liveness_dp` of U-Net, put together by hand."""
-    case = Measured("U-Net")
+    case = Measured.of_table_1("U-Net")
     graph, resident = case.graph, case.graph.resident_memory
     light = differentiate(as_frameworks_save(case.network.forward()), parameter_gradients=True)
     assert case.totals[VANILLA] == resident + peak_of_a_tape(light)
@@ -168,7 +169,7 @@ def test_totals_hold_what_is_beside_the_peak():
 
 def test_progress_says_which_network_it_is_about():
     told = []
-    case = Measured("VGG19", lambda *said: told.append(said[2]))
+    case = Measured.of_table_1("VGG19", lambda *said: told.append(said[2]))
     case.planner.least_budget("pruned")
     assert told
     assert all(what.startswith("VGG19: ") for what in told)
@@ -251,24 +252,39 @@ def test_a_figure_has_a_panel_for_each_network_and_one_for_the_legend():
 
 
 @pytest.fixture(scope="module")
+def of_table_1():
+    """The two smallest networks of the paper."""
+    return [Measured.of_table_1(label) for label in ("U-Net", "VGG19")]
+
+
+@pytest.fixture(scope="module")
 def quick():
     """The page of two networks, and its tables by name."""
-    page = kusumoto2019.page(True, None)
+    page = quick_page("kusumoto2019")
     return page, {table.name: table for table in page.tables}
 
 
-def test_the_papers_rows_stand_above_ours(quick):
-    _, tables = quick
-    for name in ("table1", "table1_reductions"):
-        rows = tables[name].rows
-        assert [row[:3] for row in rows[:2]] == [("U-Net", 8, "paper"), ("U-Net", 8, "ours")]
-        assert all((row[-1] is None) == (row[2] == "paper") for row in rows)
+def test_the_papers_rows_stand_above_ours(of_table_1):
+    for table in kusumoto2019._peaks(of_table_1):
+        assert [row[:3] for row in table.rows[:2]] == [("U-Net", 8, "paper"), ("U-Net", 8, "ours")]
+        assert all((row[-1] is None) == (row[2] == "paper") for row in table.rows)
 
 
-def test_every_row_has_its_columns(quick):
+def test_gigabytes_of_the_paper_keep_its_unit_and_ours_have_it(of_table_1):
+    peaks, _ = kusumoto2019._peaks(of_table_1)
+    tables = [peaks, kusumoto2019._vanilla(of_table_1), kusumoto2019._memory_centric(of_table_1)]
+    assert next(peaks.cells())[3:9] == ("5.0 GB", "6.7 GB", "4.7 GB", "5.3 GB", "7.4 GB", "9.1 GB")
+    for table in tables:
+        cells = [cell for row in table.cells() for cell in row if re.search(r"B$", cell)]
+        assert len(cells) >= 12
+        assert all(cell.endswith(" GB") for cell in cells)
+        assert "GB of 10^9 bytes" in table.title
+
+
+def test_every_row_has_its_columns(quick, of_table_1):
     _, tables = quick
     assert all(len(row) == len(table.columns) for table in tables.values() for row in table.rows)
-    assert all(re.match("abstract|section|Table", row[1]) for row in tables["claims"].rows)
+    assert all(re.match("abstract|section|Table", row[1]) for row in kusumoto2019._claims(of_table_1, {}).rows)
 
 
 def test_exact_budgets_are_at_most_the_pruned_ones_and_so_is_the_overhead_at_equal_budgets(quick):

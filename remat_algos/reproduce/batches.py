@@ -1,4 +1,4 @@
-"""Time against batch size: what schedules that were planned at one size hold and take at others."""
+"""Time against batch size: memory and time of schedules that were planned at another size."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ ScheduleOf = Callable[[int], Schedule]
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """What to run at each batch size.
+    """The schedule for each batch size.
 
     Parameters
     ----------
     schedule : callable
         By batch.
     lowest : callable, optional
-        The schedule that takes least, where the other takes what there is.
+        The schedule of the lowest peak, where the other one uses the memory that there is.
     most : int, optional
-        The largest batch that there is a schedule for.
+        The largest batch with a schedule.
     """
 
     schedule: ScheduleOf
@@ -79,7 +79,7 @@ class Sizes:
         return self.judge(schedule, batch).peak_memory + self.graph(batch).resident_memory
 
     def vanilla_total(self, batch: int) -> int:
-        """Bytes of a run without rematerialization that frees nothing gradients read, with parameters and inputs."""
+        """Bytes of a run without rematerialization that frees nothing that gradients read, with residents."""
         graph = differentiate(as_frameworks_save(self.network.forward(batch)), parameter_gradients=True)
         return peak_of_a_tape(graph) + graph.resident_memory
 
@@ -94,16 +94,16 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class BatchCurves:
-    """Seconds of each strategy at the batch sizes that it can be run at.
+    """Seconds of each strategy at the batch sizes that fit.
 
     Parameters
     ----------
     largest : mapping of str to int
         The largest batch of each strategy.
     one_pass : mapping of int to float
-        Seconds without rematerialization, beyond what has room too.
+        Seconds without rematerialization, also where it does not fit.
     seconds : mapping of str to mapping of int to float
-        By strategy and batch; strategies that rematerialize where nothing else has room.
+        By strategy and batch; strategies that rematerialize only where vanilla does not fit.
     """
 
     largest: Mapping[str, int]
@@ -203,7 +203,7 @@ def _batches(largest: Mapping[str, int]) -> list[int]:
 
 
 def plot_batches(curves: Mapping[str, BatchCurves]) -> Axes:
-    """A panel for each network: seconds against batch size; dotted, one pass beyond what has room.
+    """A panel for each network: seconds against batch size; dotted, one pass where it would not fit.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ def plot_batches(curves: Mapping[str, BatchCurves]) -> Axes:
         ax.set_ylabel("seconds")
     for ax in flat[len(curves) :]:
         ax.axis("off")
-    names = [*next(iter(curves.values())).seconds, "Vanilla, if there were room"]
+    names = [*next(iter(curves.values())).seconds, "Vanilla, if it fitted"]
     flat[len(curves)].legend([*handles, extrapolated], names, loc="upper left", frameon=False, fontsize=10)
     return first
 

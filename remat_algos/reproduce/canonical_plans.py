@@ -1,4 +1,4 @@
-"""The plans of kusumoto2019 for a network, as the paper runs them, judged with and without liveness."""
+"""The plans of kusumoto2019 for a network, as the paper runs them, simulated with and without liveness."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.operators import operator
 from remat_algos.models.registry import build
 from remat_algos.plan.baseline import baseline
+from remat_algos.reproduce.quick import as_reference
 from remat_algos.schedule.canonical import canonical_schedule, canonical_trace
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
@@ -23,6 +24,8 @@ from remat_algos.solvers.registry import Progress
 from remat_algos.solvers.watch import Watch
 from remat_algos.structure.lower_set_families import LowerSetFamily, lower_set_family
 from remat_algos.structure.lower_sets import LowerSets, single_boundary_chain
+
+COUNTED: Mapping[str, Any] = {"dropout": "single", "counting": "paper", "cost": "paper"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +54,12 @@ class PaperNetwork:
 
     def forward(self, batch: int | None = None, **settings: Any) -> ComputationGraph:
         """One value for each operation; gradients read what the published graphs say; costs are 10 and 1."""
-        settings = {"dropout": "single", "counting": "paper", "cost": "paper", **self.options, **settings}
-        return build(self.model, batch=batch or self.batch, **settings).graph
+        return build(self.model, batch=batch or self.batch, **{**COUNTED, **self.options, **settings}).graph
+
+    @property
+    def reference(self) -> str:
+        """The model that it is made from."""
+        return as_reference(self.model, {"batch": self.batch, **self.options, **COUNTED})
 
     def training(self, batch: int | None = None, **settings: Any) -> ComputationGraph:
         """With the gradients of the parameters."""
@@ -61,7 +68,7 @@ class PaperNetwork:
 
 @dataclass(frozen=True, eq=False)
 class CanonicalPlan:
-    """A chain of lower sets, run to the letter: the last block runs again, and blocks run again as wholes.
+    """A chain of lower sets, run to the letter: the last block is recomputed, and blocks are recomputed as a whole.
 
     Parameters
     ----------
@@ -82,17 +89,17 @@ class CanonicalPlan:
 
     @cached_property
     def simulation(self) -> Simulation:
-        """What the judge says of it."""
+        """Its schedule, simulated."""
         return simulate(self.graph, canonical_schedule(self.graph, self.chain, keep_last=False, lazy=False))
 
     @property
     def peak(self) -> int:
-        """Bytes of the judged peak, which is with liveness."""
+        """Bytes of the simulated peak, which is with liveness."""
         return self.simulation.peak_memory
 
     @property
     def overhead(self) -> int:
-        """Compute beyond one pass, what is run again for a single gradient included."""
+        """Compute beyond one pass, recomputation for a single gradient included."""
         return self.simulation.overhead
 
     @property
@@ -137,18 +144,18 @@ class Planner:
         self._least: dict[str, int] = {}
 
     def n_lower_sets(self, family: str) -> int:
-        """How many there are; the empty one counts."""
+        """Number of lower sets, the empty one included."""
         return len(self._family(family))
 
     def least_budget(self, family: str) -> int:
-        """The least budget that formula (2) has a chain for."""
+        """The minimum budget of formula (2) for which there is a chain."""
         if family not in self._least:
             below = None if family == "pruned" else self.least_budget("pruned")
             self._least[family] = self._of(family, False).least_budget(below)
         return self._least[family]
 
     def plan(self, family: str, strategy: str, budget: int | None = None) -> CanonicalPlan:
-        """The best chain within a budget, by default the least: "time", "memory" or "cache", as in `exact_dp`."""
+        """The best chain within a budget, by default the minimum: "time", "memory" or "cache", as in `exact_dp`."""
         budget = self.least_budget(family) if budget is None else budget
         chains = self._of(family, strategy == "memory")
         rows = chains.least_cache(budget) if strategy == "cache" else chains.least_cost(budget)
@@ -178,7 +185,7 @@ def chens(graph: ComputationGraph) -> CanonicalPlan:
 
 
 def as_frameworks_save(graph: ComputationGraph) -> ComputationGraph:
-    """The forward graph with gradients that read nothing where no framework's do, as those of sums and crops.
+    """The forward graph with gradients that read nothing where they read nothing in frameworks (sums, crops).
 
     Examples
     --------
@@ -200,7 +207,7 @@ def as_frameworks_save(graph: ComputationGraph) -> ComputationGraph:
 
 
 def peak_of_a_tape(graph: ComputationGraph) -> int:
-    """The peak of one pass that holds whatever gradients read until all of them are there.
+    """The peak of one pass that keeps everything that gradients read until the backward pass is over.
 
     Examples
     --------

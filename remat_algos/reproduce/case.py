@@ -1,4 +1,4 @@
-"""A network of a size, and what the judge says of each strategy on it."""
+"""A network of a size, and the simulation of each strategy on it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PARAMETER = ROLES.index("parameter")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case:
-    """A training graph with schedules for it, judged.
+    """A training graph with schedules for it, simulated.
 
     Parameters
     ----------
     label : str
     size : int
-        What grows from case to case.
+        The number that grows from case to case.
     graph : ComputationGraph
     simulations : mapping of str to Simulation
         By strategy; "no_remat" is among them.
@@ -54,10 +54,10 @@ class Case:
         *,
         progress: Progress | None = None,
     ) -> Case:
-        """The lowest peak of each solver, as the solver has it: nothing is passed over its plan.
+        """The plan of each solver for the least memory, without the passes of `solve`.
 
-        `solvers` are names or, by strategy, a name and the options that go with it. Raises KeyboardInterrupt where a
-        solver was stopped: what it had by then is no result of the paper.
+        `solvers` are names or, by strategy, a name and its options. Raises KeyboardInterrupt where a solver was
+        stopped: its best so far is no result of the paper.
         """
         asked = solvers if isinstance(solvers, Mapping) else {name: (name, {}) for name in solvers}
         simulations = {NO_REMAT: baseline(graph)}
@@ -71,21 +71,21 @@ class Case:
 
     @property
     def unshared(self) -> int:
-        """Bytes of all values together: what they take where none is ever freed."""
+        """Bytes of all values together, if none is ever freed."""
         return int(self.graph.memory[self.graph.needed[self.graph.producer]].sum())
 
     @property
     def parameter_memory(self) -> int:
-        """Bytes of the parameters, which no peak holds."""
+        """Bytes of the parameters, which no peak includes."""
         resident = self.graph.resident
         return int(resident.memory[resident.role == PARAMETER].sum()) if resident is not None else 0
 
     def peak(self, strategy: str) -> int:
-        """Bytes of the judged peak."""
+        """Bytes of the simulated peak."""
         return self.simulations[strategy].peak_memory
 
     def forward_peak(self, strategy: str) -> int:
-        """The most bytes of forward values that are held at once, gradients apart."""
+        """The maximum of the live bytes of forward values, without gradients."""
         traces = self.simulations[strategy].trace_by_role()
         return int((traces["kept"] + traces["recomputed"]).max())
 
@@ -97,5 +97,5 @@ class Case:
 
 
 def named(progress: Progress | None, name: str) -> Progress | None:
-    """The same, which says what it is about."""
+    """The same, with a name in front of each message."""
     return progress and (lambda done, total, what: progress(done, total, f"{name}: {what}"))

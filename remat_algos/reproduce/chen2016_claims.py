@@ -1,4 +1,4 @@
-"""What the text of chen2016 says in numbers, and what is found here."""
+"""The numbers in the text of chen2016, and ours."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from remat_algos.cost.devices import get_device
-from remat_algos.ir.units import format_bytes
 from remat_algos.reproduce.case import NO_REMAT, Case
 from remat_algos.reproduce.chen2016_networks import SUBLINEAR, resnet_case
 from remat_algos.reproduce.chen2016_plans import SHARING, Allocated, power
 from remat_algos.reproduce.chen2016_time import Line, Timed
-from remat_algos.reproduce.page import Table, percent
+from remat_algos.reproduce.page import Table, gigabytes, percent
 
 PAPER_STEPS = 64
 RULED = 200  # from this depth on stages grow by one rule
 NOTE = """\
-On the GPU, which has 12 GiB, the parameters and their gradients lie beside the shared blocks. How kusumoto2019 counts \
-is said with the second table of Figure 5."""
+GB are 10^9 bytes. On the GPU, which has 12 GiB, the parameters and their gradients lie beside the shared blocks. How \
+kusumoto2019 counts is explained with the second table of Figure 5."""
 Row = tuple[str, str, str, str]
 
 
@@ -37,8 +36,6 @@ def claims(
     lstms: Sequence[Allocated],
     weighted: Sequence[Allocated],
     timed: Mapping[str, Sequence[Timed]],
-    *,
-    quick: bool,
 ) -> Table:
     """A row for each number.
 
@@ -50,17 +47,15 @@ def claims(
         Without and with bytes for the gradients of the weights.
     timed : mapping of str to sequence of Timed
         Of the ResNets, then of the LSTMs.
-    quick : bool
-        Leave out the deepest ResNet that the memory of the paper's GPU can hold, which is searched.
     """
     columns: Mapping[str, Callable[[Any], str]] = dict.fromkeys(("quantity", "where", "paper", "ours"), str)
     rows = [
         *_of_resnets(resnets, plain),
-        *([] if quick else [_deepest()]),
+        _deepest(),
         _of_lstms(of_paper_steps(lstms), of_paper_steps(weighted)),
         *_of_time(resnets, lstms, timed),
     ]
-    return Table("claims", "What the text says in numbers", columns, rows, "" if quick else NOTE)
+    return Table("claims", "Numbers in the paper's text", columns, rows, NOTE)
 
 
 def _of_resnets(resnets: Sequence[Allocated], plain: Sequence[Allocated]) -> list[Row]:
@@ -90,18 +85,18 @@ def _reductions(plans: Sequence[Allocated]) -> list[float]:
 
 
 def _both(resnets: Sequence[Allocated], plain: Sequence[Allocated], strategy: str) -> str:
-    ours, published = (format_bytes(plans[-1].memory[strategy]) for plans in (resnets, plain))
+    ours, published = (gigabytes(plans[-1].memory[strategy]) for plans in (resnets, plain))
     return f"{ours}; counted as by kusumoto2019 {published}"
 
 
 def _deepest() -> Row:
     ours, published = (deepest(counting) for counting in ("framework", "paper"))
     found = f"{ours} layers; counted as by kusumoto2019 {published}"
-    return "deepest ResNet that the GPU holds, sharing", "section 5.2", "about 200 layers", found
+    return "deepest ResNet that fits on the GPU, sharing", "section 5.2", "about 200 layers", found
 
 
 def deepest(counting: str, memory: int = 0) -> int:
-    """Layers of the deepest ResNet whose shared blocks, parameters and their gradients a GPU holds.
+    """Layers of the deepest ResNet whose shared blocks, parameters and their gradients fit on a GPU.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ def costs_table(networks: Mapping[str, Callable[..., ComputationGraph]], progres
 def overheads(
     graph: ComputationGraph, shares: Sequence[float], weighed: bool, progress: Progress | None = None
 ) -> list[float | None]:
-    """Least compute beyond one pass within each share of the peak without rematerialization; None if nothing fits.
+    """Minimum compute beyond one pass within each share of the peak without rematerialization; None if nothing fits.
 
     Parameters
     ----------

@@ -13,6 +13,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.models.families.resnet import stage_depths
 from remat_algos.models.registry import build
 from remat_algos.reproduce.case import Case
+from remat_algos.reproduce.quick import as_reference
 from remat_algos.solvers.registry import Progress
 
 Solvers = Mapping[str, tuple[str, Mapping[str, Any]]]
@@ -21,11 +22,25 @@ LSTM_SOLVERS: Solvers = {SUBLINEAR: ("chen_greedy", {}), RECURSIVE: ("chen_recur
 RESNET_SOLVERS: Solvers = {**LSTM_SOLVERS, DROP: ("drop_cheap", {"drop": "BatchNorm,ReLU"})}
 
 
+OF_RESNETS: Mapping[str, Any] = {"batch": 32, "image": 224, "preactivation": True, "workspace": 0}
+OF_LSTMS: Mapping[str, Any] = {"batch": 64, "depth": 4, "width": 1024, "features": 50, "classes": 5000, "workspace": 0}
+
+
 def resnet(depth: int, *, stages: Sequence[int] | None = None, **settings: Any) -> ComputationGraph:
-    """With pre-activation, of the depth or of so many blocks in each stage."""
+    """With pre-activation, of a depth or of a number of blocks in each stage."""
     size = {"depth": depth} if stages is None else {"stages": stages}
-    options = {**size, "batch": 32, "image": 224, "preactivation": True}
-    return differentiate(build("resnet", workspace=0, **options, **settings).graph)
+    return differentiate(build("resnet", **size, **OF_RESNETS, **settings).graph)
+
+
+def resnet_reference(depth: int) -> str:
+    """The model that it is made from.
+
+    Examples
+    --------
+    >>> resnet_reference(62)
+    'model:resnet?depth=62&batch=32&image=224&preactivation=true&workspace=0'
+    """
+    return as_reference("resnet", {"depth": depth, **OF_RESNETS})
 
 
 def resnet_case(
@@ -37,11 +52,15 @@ def resnet_case(
 
 def lstm(steps: int, *, weights: bool = True, **settings: Any) -> ComputationGraph:
     """With gradients of the weights; without bytes for them unless `weights`."""
-    options = {"steps": steps, "batch": 64, "depth": 4, "width": 1024, "features": 50, "classes": 5000}
-    graph = build("lstm", workspace=0, **options, **settings).graph
+    graph = build("lstm", steps=steps, **OF_LSTMS, **settings).graph
     if not weights and graph.resident is not None:
         graph = replace(graph, resident=replace(graph.resident, memory=np.zeros_like(graph.resident.memory)))
     return differentiate(graph, parameter_gradients=True)
+
+
+def lstm_reference(steps: int) -> str:
+    """The model that it is made from."""
+    return as_reference("lstm", {"steps": steps, **OF_LSTMS})
 
 
 def lstm_case(steps: int, weights: bool, progress: Progress | None, solvers: Solvers = LSTM_SOLVERS) -> Case:

@@ -26,18 +26,18 @@ LOOKS = dict(zip((NO_OPTIMIZATION, IN_PLACE, SHARING, SUBLINEAR, RECURSIVE, DROP
 
 
 def plan_name(strategy: str) -> str:
-    """What the paper calls a strategy of a case: what is left without rematerialization is sharing."""
+    """The paper's name for a strategy of a case: without rematerialization it is sharing."""
     return SHARING if strategy == NO_REMAT else strategy
 
 
 def static_buffers(simulation: Simulation) -> Buffers:
-    """What a schedule holds, written in place where that can be."""
+    """The buffers of a schedule, in place where possible."""
     return Buffers.of(simulation, in_place(simulation))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Allocated:
-    """The plans for a network, each in blocks of its own.
+    """The plans for a network, each allocated.
 
     Parameters
     ----------
@@ -78,12 +78,12 @@ class Allocated:
 
     @property
     def reduction(self) -> float:
-        """How many times less blocks take that are written in place and shared."""
+        """By which factor in-place and sharing reduce the memory."""
         return self.memory[NO_OPTIMIZATION] / self.memory[SHARING]
 
 
 def power(plans: Sequence[Allocated], strategy: str, since: int = 0) -> float:
-    """Exponent of the growth of what a plan takes, from a size on."""
+    """Exponent of the growth of a plan's memory, from a size on."""
     kept = [each for each in plans if each.size >= since]
     return exponent([each.size for each in kept], [each.memory[strategy] for each in kept])
 
@@ -95,7 +95,7 @@ def memory_against_size(
     plans: Sequence[Allocated],
     *,
     since: int = 0,
-    said: Mapping[str, tuple[int, int]] | None = None,
+    quoted: Mapping[str, tuple[int, int]] | None = None,
 ) -> tuple[Table, Figure]:
     """A table of the bytes of each plan at each size, and its figure.
 
@@ -107,23 +107,23 @@ def memory_against_size(
         What the sizes are.
     plans : sequence of Allocated
     since : int
-        The least size at which exponents are fitted.
-    said : mapping of str to (int, int), optional
-        Points that the paper names: size and bytes.
+        The smallest size at which exponents are fitted.
+    quoted : mapping of str to (int, int), optional
+        Points that the paper's text gives: size and bytes.
     """
     columns: dict[str, Callable[[Any], str]] = {what: str} | dict.fromkeys(plans[0].memory, format_bytes)
     rows = [(each.size, *each.memory.values()) for each in plans]
     sizes = [each.size for each in plans]
     curves = {strategy: [each.memory[strategy] for each in plans] for strategy in plans[0].memory}
     table = Table(name, f"Memory of the allocation: {title}", columns, rows, powers(sizes, curves, what, since))
-    draw = partial(plot_growth, sizes, curves, what, since=since, said=said, amount="memory of the allocation")
+    draw = partial(plot_growth, sizes, curves, what, since=since, quoted=quoted, amount="memory of the allocation")
     return table, Figure(name, title, draw, f"The table above, both axes logarithmic; in the legend n is the {what}.")
 
 
 def allocations_table(networks: Sequence[tuple[Case, ComputationGraph]]) -> Table:
-    """From the judged peak to addresses, for every plan of networks; each is timed by another graph of its own."""
+    """From the peak to addresses, for every plan of networks; each is timed by another graph of its own."""
     columns: dict[str, Callable[[Any], str]] = {"network": str, "plan": str}
-    columns |= dict.fromkeys(("judged peak", "needed at once", "shared", "packed"), format_bytes)
+    columns |= dict.fromkeys(("peak", "in place", "shared", "packed"), format_bytes)
     columns |= {"more FLOPs": percent, "more time": percent}
     rows: list[tuple[Any, ...]] = []
     for case, timed in networks:
@@ -133,4 +133,4 @@ def allocations_table(networks: Sequence[tuple[Case, ComputationGraph]]) -> Tabl
             memory = (case.peak(strategy), buffers.max_live, share(buffers).size, packed)
             more = (case.overhead(strategy), case.overhead(strategy, timed))
             rows.append((case.label, plan_name(strategy), *memory, *more))
-    return Table("allocations", "What the plans need, and what addresses make of it", columns, rows)
+    return Table("allocations", "Memory of the plans: peak, lower bound in place, and two allocations", columns, rows)

@@ -1,4 +1,4 @@
-"""Table IV of echo2020: the most layers that one card has room for."""
+"""Table IV of echo2020: the maximum number of layers that fit on one card."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ NAMED = (50, 101, 152, 200)
 SAID = {"Transformer": (6, 6, 11), "ResNet": (50, 101, 200)}
 
 TEXT = """\
-As in the paper the batch is the largest that the baseline has room for at the least depth, then the depth grows. The \
-card has 11 GiB, all of it taken to be free; the framework and the driver take some of it. ResNets of every depth that \
-the zoo's rule gives are tried; the paper looks at those that were published, {} layers."""
+As in the paper the batch is the largest that fits in the baseline at the smallest depth, then the depth grows. The \
+card has 11 GiB, all of it assumed free, although the framework and the driver need some of it. ResNets of every \
+depth of the zoo's rule are tried; the paper tries the published ones, {} layers."""
 
 
 def footprint(workload: Workload, strategy: str, batch: int, **options: Any) -> int:
@@ -29,7 +29,7 @@ def footprint(workload: Workload, strategy: str, batch: int, **options: Any) -> 
 
 
 def most(sizes: Sequence[int], taken: Callable[[int], int], room: int) -> int | None:
-    """The largest of increasing sizes that takes no more than there is; None if the first does already.
+    """The largest of increasing sizes that fits; None if the first does not.
 
     Examples
     --------

@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 COLOURS = dict(zip(STRATEGIES, (BLUE, ORANGE, GREEN), strict=True))
 
 TIME = """\
-Overheads are those of a roofline of the paper's GPU ({}, docs/costs.md): each operation takes a launch and the \
-longer of computing and moving its bytes. Updates of weights are not in it. An overhead in FLOPs is next to nothing, \
-since no convolution and no fully connected layer runs again; what runs again moves bytes, and in recurrent networks \
-much of it is launches of small operations: the column between leaves these out. Mirror's time is that of all that \
-gradients of mirrored nodes read of mirrors, as MXNet makes them, whether or not the same values are kept for heavy \
-nodes."""
+Overheads are by a roofline of the paper's GPU ({}, docs/costs.md): the time of an operation is a launch plus the \
+maximum of its compute time and its memory time. Updates of weights are not included. The overhead in FLOPs is next \
+to nothing, since no convolution and no fully connected layer is recomputed; recomputed operations move bytes, and in \
+recurrent networks much of their time is launches of small operations, which `without launches` leaves out. Mirror's \
+time is that of all mirrors that gradients of mirrored nodes read, as MXNet creates them, whether or not the same \
+values are kept for heavy nodes."""
 
 COUNTING = """\
-The judge's peak frees every value after its last read, but never writes over an input; working in place takes less, \
-and the blocks of a static plan take more, most where values of many sizes run again. The last column is Mirror if \
-the gradients of heavy nodes read mirrors, as `drop_cheap` lets them: most of what Mirror misses against Echo is \
-that."""
+The simulated peak frees every value after its last read, but never writes over an input; working in place needs \
+less, and the blocks of a static plan need more, most where values of many sizes are recomputed. The last column is \
+Mirror if the gradients of heavy nodes read mirrors, as in `drop_cheap`: that is most of the difference between \
+Mirror and Echo."""
 
 
 def footprints(cases: Sequence[Measured]) -> Table:
@@ -58,7 +58,7 @@ def footprints(cases: Sequence[Measured]) -> Table:
 
 
 def counting(cases: Sequence[Measured]) -> Table:
-    """The judged peak beside the static plan."""
+    """The simulated peak beside the static plan."""
     columns: dict[str, Callable[[Any], str]] = {"network": str}
     columns |= {f"{name}, {how}": format_bytes for name in STRATEGIES for how in ("peak", "plan")}
     columns |= {"Mirror that reads mirrors, plan": format_bytes}
@@ -66,7 +66,7 @@ def counting(cases: Sequence[Measured]) -> Table:
     for case in cases:
         both = [bytes_ for name in STRATEGIES for bytes_ in (case.runs[name].live, case.runs[name].footprint)]
         rows.append((case.workload.label, *both, mirrored(case.baseline.graph).footprint))
-    return Table("counting", "The judge's peak and the static plan, residents in both", columns, rows)
+    return Table("counting", "Simulated peak and static plan, both with residents", columns, rows)
 
 
 def overheads(cases: Sequence[Measured]) -> Table:
@@ -91,8 +91,8 @@ def _priced(case: Measured, **options: Any) -> Any:
 def sensitivity(
     variants: Sequence[tuple[Workload, str, dict[str, Any]]], cases: Sequence[Measured], progress: Progress | None
 ) -> Table:
-    """Where the paper is silent, what another choice does."""
-    columns: dict[str, Callable[[Any], str]] = {"network": str, "what is different": str}
+    """The effect of other choices where the paper is silent."""
+    columns: dict[str, Callable[[Any], str]] = {"network": str, "difference": str}
     columns |= dict.fromkeys(STRATEGIES, format_bytes)
     columns |= dict.fromkeys(("Baseline / Echo", "Mirror / Echo"), "{:.2f}".format)
     columns |= {"Echo, overhead": percent}
@@ -115,7 +115,7 @@ def sensitivity(
 
 
 def plot_footprints(cases: Sequence[Measured], room: int) -> Axes:
-    """A panel for each network: bars of each strategy over batch sizes, a line where the card ends.
+    """A panel for each network: bars of each strategy over batch sizes, a line at the memory of the card.
 
     Parameters
     ----------
@@ -141,17 +141,16 @@ def plot_footprints(cases: Sequence[Measured], room: int) -> Axes:
             ax.bar(places, [case.runs[name].footprint for case in own], wide, color=COLOURS[name], label=name)
         ax.axhline(room, color=GREY, linestyle="--", linewidth=1, label=f"the card, {format_bytes(room)}")
         ax.set_xticks(range(len(own)), [str(case.batch) for case in own])
-        byte_axis(ax.yaxis, max(case.baseline.footprint for case in own), "footprint" if ax is panels[0] else "")
+        byte_axis(ax.yaxis, max(case.baseline.footprint for case in own), "footprint")
         ax.set_xlabel("batch size")
         ax.set_title(label, fontsize=10)
-    panels[0].set_ylabel("footprint (GB)")
     for ax in panels[1:]:
-        ax.set_ylabel("")
+        ax.set_ylabel(ax.get_ylabel().removeprefix("footprint "))
     drawn.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper", frameon=False)
     return panels[0]
 
 
 def largest(cases: Sequence[Measured], workload: Workload, strategy: str, room: int) -> int | None:
-    """The largest batch of those measured that the card has room for."""
+    """The largest of the measured batches that fits on the card."""
     own = (case for case in cases if case.workload.label == workload.label)
     return max((case.batch for case in own if case.runs[strategy].footprint <= room), default=None)

@@ -13,10 +13,10 @@ from remat_algos.reproduce.echo2020_runs import BASELINE, ECHO, MIRROR, Measured
 from remat_algos.reproduce.page import Figure, Table, percent
 
 TEXT = """\
-Bytes at the judged peak: a value belongs to the layer that makes it, weights to the layer that reads them. `other \
-values` are read by no gradient: they are just being used, or wait for a second run that reads them, as what the \
-last convolution of each block makes does for Mirror. Echo keeps the sum behind the block instead, as large, from \
-which less has to run again; so what convolutions make falls by more than half."""
+Bytes at the simulated peak: a value belongs to the layer that computes it, weights to the layer that reads them. \
+`other values` are read by no gradient: they are in use at the peak, or wait for a recomputation that reads them, as \
+the output of the last convolution of each block does in Mirror. Echo keeps the sum after the block instead, of the \
+same size, from which less has to be recomputed; so the outputs of convolutions shrink by more than half."""
 
 
 class Layers:
@@ -32,15 +32,15 @@ class Layers:
         self.of = {name: breakdown(run.simulation) for name, run in measured.runs.items()}
 
     def bytes_of(self, strategy: str, layers: Sequence[str]) -> int:
-        """What some layers hold at the peak."""
+        """Bytes of some layers at the peak."""
         return sum(self.of[strategy].layers.get(layer, 0) for layer in layers)
 
     def less(self, than: str, layers: Sequence[str]) -> float:
-        """How much less some layers hold under Echo, as a share."""
+        """Reduction of some layers' bytes by Echo, as a share."""
         return round(1 - self.bytes_of(ECHO, layers) / max(1, self.bytes_of(than, layers)), 4)
 
     def made_less(self, operation: str) -> float:
-        """How much less values that an operation makes hold under Echo than under Mirror, as a share."""
+        """Reduction of the bytes of an operation's outputs by Echo against Mirror, as a share."""
         made = {name: _made(self.measured, name, operation) for name in (MIRROR, ECHO)}
         return round(1 - made[ECHO] / max(1, made[MIRROR]), 4)
 
@@ -101,7 +101,7 @@ def by_layer(found: Sequence[Layers]) -> Table:
 
 def figures(found: Sequence[Layers], names: Sequence[str]) -> list[Figure]:
     """Stacked bars of some networks; `names` are those of the files."""
-    caption = "Left of each pair by layer, right by data structure, at the judged peak."
+    caption = "Left of each pair by layer, right by data structure, at the simulated peak."
     return [
         Figure(name, each.title, partial(plot_breakdown, dict(each.of)), caption)
         for each, name in zip(found, names, strict=True)

@@ -20,6 +20,7 @@ from remat_algos.models.network import Network
 from remat_algos.models.optimizers import STATES
 from remat_algos.models.registry import build
 from remat_algos.reproduce.echo2020_transformer import sockeye_transformer
+from remat_algos.reproduce.quick import as_reference
 
 DEVICE = "RTX 2080 Ti"
 PARAMETER = ROLES.index("parameter")
@@ -44,7 +45,9 @@ class Workload:
     options : mapping
         Of the model.
     quick : mapping
-        Options of a network that has the same parts and is soon done.
+        Options of a small network with the same parts.
+    quick_label : str
+        Of that network.
 
     Examples
     --------
@@ -61,6 +64,7 @@ class Workload:
     optimizer: str
     options: Mapping[str, Any] = field(default_factory=dict)
     quick: Mapping[str, Any] = field(default_factory=dict)
+    quick_label: str = ""
 
     def forward(
         self, batch: int | None = None, *, inputs: bool = True, float_masks: bool = True, **options: Any
@@ -88,8 +92,17 @@ class Workload:
         return with_resident_weights(graph, 2 + len(STATES[self.optimizer]))
 
     def smaller(self) -> Workload:
-        """The quick one, at one batch size."""
-        return replace(self, options={**self.options, **self.quick}, batches=(self.batch,))
+        """The small network of quick pages, at one batch size."""
+        options = {**self.options, **self.quick}
+        return replace(self, label=self.quick_label, options=options, batches=(self.batch,))
+
+    @property
+    def reference(self) -> str:
+        """What it is made from; a recipe of the page's own is called by its name."""
+        options = {"batch": self.batch, **self.options}
+        if isinstance(self.make, partial):
+            return as_reference(self.make.args[0], {**self.make.keywords, **options})
+        return f"{self.make.__name__}({', '.join(f'{name}={value}' for name, value in options.items())})"
 
 
 NMT = Workload(
@@ -100,6 +113,7 @@ NMT = Workload(
     "adam",
     {"steps": 100},
     {"steps": 6, "width": 32, "source_words": 100, "words": 100},
+    "nmt of 6 words",
 )
 NMT_DEEP = Workload(
     "NMT, twice as deep",
@@ -109,6 +123,7 @@ NMT_DEEP = Workload(
     "adam",
     {"steps": 100, "depth": 4, "width": 1024, "source_words": 32_000, "words": 32_000},
     {"steps": 4, "width": 32, "source_words": 100, "words": 100},
+    "nmt of 4 words, 4 layers",
 )
 DEEP_SPEECH = Workload(
     "DeepSpeech2",
@@ -118,6 +133,7 @@ DEEP_SPEECH = Workload(
     "momentum",
     {"sequence": 1600},
     {"sequence": 16, "width": 64, "depth": 2},
+    "deepspeech2 of 16 frames",
 )
 TRANSFORMER = Workload(
     "Transformer",
@@ -127,6 +143,7 @@ TRANSFORMER = Workload(
     "adam",
     {"sequence": 100},
     {"sequence": 16, "width": 64, "depth": 2, "words": 200},
+    "transformer of 2 layers",
 )
 RESNET = Workload(
     "ResNet-152",
@@ -136,6 +153,7 @@ RESNET = Workload(
     "momentum",
     {"depth": 152, "preactivation": True},
     {"depth": 50, "image": 64},
+    "resnet of 64 pixels",
 )
 WORKLOADS = (NMT, DEEP_SPEECH, TRANSFORMER, RESNET)
 

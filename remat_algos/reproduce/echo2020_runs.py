@@ -27,7 +27,7 @@ STRATEGIES = (BASELINE, MIRROR, ECHO)
 
 @dataclass(frozen=True)
 class Run:
-    """A schedule, judged, and where it would lie in memory.
+    """A schedule, simulated and allocated.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Run:
 
     @property
     def live(self) -> int:
-        """Bytes at the judged peak, residents among them."""
+        """Bytes at the simulated peak, residents included."""
         return self.simulation.peak_memory + self.graph.resident_memory
 
     @cached_property
@@ -62,19 +62,19 @@ class Run:
 
     @property
     def stash(self) -> int:
-        """Bytes of forward values that are held when the backward part begins."""
+        """Bytes of forward values in memory when the backward part begins."""
         graph, order = self.graph, self.simulation.schedule.order
         first = int(np.argmax(~graph.forward[order]))
         return sum(int(graph.memory[x]) for x, at in self.simulation.live_at(first) if at < first)
 
     @property
     def order(self) -> Int32:
-        """What is run, for its time."""
+        """The order that is timed."""
         return (self.timed or self.simulation).schedule.order
 
     @property
     def rerun(self) -> int:
-        """How many runs are repetitions."""
+        """Number of runs beyond the first of each node."""
         return self.order.size - np.unique(self.order).size
 
     @property
@@ -132,7 +132,7 @@ class Measured:
 
     @property
     def echo(self) -> Run:
-        """By least vertex cuts."""
+        """By minimum vertex cuts."""
         return self.runs[ECHO]
 
     @property
@@ -141,7 +141,7 @@ class Measured:
         return self.runs[MIRROR]
 
     def less(self, than: str = BASELINE) -> float:
-        """How many times smaller Echo's footprint is."""
+        """By which factor Echo's footprint is smaller."""
         return round(self.runs[than].footprint / self.echo.footprint, 4)
 
     def throughput(self, strategy: str) -> float:
@@ -152,8 +152,8 @@ class Measured:
 def run(workload: Workload, forward: ComputationGraph, strategy: str) -> Run:
     """One strategy on the forward part of a network.
 
-    Mirror keeps what gradients of its heavy nodes read, for they read first runs; it runs again all that other
-    gradients read of mirrors.
+    Mirror keeps what gradients of its heavy nodes read, since they read first runs; it recomputes all mirrors that
+    other gradients read.
     """
     if strategy == BASELINE:
         return Run(baseline(workload.training(forward)))
@@ -165,12 +165,12 @@ def run(workload: Workload, forward: ComputationGraph, strategy: str) -> Run:
 
 
 def mirrored(graph: ComputationGraph) -> Run:
-    """What MXNet's mirror option runs again, marks apart."""
+    """The schedule of MXNet's mirror option; marks are honoured."""
     return _judged(graph, drop_cheap(graph, None, keep="mxnet"))
 
 
 def echoed(graph: ComputationGraph, **options: Any) -> Run:
-    """What `echo` runs again; `solve` would compare it with no rematerialization, and pass over it."""
+    """The schedule of `echo` itself; `solve` would apply passes and compare it with no rematerialization."""
     return _judged(graph, echo(graph, None, **options))
 
 

@@ -1,4 +1,4 @@
-"""What each part of Echo brings: layers that run again, dead nodes, 1-bit feature maps, ways to choose."""
+"""The effect of each part of Echo: recomputed layers, dead nodes, 1-bit feature maps, ways to choose."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from remat_algos.reproduce.page import Table, percent
 from remat_algos.solvers.registry import Progress
 
 HEAVY = frozenset(kind.name for kind in OPERATORS if kind.heavy)
-CHOSEN: Mapping[str, Mapping[str, Any]] = {  # figure 17: what may run again, and the paper's share of the reduction
+CHOSEN: Mapping[str, Mapping[str, Any]] = {  # figure 17: what may be recomputed, and the options for it
     "RNN alone": {"only": "cell"},
     "attention alone": {"only": "attention"},
     "Echo": {},
@@ -23,20 +23,27 @@ PAPER_SHARES = {"RNN alone": "21.1 %", "attention alone": "70.2 %", "Echo": "100
 MODES = ("exact", "paper", "mxnet", "literal")
 
 DEAD = """\
-A heavy node whose gradient reads only its inputs need not run again, and its inputs may: the paper's "dead" nodes. To \
-see what that brings we mark what heavy nodes' gradients read of their inputs to be kept, as the earlier work does by \
-its construction, and let `echo` find the least stash of the rest."""
+A heavy node whose gradient reads only its inputs need not be recomputed, but its inputs may be: the paper's "dead" \
+nodes. To measure their effect we mark the inputs that heavy nodes' gradients read to be kept, as the earlier work \
+does by its construction, and let `echo` find the minimum stash of the rest."""
 
 BITS = """\
-The masks of dropout and the outputs of some ReLUs become one bit per element (`encode`). What that brings is the \
-footprint of Echo on the network as it is against that on the encoded one."""
+The masks of dropout and the outputs of some ReLUs become one bit per element (`encode`). The table compares the \
+footprint of Echo on the network as it is with that on the encoded one."""
+
+PICTURED = """\
+The paper's overheads of these rows are in a picture, but for the last: 20.2 %."""
+
+PARTS = """\
+The last columns are shares of Echo's reduction; the paper has 35.4 % by dead nodes for NMT (section VI-B1), 38 % by \
+bits of dropout for Transformer (section VI-C2)."""
 
 MODES_TEXT = """\
-`exact` is the least stash there is, by a least vertex cut of the whole graph; `paper` is algorithm 1 with the two \
-steps that its own figure 13 needs; `mxnet` is the pass as it was merged; `literal` is algorithm 1 as it is printed \
-(docs/solvers/echo.md). The stash is what is held of forward values \
-when the backward part begins. The least stash is not always the least footprint: what runs again is held beside \
-gradients and workspaces, and takes blocks of its own in a static plan."""
+`exact` is the minimum stash, by a minimum vertex cut of the whole graph; `paper` is algorithm 1 with the two steps \
+that its own figure 13 needs; `mxnet` is the pass as it was merged; `literal` is algorithm 1 as it is printed \
+(docs/solvers/echo.md). The stash is the bytes of forward values in memory when the backward part begins. The minimum \
+stash is not always the minimum footprint: recomputed values are in memory beside gradients and workspaces, and need \
+blocks of their own in a static plan."""
 
 
 class Trade:
@@ -76,7 +83,7 @@ class Trade:
         return echoed(self.workload.training(self.forward))
 
     def share(self, run: Run) -> float:
-        """Of Echo's reduction, what a variant reaches."""
+        """A variant's reduction, as a share of Echo's."""
         before, after = self.measured.baseline.footprint, self.measured.echo.footprint
         return round((before - run.footprint) / max(1, before - after), 4)
 
@@ -86,13 +93,13 @@ class Trade:
 
 
 def figure_17(trade: Trade, chosen: Mapping[str, Run]) -> Table:
-    """Share of the reduction and overhead, by what may run again."""
-    columns: dict[str, Callable[[Any], str]] = {"may run again": str, "footprint": format_bytes}
+    """Share of the reduction and overhead, by what may be recomputed."""
+    columns: dict[str, Callable[[Any], str]] = {"may be recomputed": str, "footprint": format_bytes}
     columns |= {"of Echo's reduction": percent, "paper": str, "overhead": percent}
     rows = [(name, run.footprint, trade.share(run), PAPER_SHARES[name], run.overhead) for name, run in chosen.items()]
     note = (
-        "The paper's overheads stand in a picture, but for the last: 20.2 %. A layer's nodes are told by their names: "
-        "`only=cell`, `only=attention`; `also=Linear` lets fully connected layers run again."
+        "A layer's nodes are identified by their names: `only=cell`, `only=attention`; with `also=Linear` fully "
+        "connected layers may be recomputed."
     )
     label = f"{trade.workload.label}, batch {trade.measured.batch}"
     return Table("figure17", f"{label}: more and fewer layers (Figure 17)", columns, rows, note)
@@ -115,22 +122,18 @@ def parts_table(trades: Sequence[tuple[Trade, Run, Run]]) -> Table:
         )
         for trade, undead, plain in trades
     ]
-    note = (
-        "The last columns are shares of Echo's reduction; the paper has 35.4 % by dead nodes for NMT, 38 % by bits of "
-    )
-    note += "dropout for Transformer."
-    return Table("parts", "What dead nodes and 1-bit feature maps bring", columns, rows, note)
+    return Table("parts", "Effect of dead nodes and 1-bit feature maps", columns, rows)
 
 
 def modes_table(cases: Sequence[Measured]) -> Table:
-    """The three ways to choose what runs again."""
+    """The ways to choose what is recomputed."""
     columns: dict[str, Callable[[Any], str]] = {"network": str, "mode": str, "stash": format_bytes}
-    columns |= {"footprint": format_bytes, "less than Baseline": "{:.2f} times".format, "overhead": percent}
-    columns |= {"runs again": "{:,}".format}
+    columns |= {"footprint": format_bytes, "Baseline / footprint": "{:.2f}".format, "overhead": percent}
+    columns |= {"extra runs": "{:,}".format}
     rows = []
     for case in cases:
         for mode in MODES:
             run = case.echo if mode == "exact" else echoed(case.echo.graph, mode=mode)
             less = round(case.baseline.footprint / run.footprint, 4)
             rows.append((case.workload.label, mode, run.stash, run.footprint, less, run.overhead, run.rerun))
-    return Table("modes", "Exact, as meant, merged, printed", columns, rows)
+    return Table("modes", "Algorithm 1: exact, as meant, as merged, as printed", columns, rows)

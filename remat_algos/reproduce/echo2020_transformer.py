@@ -1,4 +1,4 @@
-"""The Transformer as Sockeye trains it: norms in front, dropout on shares of attention and behind the ReLU too."""
+"""The Transformer as Sockeye trains it: norms in front, dropout also on attention weights and after the ReLU."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def plot_growth(
     what: str,
     *,
     since: int = 0,
-    said: Mapping[str, tuple[int, int]] | None = None,
+    quoted: Mapping[str, tuple[int, int]] | None = None,
     amount: str = "peak memory",
 ) -> Axes:
     """Bytes of several strategies against the size of a network, both axes logarithmic.
@@ -53,17 +53,17 @@ def plot_growth(
     what : str
         What the sizes are.
     since : int
-        The least size at which the exponents in the legend are fitted.
-    said : mapping of str to (int, int), optional
-        Points that the paper names: size and bytes.
+        The smallest size at which the exponents in the legend are fitted.
+    quoted : mapping of str to (int, int), optional
+        Points that the paper's text gives: size and bytes.
     amount : str
-        What the bytes are of.
+        Label of the y axis.
 
     Returns
     -------
     Axes
     """
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
     ax = axes_or_new(None, 10, 5)
     rows, fitted = [], [i for i, size in enumerate(sizes) if size >= since]
@@ -71,12 +71,14 @@ def plot_growth(
         (line,) = ax.loglog(sizes, amounts, color=colour, marker=marker, markersize=5, linestyle=style, linewidth=1.8)
         power = exponent([sizes[i] for i in fitted], [amounts[i] for i in fitted])
         rows.append((line, f"{name}: n^{power:.2f}"))
-    for (name, point), marker in zip((said or {}).items(), "xP*d", strict=False):
+    for (name, point), marker in zip((quoted or {}).items(), "xP*d", strict=False):
         (mark,) = ax.plot(*point, marker, color=ink(), markersize=9, markeredgewidth=2, linestyle="none", zorder=5)
         rows.append((mark, name))
     ax.xaxis.set_major_locator(FixedLocator(list(sizes)))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:g}"))
+    ax.yaxis.set_major_locator(LogLocator(base=2, numticks=9))  # whole numbers of binary units
+    ax.yaxis.set_minor_locator(NullLocator())
     ax.yaxis.set_major_formatter(FuncFormatter(lambda n_bytes, _: format_bytes(round(n_bytes))))
     ax.set_xlabel(what)
     ax.set_ylabel(amount)
@@ -109,7 +111,7 @@ def powers(sizes: Sequence[int], curves: Mapping[str, Sequence[int]], what: str,
 
 
 def growth(name: str, title: str, what: str, cases: Sequence[Case], since: int = 0) -> tuple[Table, Figure]:
-    """A table of the judged peak of each strategy at each size, and its figure.
+    """A table of the peak of each strategy at each size, and its figure.
 
     Parameters
     ----------
@@ -120,7 +122,7 @@ def growth(name: str, title: str, what: str, cases: Sequence[Case], since: int =
     cases : sequence of Case
         All of the same strategies.
     since : int
-        The least size at which exponents are fitted.
+        The smallest size at which exponents are fitted.
     """
     strategies = list(cases[0].simulations)
     columns: dict[str, Callable[[Any], str]] = dict.fromkeys((what, "nodes"), str)

@@ -1,4 +1,4 @@
-"""From the algorithms of kumar2019 to ours, part by part, and what the project wants to reach."""
+"""From the algorithms of kumar2019 to ours, part by part, and the project's aims."""
 
 from __future__ import annotations
 
@@ -35,46 +35,46 @@ ASKED = {  # share of the peak without rematerialization, and the length wanted 
 GOALS = {  # options, and what they change
     "resnet200": {
         "optimizer=sgd": "gradients of parameters wait for updates",
-        "optimizer=sgd&batch=256": "the same beside values of 8 times the size",
+        "optimizer=sgd&batch=256": "the same, values are 8 times as large",
         "optimizer=sgd&granularity=primitive": "norms and updates step by step",
-        "parameter_gradients=true": "gradients of parameters are held to the end",
+        "parameter_gradients=true": "gradients of parameters stay to the end",
     },
     "transformer_base": {
         "optimizer=sgd": "scores of 37,000 words",
         "optimizer=sgd&words=512": "scores as small as the rest",
-        "optimizer=sgd&words=512&dropout=single": "masks are drawn again",
-        "optimizer=sgd&words=512&dropout=single&counting=paper": "gradients read all that operations do",
+        "optimizer=sgd&words=512&dropout=single": "masks are recomputed with dropout",
+        "optimizer=sgd&words=512&dropout=single&counting=paper": "gradients read all inputs and outputs",
         "optimizer=sgd&words=512&dropout=single&granularity=primitive": "norms and softmax step by step",
     },
     "feed_forward": {
         "depth=200&optimizer=sgd": "gradients of weights are 8 times a value",
         "depth=200&optimizer=sgd&batch=16384": "they are a 16th of one",
-        "depth=200&parameter_gradients=true": "they are held to the end",
-        "depth=200": "there are none",
+        "depth=200&parameter_gradients=true": "they stay to the end",
+        "depth=200": "no gradients of weights",
     },
 }
 VARIANTS = {  # options of a ResNet, and what they are
     "": "as above",
     "&preactivation=true": "norms and ReLUs in front",
-    "&counting=paper": "gradients read all that operations do",
+    "&counting=paper": "gradients that read all inputs and outputs",
     "&granularity=primitive": "norms and updates step by step",
 }
-QUICK_GOALS = {"feed_forward": {"depth=20": "there are none"}}
+QUICK_GOALS = {"feed_forward": {"depth=20": "no gradients of weights"}}
 
 STEPS_TEXT = """\
-The lowest peaks, in shares of that without rematerialization, and the lengths of these schedules. `TWRemat` is one \
-order and one tree of separators; the next column takes the best of several (least fill-in, least degree, random \
-ties; separators of few bytes; graphs without what holds no bytes). Then parts give in one visit what they will be \
-asked for, and last come the passes."""
+The lowest peaks, in shares of the peak without rematerialization, and the lengths of these schedules. `TWRemat` is \
+one order and one tree of separators; `more trees` takes the best of several (minimum fill-in, minimum degree, random \
+ties; separators of few bytes; graphs without nodes of zero bytes). `batches, other k` also computes in one visit of \
+a part what later visits would need, and `passes` adds the passes of `solve`."""
 
 GOALS_TEXT = """\
-`twremat` with passes on graphs as `remat solve --budget` gets them, `cost=unit`: a forward operation costs 1, its \
+`twremat` with passes on the graphs of `remat solve --budget`, `cost=unit`: a forward operation costs 1, its \
 gradients together 2. The aims were set on graphs of a prototype, with parameters of size zero and other relative \
-sizes, so each network stands here in several sizes: what is held whatever one does, the scores of 37,000 words or \
-gradients of parameters that are held to the end, sets the share that can be reached. So does the peak without \
-rematerialization, in which frameworks save less than the prototype did; the lowest peaks of the Transformer of 512 \
-words differ less in bytes than in shares. `length at the aim` is of the cheapest schedule within the share that is \
-asked for, `no lower` a bound for any schedule."""
+sizes, so each network is measured here in several sizes: bytes that no schedule can free, such as the scores of \
+37,000 words or gradients of parameters that stay to the end, limit the share that can be reached. So does the peak \
+without rematerialization, in which frameworks save less than the prototype did; the lowest peaks of the Transformer \
+of 512 words differ less in bytes than in shares. `length at the aim` is that of the cheapest schedule within the \
+share of the aim, `lower bound` holds for any schedule."""
 
 
 def steps_to_ours(cases: Sequence[Case], progress: Progress | None) -> tuple[str, Table]:
@@ -109,11 +109,11 @@ def variants(quick: bool, progress: Progress | None) -> Table:
 
 
 def goals(quick: bool, progress: Progress | None) -> tuple[str, Table]:
-    """The least lengths within the shares that the project wants, and the lowest peaks."""
+    """The minimum lengths within the shares that the project aims at, and the lowest peaks."""
     columns: dict[str, Callable[[Any], str]] = {"model": str, "remark": str, "nodes": str, "no_remat": format_bytes}
     columns |= {"aim": str, "length at the aim": "{:.2f}".format, "reached": str}
     columns |= {"lowest peak": format_bytes, "lowest": percent, "length of the lowest": "{:.2f}".format}
-    columns |= {"no lower": percent}
+    columns |= {"lower bound": percent}
     rows = [
         (f"`model:{model}?{options}&cost=unit`", remark, *_goal(model, options, progress))
         for model, variants in (QUICK_GOALS if quick else GOALS).items()

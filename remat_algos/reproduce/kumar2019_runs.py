@@ -46,7 +46,7 @@ def training_graph(reference: str, *, unit: bool = True) -> ComputationGraph:
 
 
 class AlgorithmOne:
-    """TWRemat(k) to the letter, but for what was wrong in it: least fill-in, Jordan's separators, all nodes.
+    """TWRemat(k) to the letter, but for its error: minimum fill-in, Jordan's separators, all nodes.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class AlgorithmOne:
         self.tree = SeparatorTree.balanced(self.decomposition, self.part.nodes.size)
 
     def simulation(self, k: int = 1) -> Simulation:
-        """Judged; parts of fewer than k bags are run in one pass.
+        """The schedule, simulated; parts of fewer than k bags are run in one pass.
 
         Parameters
         ----------
@@ -77,12 +77,12 @@ class AlgorithmOne:
         Raises
         ------
         GraphError
-            If the schedule has no end in sight.
+            If the schedule grows too long.
         """
         schedule = self.part.schedule(self.tree, k, PLAIN, LONGEST * max(1, self.part.nodes.size))
         if schedule is None:
             raise GraphError(
-                f"TWRemat({k}) runs more than {LONGEST:,} times as many nodes as there are; take a larger k"
+                f"TWRemat({k}) runs more than {LONGEST:,} times as many nodes as the graph has; take a larger k"
             )
         return simulate(self.graph, schedule)
 
@@ -108,7 +108,7 @@ def found(
 ) -> Simulation:
     """What a solver finds within a budget.
 
-    Raises KeyboardInterrupt where it was stopped: what it had by then is no result.
+    Raises KeyboardInterrupt where it was stopped: its best so far is no result.
     """
     told = progress and (lambda done, total, what: progress(done, total, f"{about}: {what}"))
     plan = solve(graph, budget, progress=told, **options)

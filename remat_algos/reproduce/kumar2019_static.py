@@ -13,12 +13,12 @@ from remat_algos.reproduce.page import Table
 
 STATIC = """\
 The paper measures the peak of an optimal static allocation. Here every value of the schedules above has one address \
-while it lives, found by a single greedy order, since nothing on this page may depend on a clock; `remat allocate` \
-searches longer. No allocation is below the live peak."""
+during its lifetime, found by a single greedy order, since nothing on this page may depend on a clock; `remat \
+allocate` searches longer. No allocation is below the live peak."""
 
 
 def static(cases: Sequence[Case]) -> Table:
-    """Live peaks, and the arena that holds them at fixed addresses.
+    """Live peaks, and the size of an arena with fixed addresses.
 
     Parameters
     ----------

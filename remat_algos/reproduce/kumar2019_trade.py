@@ -23,10 +23,10 @@ SHARES = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 MOST_PASSED = 12
 
 TEXT = """\
-TWRemat(k) runs a part of fewer than k bags in one pass; with k = n it is NoRemat, run for run. The cache pass goes \
-over a schedule and skips runs whose values may stay: within the peak that it has ("after passes"), or within any \
-larger limit. From the one schedule of TWRemat(1) this makes shorter ones ("TWRemat, passes") than larger k does, at \
-each of the limits below. `greedy_remat` and `twremat` are passed over in the same way, as `solve` does at a limit."""
+TWRemat(k) runs a part of fewer than k bags in one pass; with k = n it is exactly NoRemat. The cache pass skips runs \
+of a schedule whose values may stay in memory: within the schedule's own peak ("after passes"), or within any larger \
+limit. From the one schedule of TWRemat(1) it makes shorter ones ("TWRemat, passes") than larger k does, at each of \
+the limits below. `greedy_remat` and `twremat` go through the same pass, as in `solve` at a limit."""
 
 
 class Trade:
@@ -57,7 +57,7 @@ class Trade:
         }
 
     def passed(self, simulations: Sequence[Simulation]) -> list[Simulation]:
-        """The best of schedules, of some where they are many, after passes within their peaks and several limits."""
+        """The best of schedules (a sample of many) after passes within their peaks and several limits."""
         simulations = simulations[:: 1 + len(simulations) // MOST_PASSED]
         found = [polished(self.graph, simulation, None) for simulation in simulations]
         for limit in self.limits.values():
@@ -82,7 +82,7 @@ class Trade:
             name: [(length(simulation), simulation.peak_memory) for simulation in curve]
             for name, curve in self.curves.items()
         }
-        caption = "Peak memory against length; of each strategy what it has nothing lower and shorter than."
+        caption = "Peak memory against length, the Pareto frontier of each strategy."
         figure = Figure("figure4", f"{self.case.label}: memory against length", partial(plot_trade, points), caption)
         return TEXT, self._by_k(), self._by_budget(), figure
 
@@ -102,17 +102,18 @@ class Trade:
         rows = [
             (most, *(shortest(curve, limit) for curve in self.curves.values())) for most, limit in self.limits.items()
         ]
-        note = "An empty cell: no such schedule."
-        return Table("figure4", f"{self.case.label}: the least length within a share of the peak", columns, rows, note)
+        note = "Empty cells: no such schedule."
+        title = f"{self.case.label}: minimum length within a share of the peak"
+        return Table("figure4", title, columns, rows, note)
 
 
 def judged(solutions: Iterable[Solution]) -> list[Simulation]:
-    """What the judge said of schedules."""
+    """The simulations of schedules."""
     return [solution.simulation for solution in solutions if solution.simulation is not None]
 
 
 def recursion_limits(n_bags: int, n_nodes: int) -> list[int]:
-    """1, 2, 4, ... as long as there are so many bags, then the paper's n.
+    """1, 2, 4, ... up to the number of bags, then the paper's n.
 
     Examples
     --------
@@ -123,7 +124,7 @@ def recursion_limits(n_bags: int, n_nodes: int) -> list[int]:
 
 
 def undominated(simulations: Iterable[Simulation]) -> list[Simulation]:
-    """Those that no other beats in both peak and compute, the lowest peak first."""
+    """Those that no other dominates in peak and compute, the lowest peak first."""
     kept: list[Simulation] = []
     for simulation in sorted(simulations, key=lambda s: (s.peak_memory, s.compute)):
         if not kept or simulation.compute < kept[-1].compute:
@@ -132,5 +133,5 @@ def undominated(simulations: Iterable[Simulation]) -> list[Simulation]:
 
 
 def shortest(curve: Sequence[Simulation], limit: int) -> float | None:
-    """The least length within a peak of so many bytes; None where nothing fits."""
+    """The minimum length within a peak; None where nothing fits."""
     return min((length(simulation) for simulation in curve if simulation.peak_memory <= limit), default=None)

@@ -13,12 +13,12 @@ from remat_algos.reproduce.page import Table
 from remat_algos.structure.treewidth import width_bounds
 from remat_algos.structure.undirected import UndirectedGraph
 
-TABLE_1 = {  # label: nodes, edges, width in the paper; network and its optimizer here
+TABLE_1: dict[str, tuple[tuple[int, int, int] | None, str, str]] = {  # nodes, edges, width in the paper; ours
     "ResNet200": ((17_705, 27_312, 11), "model:resnet?depth=200&", "momentum"),
     "FFN (100 layers)": ((3_217, 4_447, 6), "model:feed_forward?", "sgd"),
     "Transformer Base": ((15_842, 21_771, 18), "model:transformer_base?", "adam"),
 }
-QUICK_TABLE_1 = ("FFN (100 layers)",)
+QUICK_TABLE_1 = {"feed_forward of 10 layers": (None, "model:feed_forward?depth=10&", "sgd")}
 ZOO = (
     *("feed_forward", "vgg19", "resnet200", "mobilenet_v2", "unet", "googlenet", "densenet121", "pspnet"),
     *("transformer_base", "gpt2_small", "vit_b_16", "stable_diffusion_unet", "lstm?steps=8"),
@@ -28,14 +28,15 @@ QUICK_ZOO = ("feed_forward?depth=10", "resnet18")
 TABLE_1_TEXT = """\
 TensorFlow has a node for each variable, read, constant, shape and initializer; in the zoo variables are residents, \
 which are no nodes, and shapes are known. `primitive` has norms, softmax and the updates as element-wise steps, which \
-is nearer to TensorFlow than `operation`, what frameworks run today. Widths stay below the paper's, since a constant \
-or a variable that many nodes read is not there to raise them. Elimination orders are those of `width_bounds`: least \
-fill-in, least degree, and some with random ties."""
+is nearer to TensorFlow than `operation`, the granularity of today's frameworks. Optimizers are momentum for the \
+ResNet, plain gradient descent for the FFN (section 4) and Adam for the Transformer, as in Table 2. Widths stay below \
+the paper's, since a constant or a variable that many nodes read is not there to raise them. Elimination orders are \
+those of `width_bounds`: minimum fill-in, minimum degree, and some with random ties."""
 
 POSTULATE = """\
 Section 2 postulates that a training graph has at most twice the width of its forward part. In the zoo, where each \
-reader of a value adds to its gradient in a node of its own, it is a good rule and not a law: a `ratio at least` above \
-2 is a proof."""
+reader of a value adds to its gradient in a node of its own, this is a good rule but not a law: a `proven ratio` \
+above 2 refutes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Width:
     n_nodes, n_edges : int
         Edges join nodes, without directions.
     width : int
-        The least that was found.
+        The smallest found.
     lower_bound : int
 
     Examples
@@ -109,26 +110,32 @@ class Widths:
 
     @property
     def proven(self) -> float:
-        """What the ratio is at least."""
+        """A lower bound of the ratio."""
         return round(self.parameters.lower_bound / self.forward.width, 2)
 
 
 def table_1(quick: bool) -> Table:
     """Nodes, edges and widths of the paper's three graphs, and of ours in two granularities."""
-    heads = ("graph", "by", "n", "m", "width", "width at least", "n, forward", "width, forward")
+    heads = ("graph", "by", "n", "m", "width", "lower bound", "n, forward", "width, forward")
     columns: dict[str, Callable[[Any], str]] = dict.fromkeys(heads, str)
     rows: list[tuple[Any, ...]] = []
-    for label in QUICK_TABLE_1 if quick else TABLE_1:
-        said, reference, optimizer = TABLE_1[label]
-        rows.append((label, "paper", *said, None, None, None))
+    for label, (quoted, reference, optimizer) in (QUICK_TABLE_1 if quick else TABLE_1).items():
+        if quoted is not None:
+            rows.append((label, "paper", *quoted, None, None, None))
         for granularity in ("operation", "primitive"):
             forward = build_reference(f"{reference}granularity={granularity}").graph
             whole = build_reference(f"{reference}granularity={granularity}&optimizer={optimizer}").graph
             part, found = Width.of(forward), Width.of(whole)
             sizes = found.n_nodes, found.n_edges, found.width, found.lower_bound
             rows.append((label, f"ours, {granularity}", *sizes, part.n_nodes, part.width))
-    note = "`width at least` is the bound of contractions (MMD+): a width that is no larger is the treewidth."
-    return Table("table1", "Training graphs and their widths", columns, rows, note)
+    note = "`lower bound` is that of contractions (MMD+): a width that equals it is the treewidth."
+    return Table("table1", "Training graphs and their widths (Table 1)", columns, rows, note)
+
+
+def quick_references() -> dict[str, str]:
+    """What is run for the quick tables of widths, by label."""
+    of_table_1 = {label: f"{reference}optimizer={name}" for label, (_, reference, name) in QUICK_TABLE_1.items()}
+    return of_table_1 | {f"`{model}`": f"model:{model}" for model in QUICK_ZOO}
 
 
 def networks(quick: bool) -> list[Widths]:
@@ -140,7 +147,7 @@ def postulate(found: Sequence[Widths]) -> Table:
     """Widths of forward parts and of whole training graphs over the zoo."""
     heads = ("network", "n", "width", "n, gradients", "width, gradients", "n, of parameters", "width, of parameters")
     columns: dict[str, Callable[[Any], str]] = dict.fromkeys(heads, str)
-    columns |= {"ratio": "{:.2f}".format, "ratio at least": "{:.2f}".format}
+    columns |= {"ratio": "{:.2f}".format, "proven ratio": "{:.2f}".format}
     rows = [
         (
             f"`{each.model}`",
@@ -151,7 +158,7 @@ def postulate(found: Sequence[Widths]) -> Table:
         for each in found
     ]
     note = (
-        "`gradients`: of values alone, `of parameters`: of these too. 4-5 is a width of 5 where no less than 4 is "
-        "possible. Ratios are of the last width to the first; `ratio at least` takes what is proved."
+        "`gradients`: of values alone, `of parameters`: of these too. 4-5 is a width of 5 with a lower bound of 4. "
+        "Ratios are of the last width to the first; `proven ratio` is a lower bound of the ratio."
     )
     return Table("postulate", "Widths of forward parts and of training graphs", columns, rows, note)

@@ -8,6 +8,7 @@ from typing import Any
 
 from remat_algos.ir.units import format_bytes
 from remat_algos.reproduce.batches import BatchCurves, batch_curves, plot_batches
+from remat_algos.reproduce.canonical_plans import PaperNetwork
 from remat_algos.reproduce.kusumoto2019_networks import (
     CHEN,
     LIVENESS,
@@ -19,117 +20,126 @@ from remat_algos.reproduce.kusumoto2019_networks import (
     VANILLA,
     Measured,
 )
-from remat_algos.reproduce.page import Figure, Page, Table, percent
+from remat_algos.reproduce.page import Figure, Page, Part, Table, gigabytes, percent
+from remat_algos.reproduce.quick import quick_page
 from remat_algos.solvers.registry import Progress
 
-QUICK = ("U-Net", "VGG19")
-DEEP, WIDE = "ResNet152", "PSPNet"  # what the text of section 5.2 names
+QUICK = (
+    PaperNetwork("unet of 188 pixels", "unet", 2, {"image": 188, "depth": 2, "width": 8}),
+    PaperNetwork("resnet18 of 64 pixels", "resnet18", 8, {"image": 64}),
+)
+DEEP, WIDE = "ResNet152", "PSPNet"  # named in the text of section 5.2
 
 INTRODUCTION = """\
-Section 5 of the paper compares the peaks of seven networks under each of its strategies on a Tesla K40c, and the time \
-that they take as batches grow. Here the same networks come from the zoo, one value for each operation; gradients read \
-what the graphs say that the authors published, a convolution costs 10 and anything else 1 (section 3). ApproxDP is \
-`approximate_dp` over the paper's pruned family, ExactDP is `exact_dp`; TC is the least overhead and MC the most \
-overhead by formula (1), each within the least budget of formula (2) that its family has a chain for. Chains are run \
-to the letter (`keep_last=False, lazy=False`): the last block is discarded and run again, and blocks run again as \
-wholes. Chen's is the plan that the authors ran (`chen_sqrt`, `candidates="boundary1"`). `liveness_dp` beside them is \
-the lowest plan that we find on the same graphs. `remat reproduce kusumoto2019` writes this page."""
+Section 5 of the paper compares the peaks of seven networks under each of its strategies on a Tesla K40c, and their \
+time as batches grow. Here the same networks come from the zoo, one value for each operation; gradients read what \
+they read in the graphs that the authors published, a convolution costs 10 and anything else 1 (section 3). ApproxDP \
+is `approximate_dp` over the paper's pruned family, ExactDP is `exact_dp`; TC minimizes and MC maximizes the overhead \
+of formula (1), each within the minimum budget of formula (2) of its family. Schedules follow the paper to the letter \
+(`keep_last=False, lazy=False`): the last block is discarded and recomputed, and blocks are recomputed as a whole. \
+Chen's is the plan that the authors ran (`chen_sqrt`, `candidates="boundary1"`). `liveness_dp` is the plan with the \
+lowest peak that we find on the same graphs. In tables with the paper's numbers bytes are in its unit, GB of 10^9 \
+bytes; all other sizes are in binary units (1 GiB = 2^30 bytes). `remat reproduce kusumoto2019` writes this page."""
 
 MEMORY_TEXT = """\
-Peaks are what the judge finds, with liveness, and what the card holds beside it: parameters, images and labels, \
-running statistics. The gradient of each parameter is held from the step that makes it. GB are powers of 1000. The \
-paper's reductions are from its own vanilla column, ours from ours, which the next section explains."""
+Peaks are simulated, with liveness, and include the resident bytes: parameters, images and labels, running \
+statistics. The gradient of each parameter stays in memory from the step that computes it. The paper's reductions are \
+from its own vanilla column, ours from ours, which the next section explains."""
 
 LIMITS = """\
-GB cannot follow from the model everywhere. GoogLeNet differs most: its local response norms keep scales, and \
-convolutions take workspaces, which the graphs do not have. The paper's GB are those of an allocator, which rounds \
-sizes. Its batch sizes are those of its table, but the authors planned on published graphs of other batch sizes, whose \
-sizes their program counts in units of 100 or 1000 bytes; its exact variant leaves transitions out, so that its least \
-budgets are up to 3.1 % too high; and what it calls memory-centric is another thing than the paper says (below). Among \
-chains that are equal by the formulas liveness decides, and which of them a program takes is chance."""
+The model cannot explain the paper's GB everywhere. GoogLeNet differs most: its local response norms keep scales, and \
+convolutions use workspaces, which the graphs do not have. The paper's GB come from an allocator, which rounds sizes. \
+Its batch sizes are those of its table, but the authors planned on published graphs of other batch sizes, whose sizes \
+their program counts in units of 100 or 1000 bytes; its exact variant omits transitions, so that its minimum budgets \
+are up to 3.1 % too high; and its memory-centric plans differ from the paper's definition (below). Chains that are \
+equal by the formulas differ in their peak with liveness, and which of them a program returns is arbitrary."""
 
 VANILLA_TEXT = """\
-The paper says neither what a vanilla run frees nor whether the gradients of parameters count. Its column is met by a \
-run whose tape holds all that gradients read until the backward pass is over, if operations whose gradients read \
-nothing in frameworks, such as sums, concatenations and crops, hold nothing, and if the gradients of parameters count. \
-So `tape` is our vanilla. In the published graphs such gradients read their inputs too (`tape, as published`); plans \
-are made, run and judged on these. `liveness` is a single pass over them, values freed after their last read. It is \
-below `tape` where that frees much (VGG19, U-Net), above it where the inputs of sums are held (ResNets, PSPNet)."""
+The paper does not say what a vanilla run frees, nor whether the gradients of parameters count. Its column is matched \
+by a run whose tape keeps everything that gradients read until the backward pass is over, if operations whose \
+gradients read nothing in frameworks, such as sums, concatenations and crops, keep nothing, and if the gradients of \
+parameters count. So `tape` is our vanilla. In the published graphs such gradients read their inputs too (`tape, as \
+published`); plans are made and simulated on these. `liveness` is a single pass over them that frees values after \
+their last read. It is below `tape` where that frees much (VGG19, U-Net), above it where the inputs of sums stay in \
+memory (ResNets, PSPNet)."""
 
 MEMORY_CENTRIC_TEXT = """\
-Section 4.4 says that a memory-centric plan has the most overhead within the least budget; the authors' program takes \
-the least bytes kept, and of such chains the least overhead."""
+Section 4.4 defines a memory-centric plan as the one with the maximum overhead within the minimum budget; the \
+authors' program minimizes the bytes kept, then the overhead."""
 
 LIVENESS_TEXT = """\
 The same plans, if values are dropped only where the canonical strategy drops them (section 3); all gradients of \
-parameters count from the start. Chen's plan, which knows nothing of formula (2), needs liveness most: without it, \
-forward values and gradients of a whole block are held side by side. The paper's own table of this stands in its \
+parameters count from the start. Chen's plan, which does not consider formula (2), depends on liveness most: without \
+it, forward values and gradients of a whole block are in memory together. The paper's own table of this is in its \
 appendix, and is not compared here."""
 
 LATTICE_TEXT = """\
-Least budgets are exact. In budgets the pruned family is near the optimum, as the paper says; in overhead it can be \
-far from it: the last column is the least T of all chains within the pruned family's budget. `T, all` stands at the \
+Minimum budgets are exact. In budgets the pruned family is near the optimum, as the paper says; in overhead it can be \
+far from it: the last column is the minimum T of all chains within the pruned family's budget. `T, all` is at the \
 smaller budget, where it may be larger than `T, pruned`."""
 
 BATCH_TEXT = """\
-Time is by a roofline of the paper's GPU (docs/costs.md) that takes the backward part for twice the forward part, so \
-that one more forward pass is a third. The card has 11.4 GB, parameters and inputs included. Plans are made at the \
-batch size of Table 1 and run at others. ApproxDP + TC has 10 GB for formula (2), whatever liveness leaves: this is \
-what the authors' benchmark gives it by default, and why it ends before the memory does. ApproxDP + MC and Chen's are \
-one plan for all sizes; `liveness_dp` is the cheapest plan that really fits. As in section 5.2, strategies that run \
-nodes again begin where vanilla ends. The authors timed Python that interprets a schedule line by line, on kernels of \
-cuDNN; a roofline knows neither."""
+Time is by a roofline of the paper's GPU (docs/costs.md) that counts the backward part as twice the forward part, so \
+that one more forward pass is a third. The card has 11.4 GB (10^9 bytes), parameters and inputs included. Plans are \
+made at the batch size of Table 1 and run at others. ApproxDP + TC has 10 GB for formula (2), whatever liveness \
+frees: this is the default of the authors' benchmark, and why its curve ends before the memory is full. ApproxDP + MC \
+and Chen's are one plan for all sizes; `liveness_dp` is the cheapest plan that fits. As in section 5.2, strategies \
+with recomputation begin where vanilla ends. The authors timed Python that interprets a schedule line by line, on \
+kernels of cuDNN; a roofline models neither."""
 
 
 def page(quick: bool, progress: Progress | None) -> Page:
-    """What section 5 reports; with `quick` for the two smallest networks."""
-    cases = [Measured(label, progress) for label in (QUICK if quick else REPORTED)]
+    """What section 5 reports; with `quick` the quick page of two small networks."""
+    if quick:
+        cases = [Measured(network, progress) for network in QUICK]
+    else:
+        cases = [Measured.of_table_1(label, progress) for label in REPORTED]
     curves = {case.label: batch_curves(case.network, case.planner, case.lowered) for case in cases}
     caption = "Seconds of forward and backward part; the table above."
     draw = partial(plot_batches, curves)
-    return Page(
-        "kusumoto2019",
-        "recomputation over lower sets",
-        [
-            INTRODUCTION,
-            _claims(cases, curves),
-            "## Peak memory (Table 1)",
-            MEMORY_TEXT,
-            *_peaks(cases),
-            LIMITS,
-            "## Vanilla",
-            VANILLA_TEXT,
-            _vanilla(cases),
-            "## Memory-centric",
-            MEMORY_CENTRIC_TEXT,
-            _memory_centric(cases),
-            "## Without liveness",
-            LIVENESS_TEXT,
-            *_without_liveness(cases),
-            "## Lower sets",
-            LATTICE_TEXT,
-            _lattices(cases),
-            "## Time and batch size (Figure 4)",
-            BATCH_TEXT,
-            _largest(curves),
-            _times(curves),
-            Figure("figure4", "Time against batch size", draw, caption),
-        ],
-    )
+    parts: list[Part] = [
+        INTRODUCTION,
+        *([] if quick else [_claims(cases, curves)]),
+        "## Peak memory (Table 1)",
+        MEMORY_TEXT,
+        *_peaks(cases),
+        LIMITS,
+        "## Vanilla",
+        VANILLA_TEXT,
+        _vanilla(cases),
+        "## Memory-centric",
+        MEMORY_CENTRIC_TEXT,
+        _memory_centric(cases),
+        "## Without liveness",
+        LIVENESS_TEXT,
+        *_without_liveness(cases),
+        "## Lower sets",
+        LATTICE_TEXT,
+        _lattices(cases),
+        "## Time and batch size (Figure 4)",
+        BATCH_TEXT,
+        _largest(curves),
+        _times(curves),
+        Figure("figure4", "Time against batch size", draw, caption),
+    ]
+    if quick:
+        return quick_page("kusumoto2019", {each.label: each.reference for each in QUICK}, parts)
+    return Page("kusumoto2019", "recomputation over lower sets", parts)
 
 
 # ---------------------------------------------------------------- tables
 
 
 def _claims(cases: Sequence[Measured], curves: Mapping[str, BatchCurves]) -> Table:
-    """What the text of the paper says in numbers, and what is found here."""
+    """The numbers in the text of the paper, and ours."""
     saved = [100 * case.reduction(case.totals[MEMORY_CENTRIC]) for case in cases]
     both = [(f"ExactDP + {kind}", f"ApproxDP + {kind}") for kind in ("MC", "TC")]
     ratios = [case.totals[exact] / case.totals[approximate] for case in cases for exact, approximate in both]
-    theirs, ours = [case.paper.n_nodes for case in cases], [int(case.graph.forward.sum()) for case in cases]
+    theirs = [case.paper.n_nodes for case in cases if case.paper is not None]
+    ours = [int(case.graph.forward.sum()) for case in cases]
     rows = [
         ("nodes", "Table 1", _listed(theirs), _listed(ours)),
-        ("less peak memory, ApproxDP + MC", "abstract", "36 to 81 %", f"{min(saved):.0f} to {max(saved):.0f} %"),
+        ("reduction of the peak, ApproxDP + MC", "abstract", "36 to 81 %", f"{min(saved):.0f} to {max(saved):.0f} %"),
         (
             "peaks of ExactDP against ApproxDP",
             "section 5.1",
@@ -139,7 +149,7 @@ def _claims(cases: Sequence[Measured], curves: Mapping[str, BatchCurves]) -> Tab
         *_claims_of_time(curves),
     ]
     columns: Mapping[str, Callable[[Any], str]] = dict.fromkeys(("quantity", "where", "paper", "ours"), str)
-    return Table("claims", "What the text says in numbers", columns, rows)
+    return Table("claims", "Numbers in the paper's text", columns, rows)
 
 
 def _claims_of_time(curves: Mapping[str, BatchCurves]) -> Iterator[tuple[str, str, str, str]]:
@@ -159,57 +169,62 @@ def _listed(numbers: Sequence[int]) -> str:
 def _faster(found: BatchCurves) -> str:
     chen, time = found.slowdown(CHEN), found.slowdown(TIME)
     if chen is None or time is None:
-        return f"no room at batch {found.doubled}"
+        return f"does not fit at batch {found.doubled}"
     return f"{chen / time:.2f} times faster, at batch {found.doubled}"
 
 
 def _peaks(cases: Sequence[Measured]) -> tuple[Table, Table]:
     """Table 1 in bytes and in shares, the paper's rows above ours."""
     total: dict[str, Callable[[Any], str]] = {"network": str, "batch": str, "by": str}
-    total |= dict.fromkeys((*METHODS, LIVENESS), format_bytes)
+    total |= dict.fromkeys((*METHODS, LIVENESS), gigabytes)
     bytes_of, shares = [], []
     for case in cases:
         name = case.label, case.network.batch
-        bytes_of.append((*name, "paper", *case.paper.totals.values(), None))
-        bytes_of.append((*name, "ours", *(case.totals[method] for method in (*METHODS, LIVENESS))))
         saving = [method for method in METHODS if method != VANILLA]
-        shares.append((*name, "paper", *(case.paper.reductions[method] for method in saving), None))
+        if case.paper is not None:
+            bytes_of.append((*name, "paper", *case.paper.totals.values(), None))
+            shares.append((*name, "paper", *(case.paper.reductions[method] for method in saving), None))
+        bytes_of.append((*name, "ours", *(case.totals[method] for method in (*METHODS, LIVENESS))))
         shares.append((*name, "ours", *(case.reduction(case.totals[method]) for method in (*saving, LIVENESS))))
     share = {name: percent if name in METHODS or name == LIVENESS else str for name in total if name != VANILLA}
     return (
-        Table("table1", "Peak memory, with what the card holds beside it", total, bytes_of),
-        Table("table1_reductions", "Less than vanilla", share, shares),
+        Table("table1", "Peak memory with resident bytes, in GB of 10^9 bytes (Table 1)", total, bytes_of),
+        Table("table1_reductions", "Reduction of the peak against vanilla (Table 1)", share, shares),
     )
 
 
 def _vanilla(cases: Sequence[Measured]) -> Table:
-    """What a run without rematerialization may hold."""
-    heads = ("paper", "tape", "tape, no gradients of parameters", "tape, as published", "liveness", "beside the peak")
-    columns: dict[str, Callable[[Any], str]] = {"network": str, **dict.fromkeys(heads, format_bytes)}
+    """Several ways to count a run without rematerialization."""
+    heads = ("paper", "tape", "tape, no gradients of parameters", "tape, as published", "liveness", "resident")
+    columns: dict[str, Callable[[Any], str]] = {"network": str, **dict.fromkeys(heads, gigabytes)}
     columns["tape against the paper"] = percent
     rows = []
     for case in cases:
-        paper, tape = case.paper.totals[VANILLA], case.totals[VANILLA]
+        paper, tape = _of_paper(case, VANILLA), case.totals[VANILLA]
         without, published = case.taped(parameter_gradients=False), case.taped(published=True)
-        rows.append(
-            (case.label, paper, tape, without, published, case.freed, case.beside(0), round(tape / paper - 1, 4))
-        )
-    return Table("vanilla", "Without rematerialization, with what the card holds beside it", columns, rows)
+        off = round(tape / paper - 1, 4) if paper is not None else None
+        rows.append((case.label, paper, tape, without, published, case.freed, case.beside(0), off))
+    return Table("vanilla", "Without rematerialization, with resident bytes, in GB of 10^9 bytes", columns, rows)
+
+
+def _of_paper(case: Measured, method: str) -> int | None:
+    """Bytes by table 1, if the network is there."""
+    return case.paper.totals[method] if case.paper is not None else None
 
 
 def _memory_centric(cases: Sequence[Measured]) -> Table:
     """Two meanings of memory-centric, within the same budgets."""
     columns: dict[str, Callable[[Any], str]] = {"network": str, "family": str}
-    columns |= {"paper": format_bytes, "most overhead": format_bytes, "least kept": format_bytes}
-    columns |= {"T, most overhead": str, "T, least kept": str}
+    columns |= {"paper": gigabytes, "maximum overhead": gigabytes, "minimum kept": gigabytes}
+    columns |= {"T, maximum overhead": str, "T, minimum kept": str}
     rows = []
     for case in cases:
         for method, (family, strategy) in PLANNED.items():
             if strategy == "memory":
                 most, least = case.plans[method], case.planner.plan(family, "cache")
-                peaks = case.paper.totals[method], case.beside(most.peak), case.beside(least.peak)
+                peaks = _of_paper(case, method), case.beside(most.peak), case.beside(least.peak)
                 rows.append((case.label, family, *peaks, most.formula_overhead, least.formula_overhead))
-    return Table("memory_centric", "Memory-centric plans in two meanings", columns, rows)
+    return Table("memory_centric", "Memory-centric plans in two meanings, in GB of 10^9 bytes", columns, rows)
 
 
 def _without_liveness(cases: Sequence[Measured]) -> tuple[Table, Table]:
@@ -220,15 +235,15 @@ def _without_liveness(cases: Sequence[Measured]) -> tuple[Table, Table]:
     bytes_of = [(case.label, *case.without_liveness.values(), case.totals[VANILLA]) for case in cases]
     shares = [(case.label, *map(case.reduction, case.without_liveness.values())) for case in cases]
     return (
-        Table("without_liveness", "Peak memory without liveness, with what the card holds beside it", total, bytes_of),
-        Table("without_liveness_reductions", "Less than vanilla, without liveness", share, shares),
+        Table("without_liveness", "Peak memory without liveness, with resident bytes", total, bytes_of),
+        Table("without_liveness_reductions", "Reduction against vanilla, without liveness", share, shares),
     )
 
 
 def _lattices(cases: Sequence[Measured]) -> Table:
-    """How many lower sets, what their chains reach by the formulas."""
+    """Numbers of lower sets, and budgets and overheads of their chains by the formulas."""
     columns: dict[str, Callable[[Any], str]] = dict.fromkeys(("network", "T(V)", "pruned sets", "all sets"), str)
-    columns |= {"least budget, pruned": format_bytes, "least budget, all": format_bytes}
+    columns |= {"minimum budget, pruned": format_bytes, "minimum budget, all": format_bytes}
     columns |= dict.fromkeys(("T, pruned", "T, all", "T, all at the pruned budget"), str)
     rows = []
     for case in cases:
@@ -238,12 +253,12 @@ def _lattices(cases: Sequence[Measured]) -> Table:
         plans = case.plans[TIME], case.plans["ExactDP + TC"], planner.plan("exact", "time", pruned)
         whole = int(graph.compute[graph.forward].sum())
         rows.append((case.label, whole, *sets, pruned, exact, *(plan.formula_overhead for plan in plans)))
-    note = "T is formula (1), of time-centric plans at the least budget of their family."
+    note = "T is formula (1), of time-centric plans at the minimum budget of their family."
     return Table("lattices", "Lower sets and formulas", columns, rows, note)
 
 
 def _largest(curves: Mapping[str, BatchCurves]) -> Table:
-    """Where strategies end, and their time at double the batch of vanilla."""
+    """The largest batches, and the time at double the batch of vanilla."""
     strategies = list(next(iter(curves.values())).seconds)
     columns: dict[str, Callable[[Any], str]] = {"network": str, **dict.fromkeys(strategies, str)}
     columns |= {f"{name}, doubled": "{:.3f}".format for name in strategies if name != VANILLA}
@@ -269,5 +284,5 @@ def _times(curves: Mapping[str, BatchCurves]) -> Table:
         for label, found in curves.items()
         for batch, one_pass in found.one_pass.items()
     ]
-    note = "An empty cell: no room, or room for vanilla. `one pass` is vanilla as if there were always room."
+    note = "Empty cells: the batch does not fit, or vanilla fits. `one pass` is the time of vanilla if it fitted."
     return Table("figure4", "Seconds of a forward and a backward pass", columns, rows, note)

@@ -1,4 +1,4 @@
-"""The networks of kusumoto2019's table 1: what it says of them, and what is measured here."""
+"""The networks of kusumoto2019's table 1: the paper's row for each, and our plans."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Reported:
     totals : mapping of str to int
         Bytes by column.
     reductions : mapping of str to float
-        Share of vanilla that is saved, by column.
+        Reduction against vanilla by column, as a share.
     """
 
     network: PaperNetwork
@@ -87,28 +87,34 @@ REPORTED = {row.network.label: row for row in map(Reported.of_row, _TABLE.strip(
 
 
 class Measured:
-    """A network of table 1 and its plans.
+    """A network and its plans.
 
     Parameters
     ----------
-    label : str
-        In table 1.
+    network : PaperNetwork
     progress : callable, optional
+    paper : Reported, optional
+        The row of table 1 for it.
 
     Examples
     --------
-    >>> unet = Measured("U-Net")
+    >>> unet = Measured.of_table_1("U-Net")
     >>> unet.totals[VANILLA] > unet.totals[MEMORY_CENTRIC] > unet.totals[LIVENESS]
     True
     """
 
-    def __init__(self, label: str, progress: Progress | None = None) -> None:
-        self.label = label
-        self.paper = REPORTED[label]
-        self.network = self.paper.network
-        self.progress = _naming(progress, label)
+    def __init__(self, network: PaperNetwork, progress: Progress | None = None, paper: Reported | None = None) -> None:
+        self.label = network.label
+        self.paper = paper
+        self.network = network
+        self.progress = _naming(progress, network.label)
         self.graph = self.network.training()
         self.planner = Planner(self.graph, self.progress)
+
+    @classmethod
+    def of_table_1(cls, label: str, progress: Progress | None = None) -> Measured:
+        """A network of the paper by its label there."""
+        return cls(REPORTED[label].network, progress, REPORTED[label])
 
     @cached_property
     def plans(self) -> dict[str, CanonicalPlan]:
@@ -134,13 +140,13 @@ class Measured:
         return self.beside(baseline(self.graph).peak_memory)
 
     def taped(self, *, published: bool = False, parameter_gradients: bool = True) -> int:
-        """Bytes of one pass that keeps what gradients read, by the flags of frameworks or by those published."""
+        """Bytes of one pass that keeps what gradients read, as in frameworks or as in the published graphs."""
         forward = self.network.forward()
         graph = forward if published else as_frameworks_save(forward)
         return self.beside(peak_of_a_tape(differentiate(graph, parameter_gradients=parameter_gradients)))
 
     def beside(self, peak: int) -> int:
-        """A peak with what the card holds beside it."""
+        """A peak with the resident bytes."""
         return peak + self.graph.resident_memory
 
     @cached_property
@@ -151,7 +157,7 @@ class Measured:
         return {name: self.beside(plan.peak_without_liveness(graph) + gradients) for name, plan in self.plans.items()}
 
     def reduction(self, total: int) -> float:
-        """Share of vanilla that is saved."""
+        """Reduction against vanilla, as a share."""
         return round(1 - total / self.totals[VANILLA], 4)
 
 

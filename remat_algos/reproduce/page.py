@@ -1,4 +1,4 @@
-"""What `remat reproduce` writes of a paper: paragraphs, tables and figures."""
+"""The pages of `remat reproduce`: paragraphs, tables and figures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Table:
         Of its file, which is PAPER_NAME.csv.
     title : str
     columns : mapping of str to callable
-        The head of each column, and how a text shows its cells; a CSV file has them as they are.
+        The head of each column, and how its cells are formatted in text; a CSV file has the raw values.
     rows : sequence of tuple
         A cell for each column; None is an empty one.
     note : str
@@ -53,7 +53,7 @@ class Table:
     note: str = ""
 
     def cells(self) -> Iterator[tuple[str, ...]]:
-        """The rows as a text shows them."""
+        """The rows as text."""
         for row in self.rows:
             shown = zip(self.columns.values(), row, strict=True)
             yield tuple("" if cell is None else show(cell) for show, cell in shown)
@@ -105,9 +105,13 @@ class Figure:
             return file.read_bytes()
 
 
+Part = str | Table | Figure
+"""Of a page: a paragraph or a heading, a table, a figure."""
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a paper reports, measured here.
+    """The results of a paper, measured here.
 
     Parameters
     ----------
@@ -135,7 +139,7 @@ class Page:
 
     paper: str
     title: str
-    parts: Sequence[str | Table | Figure]
+    parts: Sequence[Part]
 
     @property
     def tables(self) -> list[Table]:
@@ -150,7 +154,7 @@ class Page:
         """The page, its figures as links."""
         return "\n\n".join([f"# {self.paper}: {self.title}", *map(self._markdown_of, self.parts)]) + "\n"
 
-    def _markdown_of(self, part: str | Table | Figure) -> str:
+    def _markdown_of(self, part: Part) -> str:
         if isinstance(part, str):
             return part if part.startswith("#") else wrapped(part)
         if isinstance(part, Figure):
@@ -169,14 +173,14 @@ class Page:
         return contents
 
     def write(self, folder: Path) -> list[Path]:
-        """Write all files into a folder, which is made where it is missing, or none; returns their paths."""
+        """Write all files into a folder, which is created if missing, or none of them; returns their paths."""
         contents = {folder / name: data for name, data in self.files().items()}
         folder.mkdir(exist_ok=True)
         write_all(contents)
         return list(contents)
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it: the tables, their cells as numbers."""
+        """The page for JSON: its tables, cells as numbers."""
         tables = [
             {
                 "name": table.name,
@@ -195,8 +199,31 @@ def wrapped(text: str, width: int = WIDTH) -> str:
     return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
 
 
+def gigabytes(amount: int) -> str:
+    """Bytes as the papers write them, in GB of 10^9 bytes, for what stands beside their numbers.
+
+    Examples
+    --------
+    >>> gigabytes(7_978_000_000), gigabytes(7_000_000_000), gigabytes(147_300_000_000)
+    ('7.98 GB', '7.0 GB', '147 GB')
+    """
+    return f"{in_gigabytes(amount)} GB"
+
+
+def in_gigabytes(amount: int) -> str:
+    """The same without the unit, for one that stands behind several numbers.
+
+    Examples
+    --------
+    >>> in_gigabytes(412_000_000)
+    '0.412'
+    """
+    number = f"{amount / 1e9:.0f}" if amount >= 100 * 10**9 else f"{amount / 1e9:.3g}"
+    return number if "." in number or len(number) > 2 else f"{number}.0"
+
+
 def percent(share: float) -> str:
-    """A share as tables show it.
+    """A share in percent.
 
     Examples
     --------

@@ -9,6 +9,7 @@ from types import ModuleType
 
 import remat_algos.reproduce as room
 from remat_algos.errors import GraphError
+from remat_algos.ir.wording import shortened
 from remat_algos.reproduce.page import Page
 from remat_algos.solvers.registry import Progress
 
@@ -29,17 +30,17 @@ def list_papers() -> list[str]:
 
 
 def summary(paper: str) -> str:
-    """The first line of what its file says of itself."""
+    """The first line of its module's docstring."""
     return (_module(paper).__doc__ or "").split("\n")[0]
 
 
 def get_page(paper: str) -> MakePage:
-    """What measures a paper: `page(quick, progress)`, with `quick` on fewer and smaller networks, in seconds.
+    """The function that measures a paper: `page(quick, progress)`, with `quick` on small networks, in seconds.
 
     Raises
     ------
     GraphError
-        If there is no such paper; the nearest are offered.
+        If there is no such paper; the nearest names are suggested.
     """
     page: MakePage = _module(paper).page
     return page
@@ -50,5 +51,5 @@ def _module(paper: str) -> ModuleType:
     if paper not in known:
         near = get_close_matches(paper, known, n=3, cutoff=0.4)
         offer = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
-        raise GraphError(f"no page is made of the paper {paper!r}; {offer}")
+        raise GraphError(f"there is no reproduction of the paper {shortened(repr(paper))}; {offer}")
     return importlib.import_module(f"{room.__name__}.{paper}")

@@ -20,10 +20,10 @@ WIDTH = 100  # columns of a paragraph
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The paper, where its page goes, how much of it."""
-    parser.add_argument("paper", nargs="?", metavar="PAPER", help="its key; without one, the papers are listed")
+    parser.add_argument("paper", nargs="?", metavar="PAPER", help="key of the paper; by default list the papers")
     where = f"where PAPER.md, its tables (CSV) and figures (SVG) go ({DOCS}, or {HERE} where that is missing)"
     parser.add_argument("-o", dest="folder", metavar="FOLDER", help=where)
-    quick = "fewer and smaller networks, in seconds; written only with -o"
+    quick = "small networks, in seconds, without the paper's numbers; written only with -o"
     parser.add_argument("--quick", action="store_true", help=quick)
     add_json(parser)
 

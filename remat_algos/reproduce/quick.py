@@ -1,0 +1,77 @@
+"""Quick pages: a paper's tables and figures on small networks, with nothing of the paper beside them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from remat_algos.reproduce.page import Figure, Page, Part, Table
+
+NOTE = """\
+**Quick page: the networks here are small ones, not those of the paper, and no number here can be compared with the \
+paper's.** It shows what is measured and in which form; `remat reproduce {}` measures the paper's networks and \
+explains each table."""
+PLACE = re.compile(r" \((Figures?|Tables?|Sections?) [^)]*\)")  # in the paper
+
+
+def quick_page(paper: str, networks: Mapping[str, str], parts: Sequence[Part]) -> Page:
+    """The page of small networks: the tables and figures of a page, without its text and what it quotes.
+
+    Parameters
+    ----------
+    paper : str
+        Its key.
+    networks : mapping of str to str
+        What is run, by the label that tables have for it.
+    parts : sequence of str, Table and Figure
+        Of a page. Paragraphs are left out, headings are kept; so are all columns but those with the paper's numbers.
+
+    Examples
+    --------
+    >>> sizes = Table("sizes", "Sizes (Table 1)", {"network": str, "paper": str, "ours": str}, [("chain of 4", 9, 8)])
+    >>> page = quick_page("chen2016", {"chain of 4": "chain(4)"}, ["## Sizes (Section 5)", "As in the paper.", sizes])
+    >>> [(table.title, *table.columns) for table in page.tables]
+    [('Networks of this page', 'network', 'what is run'), ('Sizes', 'network', 'ours')]
+    """
+    rows = [(label, f"`{run}`") for label, run in networks.items()]
+    named = Table("networks", "Networks of this page", {"network": str, "what is run": str}, rows)
+    kept = [_without_paper(part) for part in parts if not isinstance(part, str) or part.startswith("#")]
+    behind: list[Part | None] = [*kept[1:], None]
+    used = [part for part, after in zip(kept, behind, strict=True) if not (_is_heading(part) and _is_heading(after))]
+    return Page(paper, "a quick page on small networks", [NOTE.format(paper), named, *used])
+
+
+def _is_heading(part: Part | None) -> bool:
+    """Whether a part that is kept is a heading, or there is none."""
+    return part is None or isinstance(part, str)
+
+
+def as_reference(model: str, options: Mapping[str, Any]) -> str:
+    """A model and its options as the command line takes them.
+
+    Examples
+    --------
+    >>> as_reference("resnet", {"depth": 62, "preactivation": True})
+    'model:resnet?depth=62&preactivation=true'
+    """
+    words = (f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in options.items())
+    return f"model:{model}?{'&'.join(words)}"
+
+
+def _without_paper(part: Part) -> Part:
+    """The same without places in the paper and without columns of its numbers."""
+    if isinstance(part, str):
+        return PLACE.sub("", part)
+    if isinstance(part, Figure):
+        return replace(part, title=PLACE.sub("", part.title))
+    names = list(part.columns)
+    heads = [i for i, head in enumerate(names) if not re.search(r"\bpaper\b", head)]
+    heads = [i for i in heads if names[i] != "by" or {row[i] for row in part.rows} != {"ours"}]
+    return replace(
+        part,
+        title=PLACE.sub("", part.title),
+        columns={names[i]: part.columns[names[i]] for i in heads},
+        rows=[tuple(row[i] for i in heads) for row in part.rows],
+    )
