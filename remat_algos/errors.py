@@ -1,10 +1,23 @@
 """What can go wrong, in words a user can act on."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from typing import Any
 
 
 class RematError(Exception):
     """Base of the errors that bad input can cause; its text is one sentence with the remedy."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (type(self), self.args, self.__dict__)
+
+
+def _again(kind: type[RematError], args: tuple[Any, ...], fields: dict[str, Any]) -> RematError:
+    """An error from a pickle, without its constructor, which may take more than the message."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(fields)
+    return error
 
 
 class GraphError(RematError, ValueError):

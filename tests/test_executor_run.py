@@ -29,6 +29,7 @@ from remat_algos.plan.solve import solve
 from remat_algos.schedule.mirror import mirror_schedule
 from remat_algos.schedule.simulation import simulate
 from tests.strategies import graphs, numbers, orders, training_graphs
+from tests.tampered import tampered
 
 SOME_BYTES = [8, 16, 512, 520, 1300, 8, 16]
 SIZES = st.sampled_from([*SOME_BYTES, 0])
@@ -269,7 +270,7 @@ def test_a_lifetime_that_is_too_long_parts_from_the_judge(data):
     i = data.draw(st.sampled_from(ended_early(simulation)))
     end = lifetimes.end.copy()
     end[i] += 2
-    longer = replace(simulation, lifetimes=replace(lifetimes, end=end))
+    longer = tampered(simulation, end)
     for allocation in (None, apart(Buffers.of(longer))):
         found = execute(graph, longer, None, allocation)
         late = np.flatnonzero(found.used != found.predicted).tolist()
@@ -309,7 +310,7 @@ def test_a_value_that_is_freed_too_early_is_missed(data):
     i = data.draw(st.sampled_from(read_later(simulation)))
     end = lifetimes.end.copy()
     end[i] = data.draw(st.integers(int(made_at[i]) + 1, int(end[i]) - 1))
-    broken = replace(simulation, lifetimes=replace(lifetimes, end=end))
+    broken = tampered(simulation, end)
     with pytest.raises(StaleValueError, match=f"which was freed after step {end[i] - 1}$") as error:
         execute(simulation.graph, broken)
     assert error.value.value == lifetimes.value[i]
@@ -352,8 +353,7 @@ def test_live_bytes_are_counted_as_the_judge_counts_them(data):
 
 def test_a_judge_that_frees_too_late_is_found_out():
     simulation = simulate(chain(6, memory=1000), range(6))
-    lifetimes = replace(simulation.lifetimes, end=np.minimum(simulation.lifetimes.end + 2, 6))
-    late = replace(simulation, lifetimes=lifetimes, memory_trace=simulation.memory_trace + 1000)
+    late = tampered(simulation, np.minimum(simulation.lifetimes.end + 2, 6), simulation.memory_trace + 1000)
     found = execute(late.graph, late)
     assert found.used.tolist() != found.predicted.tolist()
 

@@ -33,6 +33,7 @@ from remat_algos.plot.validation import plot_validation, validation_text
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.registry import list_solvers
+from tests.tampered import tampered
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "graphs"
 ZOO = ("feed_forward", "googlenet", "gpt2", "llama", "mobilenet_v2", "resnet_cifar", "transformer", "vgg", "vit")
@@ -273,9 +274,9 @@ def test_wrong_lifetimes_are_found_out(chain, plan):
     end = lifetimes.end.copy()
     i = int((end + 2 <= len(plan.schedule)).argmax())
     end[i] += 2
-    tampered = replace(plan.simulation, lifetimes=replace(lifetimes, end=end))
+    wrong = tampered(plan.simulation, end)
     for packed in (False, True):
-        found = validate(chain, tampered, packed=packed, repeats=0)
+        found = validate(chain, wrong, packed=packed, repeats=0)
         assert (found.holds, found.first_difference) == (False, end[i] - 2)
         assert "by +1,024 bytes, +1,000 to the byte" in dict(found.rows())["measured"]
 

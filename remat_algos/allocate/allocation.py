@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from remat_algos.allocate.buffers import Buffers
-from remat_algos.errors import AllocationError
-from remat_algos.ir.arrays import Int64, brief, frozen
+from remat_algos.allocate.buffers import Buffers, is_alignment
+from remat_algos.errors import AllocationError, GraphError
+from remat_algos.ir.arrays import Int64, brief, by_fields, frozen
 from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _addresses
 
@@ -47,15 +48,49 @@ class Allocation:
     interrupted: bool = False
 
     __repr__ = brief
+    __reduce__ = by_fields
 
     def __post_init__(self) -> None:
+        if not isinstance(self.buffers, Buffers):
+            raise TypeError(f"buffers is a {type(self.buffers).__name__}; give Buffers")
         for field in ("storage", "offset"):
-            object.__setattr__(self, field, frozen(getattr(self, field), np.int64, field, len(self.buffers)))
+            object.__setattr__(self, field, _numbers(getattr(self, field), field, len(self.buffers)))
+        _check_storage(self.storage)
+        for field in ("size", "bound"):
+            given = getattr(self, field)
+            if not isinstance(given, int | np.integer) or isinstance(given, bool) or not 0 <= given < 2**62:
+                raise AllocationError(f"{field} is {shortened(repr(given))}; give whole bytes, 0 or more")
+        if not is_alignment(self.alignment):
+            given = shortened(repr(self.alignment))
+            raise AllocationError(f"the alignment is {given}; give a power of two below 2**53, such as 64")
 
     @classmethod
     def side_by_side(cls, buffers: Buffers, storage: Int64, method: str, alignment: int = 1) -> Allocation:
-        """Blocks in a row, each as large as the largest buffer in it; `storage` counts them from 0."""
+        """Blocks in a row, each as large as the largest buffer in it.
+
+        Parameters
+        ----------
+        buffers : Buffers
+        storage : int64[k]
+            The block of each buffer, from 0; there are at most as many blocks as buffers.
+        method : str
+        alignment : int
+
+        Raises
+        ------
+        AllocationError
+            If `storage` is not one block for each buffer, or the alignment no power of two.
+
+        Examples
+        --------
+        >>> Allocation.side_by_side(Buffers([0, 1], [1, 2], [4, 2]), [0, 0], "by hand").size
+        4
+        """
         rounded = buffers.rounded(alignment)
+        storage = _numbers(storage, "storage", len(buffers))
+        _check_storage(storage)
+        if storage.max(initial=-1) >= len(buffers):
+            raise AllocationError(f"storage names block {storage.max()}; with {len(buffers)} buffers, number from 0")
         length = np.zeros(int(storage.max(initial=-1)) + 1, np.int64)
         np.maximum.at(length, storage, rounded.size)
         end = np.cumsum(length)
@@ -125,3 +160,16 @@ class Allocation:
             i, j = int(before[at]), int(after[at])
             names = f"{shortened(buffers.name(i))} and {shortened(buffers.name(j))}"
             raise AllocationError(f"buffers {names} are both in block {self.storage[i]} at step {buffers.begin[j]}")
+
+
+def _numbers(given: ArrayLike, what: str, count: int) -> Int64:
+    try:
+        return frozen(given, np.int64, what, count)
+    except GraphError as error:
+        raise AllocationError(str(error)) from error
+
+
+def _check_storage(storage: Int64) -> None:
+    if storage.min(initial=0) < 0:
+        i = int(np.argmin(storage))
+        raise AllocationError(f"storage[{i}] is {storage[i]}; blocks are numbered from 0")

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from remat_algos.errors import AllocationError, GraphError
-from remat_algos.ir.arrays import LARGEST_SUM, Int64, as_whole, brief, check_sizes, frozen
+from remat_algos.ir.arrays import LARGEST_SUM, Int64, as_whole, brief, by_fields, check_sizes, frozen
 from remat_algos.ir.wording import shortened
-from remat_algos.schedule.simulation import Simulation
+from remat_algos.schedule.simulation import Simulation, check_simulation
 
 
 def is_alignment(given: Any) -> bool:
@@ -23,13 +23,6 @@ def is_alignment(given: Any) -> bool:
     """
     found = as_whole(given) or 0
     return 0 < found < LARGEST_SUM and found & (found - 1) == 0
-
-
-def check_judged(given: Any) -> None:
-    """TypeError unless it is a simulation."""
-    if not isinstance(given, Simulation):
-        remedy = "plan.simulation" if hasattr(given, "simulation") else "what simulate(graph, order) returns"
-        raise TypeError(f"a {type(given).__name__} is no Simulation; give {remedy}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +64,7 @@ class Buffers:
     names: tuple[str, ...] = ()
 
     __repr__ = brief
+    __reduce__ = by_fields
 
     def __post_init__(self) -> None:
         try:
@@ -82,6 +76,9 @@ class Buffers:
                 object.__setattr__(self, field, frozen(-1 if given is None else given, np.int64, field, count))
         except GraphError as error:
             raise AllocationError(str(error)) from error
+        if isinstance(self.names, str) or not all(isinstance(name, str) for name in self.names):
+            raise AllocationError("the names of buffers are a sequence of str")
+        object.__setattr__(self, "names", tuple(self.names))
         if self.names and len(self.names) != count:
             raise AllocationError(f"there are {len(self.names)} names for {count} buffers; give one each, or none")
         for wrong, said in (
@@ -110,7 +107,7 @@ class Buffers:
         TypeError
             For what is no simulation; of a plan give `plan.simulation`.
         """
-        check_judged(simulation)
+        check_simulation(simulation)
         lifetimes, graph = simulation.lifetimes, simulation.graph
         workspace = graph.workspace[simulation.schedule.order]
         steps = np.flatnonzero(workspace)
@@ -127,8 +124,37 @@ class Buffers:
     def __len__(self) -> int:
         return self.size.size
 
+    def places(self, simulation: Simulation) -> Int64:
+        """int64[k]: which of these each buffer of a schedule is; AllocationError unless they are the schedule's.
+
+        Parameters
+        ----------
+        simulation : Simulation
+
+        Examples
+        --------
+        >>> from remat_algos.ir.graph import ComputationGraph
+        >>> from remat_algos.schedule.simulation import simulate
+        >>> simulation = simulate(ComputationGraph.from_edges([(0, 1), (1, 2)]), [0, 1, 2])
+        >>> Buffers.of(simulation).places(simulation).tolist()
+        [0, 1, 2]
+        """
+        wanted = Buffers.of(simulation)
+        # buffers in the order of the schedule's own: instances, then workspaces by step
+        order = np.lexsort((self.begin, np.where(self.instance < 0, len(self), self.instance)))
+        fields = ("instance", "begin", "end", "size")
+        if len(self) != len(wanted) or any(
+            not np.array_equal(getattr(self, field)[order], getattr(wanted, field)) for field in fields
+        ):
+            raise AllocationError(
+                "the allocation is not one of this schedule's buffers; allocate Buffers.of(simulate(graph, schedule))"
+            )
+        return order
+
     def name(self, i: int) -> str:
-        """As the file calls it, or its number."""
+        """As the file calls it, or its number; AllocationError if there is no such buffer."""
+        if not 0 <= i < len(self):
+            raise AllocationError(f"there is no buffer {i}; there are {len(self)}, numbered from 0")
         return self.names[i] if self.names else str(i)
 
     @property

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from remat_algos.allocate.buffers import check_judged
 from remat_algos.allocate.tables import read_columns
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import Bool, Int64
@@ -16,7 +15,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.operators import operator
 from remat_algos.ir.wording import counted, did_you_mean, shortened
 from remat_algos.kernels import _sharing
-from remat_algos.schedule.simulation import Simulation
+from remat_algos.schedule.simulation import Simulation, check_simulation
 
 InPlaceTable = Mapping[str, int | Sequence[int] | str | None]
 """An operation, to the place of the read that its first value may be written over, or several in the order of trying,
@@ -68,7 +67,7 @@ def in_place(simulation: Simulation, table: InPlaceTable | None = None) -> Int64
     >>> in_place(simulation).tolist(), in_place(simulation, {"Add": (1, 0)}).tolist()
     ([-1, -1, 1], [-1, -1, 0])
     """
-    check_judged(simulation)
+    check_simulation(simulation)
     graph, lifetimes, order = simulation.graph, simulation.lifetimes, simulation.schedule.order
     pairs = _Pairs.of(graph, table or {})
     over: Int64

@@ -12,7 +12,7 @@ from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.limits import FOREVER, checked_limit
 from remat_algos.allocate.traces import GIVE_ALL_BACK, Trace
 from remat_algos.errors import AllocationError
-from remat_algos.ir.arrays import Int64, as_whole, brief, frozen
+from remat_algos.ir.arrays import Int64, as_whole, brief, by_fields, frozen
 from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _addresses, _pools
 from remat_algos.schedule.simulation import Simulation
@@ -64,6 +64,13 @@ class PoolRun:
     offset: Int64
 
     __repr__ = brief
+    __reduce__ = by_fields
+
+    def __post_init__(self) -> None:
+        for field in ("used", "reserved", "ties", "segment", "offset"):
+            object.__setattr__(self, field, frozen(getattr(self, field), np.int64, field))
+        if self.used.size != self.reserved.size or self.segment.size != self.offset.size:
+            raise AllocationError("the steps or the buffers of a run do not match; give one entry for each in all")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,6 +99,17 @@ class PoolUse:
     runs: tuple[PoolRun, ...]
 
     __repr__ = brief
+    __reduce__ = by_fields
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "runs", tuple(self.runs))
+        if not isinstance(self.trace, Trace) or not all(isinstance(run, PoolRun) for run in self.runs):
+            raise TypeError("the use of a pool is of a Trace and a tuple of PoolRun")
+        if not self.runs:
+            raise AllocationError("the use of a pool has no run; give one or more")
+        steps, size = self.trace.steps, self.trace.size.size
+        if any(run.used.size != steps or run.segment.size != size for run in self.runs):
+            raise AllocationError(f"a run is not one of this trace, which has {steps} steps and {size} buffers")
 
     @property
     def used(self) -> Int64:

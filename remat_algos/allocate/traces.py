@@ -7,11 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from remat_algos.allocate.buffers import Buffers
-from remat_algos.errors import AllocationError
-from remat_algos.ir.arrays import Int64, brief, check_sizes, frozen
+from remat_algos.errors import AllocationError, GraphError
+from remat_algos.ir.arrays import Int64, brief, by_fields, check_sizes, frozen
+from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _pools
 from remat_algos.schedule.simulation import Simulation
 
+MOST = 2**31  # steps, and streams
 GIVE_ALL_BACK = int(_pools.GIVE_ALL_BACK)
 """The event at which an allocator gives its whole free segments back to the device."""
 
@@ -55,13 +57,23 @@ class Trace:
     stream: Int64 = None  # type: ignore[assignment]  # the constructor fills it
 
     __repr__ = brief
+    __reduce__ = by_fields
 
     def __post_init__(self) -> None:
-        stream = 0 if self.stream is None else self.stream
-        fields = (("size", self.size, None), ("event", self.event, None), ("step", self.step, len(self.event)))
-        for field, given, count in (*fields, ("stream", stream, len(self.size))):
-            object.__setattr__(self, field, frozen(given, np.int64, field, count))
-        check_sizes(self.size, "size")
+        try:
+            object.__setattr__(self, "size", frozen(self.size, np.int64, "size"))
+            object.__setattr__(self, "event", frozen(self.event, np.int64, "event"))
+            object.__setattr__(self, "step", frozen(self.step, np.int64, "step", len(self.event)))
+            stream = frozen(0 if self.stream is None else self.stream, np.int64, "stream", len(self.size))
+            object.__setattr__(self, "stream", stream)
+            check_sizes(self.size, "size")
+        except GraphError as error:
+            raise AllocationError(str(error)) from error
+        if isinstance(self.steps, bool) or not isinstance(self.steps, int | np.integer) or not 0 <= self.steps < MOST:
+            given = shortened(repr(self.steps))
+            raise AllocationError(f"a trace of {given} steps cannot be; give a whole number below 2**31")
+        if stream.min(initial=0) < 0 or stream.max(initial=0) >= MOST:
+            raise AllocationError("a stream of the trace is negative, or 2**31 or more; number the streams from 0")
         if self.step.size and (self.step[0] < 0 or self.step[-1] >= self.steps or (np.diff(self.step) < 0).any()):
             raise AllocationError(f"the steps of a trace rise from 0 to less than {self.steps}")
         self._check_events()
@@ -101,7 +113,12 @@ class Trace:
         return self.during(np.cumsum(np.where(freed, -change, change)))
 
     def during(self, after: Int64) -> Int64:
-        """int64[m]: what is so during each step, after its requests, of what is so after each event."""
+        """int64[m]: what is so during each step, after its requests, of what is so after each event.
+
+        AllocationError unless there is an entry for each event.
+        """
+        if len(after) != self.event.size:
+            raise AllocationError(f"after has {len(after)} entries, expected {self.event.size}, one for each event")
         seen = np.searchsorted(2 * self.step + (self.event < 0), 2 * np.arange(self.steps) + 1)
         return np.concatenate([[0], after])[seen]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from remat_algos.cost.shapes import element_bytes, unknown_name
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import brief
+from remat_algos.ir.arrays import brief, by_fields
 from remat_algos.ir.files.text import read_text
 from remat_algos.ir.units import parse_bytes
 
@@ -61,6 +61,7 @@ class Device:
     source: str = ""
 
     __repr__ = brief
+    __reduce__ = by_fields
 
     def __post_init__(self) -> None:
         for key in ("name", "source"):

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.executor.memories import CHUNK
-from remat_algos.ir.arrays import Int64, brief
+from remat_algos.ir.arrays import Int64, brief, by_fields, frozen, sealed
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.schedule.simulation import Simulation
+from remat_algos.schedule.simulation import Simulation, check_simulation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +61,15 @@ class Execution:
     outputs: dict[int, NDArray[np.uint8]] | None = None
 
     __repr__ = brief
+    __reduce__ = by_fields
+
+    def __post_init__(self) -> None:
+        check_simulation(self.simulation, self.graph)
+        for name, dtype in (("used", np.int64), ("used_raw", np.int64), ("total", np.int64), ("checksums", np.uint32)):
+            count = self.simulation.lifetimes.value.size if name == "checksums" else len(self.simulation.schedule)
+            object.__setattr__(self, name, frozen(getattr(self, name), dtype, name, count))
+        if self.seconds is not None:
+            object.__setattr__(self, "seconds", times(self.seconds, (len(self.simulation.schedule),)))
 
     @property
     def peak_used(self) -> int:
@@ -118,6 +127,7 @@ class Execution:
         Runs of schedules with and without rematerialization, or on NumPy and on a GPU, must not differ at all; values
         that only one of them makes are left out.
         """
+        check_simulation(other.simulation, self.graph)
         wanted = other.first_checksums
         made = zip(
             self.simulation.made_at.tolist(),
@@ -126,6 +136,14 @@ class Execution:
             strict=True,
         )
         return [(step, value) for step, value, checksum in made if wanted.get(value, checksum) != checksum]
+
+
+def times(seconds: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """A read-only copy of times of steps; ValueError for another shape."""
+    found = np.array(seconds, np.float64)
+    if found.shape != shape:
+        raise ValueError(f"seconds have shape {found.shape}, expected {shape}: a time for each step")
+    return sealed(found)
 
 
 def live_memory(simulation: Simulation, chunk: int = 1) -> Int64:

@@ -120,6 +120,25 @@ class LayerOperators:
         self._changed: set[int] = set()
         self._found: dict[int, list[Array]] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what a backend made: a copy begins with the residents as they are now."""
+        state = vars(self).copy()
+        if self.arrays:
+            state["_given"] = {name: self._ready.to_host(array) for name, array in self.arrays.items()}
+        fresh: dict[str, Any] = {
+            "arrays": {},
+            "calls": [],
+            "_formulas": [],
+            "_backend": None,
+            "_mixer": None,
+            "_found": {},
+        }
+        return state | fresh | {"_changed": set()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._formulas = [FORMULAS[layer.op] for layer in self.network.layers]
+
     # ---------------------------------------------------------------- the protocol
 
     def prepare(self, backend: Backend, graph: ComputationGraph) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, SupportsInt, runtime_checkable
+from typing import Any, Protocol, SupportsInt, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -111,6 +111,9 @@ class SyntheticOperators:
         self._first: list[int] = graph.value_indptr.tolist()
         self._changes = _changes(graph)
         self._mixer: Mixer | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_mixer": None}  # which `prepare` makes anew
 
     def prepare(self, backend: Backend, graph: ComputationGraph) -> None:
         """Compile the kernels, or take scratch; GraphError for another graph than the one they were made for."""

@@ -55,7 +55,8 @@ class Training:
         >>> train(network, steps=1).same_as(train(network, steps=1, seed=1))
         False
         """
-        return self.losses == other.losses and all(
+        alike = self.losses == other.losses and self.parameters.keys() == other.parameters.keys()
+        return alike and all(
             array.tobytes() == other.parameters[name].tobytes() for name, array in self.parameters.items()
         )
 

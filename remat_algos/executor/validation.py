@@ -10,12 +10,12 @@ import numpy as np
 
 from remat_algos.allocate.pools import PoolUse, cupy_pool
 from remat_algos.errors import StaleValueError
-from remat_algos.executor.execution import Execution
+from remat_algos.executor.execution import Execution, times
 from remat_algos.executor.mixing_costs import Seconds
-from remat_algos.ir.arrays import Int64, brief
+from remat_algos.ir.arrays import Int64, brief, by_fields, frozen
 from remat_algos.ir.units import exact_bytes, format_bytes
 from remat_algos.ir.wording import counted
-from remat_algos.schedule.simulation import Simulation
+from remat_algos.schedule.simulation import Simulation, check_simulation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,6 +63,14 @@ class Validation:
     stale: StaleValueError | None = None
 
     __repr__ = brief
+    __reduce__ = by_fields
+
+    def __post_init__(self) -> None:
+        check_simulation(self.execution.simulation, self.simulation.graph)
+        nodes, steps = self.simulation.graph.n_nodes, len(self.simulation.schedule)
+        object.__setattr__(self, "runs", frozen(self.runs, np.int64, "runs", nodes))
+        object.__setattr__(self, "seconds", times(self.seconds, (len(self.seconds), steps)))
+        object.__setattr__(self, "seconds_predicted", times(self.seconds_predicted, (steps,)))
 
     @property
     def predicted_peak(self) -> int:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import fields
 from numbers import Integral, Real
+from operator import index
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,9 +25,22 @@ LARGEST_SUM = 2**53  # sums stay exact in float64 and JSON readers everywhere
 def frozen(
     values: ArrayLike, dtype: type[np.generic], what: str = "array", size: int | None = None, per: str = ""
 ) -> NDArray[Any]:
-    """A read-only contiguous array of whole numbers; a scalar fills `size` entries, one per node, value, ...
+    """A contiguous array of whole numbers that nobody can write to; a scalar fills `size` entries, one per node, ...
 
     Raises GraphError if the values do not fit `dtype` exactly, or their number is not `size`.
+
+    Examples
+    --------
+    What the caller holds is copied, read-only or not: its owner may make it writable again.
+
+    >>> sizes = np.array([4, 2])
+    >>> sizes.setflags(write=False)
+    >>> kept = frozen(sizes, np.int64)
+    >>> kept is sizes, frozen(kept, np.int64) is kept
+    (False, True)
+    >>> kept.setflags(write=True)
+    Traceback (most recent call last):
+    ValueError: cannot set WRITEABLE flag to True of this array
     """
     given = np.asarray(values)
     if given.ndim == 0 and size is not None:
@@ -40,15 +55,64 @@ def frozen(
         given = _plain(given)
     if given.dtype.kind not in "biuf":
         raise GraphError(f"{what} {_not_a_number(values, given)}; give whole numbers within {np.dtype(dtype).name}")
-    if given.dtype == dtype and given.base is None and not given.flags.writeable and given.flags.c_contiguous:
-        return given  # nobody can write to it: no copy
+    if given.dtype == dtype:
+        if isinstance(given.base, bytes) and given.flags.c_contiguous:
+            return given  # nobody can write to it: no copy
+        return _over_bytes(given)
     with np.errstate(invalid="ignore"):
-        result = np.array(given, dtype)
-    if given.dtype != dtype and not np.array_equal(result, given):
+        result = given.astype(dtype)
+    if not np.array_equal(result, given):
         at = int(np.flatnonzero(result != given)[0])
         raise GraphError(f"{what}[{at}] is {given[at]}; give whole numbers within {np.dtype(dtype).name}")
-    result.setflags(write=False)
-    return result
+    return _over_bytes(result)
+
+
+def _over_bytes(array: NDArray[Any]) -> NDArray[Any]:
+    """A copy in the memory of a bytes object, which NumPy lets nobody make writable."""
+    return np.frombuffer(array.tobytes(), array.dtype)
+
+
+def sealed(array: NDArray[Any]) -> NDArray[Any]:
+    """An array that nobody else holds, made read-only without a copy: a view, since the owner could be made writable.
+
+    Examples
+    --------
+    >>> sealed(np.arange(3)).setflags(write=True)
+    Traceback (most recent call last):
+    ValueError: cannot set WRITEABLE flag to True of this array
+    """
+    array.setflags(write=False)
+    if array.base is None:
+        return array.view()
+    return np.asarray(memoryview(array))  # type: ignore[arg-type]  # over the memory of a kernel, which stays writable; what is shown does not
+
+
+def row(indptr: Int64, indices: Int32, i: int, what: str) -> list[int]:
+    """Row i of a table in CSR arrays; GraphError if there is none.
+
+    Examples
+    --------
+    >>> row(np.array([0, 2, 3]), np.array([5, 6, 7]), 0, "bag")
+    [5, 6]
+    >>> row(np.array([0, 2, 3]), np.array([5, 6, 7]), 2, "bag")
+    Traceback (most recent call last):
+    remat_algos.errors.GraphError: there is no bag 2; there are 2, numbered from 0
+    """
+    check_place(i, indptr.shape[0] - 1, what)
+    found: list[int] = indices[indptr[i] : indptr[i + 1]].tolist()
+    return found
+
+
+def check_place(i: int, count: int, what: str) -> None:
+    """GraphError unless i is one of `count` things that are numbered from 0."""
+    if not 0 <= index(i) < count:
+        raise GraphError(f"there is no {what} {i}; there are {max(count, 0)}, numbered from 0")
+
+
+def by_fields(made: Any) -> tuple[Any, ...]:
+    """`__reduce__` of a type: pickle and copy make it anew from its fields, so it is checked and read-only again."""
+    given = (getattr(made, field.name) for field in fields(made) if field.init)
+    return type(made), tuple(dict(each) if isinstance(each, MappingProxyType) else each for each in given)
 
 
 def brief(subject: Any) -> str:

@@ -9,10 +9,12 @@ from remat_algos.ir.arrays import (
     Int32,
     Int64,
     brief,
+    by_fields,
     check_indptr,
     check_sizes,
     frozen,
     repeats,
+    row,
     sorted_rows,
     wrong_length,
 )
@@ -42,6 +44,7 @@ class Backward:
     grad_workspace: Int64
 
     __repr__ = brief
+    __reduce__ = by_fields
 
     def __post_init__(self) -> None:
         for name, dtype in (
@@ -68,4 +71,4 @@ class Backward:
 
     def saved(self, node: int) -> list[int]:
         """Values that the gradient of a node reads."""
-        return self.saved_indices[self.saved_indptr[node] : self.saved_indptr[node + 1]].tolist()
+        return row(self.saved_indptr, self.saved_indices, node, "node")

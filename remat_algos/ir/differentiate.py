@@ -247,10 +247,8 @@ def _resident(resident: Resident | None, reader: Int32) -> Resident | None:
 
 
 def _with(forward: np.ndarray, backward: np.ndarray) -> np.ndarray:
-    """The entries of both; read-only, so that the graph need not copy them."""
-    both = np.concatenate([forward, backward])
-    both.setflags(write=False)
-    return both
+    """The entries of both."""
+    return np.concatenate([forward, backward])
 
 
 def _only(indptr: Int64, indices: Int32, wanted: Bool) -> tuple[Int64, Int32]:

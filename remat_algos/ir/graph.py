@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
 from remat_algos.ir import laws
-from remat_algos.ir.arrays import Bool, Int8, Int32, Int64, check_indptr, frozen
+from remat_algos.ir.arrays import Bool, Int8, Int32, Int64, by_fields, check_indptr, check_place, frozen, row, sealed
 from remat_algos.ir.assembly import assemble
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.derivation import Derivation
@@ -114,6 +114,8 @@ class ComputationGraph:
             f"{format_bytes(self.resident_memory)} resident" if self.resident is not None else "",
         )
 
+    __reduce__ = by_fields
+
     def __post_init__(self) -> None:
         for name, dtype in (
             ("value_indptr", np.int64),
@@ -132,8 +134,14 @@ class ComputationGraph:
         if self.mark is not None:
             mark = frozen(self.mark, np.int8, "mark", self.n_nodes, "node")
             object.__setattr__(self, "mark", mark if mark.any() else None)
+        for name, wanted in (("backward", Backward), ("resident", Resident), ("derivation", Derivation)):
+            given = getattr(self, name)
+            if given is not None and not isinstance(given, wanted):
+                raise TypeError(f"{name} is a {type(given).__name__}; give a {wanted.__name__}, or None")
         if self.resident is not None and not self.resident.names:
             object.__setattr__(self, "resident", None)
+        if not isinstance(self.labels, Labels):
+            raise TypeError(f"labels is a {type(self.labels).__name__}; give Labels")
         object.__setattr__(self, "labels", laws.plain_labels(self.labels, self.value_indptr))
         laws.check(self)
 
@@ -302,10 +310,9 @@ class ComputationGraph:
     def _once_derived(self, name: str, make: Callable[[], Any]) -> Any:
         if name not in self._derived:
             made = make()
-            for array in made if isinstance(made, tuple) else (made,):
-                if isinstance(array, np.ndarray):
-                    array.setflags(write=False)
-            self._derived[name] = made
+            if isinstance(made, tuple):
+                made = tuple(map(sealed, made))
+            self._derived[name] = sealed(made) if isinstance(made, np.ndarray) else made
         return self._derived[name]
 
     @property
@@ -411,16 +418,18 @@ class ComputationGraph:
 
     def reads(self, node: int) -> list[int]:
         """Values that a node reads, in argument order."""
-        return self.read_indices[self.read_indptr[node] : self.read_indptr[node + 1]].tolist()
+        return row(self.read_indptr, self.read_indices, node, "node")
 
     def values(self, node: int) -> range:
         """Values that a node makes."""
+        check_place(node, self.n_nodes, "node")
         return range(int(self.value_indptr[node]), int(self.value_indptr[node + 1]))
 
     # ---------------------------------------------------------------- names
 
     def value_name(self, value: int) -> str:
         """The name of a value: its node's name for the first, `name:k` for the others, unless it has its own."""
+        check_place(value, self.n_values, "value")
         node = int(self.producer[value])
         return self.labels.value(value, node, value - int(self.value_indptr[node]))
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from remat_algos.ir.arrays import Int32, brief, frozen
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Int32, brief, by_fields, frozen
+from remat_algos.ir.wording import shortened
 
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
@@ -42,6 +44,7 @@ class GradientNames:
     reader: Int32
 
     __repr__ = brief
+    __reduce__ = by_fields
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "target", frozen(self.target, np.int32))
@@ -120,10 +123,23 @@ class Labels:
     compute_scale: int = 1
 
     __repr__ = brief
+    __reduce__ = by_fields
 
     def __post_init__(self) -> None:
         for name in ("value_names", "views"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+        names = () if isinstance(self.names, GradientNames) else self.names
+        for what, given in (
+            ("names", names),
+            ("ops", self.ops),
+            ("value_names", self.value_names.values()),
+            ("views", (*self.views, *self.views.values())),
+            ("compute_unit", (self.compute_unit,)),
+        ):
+            if isinstance(given, str) or not all(issubclass(each, str) for each in set(map(type, given or ()))):
+                raise GraphError(f"the {what} of labels are not all text; give a sequence of str")
+        if isinstance(self.compute_scale, bool) or not isinstance(self.compute_scale, int) or self.compute_scale < 1:
+            raise GraphError(f"compute_scale is {shortened(repr(self.compute_scale))}; give a whole number, 1 or more")
 
     def __getitem__(self, node: int) -> str:
         return self.names[node] if self.names is not None else str(int(node))

@@ -5,7 +5,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int8, Int32, Int64, brief, check_indptr, check_sizes, frozen, repeats, sorted_rows
+from remat_algos.ir.arrays import (
+    Int8,
+    Int32,
+    Int64,
+    brief,
+    by_fields,
+    check_indptr,
+    check_sizes,
+    frozen,
+    repeats,
+    row,
+    sorted_rows,
+)
 
 ROLES = ("input", "parameter", "state")
 
@@ -34,6 +46,7 @@ class Resident:
     names: tuple[str, ...]
 
     __repr__ = brief
+    __reduce__ = by_fields
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "memory", frozen(self.memory, np.int64, "resident memory"))
@@ -57,4 +70,4 @@ class Resident:
 
     def reads(self, node: int) -> list[int]:
         """Residents that a node reads."""
-        return self.read_indices[self.read_indptr[node] : self.read_indptr[node + 1]].tolist()
+        return row(self.read_indptr, self.read_indices, node, "node")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.ir.arrays import Int8, Int64, brief
+from remat_algos.ir.arrays import Int8, Int64, brief, by_fields, sealed
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.layer_types import OTHER, layer_types, optimizer_nodes, parameter_gradients
 from remat_algos.ir.resident import ROLES
@@ -61,12 +61,15 @@ class Breakdown:
     compute_scale: int
 
     __repr__ = brief
+    __reduce__ = by_fields
 
     def __post_init__(self) -> None:
         for name in ("memory", "compute"):
-            table = np.array(getattr(self, name), np.int64)
-            table.setflags(write=False)
-            object.__setattr__(self, name, table)
+            table, columns = np.array(getattr(self, name), np.int64), len(STRUCTURES if name == "memory" else PARTS)
+            if table.shape != (len(self.types), columns):
+                wanted = f"expected {(len(self.types), columns)}, a row for each type"
+                raise ValueError(f"{name} of a breakdown has shape {table.shape}, {wanted}")
+            object.__setattr__(self, name, sealed(table))
 
     @property
     def footprint(self) -> int:

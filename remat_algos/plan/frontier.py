@@ -8,7 +8,7 @@ from typing import Any
 
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
-from remat_algos.ir.arrays import as_whole
+from remat_algos.ir.arrays import as_whole, by_fields
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import format_bytes
@@ -17,6 +17,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.plan.problem import Attempt, Problem
 from remat_algos.plan.search import BASE, MOST_POLISHED, Call
 from remat_algos.schedule.passes.polish import polished
+from remat_algos.schedule.simulation import check_simulation
 from remat_algos.solvers.registry import Interrupted, Progress, Solver, get_solver, portfolio
 
 POINTS = 20
@@ -69,6 +70,13 @@ class Frontier:
             peaks,
             "" if self.complete else "interrupted" if self.interrupted else "not complete",
         )
+
+    __reduce__ = by_fields
+
+    def __post_init__(self) -> None:
+        for curve in self.curves.values():
+            for plan in curve:
+                check_simulation(plan.simulation, self.graph)
 
     @property
     def plans(self) -> tuple[Plan, ...]:

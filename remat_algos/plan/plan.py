@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from remat_algos.errors import PlanError
+from remat_algos.ir.arrays import by_fields
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.files.write import write_whole
 from remat_algos.ir.graph import ComputationGraph
@@ -21,7 +22,7 @@ from remat_algos.plan.record import FORMAT, VERSION, gap, plain, read_record, sh
 from remat_algos.plan.reserved import Reserved
 from remat_algos.plan.verify import checked
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.schedule.simulation import Simulation
+from remat_algos.schedule.simulation import Simulation, check_simulation
 
 FORMS = ("plan", "frees", "names", "actions")
 INTERRUPTED = "interrupted"  # in the details of a plan whose search the user stopped
@@ -85,6 +86,13 @@ class Plan:
             f"{counted(int((self.simulation.runs > 1).sum()), 'node')} recomputed",
             "interrupted" if self.interrupted else "",
         )
+
+    __reduce__ = by_fields
+
+    def __post_init__(self) -> None:
+        check_simulation(self.simulation, self.graph)
+        if not isinstance(self.budget, Budget):
+            raise TypeError(f"budget is a {type(self.budget).__name__}; give a Budget")
 
     @property
     def held(self) -> Packed | Reserved | None:

@@ -68,6 +68,8 @@ class Reserved:
         """What the model of an allocator says of a schedule; an arena is packed first."""
         from remat_algos.allocate import pools
 
+        if known_allocator(allocator) is None:
+            raise AllocationError(f"{allocator} reserves nothing; known: {', '.join(ALLOCATORS[:-1])}")
         interrupted = False
         if allocator == ARENA:
             from remat_algos.allocate.buffers import Buffers

@@ -87,6 +87,8 @@ def _check_free(graph: ComputationGraph, kept: list[int], again: list[int]) -> N
 
 
 def _changed(graph: ComputationGraph, kept: list[int], again: list[int], schedule: Schedule) -> Schedule:
+    if not (kept or again):
+        return simulate(graph, schedule).schedule
     for node in [*kept, *again]:
         simulation = simulate(graph, schedule)
         n_runs = int(simulation.runs[node])

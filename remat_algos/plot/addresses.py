@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from remat_algos.allocate.allocation import Allocation
-from remat_algos.allocate.buffers import check_judged
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.units import format_bytes
 from remat_algos.ir.wording import counted
@@ -212,7 +211,7 @@ def _looks(allocation: Allocation, simulation: Simulation | None) -> list[tuple[
     some = buffers.size > 0
     if simulation is None:
         return [(BUFFER, np.flatnonzero(some))] if some.any() else []
-    check_judged(simulation)
+    buffers.places(simulation)  # they are this schedule's
     role = np.full(len(buffers), ROLE_NAMES.index("workspace"))
     held = buffers.instance >= 0
     role[held] = _roles(simulation)[buffers.instance[held]]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from remat_algos.ir.arrays import frozen
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import format_bytes
 from remat_algos.ir.wording import counted
@@ -85,7 +86,8 @@ def _what(subject: Subject, copies: ArrayLike | None = None) -> tuple[Computatio
     if isinstance(subject, ComputationGraph):
         kinds = np.where(subject.forward, "forward", "gradient")
         kinds = np.where(subject.once, "once", kinds)
-        kinds = kinds if copies is None else np.where(np.asarray(copies, bool), "copy", kinds)
+        if copies is not None:
+            kinds = np.where(frozen(copies, np.bool_, "copies", subject.n_nodes), "copy", kinds)
         return subject, np.ones(subject.n_nodes, np.int64), kinds
     simulation, _ = judged(subject)
     return simulation.graph, simulation.runs, node_kinds(simulation)

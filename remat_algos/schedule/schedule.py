@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from remat_algos.errors import ScheduleError
-from remat_algos.ir.arrays import Int32, Int64, frozen
+from remat_algos.ir.arrays import Int32, Int64, by_fields, frozen
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import counted, one_line
 
@@ -36,6 +36,8 @@ class Schedule:
         recomputed = f"{counted(int((runs > 1).sum()), 'node')} recomputed"
         return one_line(self, counted(len(self), "step"), recomputed)
 
+    __reduce__ = by_fields
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", frozen(self.order, np.int32, "order"))
 
@@ -62,8 +64,26 @@ class Schedule:
 
     def names(self, graph: ComputationGraph) -> list[str]:
         """Names of the nodes in the order they run."""
+        check_nodes(graph.n_nodes, self.order)
         return [graph.labels[v] for v in self.order.tolist()]
 
     def mirror_count(self, n_nodes: int) -> Int64:
         """int64[n_nodes]: how often each node runs again (chen2016, algorithm 2: m(v))."""
+        check_nodes(n_nodes, self.order)
         return np.maximum(np.bincount(self.order, minlength=n_nodes) - 1, 0)
+
+
+def check_nodes(n_nodes: int, order: Int32) -> None:
+    """ScheduleError, with the step, for one that runs what is no node.
+
+    Examples
+    --------
+    >>> check_nodes(3, np.array([0, 1, 7]))
+    Traceback (most recent call last):
+    remat_algos.errors.ScheduleError: step 2 runs node 7; nodes are 0 to 2
+    """
+    if order.size and not 0 <= order.min() <= order.max() < n_nodes:
+        step = int(np.argmax((order < 0) | (order >= n_nodes)))
+        raise ScheduleError(
+            f"step {step} runs node {order[step]}; nodes are 0 to {n_nodes - 1}", step, int(order[step])
+        )

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from remat_algos.errors import ScheduleError
-from remat_algos.ir.arrays import Bool, Int64
+from remat_algos.errors import GraphError, ScheduleError
+from remat_algos.ir.arrays import Bool, Int64, by_fields, check_place, sealed
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import format_bytes
 from remat_algos.ir.wording import counted, one_line, percent, shortened
@@ -51,6 +51,38 @@ class Simulation:
             f"{counted(int((self.runs > 1).sum()), 'node')} recomputed",
         )
 
+    __reduce__ = by_fields
+
+    def __post_init__(self) -> None:
+        # what `simulate` makes does not come here; what others give, or a pickle holds, must be the same
+        for name, kind in (("graph", ComputationGraph), ("schedule", Schedule), ("lifetimes", Lifetimes)):
+            if not isinstance(getattr(self, name), kind):
+                raise TypeError(f"{name} is a {type(getattr(self, name)).__name__}; give a {kind.__name__}")
+        found = simulate(self.graph, self.schedule)
+        for mine, its in (
+            (self.lifetimes.instance_indptr, found.lifetimes.instance_indptr),
+            (self.lifetimes.value, found.lifetimes.value),
+            (self.lifetimes.end, found.lifetimes.end),
+            (self.memory_trace, found.memory_trace),
+        ):
+            if not np.array_equal(mine, its):
+                step = len(self.schedule)
+                raise ScheduleError("these are not the figures of the schedule; call simulate(graph, order)", step, -1)
+        object.__setattr__(self, "lifetimes", found.lifetimes)
+        object.__setattr__(self, "memory_trace", found.memory_trace)
+
+    @classmethod
+    def _made(
+        cls, graph: ComputationGraph, schedule: Schedule, lifetimes: Lifetimes, memory_trace: Int64
+    ) -> "Simulation":
+        """What the kernel found, which needs no check."""
+        made = object.__new__(cls)
+        object.__setattr__(made, "graph", graph)
+        object.__setattr__(made, "schedule", schedule)
+        object.__setattr__(made, "lifetimes", lifetimes)
+        object.__setattr__(made, "memory_trace", memory_trace)
+        return made
+
     @property
     def peak_memory(self) -> int:
         """Bytes held at the worst step (kumar2019: M(sigma)); residents are apart."""
@@ -78,6 +110,7 @@ class Simulation:
 
     def live_at(self, step: int) -> list[tuple[int, int]]:
         """(value, step that made it) of every instance held during a step, the largest first."""
+        check_place(step, len(self.schedule), "step")
         made_at = self.made_at
         live = np.flatnonzero((made_at <= step) & (self.lifetimes.end > step))
         live = live[np.argsort(-self.graph.memory[self.lifetimes.value[live]], kind="stable")]
@@ -120,7 +153,10 @@ class Simulation:
 
     def breakdown(self, step: int | None = None) -> dict[str, int]:
         """Bytes during a step, by default the peak's, by what holds them: the keys of `trace_by_role`."""
-        step = self.peak_step if step is None else step
+        if step is None:
+            step = self.peak_step
+        elif len(self.schedule):
+            check_place(step, len(self.schedule), "step")
         return {role: int(trace[step]) if trace.size else 0 for role, trace in self.trace_by_role().items()}
 
     def frees(self) -> list[list[int]]:
@@ -199,9 +235,26 @@ def simulate(graph: ComputationGraph, schedule: Schedule | Sequence[int] | Array
         _check_marks(graph, schedule)
     if graph.updates.any():
         _check_updates(graph, schedule)
-    for array in (instance_indptr, value, end, trace):
-        array.setflags(write=False)
-    return Simulation(graph, schedule, Lifetimes(instance_indptr, value, end), trace)
+    lifetimes = Lifetimes(sealed(instance_indptr), sealed(value), sealed(end))
+    return Simulation._made(graph, schedule, lifetimes, sealed(trace))
+
+
+def check_simulation(given: Any, graph: ComputationGraph | None = None) -> None:
+    """TypeError unless it is a simulation, GraphError unless it is of this graph, or of one with the same arrays.
+
+    Examples
+    --------
+    >>> two, three = (ComputationGraph.from_edges([(i, i + 1) for i in range(n)]) for n in (1, 2))
+    >>> check_simulation(simulate(two, [0, 1]), three)
+    Traceback (most recent call last):
+    remat_algos.errors.GraphError: the simulation is of another graph: it has 2 nodes, this one 3; simulate on this one
+    """
+    if not isinstance(given, Simulation):
+        remedy = "plan.simulation" if hasattr(given, "simulation") else "what simulate(graph, order) returns"
+        raise TypeError(f"a {type(given).__name__} is no Simulation; give {remedy}")
+    if graph is not None and given.graph is not graph and given.graph.hash != graph.hash:
+        sizes = f"it has {counted(given.graph.n_nodes, 'node')}, this one {graph.n_nodes:,}"
+        raise GraphError(f"the simulation is of another graph: {sizes}; simulate on this one")
 
 
 def _broken(graph: ComputationGraph, schedule: Schedule, law: int, step: int, about: int) -> ScheduleError:

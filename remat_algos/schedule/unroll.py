@@ -36,8 +36,7 @@ def unroll(graph: ComputationGraph, schedule: Schedule) -> ComputationGraph:
     >>> unroll(graph, Schedule.from_names(graph, "ABAC")).labels.names
     ('A', 'B', 'A#1', 'C')
     """
-    simulate(graph, schedule)
-    order = schedule.order
+    order = simulate(graph, schedule).schedule.order
     runs_before = np.zeros(graph.n_nodes, np.int64)
     newest = np.full(graph.n_values, -1, np.int64)
     first_run = np.full(graph.n_nodes, -1, np.int32)

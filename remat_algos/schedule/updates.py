@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from remat_algos.ir.arrays import Int32, Int64
+from remat_algos.ir.arrays import Int32, Int64, frozen
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.updates import changeable_reads
+from remat_algos.schedule.schedule import check_nodes
 
 
 def awaited(graph: ComputationGraph, order: Int32) -> Int64:
@@ -43,6 +44,11 @@ def postponed(graph: ComputationGraph, order: Int32) -> Int32:
     -------
     int32[m]
 
+    Raises
+    ------
+    ScheduleError
+        For a step that runs what is no node.
+
     Examples
     --------
     Node 12 changes the weight of the last layer, which node 8, the gradient of its bias, still reads.
@@ -52,7 +58,8 @@ def postponed(graph: ComputationGraph, order: Int32) -> Int32:
     >>> postponed(graph, [0, 1, 2, 3, 4, 5, 6, 7, 12, 8, 9, 10, 11, 13, 14, 15]).tolist()[7:]
     [7, 8, 12, 9, 10, 11, 13, 14, 15]
     """
-    order = np.asarray(order, np.int32)
+    order = frozen(order, np.int32, "order")
+    check_nodes(graph.n_nodes, order)
     waits = awaited(graph, order)[order]
     step = np.arange(order.size)
     return order[np.lexsort((waits >= 0, np.maximum(step, waits)))] if (waits > step).any() else order

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.ir.arrays import Bool, Int32, brief
+from remat_algos.ir.arrays import Bool, Int32, brief, check_place
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.ir.units import format_bytes
@@ -53,14 +53,20 @@ class Region:
     __repr__ = brief
 
     def name(self, graph: ComputationGraph) -> str:
-        """Its first and its last node."""
+        """Its first and its last node; GraphError if the graph has no such nodes."""
+        self._check(graph)
         first, last = graph.labels[self.nodes[0]], graph.labels[self.nodes[-1]]
         return first if len(self.nodes) == 1 else f"{first} .. {last}"
 
     def record(self, graph: ComputationGraph) -> dict[str, Any]:
         """As JSON has it; with the first and the last node for all."""
+        self._check(graph)
         ends = {"first": graph.labels[self.nodes[0]], "last": graph.labels[self.nodes[-1]], "nodes": len(self.nodes)}
         return {**ends, **{name: value for name, value in asdict(self).items() if name != "nodes"}}
+
+    def _check(self, graph: ComputationGraph) -> None:
+        for node in (min(self.nodes), max(self.nodes)):
+            check_place(node, graph.n_nodes, "node")
 
 
 def echo_regions(

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, brief, frozen
+from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_indptr, frozen, row
 from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _elimination
-from remat_algos.structure.undirected import UndirectedGraph
+from remat_algos.structure.undirected import UndirectedGraph, check_undirected
 
 RULES = ("fill", "degree")
 RATIOS = ("ratio", "steep_ratio", "density")
@@ -55,10 +55,25 @@ class Elimination:
     fill_in: int
 
     __repr__ = brief
+    __reduce__ = by_fields
 
     def __post_init__(self) -> None:
         for name, dtype in (("order", np.int32), ("bag_indptr", np.int64), ("bag_indices", np.int32)):
             object.__setattr__(self, name, frozen(getattr(self, name), dtype, name))
+        n = self.order.size
+        check_indptr(self.bag_indptr, n, self.bag_indices.size, "bag_indptr")
+        place = _places(self.order)
+        if (np.diff(self.bag_indptr) < 1).any() or (self.bag_indices[self.bag_indptr[:-1]] != self.order).any():
+            raise GraphError("row i of the bags begins with the i-th vertex of the order")
+        if self.bag_indices.size and not 0 <= self.bag_indices.min() <= self.bag_indices.max() < n:
+            raise GraphError(f"a bag holds a vertex that is not there; there are {n}, numbered from 0")
+        before = np.repeat(np.arange(n), np.diff(self.bag_indptr)) > place[self.bag_indices]
+        if before.any():
+            at = int(np.argmax(before))
+            bag = int(np.searchsorted(self.bag_indptr, at, side="right")) - 1
+            raise GraphError(f"bag {bag} holds vertex {self.bag_indices[at]}, which was eliminated before")
+        if isinstance(self.fill_in, bool) or not isinstance(self.fill_in, int | np.integer):
+            raise GraphError(f"fill_in is {shortened(repr(self.fill_in))}; give a whole number of edges")
 
     @property
     def width(self) -> int:
@@ -67,7 +82,7 @@ class Elimination:
 
     def bag(self, i: int) -> list[int]:
         """The i-th vertex of the order, then what were its neighbours."""
-        return self.bag_indices[self.bag_indptr[i] : self.bag_indptr[i + 1]].tolist()
+        return row(self.bag_indptr, self.bag_indices, i, "bag")
 
 
 def eliminate(graph: UndirectedGraph, rule: str = "fill", *, seed: int | None = None) -> Elimination:
@@ -118,6 +133,7 @@ class Run:
     """
 
     def __init__(self, graph: UndirectedGraph, rule: str, seed: int | None, below: int | None = None) -> None:
+        check_undirected(graph)
         if rule not in _CODES:
             raise GraphError(f"there is no elimination rule {shortened(repr(rule))}; there are {', '.join(_CODES)}")
         n = graph.n_vertices
@@ -171,8 +187,20 @@ def elimination_of(graph: UndirectedGraph, order: ArrayLike) -> Elimination:
     >>> elimination_of(path, [1, 0, 2]).width, elimination_of(path, [0, 1, 2]).width
     (2, 1)
     """
+    check_undirected(graph)
     vertices = frozen(order, np.int32, "order", graph.n_vertices)
-    if not np.array_equal(np.sort(vertices), np.arange(graph.n_vertices)):
-        raise GraphError(f"an elimination order names each vertex once; there are {graph.n_vertices}, numbered from 0")
+    _places(vertices)
     bag_indptr, bags = _elimination.bags_of(graph.indptr, graph.indices, vertices)
     return Elimination(vertices, bag_indptr, bags, bags.size - graph.n_vertices - graph.n_edges)
+
+
+def _places(order: Int32) -> Int64:
+    """int64[n]: where each vertex stands in an order; GraphError unless it names each once."""
+    n = order.size
+    if n and not 0 <= order.min() <= order.max() < n:
+        raise GraphError(f"an elimination order names each vertex once; there are {n}, numbered from 0")
+    place = np.full(n, -1)
+    place[order] = np.arange(n)
+    if (place < 0).any():
+        raise GraphError(f"an elimination order names each vertex once; there are {n}, numbered from 0")
+    return place

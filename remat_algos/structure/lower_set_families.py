@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, as_whole
+from remat_algos.ir.arrays import Int32, Int64, as_whole, by_fields, check_indptr, check_place, frozen, sealed
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import counted, one_line, shortened
 from remat_algos.kernels import _lattice, _lower_sets
-from remat_algos.structure.lower_sets import LowerSets
+from remat_algos.structure.lower_sets import LowerSets, checked_words
 
 FAMILIES = ("pruned", "wide", "exact")
 CAP = 1_000_000
@@ -53,6 +53,50 @@ class LowerSetFamily:
     covers: tuple[Int64, Int32] | None = None
     thinned: bool = False
 
+    __reduce__ = by_fields
+
+    def __post_init__(self) -> None:
+        # what this module makes does not come here
+        if not isinstance(self.graph, ComputationGraph):
+            raise TypeError(f"graph is a {type(self.graph).__name__}; give a ComputationGraph")
+        nodes = np.flatnonzero(self.graph.forward & self.graph.needed)
+        if not np.array_equal(self.nodes, nodes):
+            raise GraphError("nodes are not the needed forward nodes of the graph; call lower_set_family(graph)")
+        words, given = checked_words(self.words), np.asarray(self.words).shape
+        if words.shape[1] != max(1, -(-nodes.size // 64)) or not words.shape[0]:
+            raise GraphError(f"lower sets of shape {given} do not fit {counted(nodes.size, 'node')}")
+        sizes = np.bitwise_count(words).sum(axis=1, dtype=np.int64)
+        whole = _beginnings(np.array([nodes.size]), nodes.size)
+        if words[0].any() or (words[-1:] != whole).any() or (words & ~whole).any() or (np.diff(sizes) < 0).any():
+            raise GraphError("a family begins with the empty set, ends with the whole part, and is sorted by size")
+        object.__setattr__(self, "nodes", sealed(nodes))
+        object.__setattr__(self, "words", sealed(words))
+        if self.covers is not None:
+            indptr, rows = frozen(self.covers[0], np.int64, "covers"), frozen(self.covers[1], np.int32, "covers")
+            check_indptr(indptr, len(self), rows.size, "covers")
+            at = np.repeat(np.arange(len(self)), np.diff(indptr))
+            inside = not rows.size or (0 <= rows.min() <= rows.max() < len(self))
+            if not inside or (sizes[rows] != sizes[at] + 1).any() or (words[at] & ~words[rows]).any():
+                raise GraphError("covers name for each row those that hold one node more")
+            object.__setattr__(self, "covers", (indptr, rows))
+
+    @classmethod
+    def _made(
+        cls,
+        graph: ComputationGraph,
+        nodes: Int64,
+        words: NDArray[np.uint64],
+        covers: tuple[Int64, Int32] | None = None,
+        thinned: bool = False,
+    ) -> "LowerSetFamily":
+        """What this module made, which needs no check and no copy."""
+        made = object.__new__(cls)
+        covers = None if covers is None else (sealed(covers[0]), sealed(covers[1]))
+        given = {"graph": graph, "nodes": sealed(nodes), "words": sealed(words), "covers": covers, "thinned": thinned}
+        for name, value in given.items():
+            object.__setattr__(made, name, value)
+        return made
+
     def __len__(self) -> int:
         return int(self.words.shape[0])
 
@@ -64,15 +108,24 @@ class LowerSetFamily:
         return [self.nodes[members].tolist() for members in self._members(np.arange(len(self))).view(np.bool_)]
 
     def chain(self, rows: Sequence[int]) -> LowerSets:
-        """The chain of some of its sets, rising; the whole part is the end of every chain."""
+        """The chain of some of its sets, rising; the whole part is the end of every chain.
+
+        GraphError for a row that is not there.
+        """
+        for place in rows:
+            check_place(place, len(self), "lower set")
         wanted = sorted({*rows, len(self) - 1} - {0}) if self.nodes.size else []
         return LowerSets(_lower_sets.pack(self._on_graph(self._members(np.array(wanted, np.int64)))))
 
     def subset(self, rows: Int64) -> "LowerSetFamily":
-        """Some of its sets, among them the first and the last."""
-        if len(rows) == len(self):
+        """Some of its sets, their rows rising, among them the first and the last; GraphError for other rows."""
+        rows = frozen(rows, np.int64, "rows")
+        last = len(self) - 1
+        if not rows.size or rows[0] != 0 or rows[-1] != last or (np.diff(rows) <= 0).any():
+            raise GraphError(f"rows of a family rise from 0 to {last}; {shortened(rows.tolist())} do not")
+        if rows.size == len(self):
             return self
-        return LowerSetFamily(self.graph, self.nodes, self.words[rows], thinned=True)
+        return LowerSetFamily._made(self.graph, self.nodes, self.words[rows], thinned=True)
 
     def on_graph(self) -> NDArray[np.uint64]:
         """uint64[k, ceil(n / 64)]: the rows as `LowerSets.words` has them; bit v stands for node v."""
@@ -150,7 +203,9 @@ def lower_set_family(
         chosen = spread(nodes.size, max(1, most // kinds))
     if kinds * chosen.size * width > MOST_WORDS:
         raise GraphError(f"the family {family} of {counted(nodes.size, 'node')} is too large; give most, such as 600")
-    found = LowerSetFamily(graph, nodes, _by_size(_few(graph, nodes, chosen, kinds)), thinned=chosen.size < nodes.size)
+    found = LowerSetFamily._made(
+        graph, nodes, _by_size(_few(graph, nodes, chosen, kinds)), thinned=chosen.size < nodes.size
+    )
     return found if most is None or len(found) <= most else found.subset(spread(len(found), most))
 
 
@@ -186,7 +241,7 @@ def _all(graph: ComputationGraph, nodes: Int64, cap: int) -> LowerSetFamily:
             f"{counted(nodes.size, 'node')} were listed; use the family wide (approximate_dp, liveness_dp) "
             "or a larger cap"
         )
-    return LowerSetFamily(graph, nodes, words, (indptr, covers))
+    return LowerSetFamily._made(graph, nodes, words, (indptr, covers))
 
 
 def _by_size(words: NDArray[np.uint64]) -> NDArray[np.uint64]:

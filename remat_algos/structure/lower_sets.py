@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Bool, Int32, Int64, brief
+from remat_algos.ir.arrays import Bool, Int32, Int64, brief, by_fields, sealed
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _lower_sets
@@ -62,18 +62,14 @@ class LowerSets:
     _seen: list[tuple[ComputationGraph, OnGraph]] = field(init=False, repr=False, default_factory=list)
 
     __repr__ = brief
+    __reduce__ = by_fields
 
     def __post_init__(self) -> None:
-        words = np.ascontiguousarray(self.words, np.uint64)
-        if words.ndim != 2:
-            raise GraphError("lower sets are rows of words")
+        words = checked_words(self.words)
         row = _lower_sets.first_not_growing(words) if words.size else -1
         if row >= 0:
             raise GraphError(f"lower set {row} does not hold the one before it and more; sort them, drop equal ones")
-        if words is self.words:
-            words = words.copy()
-        words.setflags(write=False)
-        object.__setattr__(self, "words", words)
+        object.__setattr__(self, "words", sealed(words))
 
     def __len__(self) -> int:
         return int(self.words.shape[0])
@@ -116,10 +112,7 @@ class LowerSets:
             raise GraphError(
                 f"lower set {block[node]} holds {shortened(names[0])} but not {shortened(names[1])}, which it reads"
             )
-        found = OnGraph(block, kept.view(np.bool_), *crossings)
-        for array in found:
-            array.setflags(write=False)
-        return found
+        return OnGraph(sealed(block), sealed(kept.view(np.bool_)), *map(sealed, crossings))
 
     def blocks(self, graph: ComputationGraph) -> Int32:
         """int32[n]: the block V_i of each forward node, from 0; checks that the chain fits the graph."""
@@ -182,6 +175,14 @@ class LowerSets:
         """The node ids of each lower set."""
         block = self.blocks(graph)
         return [np.flatnonzero((block >= 0) & (block <= i)).tolist() for i in range(len(self))]
+
+
+def checked_words(words: ArrayLike) -> NDArray[np.uint64]:
+    """A copy of rows of words of 64 bits; GraphError if they are none."""
+    given = np.asarray(words)
+    if given.ndim != 2 or given.dtype.kind not in "ui" or (given.dtype.kind == "i" and given.min(initial=0) < 0):
+        raise GraphError("lower sets are rows of words of 64 bits; make them by LowerSets.of(graph, sets)")
+    return np.array(given, np.uint64, order="C")
 
 
 def _over_rows(memory: Int64, begin: Int32, end: Int32 | int, k: int) -> Int64:

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, brief, frozen
+from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, frozen, row
 from remat_algos.kernels import _layout
 from remat_algos.structure.elimination import RULES, eliminate
 from remat_algos.structure.tree_decomposition import TreeDecomposition
-from remat_algos.structure.undirected import UndirectedGraph
+from remat_algos.structure.undirected import UndirectedGraph, check_undirected
 
 MOST_EXACT = 16  # vertices; the subset program has 2^n states
 SMALL = 1000  # vertices; up to here, and where a boundary is at most one in NARROW of them, elimination is tried
@@ -53,6 +53,7 @@ class PathDecomposition:
     bag_indices: Int32
 
     __repr__ = brief
+    __reduce__ = by_fields
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bag_indptr", frozen(self.bag_indptr, np.int64, "bag_indptr"))
@@ -98,11 +99,24 @@ class PathDecomposition:
         -------
         PathDecomposition
 
+        Raises
+        ------
+        GraphError
+            If a vertex has no such bags.
+
         Examples
         --------
         >>> PathDecomposition.from_spans(np.array([0, 1, 1]), np.array([2, 1, 3])).bag_indices.tolist()
         [0, 1, 2]
         """
+        first = frozen(first, np.int64, "first")
+        last = frozen(last, np.int64, "last", first.size)
+        wrong = np.flatnonzero((first < 0) | (last < first))
+        if wrong.size:
+            v = int(wrong[0])
+            raise GraphError(
+                f"vertex {v} is in the bags {first[v]} to {last[v]}; give a first from 0 and a last from it"
+            )
         first, last = condensed(first, last)
         lengths = last - first + 1
         vertices = np.repeat(np.arange(first.size, dtype=np.int32), lengths)
@@ -125,11 +139,16 @@ class PathDecomposition:
 
     def bag(self, i: int) -> list[int]:
         """The vertices of bag i, ascending."""
-        found: list[int] = self.bag_indices[self.bag_indptr[i] : self.bag_indptr[i + 1]].tolist()
-        return found
+        return row(self.bag_indptr, self.bag_indices, i, "bag")
 
     def spans(self, n_vertices: int) -> tuple[Int64, Int64]:
-        """The first and the last bag of each vertex: two int64[n], -1 for a vertex in no bag."""
+        """The first and the last bag of each vertex: two int64[n], -1 for a vertex in no bag.
+
+        GraphError if a bag holds a vertex from `n_vertices` on.
+        """
+        if n_vertices < 0:
+            raise GraphError(f"n_vertices is {n_vertices}; give 0 or more")
+        self.tree().check_vertices(n_vertices)
         first, last = np.full(n_vertices, -1), np.full(n_vertices, -1)
         bags = np.repeat(np.arange(self.n_bags), np.diff(self.bag_indptr))
         last[self.bag_indices] = bags  # of several the one assigned last stays
@@ -283,6 +302,7 @@ def separation(graph: UndirectedGraph, layout: ArrayLike) -> int:
 
 
 def _checked(graph: UndirectedGraph, layout: ArrayLike) -> Int32:
+    check_undirected(graph)
     order: Int32 = frozen(np.asarray(layout), np.int32, "layout", graph.n_vertices)
     if not np.array_equal(np.sort(order), np.arange(graph.n_vertices)):
         raise GraphError(f"a layout names each of the vertices 0 to {graph.n_vertices - 1} once")

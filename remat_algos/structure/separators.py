@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, brief, check_sizes, frozen
+from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_indptr, check_sizes, frozen
 from remat_algos.kernels import _decomposition
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 
@@ -61,11 +61,33 @@ class SeparatorTree:
     bag: Int32
 
     __repr__ = brief
+    __reduce__ = by_fields
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
             dtype = np.int64 if name.endswith("indptr") else np.int32
             object.__setattr__(self, name, frozen(getattr(self, name), dtype, name))
+        b, s = self.end.size, np.arange(self.end.size)
+        for name, size in (("n_bags", b), ("bag", b), ("children", max(0, b - 1))):
+            if getattr(self, name).size != size:
+                raise GraphError(f"{name} has {getattr(self, name).size} entries, expected {size} for {b} separators")
+        check_indptr(self.child_indptr, b, self.children.size, "child_indptr")
+        check_indptr(self.own_indptr, b, self.own.size, "own_indptr")
+        above, below = np.repeat(s, np.diff(self.child_indptr)), self.children
+        if (self.end <= s).any() or (self.end > b).any() or (below <= above).any() or (below >= b).any():
+            raise GraphError("separators are numbered in preorder: those below s are s + 1 to end[s] - 1")
+        if (self.end[below] > self.end[above]).any() or np.unique(below).size != below.size:
+            raise GraphError("a separator stands below one other, and all that stand below it with it")
+        if b and not 0 <= self.bag.min() <= self.bag.max() < b:
+            raise GraphError(f"a separator is a bag that is not there; there are {b}")
+        owned = np.flatnonzero(self.owner >= 0)
+        if self.owner.size and not -1 <= self.owner.min() <= self.owner.max() < b:
+            raise GraphError(f"a vertex is owned by a separator that is not there; there are {b}")
+        if (
+            not np.array_equal(np.sort(self.own), owned)
+            or (self.owner[self.own] != np.repeat(s, np.diff(self.own_indptr))).any()
+        ):
+            raise GraphError("owner and own do not name the same vertices for each separator")
 
     @classmethod
     def balanced(cls, decomposition: TreeDecomposition, n_vertices: int) -> SeparatorTree:
@@ -97,6 +119,9 @@ class SeparatorTree:
         >>> SeparatorTree.balanced(star, 4).children.tolist()
         [1, 2, 3]
         """
+        if n_vertices < 0:
+            raise GraphError(f"n_vertices is {n_vertices}; give 0 or more")
+        decomposition.check_vertices(n_vertices)
         return cls._of(decomposition, np.zeros(n_vertices, np.int64))
 
     @classmethod

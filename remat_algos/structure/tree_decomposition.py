@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, brief, check_indptr, frozen
+from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_indptr, frozen, row
 from remat_algos.kernels import _decomposition
-from remat_algos.structure.undirected import UndirectedGraph
+from remat_algos.structure.undirected import UndirectedGraph, check_undirected
 
 if TYPE_CHECKING:
     from remat_algos.structure.elimination import Elimination
@@ -54,6 +54,7 @@ class TreeDecomposition:
     parent: Int32
 
     __repr__ = brief
+    __reduce__ = by_fields
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bag_indptr", frozen(self.bag_indptr, np.int64, "bag_indptr"))
@@ -89,6 +90,8 @@ class TreeDecomposition:
         >>> TreeDecomposition.of(elimination_of(path, [0, 2, 1])).parent.tolist()
         [2, 2, -1]
         """
+        if not hasattr(elimination, "bag_indptr") or not hasattr(elimination, "order"):
+            raise TypeError(f"a {type(elimination).__name__} is no Elimination; give eliminate(graph)")
         bags = elimination.bag_indptr, elimination.bag_indices
         return cls(bags[0], *_decomposition.bags_to_tree(elimination.order, *bags))
 
@@ -132,8 +135,7 @@ class TreeDecomposition:
 
     def bag(self, i: int) -> list[int]:
         """The vertices of bag i, ascending."""
-        found: list[int] = self.bag_indices[self.bag_indptr[i] : self.bag_indptr[i + 1]].tolist()
-        return found
+        return row(self.bag_indptr, self.bag_indices, i, "bag")
 
     def edges(self) -> Int32:
         """int32[b - 1, 2]: the tree's edges, i < j, ascending."""
@@ -177,6 +179,7 @@ class TreeDecomposition:
         Traceback (most recent call last):
         remat_algos.errors.GraphError: law (ii) is broken: no bag holds both ends of the edge 0 - 2
         """
+        check_undirected(graph)
         self.check_vertices(graph.n_vertices)
         law, *who = _decomposition.broken_law(
             self.bag_indptr, self.bag_indices, self.parent, graph.indptr, graph.indices

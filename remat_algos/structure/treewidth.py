@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, brief, frozen
+from remat_algos.ir.arrays import Int32, brief, by_fields, frozen
 from remat_algos.kernels import _treewidth
 from remat_algos.structure.elimination import RATIOS, RULES, Elimination, Run, elimination_of
 from remat_algos.structure.undirected import UndirectedGraph
@@ -147,6 +147,11 @@ class WidthBounds:
     details: Mapping[str, Any] = field(default_factory=dict)
 
     __repr__ = brief
+    __reduce__ = by_fields
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.elimination, Elimination):
+            raise TypeError(f"elimination is a {type(self.elimination).__name__}; give an Elimination")
 
     @property
     def width(self) -> int:

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, brief, check_indptr, frozen
+from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_indptr, frozen, row
 from remat_algos.ir.edges import checked_pairs
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels import _graph
@@ -41,6 +42,7 @@ class UndirectedGraph:
     indices: Int32
 
     __repr__ = brief
+    __reduce__ = by_fields
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "indptr", frozen(self.indptr, np.int64, "indptr"))
@@ -114,13 +116,20 @@ class UndirectedGraph:
 
     def neighbours(self, vertex: int) -> list[int]:
         """Neighbours of a vertex, ascending."""
-        return self.indices[self.indptr[vertex] : self.indptr[vertex + 1]].tolist()
+        return row(self.indptr, self.indices, vertex, "vertex")
 
     def edges(self) -> Int32:
         """int32[m, 2]: the edges (u, v), u < v, ascending."""
         rows = np.repeat(np.arange(self.n_vertices, dtype=np.int32), self.degree)
         once = rows < self.indices
         return np.stack([rows[once], self.indices[once]], axis=1)
+
+
+def check_undirected(given: Any) -> None:
+    """TypeError unless it is an undirected graph."""
+    if not isinstance(given, UndirectedGraph):
+        remedy = "give UndirectedGraph.of(graph)" if isinstance(given, ComputationGraph) else "give one"
+        raise TypeError(f"a {type(given).__name__} is no UndirectedGraph; {remedy}")
 
 
 def _check(indptr: Int64, indices: Int32) -> None:

@@ -1,8 +1,10 @@
 """Values that a schedule lets die and makes again later, held while there is room."""
 
+from operator import index
+
 import numpy as np
 
-from remat_algos.ir.arrays import Int32, Int64
+from remat_algos.ir.arrays import LARGEST_SUM, Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _passes
@@ -60,8 +62,16 @@ def cached(
         raise ValueError(f"key is {shortened(repr(key))}; use {' or '.join(map(repr, KEYS))}")
     if rounds < 1:
         raise ValueError(f"rounds is {rounds}; give 1 or more")
-    simulate(graph, schedule)
-    return Schedule(cached_order(graph, schedule.order, limit, key, rounds))
+    order = simulate(graph, schedule).schedule.order
+    return Schedule(cached_order(graph, order, bytes_limit(limit), key, rounds))
+
+
+def bytes_limit(limit: int) -> int:
+    """A limit as the kernels take it: no sum of sizes reaches 2**53. TypeError unless it is a whole number."""
+    try:
+        return max(-1, min(index(limit), LARGEST_SUM))
+    except TypeError as error:
+        raise TypeError(f"limit is {shortened(repr(limit))}; give whole bytes") from error
 
 
 def cached_order(graph: ComputationGraph, order: Int32, limit: int, key: str, rounds: int = ROUNDS) -> Int32:

@@ -38,8 +38,7 @@ def without_dead_runs(graph: ComputationGraph, schedule: Schedule) -> Schedule:
     >>> without_dead_runs(graph, Schedule.from_names(graph, "ABABC")).names(graph)
     ['A', 'B', 'C']
     """
-    simulate(graph, schedule)
-    return Schedule(serving_runs(graph, schedule.order))
+    return Schedule(serving_runs(graph, simulate(graph, schedule).schedule.order))
 
 
 def serving_runs(graph: ComputationGraph, order: Int32) -> Int32:

@@ -1,10 +1,10 @@
 """All passes over a schedule, until nothing gets better."""
 
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.schedule.passes.cache import KEYS, ROUNDS, cached_order
+from remat_algos.schedule.passes.cache import KEYS, ROUNDS, bytes_limit, cached_order
 from remat_algos.schedule.passes.sinking import lower
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.schedule.simulation import Simulation, check_simulation, simulate
 
 
 def polished(graph: ComputationGraph, simulation: Simulation, limit: int | None) -> Simulation:
@@ -27,6 +27,13 @@ def polished(graph: ComputationGraph, simulation: Simulation, limit: int | None)
     Simulation
         Never worse than the given one; that one itself if nothing is better.
 
+    Raises
+    ------
+    GraphError
+        If the simulation is of another graph.
+    TypeError
+        For what is no simulation, or a limit that is no whole number.
+
     Examples
     --------
     >>> names = [("A", "B"), ("A", "C"), ("B", "D"), ("C", "D"), ("A", "E"), ("D", "E")]
@@ -37,6 +44,8 @@ def polished(graph: ComputationGraph, simulation: Simulation, limit: int | None)
     >>> polished(graph, judged, 4).schedule.names(graph)
     ['A', 'B', 'C', 'D', 'E']
     """
+    check_simulation(simulation, graph)
+    limit = None if limit is None else bytes_limit(limit)
     room = simulation.peak_memory if limit is None else limit
     found = [simulation, *(_with_key(graph, simulation, room, key) for key in KEYS)]
     return min(found, key=lambda judged: _rank(judged, room))
