@@ -130,7 +130,7 @@ ms. LSTM: {} and {}; a step more takes {} ms and {} ms."""
 COSTS = """\
 "We can also generalize this algorithm by considering the cost to run each operation to try to keep time consuming \
 operations when possible" (section 4.3); the paper shows no numbers. `chen_greedy` with `weigh_cost` also keeps, \
-inside segments, nodes whose compute per byte exceeds a threshold, and tries up to 16 thresholds. Below are the \
+inside segments, nodes whose compute per byte reaches a threshold, and tries up to 16 thresholds. Below are the \
 cheapest plans within shares of the peak without rematerialization. The more outputs of convolutions a ResNet can \
 keep, the fewer convolutions are recomputed; at 60 % hardly any is, and the rest is batch norms, ReLUs and sums, much \
 as in `drop bn-relu`. In an LSTM there is little to gain: gradients read the gates and states, not the larger matrix \

@@ -60,8 +60,8 @@ def chen_greedy(
         Whether the nodes after the last cut are kept; by default the better. The paper's algorithm does not.
     weigh_cost : bool
         Whether time-consuming nodes are kept in the middle of segments too: those whose compute per byte, as
-        `drop_cheap` has it, is at least some amount, for up to 16 amounts of those in the graph, and for none. They
-        weigh nothing in a segment, since they are held anyway. The paper says no more than that one can try to keep
+        `drop_cheap` has it, reaches a threshold, for up to 16 thresholds from the graph, and for none. They do not
+        count in a segment, since they stay in memory in any case. The paper only remarks that one can try to keep
         them where possible.
 
     References
