@@ -322,6 +322,14 @@ def test_a_false_claim_is_denied(tmp_path, fraud):
             Plan.load(tmp_path / "plan.json", graph)
 
 
+def test_a_bound_may_be_what_is_computed_but_no_more():
+    for scope in ("canonical", "chain", "fixed order"):
+        claim = {"bound_scope": scope, "gap": None}
+        verify(GRAPH, record(bound=PLAN.simulation.compute, **claim))
+        with pytest.raises(ClaimError, match=f"{PLAN.simulation.compute + 1}; it computes {PLAN.simulation.compute}"):
+            verify(GRAPH, record(bound=PLAN.simulation.compute + 1, **claim))
+
+
 def test_a_true_record_with_ids_for_names_stands():
     assert verify(GRAPH, record(schedule=PLAN.schedule.order.tolist())).peak_memory == PLAN.peak_memory
 

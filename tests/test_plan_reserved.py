@@ -1,5 +1,7 @@
 """What an allocator reserves: the budget holds for it, plans carry it, `verify` models it again."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +10,8 @@ from remat_algos.allocate.pools import cuda_caching, cupy_pool
 from remat_algos.errors import AllocationError, BudgetError, ClaimError, PlanError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.units import format_bytes
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.units import exact_bytes, format_bytes
 from remat_algos.models.random import u_shape
 from remat_algos.models.registry import build
 from remat_algos.plan import held, problem
@@ -47,15 +50,37 @@ def wasteful(monkeypatch):
 @given(training_graphs(max_nodes=12), st.integers(40, 300), st.sampled_from(sorted(MODELS)))
 def test_the_budget_holds_for_what_is_reserved(graph, share, allocator):
     graph = graph.with_costs(memory=graph.memory * 600)
+    limit = share * share_base(graph, allocator) // 100
     try:
         plan = solve(graph, f"{share}%", solver="chen_greedy", allocator=allocator)
     except BudgetError:
-        return
+        assert share < 100
+        plan = solve(graph, "least", solver="chen_greedy", allocator=allocator)
+        assert plan.reserved.memory > limit  # so nothing was given up that this solver can do
+    else:
+        assert plan.reserved.memory <= plan.limit == limit
     use = MODELS[allocator](plan.simulation)
     assert (plan.reserved.least, plan.reserved.memory) == use.interval
     assert (plan.reserved.used, plan.reserved.ties) == (use.peak_used, use.ties.size)
-    assert plan.peak_memory <= plan.reserved.used <= plan.reserved.memory <= plan.limit
+    assert plan.peak_memory <= plan.reserved.used <= plan.reserved.memory
     verify(graph, plan)
+
+
+def test_a_budget_holds_for_the_most_over_all_ways_to_break_ties():
+    """Of a chain of six; CuPy holds 2048 bytes or 3584, as it splits a free chunk of the one size or of the other."""
+    sizes = [512, 1536, 512, 1024, 512, 1536]
+    graph = ComputationGraph.from_edges([(v, v + 1) for v in range(5)], memory=sizes)
+    assert cupy_pool(baseline(graph)).interval == (2048, 3584)
+    plan = solve(graph, 3584, solver="no_remat", allocator="cupy_pool")
+    assert (plan.reserved.least, plan.reserved.memory, plan.reserved.ties) == (2048, 3584, 1)
+    for limit in (3583, 2048):
+        with pytest.raises(BudgetError, match=re.escape(exact_bytes(3584))):
+            solve(graph, limit, solver="no_remat", allocator="cupy_pool")
+    for claim in (2048, 3583):
+        with pytest.raises(ClaimError, match="reserved_memory"):
+            verify(graph, {**plan.record(), "reserved_memory": claim})
+    with pytest.raises(ClaimError, match="least_reserved_memory"):
+        verify(graph, {**plan.record(), "least_reserved_memory": 3584})
 
 
 @pytest.mark.parametrize("solver", ["auto", "greedy_remat"])

@@ -23,7 +23,7 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.unroll import unroll
 from remat_algos.structure.lower_sets import LowerSets, single_boundary_chain
-from tests.oracles import emitter
+from tests.oracles import emitter, lower_sets
 from tests.oracles.emitter import boundary, co_inputs
 from tests.oracles.judge import judge
 from tests.oracles.plain import plain
@@ -505,6 +505,29 @@ def test_the_single_boundary_chain_is_a_chain_of_lower_sets(graph):
     for i in range(len(sets) - 1):
         outside = {v for v in wanted if block[v] > i}
         assert len({u for v in outside for u in g.predecessors(v)} - outside) <= 1
+
+
+@given(training_graphs(), st.integers(1, 4))
+def test_the_single_boundary_chain_is_that_of_the_oracle(graph, unit):
+    wanted = lower_sets.single_boundary_chain(lower_sets.forward(graph), unit)
+    assert single_boundary_chain(graph, unit=unit).sets(graph) == [sorted(lower_set) for lower_set in wanted]
+
+
+@pytest.mark.parametrize(
+    ("memory", "unit", "ends"),
+    [
+        ([1] * 8, 1, [2, 4, 6, 7]),  # seven boundaries, so three segments of 8 // 3 bytes
+        ([1] * 7, 1, [3, 6]),  # six, so two segments of 7 // 2
+        ([1, 1, 0], 1, [1, 2]),  # two of one byte: 2 bytes pass the first multiple, 1 byte does not
+        ([1, 0, 0], 1, [2]),  # a step is a byte at least
+        ([1] * 8, 2, [7]),  # of sizes below the unit nothing is left
+        ([9, 1, 1, 1], 1, [0, 3]),  # 12 // 2: the first is past its multiple, and no other past the next
+        ([4, 3, 3, 1], 1, [1, 3]),  # 11 // 2: at 7 the second multiple is next, which 10 does not pass
+    ],
+)
+def test_where_the_single_boundary_chain_of_a_path_is_cut(memory, unit, ends):
+    graph = ComputationGraph.from_edges([(v, v + 1) for v in range(len(memory) - 1)], memory=memory)
+    assert [lower_set[-1] for lower_set in single_boundary_chain(graph, unit=unit).sets(graph)] == ends
 
 
 def test_an_empty_forward_part_has_no_chain():

@@ -16,9 +16,12 @@ from remat_algos.ir.units import exact_bytes
 from remat_algos.models.random import parallel_chains
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import simulate
+from remat_algos.solvers import exhaustive_lower_sets
 from remat_algos.solvers.chains import LEVELS
 from remat_algos.solvers.formula_budgets import formula_frontier, least_budget
+from remat_algos.solvers.formula_plans import memory_centric_budgets
 from remat_algos.solvers.liveness_dp import liveness_dp
+from remat_algos.solvers.watch import Watch
 from remat_algos.structure.lower_set_families import FAMILIES, lower_set_family
 from tests.oracles import lower_sets as oracle
 from tests.strategies import differentiation, graphs, numbers, rows
@@ -313,6 +316,28 @@ def test_the_exhaustive_search_finds_what_brute_force_finds(data, graph):
         plan = solve(graph, solver="exhaustive_lower_sets", **options)
         best = oracle.best(found, budget, strategy, keep_last)
         assert figures(plan) in {(outcome.overhead, outcome.peak) for outcome in best}
+
+
+@given(graph=served(max_nodes=7))
+@FEW
+def test_the_exhaustive_search_has_the_best_chain_for_every_budget(graph):
+    """Of each peak that some chain has, by formula (2), the chain of the least overhead below it; one block before."""
+    found = found_by_brute_force(graph)
+    for keep_last in (False, True):
+        search = exhaustive_lower_sets._Search(graph, "time", keep_last, True, Watch())
+        _, *described = [candidate.describe() for candidate in search.sweep().candidates]
+        assert [each["formula_budget"] for each in described] == sorted({o.peak for o in found}, reverse=True)
+        for each in described:
+            best = oracle.best(found, each["formula_budget"], "time", keep_last)
+            assert (each["formula_overhead"], each["formula_peak"]) in {(o.overhead, o.peak) for o in best}
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "budgets"),
+    [(100, 1000, [200, 150, 125, 110, 100]), (100, 130, [130, 125, 110, 100]), (100, 100, [100]), (7, 9, [9, 8, 7])],
+)
+def test_budgets_of_much_overhead_are_the_least_to_twice_the_least(least, most, budgets):
+    assert memory_centric_budgets(least, most) == budgets
 
 
 # ---------------------------------------------------------------- what is really run

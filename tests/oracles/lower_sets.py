@@ -1,6 +1,7 @@
 """Lower sets of the needed forward part, and formulas (1) and (2) of kusumoto2019, by trying all."""
 
 import itertools
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -207,3 +208,21 @@ def frontier(found, keep_last=False):
     """(cost, peak) that no other equals or beats in both, least cost first."""
     points = {(outcome.cost(keep_last), outcome.peak) for outcome in found}
     return sorted((t, p) for t, p in points if not any(s <= t and q <= p and (s, q) != (t, p) for s, q in points))
+
+
+# ---------------------------------------------------------------- the square-root baseline of the authors
+
+
+def single_boundary_chain(part, unit=1):
+    """Lower sets {v and what it rests on} with the boundary {v} that pass a multiple of M(V) / k, and V."""
+    sets = [lower_set for v in part.nodes for lower_set in [closed(part.before, v)] if part.boundary(lower_set) == {v}]
+    sets.sort(key=lambda lower_set: (len(lower_set), sum(2**v for v in lower_set)))
+    size = {v: part.size[v] // unit for v in part.nodes}
+    step = max(1, sum(size.values()) // math.isqrt(len(sets) + 2))
+    chain, multiple = [], step
+    for lower_set in sets:
+        memory = sum(size[v] for v in lower_set)
+        if memory > multiple and all(before <= lower_set for before in chain):
+            chain.append(lower_set)
+            multiple = step * math.ceil(memory / step)
+    return [*chain, part.nodes]
