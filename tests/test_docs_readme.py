@@ -74,8 +74,9 @@ def test_the_readmes_fit_finds_the_batches_that_it_names(folder, capsys):
 
 
 def test_the_readmes_python_runs(folder):
+    names = {}
     for block in PYTHON:
-        exec(compile(block, "README.md", "exec"), {})
+        exec(compile(block, "README.md", "exec"), names)
 
 
 def test_the_readme_shows_what_its_commands_print():
