@@ -16,6 +16,8 @@ from __future__ import annotations
 import importlib
 import os
 
+from remat_algos.ir import notebook as _notebook
+
 TYPE_CHECKING = False  # not imported: the less is loaded here, the sooner the command line minds Ctrl-C
 if TYPE_CHECKING:
     from typing import Any as Any
@@ -374,6 +376,13 @@ _root = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 if all(map(os.path.exists, (f"{_root}/kernels/__init__.py", f"{_root}/setup.py"))):
     __path__.append(_root)
 del _root
+
+
+def _html(subject: Any) -> str | None:
+    return importlib.import_module(f"{__name__}.plot.notebook").html(subject)
+
+
+_notebook.drawers[:] = [_html]
 
 
 def __getattr__(name: str) -> Any:

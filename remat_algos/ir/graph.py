@@ -25,6 +25,7 @@ from remat_algos.ir.edges import (
 from remat_algos.ir.files import json_text, npz_bytes
 from remat_algos.ir.hashing import graph_hash
 from remat_algos.ir.labels import Labels
+from remat_algos.ir.notebook import html
 from remat_algos.ir.resident import Resident
 from remat_algos.ir.tables import Tables
 from remat_algos.ir.units import format_bytes
@@ -101,6 +102,8 @@ class ComputationGraph:
     derivation: Derivation | None = None
     labels: Labels = field(default_factory=Labels)
     _derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    _repr_html_ = html
 
     def __repr__(self) -> str:
         forward = int(self.forward.sum())

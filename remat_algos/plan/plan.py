@@ -14,6 +14,7 @@ from remat_algos.ir.arrays import by_fields
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.files.write import write_whole
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.notebook import html
 from remat_algos.ir.units import exact_bytes, format_bytes
 from remat_algos.ir.wording import counted, one_line, percent, shortened
 from remat_algos.plan.baseline import baseline_peak, share_base
@@ -74,6 +75,8 @@ class Plan:
     details: Mapping[str, Any] = field(default_factory=dict)
     packed: Packed | None = None
     reserved: Reserved | None = None
+
+    _repr_html_ = html
 
     def __repr__(self) -> str:
         return one_line(

@@ -59,11 +59,14 @@ def save_picture(picture: Axes | Figure, path: str | os.PathLike[str], *, dpi: i
     >>> file.read_bytes()[:5]
     b'<?xml'
     """
+    write_whole(Path(path), picture_bytes(picture, picture_format(path), dpi))
+
+
+def picture_bytes(picture: Axes | Figure, kind: str, dpi: int = 150) -> bytes:
+    """A figure in the format `kind`, the same bytes each time."""
     import matplotlib
 
-    kind = picture_format(path)
-    figure = picture.figure
     data = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "remat"}):
-        figure.canvas.figure.savefig(data, format=kind, dpi=dpi, bbox_inches="tight", metadata=UNDATED[kind])
-    write_whole(Path(path), data.getvalue())
+        picture.figure.canvas.figure.savefig(data, format=kind, dpi=dpi, bbox_inches="tight", metadata=UNDATED[kind])
+    return data.getvalue()

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from remat_algos.errors import GraphError, ScheduleError
 from remat_algos.ir.arrays import Bool, Int64, by_fields, check_place, sealed
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.notebook import html
 from remat_algos.ir.units import format_bytes
 from remat_algos.ir.wording import counted, one_line, percent, shortened
 from remat_algos.kernels import _lifetimes
@@ -39,6 +40,8 @@ class Simulation:
     schedule: Schedule
     lifetimes: Lifetimes
     memory_trace: Int64
+
+    _repr_html_ = html
 
     def __repr__(self) -> str:
         step = self.peak_step

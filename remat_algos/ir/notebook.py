@@ -1,0 +1,17 @@
+"""What notebooks show of graphs, simulations and plans: types import no pictures, the public face brings them."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # not imported: this is loaded with the package, which loads nothing that takes time
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+drawers: list[Callable[[Any], str | None]] = []
+"""Filled by `remat_algos/__init__.py`."""
+
+
+def html(subject: Any) -> str | None:
+    """HTML for a notebook; None where nothing draws it, and the notebook shows its line."""
+    found = (draw(subject) for draw in drawers)
+    return next((text for text in found if text is not None), None)

@@ -1,0 +1,75 @@
+"""Plans, simulations and graphs as notebooks show them: text, and a picture as inline SVG."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.wording import shortened
+from remat_algos.plan.plan import Plan
+from remat_algos.plot.graph import plot_graph
+from remat_algos.plot.memory import plot_memory
+from remat_algos.plot.save import picture_bytes
+from remat_algos.schedule.simulation import Simulation
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_DRAWN = 400  # nodes of a graph; of more the drawing shows nothing
+LONGEST_LINE = 200  # characters; a name may have any number
+
+_STYLE = re.compile(r"<style[^>]*>.*?</style>", re.DOTALL)
+_UNSEEN = re.compile(r"<!--.*?-->|<metadata>.*?</metadata>", re.DOTALL)
+_PATHS = re.compile(r' d="[^"]*"')
+_FINE = re.compile(r"[0-9]+\.[0-9]{3,}")  # points of 1/72 inch: hundredths are more than a screen shows
+_IDS = re.compile(r'(\bid="|url\(#|href="#)')
+
+
+def html(subject: Any) -> str | None:
+    """HTML of an object; None if notebooks show no more of it than its line.
+
+    Examples
+    --------
+    >>> text = html(ComputationGraph.from_edges([("A", "B")]))
+    >>> text[:44], text.count("<svg"), html(7)
+    ('<div><pre>&lt;ComputationGraph: 2 nodes, 1 r', 1, None)
+    """
+    if isinstance(subject, Plan):
+        return plan_html(subject)
+    if isinstance(subject, Simulation):
+        return _shown(repr(subject), plot_memory(subject))
+    if isinstance(subject, ComputationGraph):
+        return graph_html(subject)
+    return None
+
+
+def plan_html(plan: Plan) -> str:
+    """A plan: its text, and the memory of its steps."""
+    return _shown(str(plan), plot_memory(plan))
+
+
+def graph_html(graph: ComputationGraph) -> str:
+    """A graph: its line, and, where that is not too large to show anything, its drawing."""
+    if 0 < graph.n_nodes <= MOST_DRAWN:
+        return _shown(repr(graph), plot_graph(graph))
+    return _shown(repr(graph))
+
+
+def _shown(text: str, picture: Axes | None = None) -> str:
+    """A text and a picture, one below the other; the text is nothing but text, whatever the names in it are."""
+    lines = "\n".join(shortened(line, LONGEST_LINE) for line in text.splitlines())
+    return f"<div><pre>{escape(lines)}</pre>{'' if picture is None else _svg(picture)}</div>"
+
+
+def _svg(picture: Axes) -> str:
+    """A figure as SVG that may stand in a page beside others: its ids are its own, its style is no other's."""
+    text = picture_bytes(picture, "svg").decode()
+    name = hashlib.sha256(text.encode()).hexdigest()[:12]
+    text = _UNSEEN.sub("", _STYLE.sub("", text[text.index("<svg") :]))
+    text = _PATHS.sub(lambda path: _FINE.sub(lambda number: f"{float(number[0]):.2f}", path[0]), text)
+    text = _IDS.sub(rf"\g<1>r{name}-", text)
+    style = "max-width: 100%; height: auto; stroke-linejoin: round; stroke-linecap: butt"
+    return text.replace("<svg ", f'<svg style="{style}" role="img" ', 1).strip()

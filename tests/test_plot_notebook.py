@@ -1,0 +1,136 @@
+"""What notebooks show: HTML of plans, simulations and graphs."""
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import remat_algos as ra
+from remat_algos.plot import notebook
+from tests.strategies import training_graphs
+
+CHAIN = ra.differentiate(ra.ComputationGraph.from_edges([(i, i + 1) for i in range(8)], memory=4096))
+PLAN = ra.solve(CHAIN, "80%")
+
+
+class Page(HTMLParser):
+    """The elements of a page, its text outside pictures; fails where they are not closed in turn."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.kinds, self.ids, self.uses, self.said = [], [], [], [], ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.kinds.append(tag)
+        self.open.append(tag)
+        for name, value in attributes:
+            assert not name.startswith("on")
+            self.ids += [value] if name == "id" else []
+            self.uses += re.findall(r"url\(#([^)]*)\)", value or "")
+            self.uses += [value[1:]] if name.endswith("href") else []
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "svg" not in self.open:
+            self.said += data
+
+
+def test_a_plan_is_its_text_and_the_memory_of_its_steps():
+    page = Page(PLAN._repr_html_())
+    assert page.kinds.count("svg") == 1
+    assert page.said.strip() == str(PLAN)
+
+
+def test_a_simulation_is_its_line_and_its_memory():
+    page = Page(PLAN.simulation._repr_html_())
+    assert page.kinds.count("svg") == 1
+    assert page.said == repr(PLAN.simulation)
+
+
+def test_a_graph_is_its_line_and_its_drawing():
+    page = Page(CHAIN._repr_html_())
+    assert page.kinds.count("svg") == 1
+    assert page.said == repr(CHAIN)
+
+
+@pytest.mark.parametrize("count", [0, 5_000])
+def test_a_graph_without_nodes_or_with_thousands_is_its_line(count):
+    graph = ra.ComputationGraph.from_edges([], n_nodes=count)
+    page = Page(graph._repr_html_())
+    assert page.kinds == ["div", "pre"]
+    assert page.said == repr(graph)
+
+
+def test_a_plan_of_any_size_is_drawn():
+    chain = ra.ComputationGraph.from_edges([(i, i + 1) for i in range(5_000)])
+    text = ra.solve(ra.differentiate(chain), solver="no_remat")._repr_html_()
+    assert "<svg" in text
+    assert len(text) < 2_000_000
+
+
+def test_pictures_on_a_page_share_no_ids_and_no_style():
+    first, second = Page(PLAN._repr_html_()), Page(CHAIN._repr_html_())
+    assert not set(first.ids) & set(second.ids)
+    for page in (first, second):
+        assert set(page.uses) <= set(page.ids)
+        assert not {"style", "script", "metadata"} & set(page.kinds)
+
+
+def test_the_same_plan_has_the_same_html():
+    assert PLAN._repr_html_() == PLAN._repr_html_()
+
+
+ODD = ["<script>alert(1)</script>", "--><b>x</b>", "]]>", '"onload="alert(1)', "a&b", "$x^2$", "n" * 10**5]
+
+
+@pytest.mark.parametrize("name", ODD, ids=["script", "comment", "cdata", "attribute", "entity", "formula", "long"])
+def test_names_are_only_text(name):
+    graph = ra.differentiate(ra.ComputationGraph.from_edges([("first", name), (name, "last")], memory=4096))
+    for subject in (graph, ra.simulate(graph, range(graph.n_nodes)), ra.solve(graph, "100%")):
+        page = Page(subject._repr_html_())
+        assert not {"script", "b"} & set(page.kinds)
+        assert len(page.said) < 2_000
+
+
+@settings(max_examples=10)
+@given(training_graphs(max_nodes=8), st.data())
+def test_any_graph_and_its_run_are_pages(graph, data):
+    Page(graph._repr_html_())
+    Page(ra.simulate(graph, range(graph.n_nodes))._repr_html_())
+
+
+def test_pictures_are_xml_of_their_own():
+    text = PLAN._repr_html_()
+    svg = text[text.index("<svg") : text.index("</svg>") + len("</svg>")]
+    root = ElementTree.fromstring(svg)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "max-width: 100%" in root.get("style")
+
+
+def test_other_objects_are_shown_as_their_line():
+    assert notebook.html(PLAN.schedule) is None
+
+
+def test_types_alone_load_no_picture():
+    """The hook is there after `import remat_algos`, and matplotlib is loaded when a notebook asks."""
+    code = (
+        "import sys; from remat_algos.ir.graph import ComputationGraph\n"
+        "graph = ComputationGraph.from_edges([(0, 1)])\n"
+        "assert 'matplotlib' not in sys.modules and 'remat_algos.plot.notebook' not in sys.modules\n"
+        "assert '<svg' in graph._repr_html_()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
