@@ -7,7 +7,6 @@ import pkgutil
 import re
 import shlex
 import subprocess
-import sys
 import types
 from pathlib import Path
 
@@ -25,7 +24,6 @@ from remat_algos.models.sequences import Sequences
 from remat_algos.models.windows import Windows
 from remat_algos.solvers import registry
 from remat_algos.solvers.registry import list_solvers
-from tests.benchmarks.page import Row, page
 
 DOCS = Path(console.DOCS)
 PAGES = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))}
@@ -208,30 +206,6 @@ def test_the_list_of_solvers_leads_to_their_pages():
 def test_every_public_name_stands_on_the_page_of_the_api_once():
     named = re.findall(r"^\.\. auto\w+:: remat_algos\.(\w+)$", PAGES["api.md"], re.MULTILINE)
     assert sorted(named) == sorted(ra.__all__)
-
-
-def outline(text):
-    """The page of benchmarks without what was measured."""
-    lines = re.sub(r"^Measured on .*", "Measured on", text, flags=re.MULTILINE).splitlines()
-    heads = ("| benchmark |", "| ---")
-    return [line.split(" | ")[0] if line[:1] == "|" and not line.startswith(heads) else line for line in lines]
-
-
-def test_the_page_of_benchmarks_is_what_the_benchmarks_write():
-    """`python -m pytest tests/benchmarks --benchmark-only --write-benchmarks-page` writes it."""
-    command = [sys.executable, "-m", "pytest", "tests/benchmarks", "--collect-only", "-q", "-p", "no:cacheprovider"]
-    said = subprocess.run(command, cwd=DOCS.parent, check=True, timeout=120, capture_output=True, text=True).stdout
-    rows = [Row.of(line) for line in said.splitlines() if "::" in line]
-    assert len(rows) > 10
-    assert outline(PAGES["benchmarks.md"]) == outline(page(rows, "this machine"))
-
-
-def test_a_row_of_benchmarks_holds_what_was_measured():
-    info = {"nodes": 2000, "wanted_s": 2, "cores": 2, "peak_mib": 381, "overhead_share": 0.25, "budget": "20%"}
-    row = Row.of("tests/benchmarks/test_files.py::test_read_it[a-b-c]", info, [0.003, 0.00012, 1.5])
-    assert row.file == "files"
-    more = "peak 381 MiB, overhead 25.0%, budget 20%"
-    assert row.cells() == ("read it: a, b-c", "2,000", "", "3 ms", "120 µs", "2 s", "3", more)
 
 
 def test_every_page_is_in_a_table_of_contents():

@@ -1,10 +1,15 @@
 """`--write-benchmarks-page`: what the benchmarks measure becomes docs/benchmarks.md."""
 
+import os
+from pathlib import Path
+
 import pytest
 
-from tests.benchmarks.page import PAGE, Row, machine, page
+from tests.benchmarks.page import PAGE, Row, occasion, page
 
 ROWS = pytest.StashKey[list[Row]]()
+SKIPPED_FILES = pytest.StashKey[dict[str, str]]()
+LOAD = pytest.StashKey[float]()
 
 
 def pytest_addoption(parser):
@@ -13,18 +18,39 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.stash[ROWS] = []
+    config.stash[SKIPPED_FILES] = {}
+    config.stash[LOAD] = os.getloadavg()[0]
 
 
-@pytest.fixture(autouse=True)
-def row(request, benchmark):
-    """A benchmark that has run is a row of the page."""
-    yield
-    if benchmark.stats is not None:
-        request.config.stash[ROWS].append(Row.of(request.node.nodeid, benchmark.extra_info, benchmark.stats.stats.data))
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    """A file whose libraries are not installed."""
+    report = yield
+    if report.skipped:
+        collector.config.stash[SKIPPED_FILES][Path(report.nodeid).stem.removeprefix("test_")] = reason(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A benchmark that has run, or was skipped, is a row of the page."""
+    report = yield
+    benchmark = item.funcargs.get("benchmark")
+    if report.skipped:
+        item.config.stash[ROWS].append(Row.of(item.nodeid, skipped=reason(report)))
+    elif call.when == "call" and benchmark is not None and benchmark.stats is not None:
+        times = benchmark.stats.stats.data
+        item.config.stash[ROWS].append(Row.of(item.nodeid, benchmark.extra_info, times))
+    return report
+
+
+def reason(report):
+    """Why it was skipped."""
+    return report.longrepr[2].removeprefix("Skipped: ")
 
 
 def pytest_sessionfinish(session, exitstatus):
     """Nothing is written after a failure: a page lacks no row without saying so."""
-    rows = session.config.stash[ROWS]
-    if session.config.getoption("--write-benchmarks-page") and exitstatus == 0 and rows:
-        PAGE.write_text(page(rows, machine()), encoding="utf-8")
+    stash = session.config.stash
+    if session.config.getoption("--write-benchmarks-page") and exitstatus == 0 and stash[ROWS]:
+        PAGE.write_text(page(stash[ROWS], occasion(stash[LOAD]), stash[SKIPPED_FILES]), encoding="utf-8")

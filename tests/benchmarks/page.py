@@ -1,11 +1,16 @@
 """The page docs/benchmarks.md, from what the benchmarks measured."""
 
+import datetime
 import os
 import platform
-from collections.abc import Iterable
+import subprocess
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
+
+from tests.benchmarks.wanted import SECONDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 COLUMNS = ("benchmark", "nodes", "reads", "median", "least", "wanted", "rounds", "more")
@@ -13,48 +18,96 @@ HEAD = """\
 # Benchmarks
 
 Times of whole calls in this process, and of whole processes where the command line is measured; a first round is not
-counted. `median` and `least` are over the rounds, `wanted` is what the project asks of itself.
+counted. `median` and `least` are over the rounds; a row of one round has no median. `wanted` is what the project asks
+of itself, at most three times what was measured when it was set; it is **missed** where the least is above it. Peers
+were run in the same run, once, unless the row says "not run here".
 `python -m pytest tests/benchmarks --benchmark-only --write-benchmarks-page` writes this page.
 """
-SIZES = {"nodes", "reads", "cores", "wanted_s"}  # of `extra_info`, those that are no notes
+SIZES = {"nodes", "reads", "cores", "wanted_s", "not_run_here"}  # of `extra_info`, those that are no notes
+AT_LEAST = {"times_faster"}  # figures that should be high
+BUSY = 0.5  # load average from which on the machine was shared
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One benchmark: where it stands, its name, and, once it has run, what it measured in seconds."""
+    """One benchmark: where it stands, its name, and, once it has run, what it measured in seconds.
+
+    Of `info`, `wanted_X` is what is asked of `X`, of the times if X is `s`; `not_run_here` holds figures of others.
+    """
 
     file: str
     name: str
-    info: dict[str, object] = field(default_factory=dict)
+    info: dict[str, Any] = field(default_factory=dict)
     times: tuple[float, ...] = ()
+    skipped: str = ""
 
     @classmethod
-    def of(cls, node_id: str, info: dict[str, object] | None = None, times: Iterable[float] = ()) -> "Row":
+    def of(
+        cls, node_id: str, info: dict[str, Any] | None = None, times: Iterable[float] = (), skipped: str = ""
+    ) -> "Row":
         """From a test's id, `tests/benchmarks/test_files.py::test_read[x]`."""
         path, _, test = node_id.partition("::")
-        return cls(Path(path).stem.removeprefix("test_"), test.removeprefix("test_"), info or {}, tuple(sorted(times)))
+        info = {**(info or {}), **({"wanted_s": SECONDS[test]} if test in SECONDS else {})}
+        return cls(
+            Path(path).stem.removeprefix("test_"), test.removeprefix("test_"), info, tuple(sorted(times)), skipped
+        )
+
+    @property
+    def title(self) -> str:
+        """The name in words."""
+        name, _, parameters = self.name.removesuffix("]").partition("[")
+        return name.replace("_", " ") + (f": {parameters.replace('-', ', ', 1)}" if parameters else "")
+
+    def missed(self) -> list[str]:
+        """Which of its wanted figures it misses: keys of `info`, "s" for the time."""
+        wanted = {key.removeprefix("wanted_"): limit for key, limit in self.info.items() if key.startswith("wanted_")}
+        found = {"s": self.times[0], **self.info} if self.times else {}
+        return [
+            key
+            for key, limit in wanted.items()
+            if found and (found[key] < limit if key in AT_LEAST else found[key] > limit)
+        ]
 
     def cells(self) -> tuple[str, ...]:
         """Under `COLUMNS`; without times those that need them are empty."""
-        name, _, parameters = self.name.removesuffix("]").partition("[")
-        title = name.replace("_", " ") + (f": {parameters.replace('-', ', ', 1)}" if parameters else "")
         if not self.times:
-            return (title, *[""] * (len(COLUMNS) - 1))
-        wanted = self.info.get("wanted_s")
+            said = f"not run: {self.skipped}" if self.skipped else ""
+            return (self.title, *[""] * (len(COLUMNS) - 2), said)
+        missed, wanted = self.missed(), self.info.get("wanted_s")
+        rounds = len(self.times)
         return (
-            title,
+            self.title,
             *(f"{self.info[size]:,}" if size in self.info else "" for size in ("nodes", "reads")),
-            seconds(self.times[len(self.times) // 2]),
+            seconds(self.times[rounds // 2]) if rounds > 1 else "",
             seconds(self.times[0]),
-            "" if wanted is None else seconds(float(str(wanted))),
-            str(len(self.times)),
-            ", ".join(note(key, value) for key, value in self.info.items() if key not in SIZES),
+            "" if wanted is None else seconds(wanted) + (", **missed**" if "s" in missed else ""),
+            str(rounds) if rounds > 1 else "one",
+            ", ".join([*self._notes(missed), *self._figures_of_others()]),
         )
 
+    def _notes(self, missed: Collection[str]) -> list[str]:
+        """What else was measured, with what is wanted of it."""
+        notes = []
+        for key, value in self.info.items():
+            if key in SIZES or key.startswith("wanted_"):
+                continue
+            words, amount = note(key, value)
+            limit = self.info.get(f"wanted_{key}")
+            wanted = f" (wanted {note(key, limit)[1]}{', **missed**' if key in missed else ''})" if limit else ""
+            notes.append(f"{words} {amount}{wanted}")
+        return notes
 
-def page(rows: Iterable[Row], where: str) -> str:
-    """The whole page: a table for each file."""
-    lines, file = [HEAD, f"Measured on {where}."], None
+    def _figures_of_others(self) -> list[str]:
+        return [f"{whose} {figure} (not run here)" for whose, figure in self.info.get("not_run_here", {}).items()]
+
+
+def page(rows: Sequence[Row], where: str, skipped_files: Mapping[str, str] | None = None) -> str:
+    """The whole page: a table for each file; before them, what was missed and what was not run."""
+    missed = [f"{row.file}: {row.title}" for row in rows if row.missed()]
+    not_run = [f"{row.file}: {row.title} ({row.skipped})" for row in rows if row.skipped]
+    not_run += [f"{file} ({reason})" for file, reason in (skipped_files or {}).items()]
+    lines, file = [HEAD, f"Measured on {where}.", "", f"Missed: {'; '.join(missed) or 'nothing'}."], None
+    lines += ["", f"Not run: {'; '.join(not_run) or 'nothing'}."]
     for row in rows:
         if row.file != file:
             file = row.file
@@ -63,13 +116,32 @@ def page(rows: Iterable[Row], where: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def machine() -> str:
-    """Processor, cores and versions; nothing that names the machine."""
+def occasion(load: float) -> str:
+    """Date, commit, processor, cores, versions, and how busy it was; nothing that names the machine."""
     import cpuinfo  # comes with pytest-benchmark
 
     processor = cpuinfo.get_cpu_info().get("brand_raw") or platform.machine()
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "numba"))
-    return f"{processor}, {os.cpu_count()} cores; Python {platform.python_version()}, {packages}"
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    shared = f"; other processes ran beside it (load average {load:.1f} before), so medians are too high"
+    return (
+        f"{today} at commit {commit()}, on {processor}, {os.cpu_count()} cores; Python {platform.python_version()}, "
+        f"{packages}{shared if load > BUSY else ''}"
+    )
+
+
+def commit() -> str:
+    """The commit that is checked out, and whether files differ from it."""
+    try:
+        name = _git("rev-parse", "--short=12", "HEAD").strip()
+        changed = [line[3:] for line in _git("status", "--porcelain", "--untracked-files=no").splitlines()]
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return name + (" with changes" if set(changed) - {"docs/benchmarks.md"} else "")
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=PAGE.parent, check=True, capture_output=True, text=True).stdout
 
 
 def line(cells: Iterable[str]) -> str:
@@ -82,14 +154,14 @@ def seconds(time: float) -> str:
     return f"{time * factor:.3g} {unit}"
 
 
-def note(key: str, value: object) -> str:
-    """`peak_mib` 381 as "peak 381 MiB"; other units are `_s` and `_share`."""
+def note(key: str, value: object) -> tuple[str, str]:
+    """`peak_mib` 381 as "peak", "381 MiB"; other units are `_s` and `_share`."""
     words, _, unit = key.rpartition("_")
-    said = {
+    formats = {
         "s": lambda: seconds(float(str(value))),
         "share": lambda: f"{float(str(value)):.1%}",
         "mib": lambda: f"{value:,} MiB",
-    }.get(unit)
-    if said is None:
-        words, said = key, lambda: f"{value:,}" if isinstance(value, int) else str(value)
-    return f"{words.replace('_', ' ')} {said()}"
+    }
+    if unit in formats:
+        return words.replace("_", " "), formats[unit]()
+    return key.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value)

@@ -10,7 +10,7 @@ from remat_algos.models.reference import build_reference
 from remat_algos.plan.solve import solve
 from remat_algos.solvers.echo import MODES, echo
 
-WANTED = 0.3  # the paper's own figure, for 15,900 operators
+PAPER = {"echo2020, for 15,900 operators:": "300 ms"}
 GRAPHS = {"nmt": "model:nmt", "resnet of 1,301 layers": "model:resnet?depth=1301"}
 
 
@@ -28,11 +28,11 @@ def describe(benchmark, graph, **more):
 def test_decide(benchmark, name, mode):
     graph = training(name)
     details = benchmark.pedantic(echo, (graph, None), {"mode": mode}, rounds=5, warmup_rounds=1).details
-    describe(benchmark, graph, wanted_s=WANTED, stash_share=details["stash"] / details["stash_without"])
+    describe(benchmark, graph, not_run_here=PAPER, stash_share=details["stash"] / details["stash_without"])
 
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_decide_and_judge(benchmark, name):
     graph = training(name)
     plan = benchmark.pedantic(solve, (graph,), {"solver": "echo", "raw": True}, rounds=5, warmup_rounds=1)
-    describe(benchmark, graph, wanted_s=WANTED, overhead_share=plan.overhead / graph.needed_compute)
+    describe(benchmark, graph, not_run_here=PAPER, overhead_share=plan.overhead / graph.needed_compute)

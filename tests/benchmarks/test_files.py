@@ -26,15 +26,14 @@ def test_from_arrays_with_a_million_nodes(benchmark):
         nodes=source.n_nodes,
         reads=source.read_indices.size,
         peak_mib=peak >> 20,
-        wanted_s=3,
-        wanted_mib=1024,
+        wanted_peak_mib=128,
     )
 
 
 def test_read_tables_of_a_hundred_thousand_nodes(benchmark, tmp_path):
     source = layered_dag(100_000, reads=(1, 2))
     write_graph(source, tmp_path / "graph.nodes.csv")
-    benchmark.extra_info.update(cores=CORES, nodes=source.n_nodes, reads=source.read_indices.size, wanted_s=2)
+    benchmark.extra_info.update(cores=CORES, nodes=source.n_nodes, reads=source.read_indices.size)
     graph = benchmark.pedantic(read_graph, (tmp_path / "graph.nodes.csv",), rounds=5, warmup_rounds=1)
     assert graph.hash == source.hash
 

@@ -16,9 +16,7 @@ CORES = os.cpu_count()
 def test_simulate_a_million_steps(benchmark):
     graph = layered_dag(1_000_000, reads=(2, 3), reach=100_000)
     schedule = Schedule(np.arange(graph.n_nodes))
-    benchmark.extra_info.update(
-        cores=CORES, nodes=graph.n_nodes, reads=graph.read_indices.size, steps=len(schedule), wanted_s=0.06
-    )
+    benchmark.extra_info.update(cores=CORES, nodes=graph.n_nodes, reads=graph.read_indices.size, steps=len(schedule))
     simulation = benchmark.pedantic(simulate, (graph, schedule), rounds=10, warmup_rounds=1)
     assert len(simulation.memory_trace) == 1_000_000
 

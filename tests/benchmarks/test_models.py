@@ -18,7 +18,6 @@ BUILT = {
 def test_build(benchmark, case):
     model, options = BUILT[case]
     graph = benchmark.pedantic(build, (model,), options, rounds=5, warmup_rounds=1).graph
-    wanted = {"wanted_s": 1} if "operations" in case else {}
     benchmark.extra_info.update(
-        cores=os.cpu_count(), nodes=graph.n_nodes, reads=graph.read_indices.size, values=graph.n_values, **wanted
+        cores=os.cpu_count(), nodes=graph.n_nodes, reads=graph.read_indices.size, values=graph.n_values
     )
