@@ -1,6 +1,7 @@
 """Files that are nearly right: bytes, numbers, lines, cells, JSON trees and npz arrays changed at random."""
 
 import copy
+import gzip
 import io
 import json
 import re
@@ -39,6 +40,9 @@ def mutated(rng, name, data):
         return mutated_npz(rng, data)
     if name.endswith(".json") and rng.random() < 0.6:
         return mutated_json(rng, data)
+    if rng.random() < 0.05:  # compressed; damaged afterwards half of the time
+        data = gzip.compress(mutated_bytes(rng, data), 1)
+        return data if rng.random() < 0.5 else mutated_bytes(rng, data)
     return mutated_bytes(rng, data)
 
 
@@ -109,8 +113,12 @@ def _line_ends(rng, data, at):
     return data.replace(b"\n", rng.choice((b"\r\n", b"\r", b"\n\n", b"\v")))
 
 
-CHANGES = (_flip, _cut, _remove, _insert, _copy, _number, _lines, _words, _nest, _line_ends)
-WEIGHTS = (18, 6, 8, 13, 7, 23, 15, 5, 2, 3)
+def _separators(rng, data, at):
+    return data.replace(b",", rng.choice((b";", b"\t", b"|", b", ", b" ")))
+
+
+CHANGES = (_flip, _cut, _remove, _insert, _copy, _number, _lines, _words, _nest, _line_ends, _separators)
+WEIGHTS = (18, 6, 8, 13, 7, 23, 15, 5, 2, 3, 3)
 
 
 def mutated_json(rng, data):
