@@ -104,7 +104,9 @@ def test_a_busy_machine_is_named(monkeypatch):
     monkeypatch.setattr(pages, "commit", lambda: "0123456789ab with changes")
     assert re.fullmatch(r"\d{4}-\d\d-\d\d at commit 0123456789ab with changes, on .+ cores; Python .+", occasion(0.1))
     assert "other processes" not in occasion(0.4)
-    assert occasion(3.21).endswith("; other processes ran beside it (load average 3.2 before), so medians are too high")
+    assert occasion(3.21).endswith(
+        "; other processes ran beside it (load average 3.2 before), which makes caches and times worse"
+    )
 
 
 def test_the_commit_counts_as_changed_where_a_file_is_other_than_the_page(monkeypatch):

@@ -1,6 +1,8 @@
 """`--write-benchmarks-page`: what the benchmarks measure becomes docs/benchmarks.md."""
 
 import os
+import resource
+import time
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,17 @@ def pytest_configure(config):
     config.stash[ROWS] = []
     config.stash[SKIPPED_FILES] = {}
     config.stash[LOAD] = os.getloadavg()[0]
+
+
+def cpu_seconds():
+    """Of this process and of those that it has waited for: what runs beside them does not count."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        item.add_marker(pytest.mark.benchmark(timer=cpu_seconds))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -17,10 +17,10 @@ COLUMNS = ("benchmark", "nodes", "reads", "median", "least", "wanted", "rounds",
 HEAD = """\
 # Benchmarks
 
-Times of whole calls in this process, and of whole processes where the command line is measured; a first round is not
-counted. `median` and `least` are over the rounds; a row of one round has no median. `wanted` is what the project asks
-of itself, at most three times what was measured when it was set; it is **missed** where the least is above it. Peers
-were run in the same run, once, unless the row says "not run here".
+Seconds of the processor, of whole calls in this process, and of whole processes where the command line is measured; a
+first round is not counted. `median` and `least` are over the rounds; a row of one round has no median. `wanted` is what
+the project asks of itself, at most three times what was measured when it was set; it is **missed** where the least is
+above it. Peers were run in the same run, once, unless the row says "not run here".
 `python -m pytest tests/benchmarks --benchmark-only --write-benchmarks-page` writes this page.
 """
 SIZES = {"nodes", "reads", "cores", "wanted_s", "not_run_here"}  # of `extra_info`, those that are no notes
@@ -123,7 +123,7 @@ def occasion(load: float) -> str:
     processor = cpuinfo.get_cpu_info().get("brand_raw") or platform.machine()
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "numba"))
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    shared = f"; other processes ran beside it (load average {load:.1f} before), so medians are too high"
+    shared = f"; other processes ran beside it (load average {load:.1f} before), which makes caches and times worse"
     return (
         f"{today} at commit {commit()}, on {processor}, {os.cpu_count()} cores; Python {platform.python_version()}, "
         f"{packages}{shared if load > BUSY else ''}"

@@ -97,9 +97,10 @@ def test_exact_dp_on_three_chains_of_3_nodes(benchmark):
     budget = least_budget(graph)
     plan = benchmark.pedantic(exact, (graph, budget), rounds=3, warmup_rounds=1)
     peer = {"solver": "exhaustive_lower_sets", "formula_budget": budget}
+    begin = time.process_time()
     walked = solve(graph, **peer, **BY_FORMULAS)
+    exhaustive = time.process_time() - begin
     assert walked.details["formula_overhead"] == plan.details["formula_overhead"]
-    exhaustive = walked.seconds
     describe(
         benchmark,
         graph,
@@ -132,9 +133,9 @@ def bisected(graph):
 def test_least_budget_of_resnet50_beside_bisection(benchmark):
     graph = network("resnet50")
     budget = benchmark.pedantic(least_budget, (graph,), rounds=5, warmup_rounds=1)
-    begin = time.perf_counter()
+    begin = time.process_time()
     found, solves = bisected(graph)
-    bisection = time.perf_counter() - begin
+    bisection = time.process_time() - begin
     assert found == budget
     share = benchmark.stats.stats.median / bisection
     describe(benchmark, graph, solves=solves, bisection_s=bisection, of_bisection_share=share)
