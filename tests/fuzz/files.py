@@ -24,6 +24,12 @@ MOST_SECONDS = 5.0  # of the processor, for one file; pydot alone takes some
 BATCH = 20  # files per case
 RAM = "/dev/shm" if os.path.isdir("/dev/shm") else None
 SLOW = {"net.dot": 0.03, "written.dot": 0.03, "plan packed": 0.3, "plan with an allocator": 0.3}  # tried less often
+NODE_LINK = b"""{"directed": true, "multigraph": false, "graph": {},
+ "nodes": [{"id": "a", "memory": 8}, {"id": ["b", 1], "compute": 2.5}, {"id": 3, "memory": "4 kB"}],
+ "edges": [{"source": "a", "target": ["b", 1]}, {"source": ["b", 1], "target": 3}]}"""
+ADJACENCY = b"""{"directed": true, "multigraph": false, "graph": [],
+ "nodes": [{"id": "a", "memory": 8}, {"id": "b"}, {"id": 3}], "adjacency": [[{"id": "b"}, {"id": 3}], [], []]}"""
+NETWORKX = {"node_link.json": NODE_LINK, "adjacency.json": ADJACENCY}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -132,7 +138,7 @@ def tables_of_the_page():
 
 
 def graphs_written():
-    """A graph with everything and a differentiated one, in each format that is written."""
+    """A graph with everything and a differentiated one, in each format that is written here; what networkx writes."""
     readers = {}
     with tempfile.TemporaryDirectory() as folder:
         for stem, graph in (("everything", page_graph("norm.nodes.csv")), ("written", ra.differentiate(example()))):
@@ -140,6 +146,7 @@ def graphs_written():
                 path = Path(folder, stem + ending)
                 ra.write_graph(graph, path)
                 readers.setdefault(path.name, Reader(graph_reader(path.name), {path.name: path.read_bytes()}))
+    readers |= {name: Reader(graph_reader(name), {name: data}) for name, data in NETWORKX.items()}
     return {name: reader for name, reader in readers.items() if name != "everything.dot"}
 
 
