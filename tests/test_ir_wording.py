@@ -50,6 +50,10 @@ FAULTS = {
     "a solver": lambda _: ra.solve(_pair(), solver=LONG),
     "a table": lambda path: ra.read_graph(_table(path, f"name,memory\n{LONG},1\n{LONG},2\n")),
     "a size": lambda path: ra.read_graph(_table(path, f"name,memory\n{LONG},many\n")),
+    "a version of a graph": lambda _: ra.ComputationGraph.from_json(
+        f'{{"format": "remat-graph", "version": "{LONG}", "nodes": []}}'
+    ),
+    "a version of a plan": lambda _: ra.verify(_pair(), {"format": "remat-plan", "version": LONG}),
     "a budget": lambda _: ra.solve(_pair(), f"{LONG}"),
     "a share": lambda _: ra.Budget(device=f"{'1' * 20_000}%"),
     "a bare number": lambda _: ra.Budget("1" * 20_000 + ".5"),

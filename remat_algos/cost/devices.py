@@ -13,6 +13,7 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import brief, by_fields
 from remat_algos.ir.files.text import read_text
 from remat_algos.ir.units import parse_bytes
+from remat_algos.ir.wording import shortened
 
 FORMAT, VERSION = "remat-device", 1
 LAUNCH = 5e-6
@@ -243,7 +244,9 @@ def _device(record: Any) -> Device:
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise GraphError(f'not a device: there is no "format": "{FORMAT}"')
     if type(record.get("version")) is not int or record["version"] != VERSION:
-        raise GraphError(f"version {record.get('version')!r} is not known here; this release reads version {VERSION}")
+        raise GraphError(
+            f"version {shortened(repr(record.get('version')))} is not known here; this release reads version {VERSION}"
+        )
     fields: dict[str, Any] = {key: record.get(key) for key in _KEYS}
     if isinstance(fields["memory"], str):
         try:

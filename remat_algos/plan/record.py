@@ -10,6 +10,7 @@ import numpy as np
 
 from remat_algos.errors import GraphError, PlanError
 from remat_algos.ir.files.text import read_text
+from remat_algos.ir.wording import shortened
 
 FORMAT, VERSION = "remat-plan", 1
 KINDS: Mapping[str, type | tuple[type, ...]] = {
@@ -58,7 +59,9 @@ def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
     if record.get("format") != FORMAT:
         raise PlanError(f'not a plan: there is no "format": "{FORMAT}"')
     if type(record.get("version")) is not int or record["version"] != VERSION:
-        raise PlanError(f"the plan has version {record.get('version')}; this release reads version {VERSION}")
+        raise PlanError(
+            f"the plan has version {shortened(repr(record.get('version')))}; this release reads version {VERSION}"
+        )
     for name, kind in KINDS.items():
         if name not in record:
             raise PlanError(f'the plan has no "{name}"')

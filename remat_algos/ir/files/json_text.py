@@ -39,7 +39,10 @@ def tables_of(record: Any, source: str) -> Tables:
         others = '"nodes" with "edges", "links" or "adjacency", as networkx writes'
         _fail(source, f'not a graph: expected "format": "{FORMAT}", or {others}')
     if type(record.get("version")) is not int or record["version"] != VERSION:
-        _fail(source, f"version {record.get('version')} is not known here; this release reads version {VERSION}")
+        _fail(
+            source,
+            f"version {shortened(repr(record.get('version')))} is not known here; this release reads version {VERSION}",
+        )
     top = _Fields(record, source, "the graph")
     nodes = [_node(_Fields(entry, source, f"node {i}"), i) for i, entry in enumerate(top.records("nodes"))]
     residents = [

@@ -16,6 +16,7 @@ from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.files.text import read_limit, too_large
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
+from remat_algos.ir.wording import shortened
 
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
@@ -80,7 +81,9 @@ def parse(data: bytes, source: str) -> dict[str, Any]:
 
 def _arguments(held: dict[str, Any], rest: dict[str, Any], source: str) -> dict[str, Any]:
     if rest["version"] != VERSION:
-        raise GraphError(f"{source}: version {rest['version']} is not known here; this release reads {VERSION}")
+        raise GraphError(
+            f"{source}: version {shortened(repr(rest['version']))} is not known here; this release reads {VERSION}"
+        )
     if any(array.ndim != 1 for array in held.values()):
         raise ValueError("an array is not flat")
     arguments: dict[str, Any] = {name: held[name] for name in ARRAYS}
