@@ -19,7 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ADDRESS_SPACE = 4 << 30  # bytes of the process that runs the cases; what wants more is a fault
-PATIENCE = 60.0  # seconds that a case may take
+PATIENCE = 60.0  # seconds of the processor that a case may take
+ASLEEP = 10  # times as long it may take on the clock, since other processes may run beside it
+HANGS = "a case without an end"
 SHOWN = 3  # faults of one kind that are printed and whose inputs are saved
 
 Case = Callable[[random.Random, "Report"], None]
@@ -74,7 +76,7 @@ class Campaign:
     keep : path
         Folder for the inputs of faults.
     patience : float
-        Seconds after which a case hangs.
+        Seconds of the processor after which a case hangs.
     """
 
     name: str
@@ -135,7 +137,7 @@ class _Worker:
         self.pipe, other = spawn.Pipe()
         self.dying_words = tempfile.NamedTemporaryFile("r", errors="replace")  # noqa: SIM115 - open as long as it lives
         campaign = self.campaign
-        arguments = campaign.case, campaign.seed, other, self.dying_words.name
+        arguments = campaign.case, campaign.seed, campaign.patience, other, self.dying_words.name
         self.process = spawn.Process(target=_work, args=arguments, daemon=True)
         self.process.start()
         other.close()
@@ -143,17 +145,14 @@ class _Worker:
     def play(self, number: int) -> Report:
         self.pipe.send(number)
         try:
-            if self.pipe.poll(self.campaign.patience):
+            if self.pipe.poll(ASLEEP * self.campaign.patience):
                 return self.pipe.recv()
-            kind = f"no answer within {self.campaign.patience:g} s"
+            kind = HANGS
             os.kill(self.process.pid, signal.SIGABRT)  # faulthandler prints where it is
             self.process.join(5)
         except EOFError:
             self.process.join()
-            code = self.process.exitcode
-            kind = (
-                f"the interpreter died of {signal.Signals(-code).name}" if code < 0 else f"the process ended ({code})"
-            )
+            kind = _ending(self.process.exitcode)
         where = self.dying_words.read().partition("\nExtension modules")[0]
         self._stop()
         self._start()
@@ -170,13 +169,25 @@ class _Worker:
         self._stop()
 
 
-def _work(case: Case, seed: int, pipe, stderr: str) -> None:
+def _ending(code: int) -> str:
+    """Why a process ended in the middle of a case."""
+    if code == -signal.SIGPROF:
+        return HANGS
+    return f"the interpreter died of {signal.Signals(-code).name}" if code < 0 else f"the process ended ({code})"
+
+
+def _work(case: Case, seed: int, patience: float, pipe, stderr: str) -> None:
     """Run the cases whose numbers come in, and send back their reports."""
     os.dup2(os.open(stderr, os.O_WRONLY | os.O_APPEND), 2)  # what it prints in a crash, a sanitizer's report too
     warnings.simplefilter("ignore")
     faulthandler.enable()
+    faulthandler.register(signal.SIGPROF, chain=True)  # where it is, before it dies of it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that counts
     if "asan" not in os.environ.get("LD_PRELOAD", ""):  # AddressSanitizer reserves terabytes
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, resource.RLIM_INFINITY))
     while True:
-        pipe.send(run_case(case, seed, pipe.recv()))
+        number = pipe.recv()
+        signal.setitimer(signal.ITIMER_PROF, patience)
+        report = run_case(case, seed, number)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        pipe.send(report)
