@@ -20,7 +20,7 @@ from remat_algos.models.registry import build, list_families
 from remat_algos.models.settings import Settings
 
 DOCS = Path(__file__).resolve().parent
-NUMBER = re.compile(r"-|[0-9][0-9.,]*( [kMGTB]?B?)?")
+NUMBER = re.compile(r"-|[0-9][0-9.,]*( [KMGTkB]?i?B?)?")
 SMALL = {  # an instance of each family that can be drawn
     "deepspeech2": {"batch": 1, "sequence": 4, "depth": 1, "width": 8},
     "densenet": {"image": 32, "stages": (2, 1)},

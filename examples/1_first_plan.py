@@ -23,7 +23,7 @@ print(plan)
 
 runs = plan.simulation.runs
 again = [training.labels[v] for v in range(training.n_nodes) if runs[v] > 1]
-print(f"run again: {', '.join(again[:5])} and {len(again) - 5} more")
+print(f"recomputed: {', '.join(again[:5])} and {len(again) - 5} more")
 print("the order begins with", ", ".join(plan.schedule.names(training)[:3]))
 
 ra.save_picture(ra.plot_memory(plan), FOLDER / "first_plan.svg")

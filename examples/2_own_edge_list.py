@@ -13,20 +13,20 @@ from pathlib import Path
 import remat_algos as ra
 
 FOLDER = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parents[1] / "docs" / "figures"
-MB = 1_000_000
+MIB = 2**20
 
 block = ["conv1", "relu1", "conv2", "relu2", "conv3", "add", "pool"]
 head = ["conv4", "relu4", "conv5", "relu5", "dense", "loss"]
 edges = [*pairwise(block + head), ("relu1", "add")]  # each reads the one before it, add two
-memory = [16 * MB] * 6 + [4 * MB] + [8 * MB] * 4 + [1 * MB, 4]
+memory = [16 * MIB] * 6 + [4 * MIB] + [8 * MIB] * 4 + [1 * MIB, 4]
 compute = [20, 1, 40, 1, 40, 1, 1, 40, 1, 40, 1, 5, 1]
 training = ra.differentiate(ra.ComputationGraph.from_edges(edges, memory, compute))
 
 convolutions = [name for name in block + head if name.startswith("conv")]
 for keep in (convolutions, ["pool"]):
     found = ra.simulate(training, ra.what_if(training, keep=keep))
-    peak, overhead = found.peak_memory / MB, found.overhead / training.needed_compute
-    print(f"keep {', '.join(keep)}: {peak:.0f} MB, {overhead:.1%} overhead")
+    peak, overhead = found.peak_memory / MIB, found.overhead / training.needed_compute
+    print(f"keep {', '.join(keep)}: {peak:.0f} MiB, {overhead:.1%} overhead")
 
 plan = ra.solve(training, "80%")
 print(plan)

@@ -13,22 +13,22 @@ import remat_algos as ra
 
 HERE = Path(__file__).parent
 FOLDER = Path(sys.argv[1]) if sys.argv[1:] else HERE.parent / "docs" / "figures"
-MB = 1_000_000
+MIB = 2**20
 
 training = ra.differentiate(ra.read_graph(HERE / "graphs" / "lstm.nodes.csv"))
 one_pass = training.needed_compute
 
 for entry in ra.compare(training, "70%").entries:
     if entry.plan is None:
-        print(f"{entry.solver:>16}: {entry.reached / MB:.2f} MB, which is too much")
+        print(f"{entry.solver:>16}: {entry.reached / MIB:.2f} MiB, above the budget")
     else:
-        peak, overhead = entry.plan.peak_memory / MB, entry.plan.overhead / one_pass
-        print(f"{entry.solver:>16}: {peak:.2f} MB, {overhead:.1%} overhead")
+        peak, overhead = entry.plan.peak_memory / MIB, entry.plan.overhead / one_pass
+        print(f"{entry.solver:>16}: {peak:.2f} MiB, {overhead:.1%} overhead")
 
 frontier = ra.frontier(training)
-least, bound = frontier.plans[0].peak_memory / MB, frontier.bound_memory / MB
-print(f"{len(frontier.plans)} plans that no other beats, from {least:.2f} MB up")
-print(f"no order takes less than {bound:.2f} MB")
+least, bound = frontier.plans[0].peak_memory / MIB, frontier.bound_memory / MIB
+print(f"{len(frontier.plans)} Pareto-optimal plans, from {least:.2f} MiB up")
+print(f"lower bound {bound:.2f} MiB")
 for budget in ("95%", "85%", "75%", "65%"):
     plan = frontier.best(budget)
     print(f"{budget}: {plan.overhead / one_pass:.1%} overhead, by {plan.method}")

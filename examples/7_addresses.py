@@ -25,7 +25,7 @@ for budget in ("100%", "60%"):
         buffers = ra.Buffers.of(plan.simulation, written)
         apart, shared, packed = ra.apart(buffers), ra.share(buffers), ra.pack(buffers)
         packed.verify()  # no two buffers meet
-        least = "proven least" if packed.proven else f"none is below {packed.bound:,}"
+        least = "the minimum" if packed.proven else f"lower bound {packed.bound:,}"
         print(f"  {how}: apart {apart.size:,}, shared {shared.size:,},", end=" ")
         print(f"packed {packed.size:,} ({least})")
 

@@ -1,7 +1,7 @@
 """Train a network by a plan that rematerializes: a small residual network, computed on NumPy.
 
 You learn to run real layers by a schedule, to see that losses and parameters are the same bit for
-bit whatever is computed again, and that the bytes held are those that were predicted.
+bit whatever is recomputed, and that the measured bytes are the predicted ones.
 
 Usage: python examples/8_train_a_network.py [FOLDER for the picture]
 """
@@ -27,12 +27,12 @@ for budget, plan in plans.items():
     run = train(network, plan, steps=STEPS)
     held = run.execution
     assert run.same_as(plain)  # every bit of every loss and parameter
-    assert held.peak_raw == plan.peak_memory  # what was predicted is what was held
+    assert held.peak_raw == plan.peak_memory  # as predicted
     again = int((held.runs - 1).clip(0).sum())
     losses = " ".join(f"{loss:.3f}" for loss in run.losses)
-    print(f"{budget}: {held.peak_raw:,} bytes, {again} nodes again, loss {losses}")
-    axes.plot(held.used_raw / 1e6, label=f"a budget of {budget}", drawstyle="steps-mid")
+    print(f"{budget}: {held.peak_raw:,} bytes, {again} recomputed, loss {losses}")
+    axes.plot(held.used_raw / 2**20, label=f"a budget of {budget}", drawstyle="steps-mid")
 axes.set_xlabel("step")
-axes.set_ylabel("MB held")
+axes.set_ylabel("live memory (MiB)")
 axes.legend()
 ra.save_picture(axes, FOLDER / "training.svg")

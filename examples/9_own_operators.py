@@ -38,7 +38,7 @@ for budget in ("100%", "50%"):
     packed = ra.execute(graph, plan, operators, arena, outputs=True)
     check(packed.outputs)
     again = (run.runs - 1).sum()
-    print(f"{budget}: {run.peak_raw:,} bytes, {again} runs again, arena {arena.size:,}")
+    print(f"{budget}: {run.peak_raw:,} bytes, {again} extra runs, arena {arena.size:,}")
 
 found = ra.validate(graph, plan, operators=operators, packed=True, repeats=0)
 assert found.holds  # bytes at each step, and every value

@@ -22,6 +22,11 @@ class Said:
         return found
 
     @property
+    def flat(self):
+        """The text in one line, with one space between words, however it was wrapped."""
+        return " ".join(self.out.split())
+
+    @property
     def lines(self):
         return self.out.splitlines()
 

@@ -132,8 +132,8 @@ def test_simulate_says_where_ties_decide(remat, folder, monkeypatch):
     monkeypatch.setattr(reserved.Reserved, "of", of)
     said = remat("simulate", "net.nodes.csv", "--allocator", "cupy_pool", "--budget", "15000")
     assert said.code == 3
-    assert "it may fit, or not: that hangs on ties" in said.out
-    assert "over the ways to break 2 ties" in said.out
+    assert "it may fit, or not: that hangs on ties" in said.flat
+    assert "over the ways to break 2 ties" in said.flat
 
 
 def test_an_arena_of_an_order_is_packed(remat, folder):

@@ -46,9 +46,9 @@ def calibrate(capsys, tmp_path, monkeypatch):
 SAID = [
     "device     Some CPU with 4 processors",
     "float32    200.0 GFLOP/s in matrix products, 0.005 ns per FLOP",
-    "bandwidth  4 GB/s, 0.25 ns per byte",
+    "bandwidth  3.73 GiB/s, 0.25 ns per byte",
     "launch     1.25 us",
-    "memory     16.8 MB",  # 4096 pages of 4096 bytes
+    "memory     16 MiB",  # 4096 pages of 4096 bytes
     "source     measured by remat calibrate with NumPy 2.0.0",
 ]
 
@@ -65,7 +65,7 @@ def test_it_writes_a_device_and_says_how_to_use_it(asked, calibrate, tmp_path):
         *SAID[:2],
         "float16    1,000.0 GFLOP/s in matrix products, 0.001 ns per FLOP",
         *SAID[2:],
-        "written    here.json",
+        "written      here.json",
         "use it     remat show 'model:resnet50?cost=measured&device=here.json'",
     ]
     assert (code, err, asked) == (0, "", ["float32", "float16"])

@@ -40,7 +40,7 @@ def contents(folder):
 
 @pytest.mark.parametrize("output", ["new.json", "new.npz", "new.graphml", "new.dot", "new.gv"])
 def test_one_file_holds_all_of_the_graph(convert, output):
-    assert convert("net.dot", output) == (0, f"net.dot: 3 nodes\nwritten    {output}\n", "")
+    assert convert("net.dot", output) == (0, f"net.dot: 3 nodes\nwritten      {output}\n", "")
     graph = read_graph("net.dot")
     assert read_graph(output).hash == graph.hash
     assert read_graph(output).labels.compute_unit == "us"
@@ -50,8 +50,8 @@ def test_tables_are_several_files_and_have_no_place_for_the_unit(convert):
     code, out, err = convert("net.dot", "new.nodes.csv")
     assert out.splitlines() == [
         "net.dot: 3 nodes",
-        "written    new.nodes.csv, new.edges.csv, new.values.csv",
-        "left out   the unit of compute (us): the format has no place for it",
+        "written      new.nodes.csv, new.edges.csv, new.values.csv",
+        "left out     the unit of compute (us): the format has no place for it",
     ]
     assert (code, err) == (0, "")
     assert read_graph("new.nodes.csv").hash == read_graph("net.dot").hash
@@ -60,14 +60,14 @@ def test_tables_are_several_files_and_have_no_place_for_the_unit(convert):
 def test_gradients_on_request(convert):
     code, out, _ = convert("edges.txt", "new.nodes.csv", "--differentiate")
     assert out.splitlines() == [
-        "edges.txt: 3 nodes; differentiated, which adds 4 gradient nodes",
-        "written    new.nodes.csv, new.edges.csv",
-        "left out   what it was differentiated from: the format has no place for it",
+        "edges.txt: 3 nodes; 4 gradient nodes added",
+        "written      new.nodes.csv, new.edges.csv",
+        "left out     what it was differentiated from: the format has no place for it",
     ]
     assert (code, read_graph("new.nodes.csv").hash) == (0, differentiate(read_graph("edges.txt")).hash)
     assert convert("new.nodes.csv", "again.json", "--differentiate")[:2] == (
         0,
-        "new.nodes.csv: 7 nodes\nwritten    again.json\n",
+        "new.nodes.csv: 7 nodes\nwritten      again.json\n",
     )
 
 

@@ -82,13 +82,11 @@ def test_other_graphs_are_differentiated_unless_that_is_not_wanted(width):
     code, out, _ = width("pair.txt")
     graph = differentiate(read_graph("pair.txt"))
     assert code == 0
-    assert out.splitlines()[0] == (
-        "pair.txt: 3 nodes; differentiated, which adds 3 gradient nodes (--inference adds none)"
-    )
+    assert out.splitlines()[0] == ("pair.txt: 3 nodes; 3 gradient nodes added (--inference plans the graph as it is)")
     assert f"width        {width_bounds(UndirectedGraph.of(graph)).width}, " in out
     said = width("pair.txt", "--inference")[1].splitlines()
     assert said[:4] == [
-        *("pair.txt: 3 nodes; not differentiated (--inference)", "vertices     3", "edges        2"),
+        *("pair.txt: 3 nodes; no gradients added (--inference)", "vertices     3", "edges        2"),
         "width        1, which is the least",
     ]
 
@@ -170,7 +168,7 @@ def test_the_picture_has_the_vertices_by_their_names_in_the_file(width, tmp_path
     assert code == 0
     assert out.splitlines()[-5:] == ["", "4 vertices, 4 edges", "2 bags, width 2", "2 3 4", "1 2 4"]
     code, out, _ = width("pair.txt", "--inference", "--plot", "pair.svg", "--td", "pair.td")
-    assert (code, out.splitlines()[-1]) == (0, "drawn      pair.svg")
+    assert (code, out.splitlines()[-1]) == (0, "drawn        pair.svg")
     assert (tmp_path / "pair.svg").read_bytes().startswith(b"<?xml")
 
 

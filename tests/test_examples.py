@@ -441,9 +441,9 @@ def test_every_method_of_chen_reaches_70_percent(training, name, solver):
 
 
 SCRIPTS = {
-    "1_first_plan.py": (("first_plan.svg", ["live memory (GB)", "budget 1.57 GB", "run again", "gradients"]),),
-    "2_own_edge_list.py": (("own_edge_list.svg", ["first run", "run again", "conv1", "grad(conv1)"]),),
-    "3_compare_and_frontier.py": (("compare_and_frontier.svg", ["peak memory (MB)", "overhead", *SOLVERS]),),
+    "1_first_plan.py": (("first_plan.svg", ["live memory (GiB)", "budget 1.46 GiB", "recomputed", "gradients"]),),
+    "2_own_edge_list.py": (("own_edge_list.svg", ["first run", "recomputed", "conv1", "grad(conv1)"]),),
+    "3_compare_and_frontier.py": (("compare_and_frontier.svg", ["peak memory (MiB)", "overhead", *SOLVERS]),),
     "4_from_another_framework.py": (("from_another_framework.svg", ["runs twice", "gradient", "31"]),),
     "5_lower_sets.py": (
         ("lower_sets_lattice.svg", ["abde", "order of the forward part", "formula (2)"]),
@@ -451,16 +451,16 @@ SCRIPTS = {
     ),
     "6_tree_decompositions.py": (
         ("twremat_decomposition.svg", ["c C B", "(b) (c) (B)", "8 bags, width 2", "in brackets: in an upper level"]),
-        ("twremat_schedule.svg", ["10 nodes in 13 steps, 3 reruns", "peak 4 B", "run again"]),
+        ("twremat_schedule.svg", ["10 nodes in 13 steps, 3 reruns", "peak 4 B", "recomputed"]),
     ),
     "7_addresses.py": (
         (
             "addresses.svg",
-            ["address (GB)", "182 buffers over 135 steps", "arena 1.32 GB, 1.000 of max live", "workspace"],
+            ["address (GiB)", "182 buffers over 135 steps", "arena 1.23 GiB, 1.000 of max live", "workspace"],
         ),
     ),
-    "8_train_a_network.py": (("training.svg", ["MB held", "a budget of 70%", "a budget of least"]),),
-    "9_own_operators.py": (("own_operators.svg", ["0 bytes apart at each", "predicted", "measured", "memory (kB)"]),),
+    "8_train_a_network.py": (("training.svg", ["live memory (MiB)", "a budget of 70%", "a budget of least"]),),
+    "9_own_operators.py": (("own_operators.svg", ["0 bytes apart at each", "predicted", "measured", "memory (KiB)"]),),
 }
 
 
@@ -517,9 +517,9 @@ def test_the_page_lists_every_script_and_graph():
 
 
 PRINTED = {
-    "1_first_plan.py": ["55 operations; with their gradients 114", "plan by", "run again: "],
-    "2_own_edge_list.py": ["keep pool: 144 MB, 35.6% overhead", "plan by", "relu1  16 MB"],
-    "3_compare_and_frontier.py": ["no_remat: 6.09 MB, which is too much", "75%:", "plans that no other beats"],
+    "1_first_plan.py": ["55 operations; with their gradients 114", "best plan: ", "recomputed: "],
+    "2_own_edge_list.py": ["keep pool: 144 MiB, 35.6% overhead", "best plan: ", "relu1  16 MiB"],
+    "3_compare_and_frontier.py": ["no_remat: 5.81 MiB, above the budget", "75%:", "Pareto-optimal plans"],
     "4_from_another_framework.py": ["bytes at most, as promised; in the end [31]"],
     "5_lower_sets.py": [
         "13 lower sets of 8 nodes",
@@ -534,11 +534,11 @@ PRINTED = {
     ],
     "7_addresses.py": [
         "a budget of 60%: peak 1,319,108,608 bytes, 54 values in place",
-        "shared 2,574,254,088, packed 2,246,049,792 (proven least)",
-        "packed 2,178,940,928 (proven least)",
+        "shared 2,574,254,088, packed 2,246,049,792 (the minimum)",
+        "packed 2,178,940,928 (the minimum)",
     ],
-    "8_train_a_network.py": ["100%: 782,344 bytes, 0 nodes again, loss 5.5", "70%: ", "least: "],
-    "9_own_operators.py": ["100%: 1,835,008 bytes, 0 runs again", "50%: 8", "runs again, arena "],
+    "8_train_a_network.py": ["100%: 782,344 bytes, 0 recomputed, loss 5.5", "70%: ", "least: "],
+    "9_own_operators.py": ["100%: 1,835,008 bytes, 0 extra runs", "50%: 8", "extra runs, arena "],
 }
 
 

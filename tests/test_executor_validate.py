@@ -127,7 +127,7 @@ def test_results_of_one_node_on_top_of_each_other_are_found(monkeypatch):
     monkeypatch.setattr(validate_module, "pack", both_at_0)
     found = validate(graph, [0], packed=True, repeats=0)
     assert (found.execution.mismatches, found.stale, found.holds) == ([], None, False)
-    assert "than it does without an arena" in dict(found.rows())["values"]
+    assert "than without an arena" in dict(found.rows())["values"]
 
 
 def test_a_plan_is_taken_in_every_form(chain, plan, tmp_path):
@@ -180,7 +180,7 @@ def test_a_value_that_is_not_what_it_was_is_named(chain):
     order += list(range(8, chain.n_nodes))
     found = validate(chain, Schedule(order), operators=Forgetful(chain), repeats=0)
     assert (found.mismatches, found.holds, found.first_difference) == ("v2", False, None)
-    assert dict(found.rows())["values"] == "node v2 made another value at step 3 than at first"
+    assert dict(found.rows())["values"] == "node v2 computed another value at step 3 than at first"
     assert found.record()["mismatches"] == "v2"
 
 
@@ -245,7 +245,7 @@ def test_two_live_buffers_on_top_of_each_other_never_hold(several, chain, plan, 
             assert not found.holds, (i, j)
             assert found.mismatches != 0
             assert "all equal" not in dict(found.rows())["values"]
-            assert dict(found.rows())["verdict"] == "prediction and run part"
+            assert dict(found.rows())["verdict"] == "failed: memory, values or runs differ from the prediction"
 
 
 class Learning(SyntheticOperators):
@@ -278,7 +278,7 @@ def test_wrong_lifetimes_are_found_out(chain, plan):
     for packed in (False, True):
         found = validate(chain, wrong, packed=packed, repeats=0)
         assert (found.holds, found.first_difference) == (False, end[i] - 2)
-        assert "by +1,024 bytes, +1,000 to the byte" in dict(found.rows())["measured"]
+        assert ": +1,024 bytes in blocks, +1,000 bytes exactly" in dict(found.rows())["measured"]
 
 
 def test_a_difference_to_the_byte_alone_is_named(chain, plan):
@@ -287,7 +287,7 @@ def test_a_difference_to_the_byte_alone_is_named(chain, plan):
     raw[3] += 7
     found = replace(found, execution=replace(found.execution, used_raw=raw))
     assert (found.holds, found.first_difference) == (False, 3)
-    assert "by +0 bytes, +7 to the byte" in dict(found.rows())["measured"]
+    assert ": +0 bytes in blocks, +7 bytes exactly" in dict(found.rows())["measured"]
 
 
 def test_bytes_that_are_not_given_back_are_seen_at_the_step(chain, plan):
@@ -300,8 +300,8 @@ def test_bytes_that_are_not_given_back_are_seen_at_the_step(chain, plan):
     freed = [at for at, frees in enumerate(found.simulation.frees()) if chain.value_id("v3") in frees]
     assert step == freed[0] + 1
     node = chain.labels[int(found.simulation.schedule.order[step])]
-    assert f"they first part at step {step}, {node}, by +1,024 bytes" in dict(found.rows())["measured"]
-    assert dict(found.rows())["verdict"] == "prediction and run part"
+    assert f"first difference at step {step}, {node}: +1,024 bytes" in dict(found.rows())["measured"]
+    assert dict(found.rows())["verdict"] == "failed: memory, values or runs differ from the prediction"
     assert "+ held besides" in validation_text(found)
     assert "they part" in {line.get_label() for line in plot_validation(found).lines}
 
@@ -315,7 +315,7 @@ def test_false_claims_are_found_before_anything_runs(chain, plan):
 
 def test_a_run_that_would_not_fit_does_not_begin(chain, plan, monkeypatch):
     monkeypatch.setattr(validate_module, "free_memory", lambda backend: 7000)
-    with pytest.raises(BackendError, match=r"the run holds 7.17 kB, residents among them, and 7 kB are free .*smaller"):
+    with pytest.raises(BackendError, match=r"the run needs 7 KiB, residents included, and 6.84 KiB are free .*smaller"):
         validate(chain, plan)
     monkeypatch.setattr(validate_module, "free_memory", lambda backend: None)
     assert validate(chain, plan, repeats=0).holds
@@ -408,7 +408,7 @@ def test_the_record_is_json_and_names_everything(chain, plan):
 def test_on_numpy_the_pool_is_only_told_of(chain, plan):
     found = validate(chain, plan, repeats=0)
     assert (found.pool_inside, found.replayed(), found.pool_total) == (None, None, 7168)
-    assert "on a GPU the model of CuPy's pool says 7.17 kB" in dict(found.rows())["reserved"]
+    assert "on a GPU, CuPy's pool as modelled 7 KiB" in dict(found.rows())["reserved"]
 
 
 def test_a_pool_outside_its_interval_is_told(chain, plan):
@@ -418,8 +418,8 @@ def test_a_pool_outside_its_interval_is_told(chain, plan):
     )
     said = dict(on_gpu.rows())
     assert on_gpu.pool_inside is on_gpu.record()["pool_inside"] is False
-    assert said["reserved"].endswith("the model of CuPy's pool says 1 B to 2 B, which is not so")
-    assert said["device"] == "2.1 MB more in use"
+    assert said["reserved"].endswith("CuPy's pool as modelled 1 B to 2 B, which does not match")
+    assert said["device"] == "2 MiB more in use"
     assert replace(on_gpu, pool_predicted=(7168, 7168)).pool_inside
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.ir.budget import Budget
-from remat_algos.ir.units import format_bytes, parse_bytes
+from remat_algos.ir.units import format_bytes, format_compute, parse_bytes
 
 # ---------------------------------------------------------------- bytes
 
@@ -102,19 +102,53 @@ def test_sizes_round_up_exactly(amount, unit):
     [
         (0, "0 B"),
         (999, "999 B"),
-        (1000, "1 kB"),
-        (1500, "1.5 kB"),
-        (999_999, "1000 kB"),
-        (10**6, "1 MB"),
-        (123_456_789, "123 MB"),
-        (2132279296, "2.13 GB"),
-        (7 * 10**12, "7 TB"),
-        (2**53, "9.01 PB"),
-        (-1500, "-1.5 kB"),
+        (1023, "1023 B"),
+        (1024, "1 KiB"),
+        (1500, "1.46 KiB"),
+        (999 * 2**10, "999 KiB"),
+        (1023 * 2**10, "0.999 MiB"),
+        (2**20 - 1, "1 MiB"),
+        (123_456_789, "118 MiB"),
+        (2132279296, "1.99 GiB"),
+        (7 * 2**40, "7 TiB"),
+        (2**53, "8 PiB"),
+        (2**63 - 1, "8 EiB"),
+        (-1500, "-1.46 KiB"),
     ],
 )
-def test_bytes_are_shown_in_powers_of_1000(size, text):
+def test_bytes_are_shown_in_binary_units_and_three_digits(size, text):
     assert format_bytes(size) == text
+
+
+@given(st.integers(0, 2**62))
+def test_shown_bytes_are_read_back_to_half_a_percent(size):
+    shown = format_bytes(size)
+    assert abs(parse_bytes(shown) - size) <= max(1, size / 190)
+    assert len(re.sub("[^0-9]", "", shown.partition(" ")[0]).lstrip("0")) <= (4 if size < 1024 else 3)
+
+
+@pytest.mark.parametrize(
+    ("amount", "unit", "text"),
+    [
+        (0, "", "0"),
+        (161, "", "161"),
+        (99_999, "", "99,999"),
+        (2_374_000, "", "2.37 M"),
+        (16.1, "", "16.1"),
+        (999, "FLOPs", "999 FLOP"),
+        (2_374_000_000_000, "FLOPs", "2.37 TFLOP"),
+        (999_600, "FLOPs", "1 MFLOP"),
+        (999, "ns", "999 ns"),
+        (2_400_000, "ns", "2.4 ms"),
+        (1500, "us", "1.5 ms"),
+        (12 * 10**12, "ns", "12,000 s"),
+        (12, "work", "12 work"),
+        (1_234_567, "work", "1.23 M work"),
+        (-1500, "ns", "-1.5 us"),
+    ],
+)
+def test_compute_is_scaled_as_its_unit_is(amount, unit, text):
+    assert format_compute(amount, unit) == text
 
 
 # ---------------------------------------------------------------- memory

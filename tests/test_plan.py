@@ -34,9 +34,11 @@ from tests.strategies import differentiation, graphs, rows, training_graphs
 
 KEYS = [
     *("format", "version", "graph_hash", "differentiate", "solver", "method", "options", "budget", "limit"),
-    *("schedule", "peak_memory", "resident_memory", "compute", "overhead", "bound", "bound_scope", "gap"),
+    *("schedule", "peak_memory", "resident_memory", "compute", "overhead", "bound"),
+    *("bound_scope", "bound_source", "gap"),
     *("compute_unit", "compute_scale", "seconds", "details"),
 ]
+OPTIONAL = ["bound_source", "details"]
 NUMBERS = ["peak_memory", "resident_memory", "compute", "overhead"]
 
 
@@ -169,9 +171,9 @@ def same(loaded, plan):
     """Every field, as far as files hold it."""
     assert [field.name for field in fields(Plan)] == [
         *("graph", "budget", "limit", "simulation", "solver", "method"),
-        *("options", "bound", "scope", "seconds", "details", "packed", "reserved"),
+        *("options", "bound", "scope", "seconds", "details", "packed", "reserved", "bound_source"),
     ]
-    for name in ("budget", "limit", "solver", "method", "bound", "scope"):
+    for name in ("budget", "limit", "solver", "method", "bound", "scope", "bound_source"):
         assert getattr(loaded, name) == getattr(plan, name), name
     assert dict(loaded.options) == dict(plan.options)
     assert dict(loaded.details) == dict(plan.details)
@@ -283,6 +285,10 @@ FRAUDS = {
     "compute scale": {"compute_scale": 1},
     "gap": {"gap": 0.0},
     "no gap": {"gap": None},
+    "source of the bound": {
+        "bound": GRAPH.needed_compute - 10,
+        "gap": (PLAN.simulation.compute - GRAPH.needed_compute + 10) / (GRAPH.needed_compute - 10),
+    },
     "gap for another scope": {"bound_scope": "canonical"},
     "bound above what is computed": {"bound": PLAN.simulation.compute + 1},
     "bound and gap": {"bound": PLAN.simulation.compute, "gap": 0.1},
@@ -385,7 +391,9 @@ def test_a_plan_for_the_forward_part_alone_is_refused_after_differentiation():
 
 
 KINDS_OF_RUBBISH = {
-    **{f"no {name}": lambda made, name=name: made.pop(name) for name in KEYS if name != "details"},
+    **{
+        f"no {name}": lambda made, name=name: made.pop(name) for name in KEYS if name not in ("details", "bound_source")
+    },
     "another format": {"format": "remat-graph"},
     "a later version": {"version": 2},
     "a version that is true": {"version": True},
@@ -422,6 +430,7 @@ KINDS_OF_RUBBISH = {
     **{f"{name} is true": {name: True} for name in NUMBERS},
     "bound is a float": {"bound": 1.5},
     "scope is a number": {"bound_scope": 1},
+    "source is a number": {"bound_source": 1},
     "gap is text": {"gap": "0"},
     "compute unit is null": {"compute_unit": None},
     "seconds is text": {"seconds": "1"},
@@ -492,28 +501,68 @@ def test_a_missing_file_is_named(tmp_path):
 
 def test_a_plan_says_who_made_it_what_it_holds_and_what_it_costs():
     text = str(PLAN)
-    assert f"plan by {PLAN.method} (asked: auto)" in text
+    tried = sum(solver.needs(GRAPH) is None for solver in portfolio())
+    assert text.startswith(f"best plan: {PLAN.method} ({tried} solvers tried)\n")
     share = 100 * PLAN.peak_memory / baseline_peak(GRAPH)
-    assert f"{PLAN.peak_memory} B, {share:.1f} % of the peak without rematerialization, limit {PLAN.limit} B" in text
-    assert f"resident   111 B; together {PLAN.peak_memory + 111} B" in text
+    assert f"peak         {PLAN.peak_memory} B, limit {PLAN.limit} B\n" in text
+    assert f"{share:.1f} % of the peak without rematerialization, {baseline_peak(GRAPH)} B\n" in text
+    assert f"resident     111 B; with the peak {PLAN.peak_memory + 111} B\n" in text
     overhead = 100 * PLAN.overhead / GRAPH.needed_compute
-    assert f"compute    {PLAN.simulation.compute / 10:g} ms, {overhead:.1f} % over one pass" in text
+    assert f"compute      {PLAN.simulation.compute / 10:g} ms, {overhead:.1f} % more than one pass" in text
     again = int((PLAN.simulation.runs > 1).sum())
-    assert f"{len(PLAN.schedule)} steps; {again} nodes run again" in text
-    assert f"at most {100 * PLAN.gap:.1f} % from the optimum (any order)" in text
+    extra = len(PLAN.schedule) - int((PLAN.simulation.runs > 0).sum())
+    assert f"{len(PLAN.schedule)} steps; {again} nodes recomputed ({extra} extra runs)" in text
+    pass_ = f"one pass ({GRAPH.needed_compute / 10:g} ms)"
+    assert f"lower bound  {pass_}; this plan is {100 * PLAN.gap:.1f} % above it" in text
 
 
 def test_a_plan_without_a_limit_a_resident_or_another_solver_says_none_of_it():
-    text = str(solve(nameless(), solver="no_remat"))
+    plan = solve(nameless(), solver="no_remat")
+    text = str(plan)
+    assert text.startswith("plan: no_remat\n")
     assert "limit" not in text
     assert "resident" not in text
-    assert "asked" not in text
-    assert "no schedule computes less (any order)" in text
+    assert "tried" not in text
+    assert f"lower bound  one pass ({plan.simulation.compute}); no schedule computes less" in text
+
+
+def test_a_plan_that_gains_by_order_alone_says_so():
+    """x and y are large, p and q, made of them, small: x, p, y, q holds 9 at once, x, y, p, q 17."""
+    graph = ComputationGraph.from_edges([(0, 2), (1, 3), (2, 4), (3, 4)], memory=[8, 8, 1, 1, 1])
+    plan = solve(graph, "least")
+    assert (baseline_peak(graph), plan.peak_memory, plan.overhead) == (17, 10, 0)
+    assert plan.reordered
+    assert "schedule     5 steps; reordered, no node recomputed" in str(plan)
+    alone = solve(graph, solver="no_remat")
+    assert not alone.reordered
+    assert "schedule     5 steps; no node recomputed" in str(alone)
+
+
+def test_a_bound_names_its_source(monkeypatch, tmp_path):
+    """One pass, if no solver knows better; else the solver, also in a file."""
+    assert (PLAN.bound, PLAN.bound_source) == (GRAPH.needed_compute, "one pass")
+
+    def bounded(graph, limit):
+        return Solution(Schedule([*no_remat(graph, limit).order.tolist(), 0]), graph.needed_compute + 5, "any order")
+
+    plant(monkeypatch, bounded)
+    plan = solve(GRAPH, 10**4, solver="bounded", raw=True)
+    assert (plan.bound_source, plan.record()["bound_source"]) == ("bounded", "bounded")
+    assert f"bounded ({(GRAPH.needed_compute + 5) / 10:.3g} ms); this plan is" in str(plan)
+    plan.save(tmp_path / "plan.json")
+    assert Plan.load(tmp_path / "plan.json", GRAPH).bound_source == "bounded"
+
+
+def test_plan_files_without_the_source_of_the_bound_are_read(tmp_path):
+    record = PLAN.record()
+    del record["bound_source"]
+    (tmp_path / "plan.json").write_text(json.dumps(record))
+    assert Plan.load(tmp_path / "plan.json", GRAPH).bound_source == "one pass"
 
 
 def test_large_sizes_are_said_twice():
     text = str(solve(ComputationGraph.from_edges([(0, 1)], memory=[10**9, 5 * 10**8]), "100%"))
-    assert "1.5 GB (1,500,000,000 bytes), 100.0 % of the peak" in text
+    assert "1.4 GiB (1,500,000,000 bytes), limit 1.4 GiB\n             100.0 % of the peak" in text
 
 
 @pytest.mark.parametrize("scope", ["fixed order", "canonical", "chain"])
@@ -525,7 +574,9 @@ def test_a_bound_of_a_smaller_class_makes_no_gap(monkeypatch, tmp_path, scope):
     plan = solve(GRAPH, "100%", solver="bounded", raw=True)
     assert (plan.bound, plan.scope, plan.gap) == (GRAPH.needed_compute, scope, None)
     assert plan.record()["gap"] is None
-    assert "optim" not in str(plan)
+    line = " ".join(str(plan).partition("lower bound  ")[2].split())
+    assert line.startswith(f"bounded ({GRAPH.needed_compute / 10:g} ms, ")
+    assert line.endswith(" only); no such schedule computes less")
     plan.save(tmp_path / "plan.json")
     same(Plan.load(tmp_path / "plan.json", GRAPH), plan)
 

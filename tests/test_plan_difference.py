@@ -109,14 +109,14 @@ def test_the_text_by_hand():
     plans = plan_of(graph, [0, 1, 2, 0, 1, 3, 0, 1, 4], "much"), plan_of(graph, [0, 1, 2, 2, 3, 4], "little")
     assert str(difference(*plans)).splitlines() == [
         "  first  second  difference",
-        "peak  9 kB  9 kB  -4 B",
+        "peak  8.79 KiB  8.79 KiB  -4 B",
         "compute  21 ms  18 ms  -3 ms",
         "steps  9  6  -3",
-        "nodes run again  2  1  -1",
+        "recomputed nodes  2  1  -1",
         "solver  much  little",
-        "first runs 2 nodes more often than second: 9 kB, 6 ms more compute",
-        "    B  8 kB, 2 ms, 2 times more",
-        "    A  1 kB, 1 ms, 2 times more",
+        "first runs 2 nodes more often than second: 8.79 KiB, 6 ms more compute",
+        "    B  7.81 KiB, 2 ms, 2 times more",
+        "    A  1000 B, 1 ms, 2 times more",
         "second runs 1 node more often than first: 2 B, 3 ms more compute",
         "    C  2 B, 3 ms",
     ]
@@ -127,8 +127,8 @@ def test_names_of_the_plans_are_used():
     apart = difference(*plans)
     assert next(apart.rows(["a.json", "b.json"])) == ("", "a.json", "b.json", "difference")
     assert list(apart.lines(["a.json", "b.json"])) == [
-        "b.json runs 1 node more often than a.json: 8 kB, 20 more compute",
-        "    B  8 kB, 20",
+        "b.json runs 1 node more often than a.json: 7.81 KiB, 20 more compute",
+        "    B  7.81 KiB, 20",
     ]
 
 

@@ -126,7 +126,7 @@ def test_what_is_fixed_is_fixed_for_a_reason_that_holds(plan):
             "so it does not run": count == 0,
             "gradients run once": g.is_backward(node) and count == 1,
             "must run only once": g.once[node] and count == 1,
-            "held to the end": len(outputs) == len(g.values[node]) and count == 1,
+            "stays live to the end": len(outputs) == len(g.values[node]) and count == 1,
             "never idle": count == 1 and (wait is None or wait[1] - wait[0] < 2),
         }
         said = [reason for reason in reasons if reason in Decision(plan.simulation, node).fixed]
@@ -199,19 +199,25 @@ def test_a_run_less_by_hand():
     }
 
 
+def unfolded(explanation):
+    """The text in one line."""
+    return " ".join(str(explanation).split())
+
+
 def test_the_text_by_hand():
     assert str(explain(plan_of(small(), range(5)), "B")) == (
-        "B  8 B, kept from step 1 to step 4, read by C (2), E (4)\n"
-        "    running it again would free 7 B over 1 step, hold 1 B more over 1 step and cost 20 (13.3 % of one pass); "
-        "the peak would be 13 B\n"
-        "    at the peak (step 3, 14 B) it holds 57.1 %\n"
+        "B  8 B, kept from step 1 to step 4; read by C (2), E (4)\n"
+        "    recomputing it would free 7 B for 1 step, need 1 B more for 1 step and cost\n"
+        "        20 (13.3 % of one pass); the peak would be 13 B\n"
+        "    57.1 % of the peak (step 3, 14 B)\n"
         "at the peak: B 8 B (kept), D 4 B (kept), C 2 B (kept)"
     )
     assert str(explain(plan_of(small(), [0, 1, 2, 3, 0, 1, 4]), "B")) == (
-        "B  8 B, run 2 times, held in steps 1 to 2, 5 to 6, read by C (2), E (6)\n"
-        "    keeping it would hold 8 B more over 1 step and save 30 (20.0 % of one pass); the peak would be 14 B\n"
-        "    at the peak (step 5, 13 B) it holds 61.5 %\n"
-        "at the peak: B 8 B (run again), D 4 B (kept), A 1 B (run again)"
+        "B  8 B, computed 2 times, live in steps 1 to 2, 5 to 6; read by C (2), E (6)\n"
+        "    keeping it would need 8 B more for 1 step and save 30 (20.0 % of one pass);\n"
+        "        the peak would be 14 B\n"
+        "    61.5 % of the peak (step 5, 13 B)\n"
+        "at the peak: B 8 B (recomputed), D 4 B (kept), A 1 B (recomputed)"
     )
 
 
@@ -227,15 +233,17 @@ def test_a_node_that_runs_three_times_is_told_with_all_its_lives():
         "held_steps": 1,
         "peak_memory": 14,
     }
-    assert "run 3 times, held in steps 1 to 2, 4 to 4, 7 to 8, read by C (2), E (8)" in str(explain(plan, "B"))
+    assert "computed 3 times, live in steps 1 to 2, 4 to 4, 7 to 8; read by C (2), E (8)" in unfolded(
+        explain(plan, "B")
+    )
 
 
 FIXED = {
     "once": (small(once=[False, True, False, False, False]), "B", "B must run only once"),
     "kept": (small(mark=[0, KEEP, 0, 0, 0]), "B", "B is marked to be kept"),
     "recomputed": (small(mark=[0, RECOMPUTE, 0, 0, 0]), "B", "B is marked to be recomputed"),
-    "output": (small(), "E", "E is an output, held to the end"),
-    "never idle": (small(), "A", "A is never idle, so running it again would free nothing"),
+    "output": (small(), "E", "E is an output and stays live to the end"),
+    "never idle": (small(), "A", "A is never idle, so recomputing it would free nothing"),
     "gradient": (differentiate(small()), "grad(D)", "grad(D) is a gradient; gradients run once"),
 }
 
@@ -252,9 +260,9 @@ def test_a_reason_why_there_is_nothing_to_decide(graph, name, reason):
 def test_a_node_that_no_output_needs():
     graph = graph_of([[], [0], [0]], output=[False, True, False], labels=Labels(names=("a", "b", "spare")))
     assert str(explain(plan_of(graph, [0, 1]), "spare")) == (
-        "spare  1 B, never run, read by nobody\n"
+        "spare  1 B, never run; not read\n"
         "    no output needs spare, so it does not run\n"
-        "    at the peak (step 1, 2 B) it holds 0.0 %\n"
+        "    0.0 % of the peak (step 1, 2 B)\n"
         "at the peak: a 1 B (kept), b 1 B (kept)"
     )
 
@@ -324,8 +332,12 @@ def test_figures_in_the_text_are_those_of_the_record(plan):
     assert plan.peak_memory < 1000
     explanation = explain(plan)
     record = explanation.record()
-    lines = str(explanation).splitlines()
-    assert len(lines) == 3 * len(record["decisions"]) + bool(record["left_out"]) + 1
+    text = str(explanation)
+    assert max(map(len, text.splitlines())) <= 80
+    lines = [line for decision in explanation.decisions for line in decision.lines()]
+    assert len(lines) == 3 * len(record["decisions"])
+    assert " ".join(text.split()).startswith(" ".join(" ".join(lines).split()))
+    lines.append(" ".join(text.partition("at the peak: ")[2].split()))
     for decision, (head, contrary, share) in zip(
         record["decisions"], zip(*[iter(lines)] * 3, strict=False), strict=False
     ):
@@ -343,26 +355,26 @@ def check_text(plan, decision, head, contrary, share):
     for read in decision["reads"][:4]:
         assert f"{read['node']} ({read['step']})" in head
     for begin, end in decision["lives"][:4]:
-        said = (f"from step {begin} to step {end}", f"at step {begin} alone", f"{begin} to {end}")
+        said = (f"from step {begin} to step {end}", f"at step {begin} only", f"{begin} to {end}")
         assert any(words in head for words in said)
     cost = abs(turned["compute"])
     assert f" {labels.compute(cost)} ({100 * cost / max(1, plan.graph.needed_compute):.1f} % of one pass)" in contrary
     again = len(decision["runs"]) == 1
-    assert contrary.strip().startswith("running it again would " if again else "keeping it would ")
+    assert contrary.strip().startswith("recomputing it would " if again else "keeping it would ")
     assert ("cost" if again else "save") in contrary
-    freed = re.search(r"free (\d+) B over (\d+) step", contrary)
+    freed = re.search(r"free (\d+) B for (\d+) step", contrary)
     if again:
         assert (freed and (int(freed[1]), int(freed[2]))) == (
             (turned["freed"], turned["freed_steps"]) if turned["freed"] else None
         )
-    held = re.search(r"hold (\d+) B more over (\d+) step", contrary)
+    held = re.search(r"need (\d+) B more for (\d+) step", contrary)
     assert (held and (int(held[1]), int(held[2]))) == (
         (turned["held"], turned["held_steps"]) if turned["held"] else None
     )
     peak = re.search(r"the peak would be (\d+) B", contrary)
     assert (int(peak[1]) if peak else plan.peak_memory) == turned["peak_memory"]
     of_peak = 100 * decision["held_at_peak"] / max(1, plan.peak_memory)
-    assert share == f"    at the peak (step {plan.simulation.peak_step}, {plan.peak_memory} B) it holds {of_peak:.1f} %"
+    assert share == f"    {of_peak:.1f} % of the peak (step {plan.simulation.peak_step}, {plan.peak_memory} B)"
 
 
 @PLAYED
@@ -390,14 +402,14 @@ def test_the_largest_decisions_come_first_and_the_others_are_counted(plan, most)
     explanation = explain(plan, most=most)
     assert list(explanation.nodes) == decided[:most]
     assert explanation.left_out == max(0, len(decided) - most)
-    assert (f"left out: {explanation.left_out} decision" in str(explanation)) == bool(explanation.left_out)
+    assert (f"not shown: {explanation.left_out} decision" in str(explanation)) == bool(explanation.left_out)
 
 
 def test_very_many_decisions_are_not_counted_to_the_end():
     chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(MOST_COUNTED + 20)]))
     explanation = explain(plan_of(chain, range(chain.n_nodes)), most=1)
     assert explanation.left_out == MOST_COUNTED
-    assert f"left out: {MOST_COUNTED:,} decisions or more about no more bytes" in str(explanation)
+    assert f"not shown: {MOST_COUNTED:,} decisions or more about fewer or as many bytes" in str(explanation)
 
 
 def test_a_plan_of_nothing():
@@ -415,4 +427,4 @@ def test_a_plan_of_a_solver_is_explained_without_a_name():
     plan = solve(differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)])), 7)
     text = str(explain(plan, most=2))
     assert text.count("% of one pass") == 2
-    assert re.search(r"^left out: \d+ decisions about no more bytes$", text, re.M)
+    assert re.search(r"^not shown: \d+ decisions about fewer or as many bytes$", text, re.M)

@@ -121,9 +121,14 @@ def test_another_schedule_of_the_same_search_may_be_held(monkeypatch):
     assert plan.overhead == min(found.overhead for found in asked[1:] if found.peak_memory <= plan.limit)
 
 
+def unwrapped(plan):
+    """The lines of a plan, each in one piece and with one space between words."""
+    return re.sub(r" +", " ", re.sub(r"\n {13}", " ", str(plan)))
+
+
 def test_where_all_reserve_too_much_the_error_says_what_the_least_is(wasteful):
     wasteful(lambda peak: 10**9)
-    with pytest.raises(BudgetError, match=r"for which cuda_caching reserves at most .* least reached is 1\.\d+ GB"):
+    with pytest.raises(BudgetError, match=r"for which cuda_caching reserves at most .* least reached is 1\.\d+ GiB"):
         solve(GRAPH, baseline_peak(GRAPH) * 7 // 10, solver="chen_greedy", allocator="cuda_caching")
     with pytest.raises(BudgetError, match="no schedule within 1 B was found"):
         solve(GRAPH, 1, allocator="cupy_pool")
@@ -146,7 +151,7 @@ def test_a_share_is_of_what_the_same_allocator_reserves_without_rematerializatio
     plan = solve(UNET, "80%", solver="greedy_remat", allocator=allocator)
     assert (share_base(UNET, allocator), plan.limit) == (base, base * 80 // 100)
     share = f"{100 * plan.reserved.memory / base:.1f} % of what {allocator} reserves without rematerialization"
-    assert share in str(plan)
+    assert share in unwrapped(plan)
     plan.save(tmp_path / "plan.json")
     assert Plan.load(tmp_path / "plan.json", UNET).limit == plan.limit
     with pytest.raises(ClaimError, match="its budget comes to"):
@@ -205,7 +210,7 @@ def test_the_least_keeps_to_the_rest_of_the_budget(budget):
 
 def test_the_least_for_a_device_that_is_too_small_says_what_is_reserved(wasteful):
     wasteful(lambda peak: 10**9)
-    with pytest.raises(BudgetError, match=r"cupy_pool reserves at most .*; the least reached is 1\.\d+ GB"):
+    with pytest.raises(BudgetError, match=r"cupy_pool reserves at most .*; the least reached is 1\.\d+ GiB"):
         solve(GRAPH, Budget("least", device=10**9), solver="chen_greedy", allocator="cupy_pool")
 
 
@@ -294,7 +299,7 @@ def changed(plan, **entries):
 
 def test_a_plan_says_what_is_reserved_and_load_reads_it_back(plan, tmp_path):
     base, limit = share_base(GRAPH, "cupy_pool"), f", limit {format_bytes(plan.limit)}"
-    assert f"\nreserved   {plan.reserved.said(base, limit)}\n" in str(plan)
+    assert f"\nreserved {plan.reserved.said(base, limit)}\n" in unwrapped(plan)
     assert str(plan).count("limit") == 1
     assert plan.record().keys() >= KEYS
     plan.save(tmp_path / "plan.json")
@@ -330,12 +335,12 @@ def test_entries_of_another_kind_make_no_plan(plan, entry, given):
 def test_words():
     known, open_ended = Reserved("cupy_pool", 512, 1024, 1024), Reserved("cupy_pool", 512, 1024, 2048, 3)
     assert known.said(2048, ", limit 1.5 kB") == (
-        "1.02 kB (1,024 bytes), 50.0 % of what cupy_pool reserves without rematerialization, limit 1.5 kB; "
+        "1 KiB (1,024 bytes), 50.0 % of what cupy_pool reserves without rematerialization, limit 1.5 kB; "
         "512 B handed out, fragmentation 50.0 %"
     )
     assert dict(open_ended.rows()) == {
         "used peak": "512 B handed out by cupy_pool",
-        "reserved peak": "1.02 kB (1,024 bytes) to 2.05 kB (2,048 bytes), over the ways to break 3 ties",
+        "reserved peak": "1 KiB (1,024 bytes) to 2 KiB (2,048 bytes), over the ways to break 3 ties",
         "fragmentation": "up to 75.0 %",
     }
     assert Reserved("arena", 0, 0, 0).fragmentation == 0

@@ -165,8 +165,8 @@ def test_without_budget_and_reruns_there_is_no_line_but_the_peaks():
 def test_a_budget_far_above_the_peak_is_named_and_leaves_the_steps_their_room():
     ax = plot_memory(diamond(), limit=10**9)
     assert ax.get_ylim()[1] < 10
-    assert "budget 1 GB (higher up)" in legend(ax)
-    assert "1 GB" in memory_text(diamond(), limit=10**9).splitlines()[1]
+    assert "budget 954 MiB (higher up)" in legend(ax)
+    assert "954 MiB" in memory_text(diamond(), limit=10**9).splitlines()[1]
 
 
 def legend(ax):
@@ -180,14 +180,14 @@ def test_the_legend_names_what_is_held_at_the_peak():
         read_indptr=[0, 0, 1], read_indices=[0], memory=[3000, 5], workspace=40, labels=graph.labels, resident=resident
     )
     assert legend(plot_memory(graph)) == [
-        *("kept", "workspace", "peak 3.04 kB, step 1: y", "residents, besides: 1 MB", "held there:"),
-        *("3 kB  x", "40 B  workspace of y", "5 B  y"),
+        *("kept", "workspace", "peak 2.97 KiB, step 1: y", "residents, besides: 977 KiB", "held there:"),
+        *("2.93 KiB  x", "40 B  workspace of y", "5 B  y"),
     ]
 
 
 def test_what_the_legend_leaves_out_is_counted():
     ax = plot_memory(differentiate(chain(20, memory=1000)))
-    assert legend(ax)[-1] == "14 more, 14 kB"
+    assert legend(ax)[-1] == "14 more, 13.7 KiB"
 
 
 @settings(max_examples=40)
@@ -318,7 +318,7 @@ def test_the_text_of_a_frontier_leaves_out_plans_between_the_ends():
     lines = frontier_text(found, height=5).splitlines()
     at = lines.index(f"chen_sqrt: {len(curve)} plans, 5 of them here")
     shown = [row.split()[1] for row in lines[at + 1 : at + 6]]
-    assert [shown[0], shown[-1]] == [f"{plan.peak_memory / 1000:.3g}" for plan in (curve[0], curve[-1])]
+    assert [shown[0], shown[-1]] == [f"{plan.peak_memory / 1024:.3g}" for plan in (curve[0], curve[-1])]
 
 
 # ---------------------------------------------------------------- graph
@@ -585,7 +585,7 @@ def test_memory_in_characters():
                  │████████████████
                0 └────────────────
             step  0              3
-        █ kept  ▒ run again  ─ budget
+        █ kept  ▒ recomputed  ─ budget
         at the peak, step 3, C:
           ▒     4 B  A
           █     2 B  B
@@ -600,7 +600,7 @@ def test_schedule_in_characters():
         """
         6 nodes in 7 steps, 1 rerun
         peak 4 B, 80.0 % of that without rematerialization
-        █ first run  ▒ run again  │ held  · not held
+        █ first run  ▒ recomputed  │ held  · not held
         step  node        012345
            0  conv        █·····
            1  relu        │█····
@@ -618,7 +618,7 @@ def test_a_large_schedule_in_characters_shares_lines_and_columns():
         """
         a line stands for up to 1,000 steps, a column for up to 120
         nodes
-        █ first run  ▒ run again  │ held  · not held
+        █ first run  ▒ recomputed  │ held  · not held
         step  node        0         1190      2380      3571
            0  0           █████████·································
         1000  1000        ││││││││█████████·························
@@ -732,7 +732,7 @@ def test_what_cannot_be_plotted_is_said_before_the_work(folder, capsys, command,
 )
 def test_the_command_line_draws(folder, capsys, words, picture):
     assert main([words[0], "chain.txt", *words[1:], "--plot", "x.png"]) == 0
-    assert capsys.readouterr().out.endswith("drawn      x.png\n")
+    assert capsys.readouterr().out.endswith("drawn        x.png\n")
     assert (folder / "x.png").read_bytes().startswith(b"\x89PNG")
     assert main([words[0], "chain.txt", *words[1:], "--plot", "-"]) == 0
     marks = {"memory": "at the peak", "schedule": "█ first run", "graph": "bytes  reads", "frontier": "of base  overh"}
@@ -752,7 +752,7 @@ def test_beside_an_order_on_standard_output_the_note_goes_elsewhere(folder, caps
     assert main(["solve", "chain.txt", "--format", "names", "--plot", "x.svg"]) == 0
     out, err = capsys.readouterr()
     assert "drawn" not in out
-    assert err.endswith("drawn      x.svg\n")
+    assert err.endswith("drawn        x.svg\n")
 
 
 def test_on_a_terminal_texts_are_as_wide_as_it_is(folder, capsys, monkeypatch):

@@ -149,7 +149,7 @@ def test_beside_the_sets_stands_what_the_formulas_say():
         ["cf", "7", "9 B", "23 B"],
         ["g", "7", "15 B", "22 B"],
         ["h", "8", "15 B", "17 B"],
-        ["adds", "run again", "kept", "formula (2)"],
+        ["adds", "recomputed", "kept", "formula (2)"],
     ]
     assert ax.get_title().splitlines() == [
         "13 lower sets of 8 nodes",
@@ -247,7 +247,7 @@ def test_bars_are_the_terms_and_what_is_held():
     assert [text.get_text() for text in ax.get_xticklabels()] == ["abd", "e", "cf", "g", "h"]
     assert ax.get_title().splitlines() == [
         "5 blocks; by formulas (1) and (2) overhead 8 and peak 23 B",
-        f"judged after liveness: overhead 8 and peak {simulation.peak_memory} B",
+        f"simulated: overhead 8 and peak {simulation.peak_memory} B",
     ]
 
 
@@ -255,7 +255,7 @@ def test_numbers_stand_on_the_bars_where_they_have_room():
     graph = differentiate(chain(60, memory=1000))
     few = plot_terms(graph, LowerSets.of(graph, [range(30), range(60)]))
     many = plot_terms(graph, LowerSets.of(graph, [range(i + 1) for i in range(60)]))
-    assert "60 kB" in [text.get_text() for text in few.texts]  # 2 * 30 of the first block
+    assert "58.6 KiB" in [text.get_text() for text in few.texts]  # 2 * 30 of the first block
     assert not many.texts
 
 

@@ -72,7 +72,7 @@ def test_explain_tells_of_the_regions_of_echo(remat, files):
     said = remat("explain", "net.json", "plan.json")
     assert (said.code, said.err) == (0, "")
     *_, head, row, last = said.lines
-    columns = ["region", "nodes", "run again", "released", "allocated", "overhead", "decision", "reason"]
+    columns = ["region", "nodes", "recomputed", "released", "allocated", "overhead", "decision", "reason"]
     assert re.split(r" {2,}", head) == columns
     assert re.split(r" {2,}", row)[:5] == ["add0 .. tanh4", "10", "10", "25 B", "5 B"]
     assert last.startswith("1 region, 1 with second runs: 20 B of 30 B of feature maps need not stay, for ")

@@ -106,18 +106,18 @@ def as_planned(
     size = f"{arguments.graph}: {counted(graph.n_nodes, 'node')}"
     bits = encode_bits(arguments, arguments.graph, is_training=graph.is_training)
     if graph.is_training:
-        return graph, f"{size}, its own backward part among them; not differentiated"
+        return graph, f"{size}, with its own backward part; no gradients added"
+    of_plan = order is not None and order.is_plan
     if order is not None and order.is_plan:
         whole = order.differentiated(graph)
-        said, otherwise = "as the plan says", ""
         bits = whole.derivation.options.get("encode", 0) if whole.derivation is not None else 0
     else:
         whole = _differentiated(graph, arguments, bits)
-        said, otherwise = "--inference", " (--inference adds none)"
     if whole is graph:
-        return graph, f"{size}; not differentiated ({said})"
-    added = f"which adds {counted(whole.n_nodes - graph.n_nodes, 'gradient node')}{otherwise}"
-    return whole, f"{size}; differentiated{'' if otherwise else f' {said}'}, {added}{encoded_said(graph, bits)}"
+        return graph, f"{size}; no gradients added ({'as in the plan' if of_plan else '--inference'})"
+    added = counted(whole.n_nodes - graph.n_nodes, "gradient node")
+    why = "as in the plan" if of_plan else "--inference plans the graph as it is"
+    return whole, f"{size}; {added} added ({why}){encoded_said(graph, bits)}"
 
 
 def _differentiated(graph: ComputationGraph, arguments: argparse.Namespace, bits: int) -> ComputationGraph:

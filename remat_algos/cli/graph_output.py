@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from remat_algos.cli.encode_argument import add_encode, encode_bits, encoded_said
-from remat_algos.cli.output import add_json, say_json
+from remat_algos.cli.output import add_json, say, say_json, say_row
 from remat_algos.ir.wording import counted
 
 if TYPE_CHECKING:
@@ -36,12 +36,12 @@ def write_out(graph: ComputationGraph, source: str, arguments: argparse.Namespac
         say_json({"graph_hash": whole.source_hash, "nodes": whole.n_nodes, "written": written, "left_out": missing})
         return
     added = whole.n_nodes - graph.n_nodes
-    differentiated = f"; differentiated, which adds {counted(added, 'gradient node')}" if added else ""
-    line = f"{source}: {counted(graph.n_nodes, 'node')}{differentiated}{encoded_said(graph, bits)}"
-    print("; ".join([line, *notes]))
-    print(f"written    {', '.join(written)}")
+    gradients = f"; {counted(added, 'gradient node')} added" if added else ""
+    line = f"{source}: {counted(graph.n_nodes, 'node')}{gradients}{encoded_said(graph, bits)}"
+    say("; ".join([line, *notes]))
+    say_row("written", ", ".join(written))
     if missing:
-        print(f"left out   {', '.join(missing)}: the format has no place for it")
+        say_row("left out", f"{', '.join(missing)}: the format has no place for it")
 
 
 def _wanted(graph: ComputationGraph, source: str, gradients: bool, bits: int) -> ComputationGraph:

@@ -1,26 +1,27 @@
-"""What a command says: JSON, tables on a terminal, plain text in a pipe."""
+"""What a command prints: JSON, or text and tables of at most 80 columns, in colour on a terminal."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from remat_algos.cli.interrupts import INTERRUPTED as INTERRUPTED  # exit code, also where a plan was found by then
+from remat_algos.ir.layout import labelled, tabulated, wrapped
 
-_AMOUNT = re.compile(r"([0-9][0-9.,]*( ?(%|[kMGTPE]?B))?)?")
+MARGIN = 13  # where the text begins beside the labels of a plan
+
+LABEL = r"^(best plan|plan): \S+|^\S+( \S+)?(?=  )"
+FIGURE = r"(?<![\w.,])[0-9][0-9.,]* ?(%|[KMGTPE]?i?B|[kMGTPE]?FLOP|[num]?s)(?!\w)"
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     """--json."""
-    parser.add_argument(
-        "--json", action="store_true", help="one JSON object on standard output, and nothing else there"
-    )
+    parser.add_argument("--json", action="store_true", help="print only one JSON object")
 
 
 def say_json(record: dict[str, Any]) -> None:
@@ -30,36 +31,45 @@ def say_json(record: dict[str, Any]) -> None:
     print(json.dumps(record, indent=1))
 
 
-def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, headed: bool = True) -> None:
-    """A table: drawn on a terminal, aligned in a pipe; columns of numbers to the right."""
-    cells = [[str(cell) for cell in row] for row in rows]
-    numeric = [headed and all(_AMOUNT.fullmatch(row[i]) for row in cells) for i in range(len(columns))]
-    if sys.stdout.isatty():
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
+def say(text: object = "", *, file: TextIO | None = None) -> None:
+    """Print text in lines of at most 80 columns, with colour on a terminal."""
+    lines = []
+    for line in str(text).split("\n"):
+        begin = " " * (len(line) - len(line.lstrip(" ")))
+        lines += wrapped(line.lstrip(" "), first=begin, indent=f"{begin}    ")
+    _print(lines, file or sys.stdout)
 
-        table = Table(show_header=headed, header_style="bold")
-        for column, right in zip(columns, numeric, strict=True):
-            table.add_column(column, justify="right" if right else "left", overflow="fold")
-        for row in cells:
-            table.add_row(*(Text(cell) for cell in row))
-        Console().print(table)
-        return
-    lines = [list(columns), *cells] if headed else cells
-    widths = [max((len(row[i]) for row in lines), default=0) for i in range(len(columns))]
-    for row in lines:
-        padded = [
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(row, widths, numeric, strict=True)
-        ]
-        print("  ".join(padded).rstrip())
+
+def say_row(label: str, text: str, *, file: TextIO | None = None) -> None:
+    """A line below those of a plan: its label, and what there is."""
+    _print(wrapped(text, first=label.ljust(MARGIN), indent=" " * MARGIN), file or sys.stdout)
+
+
+def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, headed: bool = True) -> None:
+    """A table; without headings, labels and their texts."""
+    _print(tabulated(columns, rows) if headed else labelled((str(row[0]), str(row[1])) for row in rows), sys.stdout)
 
 
 def say_reasons(reasons: Mapping[str, str]) -> None:
     """Why solvers have nothing to show, each reason once."""
     for reason in dict.fromkeys(reasons.values()):
-        print(f"{', '.join(solver for solver in reasons if reasons[solver] == reason)}: {reason}")
+        say(f"{', '.join(solver for solver in reasons if reasons[solver] == reason)}: {reason}")
+
+
+def _print(lines: Sequence[str], file: TextIO) -> None:
+    """Print lines: in colour on a terminal, plain in a pipe and where NO_COLOR is set."""
+    if not file.isatty() or os.environ.get("NO_COLOR"):
+        print("\n".join(lines), file=file)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=file, highlight=False, soft_wrap=True)
+    for line in lines:
+        text = Text(line)
+        text.highlight_regex(LABEL, "bold")
+        text.highlight_regex(FIGURE, "cyan")
+        console.print(text)
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from remat_algos.cli.output import writable
+from remat_algos.cli.output import say_row, writable
 
 PICTURES = ("memory", "schedule", "graph")
 TEXT = "-"
@@ -59,7 +59,7 @@ def draw(arguments: argparse.Namespace, thing: Any, *, out: TextIO | None = None
         raise argparse.ArgumentTypeError(f"--plot {arguments.plot}: {error}") from error
     save_picture(drawn, arguments.plot)
     if not arguments.json:
-        print(f"drawn      {arguments.plot}", file=out)
+        say_row("drawn", arguments.plot, file=out)
 
 
 def _file(path: str) -> str:

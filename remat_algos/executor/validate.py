@@ -176,6 +176,6 @@ def _check_room(device: Backend, wanted: int) -> None:
     free = free_memory(device)
     if free is not None and wanted > MOST_FULL * free:
         raise BackendError(
-            f"the run holds {format_bytes(wanted)}, residents among them, and {format_bytes(free)} are free on "
+            f"the run needs {format_bytes(wanted)}, residents included, and {format_bytes(free)} are free on "
             f"{device.device}; take a smaller batch, or divide all sizes (remat run --shrink)"
         )

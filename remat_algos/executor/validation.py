@@ -1,4 +1,4 @@
-"""What was predicted of a schedule, and what was measured when it ran."""
+"""Memory, values, runs and times of a schedule: the prediction and the measurement."""
 
 from __future__ import annotations
 
@@ -13,41 +13,42 @@ from remat_algos.errors import StaleValueError
 from remat_algos.executor.execution import Execution, times
 from remat_algos.executor.mixing_costs import Seconds
 from remat_algos.ir.arrays import Int64, brief, by_fields, frozen
-from remat_algos.ir.units import exact_bytes, format_bytes
-from remat_algos.ir.wording import counted
+from remat_algos.ir.layout import labelled
+from remat_algos.ir.units import exact_bytes, format_bytes, format_seconds
+from remat_algos.ir.wording import counted, shortened
 from remat_algos.schedule.simulation import Simulation, check_simulation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Validation:
-    """What was predicted of a schedule, and what was measured when it ran.
+    """The predicted and the measured memory, values, runs and times of a schedule.
 
     Parameters
     ----------
     simulation : Simulation
-        The judge's word on the schedule.
+        The prediction.
     execution : Execution
-        What happened.
+        The measurement.
     runs : int64[n]
-        How often the operators were asked to run each node.
+        How often the operators ran each node.
     pool_predicted : (int, int)
         Bytes between which the total of CuPy's pool should stay; of an arena, its size twice.
     addresses : int64[k] or None
         Where the pool of a GPU put the buffers of `Buffers.of(simulation)`; None on NumPy.
     device_peak : int or None
-        Most bytes that the device gave out at once during the run, residents among them, by its own count, which goes
-        in steps of 2 MiB; None on NumPy. For information: other processes count too.
+        Most bytes that the device had in use during the run, residents included, by its own count in steps of 2 MiB;
+        None on NumPy. For information: other processes are included.
     seconds : float64[k, m]
         Time of the operators at each step of k timed runs.
     seconds_predicted : float64[m]
         Time that each step should take: for synthetic operators by what they cost on other sizes (`MixingCosts`), for
-        others by the first runs of the nodes in the timed runs, so that only what is run again is predicted.
+        others by the first runs of the nodes in the timed runs, so that only recomputation is predicted.
     packed : bool
         Whether it ran in one arena at fixed addresses.
     differs : list of (int, int)
         (step, value) of each instance that a run without an arena made differently.
     stale : StaleValueError or None
-        What checking found first of values that were written over before, or by, a step that reads them.
+        The first value found that was overwritten before, or by, a step that reads it.
     """
 
     simulation: Simulation
@@ -192,30 +193,36 @@ class Validation:
         return self.simulation.graph.labels[int(self.simulation.schedule.order[step])]
 
     def rows(self) -> list[tuple[str, str]]:
-        """What there is to say, by its name."""
+        """Labels and texts of the report."""
         return [
             ("backend", f"{self.execution.backend}, {self.execution.device}"),
-            ("predicted", f"{exact_bytes(self.predicted_peak)} at the peak, in chunks of 512 bytes"),
+            ("predicted", f"{exact_bytes(self.predicted_peak)} at the peak, in blocks of 512 bytes"),
             ("measured", f"{exact_bytes(self.measured_peak)}; {self._apart()}"),
-            ("to the byte", self._exactly()),
+            ("exact", self._exactly()),
             ("reserved", self._reserved()),
             *([("device", f"{format_bytes(self.device_peak)} more in use")] if self.device_peak is not None else []),
             ("values", self._values()),
             ("runs", self._runs()),
             *([("time", self._time())] if len(self.seconds) else []),
-            ("verdict", "what was predicted is what happened" if self.holds else "prediction and run part"),
+            ("verdict", self._verdict()),
         ]
+
+    def _verdict(self) -> str:
+        if self.holds:
+            return "passed: memory, values and runs match the prediction"
+        return "failed: memory, values or runs differ from the prediction"
 
     def _apart(self) -> str:
         step = self.first_difference
         if step is None:
-            return f"0 bytes apart at each of {counted(len(self.simulation.schedule), 'step')}"
+            return f"equal at each of {counted(len(self.simulation.schedule), 'step')}"
         apart, exactly = int(self.residual[step]), int(self._residual_raw[step])
-        return f"they first part at step {step}, {self._node(step)}, by {apart:+,} bytes, {exactly:+,} to the byte"
+        node = shortened(self._node(step))
+        return f"first difference at step {step}, {node}: {apart:+,} bytes in blocks, {exactly:+,} bytes exactly"
 
     def _exactly(self) -> str:
         peak, found = self.simulation.peak_memory, int(self.execution.peak_raw)
-        return f"{peak:,} predicted, {found:,} measured"
+        return f"{peak:,} bytes predicted, {found:,} measured"
 
     def _reserved(self) -> str:
         low, high = self.pool_predicted
@@ -223,39 +230,41 @@ class Validation:
         between = f"{format_bytes(low)} to {format_bytes(high)}" if apart else format_bytes(high)
         if self.packed:
             return f"{exact_bytes(self.pool_total)}, an arena with fixed addresses"
-        model = f"the model of CuPy's pool says {between}"
+        model = f"CuPy's pool as modelled {between}"
         if self.pool_inside is None:
-            return f"{exact_bytes(self.pool_total)}; on a GPU {model}"
-        return f"{exact_bytes(self.pool_total)}; {model}{'' if self.pool_inside else ', which is not so'}"
+            return f"{exact_bytes(self.pool_total)}; on a GPU, {model}"
+        return f"{exact_bytes(self.pool_total)}; {model}{'' if self.pool_inside else ', which does not match'}"
 
     def _values(self) -> str:
         simulation = self.simulation
         again = int((~simulation.first_run[simulation.made_at]).sum())
         if self.mismatches == 0 and not again:
-            return "none is made again"
+            return "no value recomputed"
         if self.mismatches == 0:
-            return f"{counted(again, 'value')} made again, all equal to the first, bit for bit"
+            same = "bit-identical to the original" + ("s" if again > 1 else "")
+            return f"{counted(again, 'recomputed value')}, {same}"
         if self.stale is not None:
             return str(self.stale)
         if self.execution.mismatches:
-            return f"node {self.mismatches} made another value at step {self.execution.mismatches[0][0]} than at first"
-        return f"node {self.mismatches} made another value at step {self.differs[0][0]} than it does without an arena"
+            step, than = self.execution.mismatches[0][0], "at first"
+        else:
+            step, than = self.differs[0][0], "without an arena"
+        return f"node {shortened(self.mismatches)} computed another value at step {step} than {than}"
 
     def _runs(self) -> str:
         again = counted(int((self.runs > 1).sum()), "node")
         same = np.array_equal(self.runs, self.simulation.runs)
-        return f"{int(self.runs.sum()):,}, {again} more than once{'' if same else '; not as planned'}"
+        return f"{int(self.runs.sum()):,}; {again} recomputed{'' if same else '; not as planned'}"
 
     def _time(self) -> str:
         (predicted, measured), runs = self.overhead_times(), counted(len(self.seconds), "timed run")
-        said = f"{_time_of(self.time_measured)}, the median of {runs}; {_time_of(self.time_predicted)} predicted"
-        later = f"; later runs {_time_of(measured)}, {_time_of(predicted)} predicted"
-        return said + later if (self.runs > 1).any() else said
+        text = f"{_time_of(self.time_measured)}, median of {runs}; {_time_of(self.time_predicted)} predicted"
+        later = f"; recomputation {_time_of(measured)}, {_time_of(predicted)} predicted"
+        return text + later if (self.runs > 1).any() else text
 
     def __str__(self) -> str:
-        return "\n".join(f"{name:<12}{said}" for name, said in self.rows())
+        return "\n".join(labelled(self.rows()))
 
 
 def _time_of(seconds: float | None) -> str:
-    seconds = seconds or 0
-    return f"{seconds:.4g} s" if seconds >= 1 else f"{1e3 * seconds:.4g} ms"
+    return format_seconds(seconds or 0)

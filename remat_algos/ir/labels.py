@@ -12,6 +12,7 @@ import numpy as np
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, brief, by_fields, frozen
+from remat_algos.ir.units import format_compute
 from remat_algos.ir.wording import shortened
 
 if TYPE_CHECKING:
@@ -155,6 +156,5 @@ class Labels:
         return self.ops[node] if self.ops is not None else ""
 
     def compute(self, amount: int) -> str:
-        """Compute as it was read, with its unit."""
-        shown = f"{amount / self.compute_scale:g}" if self.compute_scale != 1 else str(amount)
-        return f"{shown} {self.compute_unit}" if self.compute_unit else shown
+        """Compute in the unit that was read, scaled for reading."""
+        return format_compute(amount / self.compute_scale if self.compute_scale != 1 else amount, self.compute_unit)

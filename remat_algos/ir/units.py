@@ -1,4 +1,4 @@
-"""Bytes as people write them."""
+"""Bytes, compute and shares as people write and read them."""
 
 import re
 from decimal import ROUND_CEILING, Decimal
@@ -6,8 +6,13 @@ from decimal import ROUND_CEILING, Decimal
 from remat_algos.ir.decimals import decimal
 from remat_algos.ir.wording import shortened
 
+ROUNDS_UP = 999.5  # what is more has four digits
+UNSCALED = 100_000
+_LETTERS = "kMGTPE"
+_TIMES = ("ns", "us", "ms", "s")
+_SCALED = {"FLOPs": "FLOP", "FLOP": "FLOP", "flops": "FLOP", "MACs": "MAC", "MAC": "MAC"}
 _UNITS = {"": 1, "B": 1}
-for _power, _letter in enumerate("kMGTPE", start=1):
+for _power, _letter in enumerate(_LETTERS, start=1):
     for _name in {_letter, _letter.upper(), _letter.lower()}:
         _UNITS[_name] = _UNITS[f"{_name}B"] = _UNITS[f"{_name}b"] = 1000**_power
         _UNITS[f"{_name}i"] = _UNITS[f"{_name}iB"] = _UNITS[f"{_name}ib"] = 1024**_power
@@ -34,27 +39,78 @@ def parse_bytes(text: str) -> int:
 
 
 def format_bytes(amount: int) -> str:
-    """Bytes in powers of 1000, for reading.
+    """Bytes in binary units and three digits, for reading.
 
     Examples
     --------
-    >>> format_bytes(2132279296), format_bytes(999)
-    ('2.13 GB', '999 B')
+    >>> format_bytes(2132279296), format_bytes(1023), format_bytes(1023 * 1024)
+    ('1.99 GiB', '1023 B', '0.999 MiB')
     """
-    for power, letter in zip(range(6, 0, -1), "EPTGMk", strict=True):
-        unit = 1000**power
-        if abs(amount) >= unit:
-            scaled = amount / unit
-            return f"{scaled:.0f} {letter}B" if abs(scaled) >= 100 else f"{scaled:.3g} {letter}B"
-    return f"{amount} B"
+    if abs(amount) < 1024:
+        return f"{amount} B"
+    power = 1
+    while abs(amount) >= ROUNDS_UP * 1024**power:
+        power += 1
+    return f"{_three_digits(amount / 1024**power)} {_LETTERS[power - 1].upper()}iB"
 
 
 def exact_bytes(amount: int) -> str:
-    """The same, with all digits behind it.
+    """The same, followed by all digits.
 
     Examples
     --------
     >>> exact_bytes(2132279296), exact_bytes(999)
-    ('2.13 GB (2,132,279,296 bytes)', '999 B')
+    ('1.99 GiB (2,132,279,296 bytes)', '999 B')
     """
-    return f"{format_bytes(amount)} ({amount:,} bytes)" if amount >= 1000 else format_bytes(amount)
+    return f"{format_bytes(amount)} ({amount:,} bytes)" if amount >= 1024 else format_bytes(amount)
+
+
+def format_compute(amount: float, unit: str = "") -> str:
+    """Compute with its unit, in three digits: of times ns, us, ms or s, of all else k, M, G, ... of the unit.
+
+    What is below 100,000 stays as it is where the unit is none that is usually scaled.
+
+    Examples
+    --------
+    >>> format_compute(2374000000000, "FLOPs"), format_compute(161), format_compute(2400000, "ns")
+    ('2.37 TFLOP', '161', '2.4 ms')
+    """
+    if unit in _TIMES:
+        names = _TIMES[_TIMES.index(unit) :]
+    else:
+        name, space = (_SCALED[unit], "") if unit in _SCALED else (unit, " ")
+        names = tuple(f"{letter}{space if letter else ''}{name}".rstrip() for letter in ("", *_LETTERS))
+        if unit not in _SCALED and abs(amount) < UNSCALED:
+            names = names[:1]
+    power = 0
+    while power < len(names) - 1 and abs(amount) >= ROUNDS_UP * 1000**power:
+        power += 1
+    scaled = amount / 1000**power
+    shown = f"{scaled:,.0f}" if scaled == int(scaled) else _three_digits(scaled)
+    return f"{shown} {names[power]}".rstrip()
+
+
+def format_seconds(seconds: float) -> str:
+    """A time in ns, us, ms or s, in three digits.
+
+    Examples
+    --------
+    >>> format_seconds(0.0123), format_seconds(75)
+    ('12.3 ms', '75 s')
+    """
+    return format_compute(1e9 * seconds, "ns")
+
+
+def percent(part: float, whole: float) -> str:
+    """Percent of the whole.
+
+    Examples
+    --------
+    >>> percent(64, 97), percent(0, 0)
+    ('66.0 %', '0.0 %')
+    """
+    return f"{100 * part / whole if whole else 0:.1f} %"
+
+
+def _three_digits(number: float) -> str:
+    return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"

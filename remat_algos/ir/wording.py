@@ -58,17 +58,6 @@ def shortened(name: object, most: int = LONGEST_NAME) -> str:
     return f"{text[:head]}…{text[len(text) - (most - head - 1) :]}"
 
 
-def percent(part: int, whole: int) -> str:
-    """A share; nothing is 0 % of nothing.
-
-    Examples
-    --------
-    >>> percent(2, 3)
-    '66.7 %'
-    """
-    return f"{100 * part / max(1, whole):.1f} %"
-
-
 def one_line(subject: object, *facts: str) -> str:
     """What an object is in a line, as Python shows what is no expression.
 

@@ -118,7 +118,7 @@ class Breakdown:
         structure_total, type_total = self.memory.sum(axis=0), self.memory.sum(axis=1)
         held = np.flatnonzero(structure_total).tolist()
         cost, again = self.compute.sum(axis=1), self.compute[:, PARTS.index("again")]
-        said = ("run again",) if again.any() else ()
+        said = ("recomputed",) if again.any() else ()
         columns = (self.by, *(STRUCTURES[i] for i in held), "together", "share", "compute", *said)
 
         def row(name: str, sizes: Int64, cost: int, more: int) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.units import format_bytes
+from remat_algos.ir.units import format_bytes, percent
 from remat_algos.ir.wording import counted, one_line
 from remat_algos.plan.baseline import baseline_peak, share_base
 from remat_algos.plan.plan import Plan
@@ -36,6 +36,7 @@ class Entry:
             "overhead",
             "bound",
             "bound_scope",
+            "bound_source",
             "gap",
             "seconds",
         )
@@ -67,7 +68,7 @@ class Comparison:
     complete: bool = True
     allocator: str | None = None
 
-    COLUMNS = ("solver", "peak", "of base", "with residents", "overhead", "runs again", "seconds", "")
+    COLUMNS = ("solver", "peak", "of base", "with residents", "overhead", "extra runs", "seconds", "")
 
     def __repr__(self) -> str:
         fitting = sum(entry.plan is not None for entry in self.entries)
@@ -95,15 +96,13 @@ class Comparison:
         for entry in self.entries:
             plan = entry.plan
             if plan is not None:
-                again = int((plan.simulation.runs > 1).sum())
-                overhead = f"{100 * plan.overhead / one_pass:.1f} %"
                 yield (
                     entry.solver,
                     *self._peak(plan.peak_memory, base, plan),
-                    overhead,
-                    str(again),
+                    percent(plan.overhead, one_pass),
+                    str(plan.extra_runs),
                     f"{plan.seconds:.2f}",
-                    "interrupted, the best so far" if plan.interrupted else "",
+                    "interrupted, the best so far" if plan.interrupted else "reordered" if plan.reordered else "",
                 )
             elif entry.reached is not None:
                 within = self.held and limit is not None and entry.reached <= limit
@@ -120,7 +119,7 @@ class Comparison:
         held = None if plan is None or plan.held is None else plan.held.memory
         cells = ("" if held is None else format_bytes(held),) if self.held else ()
         part = held if self.allocator in POOLS else peak
-        share = "" if part is None else f"{100 * part / base:.1f} %"
+        share = "" if part is None else percent(part, base)
         return format_bytes(peak), *cells, share, format_bytes(peak + self.graph.resident_memory)
 
     def record(self) -> dict[str, Any]:

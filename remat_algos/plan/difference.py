@@ -87,7 +87,7 @@ class Difference:
         yield ("peak", *_compared([plan.peak_memory for plan in plans], format_bytes))
         yield ("compute", *_compared([plan.simulation.compute for plan in plans], graph.labels.compute))
         yield ("steps", *_compared([len(plan.schedule) for plan in plans], str))
-        yield ("nodes run again", *_compared(again, str))
+        yield ("recomputed nodes", *_compared(again, str))
         yield ("solver", self.plan.method, self.other.method, "")
 
     def lines(self, names: Sequence[str] = ("first", "second")) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Why a value is kept or run again: bytes, readers, and what the other decision would bring."""
+"""Why a value is kept or recomputed: bytes, readers, and what the opposite decision would bring."""
 
 import itertools
 from collections.abc import Iterator
@@ -11,8 +11,9 @@ from remat_algos.errors import PlanError
 from remat_algos.ir.arrays import brief
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
-from remat_algos.ir.units import format_bytes
-from remat_algos.ir.wording import counted, listed
+from remat_algos.ir.layout import wrapped
+from remat_algos.ir.units import format_bytes, percent
+from remat_algos.ir.wording import counted, listed, shortened
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.turned import Turned, turned_round
 from remat_algos.schedule.live_set import Held, live_set
@@ -24,12 +25,12 @@ NAMED = 4
 AT_PEAK = 3
 MOST_COUNTED = 1000
 ECHO = "echo"  # decides by regions
-SAID = {"kept": " (kept)", "recomputed": " (run again)"}
+SAID = {"kept": " (kept)", "recomputed": " (recomputed)"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """What a plan does with a node, and what the contrary would bring.
+    """What a plan does with a node, and what the opposite would bring.
 
     Parameters
     ----------
@@ -87,15 +88,15 @@ class Decision:
         if n_runs > 1:
             return ""
         if graph.output[graph.value_indptr[node] : graph.value_indptr[node + 1]].all():
-            return f"{name} is an output, held to the end"
+            return f"{name} is an output and stays live to the end"
         begin, end = idle_gap(self.simulation, node)
         if end - begin < 2:
-            return f"{name} is never idle, so running it again would free nothing"
+            return f"{name} is never idle, so recomputing it would free nothing"
         return ""
 
     @property
     def turned(self) -> Turned | None:
-        """What the contrary would bring; None if there is nothing to decide."""
+        """The opposite decision; None if there is nothing to decide."""
         return None if self.fixed else turned_round(self.simulation, self.node)
 
     def held_at(self, step: int) -> int:
@@ -121,49 +122,50 @@ class Decision:
         }
 
     def lines(self) -> Iterator[str]:
-        """What is done, and what the contrary would bring."""
+        """What is done, and what the opposite decision would bring."""
         graph, simulation = self.graph, self.simulation
         lives = self.lives
         if len(lives) == 1:
             begin, end = lives[0]
-            did = f"kept from step {begin} to step {end}" if end > begin else f"there at step {begin} alone"
+            did = f"kept from step {begin} to step {end}" if end > begin else f"live at step {begin} only"
         else:
-            did = f"run {len(lives)} times, held in steps " + listed(
-                [f"{begin} to {end}" for begin, end in lives], NAMED
-            )
-        readers = [f"{graph.labels[int(simulation.schedule.order[step])]} ({step})" for step in self.reads]
-        read = f", read by {listed(readers, NAMED)}" if readers else ", read by nobody"
-        yield f"{graph.labels[self.node]}  {format_bytes(self.memory)}, {did if lives else 'never run'}{read}"
+            spans = listed([f"{begin} to {end}" for begin, end in lives], NAMED)
+            did = f"computed {len(lives)} times, live in steps {spans}"
+        order = simulation.schedule.order
+        readers = [f"{shortened(graph.labels[int(order[step])])} ({step})" for step in self.reads]
+        read = f"; read by {listed(readers, NAMED)}" if readers else "; not read"
+        name, size = shortened(graph.labels[self.node]), format_bytes(self.memory)
+        yield f"{name}  {size}, {did if lives else 'never run'}{read}"
         peak = simulation.peak_memory
-        share = 100 * self.held_at(simulation.peak_step) / peak if peak else 0
         turned = self.turned
-        yield f"    {self.fixed if turned is None else self._contrary(turned)}"
-        yield f"    at the peak (step {simulation.peak_step}, {format_bytes(peak)}) it holds {share:.1f} %"
+        yield f"    {self.fixed if turned is None else self._opposite(turned)}"
+        share = percent(self.held_at(simulation.peak_step), peak)
+        yield f"    {share} of the peak (step {simulation.peak_step}, {format_bytes(peak)})"
 
-    def _contrary(self, turned: Turned) -> str:
-        share = 100 * abs(turned.compute) / max(1, self.graph.needed_compute)
-        cost = f"{self.graph.labels.compute(abs(turned.compute))} ({share:.1f} % of one pass)"
+    def _opposite(self, turned: Turned) -> str:
+        share = percent(abs(turned.compute), self.graph.needed_compute)
+        cost = f"{self.graph.labels.compute(abs(turned.compute))} ({share} of one pass)"
         freed = "free nothing"
         if turned.freed:
-            freed = f"free {format_bytes(turned.freed)} over {counted(turned.freed_steps, 'step')}"
-        held = f"hold {format_bytes(turned.held)} more over {counted(turned.held_steps, 'step')}" if turned.held else ""
+            freed = f"free {format_bytes(turned.freed)} for {counted(turned.freed_steps, 'step')}"
+        held = f"need {format_bytes(turned.held)} more for {counted(turned.held_steps, 'step')}" if turned.held else ""
         if len(self.runs) == 1:
-            said = f"running it again would {', '.join(filter(None, [freed, held]))} and cost {cost}"
+            text = f"recomputing it would {', '.join(filter(None, [freed, held]))} and cost {cost}"
         else:
-            said = f"keeping it would {held or 'hold nothing more'} and save {cost}"
+            text = f"keeping it would {held or 'need no more memory'} and save {cost}"
         change = turned.peak_memory - self.simulation.peak_memory
-        return said + (f"; the peak would be {format_bytes(turned.peak_memory)}" if change else "")
+        return text + (f"; the peak would be {format_bytes(turned.peak_memory)}" if change else "")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Explanation:
-    """The decisions of a plan, the largest first, and what stands at its peak.
+    """The decisions of a plan, the largest first, and what is live at its peak.
 
     Parameters
     ----------
     plan : Plan
     nodes : tuple of int
-        Whose decisions are told.
+        The nodes whose decisions are explained.
     left_out : int
         How many other decisions there are about some bytes.
     regions : tuple of Region
@@ -205,20 +207,29 @@ class Explanation:
         return record
 
     def __str__(self) -> str:
-        lines = [line for decision in self.decisions for line in decision.lines()]
+        lines = [part for decision in self.decisions for line in decision.lines() for part in _folded(line)]
         if self.left_out:
             many = " or more" if self.left_out == MOST_COUNTED else ""
-            lines.append(f"left out: {counted(self.left_out, 'decision')}{many} about no more bytes")
+            lines.append(f"not shown: {counted(self.left_out, 'decision')}{many} about fewer or as many bytes")
         live = [held for held in self.at_peak() if held.memory]
-        shown = [f"{held.name} {format_bytes(held.memory)}{SAID.get(held.role, '')}" for held in live[:AT_PEAK]]
+        shown = [
+            f"{shortened(held.name)} {format_bytes(held.memory)}{SAID.get(held.role, '')}" for held in live[:AT_PEAK]
+        ]
         more = f", ... {len(live) - AT_PEAK} more" if len(live) > AT_PEAK else ""
-        return "\n".join([*lines, f"at the peak: {', '.join(shown) or 'nothing'}{more}"])
+        return "\n".join([*lines, *_folded(f"at the peak: {', '.join(shown) or 'nothing'}{more}")])
+
+
+def _folded(line: str) -> list[str]:
+    """A line that may be too long, its rest further to the right."""
+    text = line.lstrip(" ")
+    begin = line[: len(line) - len(text)]
+    return wrapped(text, first=begin, indent=f"{begin}    ")
 
 
 def explain(plan: Plan, value: str | None = None, *, most: int = 10) -> Explanation:
-    """Why values are kept or run again, and what the contrary would free or cost.
+    """Why values are kept or recomputed, and what the opposite decision would free or cost.
 
-    Each figure comes from judging the schedule with that one decision turned round.
+    Each figure comes from simulating the schedule with that one decision flipped.
 
     Parameters
     ----------
@@ -226,7 +237,7 @@ def explain(plan: Plan, value: str | None = None, *, most: int = 10) -> Explanat
     value : str, optional
         The value, or node, to explain; by default the decisions about the most bytes, none about 0 bytes.
     most : int
-        How many decisions to tell where no value is named.
+        How many decisions to explain where no value is named.
 
     Returns
     -------
@@ -236,7 +247,7 @@ def explain(plan: Plan, value: str | None = None, *, most: int = 10) -> Explanat
     Raises
     ------
     GraphError
-        If no value is called so.
+        If there is no such value.
 
     Examples
     --------
@@ -244,9 +255,9 @@ def explain(plan: Plan, value: str | None = None, *, most: int = 10) -> Explanat
     >>> from remat_algos.plan.solve import solve
     >>> chain = ComputationGraph.from_edges([(i, i + 1) for i in range(8)])
     >>> print(explain(solve(differentiate(chain), 7, solver="chen_greedy"), "6"))
-    6  1 B, kept from step 6 to step 12, read by 7 (7), grad(6) (11), grad(5) (12)
-        running it again would free 1 B over 3 steps and cost 1 (4.0 % of one pass)
-        at the peak (step 10, 7 B) it holds 14.3 %
+    6  1 B, kept from step 6 to step 12; read by 7 (7), grad(6) (11), grad(5) (12)
+        recomputing it would free 1 B for 3 steps and cost 1 (4.0 % of one pass)
+        14.3 % of the peak (step 10, 7 B)
     at the peak: 4 1 B (kept), 5 1 B (kept), 6 1 B (kept), ... 4 more
     """
     graph, simulation = plan.graph, plan.simulation
@@ -260,10 +271,10 @@ def explain(plan: Plan, value: str | None = None, *, most: int = 10) -> Explanat
 
 
 def _regions(plan: Plan) -> tuple[Region, ...]:
-    """The regions of a plan that `echo` made or was asked for."""
+    """The regions of a plan made by `echo`, or for which it was chosen."""
     if ECHO not in (plan.solver, plan.method):
         return ()
     try:
         return tuple(echo_regions(plan.graph, **(plan.options if plan.solver == ECHO else {})))
     except (TypeError, ValueError) as error:
-        raise PlanError(f"the options of the plan are none of {ECHO}: {error}") from error
+        raise PlanError(f"the options of the plan do not fit {ECHO}: {error}") from error

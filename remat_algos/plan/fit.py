@@ -67,7 +67,8 @@ class Fit:
         """As JSON has it."""
         figures: dict[str, Any] = {}
         if self.plan is not None:
-            kept = ("graph_hash", "method", "peak_memory", "resident_memory", "compute", "overhead", "compute_unit")
+            kept: tuple[str, ...] = ("graph_hash", "method", "peak_memory", "resident_memory", "compute", "overhead")
+            kept += ("bound", "bound_scope", "bound_source", "gap", "compute_unit")
             record = self.plan.record()
             figures = {name: record[name] for name in kept}
             figures["overhead_share"] = self.plan.overhead / max(1, self.plan.graph.needed_compute)

@@ -11,10 +11,11 @@ from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.arrays import as_whole, by_fields
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.units import format_bytes
+from remat_algos.ir.units import format_bytes, percent
 from remat_algos.ir.wording import counted, one_line
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.problem import Attempt, Problem
+from remat_algos.plan.record import ONE_PASS
 from remat_algos.plan.search import BASE, MOST_POLISHED, Call
 from remat_algos.schedule.passes.polish import polished
 from remat_algos.schedule.simulation import check_simulation
@@ -59,7 +60,7 @@ class Frontier:
     complete: bool = True
     interrupted: bool = False
 
-    COLUMNS = ("peak", "of base", "with residents", "overhead", "runs again", "solver")
+    COLUMNS = ("peak", "of base", "with residents", "overhead", "extra runs", "solver")
 
     def __repr__(self) -> str:
         plans = self.plans
@@ -108,11 +109,11 @@ class Frontier:
         for plan in self.sampled(points):
             yield (
                 format_bytes(plan.peak_memory),
-                f"{100 * plan.peak_memory / base:.1f} %",
+                percent(plan.peak_memory, base),
                 format_bytes(plan.peak_memory + self.graph.resident_memory),
-                f"{100 * plan.overhead / one_pass:.1f} %",
-                str(int((plan.simulation.runs > 1).sum())),
-                plan.method,
+                percent(plan.overhead, one_pass),
+                str(plan.extra_runs),
+                f"{plan.method} (reordered)" if plan.reordered else plan.method,
             )
 
     def record(self) -> dict[str, Any]:
@@ -124,6 +125,7 @@ class Frontier:
             "resident_memory": self.graph.resident_memory,
             "least_peak_bound": self.bound_memory,
             "compute_bound": self.bound_compute,
+            "compute_bound_source": ONE_PASS,
             "compute_unit": self.graph.labels.compute_unit,
             "compute_scale": self.graph.labels.compute_scale,
             "complete": self.complete,

@@ -105,6 +105,6 @@ class Packed:
 
     def said(self, peak: int) -> str:
         """In words, beside the judged peak."""
-        known = "proven least" if self.proven else f"none is below {format_bytes(self.bound)}"
+        known = "the minimum" if self.proven else f"lower bound {format_bytes(self.bound)}"
         aligned = f", addresses divisible by {self.alignment}" if self.alignment > 1 else ""
         return f"{exact_bytes(self.memory)}, {self.memory / max(1, peak):.3f} of the peak ({known}){aligned}"

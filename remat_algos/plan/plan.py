@@ -1,4 +1,4 @@
-"""A schedule that has been judged, with what was asked and what is known of it."""
+"""A simulated schedule, with the budget it was made for and what is known of its optimum."""
 
 from __future__ import annotations
 
@@ -14,52 +14,61 @@ from remat_algos.ir.arrays import by_fields
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.files.write import write_whole
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.layout import labelled
 from remat_algos.ir.notebook import html
-from remat_algos.ir.units import exact_bytes, format_bytes
-from remat_algos.ir.wording import counted, one_line, percent, shortened
+from remat_algos.ir.units import exact_bytes, format_bytes, percent
+from remat_algos.ir.wording import counted, one_line, shortened
 from remat_algos.plan.baseline import baseline_peak, share_base
 from remat_algos.plan.packed import Packed
-from remat_algos.plan.record import FORMAT, VERSION, gap, plain, read_record, shaped
+from remat_algos.plan.record import FORMAT, ONE_PASS, VERSION, bound_source, gap, plain, read_record, shaped
 from remat_algos.plan.reserved import Reserved
 from remat_algos.plan.verify import checked
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, check_simulation
 
+TRIED = "solvers_tried"  # in the details of a plan of "auto": how many solvers could serve the graph
+SCHEDULES_OF = {  # scopes of bounds that do not hold for every schedule
+    "fixed order": "schedules of the same order",
+    "canonical": "canonical schedules",
+    "chain": "schedules of a chain",
+}
 FORMS = ("plan", "frees", "names", "actions")
 INTERRUPTED = "interrupted"  # in the details of a plan whose search the user stopped
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """What `solve` gives back.
+    """The result of `solve`.
 
     Parameters
     ----------
     graph : ComputationGraph
         The graph that is run, with its backward part if it has one.
     budget : Budget
-        As asked.
+        As given to `solve`.
     limit : int or None
-        Bytes that the budget comes to; None: no bound.
+        The budget in bytes; None: no limit.
     simulation : Simulation
-        What the judge found.
+        The simulated schedule.
     solver : str
-        Who was asked.
+        The solver given to `solve`, "auto" by default.
     method : str
-        Whose schedule it is: of "auto", or where no rematerialization was better.
+        The solver whose schedule this is: the best of "auto", or no_remat where that is no worse.
     options : mapping
         Options of the solver.
     bound : int or None
-        No schedule of the `scope` within the limit has less compute.
+        Lower bound on the compute of every schedule of the `scope` within the limit.
     scope : {"any order", "fixed order", "canonical", "chain"} or None
     seconds : float
         Time that solving took.
     details : mapping
         What the method chose.
     packed : Packed, optional
-        The peak as it packs, where that was asked for; then the limit holds for it too.
+        The arena that the schedule packs into, if requested; the limit then applies to it too.
     reserved : Reserved, optional
-        What an allocator reserves, where that was asked for; then the limit holds for it too.
+        What an allocator reserves, if requested; the limit then applies to it too.
+    bound_source : str or None
+        Where the bound comes from: "one pass", the compute of running every needed node once, or a solver.
     """
 
     graph: ComputationGraph
@@ -75,6 +84,7 @@ class Plan:
     details: Mapping[str, Any] = field(default_factory=dict)
     packed: Packed | None = None
     reserved: Reserved | None = None
+    bound_source: str | None = ONE_PASS
 
     _repr_html_ = html
 
@@ -99,7 +109,7 @@ class Plan:
 
     @property
     def held(self) -> Packed | Reserved | None:
-        """What the limit holds for beside the judged peak: the arena, or what an allocator reserves."""
+        """What the limit applies to beside the peak: the arena, or what an allocator reserves."""
         return self.packed if self.packed is not None else self.reserved
 
     @property
@@ -109,7 +119,7 @@ class Plan:
 
     @property
     def peak_memory(self) -> int:
-        """Bytes of the judged peak; residents are apart."""
+        """Peak of live bytes; residents are not included."""
         return self.simulation.peak_memory
 
     @property
@@ -119,12 +129,23 @@ class Plan:
 
     @property
     def gap(self) -> float | None:
-        """How far the compute may be from the optimum, as a share of the bound; None without a bound for any order."""
+        """(compute - bound) / bound; None without a bound for schedules of any order."""
         return gap(self.simulation.compute, self.bound, self.scope)
 
     @property
+    def extra_runs(self) -> int:
+        """How often nodes run beyond their first time."""
+        runs = self.simulation.runs
+        return int(runs.sum() - (runs > 0).sum())
+
+    @property
+    def reordered(self) -> bool:
+        """Whether the peak falls by the order alone, without a node that is recomputed."""
+        return self.extra_runs == 0 and self.peak_memory < baseline_peak(self.graph)
+
+    @property
     def interrupted(self) -> bool:
-        """Whether the search was stopped, so that this is the best that it had by then."""
+        """Whether the user stopped the search; this is then the best plan found by that time."""
         return bool(self.details.get(INTERRUPTED, False))
 
     def actions(self, names: bool = False) -> Iterator[tuple[str, Any]]:
@@ -152,6 +173,7 @@ class Plan:
             "overhead": simulation.overhead,
             "bound": self.bound,
             "bound_scope": self.scope,
+            "bound_source": self.bound_source,
             "gap": self.gap,
             "compute_unit": graph.labels.compute_unit,
             "compute_scale": graph.labels.compute_scale,
@@ -212,6 +234,7 @@ class Plan:
             options=record["options"],
             bound=record["bound"],
             scope=record["bound_scope"],
+            bound_source=bound_source(record, graph),
             seconds=record["seconds"],
             details=record.get("details", {}),
             packed=Packed.claimed(record),
@@ -219,62 +242,75 @@ class Plan:
         )
 
     def __str__(self) -> str:
+        return "\n".join([self._headline(), *labelled(self._rows())])
+
+    def _headline(self) -> str:
+        """Whose plan it is."""
+        if self.solver == self.method:
+            return f"plan: {self.method}"
+        if self.solver != "auto":
+            return f"plan: {self.method} (no schedule of {self.solver} is better)"
+        tried = self.details.get(TRIED)
+        return f"best plan: {self.method}" + (f" ({counted(tried, 'solver')} tried)" if tried else "")
+
+    def _rows(self) -> Iterator[tuple[str, str]]:
+        """Label and text of each line below the headline."""
         graph, simulation = self.graph, self.simulation
         labels, base = graph.labels, baseline_peak(graph)
-        runs = simulation.runs
-        again = int((runs > 1).sum())
         limit = "" if self.limit is None else f", limit {format_bytes(self.limit)}"
-        lines = [
-            f"plan by {self.method}" + (f" (asked: {self.solver})" if self.solver != self.method else ""),
-            f"peak       {exact_bytes(self.peak_memory)}, {_share(self.peak_memory, base)} of the peak without "
-            f"rematerialization{limit if self.reserved is None else ''}",
-        ]
+        own_limit = limit if self.reserved is None else ""
+        share = percent(self.peak_memory, base)
+        yield "peak", f"{exact_bytes(self.peak_memory)}{own_limit}"
+        yield "", f"{share} of the peak without rematerialization, {format_bytes(base)}"
         if self.packed is not None:
-            lines.append(f"packed     {self.packed.said(self.peak_memory)}")
+            yield "packed", self.packed.said(self.peak_memory)
         if self.reserved is not None:
-            whole = share_base(graph, self.reserved.allocator)
-            lines.append(f"reserved   {self.reserved.said(whole, limit)}")
+            yield "reserved", self.reserved.said(share_base(graph, self.reserved.allocator), limit)
         if graph.resident_memory:
-            together = self.peak_memory + graph.resident_memory
-            lines.append(f"resident   {exact_bytes(graph.resident_memory)}; together {exact_bytes(together)}")
-        lines.append(
-            f"compute    {labels.compute(simulation.compute)}, "
-            f"{_share(simulation.overhead, graph.needed_compute)} over one pass"
+            together = format_bytes(self.peak_memory + graph.resident_memory)
+            yield "resident", f"{format_bytes(graph.resident_memory)}; with the peak {together}"
+        yield (
+            "compute",
+            f"{labels.compute(simulation.compute)}, "
+            f"{percent(simulation.overhead, graph.needed_compute)} more than one pass",
         )
-        more_runs = int(runs.sum() - (runs > 0).sum())
-        lines.append(
-            f"schedule   {counted(len(self.schedule), 'step')}; {counted(again, 'node')} run again, "
-            f"{counted(more_runs, 'more run')}"
-        )
+        yield "schedule", f"{counted(len(self.schedule), 'step')}; {self._recomputed()}"
         if "formula_peak" in self.details:
-            lines.append(self._by_formulas())
-        if self.gap is not None:
-            optimal = "no schedule computes less" if self.gap == 0 else f"at most {_percent(self.gap)} from the optimum"
-            lines.append(f"optimality {optimal} (any order)")
+            yield "formulas", self._by_formulas()
+        if self.bound is not None:
+            yield "lower bound", self._certificate()
         if self.details.get("given_up"):
-            lines.append(f"given up   {given_up(self.details['given_up'])}")
+            yield "given up", given_up(self.details["given_up"])
         if self.interrupted:
-            lines.append("stopped    interrupted; this is the best plan so far")
+            yield "stopped", "interrupted; this is the best plan found so far"
         elif not self.details.get("complete", True):
-            lines.append("stopped    at the time limit; this is the best plan so far")
-        return "\n".join(lines)
+            yield "stopped", "time limit reached; this is the best plan found so far"
+
+    def _recomputed(self) -> str:
+        """How many nodes run more than once, and how often; or that the order alone is what lowers the peak."""
+        nodes = int((self.simulation.runs > 1).sum())
+        if not nodes:
+            return f"{'reordered, ' if self.reordered else ''}no node recomputed"
+        return f"{counted(nodes, 'node')} recomputed ({counted(self.extra_runs, 'extra run')})"
 
     def _by_formulas(self) -> str:
-        """What the solver planned with, which is not what is run; and where the run must differ."""
+        """What the solver planned with, where the simulation differs, and why."""
         peak, overhead = self.details["formula_peak"], self.details["formula_overhead"]
-        said = f"formulas   peak {format_bytes(peak)}, overhead {self.graph.labels.compute(overhead)}, on paper"
+        text = f"peak {format_bytes(peak)}, overhead {self.graph.labels.compute(overhead)} by the paper's formulas"
         besides = self.details.get("kept_besides", ())
-        return f"{said}; {counted(len(besides), 'more node')} kept, which may not run again" if besides else said
+        return f"{text}; {counted(len(besides), 'more node')} kept, which must not be recomputed" if besides else text
+
+    def _certificate(self) -> str:
+        """The lower bound on compute, where it comes from, and how far above it the plan is."""
+        bound = self.bound or 0
+        whose = f", {SCHEDULES_OF[self.scope]} only" if self.scope in SCHEDULES_OF else ""
+        source = f"{self.bound_source or self.method} ({self.graph.labels.compute(bound)}{whose})"
+        above = self.simulation.compute - bound
+        if above:
+            return f"{source}; this plan is {percent(above, bound)} above it"
+        return f"{source}; no {'such ' if whose else ''}schedule computes less"
 
 
 def given_up(count: int) -> str:
-    """What a solver did not finish, and why that may be."""
+    """Schedules that a solver did not finish, and why."""
     return f"{counted(count, 'schedule')}, longer than length_limit allows or of too wide a decomposition"
-
-
-def _share(part: int, whole: int) -> str:
-    return _percent(part / whole) if whole else "0 %"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from remat_algos.bounds.memory import least_peak_bound
@@ -12,7 +13,8 @@ from remat_algos.ir.units import exact_bytes, format_bytes
 from remat_algos.ir.wording import counted, listed
 from remat_algos.plan.baseline import baseline_peak, share_base
 from remat_algos.plan.packed import Packed
-from remat_algos.plan.plan import INTERRUPTED, Plan, given_up
+from remat_algos.plan.plan import Plan, given_up
+from remat_algos.plan.record import ONE_PASS
 from remat_algos.plan.reserved import Reserved
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.solvers.registry import Solution
@@ -93,10 +95,10 @@ class Problem:
         solver: str,
         options: Mapping[str, Any],
         seconds: float,
-        interrupted: bool = False,
+        marks: Mapping[str, Any] = MappingProxyType({}),
         held: Packed | Reserved | None = None,
     ) -> Plan:
-        """The plan that an attempt makes."""
+        """The plan that an attempt makes; its details get the `marks` of the search."""
         solution = chosen.solution
         # a bound for a lower limit, tried on the way, says nothing of the limit that was asked for
         known = solution.bound is not None and self.limit is not None and chosen.limit == self.limit
@@ -108,11 +110,11 @@ class Problem:
             solver=solver,
             method=chosen.method,
             options=options,
-            # running every needed node once is the least that any schedule can compute
             bound=solution.bound if known else self.graph.needed_compute,
             scope=solution.scope if known else "any order",
+            bound_source=chosen.method if known else ONE_PASS,
             seconds=seconds,
-            details={**solution.details, INTERRUPTED: True} if interrupted else solution.details,
+            details={**solution.details, **marks},
             packed=held if isinstance(held, Packed) else None,
             reserved=held if isinstance(held, Reserved) else None,
         )

@@ -10,9 +10,11 @@ import numpy as np
 
 from remat_algos.errors import GraphError, PlanError
 from remat_algos.ir.files.text import read_text
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
 
 FORMAT, VERSION = "remat-plan", 1
+ONE_PASS = "one pass"  # the source of the bound that running every needed node once gives
 KINDS: Mapping[str, type | tuple[type, ...]] = {
     "graph_hash": str,
     "differentiate": (dict, type(None)),
@@ -69,6 +71,8 @@ def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
             raise PlanError(f'"{name}" of the plan is {str(record[name])[:40]!r}, which is not of its kind')
     if not isinstance(record.get("details", {}), dict):
         raise PlanError('"details" of the plan is no object')
+    if not isinstance(record.get("bound_source"), str | None):
+        raise PlanError(f'"bound_source" of the plan is {str(record["bound_source"])[:40]!r}; expected a text or null')
     return record
 
 
@@ -79,6 +83,16 @@ def plain(given: Any) -> Any:
     if isinstance(given, list | tuple):
         return [plain(value) for value in given]
     return given.item() if isinstance(given, np.generic) else given
+
+
+def bound_source(record: Mapping[str, Any], graph: ComputationGraph) -> str | None:
+    """Where the bound of a plan comes from; plan files of earlier releases do not name it."""
+    if "bound_source" in record:
+        return record["bound_source"]
+    if record["bound"] is None:
+        return None
+    proven = record["bound_scope"] == "any order" and record["bound"] <= graph.needed_compute
+    return ONE_PASS if proven else record["method"]
 
 
 def gap(compute: int, bound: int | None, scope: str | None) -> float | None:

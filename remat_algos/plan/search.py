@@ -82,6 +82,7 @@ class Search:
         self.reasons: dict[str, str] = {}
         self.unhonoured: ScheduleError | None = None  # by a schedule that goes against a mark
         self.interrupted = False
+        self.tried = 0  # solvers that can serve the graph, of those that were called
 
     def run(self, solver: Solver | None, options: Mapping[str, Any]) -> None:
         """Ask one solver, or all; an interrupt ends this, and what was found stays."""
@@ -132,6 +133,7 @@ class Search:
 
     def _ask(self, solver: Solver, options: Mapping[str, Any], parts: int) -> None:
         """Ask a solver, in its part of the time that is left."""
+        self.tried += 1
         share = None if self.deadline is None else max(0.0, self.deadline - time.monotonic()) / parts
         call = self._call(solver, options, share)
         before = len(self.attempts)

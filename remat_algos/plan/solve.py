@@ -12,7 +12,7 @@ from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.held import CANDIDATES, search_held
 from remat_algos.plan.packed import SECONDS, Packed
-from remat_algos.plan.plan import Plan
+from remat_algos.plan.plan import INTERRUPTED, TRIED, Plan
 from remat_algos.plan.problem import Attempt, Problem
 from remat_algos.plan.reserved import ARENA, Reserved, known_allocator
 from remat_algos.plan.search import Search
@@ -134,12 +134,15 @@ def solve(
         found, chosen, held = search_held(problem, search, partial(Reserved.of, allocator=allocator), CANDIDATES)
     else:
         found, chosen = search(problem)
+    marks: dict[str, Any] = {TRIED: found.tried} if asked is None else {}
+    if found.interrupted or (held is not None and held.interrupted):
+        marks[INTERRUPTED] = True
     return problem.plan(
         chosen,
         solver=AUTO if asked is None else asked.name,
         options=options,
         seconds=time.perf_counter() - started,
-        interrupted=found.interrupted or (held is not None and held.interrupted),
+        marks=marks,
         held=held,
     )
 

@@ -1,4 +1,4 @@
-"""The contrary of a decision, judged."""
+"""The opposite of a decision, simulated."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -10,7 +10,7 @@ from remat_algos.schedule.turn import Turn, run_again, run_once
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Turned:
-    """What the judge says of a schedule with one decision turned round.
+    """The simulation of a schedule with one decision flipped.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
 from remat_algos.plan.baseline import share_base
 from remat_algos.plan.packed import SECONDS, Packed
-from remat_algos.plan.record import gap, read_record, shaped
+from remat_algos.plan.record import ONE_PASS, gap, read_record, shaped
 from remat_algos.plan.reserved import Reserved
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
@@ -151,7 +151,9 @@ def _check_limits(
     if (bound is None) != (scope is None) or (scope is not None and scope not in SCOPES):
         _deny(f"the plan claims a bound {bound} in scope {shortened(repr(scope))}; scopes are {', '.join(SCOPES)}")
     if bound is not None and bound > simulation.compute:
-        _deny(f"the plan claims that no schedule computes less than {bound}; it computes {simulation.compute} itself")
+        _deny(f"the plan claims the lower bound {bound} on compute; it computes {simulation.compute} itself")
+    if record.get("bound_source") == ONE_PASS and bound != graph.needed_compute:
+        _deny(f"the plan claims that one pass computes {bound}; one pass computes {graph.needed_compute}")
 
 
 def _check_packed(record: Mapping[str, Any], simulation: Simulation) -> None:

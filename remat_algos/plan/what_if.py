@@ -24,7 +24,7 @@ def what_if(
     """The order that follows from a choice of what is kept, to be judged by `simulate`.
 
     Without a schedule, forward nodes not named are run again where `keep` is given, and kept where `recompute` is.
-    With one, the decisions about the named nodes alone are turned round in it.
+    With one, the decisions about the named nodes alone are flipped in it.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def _changed(graph: ComputationGraph, kept: list[int], again: list[int], schedul
         if (n_runs > 1) == (node in kept):
             turned = turned_round(simulation, node)
             if turned is None:
-                reason = "is never idle in this order, so running it again would free nothing"
+                reason = "is never idle in this order, so recomputing it would free nothing"
                 raise GraphError(f"{shortened(graph.labels[node])} {reason}; leave it out")
             schedule = turned.schedule
     return schedule

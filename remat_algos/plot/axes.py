@@ -69,11 +69,18 @@ def byte_axis(axis: Axis, most: int, what: str) -> None:
     """Ticks in the unit that suits `most` bytes; the data stay in bytes."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    power = min(max(0, (len(str(most)) - 1) // 3), 6)
-    unit = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")[power]
-    axis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 2.5, 5, 10], integer=power == 0))
-    axis.set_major_formatter(FuncFormatter(lambda amount, _: f"{amount / 1000**power:g}"))
-    axis.set_label_text(f"{what} ({unit})")
+    power = min(max(0, int(most).bit_length() - 1) // 10, 6)
+    unit, name = 1024**power, ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")[power]
+
+    class InUnits(MaxNLocator):
+        """Round numbers of the unit, not of bytes."""
+
+        def tick_values(self, vmin: float, vmax: float) -> Any:
+            return unit * super().tick_values(vmin / unit, vmax / unit)
+
+    axis.set_major_locator(InUnits(nbins=7, steps=[1, 2, 2.5, 5, 10], integer=power == 0))
+    axis.set_major_formatter(FuncFormatter(lambda amount, _: f"{amount / unit:g}"))
+    axis.set_label_text(f"{what} ({name})")
 
 
 def legend_beside(ax: Axes, rows: Sequence[tuple[Any, str]]) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from remat_algos.ir.units import format_bytes
-from remat_algos.ir.wording import percent, shortened
+from remat_algos.ir.units import format_bytes, percent
+from remat_algos.ir.wording import shortened
 from remat_algos.plan.breakdown import PARTS, STRUCTURES, Breakdown, breakdown
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches, ink, label, legend_beside, title
 from remat_algos.plot.colours import (
@@ -60,7 +60,7 @@ def plot_breakdown(subjects: Subjects, *, of: str = "memory", ax: Axes | None = 
     subjects : Breakdown, Plan, Simulation, ComputationGraph, or mapping of names to them
         Several stand side by side under their names, so that plans can be compared.
     of : {"memory", "compute"}
-        "compute": by type of layer alone, with what is run again hatched.
+        "compute": by type of layer alone, with recomputation hatched.
     ax : Axes, optional
         By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
 

@@ -34,7 +34,7 @@ class Look:
 
 ROLES = {
     "kept": Look("kept", BLUE, "█"),
-    "recomputed": Look("run again", ORANGE, "▒", hatch="////"),
+    "recomputed": Look("recomputed", ORANGE, "▒", hatch="////"),
     "gradients": Look("gradients", MINT, "░"),
     "workspace": Look("workspace", GREY, "·", hatch="...."),
 }
@@ -44,7 +44,7 @@ CELLS = (
     Look("not held", WHITE, "·"),
     Look("held", PALE, "│"),
     Look("first run", BLUE, "█"),
-    Look("run again", ORANGE, "▒"),
+    Look("recomputed", ORANGE, "▒"),
 )
 """What a schedule does with a node at a step; an entry of `schedule_cells` is a place here."""
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from remat_algos.ir.units import format_bytes
-from remat_algos.ir.wording import counted, percent
+from remat_algos.ir.units import format_bytes, percent
+from remat_algos.ir.wording import counted
 from remat_algos.plan.frontier import Frontier
 from remat_algos.plan.plan import Plan
 from remat_algos.plot.axes import LEGEND_ROW, axes_or_new, byte_axis, ink, label, legend_beside, title

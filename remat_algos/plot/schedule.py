@@ -136,7 +136,7 @@ def schedule_text(subject: Subject, *, width: int = 72, height: int = 40) -> str
     >>> print(schedule_text(simulate(graph, [0, 1, 0, 2])))
     3 nodes in 4 steps, 1 rerun
     peak 3 B, 100.0 % of that without rematerialization
-    █ first run  ▒ run again  │ held  · not held
+    █ first run  ▒ recomputed  │ held  · not held
     step  node  012
        0  A     █··
        1  B     │█·

@@ -1,8 +1,8 @@
 """What a picture is of, and the sentences above it."""
 
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.units import format_bytes
-from remat_algos.ir.wording import counted, percent
+from remat_algos.ir.units import format_bytes, percent
+from remat_algos.ir.wording import counted
 from remat_algos.plan.baseline import baseline
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.simulation import Simulation

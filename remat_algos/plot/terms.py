@@ -49,7 +49,7 @@ def plot_terms(
         With its backward part.
     lower_sets : LowerSets
     keep_last, lazy : bool
-        Of the `canonical_schedule` that is judged; formula (2) is about both being False.
+        Of the `canonical_schedule` that is simulated; formula (2) is about both being False.
     ax : Axes, optional
         By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
 
@@ -171,5 +171,5 @@ def _sentences(simulation: Simulation, lower_sets: LowerSets) -> list[str]:
     really = format_bytes(simulation.peak_memory)
     return [
         f"{blocks}; by formulas (1) and (2) overhead {again:,} and peak {peak}",
-        f"judged after liveness: overhead {simulation.overhead:,} and peak {really}",
+        f"simulated: overhead {simulation.overhead:,} and peak {really}",
     ]

@@ -12,8 +12,8 @@ from remat_algos.errors import GraphError, ScheduleError
 from remat_algos.ir.arrays import Bool, Int64, by_fields, check_place, sealed
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.notebook import html
-from remat_algos.ir.units import format_bytes
-from remat_algos.ir.wording import counted, one_line, percent, shortened
+from remat_algos.ir.units import format_bytes, percent
+from remat_algos.ir.wording import counted, one_line, shortened
 from remat_algos.kernels import _lifetimes
 from remat_algos.schedule.lifetimes import Lifetimes
 from remat_algos.schedule.schedule import Schedule

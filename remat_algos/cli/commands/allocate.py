@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.budget_argument import whole_number
 from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
-from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say_json, say_table, writable
+from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say, say_json, say_table, writable
 from remat_algos.cli.packed_argument import add_alignment, add_pack, size
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.ir.wording import counted
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
         buffers = read_buffers(arguments.buffers)
         said = f"{arguments.buffers}: {counted(len(buffers), 'buffer')}"
     if not arguments.json:
-        print(said)
+        say(said)
     started = time.perf_counter()
     allocation = _allocated(arguments, buffers)
     seconds = time.perf_counter() - started
@@ -244,7 +244,7 @@ def _rows(record: dict[str, Any]) -> list[tuple[str, str]]:
     arena, most, bound = record["peak"], record["max_live"], record["bound"]
     over = record.get("in_place", False)
     ratio = f", {arena / most:.3f} of max live" if most else ""
-    known = "proven least" if record["proven"] else f"none is below {format_bytes(bound)}"
+    known = "the minimum" if record["proven"] else f"lower bound {format_bytes(bound)}"
     counts = "a dying input goes before the output in its place comes" if over else "what the worst step needs"
     rows = [("arena", f"{exact_bytes(arena)}{ratio} ({known})"), ("max live", f"{exact_bytes(most)}: {counts}")]
     if "judged_peak" in record:

@@ -4,7 +4,7 @@ import argparse
 import shlex
 from typing import Any
 
-from remat_algos.cli.output import add_json, say_json, say_table, writable
+from remat_algos.cli.output import add_json, say, say_json, say_row, say_table, writable
 
 HELP = "measure this machine, or its GPU, so that costs can be its times"
 
@@ -31,10 +31,10 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     say_table(("", ""), _rows(device), headed=False)
     if arguments.output is None:
-        print("to use it, write it to a file: remat calibrate -o my_device.json")
+        say("to use it, write it to a file: remat calibrate -o my_device.json")
     else:
-        print(f"written    {arguments.output}")
-        print(f"use it     remat show {shlex.quote(f'model:resnet50?cost=measured&device={arguments.output}')}")
+        say_row("written", f"{arguments.output}")
+        say(f"use it     remat show {shlex.quote(f'model:resnet50?cost=measured&device={arguments.output}')}")
     return 0
 
 

@@ -5,11 +5,10 @@ import argparse
 from remat_algos.cli.allocator_argument import BUDGET_HOLDS, add_allocator
 from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, solvers_of
 from remat_algos.cli.graph_argument import add_graph, graph_of
-from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say_json, say_reasons, say_table
+from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say, say_json, say_reasons, say_table
 from remat_algos.cli.packed_argument import add_packed, packed_of
 
 HELP = "solve with every solver at one budget, side by side"
-NARROW = 30  # columns that a reason may take in the table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     budget, names, packing = budget_of(arguments), solvers_of(arguments, auto=True), packed_of(arguments)
     graph, said = graph_of(arguments)
     if not arguments.json:
-        print(said)
+        say(said)
     with progress_line() as progress:
         comparison = compare(
             graph,
@@ -47,13 +46,16 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         say_json(comparison.record())
     else:
-        print(f"budget: {budget}")
+        say(f"budget: {budget}")
         if graph.resident_memory:
-            print(f"residents: {format_bytes(graph.resident_memory)}")
+            say(f"residents: {format_bytes(graph.resident_memory)}")
         rows = list(comparison.rows())
-        wide = {row[0]: row[-1] for row in rows if len(row[-1]) > NARROW}
-        say_table(comparison.columns, [(*row[:-1], "see below" if row[0] in wide else row[-1]) for row in rows])
-        say_reasons({name: reason.removeprefix(f"{name} cannot serve this graph: ") for name, reason in wide.items()})
+        shown = [
+            i for i, name in enumerate(comparison.columns[:-1]) if name != "with residents" or graph.resident_memory
+        ]
+        say_table([comparison.columns[i] for i in shown], [[row[i] for i in shown] for row in rows if row[1]])
+        notes = {row[0]: row[-1].removeprefix(f"{row[0]} cannot serve this graph: ") for row in rows if row[-1]}
+        say_reasons(notes)
     if not comparison.complete:
         return INTERRUPTED
     if any(entry.plan is not None for entry in comparison.entries):

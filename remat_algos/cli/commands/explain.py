@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from remat_algos.cli.graph_argument import add_graph, graph_of, read_source
-from remat_algos.cli.output import add_json, say_json, say_table
+from remat_algos.cli.output import add_json, say, say_json, say_table
 from remat_algos.ir.wording import counted
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from remat_algos.plan.plan import Plan
 
 HELP = "say why values are kept or run again: bytes, readers, and what the contrary would free or cost"
-REGION_COLUMNS = ("region", "nodes", "run again", "released", "allocated", "overhead", "decision", "reason")
+REGION_COLUMNS = ("region", "nodes", "recomputed", "released", "allocated", "overhead", "decision", "reason")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
             record["regions_left_out"] = len(rest)
         say_json(record)
     else:
-        print(explanation)
+        say(explanation)
         if explanation.regions:
             print()
             _say_regions(explanation, arguments.most)
@@ -96,7 +96,7 @@ def _say_regions(explanation: "Explanation", most: int) -> None:
     gained = sum(region.released - region.allocated for region in again)
     share = 100 * sum(region.overhead for region in again) / max(1, graph.needed_compute)
     before = sum(region.feature_maps for region in regions)
-    print(
+    say(
         f"{counted(len(regions), 'region')}, {len(again):,} with second runs: {format_bytes(gained)} of "
         f"{format_bytes(before)} of feature maps need not stay, for {share:.2f} % of one pass"
     )

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.budget_argument import add_search, solvers_of
 from remat_algos.cli.encode_argument import add_encode, encode_bits
-from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say_json, say_reasons, say_table
+from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say, say_json, say_reasons, say_table
 
 if TYPE_CHECKING:
     from remat_algos.ir.budget import Budget
     from remat_algos.ir.graph import ComputationGraph
     from remat_algos.plan.fit import Fit
 
-HELP = "find how large the batch of a model may be, or how deep it may be, if its training must fit into a memory"
-COLUMNS = ("peak", "residents", "together", "overhead", "plan by", "too much")
+HELP = "find the largest batch size or depth that fits in memory"
+COLUMNS = ("peak", "residents", "together", "overhead", "too large")
 MOST = 4096
 
 
@@ -52,8 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
     bits = encode_bits(arguments, source, is_training=options.get("optimizer", "none") != "none")
     values = _values(arguments, model, options)
     if not arguments.json:
-        print(f"{source}: {arguments.vary} varies; {_counting(options)}")
-        print(f"budget: {budget}")
+        say(f"{source}: {arguments.vary} varies; {_counting(options)}")
+        say(f"budget: {budget}")
     with progress_line() as progress:
         found = fit(
             _builder(model, options, arguments.vary, refused, bits),
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _say(arguments.vary, found, refused)
         if not complete:
-            print("interrupted; this is what was found so far")
+            say("interrupted; this is what was found so far")
     if not complete:
         return INTERRUPTED
     return 0 if any(entry.value is not None for entry in found) else 3
@@ -176,17 +176,24 @@ def _say(vary: str, found: Sequence[Fit], refused: Mapping[int, str]) -> None:
     say_table(("solver", f"largest {vary}", *COLUMNS), map(_row, found))
     say_reasons({entry.solver: entry.reason for entry in found if entry.value is None and entry.reason})
     for value in sorted(refused.keys() & {entry.too_much for entry in found}):
-        print(f"{vary} {value} cannot be built: {refused[value]} (--values says what to try)")
+        say(f"{vary} {value} cannot be built: {refused[value]} (--values says what to try)")
 
 
 def _row(found: Fit) -> tuple[str, ...]:
-    from remat_algos.ir.units import format_bytes
+    from remat_algos.ir.units import format_bytes, percent
 
     too_much = "" if found.too_much is None else str(found.too_much)
     if found.plan is None:
-        return (found.solver, "none", "", "", "", "", "", too_much)
+        return (found.solver, "none", "", "", "", "", too_much)
     peak, resident = found.plan.peak_memory, found.plan.graph.resident_memory
     sizes = (format_bytes(peak), format_bytes(resident), format_bytes(peak + resident))
-    overhead = f"{100 * found.plan.overhead / max(1, found.plan.graph.needed_compute):.1f} %"
+    overhead = percent(found.plan.overhead, found.plan.graph.needed_compute)
     largest = f"{found.value} or more" if found.at_least else str(found.value)
-    return (found.solver, largest, *sizes, overhead, found.plan.method, too_much)
+    method = found.plan.method
+    return (
+        found.solver if method == found.solver else f"{found.solver} ({method})",
+        largest,
+        *sizes,
+        overhead,
+        too_much,
+    )

@@ -4,7 +4,7 @@ import argparse
 
 from remat_algos.cli.budget_argument import add_search, solvers_of
 from remat_algos.cli.graph_argument import add_graph, graph_of
-from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say_json, say_reasons, say_table
+from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say, say_json, say_reasons, say_table
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 
 HELP = "list the plans from the lowest peak to no rematerialization that no other beats in both peak and compute"
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     solvers = solvers_of(arguments)
     graph, said = graph_of(arguments)
     if not arguments.json:
-        print(said)
+        say(said)
     with progress_line() as progress:
         found = frontier(
             graph,
@@ -44,23 +44,25 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         say_json(found.record())
     else:
-        print(f"no schedule goes below {exact_bytes(found.bound_memory)}")
+        say(f"no schedule goes below {exact_bytes(found.bound_memory)}")
         if graph.resident_memory:
-            print(f"residents: {format_bytes(graph.resident_memory)}")
+            say(f"residents: {format_bytes(graph.resident_memory)}")
         if found.plans:
-            say_table(found.COLUMNS, found.rows(arguments.points))
+            places = [i for i, name in enumerate(found.COLUMNS) if name != "with residents" or graph.resident_memory]
+            rows = list(found.rows(arguments.points))
+            say_table([found.COLUMNS[i] for i in places], [[row[i] for i in places] for row in rows])
         shown = len(found.sampled(arguments.points))
         if shown < len(found.plans):
-            print(f"{shown} of {len(found.plans)} plans; --json lists all")
+            say(f"{shown} of {len(found.plans)} plans; --json lists all")
         say_reasons(found.reasons)
         if found.interrupted:
-            print(
+            say(
                 "interrupted; these are the plans found so far"
                 if found.plans
                 else "interrupted before any plan was found"
             )
         elif not found.complete:
-            print("not complete: the time limit came before every plan was judged")
+            say("not complete: the time limit came before every plan was judged")
     if found.plans:
         draw(arguments, found)
     if found.interrupted:

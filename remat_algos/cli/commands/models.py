@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.graph_output import ENDINGS, add_output_form, write_out
-from remat_algos.cli.output import add_json, say_json, say_table, writable
+from remat_algos.cli.output import add_json, say, say_json, say_table, writable
 
 if TYPE_CHECKING:
     from remat_algos.models.network import Network
@@ -56,13 +56,13 @@ def _list(arguments: argparse.Namespace) -> int:
         return 0
     say_table(COLUMNS, [_row(*entry) for entry in built])
     for name in dict.fromkeys(arguments.names):
-        print(f"\n{name}: {CITATION.sub('', get_family(name).summary)}")
+        say(f"\n{name}: {CITATION.sub('', get_family(name).summary)}")
         say_table(OPTION_COLUMNS, _option_rows(name, own=True))
     if arguments.names:
-        print("\noptions of every model")
+        say("\noptions of every model")
         say_table(OPTION_COLUMNS, _option_rows(arguments.names[0], own=False))
     else:
-        print("remat models NAME lists the options of a model or a family")
+        say("remat models NAME lists the options of a model or a family")
     return 0
 
 

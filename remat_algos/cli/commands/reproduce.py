@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.cli.output import add_json, progress_line, say_json, say_table, writable
+from remat_algos.cli.output import add_json, progress_line, say, say_json, say_row, say_table, writable
 from remat_algos.ir.wording import counted
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 HELP = "measure what a paper reports, on the model zoo, and write its tables and figures beside its numbers"
 DOCS, HERE = Path("docs/reproductions"), Path("reproductions")
-WIDTH = 100  # columns of a paragraph
+WIDTH = 80
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     _say(page)
     if written:
         beside = counted(len(written) - 1, "file")
-        print(f"\nwritten    {written[0]}, and {beside} beside it: tables (CSV) and figures (SVG)")
+        say()
+        say_row("written", f"{written[0]}, and {beside} beside it: tables (CSV) and figures (SVG)")
     return 0
 
 
@@ -97,12 +98,12 @@ def _say(page: "Page") -> None:
     """All but the figures."""
     from remat_algos.reproduce.page import Table, wrapped
 
-    print(f"{page.paper}: {page.title}")
+    say(f"{page.paper}: {page.title}")
     for part in page.parts:
         if isinstance(part, str):
-            print(f"\n{wrapped(part.lstrip('# '), WIDTH)}")
+            say(f"\n{wrapped(part.lstrip('# '), WIDTH)}")
         elif isinstance(part, Table):
-            print(f"\n{part.title}")
+            say(f"\n{part.title}")
             say_table(tuple(part.columns), part.cells())
             if part.note:
-                print(wrapped(part.note, WIDTH))
+                say(wrapped(part.note, WIDTH))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, options_of, whole_number
 from remat_algos.cli.graph_argument import add_graph, graph_of
-from remat_algos.cli.output import add_json, progress_line, say_json, say_table
+from remat_algos.cli.output import add_json, progress_line, say, say_json, say_table
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ def run(arguments: argparse.Namespace) -> int:
     backend(arguments.backend)  # before the search: without it there is nothing to search for
     graph, plan, said = _planned(arguments)
     if not arguments.json:
-        print(said)
+        say(said)
         if isinstance(plan, Plan):
-            print(plan)
+            say(plan)
     found = validate(
         graph, plan, arguments.backend, packed=arguments.packed, repeats=arguments.repeats, seed=arguments.seed
     )

@@ -5,7 +5,7 @@ from typing import Any
 
 from remat_algos.cli.allocator_argument import add_allocator, reserved_of
 from remat_algos.cli.graph_argument import add_graph, as_planned, graph_of, network_of
-from remat_algos.cli.output import add_json, say_json, say_table
+from remat_algos.cli.output import add_json, say, say_json, say_table
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.ir.wording import counted, listed
 
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         }
         say_json(record | names)
     else:
-        print(said)
+        say(said)
         rows = _rows(record, graph, narrow, forcing)
         say_table(("", ""), rows if reserved is None else [*rows, *reserved.rows()], headed=False)
     if arguments.plot:
@@ -84,9 +84,9 @@ def _break_down(arguments: argparse.Namespace, picture: str) -> int:
         node = graph.labels[int(judged.schedule.order[step])] if step >= 0 else None
         say_json({"graph_hash": graph.source_hash, "peak_node": node, **found.record()})
     else:
-        print(said)
+        say(said)
         whole, peak, resident = map(format_bytes, (found.footprint, found.peak_memory, found.resident_memory))
-        print(f"footprint {whole}: peak {peak}{'' if order else ' without rematerialization'}, residents {resident}")
+        say(f"footprint {whole}: peak {peak}{'' if order else ' without rematerialization'}, residents {resident}")
         say_table(*found.table())
     arguments.picture = picture
     draw(arguments, {"breakdown": found, "graph": graph, "memory": judged}[picture])

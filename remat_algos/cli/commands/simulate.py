@@ -7,7 +7,7 @@ from typing import Any
 from remat_algos.cli.allocator_argument import add_allocator, reserved_of
 from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.order_argument import add_order, check_order, judged_mirror, judged_order
-from remat_algos.cli.output import add_json, say_json, say_table
+from remat_algos.cli.output import add_json, say, say_json, say_table
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.ir.wording import counted
 
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         say_json(_record(judged, step, base.peak_memory, limit, reserved))
     else:
-        print(said)
+        say(said)
         _say(judged, step, base.peak_memory, limit, reserved, whole)
     given: dict[str, Any] = {"limit": limit} if arguments.picture == "memory" else {}
     draw(arguments, judged, **given)
@@ -166,4 +166,4 @@ def _say(judged: Any, step: int, base: int, limit: int | None, reserved: Any, wh
         shown = [(e["value"], format_bytes(e["memory"]), e["role"], str(e["made_at"])) for e in live[:LISTED]]
         say_table(("live", "bytes", "role", "since step"), shown)
     if len(live) > LISTED:
-        print(f"... {len(live) - LISTED} more, {format_bytes(sum(e['memory'] for e in live[LISTED:]))}")
+        say(f"... {len(live) - LISTED} more, {format_bytes(sum(e['memory'] for e in live[LISTED:]))}")

@@ -9,7 +9,7 @@ from textwrap import fill
 from remat_algos.cli.allocator_argument import BUDGET_HOLDS, add_allocator
 from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, options_of
 from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
-from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say_json, writable
+from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say, say_json, say_row, writable
 from remat_algos.cli.packed_argument import add_packed, packed_of
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     graph, said = graph_of(arguments)
     out = sys.stderr if alone else sys.stdout
     if not arguments.json:
-        print(said, file=out)
+        say(said, file=out)
     with progress_line() as progress:
         try:
             plan = solve(
@@ -94,9 +94,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         say_json(plan.record(frees=form == "frees"))
     else:
-        print(plan, file=out)
+        say(plan, file=out)
         if not alone:
-            print(f"written    {arguments.output}" if arguments.output else "order      -o PLAN.json writes it")
+            label, text = ("written", arguments.output) if arguments.output else ("order", "-o PLAN.json writes it")
+            say_row(label, text)
     draw(arguments, plan, out=out)
     return INTERRUPTED if plan.interrupted else 0
 

@@ -7,7 +7,7 @@ from typing import Any
 from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
 from remat_algos.cli.graph_output import ENDINGS
 from remat_algos.cli.order_argument import add_order, check_order, judged_mirror, judged_order
-from remat_algos.cli.output import add_json, say_json, say_table, writable
+from remat_algos.cli.output import add_json, say, say_json, say_row, say_table, writable
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.ir.wording import counted
 
@@ -47,12 +47,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         say_json(record | {"written": written, "left_out": left_out})
     else:
-        print(said)
+        say(said)
         say_table(("", ""), _rows(graph, record), headed=False)
         if written:
-            print(f"written    {', '.join(written)}")
+            say_row("written", f"{', '.join(written)}")
         if left_out:
-            print(f"left out   {', '.join(left_out)}: the format has no place for it")
+            say_row("left out", f"{', '.join(left_out)}: the format has no place for it")
     draw(arguments, unrolled, copies=_copies(judged.schedule.order))
     return 0
 

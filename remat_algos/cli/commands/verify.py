@@ -3,7 +3,7 @@
 import argparse
 
 from remat_algos.cli.graph_argument import add_source, read_source
-from remat_algos.cli.output import add_json, say_json
+from remat_algos.cli.output import add_json, say, say_json
 
 HELP = "judge a plan anew and compare everything that it claims; exit code 1 if a claim is false"
 
@@ -19,6 +19,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Verify; 1 if a claim is false."""
     from remat_algos.errors import ClaimError
     from remat_algos.ir.units import format_bytes
+    from remat_algos.ir.wording import counted
     from remat_algos.plan.plan import Plan
 
     graph = read_source(arguments)
@@ -29,21 +30,22 @@ def run(arguments: argparse.Namespace) -> int:
             say_json({"valid": False, "reason": str(error)})
         raise
     record, found = plan.record(), plan.simulation
-    done = "not differentiated" if record["differentiate"] is None else "differentiated as the plan says"
+    added = counted(plan.graph.n_nodes - graph.n_nodes, "gradient node") if plan.graph is not graph else "no gradients"
     if arguments.json:
-        claims = ("peak_memory", "resident_memory", "compute", "overhead", "limit", "bound", "bound_scope", "gap")
+        claims = ["peak_memory", "resident_memory", "compute", "overhead", "limit"]
+        claims += ["bound", "bound_scope", "bound_source", "gap"]
         said = {name: record[name] for name in claims} | (plan.held.record() if plan.held is not None else {})
         proven = record["bound"] is not None and record["bound"] <= found.graph.needed_compute
         say_json({"valid": True, "graph_hash": graph.source_hash, **said, "bound_proven": proven})
     else:
-        print(f"{arguments.graph}: {graph.n_nodes} nodes, {done}")
+        say(f"{arguments.graph}: {counted(graph.n_nodes, 'node')}; {added} added (as in the plan)")
         resident = found.graph.resident_memory
         together = format_bytes(found.peak_memory + resident)
         together = f", {together} with the residents' {format_bytes(resident)}" if resident else ""
         packs = f", packed {format_bytes(plan.packed.memory)}" if plan.packed is not None else ""
         if plan.reserved is not None:
             packs += f", reserved by {plan.reserved.allocator} {format_bytes(plan.reserved.memory)}"
-        print(
+        say(
             f"the plan holds: {len(found.schedule)} steps, peak {format_bytes(found.peak_memory)} "
             f"at step {found.peak_step}{packs}{together}, overhead {found.graph.labels.compute(found.overhead)}"
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.budget_argument import add_search, whole_number
 from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
-from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say_json, say_table, writable
+from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say, say_json, say_table, writable
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.ir.wording import counted
 
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     with contextlib.redirect_stdout(sys.stderr if alone else sys.stdout):
         graph, names, said = _graph(arguments)
         if not arguments.json:
-            print(said)
+            say(said)
         begin = time.perf_counter()
         with progress_line("tried {done} of {total} orders ({what})") as progress:
             found = _bounds(graph, arguments, progress)

@@ -1,0 +1,112 @@
+"""Lines of text, labels and tables that fit a terminal."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+COLUMNS = 80  # of the narrowest terminal that text is made for
+GAP = "  "  # between columns
+AMOUNT = re.compile(r"(-?[0-9][0-9.,]*( ?(%|[KMGTPE]?i?B|[kMGTPE]|[kMGTPE]?FLOP|[nmu]?s))?)?")  # cells of numbers
+
+
+def wrapped(text: str, width: int = COLUMNS, *, first: str = "", indent: str = "") -> list[str]:
+    """Lines of at most `width` characters, broken between words only; a longer word has a line of its own.
+
+    Examples
+    --------
+    >>> wrapped("at the peak: conv1, relu1", 16, indent="  ")
+    ['at the peak:', '  conv1, relu1']
+    """
+    lines, line, begun = [], first, False
+    for word in text.split(" "):
+        if begun and len(line) + 1 + len(word) > width:
+            lines.append(line.rstrip())
+            line, begun = indent, False
+        line, begun = f"{line} {word}" if begun else line + word, begun or bool(word)
+    return [*lines, line.rstrip()]
+
+
+def labelled(rows: Iterable[tuple[str, str]], width: int = COLUMNS) -> list[str]:
+    """Lines of two columns, labels and their texts; a long text goes on below its beginning.
+
+    Examples
+    --------
+    >>> print("\\n".join(labelled([("peak", "19 MiB, limit 20 MiB"), ("compute", "161")], 20)))
+    peak     19 MiB,
+             limit 20
+             MiB
+    compute  161
+    """
+    rows = list(rows)
+    margin = max((len(label) for label, _ in rows), default=0) + 2
+    return [
+        line for label, text in rows for line in wrapped(text, width, first=label.ljust(margin), indent=" " * margin)
+    ]
+
+
+def tabulated(columns: Sequence[str], rows: Iterable[Sequence[str]], width: int = COLUMNS) -> list[str]:
+    """Lines of a table, columns of numbers to the right, words unbroken.
+
+    A table that is too wide gets headings of several lines, then texts of several lines; at last it is cut between
+    columns into tables below each other, each beginning with the first column.
+
+    Examples
+    --------
+    >>> print("\\n".join(tabulated(("solver", "extra runs"), [("no_remat", "0"), ("chen_sqrt", "12")], width=16)))
+               extra
+    solver      runs
+    no_remat       0
+    chen_sqrt     12
+    """
+    cells = [[str(cell) for cell in row] for row in rows]
+    numeric = [all(AMOUNT.fullmatch(row[i]) for row in cells) for i in range(len(columns))]
+    at_least, widths = [], []
+    for i, head in enumerate(columns):
+        texts = [row[i] for row in cells]
+        longest = max(map(len, texts), default=0)
+        word = longest if numeric[i] else max((len(word) for text in texts for word in text.split()), default=0)
+        head_word = max(map(len, head.split()), default=0)
+        at_least.append(max(head_word, word))
+        widths.append(max(longest, len(head)))
+    if _line_width(widths) > width:  # headings first
+        widths = [max(at_least[i], max((len(row[i]) for row in cells), default=0)) for i in range(len(columns))]
+    while _line_width(widths) > width and any(map(int.__gt__, widths, at_least)):
+        widest = max(range(len(widths)), key=lambda i: (widths[i] > at_least[i], widths[i]))
+        widths[widest] -= 1
+    lines: list[str] = []
+    for part in _parts(widths, width):
+        lines += [""] if lines else []
+        lines += _row_lines([columns[i] for i in part], part, widths, numeric, bottom=True)
+        for row in cells:
+            lines += _row_lines([row[i] for i in part], part, widths, numeric)
+    return lines
+
+
+def _line_width(widths: Sequence[int]) -> int:
+    return sum(widths) + len(GAP) * (len(widths) - 1)
+
+
+def _parts(widths: Sequence[int], width: int) -> list[list[int]]:
+    """Which columns stand side by side: all, or as many as fit beside the first."""
+    parts = [[0]]
+    for i in range(1, len(widths)):
+        if len(parts[-1]) > 1 and _line_width([widths[j] for j in (*parts[-1], i)]) > width:
+            parts.append([0])
+        parts[-1].append(i)
+    return parts
+
+
+def _row_lines(
+    row: Sequence[str], part: Sequence[int], widths: Sequence[int], numeric: Sequence[bool], *, bottom: bool = False
+) -> list[str]:
+    """The lines of one row; where texts have fewer lines than others, these are the first, or the last."""
+    texts = [wrapped(cell, widths[i]) for cell, i in zip(row, part, strict=True)]
+    height = max(map(len, texts))
+    lines = []
+    for k in range(height):
+        line = []
+        for text, i in zip(texts, part, strict=True):
+            place = k - (height - len(text) if bottom else 0)
+            cell = text[place] if 0 <= place < len(text) else ""
+            line.append(cell.rjust(widths[i]) if numeric[i] else cell.ljust(widths[i]))
+        lines.append(GAP.join(line).rstrip())
+    return lines
