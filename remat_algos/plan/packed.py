@@ -38,7 +38,7 @@ class Packed:
     --------
     >>> packed = Packed(memory=104, bound=100)
     >>> packed.proven, packed.said(100)
-    (False, '104 B, 1.040 of the peak (none is below 100 B)')
+    (False, '104 B, 1.040 of the peak (lower bound 100 B)')
     """
 
     memory: int
