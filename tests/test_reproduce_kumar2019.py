@@ -145,7 +145,7 @@ def test_memory_stands_against_length_on_a_logarithmic_axis():
     curves = {"A": [(1.0, 4_000_000_000), (2.0, 1_000_000_000)], "B": [(1.5, 500_000_000)]}
     ax = plot_trade(curves)
     assert [list(zip(*line.get_data(), strict=True)) for line in ax.get_lines()] == list(curves.values())
-    assert (ax.get_xscale(), ax.get_ylabel()) == ("log", "peak memory (GB)")
+    assert (ax.get_xscale(), ax.get_ylabel()) == ("log", "peak memory (GiB)")
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["A", "B"]
 
 
