@@ -262,7 +262,7 @@ OPTIONS = [
     option("negative time limit", ["--time-limit", "-1"], "--time-limit", "'-1'", "seconds"),
     option("seed in words", ["--seed", "luck"], "--seed", "'luck'"),
     option("negative factor", ["--factor", "-1"], "factor", "-1", "0 or more"),
-    option("factor that is no number", ["--factor", "nan"], "factor", "nan"),
+    option("factor that is not a number", ["--factor", "nan"], "factor", "nan"),
     option("factor without end", ["--factor", "inf"], "factor", "inf"),
     option("absurd factor", ["--factor", "1e308"], "factor"),
     option("factor in words", ["--factor", "twice"], "factor", "'twice'"),

@@ -176,10 +176,10 @@ GOOD = SLOW.record()
         ("", "not valid JSON"),
         ('{"format": ', "not valid JSON"),
         ("[" * 10**5, "not valid JSON"),
-        ("[]", 'not a device: there is no "format": "remat-device"'),
-        ('{"format": "remat-graph"}', 'not a device: there is no "format": "remat-device"'),
-        (GOOD | {"version": 2}, "version 2 is not known here; this release reads version 1"),
-        (GOOD | {"version": True}, "version True is not known here"),
+        ("[]", 'not a device: expected "format": "remat-device"'),
+        ('{"format": "remat-graph"}', 'not a device: expected "format": "remat-device"'),
+        (GOOD | {"version": 2}, "version 2 is not supported; this release reads version 1"),
+        (GOOD | {"version": True}, "version True is not supported"),
         (GOOD | {"name": None}, '"name" of a device is missing; give text'),
         (GOOD | {"name": 4}, '"name" of a device is 4; give text'),
         (GOOD | {"source": 4}, '"source" of a device is 4; give text'),
@@ -196,7 +196,7 @@ GOOD = SLOW.record()
         (GOOD | {"launch": -1e-6}, "\"launch\" of 'slow' is -1e-06; give a number, 0 or more"),
         (GOOD | {"memory": 0}, "\"memory\" of 'slow' is 0; give whole bytes, above 0"),
         (GOOD | {"memory": 1.5}, "\"memory\" of 'slow' is 1.5; give whole bytes, above 0"),
-        (GOOD | {"memory": "lots"}, "\"memory\": 'lots' is no size"),
+        (GOOD | {"memory": "lots"}, "\"memory\": 'lots' is not a size"),
     ],
 )
 def test_a_faulty_file_is_told_in_one_sentence_that_names_it(text, sentence, tmp_path):

@@ -1,4 +1,4 @@
-"""Layers at the edge of the numbers: rows of minus infinity, no variance, sums that overflow, what is no number."""
+"""Layers at the edge of the numbers: rows of minus infinity, no variance, sums that overflow, what is not a number."""
 
 import numpy as np
 import pytest

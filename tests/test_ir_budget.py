@@ -60,7 +60,7 @@ from remat_algos.ir.units import format_bytes, format_compute, parse_bytes
 )
 def test_bytes_have_units_and_parts_of_a_byte_round_up(text, size):
     if size is None:
-        with pytest.raises(ValueError, match="is no size"):
+        with pytest.raises(ValueError, match="is not a size"):
             parse_bytes(text)
     else:
         assert parse_bytes(text) == size
@@ -72,7 +72,7 @@ def test_bytes_have_units_and_parts_of_a_byte_round_up(text, size):
 )
 def test_what_is_no_size_is_refused_with_an_example(text):
     with pytest.raises(
-        ValueError, match=re.escape(f"{text!r} is no size; write bytes, or a number with a unit such as")
+        ValueError, match=re.escape(f"{text!r} is not a size; write bytes, or a number with a unit such as")
     ):
         parse_bytes(text)
 
@@ -81,7 +81,7 @@ def test_what_is_no_size_is_refused_with_an_example(text):
     "text", ["8 EiB", "1e19", "1e999", "9" * 30, "1e999999 GiB", "1e1000000", "1e99999999999999999999"]
 )
 def test_sizes_are_below_2_to_the_63(text):
-    with pytest.raises(ValueError, match=r"is 2\*\*63 bytes or more|is no number"):
+    with pytest.raises(ValueError, match=r"is 2\*\*63 bytes or more|is not a number"):
         parse_bytes(text)
 
 
@@ -296,26 +296,26 @@ def test_other_things_of_numpy_are_type_errors(given):
         ({"memory": -1}, "memory budget is -1; give 0 or more"),
         ({"device": -1}, "device budget is -1; give 0 or more"),
         ({"overhead": -1}, "overhead budget is -1; give 0 or more"),
-        ({"memory": "-50%"}, "memory budget: '-50%' is no size"),
-        ({"memory": "half"}, "memory budget: 'half' is no size; write bytes, or a number with a unit such as 4GiB"),
+        ({"memory": "-50%"}, "memory budget: '-50%' is not a size"),
+        ({"memory": "half"}, "memory budget: 'half' is not a size; write bytes, or a number with a unit such as 4GiB"),
         ({"memory": "half"}, "a share is written 50%, the lowest peak least"),
-        ({"memory": ""}, "memory budget: '' is no size"),
-        ({"memory": "%"}, "memory budget: '%' is no size"),
-        ({"memory": "50%%"}, "memory budget: '50%%' is no size"),
-        ({"memory": "1e2%"}, "memory budget: '1e2%' is no size"),
-        ({"memory": "nan%"}, "memory budget: 'nan%' is no size"),
+        ({"memory": ""}, "memory budget: '' is not a size"),
+        ({"memory": "%"}, "memory budget: '%' is not a size"),
+        ({"memory": "50%%"}, "memory budget: '50%%' is not a size"),
+        ({"memory": "1e2%"}, "memory budget: '1e2%' is not a size"),
+        ({"memory": "nan%"}, "memory budget: 'nan%' is not a size"),
         ({"memory": "8EiB"}, "memory budget: '8EiB' is 2**63 bytes or more"),
         ({"memory": "1e999999 GiB"}, "memory budget: '1e999999 GiB'"),
         ({"device": "50%"}, "device budget '50%' is a share; give bytes, such as 16GiB"),
-        ({"device": "least"}, "device budget: 'least' is no size"),
-        ({"overhead": "least"}, "overhead budget 'least' is no number; write 120, or 30% of one pass"),
+        ({"device": "least"}, "device budget: 'least' is not a size"),
+        ({"overhead": "least"}, "overhead budget 'least' is not a number; write 120, or 30% of one pass"),
         ({"overhead": "-5"}, "overhead budget"),
-        ({"overhead": "-5%"}, "overhead budget '-5%' is no number"),
+        ({"overhead": "-5%"}, "overhead budget '-5%' is not a number"),
         ({"overhead": "1/0"}, "overhead budget '1/0'"),
-        ({"overhead": "nan"}, "overhead budget 'nan' is no number"),
-        ({"overhead": "inf"}, "overhead budget 'inf' is no number"),
-        ({"overhead": ""}, "overhead budget '' is no number"),
-        ({"overhead": "5 s"}, "overhead budget '5 s' is no number"),
+        ({"overhead": "nan"}, "overhead budget 'nan' is not a number"),
+        ({"overhead": "inf"}, "overhead budget 'inf' is not a number"),
+        ({"overhead": ""}, "overhead budget '' is not a number"),
+        ({"overhead": "5 s"}, "overhead budget '5 s' is not a number"),
     ],
 )
 def test_text_that_is_no_budget_is_refused(parts, message):

@@ -342,7 +342,7 @@ BAD_DOT = {
     "a name within brackets": (in_dot("a [name=b]"), "g.dot: an attribute is called `name`; the name of a node stands"),
     "no node": (in_dot(""), "g.dot: there is no node; add one"),
     "an empty name": (in_dot('a -> ""'), "g.dot, node '': the node has neither id nor name; give it one"),
-    "a line break in a name": (in_dot('"a\nb"'), "g.dot: 'a\\nb' is no name"),
+    "a line break in a name": (in_dot('"a\nb"'), "g.dot: 'a\\nb' is not a valid name"),
 }
 BAD_DRAWN = {
     "a cycle": (
@@ -352,7 +352,7 @@ BAD_DRAWN = {
     "a loop": (({"a": {}}, [("a", "a", {})]), "{}: the graph has a cycle: a -> a; remove"),
     "negative": (({"a": {"memory": -1}},), "{}: node 'a' has memory -1; sizes and costs are 0 or more"),
     "a word": (({"a": {"compute": "x"}},), "{}, node 'a': compute of 'a' is 'x'; write a number"),
-    "no unit": (({"a": {"memory": "4 parsec"}},), "{}, node 'a': memory of 'a': '4 parsec' is no size; write bytes"),
+    "no unit": (({"a": {"memory": "4 parsec"}},), "{}, node 'a': memory of 'a': '4 parsec' is not a size; write bytes"),
     "a flag": (({"a": {"once": "maybe"}},), "{}, node 'a': once of 'a' is 'maybe'; write 0 or 1"),
     "a flag of an edge": (
         ({"a": {}, "b": {}}, [("a", "b", {"saved": "x"})]),
@@ -465,7 +465,7 @@ def test_a_graph_without_our_attributes_is_an_edge_list(read, ending):
         ("compute_scale=10; a [compute=0.5]", 'g.dot: "compute_scale" goes with whole numbers'),
         ("compute_scale=0", 'g.dot: "compute_scale" goes with whole numbers'),
         ("derivation=x", "g.dot: derivation is no JSON text; leave it out"),
-        ('derivation="[]"', 'g.dot: "derivation" holds "source_hash" and "options"'),
+        ('derivation="[]"', 'g.dot: "derivation" is not as it was written, expected "source_hash" and "options"'),
     ],
 )
 def test_what_is_wrong_with_attributes_of_the_whole_is_named(read, attributes, message):

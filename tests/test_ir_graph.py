@@ -134,11 +134,11 @@ LAWS = [
     ({"labels": Labels(ops=("Conv", "", ""))}, "ops has 3 entries, expected 2 (one per node)"),
     ({"labels": Labels(value_names={2: "x"})}, "value_names has value 2, expected values from 0 to 1"),
     ({"labels": Labels(value_names={-1: "x"})}, "value_names has value -1, expected values from 0 to 1"),
-    ({"labels": Labels(names=("a", ""))}, "'' is no name"),
-    ({"labels": Labels(names=("a ", "b"))}, "'a ' is no name"),
-    ({"labels": Labels(names=("a", "b\nc"))}, "'b\\nc' is no name"),
-    ({"labels": Labels(value_names={0: "\t"})}, "'\\t' is no name"),
-    ({"resident": resident(names=[" x"])}, "' x' is no name"),
+    ({"labels": Labels(names=("a", ""))}, "'' is not a valid name"),
+    ({"labels": Labels(names=("a ", "b"))}, "'a ' is not a valid name"),
+    ({"labels": Labels(names=("a", "b\nc"))}, "'b\\nc' is not a valid name"),
+    ({"labels": Labels(value_names={0: "\t"})}, "'\\t' is not a valid name"),
+    ({"resident": resident(names=[" x"])}, "' x' is not a valid name"),
     ({"labels": Labels(names=("a", "a"))}, "two nodes are called 'a'; give each its own name"),
     ({"labels": Labels(names=("a", "b"), value_names={0: "b"})}, "two values are called 'b'; give each its own name"),
     ({"labels": Labels(value_names={0: "x", 1: "x"})}, "two values are called 'x'; give each its own name"),
@@ -146,7 +146,7 @@ LAWS = [
     ({"labels": Labels(names=("x", "y")), "resident": resident()}, "a node or value are both called 'x'"),
     ({"labels": Labels(views={"flat": "z"})}, "'flat' is a view of 'z', which is no node, value or resident"),
     ({"labels": Labels(views={"1": "0"})}, "a view and a node or value are both called '1'"),
-    ({"labels": Labels(views={" v": "0"})}, "' v' is no name"),
+    ({"labels": Labels(views={" v": "0"})}, "' v' is not a valid name"),
 ]
 
 

@@ -122,7 +122,7 @@ def test_the_limit_is_a_size(tmp_path, monkeypatch):
         monkeypatch.setenv(LIMIT_VARIABLE, text)
         assert read_text(tmp_path / "g.txt") == "a b\n"
     monkeypatch.setenv(LIMIT_VARIABLE, "much")
-    with pytest.raises(GraphError, match=f"the environment variable {LIMIT_VARIABLE}: 'much' is no size"):
+    with pytest.raises(GraphError, match=f"the environment variable {LIMIT_VARIABLE}: 'much' is not a size"):
         read_bytes(tmp_path / "g.txt")
 
 

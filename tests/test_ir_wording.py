@@ -23,7 +23,7 @@ def _table(tmp_path, text, name="g.nodes.csv"):
 
 FAULTS = {
     "no such node": lambda _: _pair().node_id(f"{LONG}9"),
-    "a long word that is no name": lambda _: ra.ComputationGraph.from_edges([("a", "b")]).node_id(LONG),
+    "a long word that is not a valid name": lambda _: ra.ComputationGraph.from_edges([("a", "b")]).node_id(LONG),
     "twice the same name": lambda _: ra.ComputationGraph.from_arrays(
         read_indptr=[0, 0, 0], read_indices=[], labels=ra.Labels(names=(LONG, LONG))
     ),

@@ -210,19 +210,19 @@ BAD_ROWS = {
     ),
     "heads that do not divide": (
         lambda net, x: net.attention(x, x, x, 3, name="y"),
-        "net: y has width 8 and 8 for 3 heads and 3 of keys; give numbers that divide",
+        "net: y has width 8 in 3 heads, and keys of width 8 in 3 heads; give numbers that divide",
     ),
     "no heads": (
         lambda net, x: net.attention(x, x, x, 0, name="y"),
-        "net: y has width 8 and 8 for 0 heads and 0 of keys; give numbers that divide",
+        "net: y has width 8 in 0 heads, and keys of width 8 in 0 heads; give numbers that divide",
     ),
     "heads of keys that do not divide": (
         lambda net, x: net.attention(x, *[tensor(net, (2, 5, 6), name) for name in "kv"], 4, kv_heads=3, name="y"),
-        "net: y has width 8 and 6 for 4 heads and 3 of keys; give numbers that divide",
+        "net: y has width 8 in 4 heads, and keys of width 6 in 3 heads; give numbers that divide",
     ),
     "heads of keys of another width": (
         lambda net, x: net.attention(x, x, x, 4, kv_heads=2, name="y"),
-        "net: y has width 8 and 8 for 4 heads and 2 of keys; give numbers that divide",
+        "net: y has width 8 in 4 heads, and keys of width 8 in 2 heads; give numbers that divide",
     ),
     "keys and values of two lengths": (
         lambda net, x: net.attention(x, x, tensor(net, (2, 6, 8), "v"), 2, fused=True, name="y"),
@@ -230,15 +230,15 @@ BAD_ROWS = {
     ),
     "a shared weight of another shape": (
         lambda net, x: net.linear(x, 6, parameters=[net.parameter("w", (8, 6))], name="y"),
-        "net: y wants a weight of (6, 8), not of (8, 6)",
+        "net: y has a weight of (8, 6), expected (6, 8)",
     ),
     "a shared bias of another shape": (
         lambda net, x: net.linear(x, 6, parameters=[net.parameter(n, (6, 8)) for n in ("w", "b")], name="y"),
-        "net: y wants a bias of (6,), not of (6, 8)",
+        "net: y has a bias of (6, 8), expected (6,)",
     ),
     "a shared embedding of another shape": (
         lambda net, x: net.embedding(tokens(net, 2, 5), 9, 8, weight=net.parameter("w", (8, 9)), name="y"),
-        "net: y wants a weight of (9, 8), not of (8, 9)",
+        "net: y has a weight of (8, 9), expected (9, 8)",
     ),
     "a linear layer of a number": (
         lambda net, x: net.linear(net.mean_square(x, x), 6, name="y"),

@@ -242,10 +242,10 @@ def _read(file: Path) -> Device:
 
 def _device(record: Any) -> Device:
     if not isinstance(record, dict) or record.get("format") != FORMAT:
-        raise GraphError(f'not a device: there is no "format": "{FORMAT}"')
+        raise GraphError(f'not a device: expected "format": "{FORMAT}"')
     if type(record.get("version")) is not int or record["version"] != VERSION:
         raise GraphError(
-            f"version {shortened(repr(record.get('version')))} is not known here; this release reads version {VERSION}"
+            f"version {shortened(repr(record.get('version')))} is not supported; this release reads version {VERSION}"
         )
     fields: dict[str, Any] = {key: record.get(key) for key in _KEYS}
     if isinstance(fields["memory"], str):

@@ -52,7 +52,7 @@ def from_networkx(digraph: Any, memory: Amounts = "memory", compute: Amounts = "
     ------
     GraphError
         For an undirected graph, a cycle, two nodes of one name, a node without size or cost where others have one, and
-        what is no size or cost.
+        what is not a size or cost.
     TypeError
         For what is no graph of networkx, or none of these ways to give sizes and costs.
 

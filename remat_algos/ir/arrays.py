@@ -178,7 +178,7 @@ def _plain(given: NDArray[Any]) -> NDArray[Any]:
 
 
 def _not_a_number(values: ArrayLike, given: NDArray[Any]) -> str:
-    """The first entry that is no number, as it was before the others were made text or objects too."""
+    """The first entry that is not a number, as it was before the others were made text or objects too."""
     for i, entry in enumerate(values if isinstance(values, list | tuple) else given.tolist()):
         if not isinstance(entry, Real):
             return f"has {shortened(repr(entry))} at position {i}"

@@ -99,7 +99,7 @@ class Budget:
         except ValueError as error:
             given = self.overhead[:40]
             raise ValueError(
-                f"overhead budget {shortened(repr(given))} is no number; write 120, or 30% of one pass"
+                f"overhead budget {shortened(repr(given))} is not a number; write 120, or 30% of one pass"
             ) from error
         return int(_positive(Fraction(number), "overhead") * scale)
 

@@ -22,9 +22,9 @@ def decimal(text: str) -> int | Decimal:
     except DecimalException as error:
         if _ENDLESS.fullmatch(text):
             return ABSURD
-        raise ValueError(f"{shortened(text)!r} is no number") from error
+        raise ValueError(f"{shortened(text)!r} is not a number") from error
     if not number.is_finite():
-        raise ValueError(f"{shortened(text)!r} is no number")
+        raise ValueError(f"{shortened(text)!r} is not a number")
     return number if number.adjusted() < 19 and abs(number) < ABSURD else ABSURD if number > 0 else -ABSURD
 
 

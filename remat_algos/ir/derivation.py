@@ -26,7 +26,7 @@ class Derivation:
             or not isinstance(record["source_hash"], str)
             or not isinstance(record["options"], dict)
         ):
-            raise GraphError(f'{source}: "derivation" holds "source_hash" and "options"')
+            raise GraphError(f'{source}: "derivation" is not as it was written, expected "source_hash" and "options"')
         options = {name: float(o) if isinstance(o, Decimal) else o for name, o in record["options"].items()}
         return cls(record["source_hash"], options)
 

@@ -159,7 +159,9 @@ def _check_labels(graph: ComputationGraph) -> None:
     residents = graph.resident_names
     for name in (*node_of, *labels.value_names.values(), *residents, *labels.views):
         if not name or name != name.strip() or not name.isprintable():
-            raise GraphError(f"{shortened(name)!r} is no name: it is empty, has spaces around it, or cannot be printed")
+            raise GraphError(
+                f"{shortened(name)!r} is not a valid name: it is empty, has spaces around it, or cannot be printed"
+            )
     if len(node_of) != n:
         twice = next(name for v, name in enumerate(names) if node_of[name] != v)
         raise GraphError(f"two nodes are called {shortened(twice)!r}; give each its own name")

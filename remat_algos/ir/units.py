@@ -22,7 +22,7 @@ _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*([A
 def parse_bytes(text: str) -> int:
     """Bytes of "4GiB", "1.5 MB" or "1024"; parts of a byte round up.
 
-    Raises ValueError if the text is no size.
+    Raises ValueError if the text is not a size.
 
     Examples
     --------
@@ -31,7 +31,9 @@ def parse_bytes(text: str) -> int:
     """
     match = _SIZE.fullmatch(text)
     if match is None or match[2] not in _UNITS:
-        raise ValueError(f"{shortened(text)!r} is no size; write bytes, or a number with a unit such as 4GiB or 512MB")
+        raise ValueError(
+            f"{shortened(text)!r} is not a size; write bytes, or a number with a unit such as 4GiB or 512MB"
+        )
     amount = Decimal(decimal(match[1])) * _UNITS[match[2]]
     if amount >= 2**63:
         raise ValueError(f"{shortened(text)!r} is 2**63 bytes or more; give a smaller size")

@@ -56,7 +56,7 @@ def contract(graph: ComputationGraph, block: Sequence[str]) -> ComputationGraph:
     if graph.forward_of is not None:
         raise GraphError("the graph has a backward part; contract the graph that it was made from, then differentiate")
     if len(block) != graph.n_nodes:
-        raise GraphError(f'{len(block)} blocks are named for {graph.n_nodes} nodes; name one for each, "" for none')
+        raise GraphError(f'block has {len(block)} entries, expected {graph.n_nodes} (one per node, "" for none)')
     if not any(block):
         return graph
     rules = graph.backward or everything_saved(graph)

@@ -44,7 +44,7 @@ class Fitting(Builder):
 
     def _wanted(self, name: str, what: str, found: Tensor, shape: Shape) -> None:
         if found.shape != shape:
-            raise GraphError(f"{self.model}: {name} wants a {what} of {shape}, not of {found.shape}")
+            raise GraphError(f"{self.model}: {name} has a {what} of {found.shape}, expected {shape}")
 
     def _rank(self, name: str, x: Tensor) -> int:
         """How many lengths the image has."""

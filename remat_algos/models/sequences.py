@@ -144,7 +144,7 @@ class Sequences(Pointwise):
             raise GraphError(f"{self.model}: {found}; give (batch, length, width) of one batch")
         width, before = q.shape[-1], k.shape[-1]
         if min(heads, kv_heads) < 1 or width % heads or heads % kv_heads or before != width // heads * kv_heads:
-            found = f"{name} has width {width} and {before} for {heads} heads and {kv_heads} of keys"
+            found = f"{name} has width {width} in {heads} heads, and keys of width {before} in {kv_heads} heads"
             raise GraphError(f"{self.model}: {found}; give numbers that divide")
         self._same_shape(name, [k, v])
         return q.shape[0], heads, q.shape[1], k.shape[1]

@@ -128,7 +128,7 @@ def _check_vary(vary: str, model: str, options: Mapping[str, Any]) -> None:
     if vary in numbers:
         message = f"{vary} both varies and is {options[vary]}; leave one out"
     elif vary in known:
-        message = f"{vary} is no number; {model} has {', '.join(numbers)}"
+        message = f"{vary} is not a number; {model} has {', '.join(numbers)}"
     else:
         near = get_close_matches(vary, numbers, n=2, cutoff=0.5)
         offer = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(numbers)}"

@@ -24,7 +24,9 @@ def parse(text: str, source: str) -> Tables:
 def load(text: str, source: str) -> Any:
     """What the text holds, decimals exactly; GraphError with line and column if it is no JSON."""
     try:
-        return json.loads(text, parse_float=decimal, parse_constant=lambda name: _fail(source, f"{name} is no number"))
+        return json.loads(
+            text, parse_float=decimal, parse_constant=lambda name: _fail(source, f"{name} is not a number")
+        )
     except json.JSONDecodeError as error:
         _fail(source, f"not valid JSON at line {error.lineno}, column {error.colno} ({error.msg}); is the file whole?")
     except ValueError as error:
@@ -41,7 +43,7 @@ def tables_of(record: Any, source: str) -> Tables:
     if type(record.get("version")) is not int or record["version"] != VERSION:
         _fail(
             source,
-            f"version {shortened(repr(record.get('version')))} is not known here; this release reads version {VERSION}",
+            f"version {shortened(repr(record.get('version')))} is not supported; this release reads version {VERSION}",
         )
     top = _Fields(record, source, "the graph")
     nodes = [_node(_Fields(entry, source, f"node {i}"), i) for i, entry in enumerate(top.records("nodes"))]
@@ -182,7 +184,7 @@ class _Fields:
     def names(self, key: str, default: Any) -> Any:
         given = self.take(key, list, default)
         if given is not None and not all(isinstance(name, str) for name in given):
-            _fail(self.source, f'"{key}" of {self.what} holds something that is no name')
+            _fail(self.source, f'"{key}" of {self.what} holds something that is not a valid name')
         return given
 
     def number(self, key: str, default: Number | None) -> Any:
