@@ -155,7 +155,7 @@ def test_help_says_what_is_not_counted(remat):
         ("--model vgg?batch=2 --vary batch --memory 1GB", ["batch both varies and is 2", "leave one out"]),
         ("--model vgg --vary batch --memory much", ["--memory", "'much' is not a size"]),
         ("--model vgg --vary batch --memory 50%", ["--memory", "'50%' is not a size"]),
-        ("--model vgg --vary batch --memory=-3", ["--memory", "no size"]),
+        ("--model vgg --vary batch --memory=-3", ["--memory", "not a size"]),
         ("--model vgg --vary batch --memory 1GB --overhead much", ["--overhead", "much"]),
         ("--model vgg --vary batch --memory 1GB --solver best", ["no solver is called 'best'"]),
         ("--model vgg --vary batch --memory 1GB --most 0", ["--most 0", "the least to try is 1"]),

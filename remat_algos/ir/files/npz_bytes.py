@@ -81,9 +81,8 @@ def parse(data: bytes, source: str) -> dict[str, Any]:
 
 def _arguments(held: dict[str, Any], rest: dict[str, Any], source: str) -> dict[str, Any]:
     if rest["version"] != VERSION:
-        raise GraphError(
-            f"{source}: version {shortened(repr(rest['version']))} is not supported; this release reads version {VERSION}"
-        )
+        version = shortened(repr(rest["version"]))
+        raise GraphError(f"{source}: version {version} is not supported; this release reads version {VERSION}")
     if any(array.ndim != 1 for array in held.values()):
         raise ValueError("an array is not flat")
     arguments: dict[str, Any] = {name: held[name] for name in ARRAYS}
