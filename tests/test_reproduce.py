@@ -148,7 +148,7 @@ def test_every_paper_has_labels_to_look_for():
 @pytest.mark.parametrize("paper", LABELS)
 def test_a_quick_page_says_so_on_line_3(paper):
     line = quick_page(paper).markdown().splitlines()[2]
-    assert line.startswith("**Quick page: the networks here are small ones, not those of the paper")
+    assert line.startswith("Quick page: the networks here are small ones, not those of the paper")
 
 
 @pytest.mark.parametrize("paper", LABELS)
@@ -178,7 +178,7 @@ def test_a_quick_page_has_no_number_of_the_paper_and_does_not_speak_of_any(paper
     """No column or row of the paper's, no mark in a figure, and no paragraph but the note on line 3."""
     page = quick_page(paper)
     note, *texts = [part for part in page.parts if isinstance(part, str)]
-    assert note.startswith("**Quick page")
+    assert note.startswith("Quick page")
     assert all(text.startswith("#") for text in texts)
     for table in page.tables:
         assert table.name != "claims"

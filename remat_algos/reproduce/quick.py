@@ -10,9 +10,9 @@ from typing import Any
 from remat_algos.reproduce.page import Figure, Page, Part, Table
 
 NOTE = """\
-**Quick page: the networks here are small ones, not those of the paper, and no number here can be compared with the \
-paper's.** It shows what is measured and in which form; `remat reproduce {}` measures the paper's networks and \
-explains each table."""
+Quick page: the networks here are small ones, not those of the paper, and no number here can be compared with the \
+paper's. It shows what is measured and in which form; `remat reproduce {}` measures the paper's networks and explains \
+each table."""
 PLACE = re.compile(r" \((Figures?|Tables?|Sections?) [^)]*\)")  # in the paper
 
 
