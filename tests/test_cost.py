@@ -516,7 +516,7 @@ def test_the_page_shows_every_device_as_it_is():
     assert rows("Devices") == wanted
     assert all(d.flops.get("float8_e4m3") == d.flops.get("float8_e5m2") for d in list_devices())
     assert f"{LAUNCH * 1e6:g} &micro;s" in PAGE
-    assert f"`{DEFAULT_DEVICE}` unless another" in PAGE
+    assert f"the default is `{DEFAULT_DEVICE}`" in PAGE
 
 
 def test_the_page_describes_every_cost_and_type():

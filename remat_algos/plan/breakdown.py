@@ -188,7 +188,7 @@ def breakdown(subject: Plan | Simulation | ComputationGraph, *, by: str = "layer
     belongs = of_node if graph.forward_of is None else np.where(graph.forward, of_node, of_node[graph.forward_of])
     memory = np.zeros((len(names), len(STRUCTURES)), np.int64)
     structure = structures_of(graph)
-    values = np.array([value for value, _ in simulation.live_at(step)], np.int64)
+    values = np.array([value for value, _ in simulation.live_at(step)] if step >= 0 else [], np.int64)
     np.add.at(memory, (belongs[graph.producer[values]], structure[values]), graph.memory[values])
     if step >= 0:
         node = int(simulation.schedule.order[step])
