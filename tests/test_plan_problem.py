@@ -69,7 +69,8 @@ def test_a_bound_counts_for_the_limit_that_it_was_found_for():
     def bound_of(limit, attempt_limit):
         tried = attempt([0, 1, 2, 3], limit=attempt_limit, bound=6, scope="canonical")
         plan = problem(limit).plan(tried, solver="some", options={}, seconds=0.0)
-        return plan.bound, plan.scope
+        return plan.bound, plan.scope, plan.bound_source
 
-    assert bound_of(8, 8) == (6, "canonical")
-    assert bound_of(8, 7) == bound_of(8, None) == bound_of(None, None) == bound_of("least", 6) == (6, "any order")
+    assert bound_of(8, 8) == (6, "canonical", "some")
+    for limits in (8, 7), (8, None), (None, None), ("least", 6):
+        assert bound_of(*limits) == (6, "any order", "one pass")

@@ -522,12 +522,21 @@ def test_the_single_boundary_chain_is_that_of_the_oracle(graph, unit):
         ([1, 0, 0], 1, [2]),  # a step is a byte at least
         ([1] * 8, 2, [7]),  # of sizes below the unit nothing is left
         ([9, 1, 1, 1], 1, [0, 3]),  # 12 // 2: the first is past its multiple, and no other past the next
+        ([8, 1, 1, 1, 1, 0, 0, 0], 1, [0, 1, 7]),  # 12 // 3: behind 8, the second multiple, 9 has passed it
+        ([9, 1, 1, 1, 0, 0, 0, 0], 1, [0, 7]),  # behind 9 the third is next
         ([4, 3, 3, 1], 1, [1, 3]),  # 11 // 2: at 7 the second multiple is next, which 10 does not pass
     ],
 )
 def test_where_the_single_boundary_chain_of_a_path_is_cut(memory, unit, ends):
     graph = ComputationGraph.from_edges([(v, v + 1) for v in range(len(memory) - 1)], memory=memory)
     assert [lower_set[-1] for lower_set in single_boundary_chain(graph, unit=unit).sets(graph)] == ends
+
+
+def test_a_lower_set_beside_the_last_cut_is_passed_over():
+    """{1} passes the second multiple of 8 // 3 bytes, but it does not hold {0}."""
+    edges = [(0, 2), *((v, v + 1) for v in range(1, 7))]
+    graph = ComputationGraph.from_edges(edges, memory=[3, 5, 0, 0, 0, 0, 0, 0])
+    assert single_boundary_chain(graph).sets(graph) == [[0], [0, 1, 2], list(range(8))]
 
 
 def test_an_empty_forward_part_has_no_chain():

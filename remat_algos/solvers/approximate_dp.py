@@ -23,25 +23,25 @@ def approximate_dp(
     time_limit: float | None = None,
     progress: Progress | None = None,
 ) -> Solution:
-    """Choose the chain of lower sets that is best by the formulas of kusumoto2019, of a small family.
+    """Choose the best chain from a small family of lower sets, by the formulas of kusumoto2019.
 
-    As `exact_dp`, but in a time that is polynomial in the number of nodes.
+    Like `exact_dp`, but in time polynomial in the number of nodes.
 
     Parameters
     ----------
     family : {"wide", "pruned"}
-        The paper's family, v with all that it rests on, is "pruned"; "wide" adds the beginnings of the id order and
-        what remains without v and all that rests on it. Under a limit about 600 sets are looked at; of larger
-        families they are those of nodes that are evenly spread, and the details say `thinned`.
+        The paper's family, each node with its ancestors, is "pruned"; "wide" adds the prefixes of the id order and,
+        for each node, everything but the node and its descendants. Under a limit about 600 sets are used; from
+        larger families those of evenly spaced nodes, which the plan's details record as `thinned`.
     strategy : {"time", "memory", "cache"}, optional
-        Least overhead within the budget; most overhead, which leaves most to liveness; or least bytes kept, as the
-        authors' program has it. By default least overhead, and most overhead where that does not fit.
+        Minimum overhead within the budget; maximum overhead, which leaves the most to liveness; or fewest bytes kept,
+        as in the authors' program. By default minimum overhead, and maximum overhead where that does not fit.
     formula_budget : int or str, optional
-        Bytes within which formula (2) must be, or an amount such as "2.1GB".
+        Upper limit for formula (2), in bytes or as an amount such as "2.1GB".
     keep_last : bool
-        Keep the last block, which has only just run; formula (1) counts it as run again.
+        Keep the last block, which has just run; formula (1) counts it as recomputed.
     lazy : bool, optional
-        As in `canonical_schedule`; by default the better.
+        As in `canonical_schedule`; by default whichever is better.
 
     References
     ----------
@@ -71,7 +71,7 @@ def frontier(
     time_limit: float | None = None,
     progress: Progress | None = None,
 ) -> list[Solution]:
-    """All plans that none of the others beats in both peak and compute; the options of `approximate_dp`."""
+    """Pareto frontier of its plans in peak and compute; takes the options of `approximate_dp`."""
     options = (graph, family, strategy, keep_last, lazy, time_limit, progress)
     if formula_budget is not None:
         return [_plans(*options).at(formula_bytes(formula_budget), None)]

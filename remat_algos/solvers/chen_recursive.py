@@ -25,18 +25,18 @@ def chen_recursive(
     time_limit: float | None = None,
     progress: Progress | None = None,
 ) -> Solution:
-    """Cut the forward part at some places, each segment again, and so on: a node runs as often as it lies deep.
+    """Cut the forward part into segments, and these recursively; each level adds a recomputation.
 
     Parameters
     ----------
     splits : int, optional
-        k, cuts per segment; all are tried by default.
+        k, cuts per segment; by default all values are tried.
     depth : int, optional
-        d, how often segments are cut again; all are tried by default.
+        d, levels of recursion; by default all values are tried.
     candidates : {"articulation", "all"}, optional
-        Cut where one value alone is alive, or anywhere; by default the better.
+        Cut only where a single value is live, or anywhere; by default whichever is better.
     keep_last : bool, optional
-        Whether the last part of a segment, which has only just run, is treated as run; by default the better.
+        Whether the last part of a segment, which has just run, is kept; by default whichever is better.
 
     References
     ----------
@@ -56,7 +56,7 @@ def chen_recursive(
 def frontier(
     graph: ComputationGraph, *, time_limit: float | None = None, progress: Progress | None = None, **options: Any
 ) -> list[Solution]:
-    """All plans that none of the others beats in both peak and compute; the options of `chen_recursive`."""
+    """Pareto frontier of its plans in peak and compute; takes the options of `chen_recursive`."""
     return undominated(graph, _plans(graph, **options), time_limit, progress)
 
 

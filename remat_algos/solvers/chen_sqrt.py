@@ -37,23 +37,23 @@ def chen_sqrt(
     time_limit: float | None = None,
     progress: Progress | None = None,
 ) -> Solution:
-    """Cut the forward part into segments of about equal memory, keep what is alive across the cuts.
+    """Cut the forward part into segments of about equal memory; keep the values that are live across the cuts.
 
-    Under a limit every number of segments is tried; without one it is the rounded root of the number of nodes.
+    Under a limit every number of segments is tried; without one it is the rounded square root of the number of nodes.
 
     Parameters
     ----------
     segments : int, optional
-        How many; a cut falls at the first candidate that reaches each multiple of M / segments.
+        Number of segments; each cut is at the first candidate that reaches the next multiple of M / segments.
     candidates : {"articulation", "all", "boundary1"}, optional
-        Cut where one value alone is alive, or anywhere; by default the better of these two. "boundary1" is the one
-        plan of the lower-set authors' baseline, whatever the limit.
+        Cut only where a single value is live, or anywhere; by default whichever of these is better. "boundary1" is
+        the single plan of the lower-set authors' baseline, whatever the limit.
     at : str or sequence of str, optional
-        Names of the nodes to cut after, instead.
+        Names of the nodes to cut after, in place of `segments` and `candidates`.
     keep_last : bool, optional
-        Whether the last segment, which has only just run, is kept; by default the better.
+        Whether the last segment, which has just run, is kept; by default whichever is better.
     unit : int
-        Bytes in which "boundary1" counts sizes.
+        Unit in which "boundary1" counts sizes, in bytes.
 
     References
     ----------
@@ -73,7 +73,7 @@ def chen_sqrt(
 def frontier(
     graph: ComputationGraph, *, time_limit: float | None = None, progress: Progress | None = None, **options: Any
 ) -> list[Solution]:
-    """All plans that none of the others beats in both peak and compute; the options of `chen_sqrt`."""
+    """Pareto frontier of its plans in peak and compute; takes the options of `chen_sqrt`."""
     return undominated(graph, _plans(graph, True, **options), time_limit, progress)
 
 

@@ -32,27 +32,27 @@ def drop_cheap(
     time_limit: float | None = None,
     progress: Progress | None = None,
 ) -> Solution:
-    """Keep what is costly to compute, run cheap operations again: batch norm, activations, pooling.
+    """Keep what is costly to compute, recompute cheap operations: batch norm, activations, pooling.
 
-    Convolutions and products of matrices are kept. Of the others those are dropped whose compute per byte is under
-    a threshold, operations that are not known like the rest; all thresholds that differ are tried.
+    Convolutions and matrix products are kept. Of all other operations, unknown ones included, those with a compute
+    per byte below a threshold are dropped; every distinct threshold is tried.
 
     Parameters
     ----------
     drop : str or sequence of str, optional
-        Names of operations, as one text with commas between them or several: these are dropped and nothing else.
-        "BatchNorm,ReLU" is section 5's "drop bn-relu". One plan, whatever the limit.
+        Names of operations, as a sequence or as one string with commas: exactly these are dropped.
+        "BatchNorm,ReLU" is section 5's "drop bn-relu". Gives one plan, whatever the limit.
     threshold : float, optional
-        The one to use, in units of compute per byte. One plan, whatever the limit.
+        The threshold to use, in units of compute per byte. Gives one plan, whatever the limit.
     keep : {"heavy", "mxnet"}
-        "mxnet" keeps what the mirror option of MXNet does, echo2020's baseline "Mirror": convolutions, fully connected
-        layers, concatenations, the softmax of the loss, dropout. All else is dropped, marks apart. One plan, whatever
-        the limit.
+        "mxnet" keeps what the mirror option of MXNet keeps, echo2020's baseline "Mirror": convolutions, fully
+        connected layers, concatenations, the softmax of the loss, dropout. Everything else is dropped, except nodes
+        marked to be kept. Gives one plan, whatever the limit.
 
     Notes
     -----
-    Early versions of MXNet kept batch norm too. With that a ResNet-152 takes no less than without rematerialization,
-    while the "Mirror" of echo2020 saves a quarter of it; so "mxnet" drops it.
+    Early versions of MXNet kept batch norm too. Then a ResNet-152 needs as much memory as without rematerialization,
+    while the "Mirror" of echo2020 saves a quarter; so "mxnet" drops batch norm.
 
     References
     ----------
@@ -73,7 +73,7 @@ def drop_cheap(
 def frontier(
     graph: ComputationGraph, *, time_limit: float | None = None, progress: Progress | None = None, **options: Any
 ) -> list[Solution]:
-    """All plans that none of the others beats in both peak and compute; the options of `drop_cheap`."""
+    """Pareto frontier of its plans in peak and compute; takes the options of `drop_cheap`."""
     return undominated(graph, _plans(graph, **options), time_limit, progress)
 
 

@@ -29,23 +29,23 @@ def echo(
     only: str | Sequence[str] | None = None,
     also: str | Sequence[str] | None = None,
 ) -> Solution:
-    """Run cheap nodes again where the values that must stay for the gradients become fewer bytes by that.
+    """Recompute cheap nodes where that reduces the bytes that must stay in memory for the gradients.
 
-    Convolutions and products of matrices run once, and of operations that are not known the nodes that cost more than
-    the mean. What stays is the least stash, in bytes, that any choice of the other nodes can reach, and of such choices
-    the one with the fewest runs. That is not always the least peak. One schedule, whatever the limit.
+    Convolutions and matrix products run once, and so do nodes of unknown operations that cost more than the mean. The
+    stash is the minimum, in bytes, over all choices of the other nodes, and the choice is one with the fewest
+    recomputations among those. The minimum stash is not always the minimum peak. One schedule, whatever the limit.
 
     Parameters
     ----------
     mode : {"exact", "paper", "literal", "mxnet"}
-        How it chooses: by a least cut of the whole graph; by algorithm 1 of the paper with the two steps that its own
-        figure 13 needs; by that algorithm as it is printed; as the pass that was merged into MXNet, which has these
-        steps, a list of its own of heavy operations, and an order of mirrors that is not topological.
+        How it chooses: by a minimum cut of the whole graph; by algorithm 1 of the paper with the two steps that the
+        paper's figure 13 requires; by that algorithm as printed; or like the pass merged into MXNet, which has these
+        steps, its own list of heavy operations, and an order of mirrors that is not topological.
     only : str or sequence of str, optional
-        Operations or layers, with commas between them: of the nodes that are not heavy, only these may run again. A
-        layer is a part of the nodes' dotted names, "attention" of "attention.step3.tanh", "layer" of "layer0.add".
+        Operations or layers, separated by commas: of the nodes that are not heavy, only these may be recomputed. A
+        layer is a part of a dotted node name, "attention" of "attention.step3.tanh", "layer" of "layer0.add".
     also : str or sequence of str, optional
-        Operations or layers all of whose nodes may run again, heavy ones too.
+        Operations or layers whose nodes may all be recomputed, heavy ones too.
 
     References
     ----------

@@ -24,25 +24,25 @@ def exact_dp(
     time_limit: float | None = None,
     progress: Progress | None = None,
 ) -> Solution:
-    """Choose the chain of lower sets that is best by the formulas of kusumoto2019, of all there are.
+    """Choose the best chain from all lower sets, by the formulas of kusumoto2019.
 
-    With a formula budget it solves the paper's problem: of all chains whose formula (2) is within the budget the one
-    with the least formula (1). Under a limit on the judged peak it does so for many formula budgets and takes the
-    cheapest plan that fits.
+    With a formula budget it solves the paper's problem: among all chains whose formula (2) is within the budget, find
+    the one with the smallest formula (1). Under a limit on the simulated peak it does so for many formula budgets and
+    takes the cheapest plan that fits.
 
     Parameters
     ----------
     strategy : {"time", "memory", "cache"}, optional
-        Least overhead within the budget; most overhead, which leaves most to liveness; or least bytes kept, as the
-        authors' program has it. By default least overhead, and most overhead where that does not fit.
+        Minimum overhead within the budget; maximum overhead, which leaves the most to liveness; or fewest bytes kept,
+        as in the authors' program. By default minimum overhead, and maximum overhead where that does not fit.
     formula_budget : int or str, optional
-        Bytes within which formula (2) must be, or an amount such as "2.1GB".
+        Upper limit for formula (2), in bytes or as an amount such as "2.1GB".
     keep_last : bool
-        Keep the last block, which has only just run; formula (1) counts it as run again.
+        Keep the last block, which has just run; formula (1) counts it as recomputed.
     lazy : bool, optional
-        As in `canonical_schedule`; by default the better.
+        As in `canonical_schedule`; by default whichever is better.
     cap : int
-        The most lower sets that are listed.
+        Maximum number of lower sets to enumerate.
 
     References
     ----------
@@ -73,7 +73,7 @@ def exact_dp(
 def frontier(
     graph: ComputationGraph, *, time_limit: float | None = None, progress: Progress | None = None, **options: Any
 ) -> list[Solution]:
-    """All plans that none of the others beats in both peak and compute; the options of `exact_dp`."""
+    """Pareto frontier of its plans in peak and compute; takes the options of `exact_dp`."""
     options = {"strategy": None, "keep_last": True, "lazy": None, "cap": CAP, **options}
     budget = options.pop("formula_budget", None)
     plans = FormulaPlans(graph, "exact", watch=Watch(time_limit, progress), **options)

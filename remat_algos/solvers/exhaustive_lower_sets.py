@@ -42,7 +42,7 @@ def exhaustive_lower_sets(
 ) -> Solution:
     """Visit every triplet (L, t, m) that a chain of lower sets can reach, and choose as `exact_dp` does.
 
-    Nothing is left out because something else is better, so that small graphs show what the dynamic program skips.
+    No triplet is pruned because another dominates it, so small graphs show what the dynamic program skips.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def frontier(
     time_limit: float | None = None,
     progress: Progress | None = None,
 ) -> list[Solution]:
-    """All plans that none of the others beats in both peak and compute; the options of `exhaustive_lower_sets`."""
+    """Pareto frontier of its plans in peak and compute; takes the options of `exhaustive_lower_sets`."""
     search = _Search(graph, strategy, keep_last, lazy, Watch(time_limit, progress))
     if formula_budget is not None:
         return search.at(formula_bytes(formula_budget)).frontier()

@@ -21,15 +21,15 @@ def greedy_remat(
     time_limit: float | None = None,
     progress: Progress | None = None,
 ) -> Solution:
-    """Walk along the order, and where too much is held, put off the runs that save most until they are read next.
+    """Scan the order; where memory exceeds the limit, drop a value and recompute it before its next use.
 
-    Compute costs are not looked at. Walks for many limits are judged, whatever the limit that is asked for.
+    Compute costs are ignored. Scans with many internal limits are simulated, whatever limit is given.
 
     Parameters
     ----------
     max_block : int, optional
-        The most consecutive runs that are put off together: 1 is the paper's algorithm, more is what compilers do. By
-        default the best of 1, 2, 4, ..., 64.
+        Maximum number of consecutive runs that are postponed together: 1 is the paper's algorithm, more is what
+        compilers do. By default the best of 1, 2, 4, ..., 64.
 
     References
     ----------
@@ -54,7 +54,7 @@ def frontier(
     time_limit: float | None = None,
     progress: Progress | None = None,
 ) -> list[Solution]:
-    """All plans that none of the others beats in both peak and compute; the options of `greedy_remat`."""
+    """Pareto frontier of its plans in peak and compute; takes the options of `greedy_remat`."""
     return [_told(found) for found in undominated(graph, _plans(graph, max_block), time_limit, progress)]
 
 

@@ -33,21 +33,21 @@ def liveness_dp(
     time_limit: float | None = None,
     progress: Progress | None = None,
 ) -> Solution:
-    """Choose the chain of lower sets with the least compute by what its blocks hold and cost when they are run.
+    """Choose the chain of lower sets with the least compute, by simulating the memory and compute of its blocks.
 
-    Formula (2) knows no liveness: what it promises is far above what is held. Here each block is simulated instead,
-    transients and running sums included, so that a chain promises the peak that the judge finds, or a little more.
+    Formula (2) ignores liveness: its peak is far above the simulated one. Here each block is simulated instead,
+    transients and running sums included, so the peak predicted for a chain is the simulated peak or slightly more.
 
     Parameters
     ----------
     family : {"wide", "pruned", "exact"}
-        As in `lower_set_family`; the blocks of all pairs of the family are simulated. On graphs of more than some
-        hundred nodes only sets of nodes that are evenly spread are; then the details say `thinned`.
+        As in `lower_set_family`; the blocks of all pairs of sets are simulated. On graphs of more than a few hundred
+        nodes only the sets of evenly spaced nodes are used, which the plan's details record as `thinned`.
     lazy : bool, optional
-        As in `canonical_schedule`; by default both are planned, and the better is taken, or lazily alone where there
-        are more than some 300 sets.
+        As in `canonical_schedule`; by default both are planned and the better plan is taken, or only True where there
+        are more than about 300 sets.
     cap : int
-        The most lower sets that the exact family may list.
+        Maximum number of lower sets of the exact family.
 
     References
     ----------
@@ -74,7 +74,7 @@ def frontier(
     time_limit: float | None = None,
     progress: Progress | None = None,
 ) -> list[Solution]:
-    """All plans that none of the others beats in both peak and compute; the options of `liveness_dp`."""
+    """Pareto frontier of its plans in peak and compute; takes the options of `liveness_dp`."""
     return _Plans(graph, family, lazy, cap, Watch(time_limit, progress)).curve().frontier()
 
 

@@ -10,7 +10,9 @@ from remat_algos.solvers.registry import solver
 
 @solver()
 def no_remat(graph: ComputationGraph, limit: int | None) -> Schedule:
-    """Run every needed node once, in id order, updates of parameters after all that read them: the base of every "50%".
+    """Baseline without recomputation; percentages refer to its peak.
+
+    Every needed node runs once, in id order; updates of parameters run after everything that reads the parameters.
 
     Examples
     --------

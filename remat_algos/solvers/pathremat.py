@@ -24,19 +24,21 @@ def pathremat(
     time_limit: float | None = None,
     progress: Progress | None = None,
 ) -> Solution:
-    """Run the nodes of the middle bag of a path decomposition one by one, and ask the two sides in batches.
+    """Split a path decomposition at its middle bag; recompute what its nodes need from both sides, in batches.
 
-    The algorithm of the paper's section 5 is in a supplement that was never found; this one has the same plan, and
-    only the guarantees that docs/algorithms/pathremat.md states.
+    The algorithm of the paper's section 5 is in a supplement that could not be found; this one follows the same plan,
+    with only the guarantees that docs/algorithms/pathremat.md states.
 
     Parameters
     ----------
     recursion_limit : int, optional
-        Stretches of fewer bags are run in one pass. By default several, and the best.
+        Stretches of fewer bags are run in one pass. By default several values are tried and the best is taken.
     batching : bool, optional
-        Whether a side that is visited gives at once all that it will be asked for and can make by then.
+        Whether a side, when visited, computes everything that will be requested from it and that it can compute by
+        then.
     length_limit : float
-        A schedule of more runs than so many for each node is given up; the details say how many were (`given_up`).
+        Maximum length of a schedule, in runs per node; longer ones are abandoned and counted in the plan's details
+        (`given_up`).
 
     References
     ----------
@@ -62,7 +64,7 @@ def frontier(
     progress: Progress | None = None,
     **options: Any,
 ) -> list[Solution]:
-    """All plans that none of the others beats in both peak and compute; the options of `pathremat`."""
+    """Pareto frontier of its plans in peak and compute; takes the options of `pathremat`."""
     return undominated(graph, _plans(graph, seed=seed, **options), time_limit, progress)
 
 

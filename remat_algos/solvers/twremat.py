@@ -32,21 +32,22 @@ def twremat(
     time_limit: float | None = None,
     progress: Progress | None = None,
 ) -> Solution:
-    """Run the nodes of a balanced separator one by one, each time what they need of the components beside it.
+    """Run the nodes of a balanced separator one by one; recompute what each needs from the components it separates.
 
     Parameters
     ----------
     recursion_limit : int, optional
-        k of TwRemat(k): components of fewer bags are run in one pass; 1 is the paper's algorithm, more bags than there
-        are make one pass of all. By default several, and the best.
+        k of TwRemat(k): components of fewer bags are run in one pass; 1 is the paper's algorithm, a k above the number
+        of bags is one pass over the whole graph. By default several values are tried and the best is taken.
     batching : bool, optional
-        Whether a component that is visited gives at once all that it will be asked for and can make by then; the
-        paper's algorithm does not. By default both, and the better.
+        Whether a component, when visited, computes everything that will be requested from it and that it can compute
+        by then; the paper's algorithm does not. By default whichever is better.
     orders : int, optional
-        How many elimination orders are tried: by least fill-in, least degree, least density of missing edges, then by
-        these rules with random ties. By default 16, and fewer on graphs of less than 128 or more than 2,500 nodes.
+        Number of elimination orders to try: by minimum fill-in, minimum degree, minimum density of missing edges, then
+        by these rules with random ties. By default 16, fewer on graphs of less than 128 or more than 2,500 nodes.
     length_limit : float
-        A schedule of more runs than so many for each node is given up; the details say how many were (`given_up`).
+        Maximum length of a schedule, in runs per node; longer ones are abandoned and counted in the plan's details
+        (`given_up`).
 
     References
     ----------
@@ -71,7 +72,7 @@ def frontier(
     progress: Progress | None = None,
     **options: Any,
 ) -> list[Solution]:
-    """All plans that none of the others beats in both peak and compute; the options of `twremat`."""
+    """Pareto frontier of its plans in peak and compute; takes the options of `twremat`."""
     return undominated(graph, _plans(graph, seed=seed, **options), time_limit, progress)
 
 
