@@ -21,6 +21,7 @@ from pathlib import Path
 ADDRESS_SPACE = 4 << 30  # bytes of the process that runs the cases; what wants more is a fault
 PATIENCE = 60.0  # seconds of the processor that a case may take
 ASLEEP = 10  # times as long it may take on the clock, since other processes may run beside it
+NEWS = 60.0  # seconds between lines that say how far it is
 HANGS = "a case without an end"
 SHOWN = 3  # faults of one kind that are printed and whose inputs are saved
 
@@ -90,12 +91,15 @@ class Campaign:
 
     def run(self, *, first: int = 0, seconds: float = float("inf"), count: float = float("inf")) -> None:
         """Play cases from number `first` on; Ctrl-C ends them early."""
-        number, over = first, time.monotonic() + seconds
+        number, over, news = first, time.monotonic() + seconds, time.monotonic() + NEWS
         worker = _Worker(self)
         with contextlib.suppress(KeyboardInterrupt), contextlib.closing(worker):
             while time.monotonic() < over and self.total[self.unit] < count:
                 self._add(number, worker.play(number))
                 number += 1
+                if time.monotonic() > news:
+                    news = time.monotonic() + NEWS
+                    print(f"  {self.total[self.unit]:,} {self.unit}, {self.kinds.total():,} faults", flush=True)
 
     def replay(self, number: int) -> None:
         """Play one case in this process, where a debugger sees it."""
