@@ -220,7 +220,7 @@ def slow(folder):
         (raising(ra.GraphError("two\nlines")), "an error is no sentence"),
         (raising(ra.GraphError("x" * 2000)), "an error is no sentence"),
         (left_open, "a file is left open"),
-        (slow, "more than 5 s for one file"),
+        (slow, "more than 0.1 s for one file"),
     ],
 )
 def test_a_reader_that_fails_is_found(monkeypatch, tmp_path, read, kind):

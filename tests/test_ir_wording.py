@@ -50,6 +50,8 @@ FAULTS = {
     "a solver": lambda _: ra.solve(_pair(), solver=LONG),
     "a table": lambda path: ra.read_graph(_table(path, f"name,memory\n{LONG},1\n{LONG},2\n")),
     "a size": lambda path: ra.read_graph(_table(path, f"name,memory\n{LONG},many\n")),
+    "a device": lambda _: ra.Device(LONG, {"float32": 1e12}, 1e11, 1e-6, -1),
+    "a budget in a plan": lambda _: ra.verify(_pair(), ra.solve(_pair(), "100%").record() | {"budget": {LONG: 1}}),
     "a version of a graph": lambda _: ra.ComputationGraph.from_json(
         f'{{"format": "remat-graph", "version": "{LONG}", "nodes": []}}'
     ),

@@ -69,7 +69,9 @@ class Device:
             if not isinstance(getattr(self, key), str):
                 raise GraphError(f'"{key}" of a device is {_shown(getattr(self, key))}; give text')
         if not isinstance(self.flops, Mapping) or "float32" not in self.flops:
-            raise GraphError(f'"flops" of {self.name!r} has no float32; give FLOP/s by type: {{"float32": 1.5e13}}')
+            raise GraphError(
+                f'"flops" of {shortened(self.name)!r} has no float32; give FLOP/s by type: {{"float32": 1.5e13}}'
+            )
         for dtype in self.flops:
             element_bytes(dtype)
         rates = {dtype: self._positive(rate, f"flops of {dtype}") for dtype, rate in self.flops.items()}
@@ -77,7 +79,9 @@ class Device:
         object.__setattr__(self, "bandwidth", self._positive(self.bandwidth, "bandwidth"))
         object.__setattr__(self, "launch", self._positive(self.launch, "launch", or_zero=True))
         if not isinstance(self.memory, int) or isinstance(self.memory, bool) or not 0 < self.memory < 2**63:
-            raise GraphError(f'"memory" of {self.name!r} is {_shown(self.memory)}; give whole bytes, above 0')
+            raise GraphError(
+                f'"memory" of {shortened(self.name)!r} is {_shown(self.memory)}; give whole bytes, above 0'
+            )
 
     def __hash__(self) -> int:
         return hash((self.name, self.bandwidth, self.launch, self.memory))
@@ -86,7 +90,7 @@ class Device:
         number = isinstance(given, int | float) and not isinstance(given, bool)
         if not number or not 0 <= given < _MOST or (given == 0 and not or_zero):
             wanted = "a number, 0 or more" if or_zero else "a number above 0"
-            raise GraphError(f'"{what}" of {self.name!r} is {_shown(given)}; give {wanted}')
+            raise GraphError(f'"{what}" of {shortened(self.name)!r} is {_shown(given)}; give {wanted}')
         return float(given)
 
     def rate(self, dtype: str) -> float:

@@ -6,6 +6,7 @@ import json
 import os
 import warnings
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,7 +16,7 @@ from remat_algos.errors import ClaimError, GraphError, PlanError, ScheduleError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.wording import shortened
+from remat_algos.ir.wording import listed, shortened
 from remat_algos.plan.baseline import share_base
 from remat_algos.plan.packed import SECONDS, Packed
 from remat_algos.plan.record import ONE_PASS, gap, read_record, shaped
@@ -135,8 +136,12 @@ def _simulated(graph: ComputationGraph, record: Mapping[str, Any]) -> Simulation
 def _check_limits(
     graph: ComputationGraph, record: Mapping[str, Any], simulation: Simulation, allocator: str | None
 ) -> None:
+    given, known = record["budget"] or {}, [field.name for field in fields(Budget)]
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise PlanError(f'"budget" of the plan has {listed(unknown, 3)}; it may have {", ".join(known)}')
     try:
-        budget = Budget(**(record["budget"] or {}))
+        budget = Budget(**given)
     except (TypeError, ValueError) as error:
         raise PlanError(f'"budget" of the plan is none: {error}') from error
     limit = budget.memory_limit(share_base(graph, allocator), graph.resident_memory)
