@@ -120,9 +120,9 @@ def test_the_text_says_which_number_is_which(remat, folder):
     said = remat("allocate", "chain.nodes.csv", "plan.json", "--alignment", "8", "--capacity", "48", "-o", "out.csv")
     told = dict(line.split("  ", 1) for line in said.lines[1:])
     assert said.lines[0].startswith("chain.nodes.csv: 6 nodes; 6 gradient nodes added (as in the plan)")
-    assert list(told) == ["arena", "max live", "judged", "capacity", "method", "buffers", "seconds", "written"]
+    assert list(told) == ["arena", "max live", "simulated", "capacity", "method", "buffers", "seconds", "written"]
     assert told["arena"].strip().endswith("of max live (the minimum)")
-    assert told["judged"].strip().endswith("the same, found by the judge")
+    assert told["simulated"].strip().endswith(": the same")
     assert told["capacity"].strip() == "48 B: it fits"
     assert told["method"].strip().endswith("; addresses are multiples of 8")
     assert told["buffers"].strip().endswith(", 0 workspaces among them")

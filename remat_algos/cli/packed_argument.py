@@ -14,7 +14,7 @@ def add_packed(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--packed",
         action="store_true",
-        help="give every value an address too; the budget holds for that arena (shares are of the judged peak; with "
+        help="give every value an address too; the budget holds for that arena (shares are of the simulated peak; with "
         "least or none, the plan of the least one is packed)",
     )
     add_alignment(group)

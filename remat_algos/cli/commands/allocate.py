@@ -248,8 +248,8 @@ def _rows(record: dict[str, Any]) -> list[tuple[str, str]]:
     counts = "a dying input goes before the output in its place comes" if over else "what the worst step needs"
     rows = [("arena", f"{exact_bytes(arena)}{ratio} ({known})"), ("max live", f"{exact_bytes(most)}: {counts}")]
     if "judged_peak" in record:
-        counts = "an input and the output in its place count both" if over else "the same, found by the judge"
-        rows.append(("judged", f"{exact_bytes(record['judged_peak'])}: {counts}"))
+        counts = "an input and the output in its place count both" if over else "the same"
+        rows.append(("simulated", f"{exact_bytes(record['judged_peak'])}: {counts}"))
         if resident := record["resident_memory"]:
             rows.append(
                 ("resident", f"{exact_bytes(resident)}; together with the arena {exact_bytes(arena + resident)}")

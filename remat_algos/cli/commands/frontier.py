@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
                 else "interrupted before any plan was found"
             )
         elif not found.complete:
-            say("not complete: the time limit came before every plan was judged")
+            say("not complete: the time limit ended before every plan was simulated")
     if found.plans:
         draw(arguments, found)
     if found.interrupted:

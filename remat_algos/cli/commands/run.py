@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--packed",
         action="store_true",
-        help="in one arena at fixed addresses, not from an allocator piece by piece; the budget is for the judged peak",
+        help="in one arena at fixed addresses, not piece by piece from an allocator; the budget bounds the live bytes",
     )
     group.add_argument("--repeats", type=whole_number, default=3, metavar="K", help="runs that are timed (3)")
     group.add_argument(
