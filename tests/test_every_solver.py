@@ -651,6 +651,11 @@ def test_the_bound_of_the_peak_is_below_the_least_peak(graph):
     assert nodes == sorted(v for v in held if held[v] == bound)
 
 
+def test_a_node_that_never_runs_forces_no_bound():
+    graph = forward_graph([[], [0], [0]], memory=0, output=[False, True, False])
+    assert least_peak_bound(graph) == (0, [0, 1])
+
+
 @pytest.mark.parametrize("budget", [None, "least", Budget(overhead="100%")], ids=str)
 def test_a_bound_for_a_limit_that_was_only_tried_is_none_for_the_plan(monkeypatch, budget):
     plant(monkeypatch, optimum)
