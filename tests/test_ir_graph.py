@@ -485,6 +485,7 @@ def test_edges_take_further_arrays():
         ([("a", "a")], {}, "the graph has a cycle: a -> a"),
         ([("a", "b")], {"memory": [1, 2, 3]}, "memory has 3 entries, expected 2"),
         ([("a", "b")], {"n_nodes": 5}, "n_nodes"),
+        (5, {}, "edges are not pairs (u, v) of node ids or names"),
         ([(0.5, 1.5)], {}, "edges are not pairs (u, v) of node ids or names; give [(0, 1), ...]"),
         ([("a", "b")], {"forward_of": [-1, -1]}, "forward_of cannot be given with names"),
     ],
@@ -507,6 +508,13 @@ def test_ids_with_gaps_are_the_nodes_that_edges_name():
     assert graph.labels.names == ("-3", "10", "20", str(10**12))
     assert graph.reads(graph.node_id("20")) == [1, 0]
     assert ComputationGraph.from_edges([(1, 3)], n_nodes=4).n_nodes == 4
+
+
+def test_ids_of_64_bits_are_kept():
+    largest = 2**64 - 1
+    for edges in (np.array([(largest, 7)], np.uint64), [(largest, 7)], [(10 * largest, 7)]):
+        graph = ComputationGraph.from_edges(edges)
+        assert graph.labels.names == (str(int(edges[0][0])), "7")
 
 
 @given(graphs(min_nodes=1), st.randoms(use_true_random=False))

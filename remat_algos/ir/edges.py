@@ -1,13 +1,14 @@
 """Pairs (u, v), v reads u, as rows of what each node reads."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Bool, Int32, Int64, frozen, whole
+from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64, frozen, whole
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 from remat_algos.ir.wording import counted, did_you_mean, listed, shortened
 
@@ -22,22 +23,34 @@ OF_NAMED: Mapping[str, type[np.generic]] = {
 """What edges between names take besides, one entry per node."""
 
 COMPLETE = ("memory", "compute")  # a mapping gives these for every node; what others leave out is 0
+NO_PAIRS = "edges are not pairs (u, v) of node ids or names; give [(0, 1), ...] or [('a', 'b'), ...]"
 MOST_NODES = 2**31
 
 
 def checked_pairs(edges: Iterable[tuple[Any, Any]] | ArrayLike) -> np.ndarray:
     """The edges as an array [k, 2] of ids or names."""
     try:
-        pairs = edges if isinstance(edges, np.ndarray) else np.asarray(list(edges))  # type: ignore[arg-type]
-    except (TypeError, ValueError):  # no list, or rows of different lengths
-        pairs = np.empty(1)
+        given = edges if isinstance(edges, np.ndarray) else list(edges)  # type: ignore[arg-type]
+        pairs = np.asarray(given)
+    except (TypeError, ValueError) as error:  # no list, or rows of different lengths
+        raise GraphError(NO_PAIRS) from error
     if pairs.size == 0:
         return np.empty((0, 2), np.int64)
-    if pairs.dtype.kind == "f" and np.array_equal(pairs, np.rint(pairs)):
-        pairs = pairs.astype(np.int64)
+    if pairs.dtype.kind == "f":
+        pairs = _whole_ids(pairs, given)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iuUO":
-        raise GraphError("edges are not pairs (u, v) of node ids or names; give [(0, 1), ...] or [('a', 'b'), ...]")
+        raise GraphError(NO_PAIRS)
+    if pairs.dtype.kind == "u" and pairs.max() > np.iinfo(np.int64).max:  # ids of 64 bits, such as hashes
+        return pairs.astype(object)
     return pairs.astype(np.int64) if pairs.dtype.kind in "iu" else pairs
+
+
+def _whole_ids(pairs: np.ndarray, given: Any) -> np.ndarray:
+    """Floats that are whole as integers; integers that NumPy made floats of, since they take 64 bits, as they are."""
+    if (np.abs(pairs) < LARGEST_SUM).all() and np.array_equal(pairs, np.rint(pairs)):
+        return pairs.astype(np.int64)
+    exact = np.asarray(given, object)
+    return exact if all(isinstance(node, Integral) for node in exact.flat) else pairs
 
 
 def node_ids(pairs: np.ndarray, n_nodes: int | None, arrays: Mapping[str, Any]) -> Int64:
