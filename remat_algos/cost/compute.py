@@ -16,7 +16,7 @@ COSTS = ("flops", "paper", "unit", "roofline", "measured")
 """The ways to count."""
 
 DEFAULT_DEVICE = "A100 80GB"
-"""Whose roofline it is where nobody says."""
+"""The device of a roofline by default."""
 
 TIMED = ("roofline", "measured")  # those that need a device
 _HEAVY, _LIGHT = 10, 1  # kusumoto2019, section 3
@@ -61,7 +61,7 @@ def compute_costs(
     Raises
     ------
     GraphError
-        For an unknown cost, device or dtype, and for a device where none is wanted.
+        For an unknown cost, device or dtype, and for a device where none is needed.
 
     Examples
     --------

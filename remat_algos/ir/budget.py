@@ -16,18 +16,17 @@ Amount = int | str
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What was asked; whichever parts are given all hold.
+    """Limits on memory and compute; all that are given hold.
 
     Parameters
     ----------
     memory : int or str, optional
-        Bound of the peak, resident bytes apart: bytes, "4GiB", "50%" of the peak without rematerialization, or
-        "least" for the lowest peak that the solver finds. Where the budget is for an allocator, all of it is about what
-        that reserves.
+        Limit on the peak, without resident bytes: bytes, "4GiB", "50%" of the peak without rematerialization, or
+        "least" for the lowest peak that the solver finds. With an allocator, the limit is on what that reserves.
     overhead : int or str, optional
-        Bound of the compute beyond one pass: in the graph's unit, or "30%" of one pass.
+        Limit on the compute beyond one pass: in the graph's unit, or "30%" of one pass.
     device : int or str, optional
-        Bound of the peak and the resident bytes together: bytes or "16GiB".
+        Limit on the peak and the resident bytes together: bytes or "16GiB".
 
     Raises
     ------
@@ -69,7 +68,7 @@ class Budget:
 
     @property
     def least(self) -> bool:
-        """Whether the lowest peak is asked for."""
+        """Whether the budget is the lowest peak."""
         return isinstance(self.memory, str) and self.memory.strip().lower() == LEAST
 
     def memory_limit(self, base: int, resident: int) -> int | None:

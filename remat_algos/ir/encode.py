@@ -21,15 +21,15 @@ MASK, MASKED = "DropoutMask", "Dropout"
 def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
     """The graph with feature maps of one bit per element, where gradients need no more [1]_ [2]_.
 
-    The gradient of a ReLU asks only where its output is above 0 (of a ReLU6 or HardTanh: where it is not clipped). If
+    The gradient of a ReLU needs only where its output is above 0 (of a ReLU6 or HardTanh: where it is not clipped). If
     no other gradient reads that output, its node makes those bits as a further value, `relu:sign`, and its gradient
     reads them instead. A ReLU before a convolution stays as it is, since the convolution's gradient reads all of it.
 
-    A dropout mask becomes one bit per element for all that read it, so that a dropout may run again.
+    A dropout mask becomes one bit per element for all that read it, so that a dropout may be recomputed.
 
-    Who reads bits takes as much workspace as what they stand for. Compute stays as it is. During no step is more held
-    than before but for the bits of what is held in full as well, which is 1/32 of it (1/8 of a mask of bytes); unless a
-    ReLU is held because something that reads it runs again later: beside it stands then what is decoded.
+    A node that reads bits has as much workspace as the decoded value takes. Compute stays as it is. No step needs more
+    memory than before, except for the bits of what is live in full as well, 1/32 of it (1/8 of a mask of bytes), and
+    where a ReLU is live because a node that reads it is recomputed later: then the decoded value is live beside it.
 
     Parameters
     ----------

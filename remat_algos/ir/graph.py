@@ -57,11 +57,11 @@ class ComputationGraph:
     compute : int64[n]
         Cost of running each node once, in the unit that `labels` names.
     workspace : int64[n]
-        Scratch bytes held while the node runs.
+        Scratch bytes live while the node runs.
     once : bool[n]
         The node must not run a second time.
     output : bool[n_values]
-        The value is held from the first run of its node to the end.
+        The value is live from the first run of its node to the end.
     forward_of : int32[n], optional
         -1 in the forward part, else the forward node that a gradient belongs to.
     backward : Backward, optional
@@ -265,7 +265,7 @@ class ComputationGraph:
 
     @classmethod
     def from_tables(cls, tables: Tables) -> "ComputationGraph":
-        """A graph from rows that speak in names, as files do; numbered topologically, earliest row first."""
+        """A graph from rows that use names, as in files; numbered topologically, the earliest row first."""
         given = assemble(tables)
         derivation = given.pop("derivation")
         return cls.from_arrays(**given, derivation=Derivation.of(derivation, tables.source) if derivation else None)
@@ -463,7 +463,7 @@ class ComputationGraph:
         return ids[name]
 
     def value_id(self, name: str) -> int:
-        """The value of that name, or the value that a view of that name stands for; GraphError if there is none."""
+        """The value of that name, or the base of the view of that name; GraphError if there is none."""
         ids: dict[str, int] = self._once_derived(
             "value_ids", lambda: {name: x for x, name in enumerate(self.value_names())}
         )
@@ -473,5 +473,5 @@ class ComputationGraph:
         return int(self.value_indptr[self.node_id(name)])
 
     def to_tables(self) -> Tables:
-        """The graph as rows that speak in names."""
+        """The graph as rows that use names."""
         return Tables.of(self)

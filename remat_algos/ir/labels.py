@@ -28,7 +28,7 @@ OF_LOSS, OF_ALL = -1, -2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GradientNames:
-    """Names of the nodes of a graph and, after them, of its gradients, made when they are asked for.
+    """Names of the nodes of a graph and, after them, of its gradients, made on first use.
 
     Parameters
     ----------

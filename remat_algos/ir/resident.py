@@ -24,7 +24,7 @@ ROLES = ("input", "parameter", "state")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resident:
-    """Inputs, parameters and states: held all the time, so that solvers never meet them.
+    """Inputs, parameters and states: in memory throughout, whatever the plan.
 
     Parameters
     ----------

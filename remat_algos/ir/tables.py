@@ -1,4 +1,4 @@
-"""A graph as rows that speak in names: what every text format is read into, and written from."""
+"""A graph as rows that use names: what every text format is read into, and written from."""
 
 from __future__ import annotations
 
