@@ -295,7 +295,7 @@ DEAF = "import signal, time; signal.signal(signal.SIGINT, lambda *_: exit(3)); p
 LEAVES = "import pathlib, time; pathlib.Path('.x.part').touch(); time.sleep(30)"
 HALF = "import pathlib; pathlib.Path('plan.json').write_text('{')"
 GONE = "import pathlib; pathlib.Path('plan.json').unlink()"
-RUDE = "raise SystemExit('Traceback in /remat_algos/')"
+RUDE = "def interruptible():\n    raise KeyError\ninterruptible()"
 
 
 @pytest.mark.parametrize(

@@ -90,9 +90,8 @@ def stopped(report, name, command, stop, after, replaces, folder):
             out, err = process.communicate()
             report.fault(f"goes on for {SECONDS_TO_STOP:g} s after {stop.name}", what)
     ended = sent and process.returncode != 0
-    ours = "/remat_algos/" in err.replace("/remat_algos/__init__.py", "")
-    if ended and "Traceback" in err and not ours:  # Python was still starting
-        report.count("stopped before the package was loaded")
+    if ended and "Traceback" in err and "in interruptible" not in err:  # no handler yet: Python still starts
+        report.count("stopped before the command began")
         return
     report.count(f"{stop.name} stopped it" if ended else "ended by itself")
     check_streams(report, what, command, process.returncode, out, err, stop if ended else None)
