@@ -39,7 +39,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples" / "graphs"
 ZOO = ("feed_forward", "googlenet", "gpt2", "llama", "mobilenet_v2", "resnet_cifar", "transformer", "vgg", "vit")
 GRAPHS = ("lstm", "transformer", "unet", *(f"model:{name}" for name in ZOO))  # three examples, nine of the zoo
 BUDGETS = ("90%", "70%", "50%", "30%", "least")
-SECONDS = 2  # that a solver may take for a plan
+SECONDS = 0.5  # that a solver may take for a plan: only `exact_dp` takes it all, and falls back on a smaller family
 PEAK = 30_000  # bytes, without rematerialization: small, and few sizes are multiples of 512 or of 4
 
 
