@@ -60,7 +60,7 @@ HEAD = "id,lower,upper,size\n"
         ("id,lower,size\nx,0,1\n", "b.csv, line 1: missing column `upper` (found: id, lower, size)"),
         ("id lower upper size\n", "b.csv, line 1: separate the columns by commas, semicolons or tabs"),
         ("id,lower,uper,size\n", "b.csv, line 1: column `uper` is not known; did you mean `upper`?"),
-        ("id,id,lower,upper,size\n", "b.csv, line 1: column `id` stands twice; keep one"),
+        ("id,id,lower,upper,size\n", "b.csv, line 1: column `id` occurs twice; keep one"),
         (HEAD + "x,0,1\n", "b.csv, line 2: expected 4 cells, found 3; is the file whole?"),
         (HEAD + "x,0,1,8\ny,0,one,8\n", "b.csv, line 3: upper of buffer 'y' is 'one'; write a whole number"),
         (HEAD + "x,0,1,1.5\n", "b.csv, line 2: size of buffer 'x' is '1.5'; write a whole number"),

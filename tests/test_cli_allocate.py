@@ -257,9 +257,9 @@ def test_pictures(remat, folder):
     [
         ([], ("nothing to allocate", "GRAPH", "--buffers")),
         (["chain.nodes.csv", "--buffers", "buffers.csv"], ("chain.nodes.csv", "leave out")),
-        (["--buffers", "missing.csv"], ("missing.csv", "No such file")),
+        (["--buffers", "missing.csv"], ("missing.csv", "no such file")),
         (["missing.nodes.csv"], ("missing.nodes.csv",)),
-        (["chain.nodes.csv", "missing.json"], ("missing.json", "No such file")),
+        (["chain.nodes.csv", "missing.json"], ("missing.json", "no such file")),
         (["--buffers", "buffers.csv", "--alignment", "48"], ("--alignment", "48", "power of two")),
         (["--buffers", "buffers.csv", "--alignment", "0"], ("--alignment", "power of two")),
         (["--buffers", "buffers.csv", "--capacity", "plenty"], ("--capacity", "plenty", "4GiB")),
@@ -301,7 +301,7 @@ def test_bad_input_is_one_sentence(remat, folder, words, said):
     ("words", "missing"),
     [
         (["--buffers", "chain.nodes.csv"], "id"),
-        (["chain.nodes.csv", "--in-place-table", "relu.edges.csv"], "op and read"),
+        (["chain.nodes.csv", "--in-place-table", "relu.edges.csv"], "`op` and `read`"),
     ],
 )
 def test_a_table_of_something_else_says_what_is_missing(remat, folder, words, missing):

@@ -39,7 +39,7 @@ def test_a_breakdown_of_a_plan_shows_what_is_run_again(remat, tmp_path):
     [
         (("show", VGG, "--by", "operation"), "goes with --breakdown"),
         (("show", VGG, "--plan", "plan.json"), "goes with --breakdown"),
-        (("show", VGG, "--breakdown", "--plan", "missing.json"), "cannot be read"),
+        (("show", VGG, "--breakdown", "--plan", "missing.json"), "no such file: missing.json"),
         (("show", VGG, "--element-bits", "16"), "goes with --encode"),
         (("show", VGG, "--encode", "--element-bits", "1"), "give a number such as 32"),
         (("show", VGG, "--encode", "--inference"), "--encode is for gradients"),

@@ -15,7 +15,6 @@ PLANNING = {
     "solve": ["--budget", "90%", "--solver", "chen_sqrt"],
     "compare": ["--budget", "90%", "--solver", "chen_sqrt"],
     "frontier": ["--solver", "chen_sqrt"],
-    "width": [],
 }
 
 
@@ -57,6 +56,12 @@ def test_where_all_is_given_nothing_is_told(remat, command):
     said = remat(command, "g.txt", "--nodes", "sizes.csv", *PLANNING[command])
     assert (said.code, said.err) == (0, "")
     assert "given" not in joined(said.lines[:3])
+
+
+def test_the_width_needs_neither(remat):
+    said = remat("width", "g.txt")
+    assert (said.code, said.err) == (0, "")
+    assert "given" not in joined(said.lines)
 
 
 def test_a_single_hole_is_told_with_the_name(remat):

@@ -17,6 +17,7 @@ from remat_algos.cli.main import main
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.files.read import read_graph
 from remat_algos.ir.files.write import write_graph
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import FORMS, Plan
 from remat_algos.solvers.registry import portfolio
 from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES, Said, process
@@ -622,13 +623,13 @@ def test_if_no_solver_can_serve_the_frontier_is_bad_input(remat, folder):
 
 @pytest.mark.parametrize("command", ["frontier", "solve", "compare"])
 def test_however_short_the_time_limit_there_is_something(remat, folder, command):
-    (folder / "long.txt").write_text("".join(f"{i} {i + 1}\n" for i in range(400)))
-    said = remat(command, "long.txt", "--time-limit", "0.001", "--json")
+    write_graph(ComputationGraph.from_edges([(i, i + 1) for i in range(400)]), folder / "long.json")
+    said = remat(command, "long.json", "--time-limit", "0.001", "--json")
     assert (said.code, said.err) == (0, "")
     if command == "frontier":
         assert (said.record["complete"], said.record["interrupted"]) == (False, False)
         assert said.record["points"]
-        assert "time limit" in remat(command, "long.txt", "--time-limit", "0.001").out
+        assert "time limit" in remat(command, "long.json", "--time-limit", "0.001").out
 
 
 @pytest.mark.parametrize(
@@ -940,7 +941,7 @@ def interrupted(remat, folder, monkeypatch):
     """Runs a command line that the user stops when so many plans have been judged."""
     import remat_algos.solvers.selection as selection
 
-    (folder / "long.txt").write_text("".join(f"{i} {i + 1}\n" for i in range(60)))
+    write_graph(ComputationGraph.from_edges([(i, i + 1) for i in range(60)]), folder / "long.json")
     judge = selection.simulate
 
     def run(judged, *words):
@@ -967,60 +968,60 @@ JUDGED = (0, 1, 2, 5, 17)
     "words", [[], ["--budget", "least"], ["--budget", "100%"], ["--overhead", "90%"]], ids=" ".join
 )
 def test_an_interrupted_solve_writes_a_plan_that_holds(interrupted, remat, folder, judged, words):
-    said = interrupted(judged, "solve", "long.txt", *words, "-o", "plan.json")
+    said = interrupted(judged, "solve", "long.json", *words, "-o", "plan.json")
     assert (said.code, said.err) == (130, "")
     assert "stopped      interrupted; this is the best plan found so far" in said.lines
     assert said.lines[-1] == "written      plan.json"
-    assert remat("verify", "long.txt", "plan.json").code == 0
+    assert remat("verify", "long.json", "plan.json").code == 0
     assert json.loads((folder / "plan.json").read_text())["details"]["interrupted"] is True
 
 
 @pytest.mark.parametrize("judged", JUDGED)
 def test_an_interrupted_solve_is_one_object_in_json(interrupted, folder, judged):
-    said = interrupted(judged, "solve", "long.txt", "--json")
+    said = interrupted(judged, "solve", "long.json", "--json")
     assert (said.code, said.err) == (130, "")
     assert said.record["details"]["interrupted"] is True
     assert said.record["format"] == "remat-plan"
 
 
 def test_the_more_was_judged_the_better_is_the_interrupted_plan(interrupted, remat):
-    peaks = [interrupted(judged, "solve", "long.txt", "--json").record["peak_memory"] for judged in range(8)]
+    peaks = [interrupted(judged, "solve", "long.json", "--json").record["peak_memory"] for judged in range(8)]
     assert peaks == sorted(peaks, reverse=True)
     assert peaks[-1] < peaks[0]
-    assert remat("solve", "long.txt", "--json").record["peak_memory"] <= peaks[-1]
+    assert remat("solve", "long.json", "--json").record["peak_memory"] <= peaks[-1]
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_interrupted_plan_is_written_in_its_form(interrupted, remat, folder, form):
-    said = interrupted(5, "solve", "long.txt", "--format", form)
+    said = interrupted(5, "solve", "long.json", "--format", form)
     assert said.code == 130
     assert "interrupted" in said.err
     (folder / "order").write_text(said.out)
-    assert remat("simulate", "long.txt", "order").code == 0
+    assert remat("simulate", "long.json", "order").code == 0
 
 
 def test_an_interrupt_before_any_plan_fits_leaves_no_file(interrupted, folder):
     (folder / "plan.json").write_text("older")
-    said = interrupted(0, "solve", "long.txt", "--budget", "30%", "-o", "plan.json", "--json")
+    said = interrupted(0, "solve", "long.json", "--budget", "30%", "-o", "plan.json", "--json")
     assert complains(said, "interrupted before a plan within the budget was found", code=130)
     assert (folder / "plan.json").read_text() == "older"
 
 
 def test_an_interrupted_plan_is_drawn_too(interrupted, folder):
-    assert interrupted(3, "solve", "long.txt", "--plot", "p.svg", "--json").code == 130
+    assert interrupted(3, "solve", "long.json", "--plot", "p.svg", "--json").code == 130
     assert (folder / "p.svg").exists()
 
 
 @pytest.mark.parametrize("judged", JUDGED)
 def test_an_interrupted_frontier_has_what_was_found(interrupted, remat, folder, judged):
-    said = interrupted(judged, "frontier", "long.txt", "--json")
+    said = interrupted(judged, "frontier", "long.json", "--json")
     record = said.record
     assert (said.code, said.err) == (130, "")
     assert (record["interrupted"], record["complete"]) == (True, False)
     assert len(record["points"]) <= judged
     assert bool(record["points"]) == (judged > 0)
     assert set(record["reasons"]) | {p["solver"] for p in record["points"]} == {s.name for s in portfolio()}
-    text = interrupted(judged, "frontier", "long.txt")
+    text = interrupted(judged, "frontier", "long.json")
     assert (text.code, text.err) == (130, "")
     label = "interrupted; these are the plans" if judged else "interrupted before any plan was found"
     assert any(line.startswith(label) for line in text.lines)
@@ -1028,7 +1029,7 @@ def test_an_interrupted_frontier_has_what_was_found(interrupted, remat, folder, 
 
 @pytest.mark.parametrize("judged", JUDGED)
 def test_an_interrupted_comparison_has_a_row_for_every_solver(interrupted, folder, judged):
-    said = interrupted(judged, "compare", "long.txt", "--json")
+    said = interrupted(judged, "compare", "long.json", "--json")
     assert (said.code, said.err) == (130, "")
     assert said.record["complete"] is False
     entries = {entry["solver"]: entry for entry in said.record["solvers"]}
@@ -1036,7 +1037,7 @@ def test_an_interrupted_comparison_has_a_row_for_every_solver(interrupted, folde
     labels = [entry.get("reason") or entry.get("interrupted") for entry in entries.values()]
     assert sum(label in (True, "interrupted") for label in labels) == 1
     assert "not tried: interrupted" in labels
-    text = interrupted(judged, "compare", "long.txt")
+    text = interrupted(judged, "compare", "long.json")
     assert text.code == 130
     assert "interrupted" in text.out
 
@@ -1073,11 +1074,15 @@ sys.exit(main(sys.argv[1:]))
 @pytest.mark.skipif(not hasattr(signal, "pause"), reason="signals are others here")
 @pytest.mark.parametrize(
     "words",
-    [["solve", "long.txt", "-o", "plan.json", "--json"], ["frontier", "long.txt"], ["compare", "long.txt", "--json"]],
+    [
+        ["solve", "long.json", "-o", "plan.json", "--json"],
+        ["frontier", "long.json"],
+        ["compare", "long.json", "--json"],
+    ],
     ids=lambda words: words[0],
 )
 def test_the_interrupt_key_stops_a_process(remat, folder, words):
-    (folder / "long.txt").write_text("".join(f"{i} {i + 1}\n" for i in range(40)))
+    write_graph(ComputationGraph.from_edges([(i, i + 1) for i in range(40)]), folder / "long.json")
     running = subprocess.Popen(
         [sys.executable, "-c", WAITING, *words],
         stdout=subprocess.PIPE,
@@ -1097,7 +1102,7 @@ def test_the_interrupt_key_stops_a_process(remat, folder, words):
     assert (said.code, said.err) == (130, "")
     if words[0] == "solve":
         assert said.record["details"]["interrupted"] is True
-        assert remat("verify", "long.txt", "plan.json").code == 0
+        assert remat("verify", "long.json", "plan.json").code == 0
     elif words[0] == "frontier":
         assert "interrupted; these are the plans found so far" in said.lines
     else:

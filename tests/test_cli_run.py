@@ -168,7 +168,7 @@ def test_without_a_gpu_it_says_what_is_missing(remat, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "sentences"),
     [
-        (("--plan", "none.json"), ["none.json", "cannot be read"]),
+        (("--plan", "none.json"), ["no such file: none.json"]),
         (("--plan", "p.json", "--budget", "50%"), ["--budget is for solving", "leave it out"]),
         (("--plan", "p.json", "--solver", "revolve"), ["--solver is for solving"]),
         (("--plan", "p.json", "--time-limit", "3"), ["--time-limit is for solving"]),

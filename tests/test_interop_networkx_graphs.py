@@ -134,7 +134,7 @@ FAULTS = {
     "a loop": (networkx.DiGraph([("a", "a")]), {}, GraphError, "the graph has a cycle: a -> a"),
     "no graph": (EDGES, {}, TypeError, "expected a networkx.DiGraph, found list"),
     "same text": (networkx.DiGraph([(1, "1")]), {}, GraphError, "nodes 1 and '1' have the same text"),
-    "no node": (networkx.DiGraph(), {}, GraphError, "there is no node; add one"),
+    "no node": (networkx.DiGraph(), {}, GraphError, "there are no nodes; add one"),
     "an empty name": (networkx.DiGraph([("", "a")]), {}, GraphError, "node '': the node has neither id nor name"),
     "a size missing": (named(conv=1, loss=1), {}, GraphError, "has no memory for 'relu'; set the attribute 'memory'"),
     "sizes missing": (named(conv=1), {}, GraphError, "has no memory for 'relu', 'loss'; set the attribute"),

@@ -218,7 +218,7 @@ def test_writing_tables_over_others_leaves_no_table_of_the_old_graph(tmp_path):
 
 @pytest.mark.parametrize("name", ["graph.txt", "graph", "graph.csv", "graph.json.gz"])
 def test_unknown_endings_are_refused(tmp_path, name):
-    message = f"{name}: the ending is no format; use .json, .graphml, .dot, .gv, .npz or .nodes.csv"
+    message = f"{name}: unknown ending; use .json, .graphml, .dot, .gv, .npz or .nodes.csv"
     with pytest.raises(GraphError, match=re.escape(message)):
         write_graph(rich(), tmp_path / name)
     assert not list(tmp_path.iterdir())
@@ -320,7 +320,7 @@ def test_where_there_are_ids_edges_and_views_speak_in_ids(read):
     graph = read(nodes="id,name,view_of,compute 1,a,,1 2,v,1,0 3,b,,1", edges="src,dst 2,3")
     assert named_reads(graph) == {"a": [], "b": ["a"]}
     assert dict(graph.labels.views) == {"v": "a"}
-    with pytest.raises(GraphError, match=r"'[ab]' is no id of X\.nodes\.csv"):
+    with pytest.raises(GraphError, match=r"no row of X\.nodes\.csv has the id '[ab]'"):
         read(nodes="id,name 1,a 2,b", edges="src,dst a,b")
 
 
@@ -742,9 +742,12 @@ BAD_TABLES = {
     ),
     "unknown source": (
         {"nodes": AB, "edges": "src,dst a,b c,b"},
-        "X.edges.csv, line 3: 'c' is no id of X.nodes.csv; add a row for it there",
+        "X.edges.csv, line 3: no row of X.nodes.csv has the id 'c'",
     ),
-    "unknown reader": ({"nodes": AB, "edges": "src,dst a,c"}, "X.edges.csv, line 2: 'c' is no id of X.nodes.csv"),
+    "unknown reader": (
+        {"nodes": AB, "edges": "src,dst a,c"},
+        "X.edges.csv, line 2: no row of X.nodes.csv has the id 'c'",
+    ),
     "edge to a resident": (
         {"nodes": "name,resident a, x,1", "edges": "src,dst a,x"},
         "X.edges.csv, line 2: 'x' is a resident, and residents read nothing",
@@ -860,7 +863,7 @@ BAD_TABLES = {
         "'v' is a view with compute or workspace",
     ),
     # the shape of the tables
-    "no nodes": ({"nodes": "name,memory"}, "X.nodes.csv: there is no node; add one"),
+    "no nodes": ({"nodes": "name,memory"}, "X.nodes.csv: there are no nodes; add one"),
     "empty nodes": ({"nodes": b""}, "X.nodes.csv: the file is empty"),
     "blank nodes": ({"nodes": b" \n\n\t\n"}, "X.nodes.csv: the file is empty"),
     "empty edges": ({"nodes": AB, "edges": b""}, "X.edges.csv: the file is empty"),
@@ -962,7 +965,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 def test_an_edge_list_that_its_table_does_not_know_is_named(tmp_path):
     (tmp_path / "edges.txt").write_text("a z\n")
     (tmp_path / "sizes.csv").write_text(lines("name a"))
-    with pytest.raises(GraphError, match=r"edges\.txt.*'z' is no id of sizes\.csv"):
+    with pytest.raises(GraphError, match=r"edges\.txt.*no row of sizes\.csv has the id 'z'"):
         read_graph(tmp_path / "edges.txt", nodes=tmp_path / "sizes.csv")
 
 
@@ -998,22 +1001,22 @@ BAD_JSON = {
     "Infinity": (node(compute=float("inf")), "g.json: Infinity is not a number"),
     "-Infinity": (node(compute=float("-inf")), "g.json: -Infinity is not a number"),
     "no nodes": ('{"format": "remat-graph", "version": 1}', 'g.json: the graph has no "nodes"'),
-    "nodes": (json_of(nodes={}), '"nodes" of the graph is dict .*; list is wanted'),
-    "a node": (json_of(nodes=["a"]), "node 0 is str 'a'; an object is wanted"),
+    "nodes": (json_of(nodes={}), '"nodes" of the graph is dict .*, expected a list'),
+    "a node": (json_of(nodes=["a"]), "node 0 is str 'a', expected an object"),
     "residents": (json_of(residents={}), '"residents" of the graph is dict'),
-    "a resident": (json_of(residents=[1]), "resident 0 is int '1'; an object is wanted"),
+    "a resident": (json_of(residents=[1]), "resident 0 is int '1', expected an object"),
     "backward": (json_of(backward=1), '"backward" of the graph is int'),
     "backward word": (json_of(backward="maybe"), "\"backward\" is 'maybe'; use none, to come, present"),
-    "compute_unit": (json_of(compute_unit=None), '"compute_unit" of the graph is null; str is wanted'),
+    "compute_unit": (json_of(compute_unit=None), '"compute_unit" of the graph is null, expected text'),
     "compute_scale": (json_of(compute_scale="x"), '"compute_scale" of the graph is str'),
-    "compute_scale 0": (json_of(compute_scale=0), '"compute_scale" goes with whole numbers'),
+    "compute_scale 0": (json_of(compute_scale=0), '"compute_scale" needs whole costs'),
     "compute_scale true": (json_of(compute_scale=True), '"compute_scale" of the graph is bool'),
     "compute_scale with decimals": (
         json_of(compute_scale=10, nodes=[{"compute": 0.5}]),
-        '"compute_scale" goes with whole numbers; leave it out to have decimals scaled',
+        '"compute_scale" needs whole costs; leave it out, and decimals are scaled',
     ),
     "views": (json_of(views=[]), '"views" of the graph is list'),
-    "a view": (json_of(views={"v": 1}), '"views" maps names to names'),
+    "a view": (json_of(views={"v": 1}), '"views" must map names to names'),
     "view of nothing": (json_of(views={"v": "z"}), "g.json: 'v' is a view of 'z', which is no node, value or resident"),
     "view called like a node": (json_of(views={"b": "a"}), "g.json: a view and a node or value are both called 'b'"),
     "views go round": (json_of(views={"v": "w", "w": "v"}), "g.json: views form a cycle: v -> w -> v"),
@@ -1024,36 +1027,36 @@ BAD_JSON = {
     ),
     "derivation of numbers": (json_of(derivation={"source_hash": 1, "options": "x"}), "derivation"),
     # fields of a node
-    "name": (node(name=1), "\"name\" of node 1 is int '1'; str is wanted"),
+    "name": (node(name=1), "\"name\" of node 1 is int '1', expected text"),
     "empty name": (node(name=""), "'' is not a valid name"),
     "half a character": (node(name="\ud800"), "is not a valid name"),
     "a name twice": (node(name="a"), "g.json: two rows are called 'a'; give each its own name"),
     "op": (node(op=["Conv"]), "\"op\" of node 'b' is list"),
-    "compute": (node(compute="x"), "\"compute\" of node 'b' is str 'x'; a number is wanted"),
-    "no compute": (node(compute=None), "\"compute\" of node 'b' is null; a number is wanted"),
+    "compute": (node(compute="x"), "\"compute\" of node 'b' is str 'x', expected a number"),
+    "no compute": (node(compute=None), "\"compute\" of node 'b' is null, expected a number"),
     "true compute": (node(compute=True), "\"compute\" of node 'b' is bool"),
     "negative compute": (node(compute=-1), "g.json: node 'b' has compute -1; sizes and costs are 0 or more"),
     "huge compute": (node(compute=10**30), "g.json: the sum of compute reaches 2..53 at node 'b'"),
     "workspace": (node(workspace=[]), "\"workspace\" of node 'b' is list"),
     "workspace text": (node(workspace="big"), "\"workspace\" of node 'b': 'big' is not a size; write bytes"),
-    "once": (node(once=1), "\"once\" of node 'b' is int '1'; bool is wanted"),
-    "mark": (node(mark="keep"), "\"mark\" of node 'b' is str 'keep'; int is wanted"),
+    "once": (node(once=1), "\"once\" of node 'b' is int '1', expected true or false"),
+    "mark": (node(mark="keep"), "\"mark\" of node 'b' is str 'keep', expected a whole number"),
     "mark 3": (node(mark=3), r"0, 1.*2 \(recompute\)"),
     "huge mark": (node(mark=10**30), "mark"),
     "reads": (node(reads="a"), "\"reads\" of node 'b' is str"),
-    "reads of numbers": (node(reads=[0]), "\"reads\" of node 'b' holds something that is not a valid name"),
+    "reads of numbers": (node(reads=[0]), "\"reads\" of node 'b' contains something that is not a valid name"),
     "reads of nothing": (node(reads=["z"]), "g.json: node 'b' reads 'z', which is no node, value or resident"),
     "cycle": (node(reads=["b"]), "g.json: the graph has a cycle: b -> b"),
     "values": (node(values={}), "\"values\" of node 'b' is dict"),
-    "a value": (node(values=[7]), "node 'b' is int '7'; an object is wanted"),
+    "a value": (node(values=[7]), "node 'b' is int '7', expected an object"),
     "no value": (node(values=[]), "g.json: node 'b' has no value; give it one of 0 bytes"),
     "saved": (node(saved="a"), "\"saved\" of node 'b' is str"),
-    "saved of numbers": (node(saved=[1]), "\"saved\" of node 'b' holds something that is not a valid name"),
+    "saved of numbers": (node(saved=[1]), "\"saved\" of node 'b' contains something that is not a valid name"),
     "saved of nothing": (node(saved=["z"]), "g.json: node 'b' .*'z', which is no node, value or resident"),
     "saved of another": (node(saved=["a"]), "the gradient of b saves value 0, which the node neither reads nor makes"),
     "saved on some": (
         json_of(nodes=[{"name": "a", "saved": []}, {"name": "b"}]),
-        "\"saved\" stands on some nodes but not on 'b'; give it for all or for none",
+        "\"saved\" is missing for node 'b'; give it for all nodes or for none",
     ),
     "grad_compute": (node(grad_compute="x"), "\"grad_compute\" of node 'b' is str"),
     "grad_workspace": (node(grad_workspace=True), "\"grad_workspace\" of node 'b' is bool"),
@@ -1084,7 +1087,7 @@ BAD_JSON = {
     "resident called like a node": (json_of(residents=[{"name": "a"}]), "g.json: two rows are called 'a'"),
     "resident memory": (
         json_of(residents=[{"name": "x", "memory": "x"}]),
-        "\"memory\" of resident 0: 'x' is not a",
+        "\"memory\" of resident 0: 'x' is not a size",
     ),
     "resident memory negative": (json_of(residents=[{"name": "x", "memory": -1}]), "resident 'x' has memory -1"),
     "resident memory huge": (json_of(residents=[{"name": "x", "memory": 10**30}]), "resident"),
@@ -1096,7 +1099,7 @@ BAD_JSON = {
     "readers": (json_of(residents=[{"name": "x", "readers": "a"}]), '"readers" of resident 0 is str'),
     "readers of numbers": (
         json_of(residents=[{"name": "x", "readers": [1]}]),
-        '"readers" of resident 0 holds something',
+        '"readers" of resident 0 contains something',
     ),
     "unknown reader": (
         json_of(residents=[{"name": "x", "readers": ["z"]}]),

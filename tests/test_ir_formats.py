@@ -328,8 +328,11 @@ BAD_DOT = {
     "no brace": ("digraph G a -> b", "g.dot: not valid DOT at line 1, column 11 (Expected lbrace, found 'a')"),
     "not DOT at all": ("A B\n", "g.dot: not valid DOT at line 1, column 1"),
     "two graphs": ("digraph { a }\ndigraph { b }", "g.dot: there are 2 graphs in the file; keep one"),
-    "a brace too many": (in_dot("a -> b } c -> d"), "g.dot: the text goes on after the end of the graph; is there a"),
-    "half a second graph": (in_dot("a -> b") + " digraph { b ->", "g.dot: the text goes on after the end of the graph"),
+    "a brace too many": (
+        in_dot("a -> b } c -> d"),
+        "g.dot: there is text after the end of the graph; is there an extra",
+    ),
+    "half a second graph": (in_dot("a -> b") + " digraph { b ->", "g.dot: there is text after the end of the graph"),
     "a size without quotes": (
         in_dot("a [memory=4KiB]"),
         "g.dot: attribute KiB has no value; write one, and put a value",
@@ -338,9 +341,9 @@ BAD_DOT = {
     "an attribute without value": (in_dot("a [once]"), "g.dot: attribute once has no value"),
     "open quote": ('digraph {\n"a -> b }', "g.dot: not valid DOT at line 2, column 1"),
     "a slash": (in_dot("a/b -> c"), "g.dot: not valid DOT at line 1, column 12 (Expected rbrace, found '/')"),
-    "too deep": (in_dot("{" * 5000), "g.dot: subgraphs are nested too deeply; take them apart"),
-    "a name within brackets": (in_dot("a [name=b]"), "g.dot: an attribute is called `name`; the name of a node stands"),
-    "no node": (in_dot(""), "g.dot: there is no node; add one"),
+    "too deep": (in_dot("{" * 5000), "g.dot: subgraphs are nested too deeply; flatten them"),
+    "a name within brackets": (in_dot("a [name=b]"), "g.dot: `name` is not an attribute; the name of a node stands"),
+    "no node": (in_dot(""), "g.dot: there are no nodes; add one"),
     "an empty name": (in_dot('a -> ""'), "g.dot, node '': the node has neither id nor name; give it one"),
     "a line break in a name": (in_dot('"a\nb"'), "g.dot: 'a\\nb' is not a valid name"),
 }
@@ -362,15 +365,15 @@ BAD_DRAWN = {
     "a mark": (({"a": {"mark": "drop"}},), "{}, node 'a': mark of 'a' is 'drop'; write keep, recompute or nothing"),
     "two spellings": (
         ({"a": {"memory": 4, "memory_bytes": 5}},),
-        "{}, node 'a': memory stands twice; keep one",
+        "{}, node 'a': memory occurs twice; keep one",
     ),
     "a reader that is resident": (
         ({"a": {}, "x": {"resident": 1}}, [("a", "x", {})]),
-        "{}, edge 'a' -> 'x': 'x' is a resident, and residents read nothing; turn the edge round or remove it",
+        "{}, edge 'a' -> 'x': 'x' is a resident, and residents read nothing; reverse the edge or remove it",
     ),
     "a reader that is a value": (
         ({"a": {}, "m": {"value_of": "a"}, "b": {}}, [("b", "m", {})]),
-        "{}, edge 'b' -> 'm': 'm' is a value; edges lead to nodes; turn the edge round or remove it",
+        "{}, edge 'b' -> 'm': 'm' is a value; edges lead to nodes; reverse the edge or remove it",
     ),
     "a value of nothing": (({"a": {}, "m": {"value_of": "z"}},), "{}, value 'm': node 'z' is not in {}; add it there"),
     "a value of a value": (
@@ -462,9 +465,9 @@ def test_a_graph_without_our_attributes_is_an_edge_list(read, ending):
     ("attributes", "message"),
     [
         ("compute_scale=x", "g.dot: compute_scale is 'x'; write a whole number"),
-        ("compute_scale=10; a [compute=0.5]", 'g.dot: "compute_scale" goes with whole numbers'),
-        ("compute_scale=0", 'g.dot: "compute_scale" goes with whole numbers'),
-        ("derivation=x", "g.dot: derivation is no JSON text; leave it out"),
+        ("compute_scale=10; a [compute=0.5]", 'g.dot: "compute_scale" needs whole costs'),
+        ("compute_scale=0", 'g.dot: "compute_scale" needs whole costs'),
+        ("derivation=x", "g.dot: derivation is not valid JSON; leave it out"),
         ('derivation="[]"', 'g.dot: "derivation" is not as it was written, expected "source_hash" and "options"'),
     ],
 )
@@ -560,7 +563,7 @@ BAD_GRAPHML = {
     ),
     "two graphs": (in_graphml('<node id="a"/></graph><graph>'), "there are 2 graphs in the file; keep one"),
     "no graph": ("<graphml/>", "there are 0 graphs in the file; export the graph as GraphML"),
-    "no node": (in_graphml(""), "there is no node; add one"),
+    "no node": (in_graphml(""), "there are no nodes; add one"),
     "a hyperedge": (in_graphml("<hyperedge/>"), "(GraphML reader doesn't support hyperedges)"),
     "no id": (in_graphml('<node id="a"/><node/>'), "node 2 of the file has no id; give it one"),
     "an id twice": (in_graphml('<node id="a"/><node id="a"/>'), "two nodes have the id 'a'; give each its own"),
@@ -570,11 +573,11 @@ BAD_GRAPHML = {
     ),
     "no target": (
         in_graphml('<node id="a"/><edge source="a"/>'),
-        "edge 1 of the file, 'a' -> None, leads from or to no",
+        "edge 1 of the file, 'a' -> None, names a node that is not",
     ),
     "an unknown end": (
         in_graphml('<node id="a"/><edge source="z" target="a"/>'),
-        "edge 1 of the file, 'z' -> 'a', leads from or to no node; add the node",
+        "edge 1 of the file, 'z' -> 'a', names a node that is not in the file; add it",
     ),
     "cut short": (in_graphml(PAIR)[:-20], "not valid XML at line 1, column 114 (unclosed token); is the file whole?"),
     "another kind of XML": ("<svg/>", "there are 0 graphs in the file; export the graph as GraphML"),
@@ -611,7 +614,7 @@ def no_parser(monkeypatch):
 @pytest.mark.parametrize("text", HARMFUL.values(), ids=HARMFUL)
 def test_declarations_are_refused_before_a_parser_sees_them(read, text, name):
     with pytest.raises(
-        GraphError, match=r"<!(?i:DOCTYPE|ENTITY) on line \d is not followed, since entities do harm; remo"
+        GraphError, match=r"<!(?i:DOCTYPE|ENTITY) on line \d is not allowed, since entities can fill the memory; remo"
     ):
         read(text, name)
 
@@ -694,7 +697,7 @@ def test_networkx_reads_what_is_written(graph):
 
 def test_dot_without_pydot_is_one_sentence(read, monkeypatch):
     monkeypatch.setitem(sys.modules, "pydot", None)  # as good as not installed
-    with pytest.raises(GraphError, match=r"^g\.dot: DOT is read by pydot, which is not here; install it: .*pydot$"):
+    with pytest.raises(GraphError, match=r"^g\.dot: reading DOT needs pydot; install it: .*pydot$"):
         read(in_dot("a -> b"), "g.dot")
 
 
@@ -857,26 +860,41 @@ def changed(old, new, count=1):
 
 BAD_CG = {
     "cut short": (CG[:-40], "cg.txt"),
-    "an odd number of records": (changed("8 4\n", "8 3\n"), "line 1: 3 records; there is a backward one for each"),
-    "more than promised": (CG + "forward\n", "line 42: there is more than the first line promises"),
-    "ids out of order": (changed("2 30 0", "3 30 0"), "cg.txt, line 4: variable 2 is wanted here, as `2 bytes label`"),
-    "no label": (changed("3 20 _", "3 20"), "line 5: variable 3 is wanted here"),
-    "no number": (changed("3 20 _", "3 x _"), "line 5: variable 3 is wanted here"),
-    "a word for a record": (changed("forward\n3", "forwards\n3"), "where a forward record must begin"),
-    "a backward record too early": (changed("forward\n3", "backward\n3"), "line 17: 'backward' where a forward record"),
-    "a variable that is not there": (changed("\n3\nLinear", "\n9\nLinear"), "'9' is no variable; they run from 0 to 7"),
-    "an input that is not there": (changed("2 _\n0 _", "8 _\n0 _"), "'8' is no variable"),
-    "a kind that is not there": (changed("1 output", "1 outputs"), "an input is wanted here, as `id kind`"),
-    "two outputs": (changed("2 1\n1 _\n0 _\n3", "2 2\n1 _\n0 _\n3\n4"), "line 10: 2 outputs; a forward record has one"),
-    "no attributes": (changed('{"rank": 1}', "rank"), "'rank' where attributes in braces must come"),
-    "made twice": (changed("\n3\nLinear", "\n1\nLinear"), "variable 1 is made a second time; drop one of the records"),
-    "a parameter that is made": (changed("\n3\nLinear", "\n0\nLinear"), "variable 0 is made a second time"),
+    "an odd number of records": (
+        changed("8 4\n", "8 3\n"),
+        "line 1: expected an even number of records, a backward one for each",
+    ),
+    "more than promised": (CG + "forward\n", "line 42: expected the end, by the numbers on line 1"),
+    "ids out of order": (changed("2 30 0", "3 30 0"), "cg.txt, line 4: expected variable 2, as `2 bytes label`"),
+    "no label": (changed("3 20 _", "3 20"), "line 5: expected variable 3"),
+    "no number": (changed("3 20 _", "3 x _"), "line 5: expected variable 3"),
+    "a word for a record": (changed("forward\n3", "forwards\n3"), "expected a forward record"),
+    "a backward record too early": (
+        changed("forward\n3", "backward\n3"),
+        "line 17: expected a forward record, found 'backward'",
+    ),
+    "a variable that is not there": (
+        changed("\n3\nLinear", "\n9\nLinear"),
+        "expected a variable from 0 to 7, found '9'",
+    ),
+    "an input that is not there": (changed("2 _\n0 _", "8 _\n0 _"), "expected a variable from 0 to 7, found '8'"),
+    "a kind that is not there": (changed("1 output", "1 outputs"), "expected an input, as `id kind`"),
+    "two outputs": (
+        changed("2 1\n1 _\n0 _\n3", "2 2\n1 _\n0 _\n3\n4"),
+        "line 10: expected one output of the forward record, found 2",
+    ),
+    "no attributes": (changed('{"rank": 1}', "rank"), "expected attributes in braces, found 'rank'"),
+    "made twice": (changed("\n3\nLinear", "\n1\nLinear"), "two forward records make variable 1"),
+    "a parameter that is made": (changed("\n3\nLinear", "\n0\nLinear"), "two forward records make variable 0"),
     "made by nobody": (
         changed("7 4 /spare", "7 4 _"),
         "line 9: no forward record makes variable 7; is the file whole?",
     ),
-    "gradient of another": (changed("3 gradient", "1 gradient"), "the backward record of variable 3 is wanted here"),
-    "another operation": (CG[::-1].replace("noitcnuFraeniL", "UleR", 1)[::-1], "the backward record of variable 3"),
+    "gradient of another": (changed("3 gradient", "1 gradient"), "expected the backward record of variable 3"),
+    "another operation": (
+        CG[::-1].replace("noitcnuFraeniL", "UleR", 1)[::-1],
+        "expected the backward record of variable 3",
+    ),
     "saves what it does not read": (changed("1 gradient\n1 output", "1 gradient\n3 input"), "which the node neither"),
     "two of one label": (changed("/conv/W2", "/conv/W"), "two rows are called '/conv/W'; give each its own name"),
 }
@@ -968,10 +986,10 @@ MISREAD = [
     ("A B\n", "g.graphml", "g.graphml: not valid XML at line 1, column 1 (syntax error); is the file whole?"),
     ("digraph { a -> b }\n", "g.edges", None),
     ("p x\n", "g.txt", None),
-    ("src,dst\na,\n", "g.csv", "g.csv, line 2: an edge has a src and a dst; write both"),
+    ("src,dst\na,\n", "g.csv", "g.csv, line 2: an edge needs both src and dst; write both"),
     ("src,dst,saved\na,b,x\n", "g.csv", "g.csv, line 2: saved of 'b' is 'x'; write 0 or 1"),
     ("src,dst\na,b\nb,a\n", "g.csv", "g.csv: the graph has a cycle: a -> b -> a"),
-    ("src,dst\n", "g.csv", "g.csv: there is no node; add one"),
+    ("src,dst\n", "g.csv", "g.csv: there are no nodes; add one"),
 ]
 
 
@@ -1011,7 +1029,7 @@ def test_a_pace_file_may_have_a_table_of_nodes(tmp_path):
 def test_a_graph_with_sizes_of_its_own_takes_no_table(tmp_path, name):
     write_graph(rich(), tmp_path / name)
     (tmp_path / "sizes.csv").write_text("id,memory\n1,5\n")
-    with pytest.raises(GraphError, match=r"g\.\w+: \w+ says itself what its nodes cost; leave out the table sizes.csv"):
+    with pytest.raises(GraphError, match=r"g\.\w+: \w+ files have their own sizes and costs; leave out sizes.csv"):
         read_graph(tmp_path / name, nodes=tmp_path / "sizes.csv")
 
 

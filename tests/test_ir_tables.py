@@ -142,7 +142,7 @@ def test_the_node_column_beside_names_is_what_edges_call_the_rows(tmp_path):
         ("name,memory,size", "columns `memory` and `size` mean the same; keep one"),
         ("name,time,FLOPs", "columns `time` and `FLOPs` mean the same; keep one"),
         ("id,node,memory", "columns `id` and `node` mean the same; keep one"),
-        ("name,memory,memory", "column `memory` stands twice; keep one"),
+        ("name,memory,memory", "column `memory` occurs twice; keep one"),
     ],
 )
 def test_two_columns_of_one_meaning_are_refused(tmp_path, header, message):

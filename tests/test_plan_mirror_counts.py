@@ -105,7 +105,7 @@ MARKED = {"mark": [1, 0, 0, 0]}
         ("count\n1\n", {}, "m, line 1: missing column `node` (found: count)"),
         ("node;count\na;1.5\n", {}, "m, line 2: the count of a is 1.5; give a whole number"),
         ("node,count\na\n", {}, "m, line 2: expected 2 cells, found 1; is the file whole?"),
-        ("node,count,count\na,1,1\n", {}, "m, line 1: column `count` stands twice; keep one"),
+        ("node,count,count\na,1,1\n", {}, "m, line 1: column `count` occurs twice; keep one"),
         ("", {}, "m: the file is empty"),
         (b"\xff\xfe\x00", {}, "m: the text is UTF-16; give a table with the columns node and count"),
         ('{"a": -1}', {}, "m: the count of a is -1; counts are 0 or more"),
@@ -135,7 +135,7 @@ def test_counts_of_nought_are_no_wish_against_once_or_a_mark(counts):
 
 def test_a_plan_is_told_from_counts(counts):
     plan = solve(chain(), solver="chen_sqrt")
-    with pytest.raises(GraphError, match="m: a plan, which is an order and no mirror counts"):
+    with pytest.raises(GraphError, match="m: a plan, not mirror counts"):
         counts(plan.to_json())
 
 

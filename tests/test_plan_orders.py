@@ -296,10 +296,10 @@ FAULTS = {
     "JSON that ends early": ('["A", "B"', "not valid JSON"),
     "JSON that is very deep": ("[" * 100_000, "not valid JSON"),
     # plans and graphs
-    "a graph as JSON": (ABC.to_json(), 'no plan: it has no "format": "remat-plan" with a "schedule"'),
+    "a graph as JSON": (ABC.to_json(), 'not a plan: it has no "format": "remat-plan" with a "schedule"'),
     "a plan without a schedule": (
         '{"format": "remat-plan"}',
-        'no plan: it has no "format": "remat-plan" with a "schedule"',
+        'not a plan: it has no "format": "remat-plan" with a "schedule"',
     ),
     "a graph as npz": (ABC.to_npz(), "the npz file has no matrix R"),
     # bytes
@@ -319,11 +319,11 @@ FAULTS = {
     ),
     "a free of what was never made": (
         "compute A\nfree B\ncompute B\ncompute C\n",
-        "B is freed before step 1, but it is not held",
+        "B is freed before step 1, but it is not in memory",
     ),
     "a second free": (
         "compute A\ncompute B\nfree A\nfree A\ncompute A\ncompute C\n",
-        "A is freed before step 2, but it is not held there",
+        "A is freed before step 2, but it is not in memory there",
     ),
     "a free too early": (
         "compute A\ncompute B\nfree A\ncompute C\n",
@@ -341,21 +341,21 @@ FAULTS = {
     "something that is no action": ("compute A\nrun B\n", "step 0: no node is called 'compute A'"),
     # matrices
     "R for another graph": ({"R": np.ones((2, 4))}, "R has 4 columns; the graph has 3 nodes, gradients among them"),
-    "a list for R": ({"R": np.array([0, 1, 2])}, "R is no matrix of 0 and 1"),
-    "R of other numbers": ({"R": R * 2}, "R is no matrix of 0 and 1"),
-    "R of text": ({"R": np.array([["0", "1", "0"]])}, "R is no matrix of 0 and 1"),
-    "R of records": ({"R": np.zeros((2, 3), [("a", "i4")])}, "R is no matrix of 0 and 1"),
+    "a list for R": ({"R": np.array([0, 1, 2])}, "R must be a matrix of 0 and 1"),
+    "R of other numbers": ({"R": R * 2}, "R must be a matrix of 0 and 1"),
+    "R of text": ({"R": np.array([["0", "1", "0"]])}, "R must be a matrix of 0 and 1"),
+    "R of records": ({"R": np.zeros((2, 3), [("a", "i4")])}, "R must be a matrix of 0 and 1"),
     "R of objects": ({"R": np.array([[None] * 3])}, "not an npz file that can be read"),
-    "R with a gap": ({"R": np.array([[1, np.nan, 0]])}, "R is no matrix of 0 and 1"),
+    "R with a gap": ({"R": np.array([[1, np.nan, 0]])}, "R must be a matrix of 0 and 1"),
     "S alone": ({"S": R}, "the npz file has no matrix R"),
-    "S of another shape": ({"R": R, "S": np.zeros((3, 3))}, "S is no matrix of 0 and 1"),
+    "S of another shape": ({"R": R, "S": np.zeros((3, 3))}, "S must be a matrix of 0 and 1"),
     "S that has what is not there": (
         {"R": R, "S": np.array([[0, 0, 1], [1, 1, 0]])},
-        "stage 0 has C from a stage that does not hold it",
+        "stage 0 has C in S, but the stage before does not",
     ),
     "S that keeps what is gone": (
         {"R": np.array([[1, 1, 0], [0, 0, 0], [0, 0, 1]]), "S": np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0]])},
-        "stage 2 has B from a stage that does not hold it",
+        "stage 2 has B in S, but the stage before does not",
     ),
     "R that reads what is gone": (
         {"R": R, "S": np.array([[0, 0, 0], [1, 0, 0]])},
@@ -378,7 +378,7 @@ def test_a_fault_is_one_sentence(read, content, fault):
 @pytest.mark.parametrize("options", ['{"twice": true}', '{"factor": "two"}', '{"factor": -1}', '{"loss": ["nowhere"]}'])
 def test_options_of_differentiate_that_do_not_fit(read, options):
     plan = f'{{"format": "remat-plan", "schedule": ["A"], "differentiate": {options}}}'
-    with pytest.raises(PlanError, match=r'^order\.txt: "differentiate" holds options that do not fit'):
+    with pytest.raises(PlanError, match=r'^order\.txt: "differentiate" has options that do not fit'):
         read(plan)
 
 
@@ -427,7 +427,7 @@ def test_a_free_moved_forward_past_a_read_is_found(tmp_path_factory, plan, data)
     moved = [*actions[:before], actions[at], *actions[before:at], *actions[at + 1 :]]
     file = tmp_path_factory.mktemp("actions") / "moved.txt"
     file.write_text("".join(f"{deed} {name}\n" for deed, name in moved), encoding="utf-8")
-    with pytest.raises(ScheduleError, match=r"is freed before step \d+, but (step|it is not held)"):
+    with pytest.raises(ScheduleError, match=r"is freed before step \d+, but (step|it is not in memory)"):
         read_order(file, plan.graph)
 
 

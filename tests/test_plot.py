@@ -19,6 +19,7 @@ from rich.cells import cell_len
 
 from remat_algos.cli.main import main
 from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.files.write import write_graph
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
@@ -692,7 +693,7 @@ def test_an_ending_may_be_in_capitals(tmp_path):
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder with a chain of nine nodes."""
-    (tmp_path / "chain.txt").write_text("".join(f"{i} {i + 1}\n" for i in range(8)))
+    write_graph(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]), tmp_path / "chain.json")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -731,16 +732,16 @@ def test_what_cannot_be_plotted_is_said_before_the_work(folder, capsys, command,
     ids=lambda words: " ".join(words) if isinstance(words, list) else "",
 )
 def test_the_command_line_draws(folder, capsys, words, picture):
-    assert main([words[0], "chain.txt", *words[1:], "--plot", "x.png"]) == 0
+    assert main([words[0], "chain.json", *words[1:], "--plot", "x.png"]) == 0
     assert capsys.readouterr().out.endswith("drawn        x.png\n")
     assert (folder / "x.png").read_bytes().startswith(b"\x89PNG")
-    assert main([words[0], "chain.txt", *words[1:], "--plot", "-"]) == 0
+    assert main([words[0], "chain.json", *words[1:], "--plot", "-"]) == 0
     marks = {"memory": "at the peak", "schedule": "█ first run", "graph": "bytes  reads", "frontier": "of base  overh"}
     assert marks[picture] in capsys.readouterr().out
 
 
 def test_beside_json_the_picture_is_written_in_silence(folder, capsys):
-    assert main(["show", "chain.txt", "--plot", "x.svg", "--json"]) == 0
+    assert main(["show", "chain.json", "--plot", "x.svg", "--json"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("{")
     assert out.endswith("}\n")
@@ -749,7 +750,7 @@ def test_beside_json_the_picture_is_written_in_silence(folder, capsys):
 
 
 def test_beside_an_order_on_standard_output_the_note_goes_elsewhere(folder, capsys):
-    assert main(["solve", "chain.txt", "--format", "names", "--plot", "x.svg"]) == 0
+    assert main(["solve", "chain.json", "--format", "names", "--plot", "x.svg"]) == 0
     out, err = capsys.readouterr()
     assert "drawn" not in out
     assert err.endswith("drawn        x.svg\n")
@@ -758,7 +759,7 @@ def test_beside_an_order_on_standard_output_the_note_goes_elsewhere(folder, caps
 def test_on_a_terminal_texts_are_as_wide_as_it_is(folder, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "50")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    assert main(["show", "chain.txt", "--picture", "memory", "--plot", "-"]) == 0
+    assert main(["show", "chain.json", "--picture", "memory", "--plot", "-"]) == 0
     picture = capsys.readouterr().out.partition("18 nodes in 18 steps")[2]
     assert max(map(cell_len, picture.splitlines())) <= 50
 

@@ -53,23 +53,28 @@ def network_of(arguments: argparse.Namespace) -> Network | None:
 
 def read_source(arguments: argparse.Namespace) -> ComputationGraph:
     """The graph of a file or of a model, as it is."""
-    return read_noted(arguments)[0]
+    return _read(arguments)[0]
 
 
 def read_noted(arguments: argparse.Namespace) -> tuple[ComputationGraph, list[str]]:
     """The graph as it is, and what its file does not give: sizes and costs; with --json that is a warning instead."""
-    network = network_of(arguments)
-    if network is not None:
-        return network.graph, []
     from remat_algos.errors import GraphWarning
-    from remat_algos.ir.files.read import read_with_notes
 
-    _check_there(arguments.graph)
-    graph, notes = read_with_notes(arguments.graph, nodes=arguments.nodes)
+    graph, notes = _read(arguments)
     if notes and arguments.json:
         warnings.warn(f"{arguments.graph}: {'; '.join(notes)}", GraphWarning, stacklevel=2)
         notes = []
     return graph, notes
+
+
+def _read(arguments: argparse.Namespace) -> tuple[ComputationGraph, list[str]]:
+    network = network_of(arguments)
+    if network is not None:
+        return network.graph, []
+    from remat_algos.ir.files.read import read_with_notes
+
+    _check_there(arguments.graph)
+    return read_with_notes(arguments.graph, nodes=arguments.nodes)
 
 
 def _check_there(graph: str) -> None:

@@ -80,7 +80,7 @@ def _of_json(text: str, source: str) -> list[Row]:
     if not isinstance(found, tuple):
         raise GraphError(f"{source}: not a JSON object; give {FORMS}")
     if ("format", FORMAT) in found:
-        raise GraphError(f"{source}: a plan, which is an order and no mirror counts; give {FORMS}")
+        raise GraphError(f"{source}: a plan, not mirror counts; give {FORMS}")
     return [(source, name, count) for name, count in found]
 
 

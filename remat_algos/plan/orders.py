@@ -78,7 +78,7 @@ class Order:
         try:
             return differentiate(graph, **self.derivation)
         except (TypeError, GraphError) as error:  # options of any kind can stand in the file
-            raise PlanError(f'{self.source}: "differentiate" holds options that do not fit ({error})') from error
+            raise PlanError(f'{self.source}: "differentiate" has options that do not fit ({error})') from error
 
     def schedule(self, graph: ComputationGraph) -> Schedule:
         """The schedule on a graph; ScheduleError if it names what is not there or frees what is still read."""
@@ -124,7 +124,9 @@ class Order:
         if lost.any():
             stage, node = (int(i) for i in np.argwhere(lost)[0])
             self._fail(
-                f"stage {stage} has {shortened(graph.labels[node])} from a stage that does not hold it", stage, node
+                f"stage {stage} has {shortened(graph.labels[node])} in S, but the stage before does not",
+                stage,
+                node,
             )
         indptr, sources = graph.predecessors
         readers = np.repeat(np.arange(graph.n_nodes), np.diff(indptr))
@@ -153,9 +155,9 @@ class Order:
                 self._fail(f"before step {step} {shortened(name)} is freed: {error}", step)
             freed = f"{shortened(name)} is freed before step {step}, but"
             if value not in held:
-                self._fail(f"{freed} it is not held there", step)
+                self._fail(f"{freed} it is not in memory there", step)
             if graph.output[value] and step < len(schedule):
-                self._fail(f"{freed} it is an output, held to the end", step)
+                self._fail(f"{freed} it is an output, which stays in memory", step)
             end = int(lifetimes.end[held.pop(value)])
             if end > step:
                 reader = shortened(graph.labels[int(schedule.order[end - 1])])
@@ -166,7 +168,7 @@ class Order:
 
 
 def read_order(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[ComputationGraph, Schedule]:
-    """Read an order of running the nodes of a graph, to be judged by `simulate`.
+    """Read an order of running the nodes of a graph, to be evaluated by `simulate`.
 
     Parameters
     ----------
@@ -226,7 +228,7 @@ def _json(text: str, source: str) -> Order:
         raise PlanError(f"{source}: not valid JSON ({error}); give {FORMS}") from error
     if isinstance(found, dict):
         if found.get("format") != FORMAT or not isinstance(found.get("schedule"), list):
-            raise PlanError(f'{source}: no plan: it has no "format": "{FORMAT}" with a "schedule"; give {FORMS}')
+            raise PlanError(f'{source}: not a plan: it has no "format": "{FORMAT}" with a "schedule"; give {FORMS}')
         given = found.get("differentiate")
         derivation = given if isinstance(given, dict) else None
         return Order(source, _steps(found["schedule"], source), is_plan=True, derivation=derivation)
@@ -235,7 +237,7 @@ def _json(text: str, source: str) -> Order:
 
 def _steps(found: Any, source: str) -> list[str | int]:
     if not isinstance(found, list) or not all(isinstance(s, str) or (type(s) is int and 0 <= s < 2**31) for s in found):
-        raise PlanError(f"{source}: the list holds something that is neither the name nor the id of a node")
+        raise PlanError(f"{source}: the list contains an entry that is neither the name nor the id of a node")
     return found
 
 
@@ -258,6 +260,6 @@ def _matrices(data: bytes, source: str) -> Order:
     for name, matrix in matrices.items():
         numbers = matrix.ndim == 2 and matrix.dtype.kind in "biuf"
         if not numbers or matrix.shape != matrices["R"].shape or not np.isin(matrix, (0, 1)).all():
-            raise PlanError(f"{source}: {name} is no matrix of 0 and 1 with a row per stage and a column per node")
+            raise PlanError(f"{source}: {name} must be a matrix of 0 and 1 with a row per stage and a column per node")
     saved = matrices["S"].astype(bool) if "S" in matrices else None
     return Order(source, computed=matrices["R"].astype(bool), saved=saved)

@@ -35,6 +35,14 @@ KINDS: Mapping[str, type | tuple[type, ...]] = {
     "compute_scale": int,
     "seconds": (int, float),
 }
+_WANTED = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    dict: "an object",
+    list: "a list",
+    type(None): "null",
+}
 
 
 def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -52,7 +60,7 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise PlanError(f"{file.name}: not a plan: it cannot be read as JSON") from error
     if not isinstance(record, dict):
-        raise PlanError(f"{file.name}: not a plan: it is no JSON object")
+        raise PlanError(f"{file.name}: not a plan: it is not a JSON object")
     return record
 
 
@@ -68,9 +76,10 @@ def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
         if name not in record:
             raise PlanError(f'the plan has no "{name}"')
         if not isinstance(record[name], kind) or isinstance(record[name], bool):
-            raise PlanError(f'"{name}" of the plan is {str(record[name])[:40]!r}, which is not of its kind')
+            wanted = " or ".join(_WANTED[each] for each in (kind if isinstance(kind, tuple) else (kind,)))
+            raise PlanError(f'"{name}" of the plan is {shortened(record[name])!r}, expected {wanted}')
     if not isinstance(record.get("details", {}), dict):
-        raise PlanError('"details" of the plan is no object')
+        raise PlanError('"details" of the plan is not an object')
     if not isinstance(record.get("bound_source"), str | None):
         raise PlanError(f'"bound_source" of the plan is {str(record["bound_source"])[:40]!r}; expected a text or null')
     return record

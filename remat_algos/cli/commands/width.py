@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.budget_argument import add_search, whole_number
-from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
+from remat_algos.cli.graph_argument import add_graph, as_planned, files_of, read_source
 from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say, say_json, say_table, writable
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.ir.wording import counted
@@ -99,7 +99,7 @@ def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, list[str], s
             raise argparse.ArgumentTypeError(f"--nodes {arguments.nodes}: the width asks for no sizes; leave it out")
         graph = read_gr(arguments.graph)
         return graph, [str(v + 1) for v in range(graph.n_vertices)], f"{arguments.graph}: undirected, taken as it is"
-    directed, said = graph_of(arguments)
+    directed, said = as_planned(read_source(arguments), arguments)  # no word on sizes: the width has none
     return UndirectedGraph.of(directed), [directed.labels[v] for v in range(directed.n_nodes)], said
 
 

@@ -75,7 +75,7 @@ def _known(
             if name not in column_of:
                 ignored[name] = None
             elif column_of[name] in texts:
-                raise GraphError(f"{source}, {called(i)}: {column_of[name]} stands twice; keep one")
+                raise GraphError(f"{source}, {called(i)}: {column_of[name]} occurs twice; keep one")
             else:
                 texts[column_of[name]] = str(text)
         found.append(texts)
@@ -118,7 +118,7 @@ def _add_graph_attributes(tables: Tables, graph: Texts) -> None:
         try:
             derivation = json.loads(graph["derivation"])
         except (ValueError, RecursionError) as error:
-            raise GraphError(f"{source}: derivation is no JSON text; leave it out") from error
+            raise GraphError(f"{source}: derivation is not valid JSON; leave it out") from error
         tables.derivation = Derivation.of(derivation, source).record()
 
 

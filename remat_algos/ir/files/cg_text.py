@@ -51,7 +51,7 @@ def parse(text: str, source: str) -> Tables:
     lines = _Lines(text, source)
     n_variables, n_records = lines.numbers("the numbers of variables and of records", 2)
     if n_records % 2:
-        lines.fail(f"{n_records} records; there is a backward one for each forward one")
+        lines.fail(f"expected an even number of records, a backward one for each forward one; found {n_records}")
     variables = [lines.variable(x) for x in range(n_variables)]
     forward = [lines.record("forward", n_variables) for _ in range(n_records // 2)]
     backward = [lines.record("backward", n_variables) for _ in range(n_records // 2)]
@@ -59,7 +59,7 @@ def parse(text: str, source: str) -> Tables:
     makers: dict[int, int] = {}
     for i, record in enumerate(forward):
         if variables[record.output].label != "_" or record.output in makers:
-            lines.fail(f"variable {record.output} is made a second time; drop one of the records", record.line)
+            lines.fail(f"two forward records make variable {record.output}; remove one", record.line)
         makers[record.output] = i
     for x, variable in enumerate(variables):
         if variable.label == "_" and x not in makers:
@@ -69,7 +69,7 @@ def parse(text: str, source: str) -> Tables:
     for x, name in names.items():
         record, gradient = forward[makers[x]], backward[makers[x]]
         if gradient.inputs[:1] != [(x, "gradient")] or gradient.operation != record.operation:
-            lines.fail(f"the backward record of variable {x} is wanted here", gradient.line)
+            lines.fail(f"expected the backward record of variable {x}", gradient.line)
         nodes.append(
             NodeRow(
                 name,
@@ -116,48 +116,48 @@ class _Lines:
     def take(self, wanted: str) -> str:
         """The next line."""
         if self.at >= len(self.lines):
-            raise GraphError(f"{self.source}: the text ends where {wanted} must come; is the file whole?")
+            raise GraphError(f"{self.source}: expected {wanted}, found the end; is the file whole?")
         self.at += 1
         return self.lines[self.at - 1].strip()
 
     def numbers(self, wanted: str, count: int) -> list[int]:
         words = self.take(wanted).split()
         if len(words) != count or not all(word.isascii() and word.isdecimal() and len(word) < 20 for word in words):
-            self.fail(f"{self.lines[self.at - 1][:40]!r} where {wanted} must come")
+            self.fail(f"expected {wanted}, found {shortened(self.lines[self.at - 1])!r}")
         return [int(word) for word in words]
 
     def variable(self, x: int) -> _Variable:
         words = self.take(f"variable {x}").split(maxsplit=2)
         if len(words) < 3 or words[0] != str(x) or not words[1].isdecimal() or len(words[1]) > 20:
-            self.fail(f"variable {x} is wanted here, as `{x} bytes label`")
+            self.fail(f"expected variable {x}, as `{x} bytes label`")
         return _Variable(int(words[1]), words[2], self.at)
 
     def record(self, way: str, n_variables: int) -> _Record:
         if self.take(f"a {way} record") != way:
-            self.fail(f"{self.lines[self.at - 1][:40]!r} where a {way} record must begin")
+            self.fail(f"expected a {way} record, found {shortened(self.lines[self.at - 1])!r}")
         line = self.at
         n_inputs, n_outputs = self.numbers("numbers of inputs and outputs", 2)
         inputs = [self._input(n_variables) for _ in range(n_inputs)]
         outputs = [self._id(self.take("an output"), n_variables) for _ in range(n_outputs)]
         if len(outputs) != 1 and way == "forward":
-            self.fail(f"{len(outputs)} outputs; a forward record has one", line)
+            self.fail(f"expected one output of the forward record, found {len(outputs)}", line)
         operation = self.take("an operation")
         if not self.take("attributes in braces").startswith("{"):
-            self.fail(f"{self.lines[self.at - 1][:40]!r} where attributes in braces must come")
+            self.fail(f"expected attributes in braces, found {shortened(self.lines[self.at - 1])!r}")
         return _Record(inputs, outputs[0] if outputs else -1, operation, line)
 
     def _input(self, n_variables: int) -> tuple[int, str]:
         words = self.take("an input").split()
         if len(words) != 2 or words[1] not in KINDS:
-            self.fail(f"an input is wanted here, as `id kind`, with one of the kinds {' '.join(KINDS)}")
+            self.fail(f"expected an input, as `id kind`; kinds are {' '.join(KINDS)}")
         return self._id(words[0], n_variables), words[1]
 
     def _id(self, word: str, n_variables: int) -> int:
         if not (word.isascii() and word.isdecimal()) or len(word) > 9 or int(word) >= n_variables:
-            self.fail(f"{shortened(word)!r} is no variable; they run from 0 to {n_variables - 1}")
+            self.fail(f"expected a variable from 0 to {n_variables - 1}, found {shortened(word)!r}")
         return int(word)
 
     def end(self) -> None:
         if self.at < len(self.lines):
             self.at += 1
-            self.fail("there is more than the first line promises; mend its numbers")
+            self.fail("expected the end, by the numbers on line 1; correct them, or remove what follows")

@@ -33,7 +33,7 @@ def parse_edges(text: str, source: str) -> Tables:
     pairs = list(zip(edges.texts("src"), edges.texts("dst"), strict=True))
     for row, pair in enumerate(pairs):
         if not all(pair):
-            edges.fail(row, "an edge has a src and a dst; write both")
+            edges.fail(row, "an edge needs both src and dst; write both")
     return rows_of(Table(source, {"name": list(in_order(chain.from_iterable(pairs)))}, noun="line"), edges)
 
 
@@ -66,7 +66,7 @@ def read_table(text: str, source: str, known: Known, required: Sequence[str] = (
     for i, name in enumerate(names):
         if name is not None and name in names[:i]:
             first = header[names.index(name)]
-            said = f"column `{first}` stands twice" if first == header[i] else f"columns `{first}` and `{header[i]}`"
+            said = f"column `{first}` occurs twice" if first == header[i] else f"columns `{first}` and `{header[i]}`"
             raise GraphError(f"{source}, line 1: {said}{'' if first == header[i] else ' mean the same'}; keep one")
     unknown = [cell for cell, name in zip(header, names, strict=True) if name is None]
     check_spelling(f"{source}, line 1", map(plain, unknown), known, names, "column")

@@ -55,18 +55,18 @@ def _read(text: str, source: str) -> Any:
 
             graphs = pydot.graph_from_dot_data(f"{text}\ndigraph {_END} {{}}")
     except ImportError as error:
-        _fail(source, "DOT is read by pydot, which is not here; install it: python -m pip install pydot", error)
+        _fail(source, "reading DOT needs pydot; install it: python -m pip install pydot", error)
     except RecursionError as error:
-        _fail(source, "subgraphs are nested too deeply; take them apart", error)
+        _fail(source, "subgraphs are nested too deeply; flatten them", error)
     except TypeError as error:  # of pydot, which calls the attribute as it does its own argument
-        _fail(source, "an attribute is called `name`; the name of a node stands before its brackets", error)
+        _fail(source, "`name` is not an attribute; the name of a node stands before its brackets", error)
     if not graphs:
         printed = said.getvalue().strip().rpartition("\n")[2]  # what is wrong
         _fail(source, f"not valid DOT{_place(printed, text.count(chr(10)) + 1)}; is the file whole?")
     if len(graphs) > 2:
         _fail(source, f"there are {len(graphs) - 1} graphs in the file; keep one")
     if graphs[-1].get_name() != _END:
-        _fail(source, "the text goes on after the end of the graph; is there a brace too many?")
+        _fail(source, "there is text after the end of the graph; is there an extra brace?")
     if graphs[0].get_type() != "digraph":
         _fail(source, "the graph is undirected; write `digraph`, and `u -> v` where v reads u")
     return graphs[0]

@@ -22,7 +22,7 @@ def parse(text: str, source: str) -> Tables:
     declaration = _DECLARATION.search(text)
     if declaration is not None:
         line = text.count("\n", 0, declaration.start()) + 1
-        _fail(source, f"{declaration[0]} on line {line} is not followed, since entities do harm; remove it")
+        _fail(source, f"{declaration[0]} on line {line} is not allowed, since entities can fill the memory; remove it")
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
@@ -52,7 +52,7 @@ def _check(root: ElementTree.Element, source: str) -> None:
         u, v = edge.get("source"), edge.get("target")
         if u not in seen or v not in seen:
             ends = f"{shortened(repr(u))} -> {shortened(repr(v))}"
-            _fail(source, f"edge {place} of the file, {ends}, leads from or to no node; add the node")
+            _fail(source, f"edge {place} of the file, {ends}, names a node that is not in the file; add it")
 
 
 def _prepare(root: ElementTree.Element) -> None:
@@ -74,7 +74,7 @@ def _networkx() -> Any:
         import networkx
     except ImportError as error:
         remedy = "install it: python -m pip install networkx"
-        raise GraphError(f"GraphML is read and written by networkx, which is not here; {remedy}") from error
+        raise GraphError(f"GraphML needs networkx; {remedy}") from error
     return networkx
 
 

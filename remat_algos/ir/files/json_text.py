@@ -13,6 +13,7 @@ from remat_algos.ir.wording import shortened
 
 FORMAT, VERSION = "remat-graph", 1
 BACKWARD = ("none", "to come", "present")
+_WANTED = {str: "text", int: "a whole number", bool: "true or false", list: "a list", dict: "an object"}
 _MISSING = object()
 
 
@@ -58,11 +59,11 @@ def tables_of(record: Any, source: str) -> Tables:
         _fail(source, f'"backward" is {shortened(backward)!r}; use {", ".join(BACKWARD)}')
     if 0 < given < len(nodes):
         lacking = next(node.name for node in nodes if node.saved is None)
-        _fail(source, f'"saved" stands on some nodes but not on {shortened(lacking)!r}; give it for all or for none')
+        _fail(source, f'"saved" is missing for node {shortened(lacking)!r}; give it for all nodes or for none')
     scale = top.take("compute_scale", int, None)
     views, derivation = top.take("views", dict, {}), top.take("derivation", dict, None)
     if not all(isinstance(name, str) and isinstance(base, str) for name, base in views.items()):
-        _fail(source, '"views" maps names to names')
+        _fail(source, '"views" must map names to names')
     derivation = Derivation.of(derivation, source).record() if derivation is not None else None
     unit = top.take("compute_unit", str, "")
     unsized = [node.name for node, entry in zip(nodes, top.record["nodes"], strict=True) if _unsized(entry)]
@@ -80,7 +81,7 @@ def check_scale(tables: Tables) -> Tables:
     """The rows; GraphError if they name the scale of costs that are no whole numbers."""
     scale, costs = tables.compute_scale, (cost for node in tables.nodes for cost in (node.compute, node.grad_compute))
     if scale is not None and (scale < 1 or any(type(cost) is not int for cost in costs)):
-        _fail(tables.source, '"compute_scale" goes with whole numbers; leave it out to have decimals scaled')
+        _fail(tables.source, '"compute_scale" needs whole costs; leave it out, and decimals are scaled')
     return tables
 
 
@@ -166,7 +167,7 @@ class _Fields:
 
     def __init__(self, record: Any, source: str, what: str) -> None:
         if not isinstance(record, dict):
-            _fail(source, f"{what} is {_kind(record)}; an object is wanted")
+            _fail(source, f"{what} is {_kind(record)}, expected an object")
         self.record, self.source, self.what = record, source, what
 
     def take(self, key: str, kind: type, default: Any = _MISSING) -> Any:
@@ -175,7 +176,7 @@ class _Fields:
             _fail(self.source, f'{self.what} has no "{key}"')
         wrong = not isinstance(given, kind) or (kind is int and isinstance(given, bool))
         if wrong and not (given is None and default is None):
-            _fail(self.source, f'"{key}" of {self.what} is {_kind(given)}; {kind.__name__} is wanted')
+            _fail(self.source, f'"{key}" of {self.what} is {_kind(given)}, expected {_WANTED[kind]}')
         return given
 
     def records(self, key: str, default: Any = _MISSING) -> list[Any]:
@@ -184,13 +185,13 @@ class _Fields:
     def names(self, key: str, default: Any) -> Any:
         given = self.take(key, list, default)
         if given is not None and not all(isinstance(name, str) for name in given):
-            _fail(self.source, f'"{key}" of {self.what} holds something that is not a valid name')
+            _fail(self.source, f'"{key}" of {self.what} contains something that is not a valid name')
         return given
 
     def number(self, key: str, default: Number | None) -> Any:
         given = self.record.get(key, default)
         if given is not default and (isinstance(given, bool) or not isinstance(given, int | Decimal)):
-            _fail(self.source, f'"{key}" of {self.what} is {_kind(given)}; a number is wanted')
+            _fail(self.source, f'"{key}" of {self.what} is {_kind(given)}, expected a number')
         return given
 
     def size(self, key: str, default: Number | None) -> Any:

@@ -84,7 +84,7 @@ def _arguments(held: dict[str, Any], rest: dict[str, Any], source: str) -> dict[
         version = shortened(repr(rest["version"]))
         raise GraphError(f"{source}: version {version} is not supported; this release reads version {VERSION}")
     if any(array.ndim != 1 for array in held.values()):
-        raise ValueError("an array is not flat")
+        raise ValueError("an array has several dimensions")
     arguments: dict[str, Any] = {name: held[name] for name in ARRAYS}
     arguments |= {name: held.get(name) for name in OPTIONAL_ARRAYS}
     if "backward.saved_indptr" in held:
@@ -94,7 +94,7 @@ def _arguments(held: dict[str, Any], rest: dict[str, Any], source: str) -> dict[
         arguments["resident"] = Resident(**parts, names=_texts(rest["resident_names"]))
     scale = rest["compute_scale"]
     if type(scale) is not int or scale < 1:
-        raise ValueError("compute_scale is no whole number of 1 or more")
+        raise ValueError("compute_scale is not a whole number of 1 or more")
     arguments["labels"] = Labels(
         names=_texts(rest["names"]) if rest["names"] is not None else None,
         value_names={int(x): name for x, name in rest["value_names"] if _texts([name])},
@@ -111,5 +111,5 @@ def _texts(given: Iterable[Any]) -> tuple[str, ...]:
     """All of them, if all are text."""
     texts = tuple(given)
     if not all(isinstance(text, str) for text in texts):
-        raise ValueError("a name is no text")
+        raise ValueError("a name is not text")
     return texts

@@ -279,7 +279,7 @@ def _with_nodes(kind: str, text: str, source: str, nodes: Path) -> Tables:
         pairs = [(u, node.name) for node in rows for u in node.reads]
         edges = Table(source, {"src": [u for u, _ in pairs], "dst": [v for _, v in pairs]}, noun="edge")
     else:
-        raise GraphError(f"{source}: {kind} says itself what its nodes cost; leave out the table {nodes.name}")
+        raise GraphError(f"{source}: {kind} files have their own sizes and costs; leave out {nodes.name}")
     return csv_tables.parse(_named_text(nodes), edges, _values(_beside(nodes)["values"]))
 
 

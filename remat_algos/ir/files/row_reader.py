@@ -54,7 +54,7 @@ class _Reader:
 
     def __init__(self, nodes: Table, edges: Table, values: Table | None) -> None:
         if not len(nodes):
-            raise GraphError(f"{nodes.source}: there is no node; add one")
+            raise GraphError(f"{nodes.source}: there are no nodes; add one")
         self.table = nodes
         self.nodes: dict[str, NodeRow] = {}
         self.residents: dict[str, ResidentRow] = {}
@@ -227,10 +227,10 @@ class _Reader:
         for lost in (dst, src):
             if lost not in self.called:
                 noun, source = self.table.noun, self.table.source
-                table.fail(row, f"{shortened(lost)!r} is no id of {source}; add a {noun} for it there")
+                table.fail(row, f"no {noun} of {source} has the id {shortened(lost)!r}; add one")
         resident = self.called[dst] in self.residents
         kind = "resident, and residents read nothing" if resident else "value; edges lead to nodes"
-        table.fail(row, f"{shortened(dst)!r} is a {kind}; turn the edge round or remove it")
+        table.fail(row, f"{shortened(dst)!r} is a {kind}; reverse the edge or remove it")
 
     def _resolve(self) -> None:
         """Forward nodes and bases of views by their names, where the tables have their ids."""

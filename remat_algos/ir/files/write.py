@@ -60,7 +60,7 @@ def files_written(path: str | os.PathLike[str]) -> list[Path]:
         return [file.with_name(f"{stem}.{kind}.csv") for kind in ("nodes", "edges", "values")]
     if file.suffix not in (*_WRITERS, ".npz"):
         endings = f"{', '.join([*_WRITERS, '.npz'])} or {TABLES}"
-        raise GraphError(f"{file.name}: the ending is no format; use {endings}")
+        raise GraphError(f"{file.name}: unknown ending; use {endings}")
     return [file]
 
 
