@@ -1,7 +1,7 @@
 """A first plan: a U-Net in 70 % of the memory that it takes without rematerialization.
 
-You learn to read a graph, to add its gradients, to ask for a plan within a budget and to read the
-answer. The picture shows what each step holds, and what stands at the peak.
+You learn to read a graph, to add its gradients, to plan within a budget and to read the result. The
+picture shows the bytes live at each step, and the values at the peak.
 
 Usage: python examples/1_first_plan.py [FOLDER for the picture]
 """

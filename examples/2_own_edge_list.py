@@ -1,7 +1,7 @@
 """A graph of your own: who reads whom, bytes and costs.
 
-You learn to make a graph in Python, to judge decisions of your own, and to ask why a plan keeps a
-value. The picture shows what runs at which step, and how long its values are held.
+You learn to make a graph in Python, to simulate decisions of your own, and to see why a plan keeps
+a value. The picture shows what runs at which step, and how long its values are live.
 
 Usage: python examples/2_own_edge_list.py [FOLDER for the picture]
 """

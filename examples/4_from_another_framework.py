@@ -1,7 +1,7 @@
 """From a framework of your own: arrays in, actions out.
 
 You learn to hand over a graph that has its gradients already, as arrays of ids, and to run the
-plan that comes back. The picture shows the graph, with what is kept and what runs again.
+plan that comes back. The picture shows the graph, with what is kept and what is recomputed.
 
 Usage: python examples/4_from_another_framework.py [FOLDER for the picture]
 """

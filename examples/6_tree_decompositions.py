@@ -1,7 +1,7 @@
 """Tree decompositions by hand: a chain of five and its gradients, cut by separators.
 
 You learn to decompose a graph into bags on a tree, to find separators in it, and to see how
-twremat runs one half, drops it, and makes it again. The pictures show the bags and the run.
+twremat runs one half, drops it, and recomputes it. The pictures show the bags and the run.
 
 Usage: python examples/6_tree_decompositions.py [FOLDER for the pictures]
 """
