@@ -328,6 +328,16 @@ def test_a_false_claim_is_denied(tmp_path, fraud):
             Plan.load(tmp_path / "plan.json", graph)
 
 
+def test_an_overhead_budget_is_kept_to_the_unit():
+    for more in (0.5, -0.5):  # one unit of compute apart: the limit is rounded down
+        budget = {"memory": "85%", "overhead": f"{100 * (PLAN.overhead + more) / GRAPH.needed_compute:.6f}%"}
+        if more > 0:
+            verify(GRAPH, record(budget=budget))
+        else:
+            with pytest.raises(ClaimError, match=f"within overhead {PLAN.overhead - 1}; it has {PLAN.overhead}"):
+                verify(GRAPH, record(budget=budget))
+
+
 def test_a_bound_may_be_what_is_computed_but_no_more():
     for scope in ("canonical", "chain", "fixed order"):
         claim = {"bound_scope": scope, "bound_source": "another", "gap": None}

@@ -327,7 +327,7 @@ def test_a_curve_that_a_solver_itself_cut_short_is_not_complete(plant):
 
 @pytest.mark.parametrize("points", [1, 0, -3])
 def test_one_budget_is_no_curve(points):
-    with pytest.raises(ValueError, match=f"points is {points}; give 2 or more"):
+    with pytest.raises(ValueError, match=f"points is {points}; give a whole number, 2 or more"):
         frontier(CHAIN, points=points)
 
 
