@@ -1,7 +1,7 @@
 """Lower sets by hand: eight nodes, all their lower sets, and the way that the optimum takes.
 
 You learn to list the lower sets of a graph, to read formula (2) of kusumoto2019 term by term, and
-to see the memory of a chain of lower sets when it runs. The pictures show the lattice and the terms.
+to see the memory that a chain of lower sets needs. The pictures show the lattice and the terms.
 
 Usage: python examples/5_lower_sets.py [FOLDER for the pictures]
 """
