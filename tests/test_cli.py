@@ -9,11 +9,12 @@ from importlib.metadata import version
 
 import pytest
 
+from remat_algos.cli.main import main
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.files.read import read_graph
 from remat_algos.ir.files.write import write_graph
 from remat_algos.solvers.registry import list_solvers, portfolio
-from tests.command_line import Said
+from tests.command_line import Said, with_budget
 
 PLAN_KEYS = {
     *("format", "version", "graph_hash", "differentiate", "solver", "method", "options", "budget", "limit"),
@@ -82,7 +83,7 @@ def plan(remat, folder):
 
 def process(*words, **settings):
     """Runs a command line in a process of its own."""
-    command = [sys.executable, "-m", "remat_algos", *words]
+    command = [sys.executable, "-m", "remat_algos", *with_budget(words)]
     given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "timeout": 60, **settings}
     done = subprocess.run(command, check=False, **given)
     return Said(done.returncode, done.stdout or "", done.stderr or "")
@@ -295,7 +296,7 @@ def on_terminal(*words, out=True, err=True):
     ours, theirs = pty.openpty()
     environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
     running = subprocess.Popen(
-        [sys.executable, "-m", "remat_algos", *words],
+        [sys.executable, "-m", "remat_algos", *with_budget(words)],
         stdin=subprocess.DEVNULL,
         stdout=theirs if out else subprocess.PIPE,
         stderr=theirs if err else subprocess.PIPE,
@@ -327,7 +328,7 @@ def test_a_terminal_gets_colour_and_the_same_text(remat, folder, command):
 def test_a_terminal_gets_a_progress_line_on_standard_error(folder, command):
     code, seen, out, _ = on_terminal(command, "chain.nodes.csv", "--json", out=False)
     assert code == 0
-    assert re.search("solving|judged", seen)
+    assert re.search(r"\d+/\d+( · best \d+ % at \+\d+\.\d %)? · 0:\d\d", seen)
     assert isinstance(json.loads(out), dict)
     assert not DRAWN.search(out)
 
@@ -335,7 +336,7 @@ def test_a_terminal_gets_a_progress_line_on_standard_error(folder, command):
 def test_a_pipe_gets_no_progress_line(folder):
     code, seen, _, err = on_terminal("solve", "chain.nodes.csv", err=False)
     assert (code, err) == (0, "")
-    assert not re.search("solving|judged", seen)
+    assert " · 0:" not in seen
 
 
 def test_names_that_look_like_markup_are_shown_as_they_are(folder):
@@ -452,7 +453,9 @@ def test_no_budget_is_the_lowest_peak_too(remat, folder):
     assert remat("solve", "chain.nodes.csv", "--json").record["peak_memory"] == 16
 
 
-@pytest.mark.parametrize(("overhead", "most"), [("20", 20), ("10%", 13), ("0", 0), ("15.1%", 20), ("1e9", 10**9)])
+@pytest.mark.parametrize(
+    ("overhead", "most"), [("20 units", 20), ("10%", 13), ("0", 0), ("15.1%", 20), ("1e9units", 10**9)]
+)
 def test_overhead_bounds_the_compute_beyond_one_pass(remat, folder, overhead, most):
     said = remat("solve", "chain.nodes.csv", "--overhead", overhead, "--json")
     assert said.code == 0
@@ -462,10 +465,78 @@ def test_overhead_bounds_the_compute_beyond_one_pass(remat, folder, overhead, mo
 
 def test_overhead_is_in_the_unit_that_was_read(remat, folder):
     (folder / "chain.nodes.csv").write_text(CHAIN.replace(",10", ",0.5").replace(",1\n", ",0.25\n"))
-    said = remat("solve", "chain.nodes.csv", "--overhead", "1", "--json")
+    said = remat("solve", "chain.nodes.csv", "--overhead", "1 units", "--json")
     assert (said.record["compute_scale"], said.record["overhead"]) == (100, 100)
-    assert remat("solve", "chain.nodes.csv", "--overhead", "0.99", "--json").record["overhead"] < 99
-    assert "% more than one pass" in remat("solve", "chain.nodes.csv", "--overhead", "1").out
+    assert remat("solve", "chain.nodes.csv", "--overhead", "0.99 units", "--json").record["overhead"] < 99
+    assert "% more than one pass" in remat("solve", "chain.nodes.csv", "--overhead", "1 units").out
+
+
+def test_without_a_budget_the_figures_to_choose_one_by_are_given(capsys, folder):
+    for command in ("solve", "run"):
+        assert main([command, "chain.nodes.csv"]) == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert said.err == (
+            "remat: no budget is given; the peak without rematerialization is 28 B, the lower bound 16 B; give "
+            "--budget 80%, --budget 22B or --budget least, for example\n"
+        )
+        for budget in ("80%", "22B", "least"):
+            assert main([command, "chain.nodes.csv", "--budget", budget]) == 0
+        capsys.readouterr()
+    assert "budget: memory least" in flat(main, capsys, "compare", "chain.nodes.csv")
+
+
+def flat(main, capsys, *words):
+    assert main(list(words)) == 0
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_a_share_without_its_sign_is_told(remat, folder):
+    (folder / "large.nodes.csv").write_text("name,memory\na,4MiB\nb,4MiB\nc,4MiB\n")
+    (folder / "large.edges.csv").write_text("src,dst\na,b\nb,c\n")
+    for command in ("solve", "compare", "run"):
+        said = remat(command, "large.nodes.csv", "--budget", "80")
+        assert said.code == 2
+        assert said.err.endswith("--budget 80 is 80 bytes, and one node alone has 4 MiB; did you mean 80%?\n")
+    assert remat("solve", "chain.nodes.csv", "--budget", "20").code == 0  # nodes of 4 bytes
+
+
+@pytest.mark.parametrize(
+    ("overhead", "remedy"), [("30", "write 30% of one pass, or '30 units'"), ("0.3", "write 30% of one pass")]
+)
+@pytest.mark.parametrize("command", ["solve", "compare", "run"])
+def test_an_overhead_without_a_unit_is_refused(remat, folder, command, overhead, remedy):
+    said = remat(command, "chain.nodes.csv", "--overhead", overhead)
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith(f"remat: overhead budget '{overhead}' could be compute or a share; {remedy}")
+
+
+def test_the_unit_of_an_overhead_is_that_of_the_graph(remat, folder):
+    said = remat("solve", "chain.nodes.csv", "--overhead", "30 ms")
+    assert said.code == 2
+    assert said.err == "remat: --overhead 30 ms: unit 'ms' is unknown; write units, since the graph names none\n"
+
+
+def test_a_budget_above_100_percent_says_that_nothing_need_be_recomputed(remat, folder):
+    for budget in ("120%", "29"):
+        said = remat("solve", "chain.nodes.csv", "--budget", budget)
+        assert said.code == 0
+        assert "above the peak without rematerialization: nothing needs to be recomputed" in said.flat
+    assert "nothing needs" not in remat("solve", "chain.nodes.csv", "--budget", "100%").out
+
+
+@pytest.mark.parametrize(
+    ("words", "near"),
+    [
+        (["slove", "chain.nodes.csv"], "unknown command 'slove'; did you mean solve?"),
+        (["solve", "chain.nodes.csv", "--budgte", "80%"], "did you mean --budget?"),
+        (["solve", "chain.nodes.csv", "--solver", "chen_greed"], "'chen_greed'; did you mean chen_greedy"),
+    ],
+)
+def test_near_names_are_offered(remat, folder, words, near):
+    said = remat(*words)
+    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
+    assert near in said.err
 
 
 def test_memory_and_overhead_both_hold(remat, folder):
@@ -810,7 +881,8 @@ def test_names_beyond_the_terminals_encoding_are_no_trouble(folder, words):
 
 def test_closed_standard_streams_are_no_trouble(folder):
     closing = "import os, sys; os.close(2); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
-    command = [sys.executable, "-c", closing, "-m", "remat_algos", "solve", "chain.nodes.csv", "-o", "plan.json"]
+    command = [sys.executable, "-c", closing, "-m", "remat_algos", *with_budget(["solve", "chain.nodes.csv"])]
+    command += ["-o", "plan.json"]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=60, check=False)
     assert done.returncode == 0
     assert (folder / "plan.json").exists()

@@ -15,6 +15,7 @@ from remat_algos.ir.files.read import read_graph
 from remat_algos.plan import reserved
 from remat_algos.plan.baseline import baseline
 from remat_algos.plan.plan import Plan
+from tests.command_line import with_budget
 from tests.test_cli_questions import complains
 from tests.test_cli_startup import LOADED, SLOW
 
@@ -32,7 +33,7 @@ def made(tmp_path_factory):
     (place / "net.nodes.csv").write_text(NODES)
     (place / "net.edges.csv").write_text(EDGES)
     words = ["solve", str(place / "net.nodes.csv"), "--budget", "200%", "--allocator", "cupy_pool"]
-    assert main([*words, "-o", str(place / "plan.json")]) == 0
+    assert main(with_budget([*words, "-o", str(place / "plan.json")])) == 0
     return place
 
 

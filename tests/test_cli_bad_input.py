@@ -17,6 +17,7 @@ import pytest
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.files.read import read_graph
 from remat_algos.plan.solve import solve
+from tests.command_line import with_budget
 
 NODES = "name,memory,compute\na,4,10\nb,4,10\nc,4,10\nd,4,10\ne,4,10\nloss,1,1\n"
 EDGES = "src,dst\na,b\nb,c\nc,d\nd,e\ne,loss\n"
@@ -325,7 +326,7 @@ def contents(folder):
 
 
 def run(folder, words):
-    command = [sys.executable, "-m", "remat_algos", *words]
+    command = [sys.executable, "-m", "remat_algos", *with_budget(words)]
     environment = {name: value for name, value in os.environ.items() if name != "REMAT_TRACEBACK"}
     environment["OPENBLAS_NUM_THREADS"] = "1"  # NumPy would start threads that nobody needs
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=10, check=False)

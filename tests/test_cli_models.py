@@ -9,6 +9,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.files.read import read_graph
 from remat_algos.models.reference import build_reference, options_of
 from remat_algos.models.registry import build, get_family, list_families, list_models
+from tests.command_line import with_budget
 from tests.test_cli import process
 from tests.test_cli_questions import complains
 from tests.test_cli_startup import LOADED, SLOW, run
@@ -22,7 +23,7 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     for plan, budget in (("tight", "least"), ("all", "100%")):
         words = ["--budget", budget, "--solver", "chen_sqrt", "-o", str(folder / f"{plan}.json")]
-        assert main(["solve", SMALL, *words]) == 0
+        assert main(with_budget(["solve", SMALL, *words])) == 0
     return folder
 
 

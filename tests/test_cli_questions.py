@@ -20,6 +20,7 @@ from remat_algos.ir.files.write import write_graph
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import FORMS, Plan
 from remat_algos.solvers.registry import portfolio
+from tests.command_line import with_budget
 from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES, Said, process
 from tests.test_cli_startup import SLOW
 
@@ -78,7 +79,7 @@ def network(request, tmp_path_factory):
     place = tmp_path_factory.mktemp(name)
     for plan, budget in (("tight", "80%"), ("all", "100%")):
         words = ["--solver", "chen_sqrt", "--budget", budget]
-        assert main(["solve", str(file), *words, "-o", str(place / f"{plan}.json")]) == 0
+        assert main(with_budget(["solve", str(file), *words, "-o", str(place / f"{plan}.json")])) == 0
     return file, place / "tight.json", place / "all.json"
 
 
@@ -1067,7 +1068,8 @@ def simulate(*given):
         signal.pause()
     return judge(*given)
 selection.simulate = simulate
-sys.exit(main(sys.argv[1:]))
+words = sys.argv[1:] + ["--budget", "least"] * (sys.argv[1] == "solve")
+sys.exit(main(words))
 """
 
 
@@ -1136,7 +1138,7 @@ SMALL = [
     ["explain", "chain.nodes.csv", "plan.json"],
     ["frontier", "chain.nodes.csv", "--plot", "-"],
     ["diff", "chain.nodes.csv", "plan.json", "plan.json"],
-    ["solve", "chain.nodes.csv", "--format", "actions"],
+    ["solve", "chain.nodes.csv", "--budget", "least", "--format", "actions"],
     ["show", "chain.nodes.csv", "--plot", "-"],
 ]
 # command lines one after the other; the last line of standard error says what was loaded when each had answered

@@ -11,6 +11,7 @@ from remat_algos.executor import validate as validate_module
 from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.plan.plan import INTERRUPTED
 from remat_algos.plan.solve import solve
+from tests.command_line import with_budget
 from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES, Said
 from tests.test_cli_questions import complains
 
@@ -41,7 +42,7 @@ def remat(capsys, folder):
 
     def run(*words):
         capsys.readouterr()
-        code = main([str(word) for word in words])
+        code = main(with_budget(words))
         return Said(code, *capsys.readouterr())
 
     return run

@@ -31,7 +31,7 @@ def folder(tmp_path_factory):
     """A folder with a chain of nine nodes and a plan for it."""
     place = tmp_path_factory.mktemp("chain")
     (place / "chain.txt").write_text("".join(f"{i} {i + 1}\n" for i in range(8)))
-    run(["-m", "remat_algos", "solve", "chain.txt", "-o", "plan.json"], place)
+    run(["-m", "remat_algos", "solve", "chain.txt", "--budget", "least", "-o", "plan.json"], place)
     return place
 
 
@@ -119,7 +119,7 @@ def places(folder, path):
 
 @pytest.mark.parametrize(
     "words",
-    [["show", "chain.txt"], ["solve", "chain.txt"], ["compare", "chain.txt"], ["solve", "--help"]],
+    [["show", "chain.txt"], ["solve", "chain.txt", "--budget", "least"], ["compare", "chain.txt"], ["solve", "--help"]],
     ids=" ".join,
 )
 def test_kernels_that_are_not_built_name_the_command_that_builds_them(folder, tmp_path, words):
@@ -163,7 +163,9 @@ def test_a_checkout_that_shadows_an_install_finds_its_own_kernels(folder, tmp_pa
     installed, place = install(tmp_path / "site"), checkout(tmp_path / "checkout", built=True)
     shutil.copy(folder / "chain.txt", place)
     assert places(place, ["", installed, *needed()]) == [place / "remat_algos", place / "kernels"]
-    done = run(["-m", "remat_algos", "solve", "chain.txt"], place, [installed, *needed()], isolated=True)
+    done = run(
+        ["-m", "remat_algos", "solve", "chain.txt", "--budget=least"], place, [installed, *needed()], isolated=True
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert "gradient nodes added" in done.stdout
 

@@ -40,6 +40,7 @@ from remat_algos.plot.schedule import FIRST_RUN, HELD, NOT_HELD, RUN_AGAIN, plot
 from remat_algos.plot.text import fitted
 from remat_algos.schedule.live_set import live_set
 from remat_algos.schedule.simulation import simulate
+from tests.command_line import with_budget
 from tests.strategies import graphs, orders, training_graphs
 
 PLOTS = {"memory": plot_memory, "schedule": plot_schedule, "graph": plot_graph}
@@ -732,10 +733,10 @@ def test_what_cannot_be_plotted_is_said_before_the_work(folder, capsys, command,
     ids=lambda words: " ".join(words) if isinstance(words, list) else "",
 )
 def test_the_command_line_draws(folder, capsys, words, picture):
-    assert main([words[0], "chain.json", *words[1:], "--plot", "x.png"]) == 0
+    assert main(with_budget([words[0], "chain.json", *words[1:], "--plot", "x.png"])) == 0
     assert capsys.readouterr().out.endswith("drawn        x.png\n")
     assert (folder / "x.png").read_bytes().startswith(b"\x89PNG")
-    assert main([words[0], "chain.json", *words[1:], "--plot", "-"]) == 0
+    assert main(with_budget([words[0], "chain.json", *words[1:], "--plot", "-"])) == 0
     marks = {"memory": "at the peak", "schedule": "█ first run", "graph": "bytes  reads", "frontier": "of base  overh"}
     assert marks[picture] in capsys.readouterr().out
 
@@ -750,7 +751,7 @@ def test_beside_json_the_picture_is_written_in_silence(folder, capsys):
 
 
 def test_beside_an_order_on_standard_output_the_note_goes_elsewhere(folder, capsys):
-    assert main(["solve", "chain.json", "--format", "names", "--plot", "x.svg"]) == 0
+    assert main(["solve", "chain.json", "--budget", "least", "--format", "names", "--plot", "x.svg"]) == 0
     out, err = capsys.readouterr()
     assert "drawn" not in out
     assert err.endswith("drawn        x.svg\n")

@@ -8,35 +8,100 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from remat_algos.ir.budget import Budget
+    from remat_algos.ir.graph import ComputationGraph
+
+UNITS = "units"  # of compute, whatever they are
+HUNDRED = 100
+FAR_BELOW = 10  # a budget of so few bytes for a node of that many times more was meant as a share
 
 
 def add_budget(parser: argparse.ArgumentParser) -> None:
     """--budget, --overhead, --device."""
-    group = parser.add_argument_group("budget; all that are given hold")
+    group = parser.add_argument_group("budget; every given limit holds")
     group.add_argument(
         "--budget",
         metavar="SIZE",
-        help="peak, residents apart: bytes, 4GiB, 50%% of the peak without rematerialization, or least",
+        help="limit of the peak, residents not included: bytes, 4GiB, 50%% of the peak without rematerialization, or "
+        "least",
     )
-    group.add_argument("--overhead", metavar="COST", help="compute beyond one pass: a number, or 30%% of the pass")
-    group.add_argument("--device", metavar="SIZE", help="peak and residents together: bytes or 16GiB")
+    add_overhead(group)
+    group.add_argument("--device", metavar="SIZE", help="limit of peak and residents together: bytes or 16GiB")
+
+
+def add_overhead(parser: argparse._ActionsContainer) -> None:
+    """--overhead."""
+    parser.add_argument(
+        "--overhead",
+        metavar="COST",
+        help="limit of the extra compute: 30%% of one pass, or an amount such as '120 units', in the unit of the graph",
+    )
 
 
 def add_search(parser: argparse.ArgumentParser) -> None:
     """--time-limit, --seed."""
-    parser.add_argument("--time-limit", type=seconds, metavar="SECONDS", help="solvers stop soon after")
-    parser.add_argument("--seed", type=whole_number, default=0, help="for solvers that use chance (0)")
+    parser.add_argument(
+        "--time-limit", type=seconds, metavar="SECONDS", help="stop after SECONDS and report the best plan found so far"
+    )
+    parser.add_argument("--seed", type=whole_number, default=0, help="random seed (default: 0)")
 
 
 def budget_of(arguments: argparse.Namespace) -> Budget:
-    """The budget that was asked for."""
+    """The budget that is given; what it means for a graph is checked by `check_budget`."""
     from remat_algos.ir.budget import Budget
 
-    given = {"memory": arguments.budget, "overhead": arguments.overhead, "device": arguments.device}
+    overhead = overhead_of(arguments.overhead)
     try:
-        return Budget(**given)
+        return Budget(memory=arguments.budget, overhead=overhead, device=arguments.device)
     except (TypeError, ValueError) as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def overhead_of(text: str | None) -> str | None:
+    """The value of --overhead without the word `units`; a number alone is refused."""
+    if text is None:
+        return None
+    number, unit = _split(text)
+    if number is None or unit == "%" or not float(number):
+        return text
+    if not unit:
+        share = f"{float(number) * (HUNDRED if float(number) < 1 else 1):g}%"
+        given = text[:40]
+        raise argparse.ArgumentTypeError(
+            f"overhead budget {given!r} could be compute or a share; write {share} of one pass, or '{number} {UNITS}'"
+        )
+    return number
+
+
+def check_budget(arguments: argparse.Namespace, budget: Budget, graph: ComputationGraph) -> None:
+    """A budget is given, and is not a share without its sign; the unit of the overhead is that of the graph."""
+    from remat_algos.bounds.memory import least_peak_bound
+    from remat_algos.ir.units import format_bytes
+    from remat_algos.plan.baseline import baseline_peak
+
+    if budget.memory is None and budget.overhead is None and budget.device is None:
+        base, bound = baseline_peak(graph), least_peak_bound(graph)[0]
+        between = format_bytes((base + bound) // 2).replace(" ", "")
+        raise argparse.ArgumentTypeError(
+            f"no budget is given; the peak without rematerialization is {format_bytes(base)}, the lower bound "
+            f"{format_bytes(bound)}; give --budget 80%, --budget {between} or --budget least, for example"
+        )
+    size, largest = str(budget.memory).strip(), int(graph.node_memory.max(initial=0))
+    if size.isdecimal() and int(size) <= HUNDRED and int(size) * FAR_BELOW <= largest:
+        raise argparse.ArgumentTypeError(
+            f"--budget {size} is {size} bytes, and one node alone has {format_bytes(largest)}; did you mean {size}%?"
+        )
+    unit, own = _split(arguments.overhead or "")[1], graph.labels.compute_unit
+    if unit not in ("", "%", UNITS) and unit.lower() != own.lower():
+        named = f"{own} or {UNITS}" if own else f"{UNITS}, since the graph names none"
+        raise argparse.ArgumentTypeError(f"--overhead {arguments.overhead}: unit {unit!r} is unknown; write {named}")
+
+
+def _split(text: str) -> tuple[str | None, str]:
+    """A number and what follows it; (None, "") if it begins with none."""
+    import re
+
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*(%|[A-Za-z]*)\s*", text)
+    return (match[1], match[2]) if match else (None, "")
 
 
 def memory_limit(size: str | None, base: int, resident: int) -> int | None:
@@ -60,7 +125,7 @@ def solvers_of(arguments: argparse.Namespace, *, auto: bool = False) -> list[str
         return None
     names = [name.strip() for name in arguments.solver.split(",")]
     if "auto" in names and not auto:
-        raise argparse.ArgumentTypeError("--solver auto: all solvers are asked if none is named; leave it out")
+        raise argparse.ArgumentTypeError("--solver auto: all solvers are compared if none is named; leave it out")
     try:
         for name in names:
             if name != "auto":

@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import NoReturn, TextIO
 
@@ -14,6 +14,7 @@ import remat_algos.cli.commands as commands_room
 from remat_algos import __version__
 from remat_algos.cli.output import INTERRUPTED, say_json
 from remat_algos.errors import BudgetError, ClaimError, RematError
+from remat_algos.ir.wording import did_you_mean, shortened
 
 FALSE_CLAIM, BAD_INPUT, INFEASIBLE, BUG = 1, 2, 3, 70
 REMEDIES = {
@@ -61,10 +62,16 @@ def _mend_streams() -> None:
 def _run(given: Sequence[str]) -> int:
     chosen = argparse.Namespace(json=False)
     try:
-        chosen, unknown = _parser(given).parse_known_args(given)
+        commands, wanted = _commands(), _command(given)
+        if wanted is not None and wanted not in commands and "--version" not in given:
+            near = did_you_mean(wanted, commands) or f"; there are {', '.join(commands)}"
+            raise argparse.ArgumentTypeError(f"unknown command {shortened(wanted)!r}{near} (see remat --help)")
+        parser, options = _parser(commands, wanted)
+        chosen, unknown = parser.parse_known_args(given)
         if unknown:
-            command = f"remat {_command(given)}"
-            raise argparse.ArgumentTypeError(f"{command} has no {' '.join(unknown)}; see {command} --help")
+            near = did_you_mean(unknown[0].partition("=")[0], options)
+            words = shortened(" ".join(unknown))
+            raise argparse.ArgumentTypeError(f"remat {wanted} has no {words}{near} (see remat {wanted} --help)")
         return int(chosen.run(chosen))
     except SystemExit as stop:  # argparse, for --help and for errors
         return int(stop.code or 0)
@@ -98,20 +105,22 @@ def _command(given: Sequence[str]) -> str | None:
     return next((word for word in given if not word.startswith("-")), None)
 
 
-def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
+def _parser(commands: Mapping[str, ModuleType], wanted: str | None) -> tuple[argparse.ArgumentParser, list[str]]:
+    """The parser, and the options of the command that is wanted."""
     parser = _Parser(
         prog="remat",
         description="Plan which values to drop and recompute, so that training a neural network fits in memory.",
     )
     parser.add_argument("--version", action="version", version=f"remat {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    wanted = _command(given)
-    for name, module in _commands().items():
+    options: list[str] = []
+    for name, module in commands.items():
         subparser = subparsers.add_parser(name, help=module.HELP, description=module.HELP)
         if name == wanted:  # the others' arguments are not asked for, and may be slow to find
             module.add_arguments(subparser)
             subparser.set_defaults(run=module.run)
-    return parser
+            options = [word for action in subparser._actions for word in action.option_strings]
+    return parser, options
 
 
 def _commands() -> dict[str, ModuleType]:

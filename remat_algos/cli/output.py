@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from remat_algos.cli.interrupts import INTERRUPTED as INTERRUPTED  # exit code, also where a plan was found by then
-from remat_algos.ir.layout import labelled, tabulated, wrapped
+from remat_algos.ir.layout import COLUMNS, labelled, tabulated, wrapped
 
 MARGIN = 13  # where the text begins beside the labels of a plan
+SPINNER = 3  # columns
 
 LABEL = r"^(best plan|plan): \S+|^\S+( \S+)?(?=  )"
 FIGURE = r"(?<![\w.,])[0-9][0-9.,]* ?(%|[KMGTPE]?i?B|[kMGTPE]?FLOP|[num]?s)(?!\w)"
@@ -73,17 +74,34 @@ def _print(lines: Sequence[str], file: TextIO) -> None:
 
 
 @contextlib.contextmanager
-def progress_line(
-    news: str = "judged {done} of {total} plans ({what})",
-) -> Iterator[Callable[[int, int, str], None] | None]:
-    """A line on a terminal that says what is being tried; None where standard error is no terminal."""
+def progress_line() -> Iterator[Callable[[int, int, str], None] | None]:
+    """One line on a terminal with what is being tried, how far it is and since when; None in a pipe."""
     if not sys.stderr.isatty():
         yield None
         return
+    import time
+
     from rich.console import Console
 
-    with Console(stderr=True).status("searching") as status:
-        yield lambda done, total, what: status.update(news.format(done=done, total=total, what=what))
+    console, begun = Console(stderr=True), time.monotonic()
+    with console.status("searching") as status:
+        yield lambda done, total, what: status.update(
+            progress_text(done, total, what, time.monotonic() - begun, min(COLUMNS, console.width) - SPINNER)
+        )
+
+
+def progress_text(done: int, total: int, what: str, seconds: float, width: int) -> str:
+    """The line, cut to a width; `what` may go on with " · " and the best so far.
+
+    Examples
+    --------
+    >>> progress_text(303, 670, "chen_greedy · best 63 % at +4.3 %", 8, 78)
+    'chen_greedy 303/670 · best 63 % at +4.3 % · 0:08'
+    """
+    what, dot, best = what.partition(" · ")
+    end = f" {done:,}/{total:,}{dot}{best} · {int(seconds) // 60}:{int(seconds) % 60:02}"
+    room = max(1, width - len(end))
+    return ((what if len(what) <= room else f"{what[: room - 1]}…") + end)[:width].replace("[", r"\[")
 
 
 def writable(path: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from remat_algos.errors import PlanError
 from remat_algos.ir.arrays import Int64, brief
 from remat_algos.ir.units import format_bytes
-from remat_algos.ir.wording import counted
+from remat_algos.ir.wording import counted, shortened
 from remat_algos.plan.plan import Plan
 
 NAMED = 12
@@ -111,7 +111,7 @@ class Difference:
             )
             for v in nodes[:NAMED]:
                 each = f"{format_bytes(int(graph.node_memory[v]))}, {graph.labels.compute(int(graph.compute[v]))}"
-                yield f"    {graph.labels[v]}  {each}" + (f", {extra[v]} times more" if extra[v] > 1 else "")
+                yield f"    {shortened(graph.labels[v])}  {each}" + (f", {extra[v]} times more" if extra[v] > 1 else "")
             if len(nodes) > NAMED:
                 yield f"    ... {len(nodes) - NAMED} more"
 

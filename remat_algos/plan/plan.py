@@ -262,6 +262,8 @@ class Plan:
         share = percent(self.peak_memory, base)
         yield "peak", f"{exact_bytes(self.peak_memory)}{own_limit}"
         yield "", f"{share} of the peak without rematerialization, {format_bytes(base)}"
+        if self.held is None and self.limit is not None and self.limit > base:
+            yield "budget", "above the peak without rematerialization: nothing needs to be recomputed"
         if self.packed is not None:
             yield "packed", self.packed.said(self.peak_memory)
         if self.reserved is not None:

@@ -127,9 +127,22 @@ class Search:
             options,
             seed=self.seed,
             time_limit=time_limit,
-            progress=self.progress,
+            progress=self._progress(solver.name),
             seeds=[attempt.simulation for attempt in self.attempts],
         )
+
+    def _progress(self, solver: str) -> Progress | None:
+        """What the solver calls: its name and the best so far go to who waits."""
+        if self.progress is None:
+            return None
+        progress, problem = self.progress, self.problem
+        best = min(self.attempts, key=problem.rank, default=None)
+        so_far = ""
+        if best is not None and problem.fits(best.simulation):
+            share, overhead = best.simulation.peak_memory / max(1, problem.base), best.simulation.overhead
+            extra = 100 * overhead / max(1, problem.graph.needed_compute)
+            so_far = f" · best {100 * share:.0f} % at +{extra:.1f} %"
+        return lambda done, total, what: progress(done, total, f"{solver}{so_far}")
 
     def _ask(self, solver: Solver, options: Mapping[str, Any], parts: int) -> None:
         """Ask a solver, in its part of the time that is left."""

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import remat_algos.solvers as room
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.wording import one_line, shortened
+from remat_algos.ir.wording import did_you_mean, one_line, shortened
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation
 
@@ -198,5 +198,6 @@ def get_solver(name: str) -> Solver:
     if name not in _registered:
         known = [solver.name for solver in list_solvers()]
         if name not in known:
-            raise ValueError(f"no solver is called {shortened(name)!r}; there are auto, {', '.join(known)}")
+            near = did_you_mean(name, ["auto", *known]) or f"; there are auto, {', '.join(known)}"
+            raise ValueError(f"no solver is called {shortened(name)!r}{near}")
     return _registered[name]

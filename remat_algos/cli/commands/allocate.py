@@ -183,7 +183,7 @@ def _allocated(arguments: argparse.Namespace, buffers: Buffers) -> Allocation:
     alignment = arguments.alignment or 1
     if arguments.method == "offsets":
         limit = {} if arguments.time_limit is None else {"time_limit": arguments.time_limit}
-        with progress_line("tried {done} of {total} ({what})") as progress:
+        with progress_line() as progress:
             return pack(
                 buffers,
                 capacity=arguments.capacity,

@@ -3,7 +3,7 @@
 import argparse
 
 from remat_algos.cli.allocator_argument import BUDGET_HOLDS, add_allocator
-from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, solvers_of
+from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, check_budget, solvers_of
 from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say, say_json, say_reasons, say_table
 from remat_algos.cli.packed_argument import add_packed, packed_of
@@ -25,11 +25,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compare; 3 if no solver meets the budget, 2 if none can serve the graph, 130 if interrupted."""
+    from remat_algos.ir.budget import LEAST, Budget
     from remat_algos.ir.units import format_bytes
     from remat_algos.plan.compare import compare
 
     budget, names, packing = budget_of(arguments), solvers_of(arguments, auto=True), packed_of(arguments)
     graph, said = graph_of(arguments)
+    if budget.memory is None and budget.overhead is None and budget.device is None:
+        budget = Budget(LEAST)  # what each solver can reach, side by side
+    check_budget(arguments, budget, graph)
     if not arguments.json:
         say(said)
     with progress_line() as progress:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from remat_algos.cli.graph_argument import add_source, read_source
-from remat_algos.cli.output import add_json, say_json, say_table
+from remat_algos.cli.output import add_json, say, say_json, say_table
 
 HELP = "compare two plans for one graph: what one runs again and the other keeps, in bytes and cost"
 
@@ -31,5 +31,5 @@ def run(arguments: argparse.Namespace) -> int:
     head, *rows = apart.rows(names)
     say_table(head, rows)
     for line in apart.lines(names):
-        print(line)
+        say(line)
     return 0

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from remat_algos.cli.graph_argument import add_graph, graph_of, read_source
 from remat_algos.cli.output import add_json, say, say_json, say_table
-from remat_algos.ir.wording import counted
+from remat_algos.ir.wording import counted, shortened
 
 if TYPE_CHECKING:
     from remat_algos.plan.explain import Explanation
@@ -79,7 +79,7 @@ def _say_regions(explanation: "Explanation", most: int) -> None:
     graph, regions = explanation.plan.graph, explanation.regions
     rows = [
         (
-            region.name(graph),
+            shortened(region.name(graph)),
             f"{len(region.nodes):,}",
             f"{region.rerun:,}",
             format_bytes(region.released),

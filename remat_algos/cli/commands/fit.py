@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.cli.budget_argument import add_search, solvers_of
+from remat_algos.cli.budget_argument import add_overhead, add_search, overhead_of, solvers_of
 from remat_algos.cli.encode_argument import add_encode, encode_bits
 from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say, say_json, say_reasons, say_table
 
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--vary", metavar="OPTION", required=True, help="a number of the model: batch, depth, ...")
     parser.add_argument("--memory", metavar="SIZE", required=True, help="of the device, for peak and residents: 11GiB")
-    parser.add_argument("--overhead", metavar="COST", help="compute beyond one pass: a number, or 30%% of the pass")
+    add_overhead(parser)
     parser.add_argument("--solver", metavar="NAME,...", help="only these; auto is the best of all")
     parser.add_argument("--values", metavar="N,...", help="try only these (what the family allows)")
     parser.add_argument("--most", type=int, metavar="N", help=f"try nothing above ({MOST}, if no values are given)")
@@ -91,7 +91,7 @@ def _budget(arguments: argparse.Namespace) -> Budget:
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"--memory: {error}") from error
     try:
-        return Budget(overhead=arguments.overhead, device=arguments.memory)
+        return Budget(overhead=overhead_of(arguments.overhead), device=arguments.memory)
     except (TypeError, ValueError) as error:
         raise argparse.ArgumentTypeError(f"--overhead: {error}") from error
 

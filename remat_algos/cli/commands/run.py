@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, options_of, whole_number
+from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, check_budget, options_of, whole_number
 from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import add_json, progress_line, say, say_json, say_table
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
@@ -129,6 +129,7 @@ def _solved(arguments: argparse.Namespace, graph: ComputationGraph) -> Plan:
     from remat_algos.plan.solve import solve
 
     budget, options = budget_of(arguments), options_of(arguments.solver, arguments.option)
+    check_budget(arguments, budget, graph)
     limits: dict[str, Any] = {"time_limit": arguments.time_limit, "seed": arguments.seed}
     with progress_line() as progress:
         try:

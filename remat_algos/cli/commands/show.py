@@ -7,7 +7,7 @@ from remat_algos.cli.allocator_argument import add_allocator, reserved_of
 from remat_algos.cli.graph_argument import add_graph, as_planned, graph_of, network_of
 from remat_algos.cli.output import add_json, say, say_json, say_table
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
-from remat_algos.ir.wording import counted, listed
+from remat_algos.ir.wording import counted, listed, shortened
 
 HELP = "describe a graph: nodes, values, bytes, compute, where it is narrow, its peak without rematerialization"
 NAMED = 8
@@ -160,8 +160,13 @@ def _rows(record: dict[str, Any], graph: Any, narrow: list[int], forcing: list[i
         if record["resident_memory"]:
             together = record["peak_without_rematerialization"] + record["resident_memory"]
             peak += f" (with residents {format_bytes(together)})"
-        rows.append(("peak", f"{peak} without rematerialization, at step {record['peak_step']}, {record['peak_node']}"))
-        rows.append(("no less than", f"{format_bytes(record['least_peak_bound'])}: {forced_by}"))
+        rows.append(
+            (
+                "peak",
+                f"{peak} without rematerialization, at step {record['peak_step']}, {shortened(record['peak_node'])}",
+            )
+        )
+        rows.append(("lower bound", f"{format_bytes(record['least_peak_bound'])}: {forced_by}"))
     return rows
 
 

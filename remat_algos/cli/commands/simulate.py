@@ -9,7 +9,7 @@ from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.order_argument import add_order, check_order, judged_mirror, judged_order
 from remat_algos.cli.output import add_json, say, say_json, say_table
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
-from remat_algos.ir.wording import counted
+from remat_algos.ir.wording import counted, shortened
 
 HELP = "judge an order of yours or a choice of what to keep: peak, where it is, what is live there, cost"
 LISTED = 12
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_order(parser)
     group = parser.add_argument_group("what if; others stay as in ORDER or --mirror, without them they do the contrary")
     group.add_argument("--keep", metavar="NAME,...", action="append", default=[], help="nodes that run once")
-    group.add_argument("--recompute", metavar="NAME,...", action="append", default=[], help="nodes that run again")
+    group.add_argument("--recompute", metavar="NAME,...", action="append", default=[], help="nodes to recompute")
     parser.add_argument("--step", type=int, metavar="STEP", help="tell of this step instead of the peak's")
     parser.add_argument("--budget", metavar="SIZE", help="bytes, 4GiB or 50%%; exit code 3 if the peak is above it")
     add_allocator(parser, "tell what this allocator uses and reserves on the device; then --budget is for that (none)")
@@ -137,12 +137,12 @@ def _fit(limit: int, judged: Any, reserved: Any) -> str:
 
 
 def _say(judged: Any, step: int, base: int, limit: int | None, reserved: Any, whole: int) -> None:
-    from remat_algos.ir.units import exact_bytes, format_bytes
+    from remat_algos.ir.units import exact_bytes, format_bytes, percent
 
     graph, peak = judged.graph, judged.peak_memory
     names = judged.schedule.names(graph)
-    share = f"{100 * peak / max(1, base):.1f} % of the peak without rematerialization"
-    at = f" at step {judged.peak_step}, {names[judged.peak_step]}" if names else ""
+    share = f"{percent(peak, base)} of the peak without rematerialization"
+    at = f" at step {judged.peak_step}, {shortened(names[judged.peak_step])}" if names else ""
     rows = [("peak", f"{exact_bytes(peak)}{at}"), ("share", share)]
     if reserved is not None:
         rows += [*reserved.rows(), ("its share", reserved.share(whole))]
@@ -150,20 +150,22 @@ def _say(judged: Any, step: int, base: int, limit: int | None, reserved: Any, wh
         rows.append(("budget", f"{exact_bytes(limit)}: {_fit(limit, judged, reserved)}"))
     if graph.resident_memory:
         together = exact_bytes(peak + graph.resident_memory)
-        rows.append(("resident", f"{exact_bytes(graph.resident_memory)}; together {together}"))
-    overhead = 100 * judged.overhead / max(1, graph.needed_compute)
-    rows.append(("compute", f"{graph.labels.compute(judged.compute)}, {overhead:.1f} % over one pass"))
+        rows.append(("resident", f"{exact_bytes(graph.resident_memory)}; with the peak {together}"))
+    overhead = percent(judged.overhead, graph.needed_compute)
+    rows.append(("compute", f"{graph.labels.compute(judged.compute)}, {overhead} more than one pass"))
     again = counted(int((judged.runs > 1).sum()), "node")
-    rows.append(("schedule", f"{counted(len(names), 'step')}; {again} run again"))
+    rows.append(("schedule", f"{counted(len(names), 'step')}; {again} recomputed"))
     held = {role: size for role, size in judged.breakdown(step).items() if size}
     breakdown = ", ".join(f"{role} {format_bytes(size)}" for role, size in held.items())
     if names:
         total = format_bytes(int(judged.memory_trace[step]))
-        rows.append((f"at step {step}", f"{names[step]} runs, {total} in all: {breakdown or 'nothing'}"))
+        rows.append((f"at step {step}", f"{shortened(names[step])} runs, {total} live: {breakdown or 'nothing'}"))
     say_table(("", ""), rows, headed=False)
     live = [entry for entry in _live(judged, step) if entry["memory"]]
     if live:
-        shown = [(e["value"], format_bytes(e["memory"]), e["role"], str(e["made_at"])) for e in live[:LISTED]]
+        shown = [
+            (shortened(e["value"]), format_bytes(e["memory"]), e["role"], str(e["made_at"])) for e in live[:LISTED]
+        ]
         say_table(("live", "bytes", "role", "since step"), shown)
     if len(live) > LISTED:
         say(f"... {len(live) - LISTED} more, {format_bytes(sum(e['memory'] for e in live[LISTED:]))}")

@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import fill
 
 from remat_algos.cli.allocator_argument import BUDGET_HOLDS, add_allocator
-from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, options_of
+from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, check_budget, options_of
 from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
 from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say, say_json, say_row, writable
 from remat_algos.cli.packed_argument import add_packed, packed_of
@@ -64,6 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     form = arguments.format or "plan"
     alone = arguments.format is not None and not arguments.output  # the plan is all that standard output gets
     graph, said = graph_of(arguments)
+    check_budget(arguments, budget, graph)
     out = sys.stderr if alone else sys.stdout
     if not arguments.json:
         say(said, file=out)

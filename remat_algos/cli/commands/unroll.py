@@ -122,7 +122,7 @@ def _rows(graph: Any, record: dict[str, Any]) -> list[tuple[str, str]]:
         ("nodes", f"{record['nodes']:,}: {parts}; {counted(record['reads'], 'read')}"),
         ("copies", f"{record['copies']:,}{of}"),
         ("peak", f"{peak}, {_beside(record, of_schedule, 'peak_memory')}"),
-        ("compute", f"{compute}, {overhead:.1f} % over one pass, {_beside(record, of_schedule, 'compute')}"),
+        ("compute", f"{compute}, {overhead:.1f} % more than one pass, {_beside(record, of_schedule, 'compute')}"),
     ]
 
 

@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.json:
             say(said)
         begin = time.perf_counter()
-        with progress_line("tried {done} of {total} orders ({what})") as progress:
+        with progress_line() as progress:
             found = _bounds(graph, arguments, progress)
         seconds = time.perf_counter() - begin
         decomposition = TreeDecomposition.of(found.elimination).shrunk()
