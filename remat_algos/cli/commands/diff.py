@@ -6,7 +6,7 @@ from pathlib import Path
 from remat_algos.cli.graph_argument import add_source, read_source
 from remat_algos.cli.output import add_json, say, say_json, say_table
 
-HELP = "compare two plans for one graph: what one runs again and the other keeps, in bytes and cost"
+HELP = "compare two plans for one graph: what one recomputes and the other keeps, in bytes and cost"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from remat_algos.plan.explain import Explanation
     from remat_algos.plan.plan import Plan
 
-HELP = "say why values are kept or run again: bytes, readers, and what the contrary would free or cost"
+HELP = "explain why values are kept or recomputed: bytes, readers, and what the opposite would free or cost"
 REGION_COLUMNS = ("region", "nodes", "recomputed", "released", "allocated", "overhead", "decision", "reason")
 
 
@@ -20,13 +20,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
     parser.add_argument("plan", metavar="PLAN", nargs="?", help="the JSON that solve -o wrote for the graph")
     parser.add_argument(
-        "--solver", metavar="NAME", help="without PLAN: explain what this solver makes; of echo also its regions"
+        "--solver", metavar="NAME", help="without PLAN: explain the plan of this solver; for echo also its regions"
     )
     parser.add_argument(
         "-O", "--option", metavar="NAME=VALUE", action="append", default=[], help="option of the solver"
     )
-    parser.add_argument("--value", metavar="NAME", help="this value alone; else those of the most bytes")
-    parser.add_argument("--most", type=int, default=10, metavar="N", help="how many values and regions to tell of (10)")
+    parser.add_argument("--value", metavar="NAME", help="explain only this value; by default the largest ones")
+    parser.add_argument(
+        "--most", type=int, default=10, metavar="N", help="number of values and regions to explain (10)"
+    )
     add_json(parser)
 
 

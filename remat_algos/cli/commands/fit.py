@@ -30,11 +30,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "parameter_gradients=true or optimizer=adam stands there",
     )
     parser.add_argument("--vary", metavar="OPTION", required=True, help="a number of the model: batch, depth, ...")
-    parser.add_argument("--memory", metavar="SIZE", required=True, help="of the device, for peak and residents: 11GiB")
+    parser.add_argument(
+        "--memory",
+        metavar="SIZE",
+        required=True,
+        help="memory of the device, for peak and residents together, such as 11GiB",
+    )
     add_overhead(parser)
     parser.add_argument("--solver", metavar="NAME,...", help="only these; auto is the best of all")
     parser.add_argument("--values", metavar="N,...", help="try only these (what the family allows)")
-    parser.add_argument("--most", type=int, metavar="N", help=f"try nothing above ({MOST}, if no values are given)")
+    parser.add_argument("--most", type=int, metavar="N", help=f"largest value to try ({MOST}, if no values are given)")
     add_search(parser)
     add_encode(parser)
     add_json(parser)

@@ -7,14 +7,16 @@ from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say, say_json, say_reasons, say_table
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 
-HELP = "list the plans from the lowest peak to no rematerialization that no other beats in both peak and compute"
+HELP = "list the Pareto-optimal plans, from the lowest peak to no rematerialization: compute over memory"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The graph, which solvers, how many budgets."""
     add_graph(parser)
     parser.add_argument("--solver", metavar="NAME,...", help="only these")
-    parser.add_argument("--points", type=int, default=20, metavar="N", help="budgets to ask for and to show (20)")
+    parser.add_argument(
+        "--points", type=int, default=20, metavar="N", help="number of budgets to solve for and of plans to show (20)"
+    )
     add_search(parser)
     add_plot(parser, pictures=("frontier",))
     add_json(parser)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from remat_algos.plan.plan import Plan
     from remat_algos.schedule.schedule import Schedule
 
-HELP = "run a plan for real, on NumPy or a GPU, and hold bytes, values and times against the prediction"
+HELP = "run a plan on NumPy or a GPU and compare memory, values and times with the prediction"
 PART = 1  # exit code where prediction and run part
 
 

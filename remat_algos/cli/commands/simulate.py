@@ -11,7 +11,7 @@ from remat_algos.cli.output import add_json, say, say_json, say_table
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.ir.wording import counted, shortened
 
-HELP = "judge an order of yours or a choice of what to keep: peak, where it is, what is live there, cost"
+HELP = "simulate an order, or a choice of what to keep: its peak, where it is, what is live there, its cost"
 LISTED = 12
 
 
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what if; others stay as in ORDER or --mirror, without them they do the contrary")
     group.add_argument("--keep", metavar="NAME,...", action="append", default=[], help="nodes that run once")
     group.add_argument("--recompute", metavar="NAME,...", action="append", default=[], help="nodes to recompute")
-    parser.add_argument("--step", type=int, metavar="STEP", help="tell of this step instead of the peak's")
+    parser.add_argument("--step", type=int, metavar="STEP", help="describe this step instead of the step of the peak")
     parser.add_argument("--budget", metavar="SIZE", help="bytes, 4GiB or 50%%; exit code 3 if the peak is above it")
     add_allocator(parser, "tell what this allocator uses and reserves on the device; then --budget is for that (none)")
     add_plot(parser)

@@ -13,7 +13,7 @@ from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say, sa
 from remat_algos.cli.packed_argument import add_packed, packed_of
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 
-HELP = "find an order of running the nodes whose peak stays within a budget, at the least compute"
+HELP = "find an order of execution whose peak stays within a budget, with as little compute as possible"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,12 +22,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     add_graph(parser)
     add_budget(parser)
-    parser.add_argument("--solver", default="auto", metavar="NAME", help="one of those below, or auto: the best of all")
+    parser.add_argument(
+        "--solver", default="auto", metavar="NAME", help="one of those below; auto (default): the best of all"
+    )
     parser.add_argument(
         "-O", "--option", metavar="NAME=VALUE", action="append", default=[], help="option of the solver"
     )
     parser.add_argument(
-        "--raw", action="store_true", help="the solver's plan as it is, even where passes or no rematerialization gain"
+        "--raw",
+        action="store_true",
+        help="report the solver's plan unchanged, even if passes or no rematerialization would be better",
     )
     add_search(parser)
     add_packed(parser)

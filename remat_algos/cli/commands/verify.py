@@ -1,11 +1,11 @@
-"""remat verify: a plan held against the judge."""
+"""remat verify: the claims of a plan compared with its simulation."""
 
 import argparse
 
 from remat_algos.cli.graph_argument import add_source, read_source
 from remat_algos.cli.output import add_json, say, say_json
 
-HELP = "judge a plan anew and compare everything that it claims; exit code 1 if a claim is false"
+HELP = "simulate a plan again and compare every figure it claims; exit code 1 if one is false"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
