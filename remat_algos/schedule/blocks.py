@@ -17,7 +17,8 @@ from remat_algos.schedule.mirror import honoured, part_of
 NO_USE = 2**62
 """What a pair holds whose block depends on the rest of the chain, or holds more than was asked for."""
 
-PIECE = 10_000  # pairs between two looks
+PIECE = 10_000  # pairs between two looks, or fewer of them:
+VISITS = 5_000_000  # nodes that they may have, a tenth of a second
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,6 +101,8 @@ def block_figures(
     check_indptr(indptr, len(words), target.size, "indptr")
     if target.size and not 0 <= target.min() <= target.max() < len(words):
         raise GraphError(f"target names a lower set that is not there; they are 0 to {len(words) - 1}")
+    if look is not None:
+        look(0)  # on a large graph what comes before the first pair takes time too
     inside = _inside(graph, words)
     owner = _owners(graph, inside)
     rows, whole = _rows(words, inside)
@@ -107,9 +110,11 @@ def block_figures(
     borders = _blocks.borders(rows, *_edges(graph, inside), pinned)
     bounds = (NO_USE if bound is None else bound for bound in (most, most_rerun))
     prepared, keep_all = (*_arrays(graph, inside, owner), lazy, *bounds), (whole & keep_last).view(np.uint8)
-    found = []
-    for begin in range(0, max(1, target.size), PIECE):
-        end = min(begin + PIECE, target.size)
+    if look is not None:
+        look(0)
+    found, size = [], max(1, min(PIECE, VISITS // inside.size))
+    for begin in range(0, max(1, target.size), size):
+        end = min(begin + size, target.size)
         piece = np.clip(indptr, begin, end) - begin
         found.append(_blocks.figures(rows, piece, target[begin:end], borders, prepared, keep_all))
         if look is not None:
@@ -207,7 +212,8 @@ def _strange(graph: ComputationGraph, reader: Int32, owner: Int32, read: Int32, 
     mine, other = owner[reader].astype(np.int64), owner[read]
     indptr, succ = graph.successors
     follow = np.repeat(np.arange(graph.n_nodes), np.diff(indptr)) * n + succ
-    strange = (mine != other) & (other != beside) & ~np.isin(mine * n + other, follow)
+    strange = (mine != other) & (other != beside)
+    strange[strange] = ~_among(mine[strange] * n + other[strange], follow)
     return _csr(reader[strange], other[strange], graph.n_nodes)
 
 
@@ -224,8 +230,18 @@ def _claims(graph: ComputationGraph, node: Int32, owner: Int32) -> tuple[Int64, 
     """Rows of the nodes u, among v and what v reads, with a gradient that reads a value of v."""
     n, indptr, source = graph.n_nodes, *graph.predecessors
     near = np.append(np.repeat(np.arange(n), np.diff(indptr)) * (n + 1) + source, np.arange(n) * (n + 2))
-    found = np.intersect1d(node * np.int64(n + 1) + owner, near)
+    found = np.sort(node * np.int64(n + 1) + owner)
+    found = found[np.append(True, found[1:] != found[:-1])[: found.size]]
+    found = found[_among(found, near)]
     return _csr(found // (n + 1), (found % (n + 1)).astype(np.int32), n)
+
+
+def _among(keys: Int64, others: Int64) -> Bool:
+    """Which keys are among others; by sorting, since np.isin and np.unique hash, which is ten times as slow here."""
+    others = np.sort(others)
+    if not others.size:
+        return np.zeros(keys.size, bool)
+    return others[np.searchsorted(others, keys).clip(max=others.size - 1)] == keys
 
 
 def _csr(row: NDArray[np.integer], entry: Int32, n_rows: int) -> tuple[Int64, Int32]:

@@ -203,6 +203,7 @@ class Chains:
 def _attributes(family: LowerSetFamily, memory: Int64, compute: Int64, watch: Watch) -> tuple[Any, ...]:
     """What the formulas need of each set, found in pieces, so that time is looked at."""
     watch.begin(len(family), "what each lower set holds")
+    watch.reached(0)
     pieces = []
     for begin in range(0, len(family), PIECE):
         words = family.words[begin : begin + PIECE]

@@ -20,7 +20,8 @@ from remat_algos.schedule.simulation import Simulation
 from remat_algos.solvers.cost_per_byte import cost_per_byte
 from remat_algos.solvers.registry import Progress, Solution, solver, training_graph
 from remat_algos.solvers.segments import both, candidate_kinds, candidate_places, segment_counts
-from remat_algos.solvers.selection import MOST_PLANS, Plans, best, most_plans, undominated
+from remat_algos.solvers.selection import MOST_PLANS, Plans, best, coarse_first, most_plans, undominated
+from remat_algos.solvers.watch import Watch
 from remat_algos.structure.articulation import ForwardPart
 
 PAPER_GRID = 6
@@ -75,11 +76,12 @@ def chen_greedy(
     >>> len(chen_greedy(chain, 7).schedule) - chain.n_nodes
     4
     """
-    plans = _plans(graph, grid, candidates, keep_last, weigh_cost)
+    watch = Watch(time_limit)
+    plans = _plans(graph, watch, grid, candidates, keep_last, weigh_cost)
     if not _by_allocation(rank_by):
-        return best(graph, plans, limit, time_limit, progress)
+        return best(graph, plans, limit, watch.left, progress)
     size = allocated if limit is None else _largest
-    found = best(graph, plans, limit, time_limit, progress, size)
+    found = best(graph, plans, limit, watch.left, progress, size)
     return replace(_with_allocation(found), others=())  # the others would be compared by peak
 
 
@@ -96,10 +98,11 @@ def frontier(
     With `rank_by="allocation"` the plan of the smallest allocation comes first, and no other has a lower peak, so that
     it is the one taken where the least memory is wanted.
     """
-    plans = _plans(graph, **options)
+    watch = Watch(time_limit)
+    plans = _plans(graph, watch, **options)
     if not _by_allocation(rank_by):
-        return undominated(graph, plans, time_limit, progress)
-    first, *others = map(_with_allocation, undominated(graph, plans, time_limit, progress, allocated))
+        return undominated(graph, plans, watch.left, progress)
+    first, *others = map(_with_allocation, undominated(graph, plans, watch.left, progress, allocated))
     return [first, *(each for each in others if _peak(each) > _peak(first))]
 
 
@@ -142,6 +145,7 @@ def _peak(solution: Solution) -> int:
 
 def _plans(
     graph: ComputationGraph,
+    watch: Watch,
     grid: str = "exact",
     candidates: str | None = None,
     keep_last: bool | None = None,
@@ -157,13 +161,16 @@ def _plans(
     for kind in candidate_kinds(candidates):
         places = candidate_places(part, kind)
         for cost, held in [(None, None), *costly]:
+            if plans and watch.late:
+                break
             walk = Walk(part.memory, places, held)
-            found, sweep = paper_grid(walk), "paper"
-            if grid == "exact":
+            if grid == "paper":
+                found, sweep = paper_grid(walk), "paper"
+            else:
                 most = [MOST_PLANS, most_plans(graph)]
                 if held is not None:  # the budgets that there may be are shared out
                     most = [max(LEAST_BUDGETS, budgets // len(costly)) for budgets in most]
-                found, sweep = exact_sweep(walk, *most)
+                found, sweep = exact_sweep(walk, most[0], most[1], watch)
             for segmentation in found:
                 chosen = {"budget": segmentation.budget, "candidates": kind, "sweep": sweep}
                 if weigh_cost:
@@ -248,19 +255,31 @@ class Walk:
         return Segmentation(budget, cuts, kept, max(stages, default=0), min(stages, default=0))
 
 
-def exact_sweep(walk: Walk, most: int, otherwise: int) -> tuple[list[Segmentation], str]:
-    """Every distinct plan, or, past `most`, those of `otherwise` growing budgets; and which of the two it is."""
+def exact_sweep(walk: Walk, most: int, otherwise: int, watch: Watch | None = None) -> tuple[list[Segmentation], str]:
+    """Every distinct plan, or, past `most`, those of `otherwise` growing budgets; and which of the two it is.
+
+    Where the time is over, those of as many of the growing budgets as were tried by then, spread over all of them.
+    """
+    watch = watch or Watch()
     found, work = [], 0
     for segmentation in _rising(walk):
         found.append(segmentation)
         work += len(segmentation.cuts)
-        if len(found) > most or work > MOST_CUTS:
-            least = max(1, found[0].next_budget)
-            budgets = np.unique(
-                np.geomspace(least, max(walk.total, least), otherwise).round().astype(np.int64)
-            ).tolist()
-            return [walk.segmentation(budget) for budget in [0, *budgets]], "thinned"
+        if len(found) > most or work > MOST_CUTS or watch.late:
+            return _growing(walk, found[0], otherwise, watch), "thinned"
     return found, "exact"
+
+
+def _growing(walk: Walk, first: Segmentation, count: int, watch: Watch) -> list[Segmentation]:
+    """The plan of budget 0, and those of growing budgets, the most that there is time for."""
+    least = max(1, first.next_budget)
+    budgets = np.unique(np.geomspace(least, max(walk.total, least), count).round().astype(np.int64))
+    found = [first]
+    for budget in coarse_first(budgets[::-1].tolist()):  # the largest, which have the fewest cuts, come first
+        found.append(walk.segmentation(budget))
+        if watch.late:
+            break
+    return sorted(found, key=lambda segmentation: segmentation.budget)
 
 
 def _rising(walk: Walk) -> Iterator[Segmentation]:

@@ -153,6 +153,8 @@ class _Search:
                     if budget is None or m + need <= budget:
                         states[j].setdefault((t + cost, m + adds, max(peak, m + need)), (i, (t, m, peak)))
                 count += len(states[j])
+                if self.watch.late:
+                    raise OutOfTime
                 if count > MOST_STATES:
                     many = f"chains reach more than {MOST_STATES:,} states, too many to visit"
                     raise GraphError(f"{many}; use exact_dp or approximate_dp")

@@ -25,6 +25,7 @@ MEMORY_CENTRIC = (1.0, 1.1, 1.25, 1.5, 2.0)  # budgets, in times of the least, t
 MOST_PAIRS = 50_000  # of lower sets, up to which all Pareto points are found; that takes half a second
 MOST_SETS = 600  # of a small family that is solved for many budgets
 HURRIED = 64  # sets that are left of it where there is no time
+MOMENT = 2_000_000  # places of all sets of a family that is solved whatever the time
 GRID = 48  # budgets that are tried beyond
 SAMPLED = 16  # budgets at which a large lattice is solved
 
@@ -75,6 +76,7 @@ class FormulaPlans:
         self.keep_last = keep_last
         self.lazy = lazy
         self.watch = watch
+        self.hurried = False  # whether the time is over, and a few sets are solved all the same
         # where a few sets cost little, they say below which cost to search all of them
         wide = lower_set_family(graph, "wide", most=MOST_SETS) if family == "exact" else self.family
         self.small = wide if len(wide) < len(self.family) else self.family
@@ -94,7 +96,8 @@ class FormulaPlans:
             if found is None:
                 raise too_little(self.graph, self.name, budget, self.least_budget)
         except (OutOfTime, KeyboardInterrupt) as stop:
-            complete, interrupted = False, isinstance(stop, KeyboardInterrupt)
+            complete, interrupted, self.hurried = False, isinstance(stop, KeyboardInterrupt), True
+            self._chains.clear()
             if self.small is self.family:
                 self.small = self.family.subset(spread(len(self.family), HURRIED))
             found = self._found(self.small, budget, strategy)
@@ -105,7 +108,7 @@ class FormulaPlans:
     def sweep(self) -> Sweep:
         """Chains for all formula budgets, the lowest last; no limit on what is judged has a say in them."""
         # on paper others are as cheap and lower than one block, but perhaps not when they are run
-        complete, interrupted, found = True, False, [Chosen(self.family.chain([]), "time", self._of(self.family).most)]
+        complete, interrupted, found = True, False, [self._one_block()]
         try:
             for chosen in self._all():
                 found.append(chosen)
@@ -116,6 +119,11 @@ class FormulaPlans:
         except KeyboardInterrupt:
             complete, interrupted = False, True
         return self._sweep(sorted(found, key=lambda chosen: -chosen.budget), complete, interrupted)
+
+    def _one_block(self) -> Chosen:
+        """The chain of one set, which takes no search; no formula budget is above twice the bytes of all nodes."""
+        most = 2 * int(self.graph.node_memory[self.family.nodes].sum())
+        return Chosen(self.family.chain([]), "time", most)
 
     def points(self) -> list[Point]:
         """Every Pareto point of the formulas."""
@@ -183,7 +191,8 @@ class FormulaPlans:
         key = (len(family), kept)  # of the two or three families no two are as large
         if key not in self._chains:
             # what takes a moment is finished whatever the time, so that there is something to fall back on
-            watch = Watch() if len(family) <= 2 * MOST_SETS else self.watch
+            moment = len(family) <= 2 * MOST_SETS and len(family) * family.nodes.size <= MOMENT
+            watch = Watch() if moment or self.hurried else self.watch
             self._chains[key] = Chains.by_formulas(family, watch, keep_last=self.keep_last, kept=kept)
         return self._chains[key]
 

@@ -46,25 +46,38 @@ class Judged:
 
 
 def judged(
-    graph: ComputationGraph, plans: Plans, progress: Progress | None, size: Size | None = None
-) -> Iterator[Judged | None]:
-    """Simulate plans from coarse to fine, equal ones once; None for one that was given up.
+    graph: ComputationGraph,
+    plans: Plans,
+    progress: Progress | None,
+    size: Size | None = None,
+    deadline: float | None = None,
+) -> Iterator[Judged | bool]:
+    """Simulate plans from coarse to fine, equal ones once; False for one that was given up, True for one left out.
+
+    With a deadline a schedule is left out that is too long for the time left, by what the steps before it took.
 
     A plan that goes against a mark is passed over; if none is sound, ScheduleError says what is wrong with the last.
     `size` gives the bytes that plans are compared by, by default their peak.
     """
     seen: set[bytes] = set()
     any_sound, unhonoured = False, None
+    begun, steps = time.monotonic(), 0
     for done, (make, details) in enumerate(coarse_first(plans)):
         decision = make()
         if decision is None:
-            yield None
+            yield False
             continue
         decided = decision.order if isinstance(decision, Schedule) else honoured(graph, decision).astype(np.int32)
         key = hashlib.blake2b(decided.tobytes(), digest_size=16).digest()
         if key in seen:
             continue
         seen.add(key)
+        length = decided.size if isinstance(decision, Schedule) else graph.n_nodes + int(decided.sum())
+        now = time.monotonic()
+        if deadline is not None and steps and now + length * (now - begun) / steps > deadline:
+            yield True
+            continue
+        steps += length
         try:
             simulation = simulate(
                 graph, decision if isinstance(decision, Schedule) else mirror_schedule(graph, decided)
@@ -196,24 +209,27 @@ class _Sweep:
         size: Size | None,
     ) -> None:
         self.graph = graph
-        self.plans = judged(graph, plans, progress, size)
-        self.listed = len(plans)
         self.deadline = None if time_limit is None else time.monotonic() + time_limit
+        self.plans = judged(graph, plans, progress, size, self.deadline)
+        self.listed = len(plans)
         self.judged = 0
         self.given_up = 0
+        self.left_out = 0
         self.complete = False
 
     def __iter__(self) -> Iterator[Judged]:
         for plan in self.plans:
-            if plan is None:
+            if plan is False:
                 self.given_up += 1
+            elif plan is True:
+                self.left_out += 1
             else:
                 self.judged += 1
                 yield plan
             if self.deadline is not None and time.monotonic() > self.deadline:
                 break
         else:
-            self.complete = True
+            self.complete = not self.left_out
         if not self.judged:
             yield _one_pass(self.graph)
 
