@@ -16,7 +16,7 @@ from remat_algos.ir.wording import counted, one_line
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.problem import Attempt, Problem
 from remat_algos.plan.record import ONE_PASS
-from remat_algos.plan.search import BASE, MOST_POLISHED, Call
+from remat_algos.plan.search import BASE, MOST_POLISHED, Call, time_to_polish
 from remat_algos.schedule.passes.polish import polished
 from remat_algos.schedule.simulation import check_simulation
 from remat_algos.solvers.registry import Interrupted, Progress, Solver, get_solver, portfolio
@@ -289,7 +289,7 @@ class _Walk:
         deadline = None if share is None else time.monotonic() + share
         graph, steps = self.problem.graph, sum(len(attempt.simulation.schedule) for attempt in found)
         for place, attempt in enumerate(found[:: 1 + steps // MOST_POLISHED]):
-            if deadline is not None and time.monotonic() > deadline:
+            if not time_to_polish(attempt.simulation, deadline):
                 return
             lower = polished(graph, attempt.simulation, 0) if place < LOWERED else attempt.simulation
             for start in {id(each): each for each in (lower, attempt.simulation)}.values():

@@ -18,6 +18,9 @@ from remat_algos.solvers.registry import Interrupted, Progress, Solution, Solver
 
 BASE = "no_remat"  # stays as it is: what others are measured by
 MOST_POLISHED = 400_000  # steps of one solver's schedules
+POLISHED_A_SECOND = 100_000  # steps that the passes take at least; they cannot be stopped halfway
+A_NODE = 1e-6  # seconds that a solver takes at least for each node
+GRACE = 0.05  # seconds after the time limit in which further solvers are asked: most take less, on small graphs all
 
 
 class Call:
@@ -101,6 +104,10 @@ class Search:
         solvers = sorted(portfolio(), key=lambda s: s.improves)
         for left, candidate in zip(range(len(solvers), 0, -1), solvers, strict=True):
             reason = candidate.needs(self.problem.graph)
+            if reason is None and self.attempts and self.deadline is not None:
+                least = A_NODE * self.problem.graph.n_nodes - GRACE
+                late = time.monotonic() + least > self.deadline
+                reason = "the time limit was reached before" if late else None
             if reason is None:
                 try:
                     self._ask(candidate, {}, left)
@@ -169,7 +176,7 @@ class Search:
             steps += len(attempt.simulation.schedule)
             if steps > MOST_POLISHED and steps > len(attempt.simulation.schedule):
                 return
-            if self.deadline is not None and time.monotonic() > self.deadline:
+            if not time_to_polish(attempt.simulation, self.deadline):
                 return
             better = self._passed(attempt.simulation)
             if better is not attempt.simulation:
@@ -219,3 +226,8 @@ class Search:
                 high = min(middle, attempt.simulation.peak_memory)
             else:
                 low = middle + 1
+
+
+def time_to_polish(simulation: Simulation, deadline: float | None) -> bool:
+    """Whether the passes over a schedule end before the deadline."""
+    return deadline is None or time.monotonic() + len(simulation.schedule) / POLISHED_A_SECOND < deadline

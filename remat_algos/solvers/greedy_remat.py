@@ -11,6 +11,9 @@ from remat_algos.solvers.greedy_walks import BLOCKS, Walks
 from remat_algos.solvers.registry import Progress, Solution, any_graph, solver
 from remat_algos.solvers.selection import Plans, best, undominated
 
+WALKED_A_SECOND = 500_000_000  # pairs of nodes on which a walk may take a second
+LEAST_TIME = 0.1
+
 
 @solver(paper="kumar2019", needs=any_graph)
 def greedy_remat(
@@ -44,7 +47,7 @@ def greedy_remat(
     >>> greedy_remat(graph, 3).schedule.names(graph)
     ['A', 'B', 'C', 'D', 'A', 'E']
     """
-    return _told(best(graph, _plans(graph, max_block), limit, time_limit, progress))
+    return _told(best(graph, _plans(graph, max_block, time_limit), limit, time_limit, progress))
 
 
 def frontier(
@@ -55,7 +58,7 @@ def frontier(
     progress: Progress | None = None,
 ) -> list[Solution]:
     """Pareto frontier of its plans in peak and compute; takes the options of `greedy_remat`."""
-    return [_told(found) for found in undominated(graph, _plans(graph, max_block), time_limit, progress)]
+    return [_told(found) for found in undominated(graph, _plans(graph, max_block, time_limit), time_limit, progress)]
 
 
 def _told(found: Solution) -> Solution:
@@ -63,13 +66,14 @@ def _told(found: Solution) -> Solution:
     return replace(found, details={k: v for k, v in found.details.items() if k not in ("listed", "given_up")})
 
 
-def _plans(graph: ComputationGraph, max_block: int | None) -> Plans:
+def _plans(graph: ComputationGraph, max_block: int | None, time_limit: float | None) -> Plans:
     """As many plans as there may be walks; whichever is asked for takes the next walk."""
     if max_block is not None and (as_whole(max_block) or 0) < 1:
         raise ValueError(f"max_block is {shortened(repr(max_block))}; give a whole number of runs, 1 or more")
     walks = Walks(graph, BLOCKS if max_block is None else (int(max_block),))
     plans: list[Any] = []
-    for _ in range(walks.most):
+    no_time = time_limit is not None and graph.n_nodes**2 > WALKED_A_SECOND * max(time_limit, LEAST_TIME)
+    for _ in range(1 if no_time else walks.most):  # a walk cannot be stopped halfway; the first plan is one pass
         details: dict[str, Any] = {}
         plans.append((partial(walks.take, details), details))
     return plans

@@ -7,7 +7,7 @@ from typing import Any
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.solvers.registry import Progress, Solution, solver
 from remat_algos.solvers.selection import Plans, best, undominated
-from remat_algos.solvers.separator_plans import LENGTH_LIMIT, WIDEST, Part, Trees, separator_plans
+from remat_algos.solvers.separator_plans import LENGTH_LIMIT, WIDEST, Part, Trees, separator_plans, time_for
 from remat_algos.structure.path_decomposition import PathDecomposition, greedy_layout, separation
 from remat_algos.structure.separators import SeparatorTree
 
@@ -53,7 +53,7 @@ def pathremat(
     (2, 8, 6)
     """
     plans = _plans(graph, recursion_limit, batching, length_limit, seed)
-    return best(graph, plans, limit, time_limit, progress)
+    return best(graph, plans, limit, time_for(graph, time_limit), progress)
 
 
 def frontier(
@@ -65,7 +65,7 @@ def frontier(
     **options: Any,
 ) -> list[Solution]:
     """Pareto frontier of its plans in peak and compute; takes the options of `pathremat`."""
-    return undominated(graph, _plans(graph, seed=seed, **options), time_limit, progress)
+    return undominated(graph, _plans(graph, seed=seed, **options), time_for(graph, time_limit), progress)
 
 
 def _plans(

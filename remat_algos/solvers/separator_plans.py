@@ -18,6 +18,7 @@ from remat_algos.solvers.selection import Plans
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.undirected import UndirectedGraph
 
+NODES_A_SECOND = 50_000  # that are decomposed
 LIMITS = (1, 32, 128, 512)  # fewest bags of a component that is divided again
 SHARES = {"zero": 0, "eighth": 1 / 8, "half": 1 / 2, "largest": 1}  # of the largest node, that a visit may bring ahead
 VARIED = 2  # trees from which schedules of all these limits are made; they matter little beside the cache pass
@@ -200,3 +201,8 @@ def _weightless(graph: ComputationGraph) -> Bool:
     heavy = graph.node_memory > 0
     heavy[graph.producer[graph.output]] = True
     return _twremat.rests_on(*graph.predecessors, heavy.view(np.uint8)) == 0
+
+
+def time_for(graph: ComputationGraph, time_limit: float | None) -> float | None:
+    """The time limit; 0 where a decomposition, which cannot be stopped halfway, may well take longer."""
+    return 0.0 if time_limit is not None and graph.n_nodes > NODES_A_SECOND * time_limit else time_limit

@@ -9,7 +9,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
 from remat_algos.solvers.registry import Progress, Solution, solver
 from remat_algos.solvers.selection import Plans, best, undominated
-from remat_algos.solvers.separator_plans import LENGTH_LIMIT, WIDEST, Part, Trees, separator_plans
+from remat_algos.solvers.separator_plans import LENGTH_LIMIT, WIDEST, Part, Trees, separator_plans, time_for
 from remat_algos.structure.elimination import Run
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.tree_decomposition import TreeDecomposition
@@ -61,7 +61,7 @@ def twremat(
     (2, 6, 20)
     """
     plans = _plans(graph, recursion_limit, batching, orders, length_limit, seed)
-    return best(graph, plans, limit, time_limit, progress)
+    return best(graph, plans, limit, time_for(graph, time_limit), progress)
 
 
 def frontier(
@@ -73,7 +73,7 @@ def frontier(
     **options: Any,
 ) -> list[Solution]:
     """Pareto frontier of its plans in peak and compute; takes the options of `twremat`."""
-    return undominated(graph, _plans(graph, seed=seed, **options), time_limit, progress)
+    return undominated(graph, _plans(graph, seed=seed, **options), time_for(graph, time_limit), progress)
 
 
 def _plans(
