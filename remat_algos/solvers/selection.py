@@ -28,6 +28,7 @@ Size = Callable[[Simulation], int]
 MOST_PLANS = 2_000
 MOST_STEPS = 5_000_000
 MOST_OTHERS = 12
+LARGE = 10_000  # nodes, from which one plan may take longer than there is time
 MOST_KEPT = 64  # plans that are held while others are judged
 Thing = TypeVar("Thing")
 
@@ -61,7 +62,8 @@ def judged(
     """
     seen: set[bytes] = set()
     any_sound, unhonoured = False, None
-    begun, steps = time.monotonic(), 0
+    large = deadline is not None and graph.n_nodes > LARGE
+    begun, steps = time.monotonic() if large else 0.0, 0
     for done, (make, details) in enumerate(coarse_first(plans)):
         decision = make()
         if decision is None:
@@ -73,8 +75,7 @@ def judged(
             continue
         seen.add(key)
         length = decided.size if isinstance(decision, Schedule) else graph.n_nodes + int(decided.sum())
-        now = time.monotonic()
-        if deadline is not None and steps and now + length * (now - begun) / steps > deadline:
+        if large and steps and time.monotonic() + length * (time.monotonic() - begun) / steps > (deadline or 0):
             yield True
             continue
         steps += length
