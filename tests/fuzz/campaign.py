@@ -24,6 +24,7 @@ ASLEEP = 10  # times as long it may take on the clock, since other processes may
 NEWS = 60.0  # seconds between lines that say how far it is
 HANGS = "a case without an end"
 SHOWN = 3  # faults of one kind that are printed and whose inputs are saved
+LISTED = 100  # faults of one kind whose cases are named
 
 Case = Callable[[random.Random, "Report"], None]
 
@@ -118,6 +119,8 @@ class Campaign:
             self.kinds[fault.kind] += 1
             if self.kinds[fault.kind] <= SHOWN:
                 self._show(number, fault)
+            elif self.kinds[fault.kind] <= LISTED:
+                print(f"fault: {fault.kind}: --seed {self.seed} --case {number}", flush=True)
 
     def _show(self, number: int, fault: Fault) -> None:
         print(f"fault: {fault.kind}: {fault.detail}", flush=True)
