@@ -8,6 +8,7 @@ import pytest
 
 import remat_algos as ra
 from remat_algos.errors import RematError
+from remat_algos.solvers.registry import list_solvers
 
 ERRORS = {
     "RematError": lambda: ra.RematError("text"),
@@ -67,3 +68,30 @@ def test_a_pool_answers_with_plans_and_with_the_error_of_an_infeasible_budget(st
     assert ra.verify(graph, plan).peak_memory == plan.peak_memory
     assert caught.value.lower_bound > 1
     assert caught.value.reached >= caught.value.lower_bound
+
+
+@pytest.mark.parametrize("solver", ["exact_dp", "approximate_dp", "exhaustive_lower_sets"])
+def test_what_a_formula_budget_reached_is_a_simulated_peak(solver):
+    graph = ra.differentiate(ra.ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
+    with pytest.raises(ra.BudgetError, match="no_remat has a peak of") as caught:
+        ra.solve(graph, solver=solver, formula_budget=1)
+    assert caught.value.reached == ra.solve(graph, solver="no_remat").peak_memory >= caught.value.lower_bound
+
+
+@pytest.mark.parametrize("solver", ["auto", *(solver.name for solver in list_solvers())])
+def test_a_budget_beyond_all_memory_is_no_bound(solver):
+    graph = ra.differentiate(ra.ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
+    for budget in (2**63, 2**200):
+        assert ra.solve(graph, budget, solver=solver).peak_memory < budget
+
+
+@pytest.mark.parametrize("held", [{"packed": True}, {"allocator": "cupy_pool"}])
+def test_such_a_budget_holds_for_an_arena_and_an_allocator_too(held):
+    graph = ra.differentiate(ra.ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
+    assert ra.solve(graph, 2**63, **held).overhead == 0
+
+
+@pytest.mark.parametrize("storage", [[-1, 0], [0, 2**40], [0], [0.5, 1]])
+def test_blocks_side_by_side_are_numbered_from_0(storage):
+    with pytest.raises(ra.AllocationError):
+        ra.Allocation.side_by_side(ra.Buffers([0, 1], [1, 2], [4, 2]), storage, "by hand")

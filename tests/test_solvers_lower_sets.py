@@ -224,7 +224,7 @@ def test_below_the_least_budget_the_error_names_it(family, graph):
     if least == 0:
         return
     for strategy in (None, "time", "memory", "cache"):
-        with pytest.raises(BudgetError, match=f"the least that does is {re.escape(exact_bytes(least))}"):
+        with pytest.raises(BudgetError, match=f"the minimum is {re.escape(exact_bytes(least))}"):
             planned(graph, least - 1, family, strategy)
 
 

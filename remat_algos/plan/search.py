@@ -9,6 +9,7 @@ from typing import Any
 
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
+from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.problem import Attempt, Problem
 from remat_algos.schedule.passes.polish import polished
@@ -42,7 +43,8 @@ class Call:
 
     def at(self, limit: int | None) -> Attempt:
         """What the solver finds for a limit."""
-        return self.judged(self.solver.function(self.graph, limit, **self.given), limit)
+        bytes_limit = None if limit is None else min(limit, LARGEST_SUM)  # no peak reaches it; kernels take 64 bits
+        return self.judged(self.solver.function(self.graph, bytes_limit, **self.given), limit)
 
     @property
     def enumerates(self) -> bool:

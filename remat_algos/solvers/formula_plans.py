@@ -1,7 +1,7 @@
 """Plans from chains of lower sets that are best by formulas (1) and (2): what the two dynamic programs share."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,8 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import exact_bytes
 from remat_algos.ir.wording import shortened
 from remat_algos.schedule.canonical import kept_against
+from remat_algos.schedule.one_pass import lowest_pass
+from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.chains import Chains, Point
 from remat_algos.solvers.registry import Solution
 from remat_algos.solvers.sweep import Candidate, Sweep
@@ -252,24 +254,27 @@ def formula_details(
 
 
 def too_little(graph: ComputationGraph, family: str, budget: int, least: int) -> BudgetError:
-    """The error for a formula budget below the least."""
-    bound, nodes = least_peak_bound(graph)
+    """The error for a formula budget below the minimum."""
     wider = "" if family == "exact" else f", or a wider family ({'wide or ' if family == 'pruned' else ''}exact_dp)"
-    return BudgetError(
-        f"no chain of the family {family} keeps formula (2) within {exact_bytes(budget)}; the least that does is "
+    return _not_found(
+        graph,
+        f"no chain of the family {family} keeps formula (2) within {exact_bytes(budget)}; the minimum is "
         f"{exact_bytes(least)}; give that much{wider}",
-        least,
-        bound,
-        nodes,
     )
 
 
 def no_time(graph: ComputationGraph, family: str, budget: int, reached: int) -> BudgetError:
     """The error for a formula budget within which nothing was found in time."""
-    bound, nodes = least_peak_bound(graph)
-    message = (
+    return _not_found(
+        graph,
         f"the time limit came before a chain of the family {family} was found that keeps formula (2) within "
-        f"{exact_bytes(budget)}; "
-        f"{exact_bytes(reached)} was reached: give that much, or more time"
+        f"{exact_bytes(budget)}; one within {exact_bytes(reached)} was found: give that much, or more time",
     )
-    return BudgetError(message, reached, bound, nodes)
+
+
+def _not_found(graph: ComputationGraph, message: str) -> BudgetError:
+    """What is reached in any case is the simulated peak without rematerialization, which no formula knows."""
+    bound, nodes = least_peak_bound(graph)
+    free = graph if graph.mark is None else replace(graph, mark=None)
+    peak = simulate(free, lowest_pass(free, beam=0)).peak_memory
+    return BudgetError(f"{message}; no_remat has a peak of {exact_bytes(peak)}", peak, bound, nodes)
