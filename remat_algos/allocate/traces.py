@@ -13,7 +13,7 @@ from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _pools
 from remat_algos.schedule.simulation import Simulation
 
-MOST = 2**31  # steps, and streams
+MOST_STEPS, MOST_STREAMS = 2**25, 2**31  # an allocator is asked for its bytes at every step
 GIVE_ALL_BACK = int(_pools.GIVE_ALL_BACK)
 """The event at which an allocator gives its whole free segments back to the device."""
 
@@ -69,10 +69,14 @@ class Trace:
             check_sizes(self.size, "size")
         except GraphError as error:
             raise AllocationError(str(error)) from error
-        if isinstance(self.steps, bool) or not isinstance(self.steps, int | np.integer) or not 0 <= self.steps < MOST:
+        if (
+            isinstance(self.steps, bool)
+            or not isinstance(self.steps, int | np.integer)
+            or not 0 <= self.steps < MOST_STEPS
+        ):
             given = shortened(repr(self.steps))
-            raise AllocationError(f"a trace of {given} steps cannot be; give a whole number below 2**31")
-        if stream.min(initial=0) < 0 or stream.max(initial=0) >= MOST:
+            raise AllocationError(f"a trace of {given} steps cannot be; give a whole number below 2**25")
+        if stream.min(initial=0) < 0 or stream.max(initial=0) >= MOST_STREAMS:
             raise AllocationError("a stream of the trace is negative, or 2**31 or more; number the streams from 0")
         if self.step.size and (self.step[0] < 0 or self.step[-1] >= self.steps or (np.diff(self.step) < 0).any()):
             raise AllocationError(f"the steps of a trace rise from 0 to less than {self.steps}")
