@@ -21,7 +21,7 @@ from remat_algos.solvers.registry import Solver, any_graph, list_solvers, portfo
 
 GRAPH = differentiate(chain(9))
 CHEN = ["chen_greedy", "chen_recursive", "chen_sqrt"]
-STOPPED = "stopped    interrupted; this is the best plan so far"
+STOPPED = "stopped      interrupted; this is the best plan found so far"
 each_sweep = pytest.mark.parametrize("solver", [*CHEN, "approximate_dp", "liveness_dp"])
 
 

@@ -149,7 +149,7 @@ def test_beside_the_sets_stands_what_the_formulas_say():
         ["cf", "7", "9 B", "23 B"],
         ["g", "7", "15 B", "22 B"],
         ["h", "8", "15 B", "17 B"],
-        ["adds", "recomputed", "kept", "formula (2)"],
+        ["adds", "reruns", "kept", "formula (2)"],
     ]
     assert ax.get_title().splitlines() == [
         "13 lower sets of 8 nodes",

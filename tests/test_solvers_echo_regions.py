@@ -71,11 +71,13 @@ def test_explain_tells_of_the_regions_of_echo(remat, files):
     regions = echo_regions(files, "mxnet")
     said = remat("explain", "net.json", "plan.json")
     assert (said.code, said.err) == (0, "")
-    *_, head, row, last = said.lines
-    columns = ["region", "nodes", "recomputed", "released", "allocated", "overhead", "decision", "reason"]
+    at = next(i for i, line in enumerate(said.lines) if line.startswith("region "))
+    head, row, reason, last = (*said.lines[at : at + 3], " ".join(said.lines[at + 3 :]))
+    columns = ["region", "nodes", "recomputed", "released", "allocated", "overhead", "decision"]
     assert re.split(r" {2,}", head) == columns
+    assert reason == f"add0 .. tanh4: {regions[0].reason}"
     assert re.split(r" {2,}", row)[:5] == ["add0 .. tanh4", "10", "10", "25 B", "5 B"]
-    assert last.startswith("1 region, 1 with second runs: 20 B of 30 B of feature maps need not stay, for ")
+    assert last.startswith("1 region, 1 recomputed: 20 B of 30 B of feature maps saved, for ")
     record = remat("explain", "net.json", "plan.json", "--json").record
     assert record["regions"] == [region.record(files) for region in regions]
     assert record["regions_left_out"] == 0
@@ -112,5 +114,5 @@ def test_what_cannot_be_explained_is_one_sentence(remat, files, words, sentence)
 def test_options_of_a_plan_that_echo_does_not_have_are_refused(files):
     plan = solve(files, solver="echo")
     for options in {"mode": "fast"}, {"speed": 3}:
-        with pytest.raises(PlanError, match="the options of the plan are none of echo"):
+        with pytest.raises(PlanError, match="the options of the plan do not fit echo"):
             explain(replace(plan, options=options))

@@ -71,7 +71,10 @@ def _run(given: Sequence[str]) -> int:
         if unknown:
             near = did_you_mean(unknown[0].partition("=")[0], options)
             words = shortened(" ".join(unknown))
-            raise argparse.ArgumentTypeError(f"remat {wanted} has no {words}{near} (see remat {wanted} --help)")
+            see = f"see remat {wanted} --help"
+            raise argparse.ArgumentTypeError(
+                f"remat {wanted} has no {words}{f'{near} ({see})' if near else f'; {see}'}"
+            )
         return int(chosen.run(chosen))
     except SystemExit as stop:  # argparse, for --help and for errors
         return int(stop.code or 0)

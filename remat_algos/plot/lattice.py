@@ -28,7 +28,7 @@ LEGEND, TITLE = 2.2, 4.4  # inches
 LARGEST = (14.0, 14.0)  # inches of a picture with names
 MOST_NAMED = 80
 MOST_DRAWN = 500
-COLUMNS = ("adds", "recomputed", "kept", "formula (2)")
+COLUMNS = ("adds", "reruns", "kept", "formula (2)")
 
 
 def plot_lattice(

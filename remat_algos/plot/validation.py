@@ -46,7 +46,7 @@ def plot_validation(validation: Validation, *, ax: Axes | None = None) -> Axes:
     >>> chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")], memory=[4, 2, 1])
     >>> ax = plot_validation(validate(chain, Schedule([0, 1, 2]), repeats=0))
     >>> ax.get_ylabel()
-    'memory (kB)'
+    'memory (KiB)'
     """
     ax = axes_or_new(ax, 10, 4.8)
     edges, predicted, measured, reserved = _curves(validation, MOST_COLUMNS)
@@ -96,8 +96,8 @@ def validation_text(validation: Validation, *, width: int = 72, height: int = 16
     >>> chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")], memory=[2000, 1000, 500])
     >>> print(validation_text(validate(chain, Schedule([0, 1, 2]), repeats=0), width=40, height=6))
     3 steps on numpy, 0 bytes apart at each
-    predicted 3.07 kB, measured 3.07 kB
-     3.07 kB │    ████
+    predicted 3 KiB, measured 3 KiB
+       3 KiB │    ████
              │    ████
              │████████
              │████████████

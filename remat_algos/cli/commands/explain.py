@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from remat_algos.cli.graph_argument import add_graph, graph_of, read_source
-from remat_algos.cli.output import add_json, say, say_json, say_table
+from remat_algos.cli.output import add_json, say, say_json, say_reasons, say_table
 from remat_algos.ir.wording import counted, shortened
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from remat_algos.plan.plan import Plan
 
 HELP = "explain why values are kept or recomputed: bytes, readers, and what the opposite would free or cost"
-REGION_COLUMNS = ("region", "nodes", "recomputed", "released", "allocated", "overhead", "decision", "reason")
+REGION_COLUMNS = ("region", "nodes", "recomputed", "released", "allocated", "overhead", "decision")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,17 +88,17 @@ def _say_regions(explanation: "Explanation", most: int) -> None:
             format_bytes(region.allocated),
             graph.labels.compute(region.overhead),
             region.decision,
-            region.reason,
         )
         for region in regions[:most]
     ]
     if rows:
         say_table(REGION_COLUMNS, rows)
+        say_reasons({shortened(region.name(graph)): region.reason for region in regions[:most] if region.reason})
     again = [region for region in regions if region.decision == "recompute"]
     gained = sum(region.released - region.allocated for region in again)
     share = 100 * sum(region.overhead for region in again) / max(1, graph.needed_compute)
     before = sum(region.feature_maps for region in regions)
     say(
-        f"{counted(len(regions), 'region')}, {len(again):,} with second runs: {format_bytes(gained)} of "
-        f"{format_bytes(before)} of feature maps need not stay, for {share:.2f} % of one pass"
+        f"{counted(len(regions), 'region')}, {len(again):,} recomputed: {format_bytes(gained)} of "
+        f"{format_bytes(before)} of feature maps saved, for {share:.2f} % of one pass"
     )
