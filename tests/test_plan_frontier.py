@@ -333,17 +333,10 @@ def test_one_budget_is_no_curve(points):
 
 def test_an_unknown_solver_is_named():
     known = ", ".join(solver.name for solver in list_solvers())
-<<<<<<< HEAD
     with pytest.raises(ValueError, match=f"no solver is called 'simplex'; there are auto, {known}"):
         frontier(CHAIN, solvers=["simplex"])
     with pytest.raises(ValueError, match=r"no solver is called 'chen'; did you mean chen_sqrt\?"):
         frontier(CHAIN, solvers=["chen"])
-=======
-    with pytest.raises(ValueError, match=f"no solver is called 'xyz'; there are auto, {known}"):
-        frontier(CHAIN, solvers=["xyz"])
-    with pytest.raises(ValueError, match=r"no solver is called 'chen_greed'; did you mean chen_greedy"):
-        frontier(CHAIN, solvers=["chen_greed"])
->>>>>>> 980ac96 (Regions of echo are explained below their table; the last tests of the new words)
 
 
 # ---------------------------------------------------------------- the best under a limit
