@@ -35,7 +35,7 @@ def test_claims_of_a_plan_are_verified_before_it_runs():
     [
         ({"graph": [(0, 1)]}, TypeError, "graph is a list; give a ComputationGraph, of a network its `graph`"),
         ({"schedule": None}, TypeError, "None cannot be run; give a plan, its record or its file, a schedule or"),
-        ({"schedule": "nowhere.json"}, PlanError, "nowhere.json: cannot be read"),
+        ({"schedule": "nowhere.json"}, PlanError, "no such file: nowhere.json"),
         ({"schedule": simulate(OTHER, [0, 1])}, GraphError, "the simulation is of another graph; give the graph"),
         ({"operators": SyntheticOperators(OTHER)}, GraphError, "these operators were made for another graph; make"),
         ({"operators": 3}, TypeError, "operators are 3; give an object with the methods of Operators: prepare"),

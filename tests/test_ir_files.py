@@ -503,7 +503,7 @@ def test_decimal_costs_are_scaled_until_they_are_whole(read, costs, scale, compu
     a, b = costs.split(" ")
     graph = read(nodes=f"name,compute a,{a} b,{b}")
     assert (graph.compute.tolist(), graph.labels.compute_scale) == (compute, scale)
-    assert graph.labels.compute(compute[0]) == f"{float(a):g}"
+    assert graph.labels.compute(compute[0]) == f"{float(a):,g}"
 
 
 def test_costs_of_gradients_are_scaled_with_the_others(read):

@@ -212,7 +212,7 @@ def test_ddpm_multiply_adds_are_those_of_its_parts():
         ({"attended": (3,)}, "attended has 3, but the image is 1, 2, 4, 8 times smaller; give some of these"),
         ({"attended": (2, 16)}, "attended has 16, but the image is 1, 2, 4, 8 times smaller; give some of these"),
         ({"width": 48}, "48 channels in 32 groups; give a divisor"),
-        ({"heads": 3}, "256 for 3 heads"),
+        ({"heads": 3}, "width 256 in 3 heads"),
         ({"multipliers": (1, 0)}, "multipliers is"),
     ],
 )
@@ -273,7 +273,7 @@ def test_patches_that_do_not_divide_the_image_are_refused():
 
 
 def test_heads_that_do_not_divide_the_width_are_refused():
-    with pytest.raises(GraphError, match="width 768 and 768 for 7 heads"):
+    with pytest.raises(GraphError, match="width 768 in 7 heads"):
         build("vit_b_16", heads=7)
 
 

@@ -151,7 +151,7 @@ def test_a_bag_of_many_vertices_under_a_bag_of_many():
         (([0, 0, 0, 0], [], [-1, 2, 1]), "bag 1 hangs on 2, which makes no tree"),
         (([0, 0], [], [0]), "bag 0 hangs on 0, which makes no tree"),
         (([0, 0], [], [7]), "bag 0 hangs on 7, which makes no tree"),
-        (([0, 2], [0], [-1]), "bag_indptr must rise from 0 to 1"),
+        (([0, 2], [0], [-1]), "bag_indptr must increase from 0 to 1"),
     ],
 )
 def test_arrays_that_are_no_tree_of_bags_are_refused(arrays, message):

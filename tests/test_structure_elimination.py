@@ -117,7 +117,7 @@ def test_neighbours_are_who_reads_the_other(graph):
         ([0, 2, 3, 4], [2, 1, 0, 0], "the neighbours of vertex 0 do not ascend"),
         ([0, 2, 3], [1, 1, 0], "the neighbours of vertex 0 do not ascend"),
         ([0, 1, 1], [1], "vertex 1 is a neighbour of 0, but 0 is none of 1"),
-        ([0, 1], [0, 1], "indptr must rise"),
+        ([0, 1], [0, 1], "indptr must increase"),
     ],
 )
 def test_rows_that_are_no_graph_are_refused(indptr, indices, complaint):

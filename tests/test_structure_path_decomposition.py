@@ -202,7 +202,7 @@ def test_verify_finds_a_vertex_that_leaves_and_returns():
 
 @pytest.mark.parametrize("layout", [[0, 1, 1], [0, 1], [0, 1, 3]])
 def test_layouts_of_other_vertices_are_refused(layout):
-    with pytest.raises(GraphError, match=r"a layout names each of the vertices 0 to 2 once|3 are wanted"):
+    with pytest.raises(GraphError, match=r"a layout names each of the vertices 0 to 2 once|expected 3"):
         PathDecomposition.of(UndirectedGraph.from_edges(3, []), layout)
 
 

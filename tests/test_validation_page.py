@@ -150,6 +150,6 @@ def test_of_a_run_on_numpy_the_page_says_how_near_the_times_came():
     record = {"backend": "numpy", "device": "a machine", "summary": summary | {"validations": 60, "hold": 60}}
     text = page_module.page([("validation_here", record)])
     assert "On a machine, 9 of 28 overheads" in text
-    assert "half of them within 19 %; 60 of 60 plans held" in " ".join(text.split())
+    assert "half of them within 19 %; 60 of 60 plans passed" in " ".join(text.split())
     assert text.endswith(page_module.NOTHING)
     assert page_module.page([]).endswith(page_module.NOTHING)
