@@ -351,7 +351,7 @@ def test_a_true_record_with_ids_for_names_stands():
 
 
 def test_a_denial_says_what_is_claimed_and_what_is_found():
-    with pytest.raises(ClaimError, match=f"claims peak_memory 1; the judge finds {PLAN.peak_memory}"):
+    with pytest.raises(ClaimError, match=f"claims peak_memory 1; the simulation gives {PLAN.peak_memory}"):
         verify(GRAPH, record(peak_memory=1))
     with pytest.raises(ClaimError, match=r"cannot be run: output grad\(conv\) is never made; run grad\(conv\)"):
         verify(GRAPH, record(schedule=[]))

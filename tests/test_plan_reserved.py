@@ -310,7 +310,7 @@ def test_a_plan_says_what_is_reserved_and_load_reads_it_back(plan, tmp_path):
 
 @pytest.mark.parametrize("name", sorted(KEYS - {"allocator"}))
 def test_false_claims_are_denied(plan, name):
-    with pytest.raises(ClaimError, match=f"claims {name} .*; the model finds"):
+    with pytest.raises(ClaimError, match=f"claims {name} .*; the model gives"):
         verify(GRAPH, changed(plan, **{name: plan.record()[name] + 1 - 2 * (name == "reserved_memory")}))
 
 

@@ -30,7 +30,7 @@ def add_graph(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     add_source(parser, optional=optional)
     group = parser.add_argument_group("gradients, where the graph has none")
     group.add_argument("--inference", action="store_true", help="plan the graph as it is; add no gradients")
-    group.add_argument("--factor", type=float, default=2, help="cost of a gradient: so many times that of its node (2)")
+    group.add_argument("--factor", type=float, default=2, help="cost of a gradient relative to that of its node (2)")
     group.add_argument("--parameter-gradients", action="store_true", help="parameters get gradients too")
     group.add_argument(
         "--loss", metavar="NAME", action="append", help="value to differentiate, once or more (all outputs)"

@@ -1,4 +1,4 @@
-"""ORDER and --mirror: a schedule of the user's, and the judge's word on it."""
+"""ORDER and --mirror: a schedule of the user's, and its simulation."""
 
 import argparse
 from typing import Any
@@ -15,7 +15,7 @@ def add_order(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mirror",
         metavar="FILE",
-        help="instead of ORDER: a table node,count or a JSON object, how often nodes may run again (chen2016's m)",
+        help="instead of ORDER: a table node,count or JSON: how often each node may be recomputed (chen2016's m)",
     )
 
 

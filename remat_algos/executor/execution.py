@@ -24,7 +24,7 @@ class Execution:
     ----------
     graph : ComputationGraph
     simulation : Simulation
-        What the judge says of the schedule.
+        The simulation of the schedule.
     backend, device : str
         Where it ran.
     used, used_raw : int64[m]

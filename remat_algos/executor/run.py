@@ -1,4 +1,4 @@
-"""A schedule run for real: every value is made, read and freed as the judge says."""
+"""A schedule run for real: every value is computed, read and freed as in its simulation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is to be run, as the judge sees it."""
+"""The simulation of what is to be run."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 
 Runnable = Plan | Schedule | Simulation | Mapping[str, Any] | str | os.PathLike[str] | Sequence[int] | NDArray[np.int32]
-"""A plan, its record or its file; a schedule, its steps, or what the judge made of it."""
+"""A plan, its record or its file; a schedule, its steps, or its simulation."""
 
 
 def simulation_of(graph: ComputationGraph, order: Runnable) -> Simulation:
-    """What the judge says of a plan, of which every claim is verified, or of a bare schedule.
+    """The simulation of a plan, of which every claim is verified, or of a bare schedule.
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ class Comparison:
     complete : bool
         Whether every solver came to its end; False if the user interrupted.
     allocator : str, optional
-        Whose reserved bytes the budget is for, if not for the judged peak.
+        Whose reserved bytes the budget is for, if not for the peak of live bytes.
     """
 
     graph: ComputationGraph
@@ -81,12 +81,12 @@ class Comparison:
 
     @property
     def held(self) -> str | None:
-        """What the budget holds for, "packed" or "reserved"; None: the judged peak."""
+        """What the budget holds for, "packed" or "reserved"; None: the peak of live bytes."""
         return "reserved" if self.allocator in POOLS else "packed" if self.allocator else None
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """`COLUMNS`, with what the budget holds for behind the judged peak where that is something else."""
+        """`COLUMNS`, with what the budget holds for beside the peak of live bytes, if that is something else."""
         return (*self.COLUMNS[:2], self.held, *self.COLUMNS[2:]) if self.held else self.COLUMNS
 
     def rows(self) -> Iterator[tuple[str, ...]]:

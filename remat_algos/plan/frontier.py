@@ -166,7 +166,7 @@ def frontier(
 ) -> Frontier:
     """Plans from the lowest peak that solvers find to the run without rematerialization.
 
-    A solver that enumerates its plans is asked for them once, and each is judged once; the others are asked for
+    A solver that enumerates its plans is called once, and each plan is simulated once; the others are called for
     `points` budgets, evenly spaced from their lowest peak to that without rematerialization.
 
     Parameters

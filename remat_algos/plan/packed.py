@@ -21,7 +21,7 @@ SECONDS = 5.0  # that one packing may take
 class Packed:
     """Bytes of an arena in which every value of a schedule has one address while it lives; residents are apart.
 
-    Nothing is written in place, so it is no smaller than the judged peak.
+    Nothing is written in place, so it is no smaller than the peak of live bytes.
 
     Parameters
     ----------

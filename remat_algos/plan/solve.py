@@ -1,4 +1,4 @@
-"""From a graph and a budget to the best plan that the judge confirms."""
+"""From a graph and a budget to the best plan found, simulated."""
 
 import time
 from collections.abc import Callable
@@ -60,8 +60,8 @@ def solve(
         others (`polished`); by default unless `raw`.
     packed : bool
         Pack the schedule into one arena (`pack`). A bound of the memory then holds for that arena: where the schedule
-        does not pack into it, others of a lower peak are searched. Without one, it is the schedule of the least judged
-        peak that is packed, and no other. Shares are of the judged peak.
+        does not pack into it, others of a lower peak are searched. Without one, it is the schedule of the lowest
+        peak that is packed, and no other. Shares are of the peak of live bytes.
     alignment : int
         A power of two that divides every address of the arena; goes with `packed`.
     allocator : {"cupy_pool", "cuda_caching", "arena", "none"}, optional

@@ -1,4 +1,4 @@
-"""A plan held against the judge, claim by claim."""
+"""The claims of a plan compared with its simulation, one by one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
     Returns
     -------
     Simulation
-        What the judge found.
+        The simulation of the plan.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
 
 
 def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> tuple[ComputationGraph, Simulation]:
-    """The graph that the plan runs and what the judge finds there, if every claim is true."""
+    """The graph that the plan runs and its simulation, if every claim is true."""
     graph = _same_graph(graph, record)
     simulation = _simulated(graph, record)
     found: dict[str, Any] = {
@@ -89,7 +89,7 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> tuple[Computa
         found["frees"] = [[graph.value_name(x) for x in step] for step in simulation.frees()]
     for name, value in found.items():
         if record[name] != value:
-            _deny(f"the plan claims {name} {_short(record[name])}; the judge finds {_short(value)}")
+            _deny(f"the plan claims {name} {_short(record[name])}; the simulation gives {_short(value)}")
     reserved = Reserved.claimed(record)
     _check_limits(graph, record, simulation, None if reserved is None else reserved.allocator)
     _check_packed(record, simulation)
@@ -189,7 +189,7 @@ def _check_reserved(record: Mapping[str, Any], simulation: Simulation, claimed: 
         _deny(f"the plan claims to stay within {limit} bytes; {claimed.allocator} reserves {claimed.memory}")
     for name, value in Reserved.of(simulation, claimed.allocator).record().items():
         if record.get(name) != value:
-            _deny(f"the plan claims {name} {_short(record.get(name))}; the model finds {_short(value)}")
+            _deny(f"the plan claims {name} {_short(record.get(name))}; the model gives {_short(value)}")
 
 
 def _deny(message: str) -> NoReturn:

@@ -21,7 +21,7 @@ def what_if(
     recompute: Iterable[str] = (),
     schedule: Schedule | None = None,
 ) -> Schedule:
-    """The order that follows from a choice of what is kept, to be judged by `simulate`.
+    """The order that follows from a choice of what is kept, to be given to `simulate`.
 
     Without a schedule, forward nodes not named are run again where `keep` is given, and kept where `recompute` is.
     With one, the decisions about the named nodes alone are flipped in it.

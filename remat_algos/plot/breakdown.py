@@ -219,7 +219,7 @@ def _sentences(found: Mapping[str, Breakdown]) -> Iterator[str]:
     (first, base), *others = found.items()
     ratios = [f"{name} {base.footprint / b.footprint:.2f}" for name, b in others if b.footprint]
     if ratios:
-        yield f"{first} is so many times as large: {', '.join(ratios)}"
+        yield f"{first} relative to the others: {', '.join(ratios)}"
 
 
 def _sentence(one: Breakdown) -> str:
