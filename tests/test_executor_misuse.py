@@ -61,6 +61,4 @@ def test_long_times_are_told_in_seconds():
     found = validate(CHAIN, PLAN, repeats=1)
     found = replace(found, seconds=found.seconds * 0 + 2, seconds_predicted=found.seconds_predicted * 0 + 1e-5)
     steps = len(PLAN.schedule)
-    assert dict(found.rows())["time"].startswith(
-        f"{2 * steps} s, median of 1 timed run; {steps * 10} us predicted"
-    )
+    assert dict(found.rows())["time"].startswith(f"{2 * steps} s, median of 1 timed run; {steps * 10} us predicted")
