@@ -1,12 +1,17 @@
 """remat reproduce: what it says, where it writes, and what it answers to bad input."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from remat_algos.ir.layout import tabulated
 from remat_algos.reproduce import registry
-from remat_algos.reproduce.page import Figure, Page, Table
+from remat_algos.reproduce.page import BAR, Figure, Page, Table
+from tests.reproductions import quick_page
+
+ROOT = Path(__file__).resolve().parents[1]
 
 SIZES = Table("sizes", "Sizes of things", {"thing": str, "n": "{:,}".format}, [("a", 1000), ("b", None)], "By hand.")
 
@@ -57,6 +62,31 @@ def test_quick_only_says_it_unless_there_is_a_folder(remat, tmp_path):
     assert list(tmp_path.iterdir()) == []
     assert remat("reproduce", "chen2016", "--quick", "-o", "new").code == 0
     assert sorted(path.name for path in Path("new").iterdir()) == FILES
+
+
+@pytest.mark.parametrize("paper", registry.list_papers())
+def test_quick_output_fits_80_columns(remat, paper, monkeypatch):
+    page = quick_page(paper)
+    monkeypatch.setattr(f"remat_algos.reproduce.{paper}.page", lambda quick, progress: page)
+    said = remat("reproduce", paper, "--quick")
+    assert said.code == 0
+    assert [line for line in said.out.splitlines() if len(line) > 80] == []
+    assert all(run.replace(" ", "") in "".join(said.out.split()) for _, run in page.tables[0].rows)
+
+
+@pytest.mark.parametrize("paper", registry.list_papers())
+def test_tables_of_whole_pages_fit_80_columns(paper):
+    """Those of the committed page, as a terminal has them."""
+    page = (ROOT / "docs" / "reproductions" / f"{paper}.md").read_text("utf-8")
+    tables = re.findall(r"^\|.*\|\n\| -.*\n((?:\|.*\n)+)", page, re.MULTILINE)
+    heads = re.findall(r"^(\|.*\|)\n\| -", page, re.MULTILINE)
+    assert len(tables) == len(heads) > 5
+    for head, body in zip(heads, tables, strict=True):
+        columns, *rows = [
+            [cell.replace(BAR, "|").strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+            for line in (head, *body.splitlines())
+        ]
+        assert [line for line in tabulated(columns, rows) if len(line) > 80] == []
 
 
 def test_json_is_the_tables_and_what_was_written(remat):

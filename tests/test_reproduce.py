@@ -17,7 +17,7 @@ from remat_algos.models.random import chain
 from remat_algos.plan.solve import solve
 from remat_algos.reproduce import chen2016, echo2020_networks, kumar2019, kumar2019_widths, kusumoto2019_networks
 from remat_algos.reproduce.case import NO_REMAT, Case
-from remat_algos.reproduce.growth import exponent, plot_growth
+from remat_algos.reproduce.growth import exponent, plot_growth, powers
 from remat_algos.reproduce.page import WIDTH, Figure, Page, Table
 from remat_algos.reproduce.registry import get_page, list_papers, summary
 from remat_algos.schedule.simulation import simulate
@@ -159,9 +159,12 @@ def test_a_quick_page_names_the_networks_that_are_run(paper):
     assert labels
     assert all(re.fullmatch(r"`(model:)?\w+[?(].*`|`model:\w+`", run) for _, run in named.rows)
     for table in others:
-        if "network" in table.columns:
-            at = list(table.columns).index("network")
+        for head in {"network", "graph"} & set(table.columns):
+            at = list(table.columns).index(head)
             assert all(any(row[at].startswith(label) for label in labels) for row in table.rows), table.name
+        if "model" in table.columns:
+            at = list(table.columns).index("model")
+            assert {row[at] for row in table.rows} <= {run for _, run in named.rows}, table.name
 
 
 @pytest.mark.parametrize("paper", LABELS)
@@ -192,6 +195,23 @@ def test_a_quick_page_has_no_number_of_the_paper_and_does_not_speak_of_any(paper
             assert not any("paper" in text for text in texts_of(part))
 
 
+@pytest.mark.parametrize("paper", LABELS)
+def test_bytes_of_a_quick_page_are_in_binary_units(paper):
+    page = quick_page(paper)
+    texts = [
+        page.markdown(),
+        *(str(text) for part in page.parts if isinstance(part, Figure) for text in texts_of(part)),
+    ]
+    assert not [text for text in texts if re.search(r"\b[kMGT]B\b", text)]
+
+
+@pytest.mark.parametrize("paper", LABELS)
+def test_a_quick_page_does_not_call_its_rows_ours_and_has_no_negative_zero(paper):
+    page = quick_page(paper)
+    assert not [row for table in page.tables for row in table.cells() if any(cell.startswith("ours") for cell in row)]
+    assert not re.search(r"-0(\.0*)?(?![\d.]*\d)", page.markdown())
+
+
 def texts_of(figure):
     """What is written in a picture."""
     drawn = figure.draw().get_figure()
@@ -208,6 +228,14 @@ def texts_of(figure):
 )
 def test_exponents_of_power_laws(sizes, factor, power):
     assert exponent(sizes, [factor * n**power for n in sizes]) == power
+
+
+def test_an_exponent_near_zero_has_no_sign():
+    curve = [1_000_000, 999_600]
+    assert exponent([1, 2], curve) < 0
+    assert powers([1, 2], {"flat": curve}, "depth").endswith(": flat 0.00.")
+    (text,) = plot_growth([1, 2], {"flat": curve}, "depth").get_legend().get_texts()
+    assert text.get_text() == "flat: n^0.00"
 
 
 def test_a_figure_has_a_line_for_each_strategy_and_a_mark_for_each_point():

@@ -177,6 +177,17 @@ def test_about_2_times_names_the_variants_that_it_does_not_hold_for():
     assert holds == [True, False, True, False]  # as the text below the figure says
 
 
+def test_the_plain_variant_is_the_network_of_the_table_above(quick):
+    """On the quick page and on the committed one: its remark is "as above"."""
+    _, tables = quick
+    assert column(tables["variants"], "remark") == ["as above"]
+    for head in ("nodes", NO_REMAT):
+        assert column(tables["variants"], head) == column(tables["figure2_resnet"], head)[-1:]
+    plain, *_ = committed("variants")
+    (above,) = [row for row in committed("figure2_resnet") if row["depth"] == "101"]
+    assert (plain["nodes"], plain["no_remat"]) == (above["nodes"], above["no_remat"])
+
+
 def test_both_tables_of_transformers_are_with_adam_and_the_second_with_sgd_too():
     assert TABLE_1["Transformer Base"][2] == kumar2019.OPTIMIZERS[0] == "adam"
     rows = [(row["network"], row["by"]) for row in committed("table2")]

@@ -5,24 +5,36 @@ from collections.abc import Iterable, Sequence
 
 COLUMNS = 80  # of the narrowest terminal that text is made for
 GAP = "  "  # between columns
+WORD = re.compile(r"[^&?]*[&?](?=\w)|.+")  # parts of a long word: the options of `model:NAME?a=1&b=2`
 AMOUNT = re.compile(r"(-?[0-9][0-9.,]*( ?(%|[KMGTPE]?i?B|[kMGTPE]|[kMGTPE]?FLOP|[nmu]?s))?)?")  # cells of numbers
 
 
-def wrapped(text: str, width: int = COLUMNS, *, first: str = "", indent: str = "") -> list[str]:
+def wrapped(text: str, width: int = COLUMNS, *, first: str = "", indent: str = "", options: bool = False) -> list[str]:
     """Lines of at most `width` characters, broken between words only; a longer word has a line of its own.
+
+    With `options` a longer word is also broken behind `?` and `&`.
 
     Examples
     --------
     >>> wrapped("at the peak: conv1, relu1", 16, indent="  ")
     ['at the peak:', '  conv1, relu1']
+    >>> wrapped("model:resnet?depth=14&batch=8", 24, options=True)
+    ['model:resnet?depth=14&', 'batch=8']
     """
     lines, line, begun = [], first, False
     for word in text.split(" "):
-        if begun and len(line) + 1 + len(word) > width:
-            lines.append(line.rstrip())
-            line, begun = indent, False
-        line, begun = f"{line} {word}" if begun else line + word, begun or bool(word)
+        parts = WORD.findall(word) if options and len(word) > width else [word]
+        for gap, part in zip((" ", *[""] * len(parts)), parts, strict=False):
+            if begun and len(line) + len(gap) + len(part) > width:
+                lines.append(line.rstrip())
+                line, begun = indent, False
+            line, begun = f"{line}{gap}{part}" if begun else line + part, begun or bool(part)
     return [*lines, line.rstrip()]
+
+
+def _narrowest(word: str, most: int) -> int:
+    """Columns that a word of a table needs: where it has more than `most`, it is broken behind `?` and `&`."""
+    return len(word) if len(word) <= most else max(most, *map(len, WORD.findall(word)))
 
 
 def labelled(rows: Iterable[tuple[str, str]], width: int = COLUMNS) -> list[str]:
@@ -44,8 +56,9 @@ def labelled(rows: Iterable[tuple[str, str]], width: int = COLUMNS) -> list[str]
 
 
 def tabulated(columns: Sequence[str], rows: Iterable[Sequence[str]], width: int = COLUMNS) -> list[str]:
-    """Lines of a table, columns of numbers to the right, words unbroken.
+    """Lines of a table, columns of numbers to the right.
 
+    Words are unbroken, except that one of more than half the width is broken behind its `?` and `&`.
     A table that is too wide gets headings of several lines, then texts of several lines; at last it is cut between
     columns into tables below each other, each beginning with the first column.
 
@@ -63,7 +76,8 @@ def tabulated(columns: Sequence[str], rows: Iterable[Sequence[str]], width: int 
     for i, head in enumerate(columns):
         texts = [row[i] for row in cells]
         longest = max(map(len, texts), default=0)
-        word = longest if numeric[i] else max((len(word) for text in texts for word in text.split()), default=0)
+        words = (_narrowest(word, width // 2) for text in texts for word in text.split())
+        word = longest if numeric[i] else max(words, default=0)
         head_word = max(map(len, head.split()), default=0)
         at_least.append(max(head_word, word))
         widths.append(max(longest, len(head)))
@@ -99,7 +113,7 @@ def _row_lines(
     row: Sequence[str], part: Sequence[int], widths: Sequence[int], numeric: Sequence[bool], *, bottom: bool = False
 ) -> list[str]:
     """The lines of one row; where texts have fewer lines than others, these are the first, or the last."""
-    texts = [wrapped(cell, widths[i]) for cell, i in zip(row, part, strict=True)]
+    texts = [wrapped(cell, widths[i], options=True) for cell, i in zip(row, part, strict=True)]
     height = max(map(len, texts))
     lines = []
     for k in range(height):

@@ -70,12 +70,12 @@ def _of_resnets(resnets: Sequence[Allocated], plain: Sequence[Allocated]) -> lis
             "2 to 3 times",
             "; counted as by kusumoto2019 ".join(ranges),
         ),
-        ("ResNets, growth of sharing", "Figure 5", "linear", f"depth^{power(resnets, SHARING, start):.2f}"),
+        ("ResNets, growth of sharing", "Figure 5", "linear", f"depth^{power(resnets, SHARING, start):z.2f}"),
         (
             "ResNets, growth of the sublinear plan",
             "Figure 5",
             "sub-linear",
-            f"depth^{power(resnets, SUBLINEAR, start):.2f}",
+            f"depth^{power(resnets, SUBLINEAR, start):z.2f}",
         ),
     ]
 

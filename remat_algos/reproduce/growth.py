@@ -70,7 +70,7 @@ def plot_growth(
     for (name, amounts), (colour, marker, style) in zip(curves.items(), CURVES, strict=False):
         (line,) = ax.loglog(sizes, amounts, color=colour, marker=marker, markersize=5, linestyle=style, linewidth=1.8)
         power = exponent([sizes[i] for i in fitted], [amounts[i] for i in fitted])
-        rows.append((line, f"{name}: n^{power:.2f}"))
+        rows.append((line, f"{name}: n^{power:z.2f}"))
     for (name, point), marker in zip((quoted or {}).items(), "xP*d", strict=False):
         (mark,) = ax.plot(*point, marker, color=ink(), markersize=9, markeredgewidth=2, linestyle="none", zorder=5)
         rows.append((mark, name))
@@ -103,7 +103,7 @@ def powers(sizes: Sequence[int], curves: Mapping[str, Sequence[int]], what: str,
     """
     kept = [i for i, size in enumerate(sizes) if size >= since]
     found = (
-        f"{name} {exponent([sizes[i] for i in kept], [amounts[i] for i in kept]):.2f}"
+        f"{name} {exponent([sizes[i] for i in kept], [amounts[i] for i in kept]):z.2f}"
         for name, amounts in curves.items()
     )
     start = f" from {what} {since} on" if since else ""

@@ -9,7 +9,7 @@ from typing import Any
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.reproduce.case import NO_REMAT, Case
 from remat_algos.reproduce.growth import fitted, growth
-from remat_algos.reproduce.kumar2019_goals import goals, steps_to_ours, variants
+from remat_algos.reproduce.kumar2019_goals import goals, of_quick_goals, steps_to_ours, variants
 from remat_algos.reproduce.kumar2019_plots import plot_lengths
 from remat_algos.reproduce.kumar2019_runs import GREEDY, TWREMAT, length, measured, training_graph
 from remat_algos.reproduce.kumar2019_static import STATIC, static
@@ -98,7 +98,7 @@ def page(quick: bool, progress: Progress | None) -> Page:
     deep = next((case for case in resnets if case.size == RULED), resnets[-1])
     trade = Trade(deep, progress)
     zoo = networks(quick)
-    of_resnets = variants(quick, progress)
+    of_resnets = variants(plain.format(resnets[1].size), quick, progress)
     parts: list[Part] = [
         INTRODUCTION,
         *([] if quick else [_claims(resnets, ffns, transformers, zoo, trade, of_resnets)]),
@@ -118,7 +118,7 @@ def page(quick: bool, progress: Progress | None) -> Page:
         *_lengths({"ResNets": resnets, "Feed-forward networks": ffns}),
         "## Transformers (Table 2)",
         TRANSFORMERS,
-        _table_2(transformers),
+        _table_2(transformers, quick),
         STATIC,
         static([deep, ffns[-1], *transformers.values()]),
         "## Memory against length (Figure 4)",
@@ -131,7 +131,8 @@ def page(quick: bool, progress: Progress | None) -> Page:
     if quick:
         of_families = {case.label: plain.format(case.size) for case in resnets}
         of_families |= {case.label: FFN.format(case.size) for case in ffns}
-        return quick_page("kumar2019", {**of_families, QUICK_LABEL: QUICK_TRANSFORMER, **quick_references()}, parts)
+        others = {QUICK_LABEL: QUICK_TRANSFORMER, **quick_references(), **of_quick_goals()}
+        return quick_page("kumar2019", of_families | others, parts)
     return Page("kumar2019", "rematerialization by tree decompositions", parts)
 
 
@@ -217,7 +218,7 @@ def _ratios(widths: Sequence[Widths]) -> str:
 
 def _powers(resnets: Sequence[Case], ffns: Sequence[Case], strategy: str) -> str:
     power = fitted(resnets, strategy, _since(resnets))
-    return f"ResNet depth^{power:.2f}, FFN depth^{fitted(ffns, strategy):.2f}"
+    return f"ResNet depth^{power:z.2f}, FFN depth^{fitted(ffns, strategy):z.2f}"
 
 
 def _times(cases: Sequence[Case], strategy: str) -> str:
@@ -252,10 +253,10 @@ def _lengths(families: Mapping[str, Sequence[Case]]) -> tuple[Table, Figure]:
     return Table("figure3", title, columns, rows), Figure("figure3", title, partial(plot_lengths, panels), caption)
 
 
-def _table_2(cases: Mapping[tuple[str, str], Case]) -> Table:
-    """GiB and lengths, the paper's rows above ours."""
+def _table_2(cases: Mapping[tuple[str, str], Case], quick: bool = False) -> Table:
+    """GiB and lengths, the paper's rows above ours; with `quick` there are none of the paper."""
     strategies = list(next(iter(cases.values())).simulations)
-    columns: dict[str, Callable[[Any], str]] = {"network": str, "by": str}
+    columns: dict[str, Callable[[Any], str]] = {"network": str, "optimizer" if quick else "by": str}
     for name in strategies:
         columns |= {name: "{:.2f} GiB".format, f"{name}, length": "{:.2f}".format}
     columns["lower bound"] = "{:.2f} GiB".format
@@ -266,7 +267,8 @@ def _table_2(cases: Mapping[tuple[str, str], Case]) -> Table:
             rows.append((label, "paper", *quoted, *[None] * (len(columns) - 2 - len(quoted))))
         ours = [(_gib(case.peak(name)), length(case.simulations[name])) for name in strategies]
         bound = _gib(least_peak_bound(case.graph)[0])
-        rows.append((label, f"ours, {optimizer}", *(cell for pair in ours for cell in pair), bound))
+        by = optimizer if quick else f"ours, {optimizer}"
+        rows.append((label, by, *(cell for pair in ours for cell in pair), bound))
     return Table("table2", "Transformers, peak memory in GiB and length (Table 2)", columns, rows)
 
 

@@ -60,6 +60,7 @@ VARIANTS = {  # options of a ResNet, and what they are
     "&granularity=primitive": "norms and updates step by step",
 }
 QUICK_GOALS = {"feed_forward": {"depth=20": "no gradients of weights"}}
+QUICK_LABELS = {"feed_forward": "feed_forward of 20 layers"}
 
 STEPS_TEXT = """\
 The lowest peaks, in shares of the peak without rematerialization, and the lengths of these schedules. `TWRemat` is \
@@ -93,14 +94,14 @@ def steps_to_ours(cases: Sequence[Case], progress: Progress | None) -> tuple[str
     return STEPS_TEXT, Table("steps", "From TWRemat to twremat", columns, rows)
 
 
-def variants(quick: bool, progress: Progress | None) -> Table:
-    """ResNets of one depth, put together and counted in several ways."""
+def variants(plain: str, quick: bool, progress: Progress | None) -> Table:
+    """A ResNet, put together and counted in several ways; `plain` is the one in the tables above."""
     columns: dict[str, Callable[[Any], str]] = {"model": str, "remark": str, "nodes": str, "no_remat": format_bytes}
     for name in (GREEDY, TWREMAT, "twremat"):
         columns |= {name: percent, f"{name}, length": "{:.2f}".format}
     rows = []
     for options, remark in list(VARIANTS.items())[: 1 if quick else None]:
-        reference = f"model:resnet?depth={14 if quick else 101}&optimizer=momentum{options}"
+        reference = f"{plain}{options}"
         graph = training_graph(reference)
         greedy, trees = (found(graph, "least", reference, progress, **OURS[name]) for name in (GREEDY, "twremat"))
         figures = [f(each) for each in (greedy, AlgorithmOne(graph).simulation(), trees) for f in (share, length)]
@@ -115,15 +116,26 @@ def goals(quick: bool, progress: Progress | None) -> tuple[str, Table]:
     columns |= {"lowest peak": format_bytes, "lowest": percent, "length of the lowest": "{:.2f}".format}
     columns |= {"lower bound": percent}
     rows = [
-        (f"`model:{model}?{options}&cost=unit`", remark, *_goal(model, options, progress))
+        (f"`{_reference(model, options)}`", remark, *_goal(model, options, progress))
         for model, variants in (QUICK_GOALS if quick else GOALS).items()
         for options, remark in variants.items()
     ]
     return GOALS_TEXT, Table("goals", "Shares of the peak without rematerialization", columns, rows)
 
 
+def of_quick_goals() -> dict[str, str]:
+    """What is run for the quick table of aims, by label."""
+    return {
+        QUICK_LABELS[model]: _reference(model, options) for model, given in QUICK_GOALS.items() for options in given
+    }
+
+
+def _reference(model: str, options: str) -> str:
+    return f"model:{model}?{options}&cost=unit"
+
+
 def _goal(model: str, options: str, progress: Progress | None) -> tuple[Any, ...]:
-    graph = training_graph(f"model:{model}?{options}&cost=unit", unit=False)
+    graph = training_graph(_reference(model, options), unit=False)
     budget, longest = ASKED[model]
     base, about = baseline_peak(graph), f"{model}, {options}"
     lowest = found(graph, "least", about, progress, solver="twremat")

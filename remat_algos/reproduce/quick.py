@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from remat_algos.reproduce.page import Figure, Page, Part, Table
+from remat_algos.ir.units import format_bytes
+from remat_algos.reproduce.page import Figure, Page, Part, Table, gigabytes
 
 NOTE = """\
 Quick page: the networks here are small ones, not those of the paper, and no number here can be compared with the \
 paper's. It shows what is measured and in which form; `remat reproduce {}` measures the paper's networks and explains \
 each table."""
 PLACE = re.compile(r" \((Figures?|Tables?|Sections?) [^)]*\)")  # in the paper
+UNIT = ", in GB of 10^9 bytes"  # the paper's, in titles of tables
 
 
 def quick_page(paper: str, networks: Mapping[str, str], parts: Sequence[Part]) -> Page:
@@ -27,6 +29,7 @@ def quick_page(paper: str, networks: Mapping[str, str], parts: Sequence[Part]) -
         What is run, by the label that tables have for it.
     parts : sequence of str, Table and Figure
         Of a page. Paragraphs are left out, headings are kept; so are all columns but those with the paper's numbers.
+        Bytes are in binary units throughout.
 
     Examples
     --------
@@ -61,7 +64,7 @@ def as_reference(model: str, options: Mapping[str, Any]) -> str:
 
 
 def _without_paper(part: Part) -> Part:
-    """The same without places in the paper and without columns of its numbers."""
+    """The same without places in the paper, without columns of its numbers and without its unit."""
     if isinstance(part, str):
         return PLACE.sub("", part)
     if isinstance(part, Figure):
@@ -69,9 +72,10 @@ def _without_paper(part: Part) -> Part:
     names = list(part.columns)
     heads = [i for i, head in enumerate(names) if not re.search(r"\bpaper\b", head)]
     heads = [i for i in heads if names[i] != "by" or {row[i] for row in part.rows} != {"ours"}]
+    shown = {names[i]: part.columns[names[i]] for i in heads}
     return replace(
         part,
-        title=PLACE.sub("", part.title),
-        columns={names[i]: part.columns[names[i]] for i in heads},
+        title=PLACE.sub("", part.title).replace(UNIT, ""),
+        columns={name: format_bytes if show is gigabytes else show for name, show in shown.items()},
         rows=[tuple(row[i] for i in heads) for row in part.rows],
     )
