@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+import remat_algos as ra
+from remat_algos.errors import GraphWarning
 from tests.command_line import runner
 
 NOTES = (
@@ -83,3 +85,21 @@ def test_a_typing_error_in_a_column_is_an_error(remat, tmp_path):
     assert said.err == (
         "remat: g.nodes.csv, line 1: column `memroy` is not known; did you mean `memory`? Rename it, or remove it\n"
     )
+
+
+def test_python_is_warned_where_a_file_gives_sizes_of_some_nodes_only(remat, recwarn):
+    whole = "sizes.csv"
+    assert ra.read_graph("g.txt").memory.tolist() == [1] * 9  # none are given: that is an edge list
+    assert ra.read_graph("g.txt", nodes=whole).n_nodes == 9
+    assert not recwarn.list
+    with pytest.warns(GraphWarning, match=r"^g\.txt: 1 node without a size \(3\) counts as 1 byte$") as warned:
+        ra.read_graph("g.txt", nodes="holes.csv")
+    assert warned[0].filename == __file__
+
+
+def test_the_command_line_tells_it_once(remat):
+    said = remat("show", "g.txt", "--nodes", "holes.csv")
+    assert said.err == ""
+    assert joined(said.lines).count("1 node without a size") == 1
+    said = remat("show", "g.txt", "--nodes", "holes.csv", "--json")
+    assert said.err.count("1 node without a size") == 1

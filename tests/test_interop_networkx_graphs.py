@@ -77,11 +77,31 @@ def test_attributes_are_called_as_columns_of_tables_are():
     assert graph.output.tolist() == [False, True, False]
 
 
-@pytest.mark.parametrize("name", ["mem", "bytes"])
+@pytest.mark.parametrize("name", ["mem", "bytes", "size"])
 def test_the_other_names_of_columns_serve_too(name):
     found = networkx.DiGraph(EDGES)
     networkx.set_node_attributes(found, SIZES, name)
     assert from_networkx(found).memory.tolist() == [8, 4, 1]
+
+
+def test_a_size_beside_the_memory_is_that_of_a_picture():
+    found = digraph()
+    networkx.set_node_attributes(found, 300, "size")
+    assert from_networkx(found).memory.tolist() == [8, 4, 1]
+
+
+@pytest.mark.parametrize("blank", ["", "  ", None])
+@pytest.mark.parametrize("what", ["memory", "compute"])
+def test_a_blank_amount_is_a_missing_one(blank, what):
+    given = SIZES | {"relu": blank}
+    attributes = networkx.DiGraph(EDGES)
+    networkx.set_node_attributes(attributes, given, what)
+    with pytest.raises(GraphError, match=rf"has no {what} for 'relu'; set the attribute"):
+        from_networkx(attributes)
+    with pytest.raises(GraphError, match=rf"has no {what} for 'relu'; add an entry"):
+        from_networkx(networkx.DiGraph(EDGES), **{what: given})
+    with pytest.raises(GraphError, match=rf"has no {what} for 'relu'; return a number for each node"):
+        from_networkx(networkx.DiGraph(EDGES), **{what: given.get})
 
 
 def test_a_graph_without_sizes_and_costs_has_ones():
@@ -226,6 +246,14 @@ def test_costs_come_back_in_the_unit_that_was_read():
     assert from_networkx(to_networkx(graph)).hash == graph.hash
 
 
+def test_the_costs_of_a_plan_are_in_the_unit_of_its_nodes():
+    graph = from_networkx(networkx.DiGraph([("a", "b"), ("a", "c"), ("b", "c")]), compute={"a": 0.5, "b": 2, "c": 0.25})
+    found = to_networkx(ra.simulate(graph, [0, 1, 0, 2]))
+    costs = [(said["compute"], said["runs"]) for _, said in found.nodes(data=True)]
+    assert found.graph["total_compute"] == sum(cost * runs for cost, runs in costs) == 3.25
+    assert found.graph["overhead"] == 0.5
+
+
 def test_without_networkx_the_command_that_installs_it_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "networkx", None)
     graph = ra.ComputationGraph.from_edges([("a", "b")])
@@ -255,6 +283,18 @@ def test_json_says_decimals_units_and_flags(tmp_path):
     )
     assert (graph.memory.tolist(), graph.compute.tolist()) == ([4000, 8], [5, 10])
     assert graph.once.tolist() == [True, False]
+
+
+@pytest.mark.parametrize("write", [networkx.node_link_data, networkx.adjacency_data])
+def test_a_size_in_json_is_the_memory(tmp_path, write):
+    found = networkx.DiGraph(EDGES)
+    networkx.set_node_attributes(found, SIZES, "size")
+    networkx.set_node_attributes(found, 1, "compute")
+    assert ra.read_graph(written(tmp_path, write(found))).memory.tolist() == [8, 4, 1]
+    networkx.set_node_attributes(found, SIZES, "memory")
+    networkx.set_node_attributes(found, 300, "size")
+    with pytest.warns(GraphWarning, match="ignored attributes size"):
+        assert ra.read_graph(written(tmp_path, write(found))).memory.tolist() == [8, 4, 1]
 
 
 def test_other_attributes_of_json_are_told(tmp_path):

@@ -23,7 +23,9 @@ from remat_algos.ir.labels import Labels
 from remat_algos.plan.baseline import baseline
 from tests.oracles.plain import plain
 from tests.strategies import graphs, subsets, training_graphs
-from tests.test_ir_files import described, harmless, marked, mutations, named_reads, notices, record, rich
+from tests.test_ir_files import UNEVEN, described, harmless, marked, mutations, named_reads, notices, record, rich
+
+pytestmark = pytest.mark.filterwarnings(UNEVEN)
 
 ENDINGS = ["json", "npz", "nodes.csv", "graphml", "dot"]
 DRAWN = ["graphml", "dot"]
@@ -542,7 +544,7 @@ YED = """<?xml version="1.0" encoding="UTF-8" standalone="no"?>
 )
 def test_labels_of_yed_are_names_where_each_is_different(tmp_path, label, names):
     file = tmp_path / "g.graphml"
-    file.write_text(YED.replace("SECOND", label))
+    file.write_text(YED.replace("SECOND", label).replace('<node id="n1">', '<node id="n1"><data key="d4">1</data>'))
     with notices() as seen:
         graph = read_graph(file)
     assert sizes(graph) == dict(zip(names, [8000, 1], strict=True))

@@ -7,6 +7,7 @@ from typing import Any
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.files.attributes import (
+    DATA_ATTRIBUTES,
     EDGE_ATTRIBUTES,
     GRAPH_ATTRIBUTES,
     NODE_ATTRIBUTES,
@@ -108,20 +109,22 @@ def _amounts(digraph: Any, what: str, given: Amounts) -> dict[Hashable, Any]:
     if isinstance(given, str):
         if given == what:  # or what else tables call it
             used = {key for _, said in digraph.nodes(data=True) for key in said}
-            given = next((name for name in (what, *NODE_ATTRIBUTES[what]) if name in used), what)
-        found = {node: said[given] for node, said in digraph.nodes(data=True) if said.get(given) is not None}
+            given = next((name for name in _called(what) if name in used), what)
+        found = {node: said[given] for node, said in digraph.nodes(data=True) if not _blank(said.get(given))}
         if not found:
             _check_absent(digraph, what, given)
             return {}
         missing, remedy = [node for node in digraph if node not in found], f"set the attribute {given!r}"
     elif callable(given):
-        return {node: given(node) for node in digraph.nodes}
+        amounts = {node: given(node) for node in digraph.nodes}
+        found = {node: amount for node, amount in amounts.items() if not _blank(amount)}
+        missing, remedy = [node for node in digraph if node not in found], "return a number for each node"
     elif isinstance(given, Mapping):
         unknown = next((node for node in given if node not in digraph), None)
         if unknown is not None:
             near = did_you_mean(unknown, map(str, digraph.nodes)) or "; remove it"
             raise GraphError(f"{what} has an entry for {shortened(repr(unknown))}, which is no node{near}")
-        found = {node: amount for node, amount in given.items() if amount is not None}
+        found = {node: amount for node, amount in given.items() if not _blank(amount)}
         missing, remedy = [node for node in digraph if node not in found], "add an entry"
     else:
         wanted = "an attribute's name, a mapping from nodes, a function of a node or a number"
@@ -131,6 +134,16 @@ def _amounts(digraph: Any, what: str, given: Amounts) -> dict[Hashable, Any]:
         some = listed([shortened(repr(node)) for node in missing[:NAMED]], NAMED, len(missing))
         raise GraphError(f"the {SOURCE} has no {what} for {some}; {remedy}")
     return found
+
+
+def _called(what: str) -> tuple[str, ...]:
+    """The names of an attribute, the common one first, a picture's last."""
+    drawn = (what, *NODE_ATTRIBUTES[what])
+    return (*drawn, *(name for name in DATA_ATTRIBUTES[what] if name not in drawn))
+
+
+def _blank(amount: Any) -> bool:
+    return amount is None or (isinstance(amount, str) and not amount.strip())
 
 
 def _check_absent(digraph: Any, what: str, given: str) -> None:
@@ -151,7 +164,8 @@ def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[A
 
     - `runs`, how often it runs; `kept`, whether that is once; `recomputed`, whether that is more than once,
 
-    and the attributes of the DiGraph are `peak_memory`, `total_compute`, `overhead` and, of a plan, `method`.
+    and the attributes of the DiGraph are `peak_memory`, `total_compute` and `overhead`, both in the unit of `compute`,
+    and, of a plan, `method`.
 
     Parameters
     ----------
@@ -190,9 +204,9 @@ def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[A
         simulation = subject.simulation if isinstance(subject, Plan) else subject
         for name, runs in zip(graph.node_names(), simulation.runs.tolist(), strict=True):
             digraph.nodes[own.get(name, name)].update(runs=runs, kept=runs == 1, recomputed=runs > 1)
-        digraph.graph.update(
-            peak_memory=simulation.peak_memory, total_compute=simulation.compute, overhead=simulation.overhead
-        )
+        scale = graph.labels.compute_scale
+        total, overhead = (x if scale == 1 else x / scale for x in (simulation.compute, simulation.overhead))
+        digraph.graph.update(peak_memory=simulation.peak_memory, total_compute=total, overhead=overhead)
     if isinstance(subject, Plan):
         digraph.graph["method"] = subject.method
     return digraph

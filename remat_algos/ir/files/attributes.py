@@ -21,6 +21,9 @@ NODE_ATTRIBUTES: Known = {
     "memory": tuple(name for name in NODE_COLUMNS["memory"] if name != "size"),  # which is one of the picture's
     **{"value": (), "value_of": (), "saved": ()},
 }
+"""Of nodes in files that are drawn."""
+DATA_ATTRIBUTES: Known = NODE_ATTRIBUTES | {"memory": NODE_COLUMNS["memory"]}
+"""Of nodes of networkx, where `size` is no picture's."""
 EDGE_ATTRIBUTES: Known = {"saved": ()}
 GRAPH_ATTRIBUTES: Known = {"compute_unit": (), "compute_scale": (), "derivation": ()}
 
@@ -36,11 +39,11 @@ class Drawing:
     graph: Record = field(default_factory=dict)
 
 
-def tables_of(drawing: Drawing, source: str) -> Tables:
+def tables_of(drawing: Drawing, source: str, attributes: Known = NODE_ATTRIBUTES) -> Tables:
     """Rows from a drawing; attributes that are not known are ignored with one notice."""
     names = list(drawing.nodes)
     records, ignored = _known(
-        list(drawing.nodes.values()), NODE_ATTRIBUTES, source, lambda i: f"node {shortened(names[i])!r}"
+        list(drawing.nodes.values()), attributes, source, lambda i: f"node {shortened(names[i])!r}"
     )
     nodes = dict(zip(names, records, strict=True))
     # an edge from a node to its own value is only drawn

@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.files import attributes
-from remat_algos.ir.files.attributes import Drawing
+from remat_algos.ir.files.attributes import DATA_ATTRIBUTES, NODE_ATTRIBUTES, Drawing
 from remat_algos.ir.files.row_writer import Record
 from remat_algos.ir.tables import Tables
 from remat_algos.ir.wording import shortened
@@ -42,7 +42,9 @@ def tables_of(record: Mapping[str, Any], source: str) -> Tables:
         if (u, v) not in seen:
             seen.add((u, v))
             drawing.edges.append((u, v, _attributes((key, x) for key, x in said.items() if key not in ENDS)))
-    return attributes.tables_of(drawing, source)
+    memory = ("memory", *NODE_ATTRIBUTES["memory"])
+    sized = any(name in said for said in drawing.nodes.values() for name in memory)  # then `size` is a picture's
+    return attributes.tables_of(drawing, source, NODE_ATTRIBUTES if sized else DATA_ATTRIBUTES)
 
 
 def name_of(node: Any) -> str:

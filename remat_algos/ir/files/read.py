@@ -5,13 +5,14 @@ import functools
 import gc
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from remat_algos.errors import GraphError
+from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.ir.files import cg_text, csv_tables, dot_text, edge_list, graphml, json_text, node_link, pace
 from remat_algos.ir.files.columns import Table, aliases
 from remat_algos.ir.files.row_reader import EDGE_COLUMNS, NODE_COLUMNS
@@ -74,6 +75,11 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
     ComputationGraph
         A value without a size in the file counts as 1 byte, a node without a cost as 1.
 
+    Warns
+    -----
+    GraphWarning
+        If some have a size or a cost in the file, and others have none.
+
     Raises
     ------
     GraphError
@@ -88,10 +94,20 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
     ...     read_graph(file).n_nodes
     4
     """
-    return read_with_notes(path, nodes=nodes)[0]
+    graph, notes = _noted(path, nodes)
+    uneven = [note.text for note in notes if note.uneven]
+    if uneven:
+        warnings.warn(f"{Path(path).name}: {'; '.join(uneven)}", GraphWarning, stacklevel=2)
+    return graph
 
 
-@collector_paused()
+class _Note(NamedTuple):
+    """A clause about what a file does not give; `uneven` if it gives that for other nodes."""
+
+    text: str
+    uneven: bool = False
+
+
 def read_with_notes(
     path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | None = None
 ) -> tuple[ComputationGraph, list[str]]:
@@ -107,6 +123,12 @@ def read_with_notes(
     ['sizes not given: every value counts as 1 byte; --nodes or a memory column gives them', \
 'costs not given: every node counts as 1; --nodes or a compute column gives them']
     """
+    graph, notes = _noted(path, nodes)
+    return graph, [note.text for note in notes]
+
+
+@collector_paused()
+def _noted(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None) -> tuple[ComputationGraph, list[_Note]]:
     file = Path(path)
     try:
         return _read(file, Path(nodes) if nodes is not None else None)
@@ -137,7 +159,7 @@ def reading(function: Callable[..., Any], face: str) -> Callable[..., Any]:
     return read_first
 
 
-def _read(file: Path, nodes: Path | None) -> tuple[ComputationGraph, list[str]]:
+def _read(file: Path, nodes: Path | None) -> tuple[ComputationGraph, list[_Note]]:
     data = _bytes(file)
     is_npz = data[:4] == b"PK\x03\x04"
     text = "" if is_npz else _text(data, file.name)
@@ -153,7 +175,7 @@ def _read(file: Path, nodes: Path | None) -> tuple[ComputationGraph, list[str]]:
     return graph, _notes(tables, graph, kind, "--nodes or " if only_edges else "")
 
 
-def _notes(tables: Tables, graph: ComputationGraph, kind: str, option: str) -> list[str]:
+def _notes(tables: Tables, graph: ComputationGraph, kind: str, option: str) -> list[_Note]:
     """What stands for sizes and costs that the file does not give, and nodes without edges."""
     n = graph.n_nodes
     notes = []
@@ -162,14 +184,15 @@ def _notes(tables: Tables, graph: ComputationGraph, kind: str, option: str) -> l
         ("cost", tables.uncosted, "every node counts as 1", "1", _COSTED_BY.get(kind, "a compute column")),
     ):
         if n and len(missing) == n:
-            notes.append(f"{noun}s not given: {whole}; {option}{giver} gives them")
+            notes.append(_Note(f"{noun}s not given: {whole}; {option}{giver} gives them"))
         elif missing:
             verb = "counts" if len(missing) == 1 else "count"
-            notes.append(f"{counted(len(missing), 'node')} without a {noun} ({_some(missing)}) {verb} as {each}")
+            text = f"{counted(len(missing), 'node')} without a {noun} ({_some(missing)}) {verb} as {each}"
+            notes.append(_Note(text, uneven=True))
     apart = np.flatnonzero((np.diff(graph.predecessors[0]) == 0) & (np.diff(graph.successors[0]) == 0))
     if apart.size and n > 1:
         names = [graph.labels[int(v)] for v in apart[:NAMED]]
-        notes.append(f"{counted(apart.size, 'node')} without edges ({_some(names, apart.size)})")
+        notes.append(_Note(f"{counted(apart.size, 'node')} without edges ({_some(names, apart.size)})"))
     return notes
 
 
