@@ -9,7 +9,6 @@ import pytest
 from remat_algos.ir.layout import tabulated
 from remat_algos.reproduce import registry
 from remat_algos.reproduce.page import BAR, Figure, Page, Table
-from tests.reproductions import quick_page
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -62,16 +61,6 @@ def test_quick_only_says_it_unless_there_is_a_folder(remat, tmp_path):
     assert list(tmp_path.iterdir()) == []
     assert remat("reproduce", "chen2016", "--quick", "-o", "new").code == 0
     assert sorted(path.name for path in Path("new").iterdir()) == FILES
-
-
-@pytest.mark.parametrize("paper", registry.list_papers())
-def test_quick_output_fits_80_columns(remat, paper, monkeypatch):
-    page = quick_page(paper)
-    monkeypatch.setattr(f"remat_algos.reproduce.{paper}.page", lambda quick, progress: page)
-    said = remat("reproduce", paper, "--quick")
-    assert said.code == 0
-    assert [line for line in said.out.splitlines() if len(line) > 80] == []
-    assert all(run.replace(" ", "") in "".join(said.out.split()) for _, run in page.tables[0].rows)
 
 
 @pytest.mark.parametrize("paper", registry.list_papers())

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.text import Text
 
+from remat_algos.cli.main import main
 from remat_algos.errors import GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.random import chain
@@ -210,6 +211,16 @@ def test_a_quick_page_does_not_call_its_rows_ours_and_has_no_negative_zero(paper
     page = quick_page(paper)
     assert not [row for table in page.tables for row in table.cells() if any(cell.startswith("ours") for cell in row)]
     assert not re.search(r"-0(\.0*)?(?![\d.]*\d)", page.markdown())
+
+
+@pytest.mark.parametrize("paper", LABELS)
+def test_quick_output_fits_80_columns(paper, capsys, monkeypatch):
+    page = quick_page(paper)
+    monkeypatch.setattr(f"remat_algos.reproduce.{paper}.page", lambda quick, progress: page)
+    assert main(["reproduce", paper, "--quick"]) == 0
+    text = capsys.readouterr().out
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+    assert all(run.replace(" ", "") in "".join(text.split()) for _, run in page.tables[0].rows)
 
 
 def texts_of(figure):
