@@ -52,8 +52,8 @@ def some_buffers(draw, most=8, steps=6, sizes=5, in_place=True):
         (([0], [1], None), "size has 0 dimensions"),
         (([0], [1], ["x"]), "give whole numbers"),
         (([0, 0], [1, 1], [2**52, 2**52]), "the sum of size is 2**53 or more"),
-        (([0], [1], [1], [-2]), "buffer 0, 0 to 1, holds no instance of a schedule"),
-        (([0], [1], [1], None, [-2]), "buffer 0, 0 to 1, is written over no buffer; give its number, or -1"),
+        (([0], [1], [1], [-2]), "buffer 0, 0 to 1, has an invalid instance"),
+        (([0], [1], [1], None, [-2]), "buffer 0, 0 to 1, is written over an unknown buffer; give its number, or -1"),
         (([0], [1], [1], None, [-1, -1]), "over has 2 entries, expected 1"),
     ],
 )
@@ -68,9 +68,9 @@ def test_buffers_that_cannot_be_are_refused(fields, message):
     [
         ([-1, -1, -1, 9], "over names buffer 9; buffers are 0 to 3"),
         ([-1, 0, -1, -1], "buffer b cannot be written over a, which has another size"),
-        ([-1, -1, 0, -1], "buffer c cannot be written over a, which is gone by then"),
+        ([-1, -1, 0, -1], "buffer c cannot be written over a, which is already freed"),
         ([-1, -1, 1, -1], "buffer c cannot be written over b, which is read later"),
-        ([-1, -1, 1, 1], "buffer c cannot be written over b, which another one is written over too"),
+        ([-1, -1, 1, 1], "buffer c cannot be written over b, which another buffer is also written over"),
         ([-1, -1, 2, -1], "buffer c cannot be written over c, which is read later"),
     ],
 )

@@ -268,9 +268,9 @@ def test_a_place_that_some_nodes_have_is_passed_over_at_others():
 @pytest.mark.parametrize("call", [in_place, Buffers.of])
 def test_a_plan_says_where_its_simulation_is(call):
     plan = solve(network("a: -/b: ReLU a"))
-    with pytest.raises(TypeError, match=r"^a Plan is no Simulation; give plan\.simulation$"):
+    with pytest.raises(TypeError, match=r"^a Plan is not a Simulation; give plan\.simulation$"):
         call(plan)
-    with pytest.raises(TypeError, match="a list is no Simulation; give what simulate"):
+    with pytest.raises(TypeError, match="a list is not a Simulation; give what simulate"):
         call([0, 1])
 
 
@@ -278,18 +278,18 @@ def test_a_plan_says_where_its_simulation_is(call):
     ("table", "message"),
     [
         ({"b": "a"}, "b cannot be written over a at step 1: d reads it at step 3; leave the pair out"),
-        ({"d": "b"}, "d cannot be written over b, an output, which is held to the end"),
+        ({"d": "b"}, "d cannot be written over b, an output, which stays live to the end"),
         ({"c": "a"}, "c cannot be written over a, which c does not read"),
         ({"e": "d"}, "e cannot be written over d; they have 2 and 4 bytes, and the same size is wanted"),
-        ({"b": "z"}, "the in-place table names what is not there: "),
-        ({"ReLu": 0}, "the in-place table names 'ReLu', which is no operation of the graph; did you mean ReLU"),
-        ({"grad(Warp)": 0}, "the in-place table names 'grad(Warp)', which is no operation of the graph"),
-        ({"ReLU": -1}, "the in-place table says -1 for 'ReLU'; give the place of a read, from 0"),
-        ({"ReLU": 0.5}, "the in-place table says 0.5 for 'ReLU'; give the place of a read, from 0"),
-        ({"Add": (0, -1)}, "the in-place table says -1 for 'Add'; give the place of a read, from 0"),
-        ({"ReLU": 7}, "the in-place table says 7 for 'ReLU', which has at most 1 read; give a place below 1"),
-        ({"Add": (0, 2)}, "the in-place table says 2 for 'Add', which has at most 2 reads; give a place below 2"),
-        ({"ReLU": True}, "the in-place table says True for 'ReLU'; give the place of a read, from 0"),
+        ({"b": "z"}, "the in-place table names an unknown value: "),
+        ({"ReLu": 0}, "the in-place table names 'ReLu', which is not an operation of the graph; did you mean ReLU"),
+        ({"grad(Warp)": 0}, "the in-place table names 'grad(Warp)', which is not an operation of the graph"),
+        ({"ReLU": -1}, "the in-place table gives -1 for 'ReLU'; give the place of a read, from 0"),
+        ({"ReLU": 0.5}, "the in-place table gives 0.5 for 'ReLU'; give the place of a read, from 0"),
+        ({"Add": (0, -1)}, "the in-place table gives -1 for 'Add'; give the place of a read, from 0"),
+        ({"ReLU": 7}, "the in-place table gives 7 for 'ReLU', which has at most 1 read; give a place below 1"),
+        ({"Add": (0, 2)}, "the in-place table gives 2 for 'Add', which has at most 2 reads; give a place below 2"),
+        ({"ReLU": True}, "the in-place table gives True for 'ReLU'; give the place of a read, from 0"),
     ],
 )
 def test_a_table_that_cannot_be_is_refused(table, message):
@@ -303,7 +303,7 @@ def test_two_demands_on_one_value_are_refused():
     graph = ComputationGraph.from_arrays(
         read_indptr=[0, 0, 1, 3], read_indices=[0, 1, 2], value_indptr=[0, 1, 3, 4], labels=Labels(("a", "b", "c"))
     )
-    with pytest.raises(AllocationError, match="b:1 cannot be written over a, which another value is written over too"):
+    with pytest.raises(AllocationError, match="b:1 cannot be written over a, which another value is also written over"):
         pairs(graph, table={"b": "a", "b:1": "a"})
 
 

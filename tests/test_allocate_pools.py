@@ -351,12 +351,12 @@ def test_what_is_written_over_is_asked_for_once():
     [
         ([0, 0], [0, 0], "twice"),
         ([0, ~0, ~0], [0, 0, 0], "twice"),
-        ([~0, 0], [0, 1], "before it is asked for"),
-        ([~1], [0], "before it is asked for"),
+        ([~0, 0], [0, 1], "before it is requested"),
+        ([~1], [0], "before it is requested"),
         ([2], [0], "buffers are 0 to 1"),
         ([0, 1], [1, 0], "rise"),
         ([0], [2], "rise from 0 to less than 2"),
-        ([0, ~0, 1], [0, 0, 0], "asked for after something was given back"),
+        ([0, ~0, 1], [0, 0, 0], "requested after another was freed"),
     ],
 )
 def test_traces_that_cannot_be(event, step, said):
@@ -404,7 +404,7 @@ def test_seeds_are_how_many(allocator, seeds):
 def test_chance_that_is_never_tried_is_no_rule():
     trace = trace_of([("ask", 0)], [1])
     assert {allocator(trace, seeds=0).peak_reserved for allocator in (cupy_pool, cuda_caching)} == {512, 2 * MIB}
-    with pytest.raises(AllocationError, match=r"seeds is 0, so chance is never tried.*; give 1 or more$"):
+    with pytest.raises(AllocationError, match=r"seeds is 0, and all given rules for ties are random; give 1 or more$"):
         cupy_pool(trace, ties="random", seeds=0)
 
 
@@ -416,7 +416,7 @@ def test_what_is_of_another_kind_is_told_what_to_give():
             allocator(plan)
     with pytest.raises(TypeError, match=r"no Allocation; give pack\(Buffers\.of\(plan\.simulation\)\)$"):
         arena(plan)
-    with pytest.raises(TypeError, match=r"a Simulation is no Allocation; give pack\(Buffers\.of\(simulation\)\)$"):
+    with pytest.raises(TypeError, match=r"a Simulation is not an Allocation; give pack\(Buffers\.of\(simulation\)\)$"):
         arena(simulation)
 
 

@@ -72,7 +72,7 @@ HEAD = "id,lower,upper,size\n"
         (HEAD + "x,3,1,8\n", "b.csv, line 2: buffer 'x', 3 to 1, ends before it begins; upper is the first step"),
         (HEAD + "x,3,3,8\n", "b.csv, line 2: buffer 'x', 3 to 3, ends with its first step; upper is the first step"),
         (HEAD + ",0,1,8\n", "b.csv, line 2: the buffer has no id; give it one"),
-        (HEAD + "x,0,1,8\n\nx,0,1,8\n", "b.csv, line 4: id 'x' stands on line 2 already; rename one of them"),
+        (HEAD + "x,0,1,8\n\nx,0,1,8\n", "b.csv, line 4: id 'x' is already on line 2; rename one of them"),
         (HEAD + 'x,0,1,"8\n', "b.csv, line 2: not a CSV line"),
         (HEAD + f"x,0,1,{2**52}\ny,0,1,{2**52}\n", "b.csv: the sizes add up to 2**53 or more; give them in a coarser"),
     ],

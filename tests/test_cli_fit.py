@@ -157,7 +157,7 @@ def test_help_says_what_is_not_counted(remat):
         ("--model vgg --vary batch --memory 50%", ["--memory", "'50%' is not a size"]),
         ("--model vgg --vary batch --memory=-3", ["--memory", "not a size"]),
         ("--model vgg --vary batch --memory 1GB --overhead much", ["--overhead", "much"]),
-        ("--model vgg --vary batch --memory 1GB --solver best", ["no solver is called 'best'"]),
+        ("--model vgg --vary batch --memory 1GB --solver best", ["unknown solver 'best'"]),
         ("--model vgg --vary batch --memory 1GB --most 0", ["--most 0", "the least to try is 1"]),
         ("--model vgg --vary depth --memory 1GB --most 10", ["--most 10", "the least to try is 11"]),
         ("--model vgg --vary batch --memory 1GB --most x", ["--most"]),

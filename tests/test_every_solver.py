@@ -201,9 +201,9 @@ def test_a_class_that_is_none_is_refused():
 
 def test_an_unknown_solver_is_told_the_known_ones():
     known = ", ".join(solver.name for solver in SOLVERS)
-    with pytest.raises(ValueError, match=f"no solver is called 'nobody'; there are auto, .*{known}"):
+    with pytest.raises(ValueError, match=f"unknown solver 'nobody'; use auto, .*{known}"):
         solve(chain(3), solver="nobody")
-    with pytest.raises(ValueError, match="no solver is called 'len'"):
+    with pytest.raises(ValueError, match="unknown solver 'len'"):
         solve(chain(3), solver=len)
 
 

@@ -451,7 +451,7 @@ SCRIPTS = {
     ),
     "6_tree_decompositions.py": (
         ("twremat_decomposition.svg", ["c C B", "(b) (c) (B)", "8 bags, width 2", "in brackets: in an upper level"]),
-        ("twremat_schedule.svg", ["10 nodes in 13 steps, 3 reruns", "peak 4 B", "recomputed"]),
+        ("twremat_schedule.svg", ["10 nodes in 13 steps, 3 extra runs", "peak 4 B", "recomputed"]),
     ),
     "7_addresses.py": (
         (

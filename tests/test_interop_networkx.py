@@ -69,7 +69,7 @@ def test_what_is_no_tree_of_sets_is_refused(tree, vertices, message):
 
 
 def test_vertices_without_names_are_refused():
-    with pytest.raises(GraphError, match="bag 0 holds vertex 1, the graph's are 0 to 0"):
+    with pytest.raises(GraphError, match="bag 0 contains vertex 1, the graph's are 0 to 0"):
         decomposition_to_networkx(TreeDecomposition.from_bags([[0, 1]], []), "a")
 
 

@@ -893,7 +893,7 @@ def test_compare_says_why_there_is_no_plan(monkeypatch):
 
 
 def test_compare_of_an_unknown_solver_is_a_value_error():
-    with pytest.raises(ValueError, match="no solver is called 'nobody'"):
+    with pytest.raises(ValueError, match="unknown solver 'nobody'"):
         compare(GRAPH, solvers=["nobody"])
 
 

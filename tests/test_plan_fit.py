@@ -184,7 +184,7 @@ def test_no_value_to_try_is_an_error(most):
 
 
 def test_an_unknown_solver_is_an_error_before_anything_is_built():
-    with pytest.raises(ValueError, match="no solver is called 'chen_squirt'"):
+    with pytest.raises(ValueError, match="unknown solver 'chen_squirt'"):
         fit(lambda depth: pytest.fail("built"), 9, solvers=["chen_squirt"])
 
 

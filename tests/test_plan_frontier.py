@@ -333,9 +333,9 @@ def test_one_budget_is_no_curve(points):
 
 def test_an_unknown_solver_is_named():
     known = ", ".join(solver.name for solver in list_solvers())
-    with pytest.raises(ValueError, match=f"no solver is called 'simplex'; there are auto, {known}"):
+    with pytest.raises(ValueError, match=f"unknown solver 'simplex'; use auto, {known}"):
         frontier(CHAIN, solvers=["simplex"])
-    with pytest.raises(ValueError, match=r"no solver is called 'chen'; did you mean chen_sqrt\?"):
+    with pytest.raises(ValueError, match=r"unknown solver 'chen'; did you mean chen_sqrt\?"):
         frontier(CHAIN, solvers=["chen"])
 
 

@@ -103,7 +103,7 @@ def test_where_the_plan_does_not_pack_a_lower_one_is_found(wasteful, solver):
 
 def test_where_none_packs_the_error_says_what_the_least_arena_is(wasteful):
     wasteful(lambda size: 1_000_000)
-    with pytest.raises(BudgetError, match=r"no schedule that packs into .* the least reached is 1\.\d+ MiB") as error:
+    with pytest.raises(BudgetError, match=r"no schedule that packs into .* the lowest reached is 1\.\d+ MiB") as error:
         solve(GRAPH, "70%", solver="chen_greedy", packed=True)
     assert error.value.reached <= 0.7 * solve(GRAPH, "100%", solver="no_remat").peak_memory
     assert error.value.lower_bound <= error.value.reached

@@ -128,7 +128,7 @@ def unwrapped(plan):
 
 def test_where_all_reserve_too_much_the_error_says_what_the_least_is(wasteful):
     wasteful(lambda peak: 10**9)
-    with pytest.raises(BudgetError, match=r"for which cuda_caching reserves at most .* least reached is 1\.\d+ GiB"):
+    with pytest.raises(BudgetError, match=r"for which cuda_caching reserves at most .* lowest reached is 1\.\d+ GiB"):
         solve(GRAPH, baseline_peak(GRAPH) * 7 // 10, solver="chen_greedy", allocator="cuda_caching")
     with pytest.raises(BudgetError, match="no schedule within 1 B was found"):
         solve(GRAPH, 1, allocator="cupy_pool")
@@ -210,7 +210,7 @@ def test_the_least_keeps_to_the_rest_of_the_budget(budget):
 
 def test_the_least_for_a_device_that_is_too_small_says_what_is_reserved(wasteful):
     wasteful(lambda peak: 10**9)
-    with pytest.raises(BudgetError, match=r"cupy_pool reserves at most .*; the least reached is 1\.\d+ GiB"):
+    with pytest.raises(BudgetError, match=r"cupy_pool reserves at most .*; the lowest reached is 1\.\d+ GiB"):
         solve(GRAPH, Budget("least", device=10**9), solver="chen_greedy", allocator="cupy_pool")
 
 

@@ -182,7 +182,7 @@ def test_the_legend_names_what_is_held_at_the_peak():
         read_indptr=[0, 0, 1], read_indices=[0], memory=[3000, 5], workspace=40, labels=graph.labels, resident=resident
     )
     assert legend(plot_memory(graph)) == [
-        *("kept", "workspace", "peak 2.97 KiB, step 1: y", "residents, besides: 977 KiB", "held there:"),
+        *("kept", "workspace", "peak 2.97 KiB, step 1: y", "residents, not included: 977 KiB", "live there:"),
         *("2.93 KiB  x", "40 B  workspace of y", "5 B  y"),
     ]
 
@@ -577,7 +577,7 @@ def lines(text):
 def test_memory_in_characters():
     assert memory_text(diamond(), limit=8, width=44, height=5).split("\n") == lines(
         """
-        3 nodes in 4 steps, 1 rerun
+        3 nodes in 4 steps, 1 extra run
         peak 7 B, 100.0 % of that without
         rematerialization; budget 8 B
              8 B │─────────────▼────────────────────
@@ -600,7 +600,7 @@ def test_schedule_in_characters():
     graph = differentiate(ComputationGraph.from_edges([("conv", "relu"), ("relu", "loss")]))
     assert schedule_text(simulate(graph, [0, 1, 2, 3, 4, 0, 5])).split("\n") == lines(
         """
-        6 nodes in 7 steps, 1 rerun
+        6 nodes in 7 steps, 1 extra run
         peak 4 B, 80.0 % of that without rematerialization
         █ first run  ▒ recomputed  │ held  · not held
         step  node        012345
@@ -634,7 +634,7 @@ def test_a_large_schedule_in_characters_shares_lines_and_columns():
 def test_a_graph_in_characters_leaves_out_the_middle():
     assert graph_text(simulate(differentiate(chain(3)), [0, 1, 2, 3, 4, 0, 5]), height=4).split("\n") == lines(
         """
-        6 nodes in 7 steps, 1 rerun
+        6 nodes in 7 steps, 1 extra run
         peak 4 B, 80.0 % of that without rematerialization
         █ 2 kept  ▒ 1 runs twice  ░ 3 gradient
           node       bytes  reads

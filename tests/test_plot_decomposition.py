@@ -223,7 +223,7 @@ def test_what_does_not_fit_together_is_refused_in_one_sentence():
     _, found = path_of_five()
     with pytest.raises(ValueError, match="201 bags are too many to be drawn, at most 200 are"):
         plot_decomposition(path(201))
-    with pytest.raises(ValueError, match="3 names, but a bag holds vertex 6; name each vertex"):
+    with pytest.raises(ValueError, match="3 names, but a bag contains vertex 6; name each vertex"):
         plot_decomposition(found, "abc")
     with pytest.raises(ValueError, match="3 separators for 5 bags are another's"):
         plot_decomposition(found, separators=SeparatorTree.balanced(path(3), 4))

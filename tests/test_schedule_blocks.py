@@ -244,7 +244,7 @@ def test_a_boundary_that_is_not_kept_makes_a_pair_no_use():
     [
         ([[0, 0]], [0, 0], [], "lower sets of shape (1, 2) do not fit 6 nodes"),
         ([[0]], [0], [], "indptr has 1 entry, expected 2"),
-        ([[0]], [0, 1], [1], "target names a lower set that is not there; they are 0 to 0"),
+        ([[0]], [0, 1], [1], "target names an unknown lower set; lower sets are 0 to 0"),
     ],
 )
 def test_sets_and_pairs_must_fit(words, indptr, target, message):

@@ -431,16 +431,16 @@ def diamond():
 @pytest.mark.parametrize(
     ("sets", "message"),
     [
-        ([], "no lower set holds 0; the last one is the whole forward part"),
-        ([[0, 1]], "no lower set holds 2; the last one is the whole forward part"),
-        ([[0, 1], [0, 2, 1]], "no lower set holds 3"),
-        ([[1], [0, 1, 2, 3]], "lower set 0 holds 1 but not 0, which it reads"),
-        ([[0], [0, 1, 3], [0, 1, 2, 3]], "lower set 1 holds 3 but not 2, which it reads"),
-        ([[0], [0], [0, 1, 2, 3]], "lower set 1 does not hold the one before it and more; sort them, drop equal ones"),
-        ([[0, 1], [0, 2], [0, 1, 2, 3]], "lower set 1 does not hold the one before it and more"),
-        ([[], [0, 1, 2, 3]], "lower set 0 does not hold the one before it and more"),
-        ([[0, 1, 2, 3, 99]], "lower set 0 holds a node that is not there; nodes are 0 to"),
-        ([[0], [-1, 0]], "lower set 1 holds a node that is not there"),
+        ([], "no lower set contains 0; the last one must be the whole forward part"),
+        ([[0, 1]], "no lower set contains 2; the last one must be the whole forward part"),
+        ([[0, 1], [0, 2, 1]], "no lower set contains 3"),
+        ([[1], [0, 1, 2, 3]], "lower set 0 contains 1 but not 0, which it reads"),
+        ([[0], [0, 1, 3], [0, 1, 2, 3]], "lower set 1 contains 3 but not 2, which it reads"),
+        ([[0], [0], [0, 1, 2, 3]], "lower set 1 is not a proper superset of the one before it; sort the sets and drop equal ones"),
+        ([[0, 1], [0, 2], [0, 1, 2, 3]], "lower set 1 is not a proper superset of the one before it"),
+        ([[], [0, 1, 2, 3]], "lower set 0 is not a proper superset of the one before it"),
+        ([[0, 1, 2, 3, 99]], "lower set 0 contains an unknown node; nodes are 0 to"),
+        ([[0], [-1, 0]], "lower set 1 contains an unknown node"),
     ],
 )
 def test_laws_of_lower_sets(sets, message):

@@ -24,7 +24,7 @@ WORDS = {
     "unmade": "before it has been made",
     "once": "again, which must run only once",
     "output": "is never made; run",
-    "keep": "again, which is marked to keep",
+    "keep": "again, which is marked to be kept",
     "recompute": "which is marked to be recomputed",
 }
 any_graph = graphs(max_nodes=10) | training_graphs(max_nodes=14)
@@ -153,7 +153,7 @@ def test_marks_are_judged_as_the_oracle_judges(data):
 def test_a_keep_mark_forbids_a_second_run():
     graph = graph_of([[], [0], [1]], mark=[1, 0, 0])
     assert simulate(graph, [0, 1, 2]).overhead == 0
-    with pytest.raises(ScheduleError, match="step 2 runs 0 again, which is marked to keep") as error:
+    with pytest.raises(ScheduleError, match="step 2 runs 0 again, which is marked to be kept") as error:
         simulate(graph, [0, 1, 0, 2])
     assert (error.value.step, error.value.node) == (2, 0)
 

@@ -230,7 +230,7 @@ def test_a_cut_after_what_is_no_needed_forward_node_is_refused(name):
         output=[False, False, True, False],
         labels=Labels(names=("a", "b", "c", "unread")),
     )
-    with pytest.raises(GraphError, match=r"is no needed node of the forward part; cut after one that is"):
+    with pytest.raises(GraphError, match=r"is not a needed node of the forward part; cut after one that is"):
         raw(differentiate(graph), "chen_sqrt", at=[name])
 
 

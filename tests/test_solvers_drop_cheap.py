@@ -231,10 +231,10 @@ def test_mirror_saves_a_quarter_on_resnet_152_and_nothing_if_batch_norm_is_kept(
     ("options", "message"),
     [
         ({"keep": "light"}, "keep is 'light'; use heavy or mxnet"),
-        ({"drop": "ReLU", "threshold": 1}, "drop alone says what is dropped; leave out threshold"),
-        ({"drop": "ReLU", "keep": "mxnet"}, "drop alone says what is dropped; leave out keep=mxnet"),
-        ({"threshold": 1, "keep": "mxnet"}, "threshold alone says what is dropped; leave out keep=mxnet"),
-        ({"drop": "relu"}, "drop names 'relu', which is no operation of this graph; it has "),
+        ({"drop": "ReLU", "threshold": 1}, "drop alone determines what is dropped; leave out threshold"),
+        ({"drop": "ReLU", "keep": "mxnet"}, "drop alone determines what is dropped; leave out keep=mxnet"),
+        ({"threshold": 1, "keep": "mxnet"}, "threshold alone determines what is dropped; leave out keep=mxnet"),
+        ({"drop": "relu"}, "drop names 'relu', which is not an operation of this graph; it has "),
         ({"drop": []}, "drop is [], which names no operation; give names, or leave it out"),
         ({"drop": " , "}, "drop is ' , ', which names no operation"),
         *(

@@ -37,13 +37,13 @@ def test_every_region_says_why():
     graph = network(rows)
     told = {region.name(graph): (region.decision, region.reason) for region in echo_regions(graph)}
     assert told == {
-        "e1 .. e4": ("recompute", "its values are made again from 4 B"),
-        "f": ("recompute", "its values are made again from 4 B"),
-        "g": ("keep", "gradients read nothing of it"),
+        "e1 .. e4": ("recompute", "its values are recomputed from 4 B"),
+        "f": ("recompute", "its values are recomputed from 4 B"),
+        "g": ("keep", "no gradient reads its values"),
     }
     [region] = echo_regions(network(CASES["T2"]))
     assert (region.released, region.allocated, region.overhead) == (4, 8, 2)
-    assert region.reason == "to run it again would stash 8 B, no less than its feature maps"
+    assert region.reason == "recomputing it would stash 8 B, no less than its feature maps"
     [region] = echo_regions(network(CASES["T3, T = 5"]), "literal")
     assert (region.decision, region.reason) == (
         "keep",
@@ -100,7 +100,7 @@ def test_explain_has_a_plan_made_by_a_solver(remat, files):
         ("", "give PLAN, or --solver NAME to have one made"),
         ("plan.json --solver echo", "PLAN and --solver say both what to explain; leave out one"),
         ("plan.json -O mode=paper", "-O mode=paper: the plan has its options; leave it out"),
-        ("--solver nobody", "no solver is called 'nobody'"),
+        ("--solver nobody", "unknown solver 'nobody'"),
         ("--solver echo -O fast=1", "echo has no option fast"),
         ("--solver echo -O only=Warp", "echo: only names 'Warp', no operation or layer"),
     ],

@@ -67,7 +67,7 @@ def test_a_formula_budget_is_kept_or_the_error_says_that_the_time_was_short(bran
     else:
         assert plan.details["formula_peak"] <= budget == plan.details["formula_budget"]
         return
-    assert "the time limit came before" in said
+    assert "the time limit was reached before" in said
 
 
 @pytest.mark.parametrize("module", [exact_dp, approximate_dp, liveness_dp])
@@ -145,7 +145,7 @@ def test_solvers_say_that_they_looked_at_some_sets_only(branches, monkeypatch):
 
 def test_too_many_pairs_to_simulate_are_refused():
     wide = differentiate(parallel_chains(4, 9))
-    with pytest.raises(GraphError, match=r"10,002 lower sets are too many to simulate by pairs; use the family wide"):
+    with pytest.raises(GraphError, match=r"10,002 lower sets are too many for this solver; use the family wide"):
         solve(wide, "60%", solver="liveness_dp", family="exact")
 
 

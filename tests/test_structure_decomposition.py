@@ -112,11 +112,11 @@ def test_verify_names_a_law_that_is_broken(drawn, graph):
     ("bags", "message"),
     [
         ([[0, 1], [1, 2], [2]], "law (i) is broken: vertex 3 is in no bag"),
-        ([[0, 1], [1, 2], [3]], "law (ii) is broken: no bag holds both ends of the edge 2 - 3"),
-        ([[0, 1], [1, 2], [2, 3], [0]], "law (iii) is broken: vertex 0 is in bags 0 and 3, but not in all between"),
+        ([[0, 1], [1, 2], [3]], "law (ii) is broken: no bag contains both ends of the edge 2 - 3"),
+        ([[0, 1], [1, 2], [2, 3], [0]], "law (iii) is broken: vertex 0 is in bags 0 and 3, but not in all bags between"),
         (
             [[0, 1], [1, 2], [2, 4]],
-            "bag 2 holds vertex 4, the graph's are 0 to 3: this is the decomposition of another graph",
+            "bag 2 contains vertex 4, the graph's are 0 to 3: this is the decomposition of another graph",
         ),
     ],
 )
@@ -130,7 +130,7 @@ def test_who_breaks_a_law_is_named(bags, message):
 
 def test_the_decomposition_of_another_graph_of_the_same_size_is_refused():
     square = UndirectedGraph.from_edges(4, [(0, 1), (1, 2), (2, 3), (0, 3)])
-    with pytest.raises(GraphError, match=r"law \(ii\) is broken: no bag holds both ends of the edge 0 - 3"):
+    with pytest.raises(GraphError, match=r"law \(ii\) is broken: no bag contains both ends of the edge 0 - 3"):
         path_of([0, 1], [1, 2], [2, 3]).verify(square)
 
 
@@ -331,8 +331,8 @@ def test_the_counterexample_of_the_literal_algorithm_is_cut_as_the_note_says():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda d: SeparatorTree.balanced(d, 2), "bag 1 holds vertex 2, the graph's are 0 to 1"),
-        (lambda d: SeparatorTree.cheapest(d, [1, 1]), "bag 1 holds vertex 2, the graph's are 0 to 1"),
+        (lambda d: SeparatorTree.balanced(d, 2), "bag 1 contains vertex 2, the graph's are 0 to 1"),
+        (lambda d: SeparatorTree.cheapest(d, [1, 1]), "bag 1 contains vertex 2, the graph's are 0 to 1"),
         (lambda d: SeparatorTree.cheapest(d, [1, -1, 1]), r"memory\[1\] is -1"),
     ],
 )

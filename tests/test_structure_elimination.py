@@ -114,9 +114,9 @@ def test_neighbours_are_who_reads_the_other(graph):
     [
         ([0, 1, 2], [1, 2], "vertex 2 is named as a neighbour; there are 2"),
         ([0, 1, 2], [1, 1], "vertex 1 is its own neighbour"),
-        ([0, 2, 3, 4], [2, 1, 0, 0], "the neighbours of vertex 0 do not ascend"),
-        ([0, 2, 3], [1, 1, 0], "the neighbours of vertex 0 do not ascend"),
-        ([0, 1, 1], [1], "vertex 1 is a neighbour of 0, but 0 is none of 1"),
+        ([0, 2, 3, 4], [2, 1, 0, 0], "the neighbours of vertex 0 are not ascending"),
+        ([0, 2, 3], [1, 1, 0], "the neighbours of vertex 0 are not ascending"),
+        ([0, 1, 1], [1], "vertex 1 is a neighbour of 0, but 0 is not one of 1"),
         ([0, 1], [0, 1], "indptr must increase"),
     ],
 )
@@ -199,7 +199,7 @@ def test_orders_that_are_none_are_refused(order):
 
 
 def test_an_unknown_rule_is_refused():
-    with pytest.raises(GraphError, match="no elimination rule 'least'; there are fill, degree, ratio"):
+    with pytest.raises(GraphError, match="unknown elimination rule 'least'; use fill, degree, ratio"):
         eliminate(cycle(3), "least")
 
 

@@ -158,7 +158,7 @@ def test_a_folded_chain_is_laid_out_folded():
 
 
 def test_the_least_layout_is_refused_for_many_vertices():
-    with pytest.raises(GraphError, match="17 vertices are too many for the least layout, which serves up to 16"):
+    with pytest.raises(GraphError, match="17 vertices are too many for the minimum layout, which takes up to 16"):
         least_separation_layout(UndirectedGraph.from_edges(17, []))
 
 
@@ -202,7 +202,7 @@ def test_verify_finds_a_vertex_that_leaves_and_returns():
 
 @pytest.mark.parametrize("layout", [[0, 1, 1], [0, 1], [0, 1, 3]])
 def test_layouts_of_other_vertices_are_refused(layout):
-    with pytest.raises(GraphError, match=r"a layout names each of the vertices 0 to 2 once|expected 3"):
+    with pytest.raises(GraphError, match=r"a layout must name each of the vertices 0 to 2 once|expected 3"):
         PathDecomposition.of(UndirectedGraph.from_edges(3, []), layout)
 
 

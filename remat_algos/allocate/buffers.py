@@ -84,8 +84,8 @@ class Buffers:
         for wrong, said in (
             (self.begin < 0, "begins before step 0; steps are 0 or more"),
             (self.end <= self.begin, "ends before it begins, or with it; `upper` is the first step without it"),
-            (self.instance < -1, "holds no instance of a schedule; instances are 0 or more, -1 for none"),
-            (self.over < -1, "is written over no buffer; give its number, or -1 for a place of its own"),
+            (self.instance < -1, "has an invalid instance; instances are 0 or more, -1 for none"),
+            (self.over < -1, "is written over an unknown buffer; give its number, or -1 for a place of its own"),
         ):
             if wrong.any():
                 i = int(np.argmax(wrong))
@@ -154,7 +154,7 @@ class Buffers:
     def name(self, i: int) -> str:
         """As the file calls it, or its number; AllocationError if there is no such buffer."""
         if not 0 <= i < len(self):
-            raise AllocationError(f"there is no buffer {i}; there are {len(self)}, numbered from 0")
+            raise AllocationError(f"unknown buffer {i}; buffers are 0 to {len(self) - 1}")
         return self.names[i] if self.names else str(i)
 
     @property
@@ -202,11 +202,11 @@ class Buffers:
             raise AllocationError(f"over names buffer {under.max()}; buffers are 0 to {len(self) - 1}")
         twice = np.flatnonzero(np.bincount(under) > 1)
         for wrong, said in (
-            (np.isin(under, twice), "which another one is written over too"),
+            (np.isin(under, twice), "which another buffer is also written over"),
             (self.size[under] != self.size[taken], "which has another size"),
             (self.end[under] > self.begin[taken] + 1, "which is read later"),
-            (self.end[under] <= self.begin[taken], "which is gone by then"),
-            (self.begin[under] >= self.begin[taken], "which is not there before"),
+            (self.end[under] <= self.begin[taken], "which is already freed"),
+            (self.begin[under] >= self.begin[taken], "which does not exist before"),
         ):
             if wrong.any():
                 i, j = int(taken[np.argmax(wrong)]), int(under[np.argmax(wrong)])

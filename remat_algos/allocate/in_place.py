@@ -179,7 +179,7 @@ def _demand(graph: ComputationGraph, made: str, read: str) -> tuple[int, int]:
     try:
         y, x = graph.value_id(made), graph.value_id(read)
     except GraphError as error:
-        raise AllocationError(f"the in-place table names what is not there: {error}") from error
+        raise AllocationError(f"the in-place table names an unknown value: {error}") from error
     node = int(graph.producer[y])
     if x not in graph.reads(node):
         raise AllocationError(
@@ -238,7 +238,7 @@ def _places(name: str, given: int | Sequence[int] | None) -> tuple[int, ...]:
     for place in places:
         if isinstance(place, bool) or not isinstance(place, int | np.integer) or place < 0:
             raise AllocationError(
-                f"the in-place table says {place} for {shortened(name)!r}; give the place of a read, from 0"
+                f"the in-place table gives {place} for {shortened(name)!r}; give the place of a read, from 0"
             )
     return places
 
@@ -266,7 +266,7 @@ def _check_operations(
         if name not in most and operator(_differentiated(name) or name) is None:
             near = did_you_mean(name, most, 1)
             raise AllocationError(
-                f"the in-place table names {shortened(name)!r}, which is no operation of the graph{near}"
+                f"the in-place table names {shortened(name)!r}, which is not an operation of the graph{near}"
             )
         plain = _plain(name)
         there = [count for op, count in most.items() if _plain(op) == plain]
@@ -274,7 +274,7 @@ def _check_operations(
             reads = counted(max(there), "read")
             remedy = f"give a place below {max(there)}" if max(there) else "leave it out"
             raise AllocationError(
-                f"the in-place table says {max(given[plain])} for {shortened(name)!r}, "
+                f"the in-place table gives {max(given[plain])} for {shortened(name)!r}, "
                 f"which has at most {reads}; {remedy}"
             )
 
@@ -287,10 +287,10 @@ def _impossible(simulation: Simulation, step: int, made: int, read: int) -> Allo
     graph, order = simulation.graph, simulation.schedule.order
     pair = f"{shortened(graph.value_name(made))} cannot be written over {shortened(graph.value_name(read))}"
     if graph.output[read]:
-        return AllocationError(f"{pair}, an output, which is held to the end; leave the pair out")
+        return AllocationError(f"{pair}, an output, which stays live to the end; leave the pair out")
     later = next(_later_readers(simulation, step, read), -1)
     if later < 0:
-        return AllocationError(f"{pair}, which another value is written over too; leave one of them out")
+        return AllocationError(f"{pair}, which another value is also written over; leave one of them out")
     reader = shortened(graph.labels[int(order[later])])
     return AllocationError(f"{pair} at step {step}: {reader} reads it at step {later}; leave the pair out")
 

@@ -173,7 +173,7 @@ class Packing:
         spent = time.monotonic() - self.begun
         if self.progress is not None:
             share = min(100, int(100 * spent / self.time_limit)) if self.time_limit > 0 else 100
-            self.progress(share, 100, f"{self.size:,} bytes, {self.method}; not below {self.bound:,}")
+            self.progress(share, 100, f"{self.size:,} bytes, {self.method}; lower bound {self.bound:,}")
         if spent > self.time_limit:
             raise OutOfTime
 

@@ -104,9 +104,9 @@ class PoolUse:
     def __post_init__(self) -> None:
         object.__setattr__(self, "runs", tuple(self.runs))
         if not isinstance(self.trace, Trace) or not all(isinstance(run, PoolRun) for run in self.runs):
-            raise TypeError("the use of a pool is of a Trace and a tuple of PoolRun")
+            raise TypeError("PoolUse takes a Trace and a tuple of PoolRun")
         if not self.runs:
-            raise AllocationError("the use of a pool has no run; give one or more")
+            raise AllocationError("PoolUse has no run; give one or more")
         steps, size = self.trace.steps, self.trace.size.size
         if any(run.used.size != steps or run.segment.size != size for run in self.runs):
             raise AllocationError(f"a run is not one of this trace, which has {steps} steps and {size} buffers")
@@ -312,7 +312,7 @@ def arena(allocation: Allocation, *, steps: int | None = None) -> PoolUse:
     """
     if not isinstance(allocation, Allocation):
         schedule = "plan.simulation" if hasattr(allocation, "simulation") else "simulation"
-        raise TypeError(f"a {type(allocation).__name__} is no Allocation; give pack(Buffers.of({schedule}))")
+        raise TypeError(f"a {type(allocation).__name__} is not an Allocation; give pack(Buffers.of({schedule}))")
     trace = Trace.of_buffers(allocation.buffers, steps)
     segment = np.where(allocation.buffers.size > 0, 0, -1)
     reserved = np.full(trace.steps, allocation.size, np.int64)
@@ -343,7 +343,7 @@ def _seeds(trace: Trace, asked: int | None) -> int:
     if asked is None:
         return max(least, min(most, TRIED_EVENTS // max(1, trace.event.size)))
     if as_whole(asked) is None or asked < 0:
-        raise AllocationError(f"seeds is {shortened(repr(asked))}; give a whole number, how many times chance is tried")
+        raise AllocationError(f"seeds is {shortened(repr(asked))}; give a whole number of random runs")
     return int(asked)
 
 
@@ -352,14 +352,14 @@ def _rules(known: dict[str, int], asked: str | Sequence[str] | None, seeds: int)
     names = list(known) if asked is None else [asked] if isinstance(asked, str) else list(asked)
     for name in names:
         if name not in known:
-            raise AllocationError(f"no rule for ties is called {shortened(name)!r}; known: {', '.join(known)}")
+            raise AllocationError(f"unknown rule for ties {shortened(name)!r}; use {', '.join(known)}")
     if not names:
-        raise AllocationError(f"no rule for ties is given; known: {', '.join(known)}")
+        raise AllocationError(f"no rule for ties is given; use {', '.join(known)}")
     by_chance = ("random", "shuffled")
     plain = [(name, known[name], 0) for name in names if name not in by_chance]
     chance = [(f"{name} {seed}", known[name], seed) for name in names if name in by_chance for seed in range(seeds)]
     if not plain + chance:
-        raise AllocationError("seeds is 0, so chance is never tried, and no other rule is given; give 1 or more")
+        raise AllocationError("seeds is 0, and all given rules for ties are random; give 1 or more")
     return plain + chance
 
 
@@ -416,5 +416,5 @@ def _check_apart(allocator: str, trace: Trace, address: Int64, size: Int64) -> N
     if i >= 0:
         raise AllocationError(
             f"buffers {i} and {j} lie at {address[i]} and {address[j]}, where their chunks of {size[i]} and {size[j]} "
-            f"bytes overlap while both are live; {allocator} gives no such addresses, are they of the same run?"
+            f"bytes overlap while both are live; {allocator} gives no such addresses, are the addresses of the same run?"
         )

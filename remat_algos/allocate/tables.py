@@ -58,7 +58,7 @@ def read_buffers(path: str | os.PathLike[str]) -> Buffers:
             raise AllocationError(f"{where}: the buffer has no id; give it one")
         if name in lines:
             raise AllocationError(
-                f"{where}: id {shortened(name)!r} stands on line {lines[name]} already; rename one of them"
+                f"{where}: id {shortened(name)!r} is already on line {lines[name]}; rename one of them"
             )
         if end <= begin:
             order = "ends before it begins" if end < begin else "ends with its first step"

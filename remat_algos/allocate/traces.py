@@ -75,11 +75,11 @@ class Trace:
             or not 0 <= self.steps < MOST_STEPS
         ):
             given = shortened(repr(self.steps))
-            raise AllocationError(f"a trace of {given} steps cannot be; give a whole number below 2**25")
+            raise AllocationError(f"a trace cannot have {given} steps; give a whole number below 2**25")
         if stream.min(initial=0) < 0 or stream.max(initial=0) >= MOST_STREAMS:
             raise AllocationError("a stream of the trace is negative, or 2**31 or more; number the streams from 0")
         if self.step.size and (self.step[0] < 0 or self.step[-1] >= self.steps or (np.diff(self.step) < 0).any()):
-            raise AllocationError(f"the steps of a trace rise from 0 to less than {self.steps}")
+            raise AllocationError(f"the steps of a trace must ascend, from 0 to below {self.steps}")
         self._check_events()
 
     @classmethod
@@ -132,12 +132,12 @@ class Trace:
         if buffer.size and buffer.max() >= len(self.size):
             raise AllocationError(f"the trace names buffer {buffer.max()}; buffers are 0 to {len(self.size) - 1}")
         if np.unique(event).size != event.size:
-            raise AllocationError("a buffer of the trace is asked for twice, or given back twice; number them apart")
+            raise AllocationError("a buffer of the trace is requested twice, or freed twice; number buffers apart")
         late = np.full(len(self.size), event.size, np.int64)
         asked = np.flatnonzero(event >= 0)
         late[event[asked]] = asked
         freed = np.flatnonzero(event < 0)
         if (late[~event[freed]] > freed).any():
-            raise AllocationError("a buffer of the trace is given back before it is asked for")
+            raise AllocationError("a buffer of the trace is freed before it is requested")
         if self.event.size > 1 and (np.diff(2 * self.step + (self.event < 0)) < 0).any():
-            raise AllocationError("at a step of the trace something is asked for after something was given back")
+            raise AllocationError("at a step of the trace a buffer is requested after another was freed")

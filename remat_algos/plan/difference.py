@@ -33,7 +33,7 @@ class Difference:
         ours, theirs = self.plan.graph, self.other.graph
         if ours.source_hash != theirs.source_hash or ours.hash != theirs.hash:
             raise PlanError(
-                "the plans were made for different graphs, or differentiated differently; they cannot be held together"
+                "the plans were made for different graphs, or differentiated differently; they cannot be compared"
             )
 
     @property

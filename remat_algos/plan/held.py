@@ -17,7 +17,7 @@ from remat_algos.schedule.simulation import Simulation
 SEARCHES = 6  # of one problem, each for a lower peak
 CANDIDATES = 24  # schedules of one search that are given to the model of an allocator
 REFINED = 2  # more plans that keep to the limit, where the first of them has a lower peak than it need have
-STOPPED = "interrupted before a plan that its allocator holds in the budget was found"
+STOPPED = "interrupted before a plan was found that fits the budget with this allocator"
 
 Holding = tuple[Attempt, Packed | Reserved]
 Searching = Callable[[Problem], tuple[Search, Attempt]]

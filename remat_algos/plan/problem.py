@@ -139,12 +139,14 @@ class Problem:
         unfinished = max((a.solution.details.get("given_up", 0) for a in attempts), default=0)
         if unfinished:
             message += f"; given up: {given_up(unfinished)}"
-        message += f"; no schedule goes below {format_bytes(bound)}, which is held while {self._named(nodes)}"
+        message += f"; no schedule goes below {format_bytes(bound)}, needed while {self._named(nodes)}"
         if graph.mark is not None:
             message += f"; {counted(int((graph.mark > 0).sum()), 'mark')} on nodes must be honoured"
         for reason in dict.fromkeys(reasons.values()):
             names = ", ".join(name for name in reasons if reasons[name] == reason)
             message += f"; no plan from {names} ({reason})"
+        if lowest is not None and not within:
+            message += '; budget "least" gives the lowest peak found'
         return BudgetError(message, lowest.simulation.peak_memory if lowest else self.base, bound, nodes)
 
     def held_error(self, tried: Sequence[tuple[Attempt, Packed | Reserved]]) -> BudgetError:
@@ -153,7 +155,7 @@ class Problem:
         attempt, least = min(tried, key=lambda each: each[1].memory)
         peak = attempt.simulation.peak_memory
         message = (
-            f"{least.missed(exact_bytes(self.limit or 0))}; the least reached is {exact_bytes(least.memory)}, "
+            f"{least.missed(exact_bytes(self.limit or 0))}; the lowest reached is {exact_bytes(least.memory)}, "
             f"for a peak of {format_bytes(peak)} by {attempt.method}; {least.remedy}"
         )
         return BudgetError(message, peak, bound, nodes)

@@ -254,7 +254,7 @@ def graph_text(subject: Subject, *, copies: ArrayLike | None = None, width: int 
     >>> from remat_algos.schedule.simulation import simulate
     >>> graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
     >>> print(graph_text(simulate(graph, [0, 1, 0, 2])))
-    3 nodes in 4 steps, 1 rerun
+    3 nodes in 4 steps, 1 extra run
     peak 3 B, 100.0 % of that without rematerialization
     █ 2 kept  ▒ 1 runs twice
       node    bytes  reads

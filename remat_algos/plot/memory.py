@@ -129,8 +129,8 @@ def _peak(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
     mark.set_clip_on(False)
     rows: list[tuple[Any, str]] = [(mark, f"peak {format_bytes(peak)}, step {step}: {node}")]
     if simulation.graph.resident_memory:
-        rows.append((None, f"residents, besides: {format_bytes(simulation.graph.resident_memory)}"))
-    rows.append((None, "held there:"))
+        rows.append((None, f"residents, not included: {format_bytes(simulation.graph.resident_memory)}"))
+    rows.append((None, "live there:"))
     held = live_set(simulation, step)
     for one in held[:SHOWN]:
         look = ROLES[one.role]
@@ -164,7 +164,7 @@ def memory_text(subject: Subject, *, limit: int | None = None, width: int = 72, 
     >>> from remat_algos.ir.graph import ComputationGraph
     >>> chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")], memory=[4, 2, 1])
     >>> print(memory_text(chain, limit=7, width=40, height=8))
-    3 nodes in 3 steps, no reruns
+    3 nodes in 3 steps, no extra runs
     peak 6 B, 100.0 % of that without
     rematerialization; budget 7 B
          7 B │──────────────────────────────
@@ -238,5 +238,5 @@ def _held(simulation: Simulation, width: int) -> list[str]:
         rest = format_bytes(sum(one.memory for one in held[SHOWN:]))
         lines.append(f"    {rest:>7}  in {len(held) - SHOWN:,} more")
     if simulation.graph.resident_memory:
-        lines.append(f"    {format_bytes(simulation.graph.resident_memory):>7}  residents, besides")
+        lines.append(f"    {format_bytes(simulation.graph.resident_memory):>7}  residents, not included")
     return lines

@@ -134,7 +134,7 @@ def schedule_text(subject: Subject, *, width: int = 72, height: int = 40) -> str
     >>> from remat_algos.schedule.simulation import simulate
     >>> graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
     >>> print(schedule_text(simulate(graph, [0, 1, 0, 2])))
-    3 nodes in 4 steps, 1 rerun
+    3 nodes in 4 steps, 1 extra run
     peak 3 B, 100.0 % of that without rematerialization
     █ first run  ▒ recomputed  │ held  · not held
     step  node  012

@@ -25,11 +25,11 @@ def judged(subject: Subject) -> tuple[Simulation, int | None]:
 
 
 def size_of(simulation: Simulation) -> str:
-    """How large graph and schedule are: "8 nodes in 10 steps, 2 reruns"."""
+    """How large graph and schedule are: "8 nodes in 10 steps, 2 extra runs"."""
     steps = len(simulation.schedule)
     reruns = steps - int(simulation.first_run.sum())
     size = f"{counted(simulation.graph.n_nodes, 'node')} in {counted(steps, 'step')}"
-    return f"{size}, {counted(reruns, 'rerun') if reruns else 'no reruns'}"
+    return f"{size}, {counted(reruns, 'extra run') if reruns else 'no extra runs'}"
 
 
 def peak_of(simulation: Simulation, base: int, limit: int | None) -> str:

@@ -100,7 +100,7 @@ def block_figures(
     indptr, target = frozen(indptr, np.int64, "indptr"), frozen(target, np.int32, "target")
     check_indptr(indptr, len(words), target.size, "indptr")
     if target.size and not 0 <= target.min() <= target.max() < len(words):
-        raise GraphError(f"target names a lower set that is not there; they are 0 to {len(words) - 1}")
+        raise GraphError(f"target names an unknown lower set; lower sets are 0 to {len(words) - 1}")
     if look is not None:
         look(0)  # on a large graph what comes before the first pair takes time too
     inside = _inside(graph, words)

@@ -254,7 +254,7 @@ def check_simulation(given: Any, graph: ComputationGraph | None = None) -> None:
     """
     if not isinstance(given, Simulation):
         remedy = "plan.simulation" if hasattr(given, "simulation") else "what simulate(graph, order) returns"
-        raise TypeError(f"a {type(given).__name__} is no Simulation; give {remedy}")
+        raise TypeError(f"a {type(given).__name__} is not a Simulation; give {remedy}")
     if graph is not None and given.graph is not graph and given.graph.hash != graph.hash:
         sizes = f"it has {counted(given.graph.n_nodes, 'node')}, this one {graph.n_nodes:,}"
         raise GraphError(f"the simulation is of another graph: {sizes}; simulate on this one")
@@ -299,7 +299,7 @@ def _check_marks(graph: ComputationGraph, schedule: Schedule) -> None:
     )
     if law == _lifetimes.KEEP_MARK:
         raise ScheduleError(
-            f"step {step} runs {shortened(graph.labels[node])} again, which is marked to keep", step, node
+            f"step {step} runs {shortened(graph.labels[node])} again, which is marked to be kept", step, node
         )
     if law == _lifetimes.RECOMPUTE_MARK:
         reader = shortened(graph.labels[int(schedule.order[step])])

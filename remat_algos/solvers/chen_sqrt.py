@@ -88,7 +88,7 @@ def _plans(
 ) -> Plans:
     check_positive(segments=segments, unit=unit)
     if at is not None and (segments is not None or candidates is not None):
-        raise ValueError("at says where to cut; leave out segments and candidates")
+        raise ValueError("at gives the cuts; leave out segments and candidates")
     if candidates == "boundary1":
         chain = single_boundary_chain(graph, unit=unit)
         kept = both(keep_last) if sweep else (keep_last is not False,)

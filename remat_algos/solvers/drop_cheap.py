@@ -109,7 +109,7 @@ def _check(drop: str | Sequence[str] | None, threshold: float | None, keep: str)
     given = {"drop": drop is not None, "threshold": threshold is not None, f"keep={keep}": keep != "heavy"}
     several = [name for name, is_given in given.items() if is_given]
     if len(several) > 1:
-        raise ValueError(f"{several[0]} alone says what is dropped; leave out {several[1]}")
+        raise ValueError(f"{several[0]} alone determines what is dropped; leave out {several[1]}")
     if threshold is not None:
         try:
             sound = not isinstance(threshold, bool) and 0 <= float(threshold) < math.inf
@@ -149,6 +149,6 @@ def _kinds(graph: ComputationGraph, drop: str | Sequence[str]) -> list[str]:
     for name in wanted:
         if operator(name) is None and name not in there:
             raise ValueError(
-                f"drop names {shortened(name)!r}, which is no operation of this graph; it has {', '.join(there)}"
+                f"drop names {shortened(name)!r}, which is not an operation of this graph; it has {', '.join(there)}"
             )
     return list(dict.fromkeys(map(kind_name, wanted)))

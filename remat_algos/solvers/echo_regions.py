@@ -102,8 +102,8 @@ def echo_regions(
     >>> net = differentiate(ComputationGraph.from_edges(edges, [4, 8, 8, 4, 8, 8], [9, 1, 1, 9, 1, 1]))
     >>> for region in echo_regions(net):
     ...     print(region.name(net), region.released, region.allocated, region.overhead, region.reason)
-    1 .. 2 16 0 2 its values are made again from 4 B
-    4 .. 5 16 0 2 its values are made again from 4 B
+    1 .. 2 16 0 2 its values are recomputed from 4 B
+    4 .. 5 16 0 2 its values are recomputed from 4 B
     """
     choice = Choice.of(graph, mode, only, also)
     maps = choice.maps
@@ -173,9 +173,9 @@ def _reason(figures: tuple[int, int, int, int, int], kept: bool, forced: bool, m
             return "marked to be recomputed"
         if allocated > released:
             return f"mode {mode} expects to release more than it allocates"
-        return f"its values are made again from {left}"
+        return f"its values are recomputed from {left}"
     if not feature_maps:
-        return "gradients read nothing of it"
+        return "no gradient reads its values"
     if allocated >= released:
-        return f"to run it again would stash {left}, no less than its feature maps"
+        return f"recomputing it would stash {left}, no less than its feature maps"
     return f"mode {mode} expects to allocate no less than it would release"

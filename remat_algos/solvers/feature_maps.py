@@ -112,7 +112,7 @@ class FeatureMaps:
             n + np.flatnonzero(self.read_back),
         )
         if cut is None:
-            raise GraphError("a node that is kept makes a value that may not be stashed; please report this graph")
+            raise GraphError("a kept node makes a value that must not be stashed; please report this graph")
         return cut.beyond[:n]
 
     def readers(self) -> tuple[Int64, Int32]:

@@ -157,7 +157,7 @@ class FormulaPlans:
         """The best chain for a budget that is not below the least."""
         found = self._found(family, budget, strategy)
         if found is None:
-            raise ArithmeticError(f"no chain within {budget} bytes, though the least is no more")
+            raise ArithmeticError(f"no chain within {budget} bytes, though the minimum is not larger")
         return found
 
     def _found(self, family: LowerSetFamily, budget: int, strategy: str) -> Chosen | None:
@@ -267,7 +267,7 @@ def no_time(graph: ComputationGraph, family: str, budget: int, reached: int) -> 
     """The error for a formula budget within which nothing was found in time."""
     return _not_found(
         graph,
-        f"the time limit came before a chain of the family {family} was found that keeps formula (2) within "
+        f"the time limit was reached before a chain of the family {family} was found that keeps formula (2) within "
         f"{exact_bytes(budget)}; one within {exact_bytes(reached)} was found: give that much, or more time",
     )
 

@@ -86,7 +86,7 @@ class _Plans:
         most = max(COARSE, math.isqrt(MOST_VISITS // max(1, n_nodes)))
         self.sets = lower_set_family(graph, family, cap=cap, most=most)
         if len(self.sets) > 2 * most:
-            raise GraphError(f"{len(self.sets):,} lower sets are too many to simulate by pairs; use the family wide")
+            raise GraphError(f"{len(self.sets):,} lower sets are too many for this solver; use the family wide")
         self.some = spread(len(self.sets), COARSE)
         self.about = {"family": family, "lower_sets": len(self.sets)}
         if self.sets.thinned:

@@ -198,6 +198,6 @@ def get_solver(name: str) -> Solver:
     if name not in _registered:
         known = [solver.name for solver in list_solvers()]
         if name not in known:
-            near = did_you_mean(name, ["auto", *known]) or f"; there are auto, {', '.join(known)}"
-            raise ValueError(f"no solver is called {shortened(name)!r}{near}")
+            near = did_you_mean(name, ["auto", *known]) or f"; use auto, {', '.join(known)}"
+            raise ValueError(f"unknown solver {shortened(name)!r}{near}")
     return _registered[name]

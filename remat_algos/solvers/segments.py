@@ -37,7 +37,7 @@ def named_places(graph: ComputationGraph, part: ForwardPart, names: Sequence[str
     places = np.searchsorted(part.nodes, nodes)
     for name, node, place in zip(names, nodes, places, strict=True):
         if place == part.nodes.size or part.nodes[place] != node:
-            raise GraphError(f"{shortened(name)!r} is no needed node of the forward part; cut after one that is")
+            raise GraphError(f"{shortened(name)!r} is not a needed node of the forward part; cut after one that is")
     return np.unique(places).tolist()
 
 

@@ -66,12 +66,12 @@ class Elimination:
         if (np.diff(self.bag_indptr) < 1).any() or (self.bag_indices[self.bag_indptr[:-1]] != self.order).any():
             raise GraphError("row i of the bags begins with the i-th vertex of the order")
         if self.bag_indices.size and not 0 <= self.bag_indices.min() <= self.bag_indices.max() < n:
-            raise GraphError(f"a bag holds a vertex that is not there; there are {n}, numbered from 0")
+            raise GraphError(f"a bag contains an unknown vertex; vertices are 0 to {n - 1}")
         before = np.repeat(np.arange(n), np.diff(self.bag_indptr)) > place[self.bag_indices]
         if before.any():
             at = int(np.argmax(before))
             bag = int(np.searchsorted(self.bag_indptr, at, side="right")) - 1
-            raise GraphError(f"bag {bag} holds vertex {self.bag_indices[at]}, which was eliminated before")
+            raise GraphError(f"bag {bag} contains vertex {self.bag_indices[at]}, which was eliminated before")
         if isinstance(self.fill_in, bool) or not isinstance(self.fill_in, int | np.integer):
             raise GraphError(f"fill_in is {shortened(repr(self.fill_in))}; give a whole number of edges")
 
@@ -135,7 +135,7 @@ class Run:
     def __init__(self, graph: UndirectedGraph, rule: str, seed: int | None, below: int | None = None) -> None:
         check_undirected(graph)
         if rule not in _CODES:
-            raise GraphError(f"there is no elimination rule {shortened(repr(rule))}; there are {', '.join(_CODES)}")
+            raise GraphError(f"unknown elimination rule {shortened(repr(rule))}; use {', '.join(_CODES)}")
         n = graph.n_vertices
         rank = np.arange(n) if seed is None else np.random.default_rng(seed).permutation(n)
         self._kernel = _elimination.Run(
@@ -198,9 +198,9 @@ def _places(order: Int32) -> Int64:
     """int64[n]: where each vertex stands in an order; GraphError unless it names each once."""
     n = order.size
     if n and not 0 <= order.min() <= order.max() < n:
-        raise GraphError(f"an elimination order names each vertex once; there are {n}, numbered from 0")
+        raise GraphError(f"an elimination order must name each of the vertices 0 to {n - 1} once")
     place = np.full(n, -1)
     place[order] = np.arange(n)
     if (place < 0).any():
-        raise GraphError(f"an elimination order names each vertex once; there are {n}, numbered from 0")
+        raise GraphError(f"an elimination order must name each of the vertices 0 to {n - 1} once")
     return place

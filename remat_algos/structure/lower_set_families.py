@@ -77,7 +77,7 @@ class LowerSetFamily:
             at = np.repeat(np.arange(len(self)), np.diff(indptr))
             inside = not rows.size or (0 <= rows.min() <= rows.max() < len(self))
             if not inside or (sizes[rows] != sizes[at] + 1).any() or (words[at] & ~words[rows]).any():
-                raise GraphError("covers name for each row those that hold one node more")
+                raise GraphError("covers must name for each row the rows that contain it and one node more")
             object.__setattr__(self, "covers", (indptr, rows))
 
     @classmethod
@@ -122,7 +122,7 @@ class LowerSetFamily:
         rows = frozen(rows, np.int64, "rows")
         last = len(self) - 1
         if not rows.size or rows[0] != 0 or rows[-1] != last or (np.diff(rows) <= 0).any():
-            raise GraphError(f"rows of a family rise from 0 to {last}; {shortened(rows.tolist())} do not")
+            raise GraphError(f"expected ascending rows of the family, from 0 to {last}, found {shortened(rows.tolist())}")
         if rows.size == len(self):
             return self
         return LowerSetFamily._made(self.graph, self.nodes, self.words[rows], thinned=True)

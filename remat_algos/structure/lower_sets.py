@@ -68,7 +68,7 @@ class LowerSets:
         words = checked_words(self.words)
         row = _lower_sets.first_not_growing(words) if words.size else -1
         if row >= 0:
-            raise GraphError(f"lower set {row} does not hold the one before it and more; sort them, drop equal ones")
+            raise GraphError(f"lower set {row} is not a proper superset of the one before it; sort the sets and drop equal ones")
         object.__setattr__(self, "words", sealed(words))
 
     def __len__(self) -> int:
@@ -83,7 +83,7 @@ class LowerSets:
         members = np.zeros((len(rows), graph.n_nodes), np.uint8)
         for i, nodes in enumerate(rows):
             if nodes and not 0 <= min(nodes) <= max(nodes) < graph.n_nodes:
-                raise GraphError(f"lower set {i} holds a node that is not there; nodes are 0 to {graph.n_nodes - 1}")
+                raise GraphError(f"lower set {i} contains an unknown node; nodes are 0 to {graph.n_nodes - 1}")
             members[i, nodes] = 1
         chain = cls(_lower_sets.pack(members))
         chain.blocks(graph)
@@ -102,15 +102,15 @@ class LowerSets:
             self.words, *graph.predecessors, graph.forward.view(np.uint8), graph.needed.view(np.uint8)
         )
         if law == _lower_sets.NO_FORWARD_NODE:
-            raise GraphError(f"a lower set holds {shortened(graph.labels[node])}, which is no forward node")
+            raise GraphError(f"a lower set contains {shortened(graph.labels[node])}, which is not a forward node")
         if law == _lower_sets.LEFT_OUT:
             raise GraphError(
-                f"no lower set holds {shortened(graph.labels[node])}; the last one is the whole forward part"
+                f"no lower set contains {shortened(graph.labels[node])}; the last one must be the whole forward part"
             )
         if law == _lower_sets.NOT_LOWER:
             names = graph.labels[node], graph.labels[source]
             raise GraphError(
-                f"lower set {block[node]} holds {shortened(names[0])} but not {shortened(names[1])}, which it reads"
+                f"lower set {block[node]} contains {shortened(names[0])} but not {shortened(names[1])}, which it reads"
             )
         return OnGraph(sealed(block), sealed(kept.view(np.bool_)), *map(sealed, crossings))
 

@@ -272,7 +272,7 @@ def least_separation_layout(graph: UndirectedGraph) -> Int32:
     """
     if graph.n_vertices > MOST_EXACT:
         raise GraphError(
-            f"{graph.n_vertices} vertices are too many for the least layout, which serves up to {MOST_EXACT}; "
+            f"{graph.n_vertices} vertices are too many for the minimum layout, which takes up to {MOST_EXACT}; "
             "use greedy_layout"
         )
     layout: Int32 = _layout.least_separation(graph.indptr, graph.indices)
@@ -305,7 +305,7 @@ def _checked(graph: UndirectedGraph, layout: ArrayLike) -> Int32:
     check_undirected(graph)
     order: Int32 = frozen(np.asarray(layout), np.int32, "layout", graph.n_vertices)
     if not np.array_equal(np.sort(order), np.arange(graph.n_vertices)):
-        raise GraphError(f"a layout names each of the vertices 0 to {graph.n_vertices - 1} once")
+        raise GraphError(f"a layout must name each of the vertices 0 to {graph.n_vertices - 1} once")
     return order
 
 

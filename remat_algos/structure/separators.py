@@ -75,14 +75,14 @@ class SeparatorTree:
         check_indptr(self.own_indptr, b, self.own.size, "own_indptr")
         above, below = np.repeat(s, np.diff(self.child_indptr)), self.children
         if (self.end <= s).any() or (self.end > b).any() or (below <= above).any() or (below >= b).any():
-            raise GraphError("separators are numbered in preorder: those below s are s + 1 to end[s] - 1")
+            raise GraphError("separators must be numbered in preorder: the descendants of s are s + 1 to end[s] - 1")
         if (self.end[below] > self.end[above]).any() or np.unique(below).size != below.size:
-            raise GraphError("a separator stands below one other, and all that stand below it with it")
+            raise GraphError("the subtree of a separator must lie within the subtree of its parent")
         if b and not 0 <= self.bag.min() <= self.bag.max() < b:
-            raise GraphError(f"a separator is a bag that is not there; there are {b}")
+            raise GraphError(f"a separator names an unknown bag; bags are 0 to {b - 1}")
         owned = np.flatnonzero(self.owner >= 0)
         if self.owner.size and not -1 <= self.owner.min() <= self.owner.max() < b:
-            raise GraphError(f"a vertex is owned by a separator that is not there; there are {b}")
+            raise GraphError(f"a vertex is owned by an unknown separator; separators are 0 to {b - 1}")
         if (
             not np.array_equal(np.sort(self.own), owned)
             or (self.owner[self.own] != np.repeat(s, np.diff(self.own_indptr))).any()

@@ -91,7 +91,7 @@ class TreeDecomposition:
         [2, 2, -1]
         """
         if not hasattr(elimination, "bag_indptr") or not hasattr(elimination, "order"):
-            raise TypeError(f"a {type(elimination).__name__} is no Elimination; give eliminate(graph)")
+            raise TypeError(f"a {type(elimination).__name__} is not an Elimination; give eliminate(graph)")
         bags = elimination.bag_indptr, elimination.bag_indices
         return cls(bags[0], *_decomposition.bags_to_tree(elimination.order, *bags))
 
@@ -149,7 +149,7 @@ class TreeDecomposition:
             place = int(np.argmax(self.bag_indices >= n_vertices))
             bag = int(np.searchsorted(self.bag_indptr, place, side="right")) - 1
             raise GraphError(
-                f"bag {bag} holds vertex {self.bag_indices[place]}, the graph's are 0 to {n_vertices - 1}: "
+                f"bag {bag} contains vertex {self.bag_indices[place]}, the graph's are 0 to {n_vertices - 1}: "
                 "this is the decomposition of another graph"
             )
 
@@ -177,7 +177,7 @@ class TreeDecomposition:
         >>> halves = TreeDecomposition.from_bags([[0, 1], [1, 2]], [(0, 1)])
         >>> halves.verify(UndirectedGraph.from_edges(3, [(0, 1), (0, 2)]))
         Traceback (most recent call last):
-        remat_algos.errors.GraphError: law (ii) is broken: no bag holds both ends of the edge 0 - 2
+        remat_algos.errors.GraphError: law (ii) is broken: no bag contains both ends of the edge 0 - 2
         """
         check_undirected(graph)
         self.check_vertices(graph.n_vertices)
@@ -186,8 +186,8 @@ class TreeDecomposition:
         )
         broken = {
             _decomposition.VERTEX: "(i) is broken: vertex {} is in no bag",
-            _decomposition.EDGE: "(ii) is broken: no bag holds both ends of the edge {} - {}",
-            _decomposition.CONNECTED: "(iii) is broken: vertex {} is in bags {} and {}, but not in all between",
+            _decomposition.EDGE: "(ii) is broken: no bag contains both ends of the edge {} - {}",
+            _decomposition.CONNECTED: "(iii) is broken: vertex {} is in bags {} and {}, but not in all bags between",
         }
         if law:
             raise GraphError("law " + broken[law].format(*who))

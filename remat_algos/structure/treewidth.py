@@ -118,7 +118,7 @@ def least_width(graph: UndirectedGraph) -> Elimination:
     """
     n = graph.n_vertices
     if n > MOST_EXACT:
-        raise GraphError(f"the graph has {n} vertices; the exact program takes up to {MOST_EXACT}, bounds take any")
+        raise GraphError(f"the graph has {n} vertices; the exact program takes up to {MOST_EXACT}, bounds have no limit")
     masks = [sum(1 << u for u in graph.neighbours(v)) for v in range(n)]
     return elimination_of(graph, _treewidth.least_width(np.array(masks, np.uint64)))
 
@@ -236,7 +236,7 @@ def width_bounds(
     if exact and found.complete and not found.proven:
         raise GraphError(
             f"the treewidth is {found.lower_bound} to {found.width}; safe reductions leave {start.vertices.size} "
-            f"vertices, and the exact program takes up to {MOST_EXACT}: ask for bounds"
+            f"vertices, and the exact program takes up to {MOST_EXACT}; use bounds"
         )
     return found
 

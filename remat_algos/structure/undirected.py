@@ -129,7 +129,7 @@ def check_undirected(given: Any) -> None:
     """TypeError unless it is an undirected graph."""
     if not isinstance(given, UndirectedGraph):
         remedy = "give UndirectedGraph.of(graph)" if isinstance(given, ComputationGraph) else "give one"
-        raise TypeError(f"a {type(given).__name__} is no UndirectedGraph; {remedy}")
+        raise TypeError(f"a {type(given).__name__} is not an UndirectedGraph; {remedy}")
 
 
 def _check(indptr: Int64, indices: Int32) -> None:
@@ -144,12 +144,12 @@ def _check(indptr: Int64, indices: Int32) -> None:
         raise GraphError(f"vertex {rows[loops[0]]} is its own neighbour; drop the loop")
     unsorted = np.flatnonzero((rows[1:] == rows[:-1]) & (indices[1:] <= indices[:-1]))
     if unsorted.size:
-        raise GraphError(f"the neighbours of vertex {rows[unsorted[0]]} do not ascend; sort them, drop doubles")
+        raise GraphError(f"the neighbours of vertex {rows[unsorted[0]]} are not ascending; sort them and drop duplicates")
     turned_indptr, turned = _graph.transpose(indptr, indices, n)
     if not (np.array_equal(turned_indptr, indptr) and np.array_equal(turned, indices)):
         one_way = np.setdiff1d(_keys(indptr, indices), _keys(turned_indptr, turned))
         u, v = divmod(int(one_way[0]), 1 << 32)
-        raise GraphError(f"vertex {v} is a neighbour of {u}, but {u} is none of {v}; give each edge both ways")
+        raise GraphError(f"vertex {v} is a neighbour of {u}, but {u} is not one of {v}; give each edge both ways")
 
 
 def _keys(indptr: Int64, indices: Int32) -> Int64:

@@ -1,4 +1,4 @@
-"""remat explain: why a value is kept or run again."""
+"""remat explain: why a value is kept or recomputed."""
 
 import argparse
 from typing import TYPE_CHECKING

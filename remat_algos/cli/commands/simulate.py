@@ -19,12 +19,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The graph, the order or the counts that give one, decisions made by hand."""
     add_graph(parser)
     add_order(parser)
-    group = parser.add_argument_group("what if; others stay as in ORDER or --mirror, without them they do the contrary")
+    group = parser.add_argument_group("what if; other nodes stay as in ORDER or --mirror, without these they get the opposite decision")
     group.add_argument("--keep", metavar="NAME,...", action="append", default=[], help="nodes that run once")
     group.add_argument("--recompute", metavar="NAME,...", action="append", default=[], help="nodes to recompute")
     parser.add_argument("--step", type=int, metavar="STEP", help="describe this step instead of the step of the peak")
     parser.add_argument("--budget", metavar="SIZE", help="bytes, 4GiB or 50%%; exit code 3 if the peak is above it")
-    add_allocator(parser, "tell what this allocator uses and reserves on the device; then --budget is for that (none)")
+    add_allocator(parser, "print what this allocator uses and reserves on the device; --budget then limits that (default: none)")
     add_plot(parser)
     add_json(parser)
 
@@ -154,7 +154,9 @@ def _say(judged: Any, step: int, base: int, limit: int | None, reserved: Any, wh
     overhead = percent(judged.overhead, graph.needed_compute)
     rows.append(("compute", f"{graph.labels.compute(judged.compute)}, {overhead} more than one pass"))
     again = counted(int((judged.runs > 1).sum()), "node")
-    rows.append(("schedule", f"{counted(len(names), 'step')}; {again} recomputed"))
+    extra = int((~judged.first_run).sum())
+    more = f" ({counted(extra, 'extra run')})" if extra else ""
+    rows.append(("schedule", f"{counted(len(names), 'step')}; {again} recomputed{more}"))
     held = {role: size for role, size in judged.breakdown(step).items() if size}
     breakdown = ", ".join(f"{role} {format_bytes(size)}" for role, size in held.items())
     if names:
