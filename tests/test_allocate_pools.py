@@ -316,7 +316,7 @@ def test_blocks_of_pytorch_beyond_the_split_size_are_for_large_requests():
 
 def test_unknown_rules_are_refused():
     trace = trace_of([("ask", 0)], [1])
-    with pytest.raises(AllocationError, match="known: first, last, lowest, highest, random"):
+    with pytest.raises(AllocationError, match="use first, last, lowest, highest, random"):
         cupy_pool(trace, ties="oldest")
     with pytest.raises(AllocationError, match="no rule for ties is given"):
         cupy_pool(trace, ties=[])
@@ -354,8 +354,8 @@ def test_what_is_written_over_is_asked_for_once():
         ([~0, 0], [0, 1], "before it is requested"),
         ([~1], [0], "before it is requested"),
         ([2], [0], "buffers are 0 to 1"),
-        ([0, 1], [1, 0], "rise"),
-        ([0], [2], "rise from 0 to less than 2"),
+        ([0, 1], [1, 0], "must ascend"),
+        ([0], [2], "must ascend, from 0 to below 2"),
         ([0, ~0, 1], [0, 0, 0], "requested after another was freed"),
     ],
 )
@@ -414,7 +414,7 @@ def test_what_is_of_another_kind_is_told_what_to_give():
     for allocator in (cupy_pool, cuda_caching):
         with pytest.raises(TypeError, match=r"give plan\.simulation$"):
             allocator(plan)
-    with pytest.raises(TypeError, match=r"no Allocation; give pack\(Buffers\.of\(plan\.simulation\)\)$"):
+    with pytest.raises(TypeError, match=r"is not an Allocation; give pack\(Buffers\.of\(plan\.simulation\)\)$"):
         arena(plan)
     with pytest.raises(TypeError, match=r"a Simulation is not an Allocation; give pack\(Buffers\.of\(simulation\)\)$"):
         arena(simulation)

@@ -436,7 +436,10 @@ def diamond():
         ([[0, 1], [0, 2, 1]], "no lower set contains 3"),
         ([[1], [0, 1, 2, 3]], "lower set 0 contains 1 but not 0, which it reads"),
         ([[0], [0, 1, 3], [0, 1, 2, 3]], "lower set 1 contains 3 but not 2, which it reads"),
-        ([[0], [0], [0, 1, 2, 3]], "lower set 1 is not a proper superset of the one before it; sort the sets and drop equal ones"),
+        (
+            [[0], [0], [0, 1, 2, 3]],
+            "lower set 1 is not a proper superset of the one before it; sort the sets and drop equal ones",
+        ),
         ([[0, 1], [0, 2], [0, 1, 2, 3]], "lower set 1 is not a proper superset of the one before it"),
         ([[], [0, 1, 2, 3]], "lower set 0 is not a proper superset of the one before it"),
         ([[0, 1, 2, 3, 99]], "lower set 0 contains an unknown node; nodes are 0 to"),

@@ -113,7 +113,10 @@ def test_verify_names_a_law_that_is_broken(drawn, graph):
     [
         ([[0, 1], [1, 2], [2]], "law (i) is broken: vertex 3 is in no bag"),
         ([[0, 1], [1, 2], [3]], "law (ii) is broken: no bag contains both ends of the edge 2 - 3"),
-        ([[0, 1], [1, 2], [2, 3], [0]], "law (iii) is broken: vertex 0 is in bags 0 and 3, but not in all bags between"),
+        (
+            [[0, 1], [1, 2], [2, 3], [0]],
+            "law (iii) is broken: vertex 0 is in bags 0 and 3, but not in all bags between",
+        ),
         (
             [[0, 1], [1, 2], [2, 4]],
             "bag 2 contains vertex 4, the graph's are 0 to 3: this is the decomposition of another graph",

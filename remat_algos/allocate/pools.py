@@ -416,5 +416,5 @@ def _check_apart(allocator: str, trace: Trace, address: Int64, size: Int64) -> N
     if i >= 0:
         raise AllocationError(
             f"buffers {i} and {j} lie at {address[i]} and {address[j]}, where their chunks of {size[i]} and {size[j]} "
-            f"bytes overlap while both are live; {allocator} gives no such addresses, are the addresses of the same run?"
+            f"bytes overlap while both are live; {allocator} gives no such addresses; are they of the same run?"
         )

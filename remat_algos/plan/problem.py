@@ -145,7 +145,7 @@ class Problem:
         for reason in dict.fromkeys(reasons.values()):
             names = ", ".join(name for name in reasons if reasons[name] == reason)
             message += f"; no plan from {names} ({reason})"
-        if lowest is not None and not within:
+        if lowest is not None and not within and (self.limit or 0) >= 0:
             message += '; budget "least" gives the lowest peak found'
         return BudgetError(message, lowest.simulation.peak_memory if lowest else self.base, bound, nodes)
 

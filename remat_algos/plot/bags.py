@@ -80,7 +80,7 @@ def _names(decomposition: TreeDecomposition, names: Sequence[str] | None, graph:
     most = int(decomposition.bag_indices.max(initial=-1))
     if names is not None:
         if len(names) <= most:
-            raise ValueError(f"{counted(len(names), 'name')}, but a bag holds vertex {most}; name each vertex")
+            raise ValueError(f"{counted(len(names), 'name')}, but a bag contains vertex {most}; name each vertex")
         return names
     if isinstance(graph, ComputationGraph):
         return [graph.labels[v] for v in range(most + 1)]

@@ -122,7 +122,9 @@ class LowerSetFamily:
         rows = frozen(rows, np.int64, "rows")
         last = len(self) - 1
         if not rows.size or rows[0] != 0 or rows[-1] != last or (np.diff(rows) <= 0).any():
-            raise GraphError(f"expected ascending rows of the family, from 0 to {last}, found {shortened(rows.tolist())}")
+            raise GraphError(
+                f"expected ascending rows of the family, from 0 to {last}, found {shortened(rows.tolist())}"
+            )
         if rows.size == len(self):
             return self
         return LowerSetFamily._made(self.graph, self.nodes, self.words[rows], thinned=True)

@@ -68,7 +68,9 @@ class LowerSets:
         words = checked_words(self.words)
         row = _lower_sets.first_not_growing(words) if words.size else -1
         if row >= 0:
-            raise GraphError(f"lower set {row} is not a proper superset of the one before it; sort the sets and drop equal ones")
+            raise GraphError(
+                f"lower set {row} is not a proper superset of the one before it; sort the sets and drop equal ones"
+            )
         object.__setattr__(self, "words", sealed(words))
 
     def __len__(self) -> int:

@@ -118,7 +118,9 @@ def least_width(graph: UndirectedGraph) -> Elimination:
     """
     n = graph.n_vertices
     if n > MOST_EXACT:
-        raise GraphError(f"the graph has {n} vertices; the exact program takes up to {MOST_EXACT}, bounds have no limit")
+        raise GraphError(
+            f"the graph has {n} vertices; the exact program takes up to {MOST_EXACT}, bounds have no limit"
+        )
     masks = [sum(1 << u for u in graph.neighbours(v)) for v in range(n)]
     return elimination_of(graph, _treewidth.least_width(np.array(masks, np.uint64)))
 

@@ -144,7 +144,9 @@ def _check(indptr: Int64, indices: Int32) -> None:
         raise GraphError(f"vertex {rows[loops[0]]} is its own neighbour; drop the loop")
     unsorted = np.flatnonzero((rows[1:] == rows[:-1]) & (indices[1:] <= indices[:-1]))
     if unsorted.size:
-        raise GraphError(f"the neighbours of vertex {rows[unsorted[0]]} are not ascending; sort them and drop duplicates")
+        raise GraphError(
+            f"the neighbours of vertex {rows[unsorted[0]]} are not ascending; sort them and drop duplicates"
+        )
     turned_indptr, turned = _graph.transpose(indptr, indices, n)
     if not (np.array_equal(turned_indptr, indptr) and np.array_equal(turned, indices)):
         one_way = np.setdiff1d(_keys(indptr, indices), _keys(turned_indptr, turned))

@@ -19,12 +19,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The graph, the order or the counts that give one, decisions made by hand."""
     add_graph(parser)
     add_order(parser)
-    group = parser.add_argument_group("what if; other nodes stay as in ORDER or --mirror, without these they get the opposite decision")
+    group = parser.add_argument_group("what if (nodes not named: as in ORDER or --mirror, else the opposite)")
     group.add_argument("--keep", metavar="NAME,...", action="append", default=[], help="nodes that run once")
     group.add_argument("--recompute", metavar="NAME,...", action="append", default=[], help="nodes to recompute")
     parser.add_argument("--step", type=int, metavar="STEP", help="describe this step instead of the step of the peak")
     parser.add_argument("--budget", metavar="SIZE", help="bytes, 4GiB or 50%%; exit code 3 if the peak is above it")
-    add_allocator(parser, "print what this allocator uses and reserves on the device; --budget then limits that (default: none)")
+    add_allocator(
+        parser, "print what this allocator uses and reserves on the device, which --budget then limits (none)"
+    )
     add_plot(parser)
     add_json(parser)
 
