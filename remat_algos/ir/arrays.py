@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import fields
 from numbers import Integral, Real
-from operator import index
 from types import MappingProxyType
 from typing import Any
 
@@ -98,15 +97,17 @@ def row(indptr: Int64, indices: Int32, i: int, what: str) -> list[int]:
     Traceback (most recent call last):
     remat_algos.errors.GraphError: there is no bag 2; there are 2, numbered from 0
     """
-    check_place(i, indptr.shape[0] - 1, what)
+    i = check_place(i, indptr.shape[0] - 1, what)
     found: list[int] = indices[indptr[i] : indptr[i + 1]].tolist()
     return found
 
 
-def check_place(i: int, count: int, what: str) -> None:
-    """GraphError unless i is one of `count` things that are numbered from 0."""
-    if not 0 <= index(i) < count:
-        raise GraphError(f"there is no {what} {i}; there are {max(count, 0)}, numbered from 0")
+def check_place(i: int, count: int, what: str) -> int:
+    """The number i as an int; GraphError unless it is one of `count` things that are numbered from 0."""
+    place = i if type(i) is int else whole(i, what)
+    if not 0 <= place < count:
+        raise GraphError(f"there is no {what} {place}; there are {max(count, 0)}, numbered from 0")
+    return place
 
 
 def by_fields(made: Any) -> tuple[Any, ...]:

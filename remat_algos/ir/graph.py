@@ -9,7 +9,19 @@ from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
 from remat_algos.ir import laws
-from remat_algos.ir.arrays import Bool, Int8, Int32, Int64, by_fields, check_indptr, check_place, frozen, row, sealed
+from remat_algos.ir.arrays import (
+    Bool,
+    Int8,
+    Int32,
+    Int64,
+    by_fields,
+    check_indptr,
+    check_place,
+    frozen,
+    row,
+    sealed,
+    whole,
+)
 from remat_algos.ir.assembly import assemble
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.derivation import Derivation
@@ -425,14 +437,14 @@ class ComputationGraph:
 
     def values(self, node: int) -> range:
         """Values that a node makes."""
-        check_place(node, self.n_nodes, "node")
+        node = check_place(node, self.n_nodes, "node")
         return range(int(self.value_indptr[node]), int(self.value_indptr[node + 1]))
 
     # ---------------------------------------------------------------- names
 
     def value_name(self, value: int) -> str:
         """The name of a value: its node's name for the first, `name:k` for the others, unless it has its own."""
-        check_place(value, self.n_values, "value")
+        value = check_place(value, self.n_values, "value")
         node = int(self.producer[value])
         return self.labels.value(value, node, value - int(self.value_indptr[node]))
 
@@ -458,6 +470,7 @@ class ComputationGraph:
         ids: dict[str, int] = self._once_derived(
             "node_ids", lambda: {name: v for v, name in enumerate(self.node_names())}
         )
+        name = _as_name(name)
         if name not in ids:
             raise GraphError(f"no node is called {shortened(name)!r}{did_you_mean(name, ids)}")
         return ids[name]
@@ -467,6 +480,7 @@ class ComputationGraph:
         ids: dict[str, int] = self._once_derived(
             "value_ids", lambda: {name: x for x, name in enumerate(self.value_names())}
         )
+        name = _as_name(name)
         name = self.labels.views.get(name, name)
         if name in ids:
             return ids[name]
@@ -475,3 +489,8 @@ class ComputationGraph:
     def to_tables(self) -> Tables:
         """The graph as rows that use names."""
         return Tables.of(self)
+
+
+def _as_name(given: Any) -> str:
+    """A name, or a whole number as the name that it is."""
+    return given if isinstance(given, str) else str(whole(given, "the name or number of a node"))

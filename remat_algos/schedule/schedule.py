@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from remat_algos.errors import ScheduleError
-from remat_algos.ir.arrays import Int32, Int64, by_fields, frozen
+from remat_algos.ir.arrays import Int32, Int64, by_fields, frozen, whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import counted, one_line
 
@@ -69,6 +69,7 @@ class Schedule:
 
     def mirror_count(self, n_nodes: int) -> Int64:
         """int64[n_nodes]: how often each node runs again (chen2016, algorithm 2: m(v))."""
+        n_nodes = whole(n_nodes, "n_nodes")
         check_nodes(n_nodes, self.order)
         return np.maximum(np.bincount(self.order, minlength=n_nodes) - 1, 0)
 

@@ -113,7 +113,7 @@ class Simulation:
 
     def live_at(self, step: int) -> list[tuple[int, int]]:
         """(value, step that made it) of every instance held during a step, the largest first."""
-        check_place(step, len(self.schedule), "step")
+        step = check_place(step, len(self.schedule), "step")
         made_at = self.made_at
         live = np.flatnonzero((made_at <= step) & (self.lifetimes.end > step))
         live = live[np.argsort(-self.graph.memory[self.lifetimes.value[live]], kind="stable")]
@@ -159,7 +159,7 @@ class Simulation:
         if step is None:
             step = self.peak_step
         elif len(self.schedule):
-            check_place(step, len(self.schedule), "step")
+            step = check_place(step, len(self.schedule), "step")
         return {role: int(trace[step]) if trace.size else 0 for role, trace in self.trace_by_role().items()}
 
     def frees(self) -> list[list[int]]:

@@ -112,8 +112,7 @@ class LowerSetFamily:
 
         GraphError for a row that is not there.
         """
-        for place in rows:
-            check_place(place, len(self), "lower set")
+        rows = [check_place(place, len(self), "lower set") for place in rows]
         wanted = sorted({*rows, len(self) - 1} - {0}) if self.nodes.size else []
         return LowerSets(_lower_sets.pack(self._on_graph(self._members(np.array(wanted, np.int64)))))
 

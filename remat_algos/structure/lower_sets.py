@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Bool, Int32, Int64, brief, by_fields, sealed
+from remat_algos.ir.arrays import Bool, Int32, Int64, as_whole, brief, by_fields, sealed
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _lower_sets
@@ -79,9 +79,17 @@ class LowerSets:
     @classmethod
     def of(cls, graph: ComputationGraph, sets: Iterable[Iterable[int]]) -> "LowerSets":
         """From node ids; GraphError if a set is not lower, or the last does not hold the needed forward part."""
-        rows = [list(nodes) for nodes in sets]
-        if not all(hasattr(node, "__index__") for nodes in rows for node in nodes):
-            raise GraphError("lower sets are sets of node ids; `graph.labels` has the names by id")
+        rows: list[list[int]] = []
+        for nodes in sets:
+            rows.append([])
+            for node in nodes:
+                found = as_whole(node)
+                if found is None:
+                    text = shortened(repr(node))
+                    raise GraphError(
+                        f"lower sets are sets of node ids, found {text}; `graph.labels` has the names by id"
+                    )
+                rows[-1].append(found)
         members = np.zeros((len(rows), graph.n_nodes), np.uint8)
         for i, nodes in enumerate(rows):
             if nodes and not 0 <= min(nodes) <= max(nodes) < graph.n_nodes:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_indptr, frozen, row
+from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_indptr, frozen, row, whole
 from remat_algos.ir.edges import checked_pairs
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels import _graph
@@ -66,6 +66,7 @@ class UndirectedGraph:
             If a pair names a vertex that is not there.
         """
         pairs = checked_pairs(edges)
+        n_vertices = whole(n_vertices, "n_vertices")
         if n_vertices < 0:
             raise GraphError(f"n_vertices is {n_vertices}; give 0 or more")
         if pairs.dtype.kind not in "iu":

@@ -22,7 +22,7 @@ NODE_ATTRIBUTES: Known = {
     **{"value": (), "value_of": (), "saved": ()},
 }
 """Of nodes in files that are drawn."""
-DATA_ATTRIBUTES: Known = NODE_ATTRIBUTES | {"memory": NODE_COLUMNS["memory"]}
+DATA_ATTRIBUTES: Known = {**NODE_ATTRIBUTES, "memory": NODE_COLUMNS["memory"]}
 """Of nodes of networkx, where `size` is no picture's."""
 EDGE_ATTRIBUTES: Known = {"saved": ()}
 GRAPH_ATTRIBUTES: Known = {"compute_unit": (), "compute_scale": (), "derivation": ()}

@@ -11,7 +11,17 @@ from remat_algos.ir.tables import Number
 from remat_algos.ir.units import parse_bytes
 from remat_algos.ir.wording import listed, shortened
 
-FLAGS = {"": None, "0": False, "1": True, "false": False, "true": True, "no": False, "yes": True}
+FLAGS = {
+    "": None,
+    "0": False,
+    "1": True,
+    "0.0": False,
+    "1.0": True,
+    "false": False,
+    "true": True,
+    "no": False,
+    "yes": True,
+}
 MARKS = {"": 0, "0": 0, "keep": 1, "1": 1, "recompute": 2, "2": 2}
 
 LONGEST = 4000  # digits that int() takes
