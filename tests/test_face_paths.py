@@ -57,3 +57,23 @@ def test_they_are_found_by_pickle_and_look_like_what_they_wrap(name):
     assert pickle.loads(pickle.dumps(function)) is function
     assert next(iter(inspect.signature(function).parameters)) == "graph"
     assert function.__name__ == name
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda given, _: ra.lowest_pass(given),
+        lambda given, folder: ra.write_graph(given, folder / "g.json"),
+        lambda given, _: ra.lower_set_family(given),
+        lambda given, _: ra.solve(given, "60%"),
+    ],
+)
+def test_what_is_no_graph_is_one_sentence(call, tmp_path):
+    with pytest.raises(TypeError, match=r"^graph is a bytes; give a ComputationGraph, of a network its `graph`$"):
+        call(b"x", tmp_path)
+
+
+@pytest.mark.parametrize("given", ["x", 7, [1]])
+def test_to_networkx_names_what_it_takes(given):
+    with pytest.raises(TypeError, match=r"^subject is a \w+; give a ComputationGraph, a Simulation or a Plan$"):
+        ra.to_networkx(given)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.verify import verify
 from remat_algos.schedule.schedule import Schedule
@@ -51,8 +51,7 @@ def simulation_of(graph: ComputationGraph, order: Runnable) -> Simulation:
     >>> simulation_of(chain, [0, 1, 2]).peak_memory, simulation_of(chain, simulate(chain, [0, 1, 2])).peak_memory
     (2, 2)
     """
-    if not isinstance(graph, ComputationGraph):
-        raise TypeError(f"graph is a {type(graph).__name__}; give a ComputationGraph, of a network its `graph`")
+    check_graph(graph)
     if isinstance(order, Simulation):
         if order.graph is not graph and order.graph.source_hash != graph.source_hash:
             raise GraphError("the simulation is of another graph; give the graph that was simulated")

@@ -193,6 +193,8 @@ def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[A
     >>> list(digraph.edges), digraph.graph["peak_memory"]
     ([('A', 'B'), ('A', 'C'), ('B', 'C')], 7)
     """
+    if not isinstance(subject, ComputationGraph | Simulation | Plan):
+        raise TypeError(f"subject is a {type(subject).__name__}; give a ComputationGraph, a Simulation or a Plan")
     networkx = _networkx()
     graph = subject if isinstance(subject, ComputationGraph) else subject.graph
     drawing, own = drawing_of(graph.to_tables()), {str(node): node for node in nodes}

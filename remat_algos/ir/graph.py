@@ -494,3 +494,9 @@ class ComputationGraph:
 def _as_name(given: Any) -> str:
     """A name, or a whole number as the name that it is."""
     return given if isinstance(given, str) else str(whole(given, "the name or number of a node"))
+
+
+def check_graph(given: Any) -> None:
+    """TypeError unless it is a graph."""
+    if not isinstance(given, ComputationGraph):
+        raise TypeError(f"graph is a {type(given).__name__}; give a ComputationGraph, of a network its `graph`")

@@ -9,7 +9,7 @@ from remat_algos.allocate.buffers import is_alignment
 from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import as_whole, whole
 from remat_algos.ir.budget import Amount, Budget
-from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.plan.held import CANDIDATES, search_held
 from remat_algos.plan.packed import SECONDS, Packed
 from remat_algos.plan.plan import INTERRUPTED, TRIED, Plan
@@ -102,6 +102,7 @@ def solve(
     (7, 4)
     """
     started = time.perf_counter()
+    check_graph(graph)
     asked = _asked(solver)
     if asked is None and options:
         raise TypeError(f"options {', '.join(options)} belong to one solver; name it, auto takes none")

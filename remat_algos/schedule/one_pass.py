@@ -3,7 +3,7 @@
 import numpy as np
 
 from remat_algos.ir.arrays import Int32
-from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.kernels import _one_pass
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.updates import postponed
@@ -37,6 +37,7 @@ def lowest_pass(graph: ComputationGraph, beam: int | None = None) -> Schedule:
     >>> lowest_pass(graph).names(graph)
     ['A', 'B', 'D', 'C', 'E']
     """
+    check_graph(graph)
     nodes = np.flatnonzero(graph.needed).astype(np.int32)
     if beam is None:
         beam = min(MOST_BEAM, MOST_WORK // max(1, nodes.size) ** 2)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, as_whole, by_fields, check_indptr, check_place, frozen, sealed
-from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.ir.wording import counted, one_line, shortened
 from remat_algos.kernels import _lattice, _lower_sets
 from remat_algos.structure.lower_sets import LowerSets, checked_words
@@ -190,6 +190,7 @@ def lower_set_family(
     >>> [len(lower_set_family(graph, family)) for family in ("pruned", "wide", "exact")]
     [5, 6, 6]
     """
+    check_graph(graph)
     if family not in FAMILIES:
         raise ValueError(f"family is {shortened(repr(family))}; use {', '.join(FAMILIES)}")
     if not 1 <= (as_whole(cap) or 0) < 2**31:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.files import csv_tables, dot_text, graphml, json_text
-from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.ir.tables import Tables
 
 _WRITERS: dict[str, Callable[[Tables], str]] = {
@@ -45,6 +45,7 @@ def write_graph(graph: ComputationGraph, path: str | os.PathLike[str]) -> None:
     ...     pathlib.Path(folder, "pair.edges.csv").read_text()
     'src,dst\\nA,B\\n'
     """
+    check_graph(graph)
     contents = dict(zip(files_written(path), _contents(graph, Path(path)), strict=True))
     write_all({file: data for file, data in contents.items() if data is not None})
     for file, data in contents.items():
