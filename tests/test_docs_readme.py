@@ -1,5 +1,6 @@
 """README and the landing page: every block is run, every figure measured, every solver and paper named."""
 
+import ast
 import json
 import re
 import shlex
@@ -157,7 +158,26 @@ def test_the_readme_gives_the_title_of_every_paper(paper):
 # words
 
 
+PRIVATE = r"\b(judge[sd]?|anew|runs? again|made again|everybody knows|asked|so many|beats|held|from the optimum)\b"
+
+
+def messages(tree):
+    """String literals that a user reads: in `raise` and what makes errors, `help=` of arguments, HELP of commands."""
+    for node in ast.walk(tree):
+        error = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.endswith("Error")
+        if error or isinstance(node, ast.Raise) or (isinstance(node, ast.keyword) and node.arg == "help"):
+            yield from (n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str))
+        elif isinstance(node, ast.Assign) and any(getattr(name, "id", "") == "HELP" for name in node.targets):
+            yield ast.literal_eval(node.value)
+
+
 @pytest.mark.parametrize("page", [README, headlines.PAGES[1].read_text(encoding="utf-8")], ids=["README", "index"])
 def test_the_first_pages_use_the_words_of_the_field(page):
-    private = r"\b(judge[sd]?|anew|run again|runs again|everybody knows|asked|so many|beats|held|from the optimum)\b"
-    assert re.findall(private, console.BLOCK.sub("", page)) == []  # what commands print has tests of its own
+    assert re.findall(PRIVATE, console.BLOCK.sub("", page)) == []  # what commands print has tests of its own
+
+
+def test_errors_and_help_use_the_words_of_the_field():
+    paths = sorted((ROOT / "remat_algos").rglob("*.py"))
+    found = [(path.name, text) for path in paths for text in messages(ast.parse(path.read_text(encoding="utf-8")))]
+    assert len(found) > 1000
+    assert [(name, text) for name, text in found if re.search(PRIVATE, text)] == []

@@ -22,7 +22,7 @@ class Allocation:
     ----------
     buffers : Buffers
     storage : int64[k]
-        The block that holds each buffer. Under `share` and `colour` blocks stand side by side and buffers take turns in
+        The block of each buffer. Under `share` and `colour` blocks stand side by side and buffers take turns in
         one; under `pack` buffers written over each other are a block, all others are alone in theirs.
     offset : int64[k]
         First byte of each buffer.
@@ -31,7 +31,7 @@ class Allocation:
     method : str
         What found it.
     bound : int
-        Bytes that no allocation of these buffers can go below, at least their `max_live` rounded up to the alignment.
+        Lower bound in bytes of any allocation of these buffers, at least their `max_live` rounded up to the alignment.
     alignment : int
         A power of two that divides every offset.
     interrupted : bool

@@ -36,10 +36,10 @@ class Buffers:
     size : int64[k]
         Bytes.
     instance : int64[k], optional
-        The instance of the schedule's `Lifetimes` that each one holds; -1, the default, for a workspace.
+        The instance of the schedule's `Lifetimes` that each one stores; -1, the default, for a workspace.
     over : int64[k], optional
         The buffer that each one is written over: of the same size, needed for the last time at the step at which this
-        one begins, and taken by no other (chen2016, section 3: in place). -1, the default, for a place of its own.
+        one begins, and not taken by another (chen2016, section 3: in place). -1, the default, for a place of its own.
     names : tuple of str
         As the file calls them; none by default.
 
@@ -94,7 +94,7 @@ class Buffers:
 
     @classmethod
     def of(cls, simulation: Simulation, over: Int64 | None = None) -> Buffers:
-        """All that a schedule holds: buffer i is instance i, and workspaces stand behind them.
+        """All values and workspaces of a schedule: buffer i is instance i, workspaces come after them.
 
         Parameters
         ----------
@@ -105,7 +105,7 @@ class Buffers:
         Raises
         ------
         TypeError
-            For what is no simulation; of a plan give `plan.simulation`.
+            For anything but a simulation; for a plan give `plan.simulation`.
         """
         check_simulation(simulation)
         lifetimes, graph = simulation.lifetimes, simulation.graph
@@ -152,7 +152,7 @@ class Buffers:
         return order
 
     def name(self, i: int) -> str:
-        """As the file calls it, or its number; AllocationError if there is no such buffer."""
+        """As the file calls it, or its number; AllocationError for an unknown buffer."""
         if not 0 <= i < len(self):
             raise AllocationError(f"unknown buffer {i}; buffers are 0 to {len(self) - 1}")
         return self.names[i] if self.names else str(i)

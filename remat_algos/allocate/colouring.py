@@ -31,7 +31,7 @@ def colour(buffers: Buffers, *, alignment: int = 1) -> Allocation:
     Raises
     ------
     AllocationError
-        If the alignment is no power of two.
+        If the alignment is not a power of two.
 
     References
     ----------

@@ -26,8 +26,8 @@ def in_place(simulation: Simulation, table: InPlaceTable | None = None) -> Int64
     """The instance that each instance of a schedule is written over: chen2016's in-place operations.
 
     An operation that may work in place does so at a step if it is the last to read what it would write over, and what
-    it makes is as large, and is read or held. Of several reads that it may write over, the first is taken of which
-    that holds. What is held to the end is never written over. The new sum of a gradient is written over the old one.
+    it makes is as large, and is read or live. Of several reads that it may write over, the first is taken of which
+    that holds. What stays live to the end is never written over. The new sum of a gradient is written over the old one.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def in_place(simulation: Simulation, table: InPlaceTable | None = None) -> Int64
         If nothing is called as the table says, no node of an operation has so many reads, or a value that must be
         written over is needed later.
     TypeError
-        For what is no simulation; of a plan give `plan.simulation`.
+        For anything but a simulation; for a plan give `plan.simulation`.
 
     References
     ----------

@@ -77,7 +77,7 @@ def pack(
     seed : int
         Of the orders of preference of the search.
     progress : callable, optional
-        Called with how many hundredths of the time are gone, of 100, and a word on the best.
+        Called with (percent of the time used, 100, the best result so far).
 
     Returns
     -------

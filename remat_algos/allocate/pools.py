@@ -44,11 +44,11 @@ class PoolRun:
     Parameters
     ----------
     rule : str
-        That rule; of chance, with its seed.
+        That rule; a random one with its seed.
     used : int64[m]
         Bytes handed out during each step, each chunk as large as it is.
     reserved : int64[m]
-        Bytes that the allocator holds of the device during each step.
+        Bytes that the allocator reserves on the device during each step.
     ties : int64[t]
         The step of each request for which another rule might have led elsewhere.
     segment, offset : int64[k]
@@ -75,14 +75,14 @@ class PoolRun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolUse:
-    """What an allocator hands out and holds while a trace runs, over the ways in which ties may be broken.
+    """What an allocator hands out and reserves while a trace runs, over the ways to break ties.
 
     Parameters
     ----------
     allocator : str
     trace : Trace
     runs : tuple of PoolRun
-        One if there are no ties, or if it was said how they are broken; else one for each rule that was tried.
+        One if there are no ties, or if their rule is given; else one for each rule that was tried.
 
     Examples
     --------
@@ -113,17 +113,17 @@ class PoolUse:
 
     @property
     def used(self) -> Int64:
-        """int64[m]: bytes handed out during each step; the most of all runs."""
+        """int64[m]: bytes handed out during each step; the maximum of all runs."""
         return np.max([run.used for run in self.runs], axis=0)
 
     @property
     def reserved(self) -> Int64:
-        """int64[m]: bytes held of the device during each step; the most of all runs."""
+        """int64[m]: bytes reserved on the device during each step; the maximum of all runs."""
         return np.max([run.reserved for run in self.runs], axis=0)
 
     @property
     def least_reserved(self) -> Int64:
-        """int64[m]: the same, the least of all runs."""
+        """int64[m]: the same, the minimum of all runs."""
         return np.min([run.reserved for run in self.runs], axis=0)
 
     @property
@@ -133,13 +133,13 @@ class PoolUse:
 
     @property
     def interval(self) -> tuple[int, int]:
-        """The least and the most bytes of the device at the worst step; equal where that is known."""
+        """The minimum and the maximum bytes of the device at the worst step; equal where that is known."""
         peaks = [int(run.reserved.max(initial=0)) for run in self.runs]
         return min(peaks), max(peaks)
 
     @property
     def peak_reserved(self) -> int:
-        """Bytes held of the device at the worst step: the upper end of the interval."""
+        """Bytes reserved on the device at the worst step: the upper end of the interval."""
         return self.interval[1]
 
     @property
@@ -174,10 +174,10 @@ def cupy_pool(
     addresses: ArrayLike | None = None,
     before_14_1: bool = False,
 ) -> PoolUse:
-    """What CuPy's memory pool hands out and holds.
+    """What CuPy's memory pool hands out and reserves.
 
     Requests are rounded up to 512 bytes and get the smallest free chunk that is large enough, whose rest stays free;
-    where none is, a new segment of just that size. Chunks given back join their free neighbours. Which of several
+    where none is, a new segment of just that size. Freed chunks join their free neighbours. Which of several
     chunks of one size is taken hangs on where Python keeps its objects, so the total is known beforehand only where no
     such tie matters: else it is tried by several rules. What is used is known in any case, unless a limit is reached.
 
@@ -185,11 +185,11 @@ def cupy_pool(
     ----------
     trace : Trace or Simulation
     limit : int, optional
-        Bytes that the pool may hold (`set_limit`); beyond, it gives whole free segments back and tries again.
+        Bytes that the pool can reserve (`set_limit`); beyond, it frees whole segments and retries.
     ties : str or sequence of str, optional
         Rules to try: "first" and "last" to become free, "lowest" and "highest" address, "random". All by default.
     seeds : int, optional
-        How many times chance is tried; by default 4 to 200 times, the more the shorter the trace is.
+        Number of random runs; by default 4 to 200, the more the shorter the trace is.
     addresses : int64[k], optional
         Where the real pool put each buffer, anything for those without bytes or without room: ties are broken as it
         did, and nothing is left open.
@@ -203,10 +203,10 @@ def cupy_pool(
     Raises
     ------
     AllocationError
-        For another rule or none, a limit that is no number of bytes, or an address that the pool cannot have given by
-        these rules: of chunks that are live together, none overlap.
+        For an unknown rule or none, a limit that is not a number of bytes, or an address that the pool cannot have
+        given by these rules: of chunks that are live together, none overlap.
     TypeError
-        For what is no simulation; of a plan give `plan.simulation`.
+        For anything but a simulation; for a plan give `plan.simulation`.
 
     Examples
     --------
@@ -231,18 +231,18 @@ def cuda_caching(
     seeds: int | None = None,
     addresses: ArrayLike | None = None,
 ) -> PoolUse:
-    """What PyTorch's caching allocator for CUDA hands out and holds, as it is by default.
+    """What PyTorch's caching allocator for CUDA hands out and reserves, with its default settings.
 
     Requests are rounded up to 512 bytes; those up to 1 MiB are cut from segments of 2 MiB, those below 10 MiB from
     segments of 20 MiB, larger ones get a segment of their own, a multiple of 2 MiB. The smallest free block that is
     large enough is taken, of equal ones that of the lowest address. Its rest stays free, of a large one only beyond
-    1 MiB: so more may be used than was asked for. How the device orders its segments is not known beforehand.
+    1 MiB: so more may be used than was requested. How the device orders its segments is not known beforehand.
 
     Parameters
     ----------
     trace : Trace or Simulation
     limit : int, optional
-        Bytes that may be held (`set_per_process_memory_fraction`, or the device); beyond, free segments are given back.
+        Bytes that can be reserved (`set_per_process_memory_fraction`, or the device); beyond, segments are released.
     max_split_size : int, optional
         Bytes from which blocks are not split (`max_split_size_mb`); none by default.
     seeds : int, optional
@@ -258,10 +258,10 @@ def cuda_caching(
     Raises
     ------
     AllocationError
-        For an address that the allocator cannot have given by these rules, a limit that is no number of bytes, or a
+        For an address that the allocator cannot have given by these rules, a limit that is not a number of bytes, or a
         `max_split_size` that is none, or up to 20 MiB.
     TypeError
-        For what is no simulation; of a plan give `plan.simulation`.
+        For anything but a simulation; for a plan give `plan.simulation`.
 
     Examples
     --------
@@ -300,7 +300,7 @@ def arena(allocation: Allocation, *, steps: int | None = None) -> PoolUse:
     Raises
     ------
     TypeError
-        For what is no allocation.
+        For anything but an allocation.
 
     Examples
     --------

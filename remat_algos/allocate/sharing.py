@@ -37,7 +37,7 @@ def share(buffers: Buffers, match_range: int | None = None, *, alignment: int = 
     Raises
     ------
     AllocationError
-        If the match range is no whole number of 0 or more, or the alignment no power of two.
+        If the match range is not a whole number of 0 or more, or the alignment not a power of two.
 
     References
     ----------
@@ -86,7 +86,7 @@ def apart(buffers: Buffers, *, alignment: int = 1) -> Allocation:
     Raises
     ------
     AllocationError
-        If the alignment is no power of two.
+        If the alignment is not a power of two.
 
     Examples
     --------

@@ -22,15 +22,15 @@ GIVE_ALL_BACK = int(_pools.GIVE_ALL_BACK)
 class Trace:
     """Requests and frees, step by step.
 
-    At each step the values of its node are asked for in their order, then its workspace; after it the workspace is
-    given back, then what is needed no longer, by the number of the instance.
+    At each step the values of its node are requested in their order, then its workspace; after it the workspace is
+    freed, then what is no longer needed, by the number of the instance.
 
     Parameters
     ----------
     size : int64[k]
         Bytes of each buffer.
     event : int64[e]
-        Buffer b is asked for, `~b` gives it back; or `GIVE_ALL_BACK`.
+        `b` requests buffer b, `~b` frees it; or `GIVE_ALL_BACK`.
     step : int64[e]
         The step of each event, rising; at each, requests come first.
     steps : int
@@ -41,7 +41,7 @@ class Trace:
     Raises
     ------
     AllocationError
-        If a buffer is asked for twice, given back twice or before it is asked for, or steps fall.
+        If a buffer is requested twice, freed twice or before it is requested, or steps descend.
 
     Examples
     --------
@@ -84,12 +84,12 @@ class Trace:
 
     @classmethod
     def of(cls, simulation: Simulation) -> Trace:
-        """What a schedule asks for; buffers are those of `Buffers.of`."""
+        """What a schedule requests; buffers are those of `Buffers.of`."""
         return cls.of_buffers(Buffers.of(simulation), len(simulation.schedule))
 
     @classmethod
     def of_buffers(cls, buffers: Buffers, steps: int | None = None) -> Trace:
-        """The same for any buffers; those written over each other are asked for once, as the first of them."""
+        """The same for any buffers; those written over each other are requested once, as the first of them."""
         number, first = np.arange(len(buffers)), buffers.first
         asked = number[buffers.over < 0]
         last = np.ones(len(buffers), bool)
@@ -105,12 +105,12 @@ class Trace:
 
     @property
     def requests(self) -> Int64:
-        """int64[r]: the buffers in the order in which they are asked for."""
+        """int64[r]: the buffers in the order in which they are requested."""
         return self.event[self.event >= 0]
 
     @property
     def requested(self) -> Int64:
-        """int64[m]: bytes that are needed during each step, as they are asked for."""
+        """int64[m]: bytes that are needed during each step, as requested."""
         freed = self.event < 0
         change = self.size[np.where(freed, ~self.event, self.event) % max(1, self.size.size)]
         change[self.event == GIVE_ALL_BACK] = 0

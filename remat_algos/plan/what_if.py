@@ -23,7 +23,7 @@ def what_if(
 ) -> Schedule:
     """The order that follows from a choice of what is kept, to be given to `simulate`.
 
-    Without a schedule, forward nodes not named are run again where `keep` is given, and kept where `recompute` is.
+    Without a schedule, forward nodes not named are recomputed where `keep` is given, and kept where `recompute` is.
     With one, the decisions about the named nodes alone are flipped in it.
 
     Parameters

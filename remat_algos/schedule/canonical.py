@@ -24,18 +24,18 @@ def canonical_schedule(
     """The canonical strategy of a chain of lower sets.
 
     Forward block by block; then, from the last block to the first, the gradients of the block's nodes, each preceded
-    by what it misses. Nodes on a boundary never run again. What runs again serves its block; beyond it survive the
-    co-inputs that gradients of earlier blocks may read.
+    by what it misses. Nodes on a boundary are never recomputed. What is recomputed serves its block; only co-inputs
+    that gradients of earlier blocks may read survive beyond it.
 
     Parameters
     ----------
     graph : ComputationGraph
     lower_sets : LowerSets or sequence of node ids
-        The last one holds the whole needed forward part.
+        The last one contains the whole needed forward part.
     keep_last : bool
         Keep the last block, which has only just run; False discards it, as formula (1) counts.
     lazy : bool
-        Run a node again just before a gradient needs it; False runs all missing nodes of a block before its
+        Recompute a node just before a gradient needs it; False runs all missing nodes of a block before its
         gradients, as the paper does. Neither is always better.
 
     Returns
@@ -82,23 +82,23 @@ def canonical_trace(
     keep_last: bool = False,
     lazy: bool = False,
 ) -> Int64:
-    """Bytes held during each step of `canonical_schedule`, with or without liveness.
+    """Bytes live during each step of `canonical_schedule`, with or without liveness.
 
     Without it the canonical strategy is taken at its word, and values are dropped in four places only:
 
     - after block i has run forward, what is not kept;
     - after the gradients of block i, forward values outside L_(i-1) and its co-inputs, gradients outside
-      d+(L_(i-1)) - L_(i-1), and gradients that nobody reads, which are handed over;
-    - what runs again though it is neither of the block nor a co-input of L_i, after its last read;
-    - a running sum, after the step that adds to it: that step holds the old sum and the new one.
+      d+(L_(i-1)) - L_(i-1), and gradients that are never read, which are handed over;
+    - what is recomputed though it is neither of the block nor a co-input of L_i, after its last read;
+    - a running sum, after the step that adds to it: at that step both the old sum and the new one are live.
 
-    What the schedule reads later on is not dropped, pinned forward values never. A step holds its workspace.
+    What the schedule reads later on is not dropped, pinned forward values never. A step includes its workspace.
 
     Parameters
     ----------
     graph : ComputationGraph
     lower_sets : LowerSets or sequence of node ids
-        The last one holds the whole needed forward part.
+        The last one contains the whole needed forward part.
     liveness : bool
         Free every value after its last read, as `simulate` does.
     keep_last, lazy : bool

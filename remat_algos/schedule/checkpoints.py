@@ -10,13 +10,13 @@ from remat_algos.schedule.schedule import Schedule
 
 
 def checkpoint_schedule(graph: ComputationGraph, kept: ArrayLike) -> Schedule:
-    """The order in which kept nodes run once, and the others again where a gradient needs them, at most once more.
+    """The order in which kept nodes run once, and the others are recomputed where a gradient needs them, at most once.
 
     Parameters
     ----------
     graph : ComputationGraph
     kept : bool[n]
-        `once` nodes count as kept whatever it says, and marks have the last word.
+        `once` nodes count as kept whatever it contains, and marks take precedence.
 
     Returns
     -------

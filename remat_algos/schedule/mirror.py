@@ -19,14 +19,14 @@ def mirror_schedule(graph: ComputationGraph, mirror_count: ArrayLike) -> Schedul
     """The order in which a node may run up to `mirror_count` times beyond its first run.
 
     All needed forward nodes run once; then each gradient, in id order, is preceded by what it misses. Copy k of a
-    node reads copy min(k, count) of what it reads, a gradient reads the last copy; copies that nobody reads do not
-    run. A pinned output is never a reason to run again.
+    node reads copy min(k, count) of what it reads, a gradient reads the last copy; copies that are never read do not
+    run. A pinned output is never a reason to recompute.
 
     Parameters
     ----------
     graph : ComputationGraph
     mirror_count : int64[n]
-        0 for kept nodes; counts of backward nodes say nothing.
+        0 for kept nodes; counts of backward nodes are ignored.
 
     Returns
     -------

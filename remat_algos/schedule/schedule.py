@@ -13,10 +13,10 @@ from remat_algos.ir.wording import counted, one_line
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schedule:
-    """A sequence of node ids; a node that stands in it twice is rematerialized.
+    """A sequence of node ids; a node that occurs twice is rematerialized.
 
-    When a value may be freed follows from the order: after its last read before its node runs again, outputs at the
-    end. So a schedule has nothing else to say.
+    When a value can be freed follows from the order: after its last read before its node is recomputed, outputs at the
+    end. So a schedule contains nothing else.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Schedule:
         return [graph.labels[v] for v in self.order.tolist()]
 
     def mirror_count(self, n_nodes: int) -> Int64:
-        """int64[n_nodes]: how often each node runs again (chen2016, algorithm 2: m(v))."""
+        """int64[n_nodes]: how often each node is recomputed (chen2016, algorithm 2: m(v))."""
         n_nodes = whole(n_nodes, "n_nodes")
         check_nodes(n_nodes, self.order)
         return np.maximum(np.bincount(self.order, minlength=n_nodes) - 1, 0)

@@ -25,7 +25,7 @@ ROLES = ("kept", "recomputed", "gradients", "workspace")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Simulation:
-    """A schedule, judged on a graph.
+    """A schedule, simulated on a graph.
 
     Parameters
     ----------
@@ -88,12 +88,12 @@ class Simulation:
 
     @property
     def peak_memory(self) -> int:
-        """Bytes held at the worst step (kumar2019: M(sigma)); residents are apart."""
+        """Bytes live at the worst step (kumar2019: M(sigma)); residents are apart."""
         return int(self.memory_trace.max(initial=0))
 
     @property
     def peak_step(self) -> int:
-        """The first step that holds the peak, -1 in an empty schedule."""
+        """The first step at which the peak is reached, -1 in an empty schedule."""
         return int(self.memory_trace.argmax()) if self.memory_trace.size else -1
 
     @property
@@ -112,7 +112,7 @@ class Simulation:
         return np.bincount(self.schedule.order, minlength=self.graph.n_nodes)
 
     def live_at(self, step: int) -> list[tuple[int, int]]:
-        """(value, step that made it) of every instance held during a step, the largest first."""
+        """(value, step that made it) of every instance live during a step, the largest first."""
         step = check_place(step, len(self.schedule), "step")
         made_at = self.made_at
         live = np.flatnonzero((made_at <= step) & (self.lifetimes.end > step))
@@ -155,7 +155,7 @@ class Simulation:
         return traces
 
     def breakdown(self, step: int | None = None) -> dict[str, int]:
-        """Bytes during a step, by default the peak's, by what holds them: the keys of `trace_by_role`."""
+        """Bytes during a step, by default the peak's, by role: the keys of `trace_by_role`."""
         if step is None:
             step = self.peak_step
         elif len(self.schedule):
@@ -192,10 +192,10 @@ class Simulation:
 
 
 def simulate(graph: ComputationGraph, schedule: Schedule | Sequence[int] | ArrayLike) -> Simulation:
-    """Judge a schedule: what lives when, the bytes of every step, the cost.
+    """Simulate a schedule: what is live when, the bytes of every step, the cost.
 
-    A run makes all values of its node; each lives to its last read before the node runs again, an output from its
-    first run to the end. Every step holds its inputs, all its values and its workspace.
+    A run makes all values of its node; each lives to its last read before the node is recomputed, an output from its
+    first run to the end. At every step its inputs, all its values and its workspace are live.
 
     Parameters
     ----------
@@ -209,11 +209,11 @@ def simulate(graph: ComputationGraph, schedule: Schedule | Sequence[int] | Array
     Raises
     ------
     ScheduleError
-        With the law that is broken, the step and the node.
+        With the rule that is broken, the step and the node.
 
     Examples
     --------
-    Figure 1 of kumar2019: running A again saves a unit.
+    Figure 1 of kumar2019: recomputing A saves a unit.
 
     >>> names = [("A", "B"), ("A", "C"), ("B", "D"), ("C", "D"), ("A", "E"), ("D", "E")]
     >>> graph = ComputationGraph.from_edges(names)

@@ -47,7 +47,7 @@ def postponed(graph: ComputationGraph, order: Int32) -> Int32:
     Raises
     ------
     ScheduleError
-        For a step that runs what is no node.
+        For a step that runs an unknown node.
 
     Examples
     --------

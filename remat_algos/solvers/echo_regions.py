@@ -19,18 +19,18 @@ RECOMPUTED, KEPT = "recompute", "keep"
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Cheap nodes that hang together between the heavy ones, and what echo does with them.
+    """Connected cheap nodes between the heavy ones, and what echo does with them.
 
-    Where it keeps them all, the figures are those of running all of them again that gradients need.
+    Where it keeps them all, the figures are those of recomputing all that gradients need.
 
     Parameters
     ----------
     nodes : tuple of int
-        Nodes that may run again, ascending.
+        Nodes that echo may recompute, ascending.
     rerun : int
         How many of them do, or would.
     feature_maps : int
-        Bytes that gradients read of the region and of what it reads: its stash if nothing runs again.
+        Bytes that gradients read of the region and of what it reads: its stash if nothing is recomputed.
     released : int
         Bytes of it that need not stay.
     allocated : int

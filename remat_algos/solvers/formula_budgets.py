@@ -23,7 +23,7 @@ def formula_bytes(budget: int | str) -> int:
 
 
 def least_budget(graph: ComputationGraph, family: str = "exact", *, cap: int = CAP) -> int:
-    """The least budget within which formula (2) has a chain of lower sets.
+    """The minimum budget within which formula (2) has a chain of lower sets.
 
     Parameters
     ----------
@@ -66,14 +66,14 @@ def formula_frontier(
     family : {"exact", "wide", "pruned"}
         As in `lower_set_family`.
     keep_last : bool
-        Whether the last block, which has only just run, is kept; formula (1) counts it as run again.
+        Whether the last block, which has only just run, is kept; formula (1) counts it as recomputed.
     cap : int
 
     Returns
     -------
     list of (int, int, LowerSets)
-        Overhead, peak and chain, overheads rising. Costs that need more than 2,048 levels are counted in units that
-        tell so many apart.
+        Overhead, peak and chain, overheads rising. Costs that need more than 2,048 levels are counted in units of that
+        resolution.
 
     Raises
     ------

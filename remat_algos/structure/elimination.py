@@ -86,17 +86,17 @@ class Elimination:
 
 
 def eliminate(graph: UndirectedGraph, rule: str = "fill", *, seed: int | None = None) -> Elimination:
-    """The elimination that always takes the vertex of least fill, or of least degree.
+    """The elimination that always takes the vertex of minimum fill, or of minimum degree.
 
     Parameters
     ----------
     graph : UndirectedGraph
     rule : str
         Which vertex is next, by its degree d and its fill f, the number of pairs of its neighbours that are not
-        joined: least "fill" f, least "degree" d, least "ratio" f / (d + 1), "steep_ratio" f / (d + 1)^1.5 or
+        joined: minimum "fill" f, "degree" d, "ratio" f / (d + 1), "steep_ratio" f / (d + 1)^1.5 or
         "density" f / (d + 1)^2.
     seed : int, optional
-        Ties go by a random rank of the vertices; by default to the least degree, then to the least id.
+        Ties go by a random rank of the vertices; by default the smallest degree, then the smallest id, wins.
 
     Returns
     -------
@@ -105,7 +105,7 @@ def eliminate(graph: UndirectedGraph, rule: str = "fill", *, seed: int | None = 
     Raises
     ------
     GraphError
-        If there is no such rule.
+        If the rule is unknown.
 
     Examples
     --------

@@ -31,9 +31,9 @@ class LowerSetFamily:
     words : uint64[k, ceil(f / 64)]
         Row i: the bits of the i-th set; bit j stands for `nodes[j]`.
     covers : (int64[k + 1], int32[c]), optional
-        Rows that hold one node more than each; None where not all lower sets are there.
+        Rows that contain each row and one node more; None if some lower sets are left out.
     thinned : bool
-        Whether some sets of the family were left out, because `most` were asked for.
+        Whether some sets of the family were left out, because `most` limits their number.
 
     Examples
     --------
@@ -139,7 +139,7 @@ class LowerSetFamily:
 
     @cached_property
     def pairs(self) -> tuple[Int64, Int32]:
-        """(int64[k + 1], int32[p]): the rows that hold each row and more; for families of some thousand sets."""
+        """(int64[k + 1], int32[p]): the proper supersets of each row; for families of some thousand sets."""
         return _lattice.comparable(self.words)
 
     def _members(self, rows: Int64) -> NDArray[np.uint8]:

@@ -43,7 +43,7 @@ class LowerSets:
     Parameters
     ----------
     words : uint64[k, ceil(n / 64)]
-        Row i: the bits of L_(i+1); each row holds the one before and more.
+        Row i: the bits of L_(i+1); each row is a proper superset of the one before.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class LowerSets:
 
     @classmethod
     def of(cls, graph: ComputationGraph, sets: Iterable[Iterable[int]]) -> "LowerSets":
-        """From node ids; GraphError if a set is not lower, or the last does not hold the needed forward part."""
+        """From node ids; GraphError if a set is not lower, or the last does not contain the needed forward part."""
         rows: list[list[int]] = []
         for nodes in sets:
             rows.append([])

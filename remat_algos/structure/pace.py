@@ -21,7 +21,7 @@ from remat_algos.structure.undirected import UndirectedGraph
 def read_gr(path: str | os.PathLike[str]) -> UndirectedGraph:
     """Read an undirected graph: `p tw VERTICES EDGES`, then a line `u v` per edge.
 
-    Lines that begin with `c` are comments. Loops and edges that stand twice, which PACE allows and the header counts,
+    Lines that begin with `c` are comments. Loops and duplicate edges, which PACE allows and the header counts,
     are dropped.
 
     Parameters
@@ -186,7 +186,7 @@ def write_td(decomposition: TreeDecomposition, path: str | os.PathLike[str], n_v
     Raises
     ------
     GraphError
-        If a bag holds a vertex that is not there.
+        If a bag contains an unknown vertex.
     OSError
         On failure; an existing file is left unchanged.
 
@@ -217,7 +217,7 @@ def td_text(decomposition: TreeDecomposition, n_vertices: int) -> str:
     Raises
     ------
     GraphError
-        If a bag holds a vertex that is not there.
+        If a bag contains an unknown vertex.
 
     Examples
     --------

@@ -144,7 +144,7 @@ class PathDecomposition:
     def spans(self, n_vertices: int) -> tuple[Int64, Int64]:
         """The first and the last bag of each vertex: two int64[n], -1 for a vertex in no bag.
 
-        GraphError if a bag holds a vertex from `n_vertices` on.
+        GraphError if a bag contains a vertex from `n_vertices` on.
         """
         if n_vertices < 0:
             raise GraphError(f"n_vertices is {n_vertices}; give 0 or more")

@@ -32,7 +32,7 @@ class SeparatorTree:
     children : int32[b - 1]
         The separators of the pieces that each leaves, ascending.
     owner : int32[n]
-        The separator that owns each vertex: the top-most whose bag holds it; -1 for a vertex in no bag.
+        The separator that owns each vertex: the top-most whose bag contains it; -1 for a vertex in no bag.
     own_indptr : int64[b + 1]
     own : int32[n]
         The vertices that each separator owns, ascending.
@@ -107,7 +107,7 @@ class SeparatorTree:
         Raises
         ------
         GraphError
-            If a bag holds a vertex that is not there.
+            If a bag contains an unknown vertex.
 
         References
         ----------
@@ -144,7 +144,7 @@ class SeparatorTree:
         Raises
         ------
         GraphError
-            If a bag holds a vertex that is not there, or a size is negative.
+            If a bag contains an unknown vertex, or a size is negative.
 
         Examples
         --------
@@ -176,7 +176,7 @@ class SeparatorTree:
         Raises
         ------
         GraphError
-            If a bag holds a vertex that is not there.
+            If a bag contains an unknown vertex.
 
         Examples
         --------

@@ -144,7 +144,7 @@ class TreeDecomposition:
         return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
 
     def check_vertices(self, n_vertices: int) -> None:
-        """GraphError if a bag holds a vertex that a graph of so many has not."""
+        """GraphError if a bag contains a vertex that a graph of `n_vertices` does not have."""
         if self.bag_indices.max(initial=-1) >= n_vertices:
             place = int(np.argmax(self.bag_indices >= n_vertices))
             bag = int(np.searchsorted(self.bag_indptr, place, side="right")) - 1

@@ -127,12 +127,12 @@ def least_width(graph: UndirectedGraph) -> Elimination:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WidthBounds:
-    """The least width found, and what no width is below.
+    """The smallest width found, and a lower bound.
 
     Parameters
     ----------
     elimination : Elimination
-        Of the least width found.
+        Of the smallest width found.
     lower_bound : int
     complete : bool
         Whether all orders were tried that were to be tried, or further ones cannot be better.
@@ -157,7 +157,7 @@ class WidthBounds:
 
     @property
     def width(self) -> int:
-        """The least width found."""
+        """The smallest width found."""
         return self.elimination.width
 
     @property
@@ -178,14 +178,14 @@ def width_bounds(
 ) -> WidthBounds:
     """The treewidth from above, by elimination orders of all rules, and from below, by contraction.
 
-    The rules come first, with their own ties, then so many random ties, each for another rule in turn. An order is
-    given up as soon as it is no better than the best, and the search when the bounds meet.
+    The rules come first, with their own ties, then `seeds` random ties, each for another rule in turn. An order is
+    abandoned as soon as it is no better than the best, and the search when the bounds meet.
 
     Parameters
     ----------
     graph : UndirectedGraph
     seeds : int
-        How many orders with random ties.
+        Number of orders with random ties.
     exact : bool
         Insist on the treewidth itself: it is found where the bounds meet, or where 16 vertices or fewer remain
         after safe reductions.
@@ -194,7 +194,7 @@ def width_bounds(
     time_limit : float, optional
         Seconds; the first order is always finished.
     progress : callable, optional
-        Called with how many orders were tried, of how many, and a word on the last.
+        Called with (orders tried, orders in all, result of the last).
     seed : int
         Random ties number i have the seed `seed + i`.
 
@@ -206,13 +206,13 @@ def width_bounds(
     Raises
     ------
     GraphError
-        If `exact` is asked of a graph that is too large for it.
+        If `exact` is given and the graph is too large for it.
     ValueError
         If `seeds` is negative.
 
     Examples
     --------
-    A grid of three by three, whose least degree is 2:
+    A grid of three by three, whose minimum degree is 2:
 
     >>> across = [(v, v + 1) for v in range(9) if v % 3 < 2]
     >>> grid = UndirectedGraph.from_edges(9, across + [(v, v + 3) for v in range(6)])

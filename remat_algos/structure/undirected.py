@@ -53,7 +53,7 @@ class UndirectedGraph:
 
     @classmethod
     def from_edges(cls, n_vertices: int, edges: Iterable[tuple[int, int]] | ArrayLike) -> "UndirectedGraph":
-        """From pairs in any direction; loops and pairs that stand twice are dropped.
+        """From pairs in any direction; loops and duplicate pairs are dropped.
 
         Parameters
         ----------

@@ -19,11 +19,11 @@ ROUNDS = 6
 def cached(
     graph: ComputationGraph, schedule: Schedule, limit: int, *, key: str = "density", rounds: int = ROUNDS
 ) -> Schedule:
-    """The same order without the runs whose values can be held until then, within a limit.
+    """The same order without the runs whose values can stay live until then, within a limit.
 
-    The order is run once more. What is not read before its node runs again, but after that, stays; if all of it is
-    still there, the node need not run again. Where there is no room, the node goes that gives most bytes and time for
-    its price. Runs that serve nobody any more are dropped, and all is done again, until nothing changes.
+    The order is run once more. What is not read before its node is recomputed, but after that, stays; if all of it is
+    still live, the node need not be recomputed. Where there is no room, the node is dropped that gives most bytes and
+    time for its price. Runs without a reader are dropped, and all is repeated until nothing changes.
 
     Parameters
     ----------
@@ -32,9 +32,9 @@ def cached(
     limit : int
         Bytes of peak.
     key : {"density", "chain"}
-        The price of what goes: the cost of running the node again, or together with the runs that serve this one alone.
+        The price of what goes: the cost of recomputing the node, alone or with the runs that serve only this one.
     rounds : int
-        At most so many.
+        Maximum number of rounds.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def cached(
 
     Examples
     --------
-    Figure 1 of kumar2019: A runs again to hold three units at most; with four there is no need.
+    Figure 1 of kumar2019: A is recomputed for a peak of three units; with four there is no need.
 
     >>> names = [("A", "B"), ("A", "C"), ("B", "D"), ("C", "D"), ("A", "E"), ("D", "E")]
     >>> graph = ComputationGraph.from_edges(names)

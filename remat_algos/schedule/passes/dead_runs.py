@@ -12,10 +12,10 @@ from remat_algos.schedule.simulation import simulate
 
 
 def without_dead_runs(graph: ComputationGraph, schedule: Schedule) -> Schedule:
-    """The same order without the runs of which nothing is read before their node runs again.
+    """The same order without the runs of which nothing is read before their node is recomputed.
 
     What only they read is then not read either, and so on. The first run of an output stays: it makes the copy that
-    is held. Of a node marked to be recomputed the first run stays as long as a later one does.
+    stays live. Of a node marked to be recomputed the first run stays as long as a later one does.
 
     Parameters
     ----------

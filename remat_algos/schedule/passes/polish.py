@@ -8,11 +8,11 @@ from remat_algos.schedule.simulation import Simulation, check_simulation, simula
 
 
 def polished(graph: ComputationGraph, simulation: Simulation, limit: int | None) -> Simulation:
-    """The best that the passes make of a judged schedule.
+    """The best schedule that the passes make of a simulated one.
 
     With each key of the cache pass in turn: runs sink, which makes room, then values stay, as far as there is room,
     and so on. What comes to fit the limit is compared by compute, then by peak; if nothing does, by peak, then by
-    compute, so that limit 0 asks for the lowest peak.
+    compute, so limit 0 gives the lowest peak.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def polished(graph: ComputationGraph, simulation: Simulation, limit: int | None)
     GraphError
         If the simulation is of another graph.
     TypeError
-        For what is no simulation, or a limit that is no whole number.
+        For anything but a simulation, or a limit that is not a whole number.
 
     Examples
     --------

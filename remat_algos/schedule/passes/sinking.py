@@ -10,10 +10,10 @@ from remat_algos.schedule.updates import postponed
 
 
 def sunk(graph: ComputationGraph, schedule: Schedule) -> Schedule:
-    """The same runs, some of them later: while what a run makes holds at least as much as what it reads.
+    """The same runs, some of them later: as long as a run makes at least as many bytes as it frees.
 
-    A run waits until right before its first reader, or until what it reads would have to be held for it alone and is
-    larger than what it makes; it also waits for nothing that runs again what it reads. A moved run holds no more than
+    A run waits until right before its first reader, or until what it reads would stay live for it alone and is
+    larger than what it makes; it is never moved past a recomputation of what it reads. A moved run stays within
     the peak of the schedule.
 
     Parameters
