@@ -382,7 +382,7 @@ def _html(subject: Any) -> str | None:
     return importlib.import_module(f"{__name__}.plot.notebook").html(subject)
 
 
-_notebook.drawers[:] = [_html]
+_notebook.draw = _html
 
 
 def __getattr__(name: str) -> Any:

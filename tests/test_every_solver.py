@@ -438,7 +438,11 @@ def test_a_graph_without_a_backward_part_is_no_infeasible_budget(solver, budget)
 def test_auto_says_who_was_not_tried_on_a_graph_without_a_backward_part():
     graph = forward_graph([[], [0], [1]])
     assert solve(graph, "100%").method == "no_remat"
-    with pytest.raises(BudgetError, match=r"no plan from .*chen_sqrt.* \(the graph has no backward part; call diff"):
+    with pytest.raises(
+        BudgetError,
+        first = r"the graph has no backward part; call differentiate\(graph\) first \(no plan from .*chen_sqrt"
+        with pytest.raises(BudgetError, match=first + r".*\); no schedule goes below"):
+    ):
         solve(graph, 1)
 
 
@@ -731,7 +735,7 @@ def test_auto_survives_a_solver_that_should_not_be(monkeypatch, function, budget
 
 def test_auto_says_why_a_solver_gave_up(monkeypatch):
     plant(monkeypatch, impossible)
-    with pytest.raises(BudgetError, match=r"no plan from impossible \(it was proved that nothing fits"):
+    with pytest.raises(BudgetError, match=r"it was proved that nothing fits.* \(no plan from impossible\)"):
         solve(chain(5), 0)
 
 

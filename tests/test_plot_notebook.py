@@ -134,3 +134,9 @@ def test_types_alone_load_no_picture():
         "assert '<svg' in graph._repr_html_()\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_a_dense_graph_shows_its_line_alone():
+    dense = ra.ComputationGraph.from_edges([(i, j) for i in range(60) for j in range(i + 1, 60)])
+    assert "<svg" not in dense._repr_html_()
+    assert "1,770 reads" in dense._repr_html_()

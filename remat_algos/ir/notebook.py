@@ -7,11 +7,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-drawers: list[Callable[[Any], str | None]] = []
-"""Filled by `remat_algos/__init__.py`."""
+draw: Callable[[Any], str | None] | None = None
+"""Set by `remat_algos/__init__.py`."""
 
 
 def html(subject: Any) -> str | None:
     """HTML for a notebook; None where nothing draws it, and the notebook shows its line."""
-    found = (draw(subject) for draw in drawers)
-    return next((text for text in found if text is not None), None)
+    return None if draw is None else draw(subject)

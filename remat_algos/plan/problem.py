@@ -136,15 +136,15 @@ class Problem:
             message = f"no schedule within {exact_bytes(self.limit or 0)} was found"
             if lowest is not None:
                 message += f"; the lowest reached is {exact_bytes(lowest.simulation.peak_memory)}, by {lowest.method}"
+        for reason in dict.fromkeys(reasons.values()):  # before the bound: some of them say what to do
+            names = ", ".join(name for name in reasons if reasons[name] == reason)
+            message += f"; {reason} (no plan from {names})"
         unfinished = max((a.solution.details.get("given_up", 0) for a in attempts), default=0)
         if unfinished:
             message += f"; given up: {given_up(unfinished)}"
         message += f"; no schedule goes below {format_bytes(bound)}, needed while {self._named(nodes)}"
         if graph.mark is not None:
             message += f"; {counted(int((graph.mark > 0).sum()), 'mark')} on nodes must be honoured"
-        for reason in dict.fromkeys(reasons.values()):
-            names = ", ".join(name for name in reasons if reasons[name] == reason)
-            message += f"; no plan from {names} ({reason})"
         if lowest is not None and not within and (self.limit or 0) >= 0:
             message += '; budget "least" gives the lowest peak found'
         return BudgetError(message, lowest.simulation.peak_memory if lowest else self.base, bound, nodes)

@@ -18,7 +18,7 @@ from remat_algos.schedule.simulation import Simulation
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_DRAWN = 400  # nodes of a graph; of more the drawing shows nothing
+MOST_DRAWN, MOST_EDGES = 400, 1_000  # of a graph; of more the drawing shows nothing, and takes megabytes
 LONGEST_LINE = 200  # characters; a name may have any number
 
 _STYLE = re.compile(r"<style[^>]*>.*?</style>", re.DOTALL)
@@ -53,7 +53,7 @@ def plan_html(plan: Plan) -> str:
 
 def graph_html(graph: ComputationGraph) -> str:
     """A graph: its line, and, where that is not too large to show anything, its drawing."""
-    if 0 < graph.n_nodes <= MOST_DRAWN:
+    if 0 < graph.n_nodes <= MOST_DRAWN and graph.read_indices.size <= MOST_EDGES:
         return _shown(repr(graph), plot_graph(graph))
     return _shown(repr(graph))
 
