@@ -182,6 +182,8 @@ def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[A
     ------
     ImportError
         If networkx is not installed.
+    TypeError
+        For what is not a graph, a simulation or a plan.
 
     Examples
     --------
