@@ -638,8 +638,8 @@ def test_however_short_the_time_limit_there_is_something(remat, folder, command)
     [
         (["--solver", "nobody"], ["nobody", "chen_sqrt"]),
         (["--solver", "chen_sqrt,nobody"], ["nobody"]),
-        (["--solver", ""], ["no solver", "chen_sqrt"]),
-        (["--solver", ","], ["no solver"]),
+        (["--solver", ""], ["unknown solver", "chen_sqrt"]),
+        (["--solver", ","], ["unknown solver"]),
         (["--solver", "auto"], ["auto", "leave it out"]),
         (["--solver", "auto,chen_sqrt"], ["auto", "leave it out"]),
         (["--points", "1"], ["--points 1", "2 or more"]),

@@ -215,7 +215,7 @@ def test_a_typing_error_in_an_attribute_is_refused(tmp_path, name, text):
 
 
 def test_the_size_of_a_drawn_node_is_not_its_memory(tmp_path):
-    lay(tmp_path, **{"g.dot": "digraph { a [size=40, mem=7] a -> b }"})
+    lay(tmp_path, **{"g.dot": "digraph { a [size=40, mem=7] b [mem=1] a -> b }"})
     with pytest.warns(GraphWarning, match="ignored attributes size"):
         assert read_graph(tmp_path / "g.dot").memory.tolist() == [7, 1]
 
