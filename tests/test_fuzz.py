@@ -73,6 +73,7 @@ def test_every_solver_with_options_has_some_to_try():
     assert all(set(options) <= set(known[name]) for name, options in graphs.OPTIONS.items())
 
 
+@pytest.mark.filterwarnings("ignore::remat_algos.errors.GraphWarning")  # as in a campaign
 def test_files_as_they_are_are_accepted_and_mutated_ones_are_others(tmp_path):
     for name, reader in files.all_readers().items():
         for file, data in reader.files.items():
