@@ -84,6 +84,7 @@ def test_gzip_cut_off_or_damaged_is_one_sentence(tmp_path):
         file.write_bytes(damaged)
         with pytest.raises(GraphError, match=r"g\.txt\.gz: damaged gzip data; is the file whole\?"):
             ra.read_graph(file)
+        assert isinstance(beginning(file, 100), str)  # `remat width` looks at it before it is read
 
 
 def zipped(**sizes):

@@ -1,6 +1,7 @@
 """Time limits: whatever the solver, there is a plan or an error of ours, and large graphs do not take longer."""
 
 import contextlib
+import random
 import time
 
 import pytest
@@ -19,12 +20,23 @@ def test_a_solver_whose_time_is_over_gives_a_plan_or_a_sentence(solver, time_lim
         assert ra.solve(graph, "80%", solver=solver, time_limit=time_limit).schedule
 
 
-@pytest.mark.parametrize("shape", ["chain", "fan-out"])
+@pytest.mark.parametrize("shape", ["chain", "fan-out", "random"])
 def test_a_time_limit_is_kept_on_large_graphs(shape, monkeypatch):
     monkeypatch.setattr(time, "monotonic", time.process_time)  # as on an idle machine
-    n = 100_000
-    edges = [(i, i + 1) for i in range(n - 1)] if shape == "chain" else [(0, i) for i in range(1, n)]
+    n, chance = 20_000 if shape == "random" else 100_000, random.Random(1)
+    edges = {
+        "chain": [(i, i + 1) for i in range(n - 1)],
+        "fan-out": [(0, i) for i in range(1, n)],
+        "random": [(chance.randrange(max(0, i - 50), i), i) for i in range(1, n) for _ in range(2)],
+    }[shape]
     graph = ra.differentiate(ra.ComputationGraph.from_edges(edges))
     started = time.process_time()
     ra.solve(graph, "100%", time_limit=1)
     assert time.process_time() - started < 2
+
+
+def test_where_a_walk_may_take_too_long_the_plan_says_that_the_time_was_over():
+    graph = ra.differentiate(ra.ComputationGraph.from_edges([(i, i + 1) for i in range(9_000)]))
+    plan = ra.solve(graph, "100%", solver="greedy_remat", time_limit=0.1, raw=True)
+    assert (plan.details["complete"], plan.overhead) == (False, 0)
+    assert "time limit reached" in str(plan)

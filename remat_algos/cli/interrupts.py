@@ -37,7 +37,9 @@ def interruptible(main: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         print("remat: interrupted", file=sys.stderr)
         code = INTERRUPTED
-    for number in stops:
+    if _alarm is not None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    for number in (*stops, *([_alarm] if _alarm is not None else [])):
         signal.signal(number, signal.SIG_IGN)  # all is done
     return TERMINATED if code == INTERRUPTED and signal.SIGTERM in received else code
 

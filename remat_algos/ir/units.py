@@ -51,7 +51,7 @@ def format_bytes(amount: int) -> str:
     if abs(amount) < 1024:
         return f"{amount} B"
     power = 1
-    while abs(amount) >= ROUNDS_UP * 1024**power:
+    while power < len(_LETTERS) and abs(amount) >= ROUNDS_UP * 1024**power:
         power += 1
     return f"{_three_digits(amount / 1024**power)} {_LETTERS[power - 1].upper()}iB"
 

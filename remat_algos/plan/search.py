@@ -109,7 +109,7 @@ class Search:
             if reason is None and self.attempts and self.deadline is not None:
                 least = A_NODE * self.problem.graph.n_nodes - GRACE
                 late = time.monotonic() + least > self.deadline
-                reason = "the time limit was reached before" if late else None
+                reason = "not tried within the time limit" if late else None
             if reason is None:
                 try:
                     self._ask(candidate, {}, left)

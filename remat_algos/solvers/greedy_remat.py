@@ -47,7 +47,7 @@ def greedy_remat(
     >>> greedy_remat(graph, 3).schedule.names(graph)
     ['A', 'B', 'C', 'D', 'A', 'E']
     """
-    return _told(best(graph, _plans(graph, max_block, time_limit), limit, time_limit, progress))
+    return _told(best(graph, _plans(graph, max_block), limit, _time_for(graph, time_limit), progress))
 
 
 def frontier(
@@ -58,7 +58,8 @@ def frontier(
     progress: Progress | None = None,
 ) -> list[Solution]:
     """Pareto frontier of its plans in peak and compute; takes the options of `greedy_remat`."""
-    return [_told(found) for found in undominated(graph, _plans(graph, max_block, time_limit), time_limit, progress)]
+    time_limit = _time_for(graph, time_limit)
+    return [_told(found) for found in undominated(graph, _plans(graph, max_block), time_limit, progress)]
 
 
 def _told(found: Solution) -> Solution:
@@ -66,14 +67,19 @@ def _told(found: Solution) -> Solution:
     return replace(found, details={k: v for k, v in found.details.items() if k not in ("listed", "given_up")})
 
 
-def _plans(graph: ComputationGraph, max_block: int | None, time_limit: float | None) -> Plans:
+def _plans(graph: ComputationGraph, max_block: int | None) -> Plans:
     """As many plans as there may be walks; whichever is asked for takes the next walk."""
     if max_block is not None and (as_whole(max_block) or 0) < 1:
         raise ValueError(f"max_block is {shortened(repr(max_block))}; give a whole number of runs, 1 or more")
     walks = Walks(graph, BLOCKS if max_block is None else (int(max_block),))
     plans: list[Any] = []
-    no_time = time_limit is not None and graph.n_nodes**2 > WALKED_A_SECOND * max(time_limit, LEAST_TIME)
-    for _ in range(1 if no_time else walks.most):  # a walk cannot be stopped halfway; the first plan is one pass
+    for _ in range(walks.most):
         details: dict[str, Any] = {}
         plans.append((partial(walks.take, details), details))
     return plans
+
+
+def _time_for(graph: ComputationGraph, time_limit: float | None) -> float | None:
+    """The time limit; 0, which leaves one pass, where a walk, which cannot be stopped halfway, may take longer."""
+    long = time_limit is not None and graph.n_nodes**2 > WALKED_A_SECOND * max(time_limit, LEAST_TIME)
+    return 0.0 if long else time_limit

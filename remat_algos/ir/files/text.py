@@ -97,8 +97,9 @@ def beginning(path: str | os.PathLike[str], size: int) -> str:
         data = file.read(size)
     if data[:2] == _GZIP:
         import gzip
+        import zlib
 
-        with contextlib.suppress(OSError, EOFError), gzip.open(path) as stream:
+        with contextlib.suppress(OSError, EOFError, zlib.error), gzip.open(path) as stream:
             data = stream.read(size)
     return data.decode("utf-8-sig", "replace")
 
