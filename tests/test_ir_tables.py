@@ -389,3 +389,17 @@ def test_where_all_is_given_nothing_is_told(tmp_path):
     assert read_with_notes(pair(tmp_path))[1] == []
     lay(tmp_path, **{"g.txt": "a b\na c\nb d\nc d\n"})
     assert read_with_notes(tmp_path / "g.txt", nodes=tmp_path / "X.nodes.csv")[1] == []
+
+
+@pytest.mark.parametrize(
+    ("node", "near"),
+    [
+        ('{"name": "a", "values": [{"memroy": 4}]}', "memory"),
+        ('{"name": "a", "worksapce": 3}', "workspace"),
+        ('{"name": "a", "compte": 3}', "compute"),
+    ],
+)
+def test_a_misspelled_key_of_json_is_refused_with_the_near_name(tmp_path, node, near):
+    lay(tmp_path, **{"g.json": f'{{"format": "remat-graph", "version": 1, "nodes": [{node}]}}'})
+    with pytest.raises(GraphError, match=rf"g\.json, node 'a'.*did you mean `{near}`\?|g\.json, node 0.*`{near}`\?"):
+        read_graph(tmp_path / "g.json")

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 from remat_algos.errors import GraphError
 from remat_algos.ir.decimals import decimal
 from remat_algos.ir.derivation import Derivation
+from remat_algos.ir.files.columns import Known, check_spelling
 from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
 from remat_algos.ir.units import parse_bytes
 from remat_algos.ir.wording import shortened
@@ -15,6 +16,19 @@ FORMAT, VERSION = "remat-graph", 1
 BACKWARD = ("none", "to come", "present")
 _WANTED = {str: "text", int: "a whole number", bool: "true or false", list: "a list", dict: "an object"}
 _MISSING = object()
+
+KEYS: Known = dict.fromkeys(
+    ("format", "version", "nodes", "residents", "backward", "compute_unit", "compute_scale", "views", "derivation"), ()
+)
+NODE_KEYS: Known = dict.fromkeys(
+    (
+        *("name", "op", "compute", "workspace", "once", "reads", "values", "mark", "gradient_of"),
+        *("saved", "grad_compute", "grad_workspace"),
+    ),
+    (),
+)
+VALUE_KEYS: Known = dict.fromkeys(("name", "memory", "output", "grad_memory", "view_of"), ())
+RESIDENT_KEYS: Known = dict.fromkeys(("name", "memory", "role", "readers"), ())
 
 
 def parse(text: str, source: str) -> Tables:
@@ -46,10 +60,11 @@ def tables_of(record: Any, source: str) -> Tables:
             source,
             f"version {shortened(repr(record.get('version')))} is not supported; this release reads version {VERSION}",
         )
-    top = _Fields(record, source, "the graph")
-    nodes = [_node(_Fields(entry, source, f"node {i}"), i) for i, entry in enumerate(top.records("nodes"))]
+    top = _Fields(record, source, "the graph", KEYS)
+    nodes = [_node(_Fields(entry, source, f"node {i}", NODE_KEYS), i) for i, entry in enumerate(top.records("nodes"))]
     residents = [
-        _resident(_Fields(entry, source, f"resident {i}")) for i, entry in enumerate(top.records("residents", []))
+        _resident(_Fields(entry, source, f"resident {i}", RESIDENT_KEYS))
+        for i, entry in enumerate(top.records("residents", []))
     ]
     given = sum(node.saved is not None for node in nodes)
     backward = top.take("backward", str, "to come" if given else "none")
@@ -131,7 +146,9 @@ def _node(fields: "_Fields", place: int) -> NodeRow:
         once=fields.take("once", bool, False),
         mark=fields.take("mark", int, 0),
         reads=fields.names("reads", []),
-        values=[_value(_Fields(entry, fields.source, fields.what)) for entry in fields.records("values", [{}])],
+        values=[
+            _value(_Fields(entry, fields.source, fields.what, VALUE_KEYS)) for entry in fields.records("values", [{}])
+        ],
         saved=fields.names("saved", None),
         grad_compute=fields.number("grad_compute", -1),
         grad_workspace=fields.size("grad_workspace", 0),
@@ -165,9 +182,11 @@ def _fail(source: str, message: str) -> NoReturn:
 class _Fields:
     """The entries of one JSON object, each of the wanted kind."""
 
-    def __init__(self, record: Any, source: str, what: str) -> None:
+    def __init__(self, record: Any, source: str, what: str, known: Known) -> None:
         if not isinstance(record, dict):
             _fail(source, f"{what} is {_kind(record)}, expected an object")
+        if unknown := record.keys() - known.keys():  # they are ignored, unless they are nearly one of the known
+            check_spelling(f"{source}, {what}", sorted(unknown), known, record, "key")
         self.record, self.source, self.what = record, source, what
 
     def take(self, key: str, kind: type, default: Any = _MISSING) -> Any:
