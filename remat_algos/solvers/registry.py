@@ -3,7 +3,6 @@
 import importlib
 import inspect
 import pkgutil
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -11,6 +10,7 @@ from typing import Any, TypeVar
 
 import remat_algos.solvers as room
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.layout import tabulated
 from remat_algos.ir.wording import did_you_mean, one_line, shortened
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation
@@ -154,17 +154,9 @@ def solver(
 class Solvers(list[Solver]):
     """A list of solvers that is shown as a table."""
 
-    WIDTH = 80  # columns
-
     def __repr__(self) -> str:
-        rows = [("solver", "paper", "what it does")] + [(solver.name, solver.paper, solver.summary) for solver in self]
-        first, second = (max(len(row[column]) for row in rows) + 2 for column in (0, 1))
-        lines = []
-        for name, paper, summary in rows:
-            wrapped = textwrap.wrap(summary, self.WIDTH - first - second) or [""]
-            lines.append(f"{name:<{first}}{paper:<{second}}{wrapped[0]}".rstrip())
-            lines += [" " * (first + second) + line for line in wrapped[1:]]
-        return "\n".join(lines)
+        rows = [(solver.name, solver.paper, solver.summary) for solver in self]
+        return "\n".join(tabulated(("solver", "paper", "what it does"), rows))
 
     __str__ = __repr__
 
