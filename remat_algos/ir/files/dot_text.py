@@ -17,11 +17,15 @@ _START = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_BRACE = re.compile(rf'(?>{BLANK})|"(?:[^"\\]|\\.)*+"|([{{}}])', re.DOTALL)
 _ESCAPED = re.compile(r'\\(\r?\n|["\\])')
 _PLACE = re.compile(r"(.*?)\s*\(at char \d+\), \(line:(\d+), col:(\d+)\)$")
 
 MOST_READ = 250_000
 """Characters of the longest text that is read: pydot takes a second and 100 MB for every 17,000 of them."""
+
+MOST_NESTED = 4
+"""Subgraphs in one another: each level doubles pydot's time, or makes it fourfold where there is a fault."""
 
 _END = "the_end_of_the_file"
 """A graph put behind the text: where pydot meets what it cannot read after a whole graph, it stops without a word."""
@@ -47,6 +51,7 @@ def _read(text: str, source: str) -> Any:
     """pydot's graph."""
     if len(text) > MOST_READ:
         _fail(source, f"{_too_long(text)}; give the graph as JSON, npz or GraphML")
+    _check_nesting(text, source)
     said = io.StringIO()
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(said):
@@ -57,7 +62,7 @@ def _read(text: str, source: str) -> Any:
     except ImportError as error:
         _fail(source, "reading DOT needs pydot; install it: python -m pip install pydot", error)
     except RecursionError as error:
-        _fail(source, "subgraphs are nested too deeply; flatten them", error)
+        _fail(source, "brackets are nested too deeply; flatten them", error)
     except TypeError as error:  # of pydot, which calls the attribute as it does its own argument
         _fail(source, "`name` is not an attribute; the name of a node stands before its brackets", error)
     if not graphs:
@@ -70,6 +75,16 @@ def _read(text: str, source: str) -> Any:
     if graphs[0].get_type() != "digraph":
         _fail(source, "the graph is undirected; write `digraph`, and `u -> v` where v reads u")
     return graphs[0]
+
+
+def _check_nesting(text: str, source: str) -> None:
+    """Refuse braces in braces that pydot would not be done with."""
+    depth = 0
+    for brace in _BRACE.finditer(text):
+        depth += {"{": 1, "}": -1}.get(brace[1], 0)
+        if depth > MOST_NESTED + 1:
+            line = text.count("\n", 0, brace.start()) + 1
+            _fail(f"{source}, line {line}", f"subgraphs are nested deeper than {MOST_NESTED}; flatten them")
 
 
 class _Reader:
