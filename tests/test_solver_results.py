@@ -1,0 +1,143 @@
+"""The record of what solvers find, and the comparison of two records (`tests/benchmarks/solver_results.py`)."""
+
+import copy
+import json
+from functools import partial
+
+import pytest
+
+import remat_algos as ra
+from tests.benchmarks.solver_results import ALL, GOLDEN, SMALL, compare, graphs, main, record
+from tests.test_golden import FILES
+
+FIGURES = {"feasible": True, "peak": 100, "compute": 1500, "overhead": 50.0, "order": "aa", "reached": None}
+INFEASIBLE = {"feasible": False, "peak": None, "compute": None, "overhead": None, "order": None, "reached": 100}
+
+
+def row(solver, budget="50%", **changes):
+    place = {"graph": "chain", "solver": solver, "budget": budget, "polished": True}
+    return place | FIGURES | {"complete": True, "seconds": 2.0} | changes
+
+
+def recorded(*rows):
+    return {"graphs": {"chain": {"nodes": 9}}, "rows": list(rows)}
+
+
+@pytest.mark.parametrize(
+    ("solver", "budget", "old", "new", "order", "fault"),
+    [
+        ("auto", "50%", {}, {}, 0, ""),
+        ("auto", "50%", {}, {"peak": 102}, 1, ""),  # still within the budget
+        ("auto", "50%", {}, {"compute": 1501, "overhead": 50.1, "peak": 90}, 1, ""),
+        ("auto", "50%", {}, {"compute": 1502, "overhead": 50.2}, 1, "0.20 points more overhead"),
+        ("chen_sqrt", "50%", {}, {"compute": 1502, "overhead": 50.2}, 1, ""),
+        ("chen_sqrt", "50%", {}, {"compute": 1506, "overhead": 50.6}, 1, "0.60 points more overhead"),
+        ("chen_sqrt", "50%", {}, {"compute": 1400, "overhead": 40.0, "peak": 101}, -1, ""),
+        ("auto", "least", {}, {"peak": 101}, 1, ""),
+        ("auto", "least", {}, {"peak": 102, "compute": 1400, "overhead": 40.0}, 1, "peak 2.00 % higher"),
+        ("auto", "least", {}, {"peak": 99, "compute": 1600, "overhead": 60.0}, -1, ""),
+        ("auto", "least", {}, {"compute": 1600, "overhead": 60.0}, 1, "10.00 points more overhead"),
+        ("auto", "50%", {}, INFEASIBLE, 1, "infeasible"),
+        ("exact_dp", "50%", {}, {**INFEASIBLE, "complete": False}, 1, "infeasible (cut short by the time limit)"),
+        ("auto", "50%", INFEASIBLE, {}, -1, ""),
+        ("auto", "50%", INFEASIBLE, {**INFEASIBLE, "reached": 90}, -1, ""),
+        ("auto", "50%", INFEASIBLE, {**INFEASIBLE, "reached": 101}, 1, ""),
+        ("auto", "50%", INFEASIBLE, {**INFEASIBLE, "reached": 102}, 1, "peak 2.00 % higher"),
+        ("auto", "50%", INFEASIBLE, {**INFEASIBLE, "reached": None}, 1, "peak inf % higher"),
+        ("auto", "50%", {**INFEASIBLE, "reached": None}, {**INFEASIBLE, "reached": None}, 0, ""),
+    ],
+)
+def test_a_result_is_better_or_worse_and_accepted_or_not(solver, budget, old, new, order, fault):
+    (found,) = compare(recorded(row(solver, budget, **old)), recorded(row(solver, budget, **new)))
+    assert (found["order"], found["fault"]) == (order, fault)
+
+
+def test_a_worse_result_is_listed_and_gives_exit_code_1(tmp_path, capsys):
+    before = recorded(row("auto"), row("echo"), row("gone"))
+    after = copy.deepcopy(before)
+    after["rows"][1] |= {"compute": 1600, "overhead": 60.0, "order": "bb", "seconds": 1.0}
+    del after["rows"][2]
+    files = [tmp_path / "before.json", tmp_path / "after.json"]
+    for file, each in zip(files, (before, after), strict=True):
+        file.write_text(json.dumps(each))
+    words = ["compare", *map(str, files)]
+    assert main(words) == 1
+    _, auto, echo, everything, absent, worse = capsys.readouterr().out.splitlines()
+    assert " ".join(auto.split()) == "auto 1 0 1 0 0.000 0.000 2.0 2.0 1.00 1"
+    assert " ".join(echo.split()) == "echo 1 0 0 1 10.000 0.000 2.0 1.0 0.50 0"
+    assert " ".join(everything.split()) == "all 2 0 1 1 10.000 0.000 4.0 3.0 0.75 1"
+    assert absent == "1 results only in the first: gone and chain"
+    assert worse == (
+        "worse: chain, echo, 50%: 10.00 points more overhead; peak 100 overhead 50.000 % -> peak 100 overhead 60.000 %"
+    )
+    assert main([*words, "--points", "0.1", "11"]) == 0
+    assert main(["compare", str(files[0]), str(files[0])]) == 0
+
+
+def test_records_that_have_nothing_to_compare_are_refused():
+    with pytest.raises(ValueError, match="no result in common"):
+        list(compare(recorded(row("auto")), recorded(row("echo"))))
+    with pytest.raises(ValueError, match="not the same graph in both records: chain"):
+        list(compare(recorded(row("auto")), recorded(row("auto")) | {"graphs": {"chain": {"nodes": 10}}}))
+
+
+def test_record_a_tiny_graph(tmp_path, capsys):
+    def missing():
+        raise FileNotFoundError("no such file")
+
+    found = {"chain": lambda: ra.models.random.chain(16), "missing": missing}
+    file = tmp_path / "out.json"
+    record(file, found, ["no_remat", "chen_sqrt", "auto"], ["50%", "least"], unpolished=True)
+    assert "missing: left out, no such file" in capsys.readouterr().out
+    written = json.loads(file.read_text())
+    assert written["graphs"] == {"chain": {"nodes": 32, "memory": 32, "compute": 46}}
+    rows = {(row["solver"], row["budget"], row["polished"]): row for row in written["rows"]}
+    assert len(rows) == len(written["rows"]) == 2 * 2 * 2 + 2
+    base = rows["no_remat", "least", True]
+    assert (base["feasible"], base["compute"], base["overhead"]) == (True, 46, 0.0)
+    refused = rows["no_remat", "50%", True]
+    assert not refused["feasible"]
+    assert refused["reached"] == base["peak"]
+    plan = ra.solve(ra.differentiate(ra.models.random.chain(16)), "50%")
+    auto = rows["auto", "50%", True]
+    assert (auto["peak"], auto["compute"], auto["complete"]) == (plan.peak_memory, plan.simulation.compute, True)
+    assert len(auto["order"]) == 16
+    assert {(pair["order"], pair["fault"]) for pair in compare(written, written)} == {(0, "")}
+
+
+def test_what_a_solver_cannot_serve_is_recorded_with_the_reason(tmp_path, monkeypatch):
+    def refuse(*given, **options):
+        raise ra.GraphError("too many lower sets")
+
+    monkeypatch.setattr(ra, "solve", refuse)
+    record(tmp_path / "out.json", {"chain": lambda: ra.models.random.chain(16)}, ["exact_dp"], ["least"])
+    (row,) = json.loads((tmp_path / "out.json").read_text())["rows"]
+    assert (row["feasible"], row["reached"], row["reason"]) == (False, None, "too many lower sets")
+
+
+def test_a_slow_solver_is_not_run_on_large_graphs(tmp_path):
+    found = {str(n): partial(ra.models.random.chain, n) for n in (3, 40)}
+    record(tmp_path / "out.json", found, ["exhaustive_lower_sets"], ["least"])
+    assert [row["graph"] for row in json.loads((tmp_path / "out.json").read_text())["rows"]] == ["3"]
+
+
+def test_the_graphs_are_there():
+    small, everything = graphs(SMALL), graphs(ALL)
+    assert len(small) == 16
+    assert small.keys() < everything.keys()
+    assert set(GOLDEN) == set(FILES)
+    made = {name: build() for name, build in everything.items() if name.startswith(("example", "golden"))}
+    assert all(graph.n_nodes for graph in made.values())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--solvers", "auto,chen_squirt"], "unknown solver chen_squirt; use approximate_dp, "),
+        (["--solvers", "auto"], "there is no folder "),
+    ],
+)
+def test_misuse_is_told_at_once(tmp_path, capsys, words, said):
+    with pytest.raises(SystemExit):
+        main(["record", str(tmp_path / "none" / "out.json"), *words])
+    assert said in capsys.readouterr().err
