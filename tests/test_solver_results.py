@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 import remat_algos as ra
-from tests.benchmarks.solver_results import ALL, GOLDEN, SMALL, compare, graphs, main, record
+from tests.benchmarks.solver_results import ALL, GOLDEN, SMALL, compare, graphs, main, record, result
 from tests.test_golden import FILES
 
 FIGURES = {"feasible": True, "peak": 100, "compute": 1500, "overhead": 50.0, "order": "aa", "reached": None}
@@ -113,6 +113,13 @@ def test_what_a_solver_cannot_serve_is_recorded_with_the_reason(tmp_path, monkey
     record(tmp_path / "out.json", {"chain": lambda: ra.models.random.chain(16)}, ["exact_dp"], ["least"])
     (row,) = json.loads((tmp_path / "out.json").read_text())["rows"]
     assert (row["feasible"], row["reached"], row["reason"]) == (False, None, "too many lower sets")
+    assert row["complete"]
+
+
+def test_a_failure_at_the_time_limit_is_not_complete(monkeypatch):
+    monkeypatch.setattr("tests.benchmarks.solver_results.SLOW", {"no_remat": 1e-9})
+    graph = ra.differentiate(ra.models.random.chain(16))
+    assert [result(graph, name, "50%", True)["complete"] for name in ("no_remat", "chen_sqrt")] == [False, True]
 
 
 def test_a_slow_solver_is_not_run_on_large_graphs(tmp_path):
