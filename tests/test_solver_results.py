@@ -74,6 +74,16 @@ def test_a_worse_result_is_listed_and_gives_exit_code_1(tmp_path, capsys):
     assert main(["compare", str(files[0]), str(files[0])]) == 0
 
 
+@pytest.mark.parametrize(("cut_short", "code"), [("before", 0), ("after", 1)])
+def test_what_the_time_limit_had_cut_short_before_is_listed_only(tmp_path, capsys, cut_short, code):
+    rows = {"before": row("exact_dp"), "after": row("exact_dp", compute=1600, overhead=60.0)}
+    rows[cut_short]["complete"] = False
+    for which, each in rows.items():
+        (tmp_path / which).write_text(json.dumps(recorded(each)))
+    assert main(["compare", *(str(tmp_path / which) for which in rows)]) == code
+    assert "10.00 points more overhead (cut short by the time limit)" in capsys.readouterr().out
+
+
 def test_records_that_have_nothing_to_compare_are_refused():
     with pytest.raises(ValueError, match="no result in common"):
         list(compare(recorded(row("auto")), recorded(row("echo"))))
