@@ -13,8 +13,8 @@ from remat_algos.cli.main import main
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.files.read import read_graph
 from remat_algos.plan import reserved
-from remat_algos.plan.baseline import baseline
 from remat_algos.plan.plan import Plan
+from remat_algos.schedule.baseline import baseline
 from tests.command_line import with_budget
 from tests.test_cli_questions import complains
 from tests.test_cli_startup import LOADED, SLOW

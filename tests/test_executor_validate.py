@@ -27,9 +27,9 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.files.read import read_graph
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.models.registry import build
-from remat_algos.plan.baseline import baseline, baseline_peak
 from remat_algos.plan.solve import solve
 from remat_algos.plot.validation import plot_validation, validation_text
+from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.registry import list_solvers

@@ -15,10 +15,10 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.operators import operator
 from remat_algos.models.registry import build
-from remat_algos.plan.baseline import baseline
 from remat_algos.plan.orders import Order
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
+from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
 from tests.strategies import orders, rows
 

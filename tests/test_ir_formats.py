@@ -20,7 +20,7 @@ from remat_algos.ir.files.read import read_graph
 from remat_algos.ir.files.write import left_out, write_graph
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
-from remat_algos.plan.baseline import baseline
+from remat_algos.schedule.baseline import baseline
 from tests.oracles.plain import plain
 from tests.strategies import graphs, subsets, training_graphs
 from tests.test_ir_files import UNEVEN, described, harmless, marked, mutations, named_reads, notices, record, rich

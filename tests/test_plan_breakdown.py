@@ -23,9 +23,9 @@ from remat_algos.ir.layer_types import (
 from remat_algos.ir.resident import ROLES
 from remat_algos.models.optimizers import with_optimizer
 from remat_algos.models.registry import build
-from remat_algos.plan.baseline import baseline
 from remat_algos.plan.breakdown import PARTS, STRUCTURES, breakdown
 from remat_algos.plan.solve import solve
+from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
 from tests.strategies import graphs, orders, training_graphs
 

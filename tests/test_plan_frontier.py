@@ -17,11 +17,11 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.models.random import chain
 from remat_algos.plan import search
-from remat_algos.plan.baseline import baseline_peak
 from remat_algos.plan.frontier import Frontier, frontier, undominated
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
+from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.checkpoints import checkpoint_schedule
 from remat_algos.schedule.mirror import mirror_schedule
 from remat_algos.schedule.schedule import Schedule

@@ -16,12 +16,12 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.units import format_bytes
 from remat_algos.models.random import chain, u_shape
-from remat_algos.plan.baseline import baseline, baseline_peak
 from remat_algos.plan.compare import Comparison, compare
 from remat_algos.plan.packed import Packed
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
+from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.simulation import simulate
 from tests.strategies import graphs, orders, training_graphs
 

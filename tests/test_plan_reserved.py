@@ -16,12 +16,12 @@ from remat_algos.models.random import u_shape
 from remat_algos.models.registry import build
 from remat_algos.plan import held, problem
 from remat_algos.plan import solve as solving
-from remat_algos.plan.baseline import baseline, baseline_peak, share_base
 from remat_algos.plan.compare import Comparison, compare
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.reserved import ALLOCATORS, Reserved, known_allocator
+from remat_algos.plan.reserved import ALLOCATORS, Reserved, known_allocator, share_base
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
+from remat_algos.schedule.baseline import baseline, baseline_peak
 from tests.strategies import training_graphs
 
 UNET = differentiate(build("unet", batch=1).graph)

@@ -25,7 +25,6 @@ from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
 from remat_algos.ir.wording import shortened
 from remat_algos.models.random import chain, layered_dag, u_shape
-from remat_algos.plan.baseline import baseline
 from remat_algos.plan.frontier import Frontier, frontier
 from remat_algos.plan.solve import solve
 from remat_algos.plot.axes import label
@@ -38,6 +37,7 @@ from remat_algos.plot.memory import columns, memory_text, plot_memory
 from remat_algos.plot.save import save_picture
 from remat_algos.plot.schedule import FIRST_RUN, HELD, NOT_HELD, RUN_AGAIN, plot_schedule, schedule_cells, schedule_text
 from remat_algos.plot.text import fitted
+from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.live_set import live_set
 from remat_algos.schedule.simulation import simulate
 from tests.command_line import with_budget

@@ -13,7 +13,6 @@ from remat_algos.allocate.sharing import share
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.units import parse_bytes
 from remat_algos.models.registry import build
-from remat_algos.plan.baseline import baseline
 from remat_algos.plan.solve import solve
 from remat_algos.plot.save import save_picture
 from remat_algos.reproduce import chen2016
@@ -35,6 +34,7 @@ from remat_algos.reproduce.chen2016_plans import IN_PLACE, NO_OPTIMIZATION, SHAR
 from remat_algos.reproduce.chen2016_time import ROOFLINE, Line, Timed, plot_time
 from remat_algos.reproduce.growth import exponent
 from remat_algos.reproduce.page import Figure
+from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
 from tests.reproductions import quick_page
 from tests.strategies import training_graphs

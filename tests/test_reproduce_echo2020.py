@@ -14,7 +14,6 @@ from remat_algos.allocate.in_place import in_place
 from remat_algos.allocate.sharing import share
 from remat_algos.ir.labels import KEEP
 from remat_algos.models.registry import build
-from remat_algos.plan.baseline import baseline
 from remat_algos.reproduce import echo2020
 from remat_algos.reproduce.echo2020_depths import footprint, most
 from remat_algos.reproduce.echo2020_footprints import largest
@@ -36,6 +35,7 @@ from remat_algos.reproduce.echo2020_networks import (
 from remat_algos.reproduce.echo2020_runs import BASELINE, ECHO, MIRROR, STRATEGIES, Measured, Run, run
 from remat_algos.reproduce.echo2020_trade import Trade
 from remat_algos.reproduce.echo2020_transformer import sockeye_transformer
+from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.drop_cheap import MXNET_KEEPS
 from tests.reproductions import quick_page

@@ -10,7 +10,6 @@ import pytest
 
 from remat_algos.errors import BudgetError, GraphError
 from remat_algos.models.random import chain
-from remat_algos.plan.baseline import baseline
 from remat_algos.plan.solve import solve
 from remat_algos.reproduce import kumar2019, kumar2019_goals, kumar2019_runs
 from remat_algos.reproduce.case import NO_REMAT
@@ -28,6 +27,7 @@ from remat_algos.reproduce.kumar2019_runs import (
 )
 from remat_algos.reproduce.kumar2019_trade import SHARES, recursion_limits, shortest, undominated
 from remat_algos.reproduce.kumar2019_widths import TABLE_1, Width, Widths
+from remat_algos.schedule.baseline import baseline
 from tests.reproductions import quick_page
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "reproductions"

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.registry import build
-from remat_algos.plan.baseline import baseline
 from remat_algos.plan.solve import solve
 from remat_algos.reproduce import kusumoto2019
 from remat_algos.reproduce.batches import MEMORY, BatchCurves, Sizes, batch_curves, largest_batch, plot_batches
@@ -33,6 +32,7 @@ from remat_algos.reproduce.kusumoto2019_networks import (
     Measured,
 )
 from remat_algos.reproduce.page import Figure
+from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.canonical import canonical_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate

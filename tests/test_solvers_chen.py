@@ -19,8 +19,8 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.files.read import read_graph
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
-from remat_algos.plan.baseline import baseline_peak
 from remat_algos.plan.solve import solve
+from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.mirror import honoured, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate

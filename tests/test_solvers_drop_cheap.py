@@ -15,8 +15,8 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
 from remat_algos.models.reference import build_reference
-from remat_algos.plan.baseline import baseline_peak
 from remat_algos.plan.solve import solve
+from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.mirror import honoured
 from remat_algos.solvers.cost_per_byte import cost_per_byte
 from remat_algos.solvers.drop_cheap import MXNET_KEEPS, frontier

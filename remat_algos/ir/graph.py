@@ -322,7 +322,7 @@ class ComputationGraph:
 
     # ---------------------------------------------------------------- what follows from the arrays
 
-    def _once_derived(self, name: str, make: Callable[[], Any]) -> Any:
+    def derived(self, name: str, make: Callable[[], Any]) -> Any:
         if name not in self._derived:
             made = make()
             if isinstance(made, tuple):
@@ -353,33 +353,33 @@ class ComputationGraph:
     @property
     def producer(self) -> Int32:
         """int32[n_values]: the node that makes each value."""
-        return self._once_derived(
+        return self.derived(
             "producer", lambda: np.repeat(np.arange(self.n_nodes, dtype=np.int32), np.diff(self.value_indptr))
         )
 
     @property
     def readers(self) -> tuple[Int64, Int32]:
         """(int64[n_values + 1], int32[k]): nodes that read each value, ascending."""
-        return self._once_derived(
+        return self.derived(
             "readers", lambda: _graph.transpose(self.read_indptr, self.read_indices, self.n_values)
         )
 
     @property
     def predecessors(self) -> tuple[Int64, Int32]:
         """(int64[n + 1], int32[k]): nodes whose values each node reads."""
-        return self._once_derived(
+        return self.derived(
             "predecessors", lambda: _graph.predecessors(self.read_indptr, self.read_indices, self.producer)
         )
 
     @property
     def successors(self) -> tuple[Int64, Int32]:
         """(int64[n + 1], int32[k]): nodes that read a value of each node, ascending."""
-        return self._once_derived("successors", lambda: _graph.transpose(*self.predecessors, self.n_nodes))
+        return self.derived("successors", lambda: _graph.transpose(*self.predecessors, self.n_nodes))
 
     @property
     def needed(self) -> Bool:
         """bool[n]: nodes that an output rests on."""
-        return self._once_derived(
+        return self.derived(
             "needed",
             lambda: _graph.needed(
                 self.value_indptr, self.read_indptr, self.read_indices, self.producer, self.output.view(np.uint8)
@@ -389,19 +389,19 @@ class ComputationGraph:
     @property
     def updates(self) -> Bool:
         """bool[n]: nodes that change a parameter or a state; what reads it must have run for the last time by then."""
-        return self._once_derived("updates", lambda: updates(self))
+        return self.derived("updates", lambda: updates(self))
 
     @property
     def forward(self) -> Bool:
         """bool[n]: nodes of the forward part."""
-        return self._once_derived(
+        return self.derived(
             "forward", lambda: np.ones(self.n_nodes, bool) if self.forward_of is None else self.forward_of < 0
         )
 
     @property
     def node_memory(self) -> Int64:
         """int64[n]: bytes of all values of each node."""
-        return self._once_derived(
+        return self.derived(
             "node_memory",
             lambda: np.diff(np.concatenate([[0], np.cumsum(self.memory)])[self.value_indptr]).astype(np.int64),
         )
@@ -424,7 +424,7 @@ class ComputationGraph:
     @property
     def hash(self) -> str:
         """SHA-256 of arrays and names, whatever file they came from."""
-        return self._once_derived("hash", lambda: graph_hash(self))
+        return self.derived("hash", lambda: graph_hash(self))
 
     @property
     def source_hash(self) -> str:
@@ -467,7 +467,7 @@ class ComputationGraph:
 
     def node_id(self, name: str) -> int:
         """The node of that name; GraphError if there is none."""
-        ids: dict[str, int] = self._once_derived(
+        ids: dict[str, int] = self.derived(
             "node_ids", lambda: {name: v for v, name in enumerate(self.node_names())}
         )
         name = _as_name(name)
@@ -477,7 +477,7 @@ class ComputationGraph:
 
     def value_id(self, name: str) -> int:
         """The value of that name, or the base of the view of that name; GraphError if there is none."""
-        ids: dict[str, int] = self._once_derived(
+        ids: dict[str, int] = self.derived(
             "value_ids", lambda: {name: x for x, name in enumerate(self.value_names())}
         )
         name = _as_name(name)

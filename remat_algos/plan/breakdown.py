@@ -13,8 +13,8 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.layer_types import OTHER, layer_types, optimizer_nodes, parameter_gradients
 from remat_algos.ir.resident import ROLES
 from remat_algos.ir.units import format_bytes
-from remat_algos.plan.baseline import baseline
 from remat_algos.plan.plan import Plan
+from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import Simulation
 
 STRUCTURES = ("feature maps", "other values", "gradients", "weights", "workspace", "inputs")

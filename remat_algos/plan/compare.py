@@ -4,16 +4,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from remat_algos.context import Progress, SearchContext
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import format_bytes, percent
 from remat_algos.ir.wording import counted, one_line
-from remat_algos.plan.baseline import baseline_peak, share_base
-from remat_algos.plan.plan import Plan
-from remat_algos.plan.reserved import ARENA, POOLS, known_allocator
+from remat_algos.plan.plan import INTERRUPTED, Plan
+from remat_algos.plan.portfolio import Portfolio
+from remat_algos.plan.problem import Problem
+from remat_algos.plan.reserved import ARENA, POOLS, known_allocator, share_base
 from remat_algos.plan.solve import solve
-from remat_algos.solvers.registry import Progress, portfolio
+from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.solvers.registry import BASELINE, Solver, get_solver, portfolio
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,38 +186,63 @@ def compare(
     asked, allocator = Budget.of(budget), known_allocator(allocator)
     if packed and allocator is None:
         allocator = ARENA
-    entries, complete = [], True
-    for name in solvers if solvers is not None else [solver.name for solver in portfolio()]:
+    chosen = [get_solver(name) for name in solvers] if solvers is not None else portfolio()
+    if allocator is None:
+        found = Portfolio(Problem.of(graph, asked), SearchContext(None, progress, seed=seed), polish=polish)
+        found.run(chosen, seconds_each=time_limit)
+        entries, complete = [_entry(found, solver) for solver in chosen], not found.interrupted
+    else:
+        given = {"time_limit": time_limit, "seed": seed, "polish": polish, "progress": progress}
+        given |= {"packed": packed, "alignment": alignment, "allocator": allocator}
+        entries, complete = _one_by_one(graph, asked, chosen, given)
+    return Comparison(graph, asked, tuple(sorted(entries, key=_rank)), complete, allocator)
+
+
+def _entry(found: Portfolio, solver: Solver) -> Entry:
+    """What one solver of a run found."""
+    problem, findings = found.problem, found.findings.get(solver.name)
+    if findings is None:
+        return Entry(solver.name, None, "not tried: interrupted")
+    best = min(findings.candidates, key=problem.rank, default=None)
+    stopped = found.interrupted and solver.name == list(found.findings)[-1]
+    if best is not None and problem.fits(best):
+        details = findings.details(best) | ({INTERRUPTED: True} if stopped else {})
+        plan = problem.plan(
+            best, solver=solver.name, options={}, seconds=findings.seconds, details=details, limit=problem.limit
+        )
+        return Entry(solver.name, plan)
+    if stopped:
+        return Entry(solver.name, None, "interrupted")
+    if best is None and findings.reason:
+        return Entry(solver.name, None, findings.reason, getattr(findings.error, "reached", None))
+    error = problem.budget_error(findings.candidates, {}, findings.skipped)
+    return Entry(solver.name, None, str(error), error.reached)
+
+
+def _one_by_one(
+    graph: ComputationGraph, budget: Budget, solvers: Sequence[Solver], given: dict[str, Any]
+) -> tuple[list[Entry], bool]:
+    """Entries of solvers whose plans are to fit an allocator, and whether nothing was interrupted."""
+    entries, complete = list[Entry](), True
+    for solver in solvers:
         if not complete:
-            entries.append(Entry(name, None, "not tried: interrupted"))
+            entries.append(Entry(solver.name, None, "not tried: interrupted"))
             continue
         try:
-            plan = solve(
-                graph,
-                asked,
-                solver=name,
-                time_limit=time_limit,
-                seed=seed,
-                raw=True,
-                polish=polish,
-                packed=packed,
-                alignment=alignment,
-                allocator=allocator,
-                progress=progress,
-            )
-            entries.append(Entry(name, plan))
+            plan = solve(graph, budget, solver=solver.name, raw=True, **given)
+            entries.append(Entry(solver.name, plan))
             complete = not plan.interrupted
         except BudgetError as error:
-            entries.append(Entry(name, None, str(error), error.reached))
+            entries.append(Entry(solver.name, None, str(error), error.reached))
         except (GraphError, ScheduleError) as error:
-            entries.append(Entry(name, None, str(error)))
+            entries.append(Entry(solver.name, None, str(error)))
         except KeyboardInterrupt:
-            entries.append(Entry(name, None, "interrupted"))
+            entries.append(Entry(solver.name, None, "interrupted"))
             complete = False
-    return Comparison(graph, asked, tuple(sorted(entries, key=_rank)), complete, allocator)
+    return entries, complete
 
 
 def _rank(entry: Entry) -> tuple[bool, int, int, bool]:
     if entry.plan is None:
         return (True, entry.reached if entry.reached is not None else 2**62, 0, False)
-    return (False, entry.plan.simulation.compute, entry.plan.peak_memory, entry.solver != "no_remat")
+    return (False, entry.plan.simulation.compute, entry.plan.peak_memory, entry.solver != BASELINE)

@@ -7,6 +7,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.context import Progress
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.arrays import brief
 from remat_algos.ir.budget import Amount, Budget
@@ -14,9 +15,8 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.problem import Problem
 from remat_algos.plan.solve import AUTO, solve
-from remat_algos.solvers.registry import Progress, get_solver, portfolio
+from remat_algos.solvers.registry import BASELINE, get_solver, portfolio
 
-FIRST = "no_remat"
 GRAPHS_HELD = 32
 MOST = 4096
 
@@ -144,12 +144,12 @@ def fit(
     plan = partial(_plan, graph, Budget.of(budget), time_limit, seed, progress)
     found: dict[str, Fit] = {}
     # each solver may fall back on no rematerialization and goes on from there; auto has hardly more than the best
-    for name in sorted(names, key=lambda name: (name == AUTO) - (name == FIRST)):
+    for name in sorted(names, key=lambda name: (name == AUTO) - (name == BASELINE)):
         if not all(entry.complete for entry in found.values()):
             found[name] = Fit(name, None, None, {}, complete=False)
             continue
         place = {entry.solver: bisect_left(tried, entry.value) for entry in found.values() if entry.value is not None}
-        floor = max(place.values(), default=-1) if name == AUTO else place.get(FIRST, -1)
+        floor = max(place.values(), default=-1) if name == AUTO else place.get(BASELINE, -1)
         found[name] = _largest(name, partial(plan, name), tried, floor, 1 if name == AUTO else floor + 2)
     return [found[name] for name in names]
 

@@ -1,28 +1,26 @@
-"""What memory costs in compute: the plans that no other beats in both."""
+"""What memory costs in compute: the plans that no other dominates."""
 
-import time
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.errors import BudgetError, GraphError, ScheduleError
+from remat_algos.context import Progress, SearchContext
 from remat_algos.ir.arrays import as_whole, by_fields
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import format_bytes, percent
 from remat_algos.ir.wording import counted, one_line
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.problem import Attempt, Problem
+from remat_algos.plan.portfolio import Findings, Portfolio
+from remat_algos.plan.problem import Problem
 from remat_algos.plan.record import ONE_PASS
-from remat_algos.plan.search import BASE, MOST_POLISHED, Call, time_to_polish
-from remat_algos.schedule.passes.polish import polished
 from remat_algos.schedule.simulation import check_simulation
-from remat_algos.solvers.registry import Interrupted, Progress, Solver, get_solver, portfolio
+from remat_algos.solvers.candidates import Candidate, pareto
+from remat_algos.solvers.registry import BASELINE, get_solver, portfolio
 
 POINTS = 20
-LOWERED = 12  # plans of the lowest peaks that passes may lower further
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,12 +145,9 @@ class Frontier:
 
 
 def undominated(plans: Iterable[Plan]) -> tuple[Plan, ...]:
-    """Those that no other beats in both peak and compute, the lowest peak first; of equals no_remat, or the first."""
-    kept: list[Plan] = []
-    for plan in sorted(plans, key=lambda p: (p.peak_memory, p.simulation.compute, p.method != "no_remat")):
-        if not kept or plan.simulation.compute < kept[-1].simulation.compute:
-            kept.append(plan)
-    return tuple(kept)
+    """Those that no other dominates, the lowest peak first; of equals the run without rematerialization, or the first."""
+    baseline_first = sorted(plans, key=lambda plan: plan.method != BASELINE)
+    return tuple(pareto(baseline_first, lambda plan: (plan.peak_memory, plan.simulation.compute)))
 
 
 def frontier(
@@ -166,8 +161,8 @@ def frontier(
 ) -> Frontier:
     """Plans from the lowest peak that solvers find to the run without rematerialization.
 
-    A solver that enumerates its plans is called once, and each plan is simulated once; the others are called for
-    `points` budgets, evenly spaced from their lowest peak to that without rematerialization.
+    Each solver is asked once for its whole frontier. What it gives is polished within its own peaks and within `points`
+    budgets, evenly spaced from the lowest peak to that without rematerialization.
 
     Parameters
     ----------
@@ -176,13 +171,13 @@ def frontier(
     solvers : sequence of str, optional
         Names; by default those that `auto` asks.
     points : int
-        How many budgets, 2 or more, solvers that do not enumerate are asked for.
+        Number of budgets, 2 or more, within which plans are polished.
     time_limit : float, optional
         Seconds, shared by the solvers.
     seed : int
         For solvers that use chance.
     progress : callable, optional
-        Called with (plans judged, plans listed, what is being tried).
+        Called with (candidates simulated, candidates in all as far as they are known, what is being tried).
 
     Returns
     -------
@@ -203,102 +198,36 @@ def frontier(
     """
     if (as_whole(points) or 0) < 2:
         raise ValueError(f"points is {points}; give a whole number, 2 or more")
-    points = int(points)
     problem = Problem.of(graph, Budget())
     asked = [get_solver(name) for name in solvers] if solvers is not None else portfolio()
-    asked.sort(key=lambda solver: solver.improves)  # they get what the others found
-    walk = _Walk(problem, points, time_limit, seed, progress)
-    try:
-        for left, solver in zip(range(len(asked), 0, -1), asked, strict=True):
-            walk.ask(solver, left)
-    except KeyboardInterrupt:
-        walk.interrupted = True
-        told = {*walk.curves, *walk.reasons}
-        walk.reasons |= {solver.name: "interrupted" for solver in asked if solver.name not in told}
+    found = Portfolio(problem, SearchContext(time_limit, progress, seed=seed), budgets=int(points))
+    found.run(asked)
+    curves, reasons = {}, {}
+    for solver in asked:
+        findings = found.findings.get(solver.name)
+        if findings is not None and findings.candidates:
+            seconds = findings.seconds / len(findings.candidates)
+            plans = (_plan(problem, findings, candidate, seconds) for candidate in findings.candidates)
+            curves[solver.name] = undominated(plans)
+        else:
+            stopped = "interrupted" if found.interrupted else ""
+            reasons[solver.name] = stopped if findings is None else findings.reason or stopped
+    cut = any(findings.cut for findings in found.findings.values())
     return Frontier(
         graph=graph,
-        curves=walk.curves,
+        curves=curves,
         bound_memory=least_peak_bound(graph)[0],
         bound_compute=graph.needed_compute,
         base=problem.base,
-        reasons=walk.reasons,
-        complete=walk.complete and not walk.interrupted,
-        interrupted=walk.interrupted,
+        reasons=reasons,
+        complete=not (cut or found.interrupted),
+        interrupted=found.interrupted,
     )
 
 
-class _Walk:
-    """The curves of one solver after the other."""
-
-    def __init__(
-        self, problem: Problem, points: int, time_limit: float | None, seed: int, progress: Progress | None
-    ) -> None:
-        self.problem = problem
-        self.points = points
-        self.deadline = None if time_limit is None else time.monotonic() + time_limit
-        self.seed = seed
-        self.progress = progress
-        self.curves: dict[str, tuple[Plan, ...]] = {}
-        self.reasons: dict[str, str] = {}
-        self.complete = True
-        self.interrupted = False
-
-    def ask(self, solver: Solver, parts: int) -> None:
-        """Add the curve of a solver, found in its part of the time that is left; or the reason why it has none."""
-        reason = solver.needs(self.problem.graph)
-        if reason is not None:
-            self.reasons[solver.name] = reason
-            return
-        started = time.perf_counter()
-        share = None if self.deadline is None else max(0.0, self.deadline - time.monotonic()) / parts
-        seeds = [plan.simulation for curve in self.curves.values() for plan in curve]
-        given = {"seed": self.seed, "time_limit": share, "progress": self.progress, "seeds": seeds}
-        call = Call(self.problem.graph, solver, {}, **given)
-        found: list[Attempt] = []
-        try:
-            for attempt in call.frontier() if call.enumerates else self._sampled(call, share):
-                found.append(attempt)
-        except Interrupted as stop:
-            found += [call.judged(solution) for solution in stop.found]
-            raise
-        except (BudgetError, GraphError, ScheduleError) as error:
-            self.reasons[solver.name] = str(error)
-        else:
-            for attempt in self._polished(tuple(found) if solver.name != BASE else (), share):
-                found.append(attempt)
-        finally:
-            if found:
-                self.complete &= all(attempt.solution.details.get("complete", True) for attempt in found)
-                seconds = (time.perf_counter() - started) / len(found)
-                self.curves[solver.name] = undominated(self._plan(attempt, seconds) for attempt in found)
-
-    def _sampled(self, call: Call, share: float | None) -> Iterator[Attempt]:
-        """Attempts at so many budgets, from the lowest peak that the solver reaches."""
-        deadline = None if share is None else time.monotonic() + share
-        lowest = call.at(None)
-        yield lowest
-        least, most = lowest.simulation.peak_memory, self.problem.base
-        for i in range(self.points if most > least else 0):
-            if deadline is not None and time.monotonic() > deadline:
-                self.complete = False
-                return
-            yield call.at(least + (most - least) * i // (self.points - 1))
-
-    def _polished(self, found: Sequence[Attempt], share: float | None) -> Iterator[Attempt]:
-        """The same after the passes, each within its own peak; some of them, where that are many steps."""
-        deadline = None if share is None else time.monotonic() + share
-        graph, steps = self.problem.graph, sum(len(attempt.simulation.schedule) for attempt in found)
-        for place, attempt in enumerate(found[:: 1 + steps // MOST_POLISHED]):
-            if not time_to_polish(attempt.simulation, deadline):
-                return
-            lower = polished(graph, attempt.simulation, 0) if place < LOWERED else attempt.simulation
-            for start in {id(each): each for each in (lower, attempt.simulation)}.values():
-                after = polished(graph, start, None)
-                if after is not attempt.simulation:
-                    yield attempt.improved(after)
-
-    def _plan(self, attempt: Attempt, seconds: float) -> Plan:
-        """A plan whose budget is what it takes."""
-        graph, peak = self.problem.graph, attempt.simulation.peak_memory
-        fitted = Problem(graph, Budget(peak), self.problem.base, peak, None)
-        return fitted.plan(attempt, solver=attempt.method, options={}, seconds=seconds)
+def _plan(problem: Problem, findings: Findings, candidate: Candidate, seconds: float) -> Plan:
+    """A plan whose budget is what it takes."""
+    peak = candidate.figures[0]
+    fitted = replace(problem, budget=Budget(peak), limit=peak)
+    details = findings.details(candidate)
+    return fitted.plan(candidate, solver=candidate.solver, options={}, seconds=seconds, details=details)

@@ -12,7 +12,7 @@ from remat_algos.ir.units import exact_bytes, format_bytes
 from remat_algos.schedule.simulation import Simulation
 
 if TYPE_CHECKING:
-    from remat_algos.solvers.registry import Progress
+    from remat_algos.context import Progress
 
 SECONDS = 5.0  # that one packing may take
 

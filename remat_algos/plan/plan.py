@@ -18,11 +18,11 @@ from remat_algos.ir.layout import labelled
 from remat_algos.ir.notebook import html
 from remat_algos.ir.units import exact_bytes, format_bytes, percent
 from remat_algos.ir.wording import counted, one_line, shortened
-from remat_algos.plan.baseline import baseline_peak, share_base
 from remat_algos.plan.packed import Packed
 from remat_algos.plan.record import FORMAT, ONE_PASS, VERSION, bound_source, gap, plain, read_record, shaped
-from remat_algos.plan.reserved import Reserved
+from remat_algos.plan.reserved import Reserved, share_base
 from remat_algos.plan.verify import checked
+from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, check_simulation
 
@@ -281,8 +281,9 @@ class Plan:
             yield "formulas", self._by_formulas()
         if self.bound is not None:
             yield "lower bound", self._certificate()
-        if self.details.get("given_up"):
-            yield "given up", given_up(self.details["given_up"])
+        skipped = self.details.get("skipped", self.details.get("given_up"))  # earlier releases wrote that
+        if skipped:
+            yield "skipped", skipped_text(skipped)
         if self.interrupted:
             yield "stopped", "interrupted; this is the best plan found so far"
         elif not self.details.get("complete", True):
@@ -313,6 +314,6 @@ class Plan:
         return f"{source}; no {'such ' if whose else ''}schedule computes less"
 
 
-def given_up(count: int) -> str:
-    """Schedules that a solver did not finish, and why."""
+def skipped_text(count: int) -> str:
+    """Schedules that a solver abandoned, and why."""
     return f"{counted(count, 'schedule')}, longer than length_limit allows or of too wide a decomposition"

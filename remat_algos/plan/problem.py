@@ -1,53 +1,25 @@
-"""What a plan for a graph must keep to, and how attempts at it are ranked."""
+"""What a plan for a graph must keep to, and how candidates are ranked."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from dataclasses import dataclass
 from typing import Any
 
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.errors import BudgetError
+from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import exact_bytes, format_bytes
 from remat_algos.ir.wording import counted, listed
-from remat_algos.plan.baseline import baseline_peak, share_base
 from remat_algos.plan.packed import Packed
-from remat_algos.plan.plan import Plan, given_up
+from remat_algos.plan.plan import Plan, skipped_text
 from remat_algos.plan.record import ONE_PASS
-from remat_algos.plan.reserved import Reserved
-from remat_algos.schedule.simulation import Simulation
-from remat_algos.solvers.registry import Solution
+from remat_algos.plan.reserved import Reserved, share_base
+from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.solvers.candidates import Candidate, rank
+from remat_algos.solvers.registry import BASELINE
 
 FORCING_NODES_NAMED = 3
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Attempt:
-    """A schedule of a solver for a limit, judged; the limit is None where there was none."""
-
-    method: str
-    solution: Solution
-    simulation: Simulation
-    limit: int | None = None
-
-    @property
-    def figures(self) -> tuple[int, int]:
-        """Peak and compute."""
-        return self.simulation.peak_memory, self.simulation.compute
-
-    def improved(self, simulation: Simulation) -> "Attempt":
-        """The same attempt with a schedule that passes made of its own; a bound that this one beats is none."""
-        solution = self.solution
-        bound, scope = solution.bound, solution.scope
-        if bound is not None and bound > simulation.compute:
-            bound, scope = None, None
-        details = {**solution.details, "polished": True}
-        return replace(
-            self,
-            solution=Solution(simulation.schedule, bound, scope, details, simulation),
-            simulation=simulation,
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +34,7 @@ class Problem:
 
     @classmethod
     def of(cls, graph: ComputationGraph, budget: Budget, allocator: str | None = None) -> "Problem":
-        """What a budget, for the judged peak or for what an allocator reserves, comes to on a graph."""
+        """What a budget, for the peak or for what an allocator reserves, comes to on a graph."""
         return cls(
             graph,
             budget,
@@ -76,87 +48,99 @@ class Problem:
         """Whether the peak counts first: there is no bound on it, or the least is asked for."""
         return self.limit is None or self.budget.least
 
-    def fits(self, simulation: Simulation) -> bool:
-        """Whether peak and overhead keep to the budget."""
-        within = self.limit is None or simulation.peak_memory <= self.limit
-        return within and (self.overhead_limit is None or simulation.overhead <= self.overhead_limit)
+    @property
+    def solver_limit(self) -> int | None:
+        """Bytes that solvers are to work near; None: they give their whole frontier.
 
-    def rank(self, attempt: Attempt) -> tuple[bool, int, int, bool]:
-        """What fits comes first; then the least compute, or the least peak where that is wanted; then what is plain."""
-        judged, plain = attempt.simulation, attempt.method == "no_remat"
-        if self.lowest_wanted:
-            return (not self.fits(judged), judged.peak_memory, judged.compute, not plain)
-        return (not self.fits(judged), judged.compute, judged.peak_memory, not plain)
+        The lowest peak is what a limit leads to that no schedule meets.
+        """
+        if self.limit is not None and not self.budget.least:
+            return min(self.limit, LARGEST_SUM)  # no peak reaches it; kernels take 64 bits
+        return least_peak_bound(self.graph)[0] if self.overhead_limit is None else None
+
+    @property
+    def most_compute(self) -> int | None:
+        """Compute that the overhead budget allows."""
+        return None if self.overhead_limit is None else self.graph.needed_compute + self.overhead_limit
+
+    def fits(self, candidate: Candidate) -> bool:
+        """Whether peak and overhead keep to the budget."""
+        return not self.rank(candidate)[0]
+
+    def rank(self, candidate: Candidate) -> tuple[bool, int, int, bool]:
+        """As `rank` of candidates; of equals the run without rematerialization comes first."""
+        best_first = rank(candidate.figures, self.limit, self.most_compute, lowest=self.lowest_wanted)
+        return (*best_first, candidate.solver != BASELINE)
 
     def plan(
         self,
-        chosen: Attempt,
+        candidate: Candidate,
         *,
         solver: str,
         options: Mapping[str, Any],
         seconds: float,
-        marks: Mapping[str, Any] = MappingProxyType({}),
-        held: Packed | Reserved | None = None,
+        details: Mapping[str, Any],
+        limit: int | None = None,
+        reserved: Packed | Reserved | None = None,
     ) -> Plan:
-        """The plan that an attempt makes; its details get the `marks` of the search."""
-        solution = chosen.solution
-        # a bound for a lower limit, tried on the way, says nothing of the limit that was asked for
-        known = solution.bound is not None and self.limit is not None and chosen.limit == self.limit
+        """The plan that a candidate makes; its bound counts if it was found for this problem's own limit."""
+        known = candidate.bound is not None and self.limit is not None and limit == self.limit
         return Plan(
             graph=self.graph,
             budget=self.budget,
             limit=self.limit,
-            simulation=chosen.simulation,
+            simulation=candidate.simulation,
             solver=solver,
-            method=chosen.method,
+            method=candidate.solver,
             options=options,
-            bound=solution.bound if known else self.graph.needed_compute,
-            scope=solution.scope if known else "any order",
-            bound_source=chosen.method if known else ONE_PASS,
+            bound=candidate.bound if known else self.graph.needed_compute,
+            scope=candidate.scope if known else "any order",
+            bound_source=candidate.solver if known else ONE_PASS,
             seconds=seconds,
-            details={**solution.details, **marks},
-            packed=held if isinstance(held, Packed) else None,
-            reserved=held if isinstance(held, Reserved) else None,
+            details=details,
+            packed=reserved if isinstance(reserved, Packed) else None,
+            reserved=reserved if isinstance(reserved, Reserved) else None,
         )
 
-    def budget_error(self, attempts: Sequence[Attempt], reasons: Mapping[str, str]) -> BudgetError:
+    def budget_error(
+        self, candidates: Sequence[Candidate], reasons: Mapping[str, str], skipped: int = 0
+    ) -> BudgetError:
         """What was reached, what cannot be beaten, and why."""
         graph = self.graph
         bound, nodes = least_peak_bound(graph)
-        lowest = min(attempts, key=lambda a: a.figures, default=None)
-        within = [a for a in attempts if self.limit is None or a.simulation.peak_memory <= self.limit]
+        lowest = min(candidates, key=lambda candidate: candidate.figures, default=None)
+        within = [each.figures[1] for each in candidates if self.limit is None or each.figures[0] <= self.limit]
         if self.limit is not None and self.limit < 0:
             resident = format_bytes(graph.resident_memory)
             message = f"the device budget {self.budget.device} is less than the residents, {resident}; give more"
         elif within:
-            least = min(a.simulation.overhead for a in within)
+            least = min(within) - graph.needed_compute
             asked = graph.labels.compute(self.overhead_limit or 0)
             message = f"overhead {asked} is too little: {graph.labels.compute(least)} was reached"
         else:
             message = f"no schedule within {exact_bytes(self.limit or 0)} was found"
             if lowest is not None:
-                message += f"; the lowest reached is {exact_bytes(lowest.simulation.peak_memory)}, by {lowest.method}"
+                message += f"; the lowest reached is {exact_bytes(lowest.figures[0])}, by {lowest.solver}"
         for reason in dict.fromkeys(reasons.values()):  # before the bound: some of them say what to do
             names = ", ".join(name for name in reasons if reasons[name] == reason)
             message += f"; {reason} (no plan from {names})"
-        unfinished = max((a.solution.details.get("given_up", 0) for a in attempts), default=0)
-        if unfinished:
-            message += f"; given up: {given_up(unfinished)}"
+        if skipped:
+            message += f"; skipped: {skipped_text(skipped)}"
         message += f"; no schedule goes below {format_bytes(bound)}, needed while {self._named(nodes)}"
         if graph.mark is not None:
             message += f"; {counted(int((graph.mark > 0).sum()), 'mark')} on nodes must be honoured"
         if lowest is not None and not within and (self.limit or 0) >= 0:
             message += '; budget "least" gives the lowest peak found'
-        return BudgetError(message, lowest.simulation.peak_memory if lowest else self.base, bound, nodes)
+        return BudgetError(message, lowest.figures[0] if lowest else self.base, bound, nodes)
 
-    def held_error(self, tried: Sequence[tuple[Attempt, Packed | Reserved]]) -> BudgetError:
-        """What fits as it is judged, but not as an arena or an allocator holds it."""
+    def reserved_error(self, tried: Sequence[tuple[Candidate, Packed | Reserved]]) -> BudgetError:
+        """What fits by its peak, but not by what an arena or an allocator reserves."""
         bound, nodes = least_peak_bound(self.graph)
-        attempt, least = min(tried, key=lambda each: each[1].memory)
-        peak = attempt.simulation.peak_memory
+        candidate, least = min(tried, key=lambda each: each[1].memory)
+        peak = candidate.figures[0]
         message = (
             f"{least.missed(exact_bytes(self.limit or 0))}; the lowest reached is {exact_bytes(least.memory)}, "
-            f"for a peak of {format_bytes(peak)} by {attempt.method}; {least.remedy}"
+            f"for a peak of {format_bytes(peak)} by {candidate.solver}; {least.remedy}"
         )
         return BudgetError(message, peak, bound, nodes)
 

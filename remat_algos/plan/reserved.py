@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from remat_algos.errors import AllocationError, PlanError
 from remat_algos.ir.units import exact_bytes, format_bytes
 from remat_algos.ir.wording import counted, shortened
+from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import Simulation
+
+if TYPE_CHECKING:
+    from remat_algos.ir.graph import ComputationGraph
 
 ARENA, NONE = "arena", "none"
 POOLS = ("cupy_pool", "cuda_caching")
@@ -139,3 +143,12 @@ class Reserved:
 
     def _loss(self) -> str:
         return f"fragmentation {'' if self.least == self.memory else 'up to '}{100 * self.fragmentation:.1f} %"
+
+
+def share_base(graph: ComputationGraph, allocator: str | None = None) -> int:
+    """Bytes that a share of the memory is of: what a pool reserves without rematerialization, at most; else that peak.
+
+    An arena counts by the peak too: how small it gets depends on the time that packing may take.
+    """
+    run = baseline(graph)
+    return Reserved.of(run, allocator).memory if allocator in POOLS else run.peak_memory

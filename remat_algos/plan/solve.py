@@ -1,22 +1,23 @@
 """From a graph and a budget to the best plan found, simulated."""
 
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from remat_algos.allocate.buffers import is_alignment
-from remat_algos.errors import AllocationError
+from remat_algos.context import Progress, SearchContext
+from remat_algos.errors import AllocationError, GraphError, ScheduleError
 from remat_algos.ir.arrays import as_whole, whole
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph, check_graph
-from remat_algos.plan.held import CANDIDATES, search_held
 from remat_algos.plan.packed import SECONDS, Packed
 from remat_algos.plan.plan import INTERRUPTED, TRIED, Plan
-from remat_algos.plan.problem import Attempt, Problem
+from remat_algos.plan.portfolio import Portfolio
+from remat_algos.plan.problem import Problem
 from remat_algos.plan.reserved import ARENA, Reserved, known_allocator
-from remat_algos.plan.search import Search
-from remat_algos.solvers.registry import Progress, Solver, get_solver
+from remat_algos.plan.reserved_search import CANDIDATES, search_reserved
+from remat_algos.solvers.candidates import Candidate
+from remat_algos.solvers.registry import Solver, get_solver, portfolio
 
 AUTO = "auto"
 LAST_SECOND = 1.0  # that packing may take where the time is over
@@ -70,7 +71,7 @@ def solve(
         allocator reserves without rematerialization, and "least" the least reserved of what is found, then the least
         overhead. "arena" is `packed`.
     progress : callable, optional
-        Called with (plans judged, plans listed, what is being tried).
+        Called with (candidates simulated, candidates in all as far as they are known, what is being tried).
     **options
         Options of the solver.
 
@@ -101,7 +102,6 @@ def solve(
     >>> plan.peak_memory, plan.overhead
     (7, 4)
     """
-    started = time.perf_counter()
     check_graph(graph)
     asked = _asked(solver)
     if asked is None and options:
@@ -115,50 +115,66 @@ def solve(
         raise AllocationError(f"packed asks for an arena, and allocator for {allocator}; leave out one of them")
     if alignment != 1 and not packed and allocator != ARENA:
         raise ValueError(f"alignment={alignment} goes with packed=True or allocator='arena'; give that too")
+    context = SearchContext(time_limit, progress, seed=seed)
     problem = Problem.of(graph, Budget.of(budget), allocator)
 
-    def left() -> float | None:
-        return None if time_limit is None else max(0.0, time_limit - (time.perf_counter() - started))
-
-    def search(problem: Problem) -> tuple[Search, Attempt]:
-        found = Search(problem, left(), seed, progress, polish=not raw if polish is None else polish)
-        found.run(asked, options)
+    def search(problem: Problem) -> tuple[Portfolio, Candidate]:
+        found = Portfolio(problem, context.share(progress=progress), polish=not raw if polish is None else polish)
+        found.run(portfolio() if asked is None else [asked], options)
+        if asked is not None:
+            _check_served(asked, found)
         if not raw:
             found.guard()
         return found, _best(found)
 
-    held: Packed | Reserved | None = None
+    reserved: Packed | Reserved | None = None
     if packed or allocator == ARENA:
         pack = partial(Packed.of, alignment=alignment, seed=seed, progress=progress)
-        found, chosen, held = search_held(problem, search, lambda s: pack(s, time_limit=_seconds(left())))
+        found, best, reserved = search_reserved(problem, search, lambda s: pack(s, time_limit=_seconds(context.left)))
     elif allocator is not None:
-        found, chosen, held = search_held(problem, search, partial(Reserved.of, allocator=allocator), CANDIDATES)
+        found, best, reserved = search_reserved(problem, search, partial(Reserved.of, allocator=allocator), CANDIDATES)
     else:
-        found, chosen = search(problem)
-    marks: dict[str, Any] = {TRIED: found.tried} if asked is None else {}
-    if found.interrupted or (held is not None and held.interrupted):
-        marks[INTERRUPTED] = True
+        found, best = search(problem)
+    details = found.findings[best.solver].details(best)
+    if asked is None:
+        details[TRIED] = found.n_tried
+    if found.interrupted or (reserved is not None and reserved.interrupted):
+        details[INTERRUPTED] = True
     return problem.plan(
-        chosen,
+        best,
         solver=AUTO if asked is None else asked.name,
         options=options,
-        seconds=time.perf_counter() - started,
-        marks=marks,
-        held=held,
+        seconds=context.elapsed,
+        details=details,
+        limit=found.problem.limit,
+        reserved=reserved,
     )
 
 
-def _best(search: Search) -> Attempt:
-    """The attempt that ranks first, if it keeps to the budget."""
-    problem = search.problem
-    chosen = min(search.attempts, key=problem.rank, default=None)
-    if chosen is not None and problem.fits(chosen.simulation):
-        return chosen
-    if search.interrupted:
+def _check_served(solver: Solver, found: Portfolio) -> None:
+    """Raise what kept the one solver that was asked from finding anything."""
+    findings = found.findings[solver.name]
+    reason, error = solver.needs(found.problem.graph), findings.error
+    if reason is not None:
+        raise GraphError(f"{solver.name} cannot serve this graph: {reason}")
+    if isinstance(error, ScheduleError):
+        raise ScheduleError(f"{solver.name} cannot serve this graph: {error}", error.step, error.node) from error
+    if error is not None:
+        raise error
+
+
+def _best(found: Portfolio) -> Candidate:
+    """The candidate that ranks first, if it keeps to the budget."""
+    problem, best = found.problem, found.best()
+    if best is not None and problem.fits(best):
+        return best
+    if found.interrupted:
         raise KeyboardInterrupt("interrupted before a plan within the budget was found")
-    if chosen is None and search.unhonoured:
-        raise search.unhonoured
-    raise problem.budget_error(search.attempts, search.reasons)
+    errors = [findings.error for findings in found.findings.values() if isinstance(findings.error, ScheduleError)]
+    if best is None and errors:
+        raise errors[-1]
+    skipped = max((findings.skipped for findings in found.findings.values()), default=0)
+    raise problem.budget_error(found.candidates, found.reasons, skipped)
 
 
 def _seconds(left: float | None) -> float:

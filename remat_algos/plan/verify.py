@@ -17,10 +17,9 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import listed, shortened
-from remat_algos.plan.baseline import share_base
 from remat_algos.plan.packed import SECONDS, Packed
 from remat_algos.plan.record import ONE_PASS, gap, read_record, shaped
-from remat_algos.plan.reserved import Reserved
+from remat_algos.plan.reserved import Reserved, share_base
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.registry import SCOPES

@@ -11,12 +11,12 @@ from remat_algos.ir.arrays import frozen
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import format_bytes
 from remat_algos.ir.wording import counted
-from remat_algos.plan.baseline import baseline_peak
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, inches, ink, label, legend_beside, title
 from remat_algos.plot.colours import BLACK, BLUE, GREY, NODES, VERMILION
 from remat_algos.plot.layers import Float64, Layout, layout
 from remat_algos.plot.subject import Subject, judged, peak_of, size_of
 from remat_algos.plot.text import LEAST_WIDTH, columns_of, fitted, wrapped
+from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import Simulation
 
 if TYPE_CHECKING:

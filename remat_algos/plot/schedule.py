@@ -8,12 +8,12 @@ import numpy as np
 
 from remat_algos.ir.arrays import Int8, Int64
 from remat_algos.ir.wording import counted
-from remat_algos.plan.baseline import baseline_peak
 from remat_algos.plot.axes import axes_or_new, legend_beside, name_ticks, title
 from remat_algos.plot.bins import bin_of, bins
 from remat_algos.plot.colours import CELLS, GREY
 from remat_algos.plot.subject import Subject, judged, peak_of, size_of
 from remat_algos.plot.text import LEAST_WIDTH, columns_of, fitted, wrapped
+from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import Simulation
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import format_bytes, percent
 from remat_algos.ir.wording import counted
-from remat_algos.plan.baseline import baseline
 from remat_algos.plan.plan import Plan
+from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import Simulation
 
 Subject = Plan | Simulation | ComputationGraph

@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from remat_algos.context import Progress
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.operators import operator
 from remat_algos.models.registry import build
-from remat_algos.plan.baseline import baseline
 from remat_algos.reproduce.quick import as_reference
+from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.canonical import canonical_schedule, canonical_trace
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.chains import Chains
 from remat_algos.solvers.liveness_dp import frontier
-from remat_algos.solvers.registry import Progress
 from remat_algos.solvers.watch import Watch
 from remat_algos.structure.lower_set_families import LowerSetFamily, lower_set_family
 from remat_algos.structure.lower_sets import LowerSets, single_boundary_chain

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from remat_algos.context import Progress
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.resident import ROLES
-from remat_algos.plan.baseline import baseline
 from remat_algos.plan.solve import solve
+from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.solvers.registry import Progress
 
 NO_REMAT = "no_remat"
 PARAMETER = ROLES.index("parameter")

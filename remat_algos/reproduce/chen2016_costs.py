@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from remat_algos.context import Progress
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.baseline import baseline
 from remat_algos.reproduce.case import named
 from remat_algos.reproduce.chen2016_time import ROOFLINE
 from remat_algos.reproduce.page import Table, percent
+from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.chen_greedy import frontier
-from remat_algos.solvers.registry import Progress
 
 SHARES = (0.15, 0.25, 0.4, 0.6)  # of the peak without rematerialization
 COSTS: Mapping[str, Mapping[str, Any]] = {"FLOPs": {"cost": "flops"}, "time": ROOFLINE}

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from remat_algos.context import Progress
 from remat_algos.cost.devices import get_device
 from remat_algos.models.registry import build
 from remat_algos.reproduce import echo2020_depths, echo2020_layers, echo2020_trade
@@ -34,7 +35,6 @@ from remat_algos.reproduce.echo2020_runs import BASELINE, ECHO, MIRROR, STRATEGI
 from remat_algos.reproduce.echo2020_trade import Trade
 from remat_algos.reproduce.page import Figure, Page, Part, Table, gigabytes, in_gigabytes, percent
 from remat_algos.reproduce.quick import quick_page
-from remat_algos.solvers.registry import Progress
 
 AS_PUBLISHED = replace(TRANSFORMER, make=partial(build, "transformer_base"))
 VARIANTS: list[tuple[Workload, str, dict[str, Any]]] = [  # what the paper does not say, or says otherwise

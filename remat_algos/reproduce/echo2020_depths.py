@@ -6,12 +6,12 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from remat_algos.context import Progress
 from remat_algos.cost.devices import get_device
 from remat_algos.models.registry import get_family
 from remat_algos.reproduce.echo2020_networks import DEVICE, RESNET, TRANSFORMER, Workload
 from remat_algos.reproduce.echo2020_runs import BASELINE, STRATEGIES, run
 from remat_algos.reproduce.page import Table
-from remat_algos.solvers.registry import Progress
 
 MOST_BATCH, MOST_LAYERS, MOST_DEPTH = 512, 40, 600
 NAMED = (50, 101, 152, 200)

@@ -12,14 +12,14 @@ import numpy as np
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.in_place import in_place
 from remat_algos.allocate.sharing import share
+from remat_algos.context import Progress
 from remat_algos.ir.arrays import Int32
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.baseline import baseline
 from remat_algos.reproduce.echo2020_networks import Workload, inputs_kept, weights, without_inputs
+from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.drop_cheap import MXNET_KEEPS, drop_cheap
 from remat_algos.solvers.echo import echo
-from remat_algos.solvers.registry import Progress, Solution
 
 BASELINE, MIRROR, ECHO = "Baseline", "Mirror", "Echo"
 STRATEGIES = (BASELINE, MIRROR, ECHO)

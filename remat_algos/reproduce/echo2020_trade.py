@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from remat_algos.context import Progress
 from remat_algos.ir.operators import OPERATORS
 from remat_algos.ir.units import format_bytes
 from remat_algos.reproduce.echo2020_networks import Workload, inputs_kept
 from remat_algos.reproduce.echo2020_runs import Measured, Run, echoed
 from remat_algos.reproduce.page import Table, percent
-from remat_algos.solvers.registry import Progress
 
 HEAVY = frozenset(kind.name for kind in OPERATORS if kind.heavy)
 CHOSEN: Mapping[str, Mapping[str, Any]] = {  # figure 17: what may be recomputed, and the options for it

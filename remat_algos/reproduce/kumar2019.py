@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.context import Progress
 from remat_algos.reproduce.case import NO_REMAT, Case
 from remat_algos.reproduce.growth import fitted, growth
 from remat_algos.reproduce.kumar2019_goals import goals, of_quick_goals, steps_to_ours, variants
@@ -25,7 +26,6 @@ from remat_algos.reproduce.kumar2019_widths import (
 )
 from remat_algos.reproduce.page import Figure, Page, Part, Table
 from remat_algos.reproduce.quick import quick_page
-from remat_algos.solvers.registry import Progress
 
 RESNET = "model:resnet?depth={}&optimizer=momentum"
 FFN = "model:feed_forward?depth={}&batch=16384&optimizer=sgd"

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from remat_algos.context import Progress
 from remat_algos.errors import GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels._twremat import PLAIN
 from remat_algos.models.reference import build_reference
-from remat_algos.plan.baseline import baseline
 from remat_algos.plan.solve import solve
 from remat_algos.reproduce.case import NO_REMAT, Case
+from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.solvers.registry import Progress
 from remat_algos.solvers.separator_plans import Part
 from remat_algos.structure.elimination import eliminate
 from remat_algos.structure.separators import SeparatorTree

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from remat_algos.context import Progress
 from remat_algos.ir.units import format_bytes
-from remat_algos.plan.baseline import baseline
 from remat_algos.reproduce.case import NO_REMAT, Case
 from remat_algos.reproduce.kumar2019_plots import plot_trade
 from remat_algos.reproduce.kumar2019_runs import GREEDY, TWREMAT, AlgorithmOne, length, share
 from remat_algos.reproduce.page import Figure, Table, percent
+from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.passes.polish import polished
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.solvers import greedy_remat, twremat
-from remat_algos.solvers.registry import Progress, Solution
 
 SHARES = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 MOST_PASSED = 12

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from remat_algos.context import Progress
 from remat_algos.ir.units import format_bytes
 from remat_algos.reproduce.batches import BatchCurves, batch_curves, plot_batches
 from remat_algos.reproduce.canonical_plans import PaperNetwork
@@ -22,7 +23,6 @@ from remat_algos.reproduce.kusumoto2019_networks import (
 )
 from remat_algos.reproduce.page import Figure, Page, Part, Table, gigabytes, percent
 from remat_algos.reproduce.quick import quick_page
-from remat_algos.solvers.registry import Progress
 
 QUICK = (
     PaperNetwork("unet of 188 pixels", "unet", 2, {"image": 188, "depth": 2, "width": 8}),

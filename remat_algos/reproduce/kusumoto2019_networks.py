@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from remat_algos.context import Progress
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.plan.baseline import baseline
 from remat_algos.reproduce.canonical_plans import (
     CanonicalPlan,
     PaperNetwork,
@@ -17,9 +17,9 @@ from remat_algos.reproduce.canonical_plans import (
     chens,
     peak_of_a_tape,
 )
+from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.registry import Progress
 
 VANILLA, CHEN, LIVENESS = "Vanilla", "Chen's", "liveness_dp"
 TIME, MEMORY_CENTRIC = "ApproxDP + TC", "ApproxDP + MC"

@@ -75,7 +75,7 @@ class Simulation:
         object.__setattr__(self, "memory_trace", found.memory_trace)
 
     @classmethod
-    def _made(
+    def unchecked(
         cls, graph: ComputationGraph, schedule: Schedule, lifetimes: Lifetimes, memory_trace: Int64
     ) -> "Simulation":
         """What the kernel found, which needs no check."""
@@ -239,7 +239,7 @@ def simulate(graph: ComputationGraph, schedule: Schedule | Sequence[int] | Array
     if graph.updates.any():
         _check_updates(graph, schedule)
     lifetimes = Lifetimes(sealed(instance_indptr), sealed(value), sealed(end))
-    return Simulation._made(graph, schedule, lifetimes, sealed(trace))
+    return Simulation.unchecked(graph, schedule, lifetimes, sealed(trace))
 
 
 def check_simulation(given: Any, graph: ComputationGraph | None = None) -> None:

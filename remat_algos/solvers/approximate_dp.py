@@ -5,7 +5,7 @@ from remat_algos.ir.wording import shortened
 from remat_algos.solvers.formula_budgets import formula_bytes
 from remat_algos.solvers.formula_budgets import least_budget as least_budget
 from remat_algos.solvers.formula_plans import MOST_SETS, FormulaPlans
-from remat_algos.solvers.registry import Progress, Solution, solver, training_graph
+from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.watch import Watch
 from remat_algos.structure.lower_set_families import CAP
 

@@ -18,7 +18,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.solvers.cost_per_byte import cost_per_byte
-from remat_algos.solvers.registry import Progress, Solution, solver, training_graph
+from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.segments import both, candidate_kinds, candidate_places, segment_counts
 from remat_algos.solvers.selection import MOST_PLANS, Plans, best, coarse_first, most_plans, undominated
 from remat_algos.solvers.watch import Watch

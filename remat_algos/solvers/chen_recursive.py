@@ -7,7 +7,7 @@ import numpy as np
 
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.solvers.registry import Progress, Solution, solver, training_graph
+from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.segments import Cutter, both, candidate_kinds, candidate_places, check_positive
 from remat_algos.solvers.selection import Plans, best, most_plans, thinned, undominated
 from remat_algos.structure.articulation import ForwardPart

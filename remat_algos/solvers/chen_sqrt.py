@@ -1,15 +1,16 @@
 """Square-root checkpointing."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
+from remat_algos.context import SearchContext
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.canonical import canonical_schedule
-from remat_algos.solvers.registry import Progress, Solution, solver, training_graph
+from remat_algos.solvers.candidates import Candidate, Details, Recipe, longest_row, near, thinned
+from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.segments import (
     Cutter,
     both,
@@ -19,35 +20,34 @@ from remat_algos.solvers.segments import (
     named_places,
     segment_counts,
 )
-from remat_algos.solvers.selection import Plans, best, most_plans, thinned, undominated
 from remat_algos.structure.articulation import ForwardPart
 from remat_algos.structure.lower_sets import single_boundary_chain
 
 
-@solver(paper="chen2016", needs=training_graph)
+@solver(paper="chen2016", needs=training_graph, cheap=True)
 def chen_sqrt(
     graph: ComputationGraph,
     limit: int | None,
+    context: SearchContext,
     *,
-    segments: int | None = None,
+    segments: int | str | None = None,
     candidates: str | None = None,
     at: str | Sequence[str] | None = None,
     keep_last: bool | None = None,
     unit: int = 1,
-    time_limit: float | None = None,
-    progress: Progress | None = None,
-) -> Solution:
+) -> Iterator[Candidate]:
     """Cut the forward part into segments of about equal memory; keep the values that are live across the cuts.
 
-    Under a limit every number of segments is tried; without one it is the rounded square root of the number of nodes.
+    Every number of segments is a candidate, near the limit first.
 
     Parameters
     ----------
-    segments : int, optional
-        Number of segments; each cut is at the first candidate that reaches the next multiple of M / segments.
+    segments : int or "sqrt", optional
+        Number of segments; each cut is at the first candidate that reaches the next multiple of M / segments. "sqrt" is
+        the rounded square root of the number of nodes, as in the paper.
     candidates : {"articulation", "all", "boundary1"}, optional
         Cut only where a single value is live, or anywhere; by default whichever of these is better. "boundary1" is
-        the single plan of the lower-set authors' baseline, whatever the limit.
+        the single plan of the lower-set authors' baseline.
     at : str or sequence of str, optional
         Names of the nodes to cut after, in place of `segments` and `candidates`.
     keep_last : bool, optional
@@ -63,54 +63,51 @@ def chen_sqrt(
     --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> len(chen_sqrt(chain, None).schedule) - chain.n_nodes
-    4
+    >>> [len(found.schedule) - chain.n_nodes for found in chen_sqrt(chain, None, SearchContext(), segments="sqrt")]
+    [4, 6]
     """
-    plans = _plans(graph, limit is not None, segments, candidates, at, keep_last, unit)
-    return best(graph, plans, limit, time_limit, progress)
+    return near(graph, _rows(graph, segments, candidates, at, keep_last, unit), limit, context)
 
 
-def frontier(
-    graph: ComputationGraph, *, time_limit: float | None = None, progress: Progress | None = None, **options: Any
-) -> list[Solution]:
-    """Pareto frontier of its plans in peak and compute; takes the options of `chen_sqrt`."""
-    return undominated(graph, _plans(graph, True, **options), time_limit, progress)
-
-
-def _plans(
+def _rows(
     graph: ComputationGraph,
-    sweep: bool,
-    segments: int | None = None,
-    candidates: str | None = None,
-    at: str | Sequence[str] | None = None,
-    keep_last: bool | None = None,
-    unit: int = 1,
-) -> Plans:
-    check_positive(segments=segments, unit=unit)
+    segments: int | str | None,
+    candidates: str | None,
+    at: str | Sequence[str] | None,
+    keep_last: bool | None,
+    unit: int,
+) -> list[list[Recipe]]:
+    """A row by the number of segments for each kind of places and choice of `keep_last`."""
+    check_positive(segments=None if segments == "sqrt" else segments, unit=unit)
     if at is not None and (segments is not None or candidates is not None):
         raise ValueError("at gives the cuts; leave out segments and candidates")
     if candidates == "boundary1":
         chain = single_boundary_chain(graph, unit=unit)
-        kept = both(keep_last) if sweep else (keep_last is not False,)
-        return [(partial(canonical_schedule, graph, chain, keep_last=last), {"keep_last": last}) for last in kept]
+        return [
+            [(partial(canonical_schedule, graph, chain, keep_last=last), {"keep_last": last})]
+            for last in both(keep_last)
+        ]
     part = ForwardPart.of(graph)
     if at is not None:
         names = [str(name) for name in ([at] if isinstance(at, str | int) else at)]
         cuts = named_places(graph, part, names)
         return [
-            (partial(segment_counts, part, cuts, last), {"at": names, "keep_last": last}) for last in both(keep_last)
+            [(partial(segment_counts, part, cuts, last), {"at": names, "keep_last": last})] for last in both(keep_last)
         ]
-    plans: list[Any] = []
+    rows = []
     for kind in candidate_kinds(candidates):
         cutter = Cutter(part.memory, candidate_places(part, kind))
-        numbers = [segments or max(1, round(np.sqrt(part.nodes.size)))]
-        if sweep and segments is None:
-            numbers = thinned(range(1, cutter.places.size + 2), most_plans(graph))
-        for k in numbers:
-            for last in both(keep_last):
-                chosen = {"segments": k, "candidates": kind, "keep_last": last}
-                plans.append((partial(_counts, part, cutter, k, last), chosen))
-    return plans
+        if segments is None:
+            numbers = thinned(range(1, cutter.places.size + 2), longest_row(graph))
+        else:
+            numbers = [max(1, round(np.sqrt(part.nodes.size))) if segments == "sqrt" else int(segments)]
+        for last in both(keep_last):
+            rows.append([(partial(_counts, part, cutter, k, last), _details(k, kind, last)) for k in numbers])
+    return rows
+
+
+def _details(segments: int, kind: str, keep_last: bool) -> Details:
+    return {"segments": segments, "candidates": kind, "keep_last": keep_last}
 
 
 def _counts(part: ForwardPart, cutter: Cutter, segments: int, keep_last: bool) -> Int64:

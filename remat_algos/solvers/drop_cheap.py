@@ -13,7 +13,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.operators import kind_name, operator
 from remat_algos.ir.wording import comma_separated, shortened
 from remat_algos.solvers.cost_per_byte import cost_per_byte
-from remat_algos.solvers.registry import Progress, Solution, solver, training_graph
+from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.selection import Plans, best, most_plans, thinned, undominated
 
 KEEPS = ("heavy", "mxnet")

@@ -1,34 +1,36 @@
 """Echo: run cheap nodes again where that makes the stash of feature maps smaller."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from remat_algos.context import SearchContext
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
 from remat_algos.schedule.mirror import honoured, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
+from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.echo_literal import by_algorithm_1
 from remat_algos.solvers.echo_mxnet import by_frontiers, mirror_path_schedule, mirror_places, mirrored_reads
 from remat_algos.solvers.feature_maps import FeatureMaps
 from remat_algos.solvers.heavy_nodes import recomputable_nodes
-from remat_algos.solvers.registry import Solution, solver, training_graph
+from remat_algos.solvers.registry import solver, training_graph
 
 MODES = ("exact", "paper", "literal", "mxnet")
 
 
-@solver(paper="echo2020", needs=training_graph)
+@solver(paper="echo2020", needs=training_graph, cheap=True)
 def echo(
     graph: ComputationGraph,
     limit: int | None,
+    context: SearchContext,
     *,
     mode: str = "exact",
     only: str | Sequence[str] | None = None,
     also: str | Sequence[str] | None = None,
-) -> Solution:
+) -> Iterator[Candidate]:
     """Recompute cheap nodes where that reduces the bytes that must stay in memory for the gradients.
 
     Convolutions and matrix products run once, and so do nodes of unknown operations that cost more than the mean. The
@@ -58,7 +60,7 @@ def echo(
     >>> from remat_algos.ir.differentiate import differentiate
     >>> edges = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
     >>> net = differentiate(ComputationGraph.from_edges(edges, [4, 8, 8, 4, 8, 8], [9, 1, 1, 9, 1, 1]))
-    >>> found = echo(net, None)
+    >>> found = next(echo(net, None, SearchContext()))
     >>> " ".join(found.schedule.names(net)[6:])
     '4 5 grad(5) grad(4) grad(3) 1 2 grad(2) grad(1) grad(0)'
     >>> found.details["stash_without"], found.details["stash"]
@@ -71,12 +73,7 @@ def echo(
         "stash_without": choice.maps.memory(choice.maps.read_back),
         "rerun": int(np.count_nonzero(choice.rerun)),
     }
-    return Solution(choice.schedule(), details=details)
-
-
-def frontier(graph: ComputationGraph, **options: Any) -> list[Solution]:
-    """The one plan that there is; the options of `echo`."""
-    return [echo(graph, None, **options)]
+    yield Candidate(choice.schedule(), details)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

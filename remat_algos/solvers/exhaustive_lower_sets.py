@@ -16,7 +16,7 @@ from remat_algos.solvers.formula_plans import (
     no_time,
     too_little,
 )
-from remat_algos.solvers.registry import Progress, Solution, solver, training_graph
+from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.sweep import Candidate, Sweep
 from remat_algos.solvers.watch import OutOfTime, Watch
 from remat_algos.structure.lower_set_families import LowerSetFamily, lower_set_family

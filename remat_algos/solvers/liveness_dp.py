@@ -13,7 +13,7 @@ from remat_algos.schedule.canonical import canonical_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.chains import Chains, Point
 from remat_algos.solvers.formula_plans import GRID, MOST_PAIRS, geometric
-from remat_algos.solvers.registry import Progress, Solution, solver, training_graph
+from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.sweep import Candidate, Sweep
 from remat_algos.solvers.watch import OutOfTime, Watch
 from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_set_family, spread

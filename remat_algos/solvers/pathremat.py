@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.solvers.registry import Progress, Solution, solver
+from remat_algos.solvers.registry import solver
 from remat_algos.solvers.selection import Plans, best, undominated
 from remat_algos.solvers.separator_plans import LENGTH_LIMIT, WIDEST, Part, Trees, separator_plans, time_for
 from remat_algos.structure.path_decomposition import PathDecomposition, greedy_layout, separation

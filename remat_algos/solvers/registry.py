@@ -3,59 +3,27 @@
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, TypeVar
 
 import remat_algos.solvers as room
+from remat_algos.context import SearchContext
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.layout import tabulated
 from remat_algos.ir.wording import did_you_mean, one_line, shortened
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.schedule.simulation import Simulation
+from remat_algos.schedule.simulation import simulate
+from remat_algos.solvers.candidates import Candidate
 
-RESERVED = ("seed", "time_limit", "progress", "seeds")  # given by `solve`, to those that name them
 SCOPES = ("any order", "fixed order", "canonical", "chain")
 
+BASELINE = "no_remat"  # the solver that others are measured by
 LONGEST_SUMMARY = 90  # characters in the line that shows a solver
 
-Progress = Callable[[int, int, str], None]
-"""What a long solver calls: how many plans were judged, of how many, and which are being tried."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Solution:
-    """A schedule with what its solver knows of it.
-
-    Parameters
-    ----------
-    schedule : Schedule
-    bound : int, optional
-        No schedule of the `scope` within the limit has less compute.
-    scope : {"any order", "fixed order", "canonical", "chain"}, optional
-    details : mapping
-        What the solver chose; goes into the plan.
-    simulation : Simulation, optional
-        What the judge said of the schedule, where the solver had to ask; it is not judged a second time.
-    others : tuple of Simulation
-        Schedules that were not chosen, but may be better once they are polished.
-    """
-
-    schedule: Schedule
-    bound: int | None = None
-    scope: str | None = None
-    details: Mapping[str, Any] = field(default_factory=dict)
-    simulation: Simulation | None = None
-    others: tuple[Simulation, ...] = ()
-
-
-class Interrupted(KeyboardInterrupt):
-    """The user's Ctrl-C, with the solutions that a solver had by then."""
-
-    def __init__(self, found: Sequence[Solution]) -> None:
-        super().__init__("interrupted")
-        self.found = tuple(found)
+Stream = Iterator[Candidate | Schedule]
+"""What a solver gives: candidates, or bare schedules, coarse first, so that whoever stops has the best so far."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +33,7 @@ class Solver:
     Parameters
     ----------
     function : callable
-        `function(graph, limit, **options) -> Schedule | Solution`.
+        `function(graph, limit, context, **options)`, an iterator of `Candidate` or `Schedule`.
     paper : str
         Key of its paper in docs/references.bib, "" for none.
     needs : callable
@@ -73,17 +41,20 @@ class Solver:
     optimal_in : {"any order", "fixed order", "canonical", "chain"}, optional
         Class of schedules in which its result is optimal.
     improves : bool
-        Whether it wants other solvers' schedules (`seeds`).
+        Whether it wants other solvers' candidates (`context.candidates`); then it comes after them.
     portfolio : bool
         Whether it is asked where no solver is named.
+    cheap : bool
+        Whether it takes hardly more than reading the graph; then it comes before the others.
     """
 
-    function: Callable[..., Schedule | Solution]
+    function: Callable[..., Stream]
     paper: str
     needs: Callable[[ComputationGraph], str | None]
     optimal_in: str | None
-    improves: bool
-    portfolio: bool
+    improves: bool = False
+    portfolio: bool = True
+    cheap: bool = False
 
     def __repr__(self) -> str:
         return one_line(self, self.name, self.paper, shortened(self.summary, LONGEST_SUMMARY))
@@ -100,25 +71,32 @@ class Solver:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Its own options and their defaults."""
-        return {name: p.default for name, p in self._keywords().items() if name not in RESERVED}
+        """Its options and their defaults."""
+        parameters = inspect.signature(self.function).parameters
+        return {name: p.default for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
     @property
-    def reserved(self) -> tuple[str, ...]:
-        """Which of the reserved options it takes."""
-        return tuple(name for name in self._keywords() if name in RESERVED)
+    def order(self) -> tuple[bool, bool, str]:
+        """Sorts solvers as they are asked: cheap ones first, those that improve others' candidates last."""
+        return self.improves, not self.cheap, self.name
 
     @property
     def module(self) -> ModuleType | None:
-        """Where it stands; may define `frontier`, all plans that none of its others beats."""
+        """Where it stands; may define `describe(details)`, lines for the plan as text."""
         return inspect.getmodule(self.function)
 
-    def _keywords(self) -> dict[str, inspect.Parameter]:
-        parameters = inspect.signature(self.function).parameters
-        return {name: p for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
+    def candidates(
+        self, graph: ComputationGraph, limit: int | None, context: SearchContext, options: Mapping[str, Any]
+    ) -> Stream:
+        """Its candidates for a limit; TypeError for an option that it lacks."""
+        try:
+            inspect.signature(self.function).bind(graph, limit, context, **options)
+        except TypeError as error:
+            raise TypeError(f"{self.name}: {error}; its options are {', '.join(self.options) or 'none'}") from error
+        return self.function(graph, limit, context, **options)
 
 
-Function = TypeVar("Function", bound=Callable[..., Schedule | Solution])
+Function = TypeVar("Function", bound=Callable[..., Stream])
 _registered: dict[str, Solver] = {}
 
 
@@ -139,13 +117,14 @@ def solver(
     optimal_in: str | None = None,
     improves: bool = False,
     portfolio: bool = True,
+    cheap: bool = False,
 ) -> Callable[[Function], Function]:
     """Register a solver; see `Solver` for the parameters."""
 
     def register(function: Function) -> Function:
         if optimal_in is not None and optimal_in not in SCOPES:
             raise ValueError(f"optimal_in is {shortened(repr(optimal_in))}; use {', '.join(SCOPES)}")
-        _registered[function.__name__] = Solver(function, paper, needs, optimal_in, improves, portfolio)
+        _registered[function.__name__] = Solver(function, paper, needs, optimal_in, improves, portfolio, cheap)
         return function
 
     return register
@@ -181,8 +160,27 @@ def list_solvers() -> Solvers:
 
 
 def portfolio() -> list[Solver]:
-    """Those that are asked where none is named, by name; the others may take very long."""
-    return [solver for solver in list_solvers() if solver.portfolio]
+    """Those that are asked where none is named, in that order; the others may take very long."""
+    return sorted((solver for solver in list_solvers() if solver.portfolio), key=lambda solver: solver.order)
+
+
+def list_candidates(
+    graph: ComputationGraph, solver: str, limit: int | None = None, *, seed: int = 0, **options: Any
+) -> list[Candidate]:
+    """All candidates of one solver, simulated, in the order in which it yields them.
+
+    Examples
+    --------
+    >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2)])
+    >>> [candidate.figures for candidate in list_candidates(graph, "no_remat")]
+    [(2, 3)]
+    """
+    stream = get_solver(solver).candidates(graph, limit, SearchContext(seed=seed), options)
+    found = (each if isinstance(each, Candidate) else Candidate(each) for each in stream)
+    return [
+        each if each.simulation is not None else replace(each, simulation=simulate(graph, each.schedule))
+        for each in found
+    ]
 
 
 def get_solver(name: str) -> Solver:

@@ -7,7 +7,7 @@ from typing import Any
 from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
-from remat_algos.solvers.registry import Progress, Solution, solver
+from remat_algos.solvers.registry import solver
 from remat_algos.solvers.selection import Plans, best, undominated
 from remat_algos.solvers.separator_plans import LENGTH_LIMIT, WIDEST, Part, Trees, separator_plans, time_for
 from remat_algos.structure.elimination import Run

@@ -2,7 +2,7 @@
 
 import time
 
-from remat_algos.solvers.registry import Progress
+from remat_algos.context import Progress
 
 
 class OutOfTime(Exception):

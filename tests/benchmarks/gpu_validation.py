@@ -34,8 +34,8 @@ from remat_algos.executor.shrunk import shrunk
 from remat_algos.executor.validate import validate
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.registry import build, list_families
-from remat_algos.plan.baseline import baseline_peak
 from remat_algos.plan.solve import solve
+from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.solvers.registry import list_solvers
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"

@@ -10,8 +10,8 @@ from remat_algos.kernels import _twremat
 
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.reference import build_reference
-from remat_algos.plan.baseline import baseline
 from remat_algos.plan.solve import solve
+from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.passes.polish import polished
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.separator_plans import Part

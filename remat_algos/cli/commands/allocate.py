@@ -143,8 +143,8 @@ def _check_bare(arguments: argparse.Namespace) -> None:
 def _judged(arguments: argparse.Namespace) -> tuple[Simulation, str]:
     """The schedule, judged, and a line that says what was read."""
     from remat_algos.cli.order_argument import judged_order
-    from remat_algos.plan.baseline import baseline
     from remat_algos.plan.orders import Order
+    from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.simulation import simulate
 
     if arguments.factor is None:

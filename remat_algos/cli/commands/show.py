@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Describe the graph, or say where its memory and compute go."""
-    from remat_algos.plan.baseline import baseline
+    from remat_algos.schedule.baseline import baseline
 
     for option in ("by", "plan"):
         if getattr(arguments, option) is not None and not arguments.breakdown:
@@ -70,9 +70,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _break_down(arguments: argparse.Namespace, picture: str) -> int:
     from remat_algos.ir.units import format_bytes
-    from remat_algos.plan.baseline import baseline
     from remat_algos.plan.breakdown import breakdown
     from remat_algos.plan.orders import Order
+    from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.simulation import simulate
 
     order = None if arguments.plan is None else Order.read(arguments.plan)
@@ -97,7 +97,7 @@ def _record(graph: Any) -> tuple[dict[str, Any], list[int], list[int]]:
     """What JSON has, but for two lists of names, which may be long: articulation values, and what forces the bound."""
     from remat_algos.bounds.memory import least_peak_bound
     from remat_algos.ir.resident import ROLES
-    from remat_algos.plan.baseline import baseline
+    from remat_algos.schedule.baseline import baseline
     from remat_algos.structure.articulation import ForwardPart
 
     judged = baseline(graph)

@@ -34,9 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Judge; 3 if a budget is given and the peak is above it."""
     from remat_algos.cli.budget_argument import memory_limit
-    from remat_algos.plan.baseline import baseline, share_base
     from remat_algos.plan.orders import Order
+    from remat_algos.plan.reserved import share_base
     from remat_algos.plan.what_if import what_if
+    from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.simulation import simulate
 
     check_plot(arguments)

@@ -25,8 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Unroll, judge the result, say what it has, write and draw it."""
-    from remat_algos.plan.baseline import baseline
     from remat_algos.plan.orders import Order
+    from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.simulation import simulate
     from remat_algos.schedule.unroll import unroll
 

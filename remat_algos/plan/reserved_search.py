@@ -1,35 +1,36 @@
-"""Plans that keep to a limit as an arena or an allocator holds them, not only as they are judged."""
+"""Plans for which an arena or an allocator reserves no more than a limit."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import LEAST
 from remat_algos.plan.packed import Packed
-from remat_algos.plan.problem import Attempt, Problem
+from remat_algos.plan.portfolio import Portfolio
+from remat_algos.plan.problem import Problem
 from remat_algos.plan.reserved import Reserved
-from remat_algos.plan.search import Search
 from remat_algos.schedule.simulation import Simulation
+from remat_algos.solvers.candidates import Candidate
+from remat_algos.solvers.registry import BASELINE
 
 SEARCHES = 6  # of one problem, each for a lower peak
 CANDIDATES = 24  # schedules of one search that are given to the model of an allocator
 REFINED = 2  # more plans that keep to the limit, where the first of them has a lower peak than it need have
 STOPPED = "interrupted before a plan was found that fits the budget with this allocator"
 
-Holding = tuple[Attempt, Packed | Reserved]
-Searching = Callable[[Problem], tuple[Search, Attempt]]
+Holding = tuple[Candidate, Packed | Reserved]
+Searching = Callable[[Problem], tuple[Portfolio, Candidate]]
 Hold = Callable[[Simulation], Packed | Reserved]
 
 
-def search_held(
+def search_reserved(
     problem: Problem,
     search: Searching,
     hold: Hold,
     candidates: int = 1,
-) -> tuple[Search, Attempt, Packed | Reserved]:
+) -> tuple[Portfolio, Candidate, Packed | Reserved]:
     """Search for what packs into a limit, or for which an allocator keeps to it; where there is none, for the least.
 
     Below a limit, lower and lower peaks are searched. A peak lower by the share that this adds is tried first; where
@@ -70,7 +71,7 @@ def search_held(
         return _least(problem, *_held_by(problem, search, hold, candidates), search, hold, candidates)
     found, kept, tried = _within_limit(problem, search, hold, candidates)
     straight = _within(problem, tried[0][1])
-    if candidates > 1 and not (straight or found.interrupted or _out_of_time(found)):
+    if candidates > 1 and not (straight or found.interrupted or found.context.late):
         try:
             low, asked = _from_below(problem, bool(kept), search, hold, candidates)
         except (BudgetError, KeyboardInterrupt) as stop:
@@ -82,13 +83,13 @@ def search_held(
             tried += asked
             kept += [each for each in asked if _within(problem, each[1])]
     if not kept:
-        raise problem.held_error(tried)
+        raise problem.reserved_error(tried)
     return found, *min(kept, key=lambda each: problem.rank(each[0]))
 
 
 def _from_below(
     problem: Problem, known: bool, search: Searching, hold: Hold, candidates: int
-) -> tuple[Search, list[Holding]]:
+) -> tuple[Portfolio, list[Holding]]:
     """What the lowest plans come to, and the least where none of them keeps to the limit and no other is known to."""
     lowest = replace(problem, budget=replace(problem.budget, memory=LEAST), limit=None)
     found, asked = _held_by(lowest, search, hold, candidates)
@@ -98,22 +99,22 @@ def _from_below(
     return found, asked
 
 
-def _held_by(problem: Problem, search: Searching, hold: Hold, candidates: int) -> tuple[Search, list[Holding]]:
+def _held_by(problem: Problem, search: Searching, hold: Hold, candidates: int) -> tuple[Portfolio, list[Holding]]:
     """A search, and what its best attempts come to."""
     found, chosen = search(problem)
     return found, list(_held_in_turn(problem, found, chosen, hold, candidates))
 
 
 def _least(
-    problem: Problem, found: Search, asked: list[Holding], search: Searching, hold: Hold, candidates: int
-) -> tuple[Search, Attempt, Packed | Reserved]:
+    problem: Problem, found: Portfolio, asked: list[Holding], search: Searching, hold: Hold, candidates: int
+) -> tuple[Portfolio, Candidate, Packed | Reserved]:
     """Of what a search for the lowest has found, and what is found below it, that which is held in least, the cheapest.
 
     BudgetError if even that does not keep to the limit of a device.
     """
     best = min(asked, key=_least_first)
     fits = _within(problem, best[1])
-    if fits and (found.interrupted or _out_of_time(found)):
+    if fits and (found.interrupted or found.context.late):
         return found, *best
     if found.interrupted:
         raise KeyboardInterrupt(STOPPED)
@@ -127,13 +128,13 @@ def _least(
         found.interrupted = isinstance(stop, KeyboardInterrupt)
         return found, *best
     if not kept and not fits:
-        raise problem.held_error([best, *tried])
+        raise problem.reserved_error([best, *tried])
     return found, *min([best, *kept] if fits else kept, key=_least_first)
 
 
 def _within_limit(
     problem: Problem, search: Searching, hold: Hold, candidates: int
-) -> tuple[Search, list[Holding], list[Holding]]:
+) -> tuple[Portfolio, list[Holding], list[Holding]]:
     """The last search, what was found to keep to the limit, and all that was asked, the first search's best first."""
     tried: list[Holding] = []
     kept: list[Holding] = []
@@ -153,7 +154,7 @@ def _within_limit(
                 if _within(problem, each[1]):
                     break
             tried += asked
-            peak, size = chosen.simulation.peak_memory, asked[0][1].memory
+            peak, size = chosen.figures[0], asked[0][1].memory
             stopped = found.interrupted or any(held.interrupted for _, held in asked)
             if _within(problem, asked[-1][1]):
                 kept.append(asked[-1])
@@ -172,15 +173,17 @@ def _within_limit(
     return found, kept, tried
 
 
-def _held_in_turn(problem: Problem, found: Search, chosen: Attempt, hold: Hold, candidates: int) -> Iterator[Holding]:
+def _held_in_turn(
+    problem: Problem, found: Portfolio, chosen: Candidate, hold: Hold, candidates: int
+) -> Iterator[Holding]:
     """What the best attempts of a search come to, one after the other till the time is over; `chosen` is the best."""
-    others = {attempt.figures: attempt for attempt in found.attempts if problem.fits(attempt.simulation)}
+    others = {candidate.figures: candidate for candidate in found.candidates if problem.fits(candidate)}
     others.pop(chosen.figures, None)
-    yield chosen, hold(chosen.simulation)
-    for attempt in sorted(others.values(), key=problem.rank)[: candidates - 1]:
-        if _out_of_time(found):
+    for candidate in (chosen, *sorted(others.values(), key=problem.rank)[: candidates - 1]):
+        if candidate is not chosen and found.context.late:
             return
-        yield attempt, hold(attempt.simulation)
+        if candidate.simulation is not None:
+            yield candidate, hold(candidate.simulation)
 
 
 def _within(problem: Problem, held: Packed | Reserved) -> bool:
@@ -188,9 +191,6 @@ def _within(problem: Problem, held: Packed | Reserved) -> bool:
 
 
 def _least_first(holding: Holding) -> tuple[int, int, int, bool]:
-    attempt, held = holding
-    return held.memory, attempt.simulation.compute, attempt.simulation.peak_memory, attempt.method != "no_remat"
-
-
-def _out_of_time(found: Search) -> bool:
-    return found.deadline is not None and time.monotonic() > found.deadline
+    candidate, held = holding
+    peak, compute = candidate.figures
+    return held.memory, compute, peak, candidate.solver != BASELINE

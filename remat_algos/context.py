@@ -1,0 +1,127 @@
+"""What a search is given: its deadline, who hears of its progress, its seed, and what was found before it."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+Progress = Callable[[int, int, str], None]
+"""Called with (steps done, steps in all as far as they are known, what is being tried)."""
+
+
+class OutOfTime(Exception):
+    """The deadline is over."""
+
+
+class SearchContext:
+    """The one clock of a search.
+
+    Parameters
+    ----------
+    time_limit : float, optional
+        Seconds from now.
+    progress : callable, optional
+        Called with (steps done, steps in all as far as they are known, what is being tried).
+    seed : int
+        For random choices.
+    candidates : sequence
+        What earlier stages found; it does not change while a solver runs.
+
+    Raises
+    ------
+    ValueError
+        For a time limit that is no number of seconds.
+
+    Examples
+    --------
+    >>> context = SearchContext(progress=lambda done, total, what: print(done, total, what))
+    >>> for name in ("trees", "schedules"):
+    ...     context.stage(2, name)
+    ...     context.progress(1)
+    1 2 trees
+    3 4 schedules
+    """
+
+    def __init__(
+        self,
+        time_limit: float | None = None,
+        progress: Progress | None = None,
+        *,
+        seed: int = 0,
+        candidates: Sequence[Any] = (),
+    ) -> None:
+        self.started = time.monotonic()
+        self.deadline = None if time_limit is None else self.started + _seconds(time_limit)
+        self.report = progress
+        self.seed = seed
+        self.candidates = tuple(candidates)
+        self.skipped = 0
+        self._before = self._reported = self._total = 0
+        self._stage = ""
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the search began."""
+        return time.monotonic() - self.started
+
+    @property
+    def left(self) -> float | None:
+        """Seconds to the deadline, None if there is none."""
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+    @property
+    def late(self) -> bool:
+        """Whether the deadline is over."""
+        return self.deadline is not None and time.monotonic() > self.deadline
+
+    @property
+    def has_stages(self) -> bool:
+        """Whether a stage was begun."""
+        return self._total > 0
+
+    def check(self) -> None:
+        """Raise OutOfTime if the deadline is over; loops of more than 50 ms call this as they go."""
+        if self.late:
+            raise OutOfTime
+
+    def stage(self, count: int, name: str = "") -> None:
+        """Begin a stage of `count` steps."""
+        self._before = self._total
+        self._total += count
+        self._stage = name
+
+    def progress(self, done: int) -> None:
+        """Report the steps of this stage that are done; then as `check`."""
+        done += self._before
+        if self.report is not None and done > self._reported:
+            self._reported = done
+            self.report(done, max(done, self._total), self._stage)
+        self.check()
+
+    def skip(self) -> None:
+        """Count a schedule that was abandoned, being too long or from too wide a decomposition."""
+        self.skipped += 1
+
+    def share(
+        self, part: float = 1.0, progress: Progress | None = None, candidates: Sequence[Any] | None = None
+    ) -> "SearchContext":
+        """The context of one of several searches: a part of the time that is left."""
+        left = None if self.left is None else self.left * part
+        found = self.candidates if candidates is None else candidates
+        return SearchContext(left, progress, seed=self.seed, candidates=found)
+
+    def within(self, seconds: float | None) -> "SearchContext":
+        """The same with at most so many seconds from now."""
+        if seconds is None or (self.left is not None and self.left <= seconds):
+            return self
+        return SearchContext(seconds, self.report, seed=self.seed, candidates=self.candidates)
+
+
+def _seconds(time_limit: Any) -> float:
+    try:
+        seconds = math.nan if isinstance(time_limit, bool) else float(time_limit)
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if not seconds >= 0:
+        raise ValueError(f"time_limit is {str(time_limit)[:40]!r}; give seconds, 0 or more")
+    return seconds

@@ -1,0 +1,298 @@
+"""The only consumer of solvers: what they yield is simulated, ranked, kept and polished."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+from remat_algos.context import OutOfTime, Progress, SearchContext
+from remat_algos.errors import BudgetError, GraphError, ScheduleError
+from remat_algos.plan.problem import Problem
+from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.passes.polish import polished
+from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.solvers.candidates import Candidate, ParetoSet
+from remat_algos.solvers.registry import BASELINE, Solver, Stream
+
+SOLVING = 0.75  # of a solver's time; the rest is for polishing what it found
+MOST_KEPT = 64  # candidates of one solver under a limit
+MOST_OTHERS = 12  # of these are polished beside the best
+MOST_POLISHED = 400_000  # steps of one solver's schedules
+POLISHED_A_SECOND = 100_000  # steps; the passes over one schedule look at no clock
+LARGE = 10_000  # nodes, from which one simulation may take longer than there is time
+LOWERED = 12  # candidates of the lowest peaks, of a whole frontier, whose peak is polished further
+LATE = "not tried within the time limit"
+
+
+def figures(candidate: Candidate) -> tuple[int, int]:
+    """Peak and compute."""
+    return candidate.figures
+
+
+@dataclass(slots=True, eq=False)
+class Findings:
+    """What one solver has found so far.
+
+    Parameters
+    ----------
+    kept : ParetoSet of Candidate
+        As the solver yielded them.
+    polished : list of Candidate
+    simulated, skipped : int
+        Candidates that were simulated, and schedules that the solver abandoned.
+    complete : bool
+        Whether nothing cut the solver short.
+    seconds : float
+    reason : str
+        Why it found nothing, or no more.
+    error : Exception, optional
+        What it raised.
+    """
+
+    kept: ParetoSet[Candidate] = field(default_factory=lambda: ParetoSet(figures))
+    polished: list[Candidate] = field(default_factory=list)
+    simulated: int = 0
+    skipped: int = 0
+    complete: bool = False
+    seconds: float = 0.0
+    reason: str = ""
+    error: BudgetError | GraphError | ScheduleError | None = None
+
+    @property
+    def cut(self) -> bool:
+        """Whether the time limit left something out."""
+        return self.reason == LATE or (self.simulated > 0 and not self.complete)
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """All of them."""
+        return [*self.kept.things, *self.polished]
+
+    def details(self, candidate: Candidate) -> dict[str, Any]:
+        """What a plan says of one of them."""
+        said = {**candidate.details, "simulated": self.simulated, "complete": self.complete}
+        return said | {"skipped": self.skipped} if self.skipped else said
+
+
+class Portfolio:
+    """Solvers asked for one problem; what they found stays if the user interrupts or the time is over.
+
+    Parameters
+    ----------
+    problem : Problem
+    context : SearchContext
+        The time in it is shared by the solvers.
+    polish : bool
+        Whether passes may improve what the solvers found.
+    budgets : int
+        Where the whole frontier is wanted: number of budgets within which the best candidates are polished.
+    """
+
+    def __init__(self, problem: Problem, context: SearchContext, *, polish: bool = True, budgets: int = 0) -> None:
+        self.problem = problem
+        self.context = context
+        self.polish = polish
+        self.budgets = budgets
+        self.limit = None if budgets else problem.solver_limit
+        self.findings: dict[str, Findings] = {}
+        self.interrupted = False
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """What all solvers have found."""
+        return [candidate for findings in self.findings.values() for candidate in findings.candidates]
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """By solver: why it found nothing, or no more."""
+        return {name: findings.reason for name, findings in self.findings.items() if findings.reason}
+
+    @property
+    def n_tried(self) -> int:
+        """How many solvers were asked."""
+        return sum(findings.simulated > 0 or findings.error is not None for findings in self.findings.values())
+
+    def run(
+        self,
+        solvers: Sequence[Solver],
+        options: Mapping[str, Any] = MappingProxyType({}),
+        *,
+        seconds_each: float | None = None,
+    ) -> None:
+        """Ask solvers, in their order; an interrupt ends this.
+
+        Parameters
+        ----------
+        solvers : sequence of Solver
+        options : mapping
+            Of each of them.
+        seconds_each : float, optional
+            For each solver, in place of a share of the time that is left.
+        """
+        waiting = sorted(solvers, key=lambda solver: solver.order)
+        try:
+            for n_left, solver in zip(range(len(waiting), 0, -1), waiting, strict=True):
+                context = self.context.share(1 / n_left, candidates=self.candidates)
+                self._ask(solver, options, context.within(seconds_each))
+        except KeyboardInterrupt:
+            self.interrupted = True
+
+    def guard(self) -> None:
+        """Add the run without rematerialization, unless a mark forbids it."""
+        graph = self.problem.graph
+        with suppress(ScheduleError):
+            run = baseline(graph) if graph.mark is None else simulate(graph, baseline(graph).schedule)
+            findings = self.findings.setdefault(BASELINE, Findings(complete=True))
+            findings.kept.add(Candidate(run.schedule, simulation=run, solver=BASELINE))
+
+    def best(self) -> Candidate | None:
+        """The candidate that ranks first, None if there is none."""
+        return min(self.candidates, key=self.problem.rank, default=None)
+
+    def _ask(self, solver: Solver, options: Mapping[str, Any], context: SearchContext) -> None:
+        """Ask one solver, then polish what it found."""
+        findings = self.findings.setdefault(solver.name, Findings())
+        findings.reason = solver.needs(self.problem.graph) or ""
+        if not findings.reason and self.context.late and self.candidates:
+            findings.reason = LATE
+        if findings.reason:
+            return
+        solving = context.share(SOLVING, self._report(solver.name))
+        try:
+            stream = solver.candidates(self.problem.graph, self.limit, solving, options)
+            findings.complete = self._simulate_all(solver.name, stream, findings, solving)
+        except OutOfTime:
+            findings.reason = "" if findings.simulated else LATE
+        except (BudgetError, GraphError, ScheduleError) as error:  # a proof, a graph too large, a mark
+            findings.reason, findings.error = str(error), error
+        finally:
+            findings.skipped, findings.seconds = solving.skipped, context.elapsed
+        if self.polish and solver.name != BASELINE:
+            with suppress(OutOfTime):
+                for candidate in self._polished(findings, context):
+                    findings.polished.append(candidate)
+            findings.seconds = context.elapsed
+
+    def _simulate_all(self, name: str, stream: Stream, findings: Findings, context: SearchContext) -> bool:
+        """Keep what a solver yields; whether nothing was left out."""
+        graph, n_steps, left_out, against_mark = self.problem.graph, 0, False, None
+        large = context.deadline is not None and graph.n_nodes > LARGE
+        for each in stream:
+            candidate = each if isinstance(each, Candidate) else Candidate(each)
+            simulation = candidate.simulation
+            if simulation is None or simulation.graph is not graph or simulation.schedule is not candidate.schedule:
+                length = len(candidate.schedule)
+                if large and n_steps and length * context.elapsed / n_steps > (context.left or 0):
+                    left_out = True
+                    context.check()
+                    continue
+                try:
+                    simulation = simulate(graph, candidate.schedule)
+                except ScheduleError as error:
+                    if graph.mark is None:
+                        raise
+                    against_mark = error
+                    continue
+                n_steps += length
+            findings.simulated += 1
+            findings.kept.add(replace(candidate, simulation=simulation, solver=name))
+            self._thin(findings)
+            if not context.has_stages:
+                context.progress(findings.simulated)
+            context.check()
+        if against_mark is not None and not findings.simulated:
+            mark = f"it cannot honour a mark: {against_mark}"
+            raise ScheduleError(mark, against_mark.step, against_mark.node) from against_mark
+        return not left_out
+
+    def _thin(self, findings: Findings) -> None:
+        """Under a limit keep every other candidate, and the best, where they are many."""
+        kept = findings.kept.things
+        if self.limit is not None and len(kept) > MOST_KEPT:
+            best = kept.index(min(kept, key=self.problem.rank))
+            findings.kept.things = kept[best % 2 :: 2]
+
+    def _report(self, name: str) -> Progress | None:
+        """What a solver's progress comes to: its name and the best candidate so far."""
+        report, problem = self.context.report, self.problem
+        if report is None:
+            return None
+        best = self.best()
+        so_far = ""
+        if best is not None and problem.fits(best):
+            peak, compute = best.figures
+            extra = 100 * (compute - problem.graph.needed_compute) / max(1, problem.graph.needed_compute)
+            so_far = f" · best {100 * peak / max(1, problem.base):.0f} % at +{extra:.1f} %"
+        return lambda done, total, stage: report(done, total, f"{name}{so_far}")
+
+    # ---------------------------------------------------------------- polishing
+
+    def _polished(self, findings: Findings, context: SearchContext) -> Iterator[Candidate]:
+        """What passes make of a solver's best candidates."""
+        n_steps = 0
+        for candidate, limit in self._worth_polishing(findings):
+            length = len(candidate.schedule)
+            n_steps += length
+            if n_steps > MOST_POLISHED * (1 + bool(self.budgets)) and n_steps > length:
+                return
+            if context.left is not None and length / POLISHED_A_SECOND > context.left:
+                return
+            start = _simulation(candidate)
+            better = self._passes(start, limit)
+            if better is not start:
+                yield _improved(candidate, better)
+
+    def _worth_polishing(self, findings: Findings) -> Iterator[tuple[Candidate, int | None]]:
+        """Candidates, the most promising first, each with the limit to polish it within; None: as low as possible."""
+        problem, kept = self.problem, list(findings.kept.things)
+        if self.budgets and kept:
+            yield from self._along_the_curve(kept)
+        elif problem.lowest_wanted:
+            yield from ((candidate, None) for candidate in sorted(kept, key=problem.rank))
+        elif kept:
+            best = kept.index(min(kept, key=problem.rank))
+            fits = problem.limit is not None and kept[best].figures[0] <= problem.limit
+            others = kept[: best : 1 + best // MOST_OTHERS] if fits else kept[1:MOST_OTHERS]
+            yield from ((each, problem.limit) for each in sorted([kept[best], *others], key=problem.rank))
+
+    def _along_the_curve(self, kept: Sequence[Candidate]) -> Iterator[tuple[Candidate, int | None]]:
+        """Each candidate within its own peak, the lowest also below it; then the best for each of some budgets."""
+        stride = 1 + sum(len(candidate.schedule) for candidate in kept) // MOST_POLISHED
+        for place, candidate in enumerate(kept[::stride]):
+            if place < LOWERED:
+                yield candidate, None
+            yield candidate, candidate.figures[0]
+        lowest, base = kept[0].figures[0], self.problem.base
+        for i in range(self.budgets):
+            budget = lowest + (base - lowest) * i // max(1, self.budgets - 1)
+            within = [candidate for candidate in kept if candidate.figures[0] <= budget]
+            for candidate in within[:: -(1 + len(within) // MOST_OTHERS)]:
+                yield candidate, budget
+
+    def _passes(self, simulation: Simulation, limit: int | None) -> Simulation:
+        """A simulation after the passes: with a lower peak where that is wanted, then with less compute."""
+        graph, problem = self.problem.graph, self.problem
+        too_high = simulation.peak_memory > limit if limit is not None else problem.overhead_limit is None
+        if too_high:
+            simulation = polished(graph, simulation, 0)
+        return polished(graph, simulation, max(limit or 0, simulation.peak_memory))
+
+
+def _simulation(candidate: Candidate) -> Simulation:
+    if candidate.simulation is None:
+        raise ValueError("a candidate that was kept has no simulation")
+    return candidate.simulation
+
+
+def _improved(candidate: Candidate, simulation: Simulation) -> Candidate:
+    """A candidate after the passes; a bound that it beats is none."""
+    beaten = candidate.bound is not None and candidate.bound > simulation.compute
+    return replace(
+        candidate,
+        schedule=simulation.schedule,
+        details={**candidate.details, "polished": True},
+        bound=None if beaten else candidate.bound,
+        scope=None if beaten else candidate.scope,
+        simulation=simulation,
+    )

@@ -1,0 +1,32 @@
+"""The run without rematerialization: the base of every share."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.schedule.updates import postponed
+
+
+def baseline(graph: ComputationGraph) -> Simulation:
+    """Every needed node once, in id order, updates of parameters last; marks do not count.
+
+    Examples
+    --------
+    >>> baseline(ComputationGraph.from_edges([(0, 1), (1, 2)])).schedule.order.tolist()
+    [0, 1, 2]
+    """
+    unmarked = graph if graph.mark is None else replace(graph, mark=None)
+
+    def run() -> list[Simulation]:
+        once = simulate(unmarked, Schedule(postponed(graph, np.flatnonzero(graph.needed).astype(np.int32))))
+        return [once.schedule, once.lifetimes, once.memory_trace]  # without the graph, which would hold itself
+
+    return Simulation.unchecked(unmarked, *graph.derived("baseline", run))
+
+
+def baseline_peak(graph: ComputationGraph) -> int:
+    """Its peak in bytes."""
+    return baseline(graph).peak_memory

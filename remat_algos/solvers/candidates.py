@@ -1,0 +1,274 @@
+"""What solvers yield, how candidates are ranked, and rows of candidates near a limit."""
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from remat_algos.context import SearchContext
+from remat_algos.errors import ScheduleError
+from remat_algos.ir.arrays import Int64
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.schedule.mirror import honoured, mirror_schedule
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import Simulation, simulate
+
+Details = Mapping[str, Any]
+Decision = Int64 | Schedule | None
+"""Mirror counts int64[n], or a schedule; None: abandoned, being too long."""
+Recipe = tuple[Callable[[], Decision], Details]
+"""What makes a candidate, and what was chosen for it."""
+
+LONGEST_ROW = 2_000
+ROW_STEPS = 5_000_000  # of all schedules of a row that is not searched
+MOST_STEPS = 60_000_000
+FIRST = 24  # places of a row that are tried first where not all are
+BEST = 3  # between these and their neighbours the row is searched on
+Thing = TypeVar("Thing")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """A schedule that a solver found, and what the solver knows of it.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    details : mapping
+        What the solver chose; goes into the plan.
+    bound : int, optional
+        No schedule of the `scope` within the limit has less compute.
+    scope : {"any order", "fixed order", "canonical", "chain"}, optional
+    simulation : Simulation, optional
+        Where the solver needed it to go on; the schedule is not simulated again.
+    solver : str
+        Filled in by the portfolio.
+    figures : (int, int)
+        Peak in bytes and compute, once there is a simulation.
+
+    Examples
+    --------
+    >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2)])
+    >>> evaluated(graph, Schedule([0, 1, 2])).figures
+    (2, 3)
+    """
+
+    schedule: Schedule
+    details: Details = field(default_factory=dict)
+    bound: int | None = None
+    scope: str | None = None
+    simulation: Simulation | None = None
+    solver: str = ""
+    figures: tuple[int, int] = field(init=False, default=(-1, -1))
+
+    def __post_init__(self) -> None:
+        if self.simulation is not None:
+            object.__setattr__(self, "figures", (self.simulation.peak_memory, self.simulation.compute))
+
+
+def evaluated(graph: ComputationGraph, schedule: Schedule, details: Details = MappingProxyType({})) -> Candidate:
+    """A candidate with its simulation; without one if the schedule goes against a mark, which the portfolio reports."""
+    try:
+        return Candidate(schedule, details, simulation=simulate(graph, schedule))
+    except ScheduleError:
+        if graph.mark is None:
+            raise
+        return Candidate(schedule, details)
+
+
+# ---------------------------------------------------------------- what is better
+
+
+def rank(
+    figures: tuple[int, int], limit: int | None, most_compute: int | None = None, *, lowest: bool = False
+) -> tuple[bool, int, int]:
+    """Sorts the best first: what fits by compute, then peak; the rest, or all if `lowest`, by peak, then compute.
+
+    Parameters
+    ----------
+    figures : (int, int)
+        Peak and compute.
+    limit, most_compute : int, optional
+    lowest : bool
+        Whether the lowest peak is wanted of what fits; so it is without a limit.
+
+    Examples
+    --------
+    >>> sorted([(5, 9), (7, 6), (6, 7)], key=lambda figures: rank(figures, 6))
+    [(6, 7), (5, 9), (7, 6)]
+    """
+    peak, compute = figures
+    within = limit is None or peak <= limit
+    fits = within and (most_compute is None or compute <= most_compute)
+    if lowest or limit is None or not within:
+        return not fits, peak, compute
+    return not fits, compute, peak
+
+
+class ParetoSet(Generic[Thing]):
+    """Things of which none dominates another in peak and compute: peaks rise, computes fall; of equals the first.
+
+    Parameters
+    ----------
+    figures : callable
+        Peak and compute of a thing.
+
+    Examples
+    --------
+    >>> kept = ParetoSet(lambda figures: figures)
+    >>> [kept.add(figures) for figures in [(5, 9), (6, 9), (7, 6), (7, 5)]], kept.things
+    ([True, False, True, True], [(5, 9), (7, 5)])
+    """
+
+    def __init__(self, figures: Callable[[Thing], tuple[int, int]]) -> None:
+        self.figures = figures
+        self.things: list[Thing] = []
+
+    def __len__(self) -> int:
+        return len(self.things)
+
+    def add(self, thing: Thing) -> bool:
+        """Whether nothing dominates or equals it; then it is kept, and what it dominates is not."""
+        peak, compute = self.figures(thing)
+        end = begin = bisect_right(self.things, peak, key=lambda kept: self.figures(kept)[0])
+        if begin and self.figures(self.things[begin - 1])[1] <= compute:
+            return False
+        while begin and self.figures(self.things[begin - 1])[0] == peak:
+            begin -= 1
+        while end < len(self.things) and self.figures(self.things[end])[1] >= compute:
+            end += 1
+        self.things[begin:end] = [thing]
+        return True
+
+
+def pareto(things: Iterable[Thing], figures: Callable[[Thing], tuple[int, int]]) -> list[Thing]:
+    """Those that no other dominates, peaks rising; of equals the first."""
+    kept = ParetoSet(figures)
+    for thing in things:
+        kept.add(thing)
+    return kept.things
+
+
+# ---------------------------------------------------------------- rows
+
+
+def near(
+    graph: ComputationGraph, rows: Sequence[Sequence[Recipe]], limit: int | None, context: SearchContext
+) -> Iterator[Candidate]:
+    """Candidates of rows, each row by one rising parameter: all of them, or the best near a limit where they are many.
+
+    Of a long row 24 places, evenly spread, are tried first, then those between the best and their neighbours. Equal
+    mirror counts come once.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    rows : sequence of sequence of Recipe
+    limit : int, optional
+    context : SearchContext
+    """
+    maker = _Maker(graph, context)
+    most = max(96, MOST_STEPS // max(1, graph.n_nodes * len(rows)))
+    if limit is None or all(len(row) <= most for row in rows):
+        together = coarse_first([recipe for row in rows for recipe in row])
+        context.stage(len(together))
+        for done, recipe in enumerate(together):
+            candidate = maker.candidate(recipe)
+            if candidate is not None:
+                yield candidate
+            context.progress(done + 1)
+        return
+    for row in rows:
+        yield from _searched(maker, row, limit, most, context)
+
+
+def _searched(
+    maker: "_Maker", row: Sequence[Recipe], limit: int, most: int, context: SearchContext
+) -> Iterator[Candidate]:
+    """The best of a row near a limit."""
+    last, worst = len(row) - 1, (True, 2**63, 2**63)
+    ranks: dict[int, tuple[bool, int, int]] = {}
+    waiting = coarse_first(sorted({round(i * last / (FIRST - 1)) for i in range(FIRST)}))
+    while waiting and len(ranks) < most:
+        context.stage(len(waiting))
+        for done, place in enumerate(waiting):
+            candidate = maker.candidate(row[place], evaluate=True)
+            ranks[place] = worst if maker.figures is None else rank(maker.figures, limit)
+            if candidate is not None:
+                yield candidate
+            context.progress(done + 1)
+        waiting = _between(ranks, BEST)
+
+
+def _between(ranks: Mapping[int, tuple[bool, int, int]], best: int) -> list[int]:
+    """The middles between the best places and their neighbours, as far as they were not tried."""
+    places = sorted(ranks)
+    middles = set[int]()
+    for place in sorted(places, key=ranks.__getitem__)[:best]:
+        at = places.index(place)
+        middles |= {(place + other) // 2 for other in places[max(0, at - 1) : at + 2]}
+    return sorted(middles - ranks.keys())
+
+
+class _Maker:
+    """Makes candidates of recipes, those of equal mirror counts once; keeps the figures of the last, if it has any."""
+
+    def __init__(self, graph: ComputationGraph, context: SearchContext) -> None:
+        self.graph = graph
+        self.context = context
+        self.seen: dict[bytes, tuple[int, int] | None] = {}
+        self.figures: tuple[int, int] | None = None
+
+    def candidate(self, recipe: Recipe, evaluate: bool = False) -> Candidate | None:
+        """The candidate; None if it was abandoned, or if its counts came before."""
+        graph, (make, details) = self.graph, recipe
+        decision, key, self.figures = make(), b"", None
+        if decision is None:
+            self.context.skip()
+            return None
+        if not isinstance(decision, Schedule):
+            counts = honoured(graph, decision).astype(np.int32)
+            key = hashlib.blake2b(counts.tobytes(), digest_size=16).digest()
+            if key in self.seen:
+                self.figures = self.seen[key]
+                return None
+            decision = mirror_schedule(graph, counts)
+        found = evaluated(graph, decision, details) if evaluate else Candidate(decision, details)
+        if found.simulation is not None:
+            self.figures = found.figures
+        if key:
+            self.seen[key] = self.figures
+        return found
+
+
+def longest_row(graph: ComputationGraph) -> int:
+    """How many candidates a row over this graph may have: fewer where each takes long to simulate."""
+    return max(100, min(LONGEST_ROW, ROW_STEPS // max(1, graph.n_nodes)))
+
+
+def thinned(things: Sequence[Thing], most: int) -> list[Thing]:
+    """At most `most` of them, at geometrically growing distances, the first and the last among them."""
+    if len(things) <= most:
+        return list(things)
+    places = np.unique(np.geomspace(1, len(things), most).round().astype(np.int64)) - 1
+    return [things[int(place)] for place in places]
+
+
+def coarse_first(things: Sequence[Thing]) -> list[Thing]:
+    """The same things, so that every beginning of the list is spread over all of it.
+
+    Examples
+    --------
+    >>> coarse_first("abcdefgh")
+    ['a', 'e', 'c', 'g', 'b', 'd', 'f', 'h']
+    """
+    stride = 1 << max(0, len(things) - 1).bit_length()
+    places = list(range(0, len(things), stride))
+    while stride > 1:
+        places += range(stride // 2, len(things), stride)
+        stride //= 2
+    return [things[place] for place in places]
