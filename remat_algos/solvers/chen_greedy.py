@@ -5,7 +5,6 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,52 +12,61 @@ from numpy.typing import ArrayLike
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.in_place import in_place
 from remat_algos.allocate.sharing import share
+from remat_algos.context import OutOfTime, SearchContext
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
 from remat_algos.schedule.simulation import Simulation
+from remat_algos.solvers.candidates import (
+    LONGEST_ROW,
+    Candidate,
+    ParetoSet,
+    Recipe,
+    coarse_first,
+    evaluated,
+    longest_row,
+    near,
+)
 from remat_algos.solvers.cost_per_byte import cost_per_byte
 from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.segments import both, candidate_kinds, candidate_places, segment_counts
-from remat_algos.solvers.selection import MOST_PLANS, Plans, best, coarse_first, most_plans, undominated
-from remat_algos.solvers.watch import Watch
 from remat_algos.structure.articulation import ForwardPart
 
 PAPER_GRID = 6
 MOST_CUTS = 1_000_000  # that an exact sweep may list, a second or so
-MOST_COSTS = 16  # above which nodes are kept for their cost
-LEAST_BUDGETS = 16  # to each of these
+MOST_COSTS = 16  # thresholds of compute per byte
+FEWEST_BUDGETS = 16  # for each of these
 
 
-@solver(paper="chen2016", needs=training_graph)
+@solver(paper="chen2016", needs=training_graph, cheap=True)
 def chen_greedy(
     graph: ComputationGraph,
     limit: int | None,
+    context: SearchContext,
     *,
     grid: str = "exact",
     rank_by: str = "peak",
     candidates: str | None = None,
     keep_last: bool | None = None,
     weigh_cost: bool = False,
-    time_limit: float | None = None,
-    progress: Progress | None = None,
-) -> Solution:
+) -> Iterator[Candidate]:
     """Walk along the forward part and cut as soon as a segment outgrows a budget; try all budgets that differ.
 
     Parameters
     ----------
     grid : {"exact", "paper"}
-        Every distinct plan, or the budgets of appendix A: 0, B = sqrt(x y), and six from B / sqrt 2 to B sqrt 2. The
-        paper does not say how the six are spaced; here each is the same factor above the one before. On graphs with
-        more than 2,000 distinct plans the budgets of "exact" grow geometrically, which the plan's details say.
+        Every distinct segmentation, or the budgets of appendix A: 0, B = sqrt(x y), and six from B / sqrt 2 to
+        B sqrt 2. The paper does not say how the six are spaced; here each is the same factor above the one before. On
+        graphs with more than 2,000 distinct segmentations the budgets of "exact" grow geometrically, which the plan's
+        details say.
     rank_by : {"peak", "allocation"}
         What counts as the memory of a plan: its simulated peak, or, as in appendix A, what the paper's static
         allocator needs for it (`in_place` and `share`). Under a limit both must fit. Give `raw=True` to `solve` for
         the plan as it is chosen, since its passes compare by peak.
     candidates : {"articulation", "all"}, optional
-        Cut where one value alone is alive, or anywhere; by default the better.
+        Cut only where a single value is live, or anywhere; by default whichever is better.
     keep_last : bool, optional
-        Whether the nodes after the last cut are kept; by default the better. The paper's algorithm does not.
+        Whether the nodes after the last cut are kept; by default whichever is better. The paper does not keep them.
     weigh_cost : bool
         Whether time-consuming nodes are kept in the middle of segments too: those whose compute per byte, as
         `drop_cheap` has it, reaches a threshold, for up to 16 thresholds from the graph, and for none. They do not
@@ -72,44 +80,79 @@ def chen_greedy(
     Examples
     --------
     >>> from remat_algos.ir.differentiate import differentiate
-    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> len(chen_greedy(chain, 7).schedule) - chain.n_nodes
-    4
+    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(5)]))
+    >>> found = chen_greedy(chain, 6, SearchContext(), candidates="all", keep_last=True)
+    >>> [(each.details["budget"], len(each.schedule) - chain.n_nodes) for each in found]
+    [(0, 0), (4, 4), (2, 4), (1, 3), (3, 3), (5, 5)]
     """
-    watch = Watch(time_limit)
-    plans = _plans(graph, watch, grid, candidates, keep_last, weigh_cost)
-    if not _by_allocation(rank_by):
-        return best(graph, plans, limit, watch.left, progress)
-    size = allocated if limit is None else _largest
-    found = best(graph, plans, limit, watch.left, progress, size)
-    return replace(_with_allocation(found), others=())  # the others would be compared by peak
-
-
-def frontier(
-    graph: ComputationGraph,
-    *,
-    rank_by: str = "peak",
-    time_limit: float | None = None,
-    progress: Progress | None = None,
-    **options: Any,
-) -> list[Solution]:
-    """All plans that no other dominates in memory and compute; the options of `chen_greedy`.
-
-    With `rank_by="allocation"` the plan of the smallest allocation comes first, and no other has a lower peak, so that
-    it is the one taken where the least memory is wanted.
-    """
-    watch = Watch(time_limit)
-    plans = _plans(graph, watch, **options)
-    if not _by_allocation(rank_by):
-        return undominated(graph, plans, watch.left, progress)
-    first, *others = map(_with_allocation, undominated(graph, plans, watch.left, progress, allocated))
-    return [first, *(each for each in others if _peak(each) > _peak(first))]
-
-
-def _by_allocation(rank_by: str) -> bool:
+    if grid not in ("exact", "paper"):
+        raise ValueError(f"grid is {shortened(repr(grid))}; use exact or paper")
     if rank_by not in ("peak", "allocation"):
         raise ValueError(f"rank_by is {shortened(repr(rank_by))}; use peak or allocation")
-    return rank_by == "allocation"
+    if weigh_cost not in (True, False):
+        raise ValueError(f"weigh_cost is {shortened(repr(weigh_cost))}; use True or False")
+    rows = _rows(graph, context, grid, candidates, keep_last, weigh_cost)
+    if rank_by == "peak":
+        return near(graph, rows, limit, context)
+    return _smallest_allocated(graph, near(graph, rows, None, context), limit)
+
+
+def _rows(
+    graph: ComputationGraph,
+    context: SearchContext,
+    grid: str,
+    candidates: str | None,
+    keep_last: bool | None,
+    weigh_cost: bool,
+) -> list[list[Recipe]]:
+    """A row by the budget for each kind of places, threshold of compute per byte and choice of `keep_last`."""
+    part = ForwardPart.of(graph)
+    costs = _costs(graph, part) if weigh_cost else []
+    walking = context.share(0.5)  # the other half is for the candidates
+    rows: list[list[Recipe]] = []
+    for kind in candidate_kinds(candidates):
+        places = candidate_places(part, kind)
+        for cost, costly in [(None, None), *costs]:
+            if rows and walking.late:
+                break
+            walk = Walk(part.memory, places, costly)
+            if grid == "paper":
+                found, sweep = paper_grid(walk), "paper"
+            else:
+                most = [LONGEST_ROW, longest_row(graph)]
+                if costly is not None:
+                    most = [max(FEWEST_BUDGETS, budgets // len(costs)) for budgets in most]
+                found, sweep = exact_sweep(walk, most[0], most[1], walking)
+            chosen = {"candidates": kind, "sweep": sweep} | ({"cost": cost} if weigh_cost else {})
+            for last in both(keep_last):
+                rows.append(
+                    [
+                        (
+                            partial(_counts, part, segmentation.cuts, last, costly),
+                            {"budget": segmentation.budget, **chosen, "keep_last": last},
+                        )
+                        for segmentation in found
+                    ]
+                )
+    return rows
+
+
+def _costs(graph: ComputationGraph, part: ForwardPart) -> list[tuple[float, Bool]]:
+    """Thresholds of compute per byte, and bool[f]: the places of the nodes that reach them."""
+    cost = cost_per_byte(graph)[part.nodes]
+    amounts = np.unique(cost[np.isfinite(cost)])
+    some = np.unique(np.linspace(0, max(0, amounts.size - 1), MOST_COSTS).round().astype(np.int64))
+    return [(float(amount), cost >= amount) for amount in amounts[some[: amounts.size]]]
+
+
+def _counts(part: ForwardPart, cuts: list[int], keep_last: bool, costly: Bool | None) -> Int64:
+    counts = segment_counts(part, cuts, keep_last)
+    if costly is not None:
+        counts[part.nodes[costly]] = 0
+    return counts
+
+
+# ---------------------------------------------------------------- appendix A: plans compared by their allocation
 
 
 def allocated(simulation: Simulation) -> int:
@@ -127,73 +170,42 @@ def allocated(simulation: Simulation) -> int:
     return share(Buffers.of(simulation, in_place(simulation))).size
 
 
-def _largest(simulation: Simulation) -> int:
-    """What both ways to count memory need."""
-    return max(simulation.peak_memory, allocated(simulation))
+def _smallest_allocated(
+    graph: ComputationGraph, candidates: Iterator[Candidate], limit: int | None
+) -> Iterator[Candidate]:
+    """Under a limit the cheapest that fits by peak and by allocation, else the smallest allocation.
+
+    Without a limit none that another dominates in allocation and compute, and of these the smallest allocation and
+    those of higher peaks, so that the lowest peak is that of the smallest allocation.
+    """
+    fitting: ParetoSet[Candidate] = ParetoSet(lambda found: found.figures[::-1])  # the cheapest comes first
+    kept: ParetoSet[Candidate] = ParetoSet(lambda found: (found.details["allocation"], found.figures[1]))
+    late = unsound = None
+    try:
+        for each in candidates:
+            found = evaluated(graph, each.schedule, each.details)
+            if found.simulation is None:
+                unsound = found
+                continue
+            found = replace(found, details={**found.details, "allocation": allocated(found.simulation)})
+            kept.add(found)
+            if limit is not None and max(found.details["allocation"], found.figures[0]) <= limit:
+                fitting.add(found)
+    except OutOfTime as stop:
+        late = stop
+    if not kept.things:
+        yield from [unsound] if unsound is not None else []
+    elif limit is not None:
+        yield (fitting.things or kept.things)[0]
+    else:
+        first, *others = kept.things
+        yield first
+        yield from (each for each in others if each.figures[0] > first.figures[0])
+    if late is not None:
+        raise late
 
 
-def _with_allocation(solution: Solution) -> Solution:
-    """The same, whose details say the size of its allocation."""
-    simulation = solution.simulation
-    size = allocated(simulation) if simulation is not None else 0
-    return replace(solution, details={**solution.details, "allocation": size})
-
-
-def _peak(solution: Solution) -> int:
-    return solution.simulation.peak_memory if solution.simulation is not None else 0
-
-
-def _plans(
-    graph: ComputationGraph,
-    watch: Watch,
-    grid: str = "exact",
-    candidates: str | None = None,
-    keep_last: bool | None = None,
-    weigh_cost: bool = False,
-) -> Plans:
-    if grid not in ("exact", "paper"):
-        raise ValueError(f"grid is {shortened(repr(grid))}; use exact or paper")
-    if weigh_cost not in (True, False):
-        raise ValueError(f"weigh_cost is {shortened(repr(weigh_cost))}; use True or False")
-    part = ForwardPart.of(graph)
-    costly = _costly(graph, part) if weigh_cost else []
-    plans: list[Any] = []
-    for kind in candidate_kinds(candidates):
-        places = candidate_places(part, kind)
-        for cost, held in [(None, None), *costly]:
-            if plans and watch.late:
-                break
-            walk = Walk(part.memory, places, held)
-            if grid == "paper":
-                found, sweep = paper_grid(walk), "paper"
-            else:
-                most = [MOST_PLANS, most_plans(graph)]
-                if held is not None:  # the budgets that there may be are shared out
-                    most = [max(LEAST_BUDGETS, budgets // len(costly)) for budgets in most]
-                found, sweep = exact_sweep(walk, most[0], most[1], watch)
-            for segmentation in found:
-                chosen = {"budget": segmentation.budget, "candidates": kind, "sweep": sweep}
-                if weigh_cost:
-                    chosen["cost"] = cost
-                for last in both(keep_last):
-                    counts = partial(_counts, part, segmentation.cuts, last, held)
-                    plans.append((counts, {**chosen, "keep_last": last}))
-    return plans
-
-
-def _costly(graph: ComputationGraph, part: ForwardPart) -> list[tuple[float, Bool]]:
-    """Amounts of compute per byte, and bool[f]: which places hold nodes of at least as much."""
-    cost = cost_per_byte(graph)[part.nodes]
-    amounts = np.unique(cost[np.isfinite(cost)])
-    some = np.unique(np.linspace(0, max(0, amounts.size - 1), MOST_COSTS).round().astype(np.int64))
-    return [(float(amount), cost >= amount) for amount in amounts[some[: amounts.size]]]
-
-
-def _counts(part: ForwardPart, cuts: list[int], keep_last: bool, held: Bool | None) -> Int64:
-    counts = segment_counts(part, cuts, keep_last)
-    if held is not None:
-        counts[part.nodes[held]] = 0
-    return counts
+# ---------------------------------------------------------------- algorithm 3 and its budgets
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,15 +215,15 @@ class Segmentation:
     Parameters
     ----------
     budget : int or float
-        B: a segment is cut at the first candidate where it holds more.
+        B: a segment is cut at the first candidate place where it is larger.
     cuts : list of int
         Places after which it cuts.
     x : int
-        Bytes of the nodes at the cuts and of what is held in any case, kept between the stages.
+        Bytes of the nodes at the cuts and of the costly ones, which stay between the stages.
     y : int
         Bytes of the largest stage, the tail apart.
     next_budget : int
-        The least budget with another plan; 0 if nothing was cut.
+        The smallest budget with other cuts; 0 if nothing was cut.
     """
 
     budget: float
@@ -222,21 +234,21 @@ class Segmentation:
 
 
 class Walk:
-    """Algorithm 3 on node memories int64[f], the places where it may cut, and bool[f] for what is held in any case.
+    """Algorithm 3 on node memories int64[f], the places where it may cut, and bool[f] for costly nodes, always kept.
 
     Examples
     --------
-    >>> plan = Walk([1] * 8, range(8)).segmentation(2)
-    >>> plan.cuts, plan.x, plan.y
+    >>> found = Walk([1] * 8, range(8)).segmentation(2)
+    >>> found.cuts, found.x, found.y
     ([2, 5], 2, 3)
     """
 
-    def __init__(self, memory: ArrayLike, places: ArrayLike, held: Bool | None = None) -> None:
+    def __init__(self, memory: ArrayLike, places: ArrayLike, costly: Bool | None = None) -> None:
         sizes = np.asarray(memory, np.int64)
-        self.held = 0
-        if held is not None:
-            self.held = int(sizes[held].sum())
-            sizes = np.where(held, 0, sizes)
+        self.kept = 0
+        if costly is not None:
+            self.kept = int(sizes[costly].sum())
+            sizes = np.where(costly, 0, sizes)
         self.memory = sizes.tolist()
         self.places = np.asarray(places, np.int64).tolist()
         reached = np.cumsum(sizes, dtype=np.int64).tolist()
@@ -251,39 +263,41 @@ class Walk:
             stages.append(self.reached[at] - start)
             start = self.reached[at]
             at += 1
-        kept = self.held + sum(self.memory[place] for place in cuts)
+        kept = self.kept + sum(self.memory[place] for place in cuts)
         return Segmentation(budget, cuts, kept, max(stages, default=0), min(stages, default=0))
 
 
-def exact_sweep(walk: Walk, most: int, otherwise: int, watch: Watch | None = None) -> tuple[list[Segmentation], str]:
-    """Every distinct plan, or, past `most`, those of `otherwise` growing budgets; and which of the two it is.
+def exact_sweep(
+    walk: Walk, most: int, otherwise: int, context: SearchContext | None = None
+) -> tuple[list[Segmentation], str]:
+    """Every distinct segmentation, or, past `most`, those of `otherwise` growing budgets; "exact" or "thinned".
 
-    Where the time is over, those of as many of the growing budgets as were tried by then, spread over all of them.
+    At the deadline: those of the growing budgets that were tried by then, spread over all of them.
     """
-    watch = watch or Watch()
+    context = context or SearchContext()
     found, work = [], 0
     for segmentation in _rising(walk):
         found.append(segmentation)
         work += len(segmentation.cuts)
-        if len(found) > most or work > MOST_CUTS or watch.late:
-            return _growing(walk, found[0], otherwise, watch), "thinned"
+        if len(found) > most or work > MOST_CUTS or context.late:
+            return _growing(walk, found[0], otherwise, context), "thinned"
     return found, "exact"
 
 
-def _growing(walk: Walk, first: Segmentation, count: int, watch: Watch) -> list[Segmentation]:
-    """The plan of budget 0, and those of growing budgets, the most that there is time for."""
-    least = max(1, first.next_budget)
-    budgets = np.unique(np.geomspace(least, max(walk.total, least), count).round().astype(np.int64))
+def _growing(walk: Walk, first: Segmentation, count: int, context: SearchContext) -> list[Segmentation]:
+    """The segmentations of budget 0 and of growing budgets, as many as there is time for."""
+    lowest = max(1, first.next_budget)
+    budgets = np.unique(np.geomspace(lowest, max(walk.total, lowest), count).round().astype(np.int64))
     found = [first]
     for budget in coarse_first(budgets[::-1].tolist()):  # the largest, which have the fewest cuts, come first
         found.append(walk.segmentation(budget))
-        if watch.late:
+        if context.late:
             break
     return sorted(found, key=lambda segmentation: segmentation.budget)
 
 
 def _rising(walk: Walk) -> Iterator[Segmentation]:
-    """A plan changes only where the budget passes the size of a stage that was cut."""
+    """The cuts change only where the budget reaches the size of a stage that was cut."""
     segmentation = walk.segmentation(0)
     yield segmentation
     while segmentation.cuts:

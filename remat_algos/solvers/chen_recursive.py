@@ -1,30 +1,30 @@
 """Recursive checkpointing: a segment is one operator whose inside is treated the same way."""
 
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 
+from remat_algos.context import SearchContext
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.solvers.candidates import Candidate, Recipe, longest_row, near, thinned
 from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.segments import Cutter, both, candidate_kinds, candidate_places, check_positive
-from remat_algos.solvers.selection import Plans, best, most_plans, thinned, undominated
 from remat_algos.structure.articulation import ForwardPart
 
 
-@solver(paper="chen2016", needs=training_graph)
+@solver(paper="chen2016", needs=training_graph, cheap=True)
 def chen_recursive(
     graph: ComputationGraph,
     limit: int | None,
+    context: SearchContext,
     *,
     splits: int | None = None,
     depth: int | None = None,
     candidates: str | None = None,
     keep_last: bool | None = None,
-    time_limit: float | None = None,
-    progress: Progress | None = None,
-) -> Solution:
+) -> Iterator[Candidate]:
     """Cut the forward part into segments, and these recursively; each level adds a recomputation.
 
     Parameters
@@ -46,42 +46,35 @@ def chen_recursive(
     --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(14)]))
-    >>> plan = chen_recursive(chain, None, splits=1, depth=4, candidates="all", keep_last=False)
-    >>> len(plan.schedule) - 15
-    39
+    >>> options = {"splits": 1, "depth": 4, "candidates": "all", "keep_last": False}
+    >>> [len(found.schedule) - 15 for found in chen_recursive(chain, None, SearchContext(), **options)]
+    [39]
     """
-    return best(graph, _plans(graph, splits, depth, candidates, keep_last), limit, time_limit, progress)
+    return near(graph, _rows(graph, splits, depth, candidates, keep_last), limit, context)
 
 
-def frontier(
-    graph: ComputationGraph, *, time_limit: float | None = None, progress: Progress | None = None, **options: Any
-) -> list[Solution]:
-    """Pareto frontier of its plans in peak and compute; takes the options of `chen_recursive`."""
-    return undominated(graph, _plans(graph, **options), time_limit, progress)
-
-
-def _plans(
-    graph: ComputationGraph,
-    splits: int | None = None,
-    depth: int | None = None,
-    candidates: str | None = None,
-    keep_last: bool | None = None,
-) -> Plans:
+def _rows(
+    graph: ComputationGraph, splits: int | None, depth: int | None, candidates: str | None, keep_last: bool | None
+) -> list[list[Recipe]]:
+    """A row by the number of splits for each kind of places, choice of `keep_last` and depth."""
     check_positive(splits=splits, depth=depth)
     part = ForwardPart.of(graph)
     shapes = [
-        (k, d)
+        (d, k)
         for k in ((splits,) if splits else range(1, part.nodes.size + 1))
         for d in ((depth,) if depth else range(1, 1 + _deepest(part.nodes.size, k)))
     ]
-    plans: list[Any] = []
+    by_depth: dict[int, list[int]] = {}
+    for d, k in thinned(shapes, longest_row(graph)):
+        by_depth.setdefault(d, []).append(k)
+    rows = []
     for kind in candidate_kinds(candidates):
         cutter = Cutter(part.memory, candidate_places(part, kind))
-        for k, d in thinned(shapes, most_plans(graph)):
-            for last in both(keep_last):
-                chosen = {"splits": k, "depth": d, "candidates": kind, "keep_last": last}
-                plans.append((partial(_counts, part, cutter, k, d, last), chosen))
-    return plans
+        for last in both(keep_last):
+            for d, numbers in by_depth.items():
+                chosen = {"depth": d, "candidates": kind, "keep_last": last}
+                rows.append([(partial(_counts, part, cutter, k, d, last), {"splits": k, **chosen}) for k in numbers])
+    return rows
 
 
 def _counts(part: ForwardPart, cutter: Cutter, splits: int, depth: int, keep_last: bool) -> Int64:
@@ -91,7 +84,7 @@ def _counts(part: ForwardPart, cutter: Cutter, splits: int, depth: int, keep_las
 
 
 def _deepest(size: int, splits: int) -> int:
-    """After so many rounds of splits no segment of so many nodes has any left."""
+    """The number of rounds of splits after which no segment of `size` nodes is left."""
     rounds = 1
     while size > splits:
         size = -(-(size - splits) // (splits + 1))

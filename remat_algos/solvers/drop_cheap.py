@@ -1,37 +1,36 @@
 """Drop the results of cheap operations."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from remat_algos.context import SearchContext
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.operators import kind_name, operator
 from remat_algos.ir.wording import comma_separated, shortened
+from remat_algos.solvers.candidates import Candidate, Recipe, longest_row, near, thinned
 from remat_algos.solvers.cost_per_byte import cost_per_byte
 from remat_algos.solvers.registry import solver, training_graph
-from remat_algos.solvers.selection import Plans, best, most_plans, thinned, undominated
 
 KEEPS = ("heavy", "mxnet")
 MXNET_NEVER = ("Dropout", "DropoutMask")  # not even with a mark of MXNet's own
 MXNET_KEEPS = ("Convolution", "Linear", "Concat", "SoftmaxCrossEntropy", *MXNET_NEVER)
 
 
-@solver(paper="chen2016", needs=training_graph)
+@solver(paper="chen2016", needs=training_graph, cheap=True)
 def drop_cheap(
     graph: ComputationGraph,
     limit: int | None,
+    context: SearchContext,
     *,
     drop: str | Sequence[str] | None = None,
     threshold: float | None = None,
     keep: str = "heavy",
-    time_limit: float | None = None,
-    progress: Progress | None = None,
-) -> Solution:
+) -> Iterator[Candidate]:
     """Keep what is costly to compute, recompute cheap operations: batch norm, activations, pooling.
 
     Convolutions and matrix products are kept. Of all other operations, unknown ones included, those with a compute
@@ -64,25 +63,16 @@ def drop_cheap(
     >>> from remat_algos.ir.labels import Labels
     >>> labels = Labels(names=("conv", "norm", "relu", "fc"), ops=("Convolution", "BatchNorm", "ReLU", "Linear"))
     >>> net = ComputationGraph.from_arrays(read_indptr=[0, 0, 1, 2, 3], read_indices=[0, 1, 2], labels=labels)
-    >>> " ".join(drop_cheap(differentiate(net), None, drop="BatchNorm,ReLU").schedule.names(differentiate(net)))
+    >>> net = differentiate(net)
+    >>> found = next(drop_cheap(net, None, SearchContext(), drop="BatchNorm,ReLU"))
+    >>> " ".join(found.schedule.names(net))
     'conv norm relu fc grad(fc) norm relu grad(relu) grad(norm) grad(conv)'
     """
-    return best(graph, _plans(graph, drop, threshold, keep), limit, time_limit, progress)
+    return near(graph, [_row(graph, drop, threshold, keep)], limit, context)
 
 
-def frontier(
-    graph: ComputationGraph, *, time_limit: float | None = None, progress: Progress | None = None, **options: Any
-) -> list[Solution]:
-    """Pareto frontier of its plans in peak and compute; takes the options of `drop_cheap`."""
-    return undominated(graph, _plans(graph, **options), time_limit, progress)
-
-
-def _plans(
-    graph: ComputationGraph,
-    drop: str | Sequence[str] | None = None,
-    threshold: float | None = None,
-    keep: str = "heavy",
-) -> Plans:
+def _row(graph: ComputationGraph, drop: str | Sequence[str] | None, threshold: float | None, keep: str) -> list[Recipe]:
+    """By rising threshold."""
     _check(drop, threshold, keep)
     if drop is not None:
         kinds = _kinds(graph, drop)
@@ -94,7 +84,7 @@ def _plans(
     if threshold is not None:
         return [(partial(_counts, light, cost, float(threshold)), {"threshold": float(threshold)})]
     costs = np.unique(cost[light & np.isfinite(cost)]).tolist()
-    swept = thinned([*costs, math.inf], most_plans(graph))  # the first drops nothing, the last all with any bytes
+    swept = thinned([*costs, math.inf], longest_row(graph))  # the first drops nothing, the last all with any bytes
     return [(partial(_counts, light, cost, t), {"threshold": t if t < math.inf else None}) for t in swept]
 
 
