@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.context import SearchContext
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.budget import Budget
@@ -21,10 +22,10 @@ from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers import registry
+from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.no_remat import no_remat
-from remat_algos.solvers.registry import RESERVED, SCOPES, Solution, Solver, any_graph, get_solver, list_solvers
+from remat_algos.solvers.registry import SCOPES, Solver, any_graph, get_solver, list_candidates, list_solvers
 from tests.oracles import live_sets
 from tests.oracles.judge import judge
 from tests.oracles.plain import plain
@@ -107,10 +108,10 @@ def base_peak(graph):
 
 
 def function_peak(solver, graph, limit, **options):
-    """The peak of what a solver gives by itself."""
-    found = solver.function(graph, limit, **options)
-    schedule = found.schedule if isinstance(found, Solution) else found
-    return judge(graph, schedule.order).peak
+    """The lowest peak of what a solver yields by itself."""
+    return min(
+        judge(graph, found.schedule.order).peak for found in list_candidates(graph, solver.name, limit, **options)
+    )
 
 
 def limits(graph):
@@ -180,13 +181,12 @@ def test_a_solver_with_a_paper_refers_to_it(solver):
 @each_solver
 def test_options_are_keyword_only_and_documented(solver):
     parameters = inspect.signature(solver.function).parameters.values()
-    own = [p for p in parameters if p.name not in RESERVED]
-    assert [p.name for p in own[:2]] == ["graph", "limit"]
-    assert {p.name: p.default for p in own[2:]} == solver.options
-    assert all(p.kind is p.KEYWORD_ONLY for p in own[2:])
+    own = list(parameters)
+    assert [p.name for p in own[:3]] == ["graph", "limit", "context"]
+    assert {p.name: p.default for p in own[3:]} == solver.options
+    assert all(p.kind is p.KEYWORD_ONLY for p in own[3:])
     documented = set(re.findall(r"^(\w+(?:, \w+)*) : ", inspect.getdoc(solver.function), re.MULTILINE))
     assert set(solver.options) <= {name for line in documented for name in line.split(", ")}
-    assert set(solver.reserved) <= set(RESERVED)
 
 
 @each_solver
@@ -363,11 +363,11 @@ def test_overhead_budgets_are_kept(solver, data, graph):
 @given(graph=served)
 @PLAYED
 def test_a_bound_is_never_above_what_was_found(solver, graph):
-    found = solver.function(graph, base_peak(graph))
-    if isinstance(found, Solution):
+    limit = base_peak(graph)
+    for found in list_candidates(graph, solver.name, limit):
         assert (found.bound is None) == (found.scope is None)
         assert found.scope in (None, *SCOPES)
-        assert found.bound is None or found.bound <= simulate(graph, found.schedule).compute
+        assert found.bound is None or found.figures[0] > limit or found.bound <= found.figures[1]
 
 
 @each_solver
@@ -405,8 +405,7 @@ def test_progress_is_told(solver):
     for budget in "100%", "least":
         told.clear()
         solve(graph, budget, solver=solver.name, progress=lambda *news: told.append(news))
-        if "progress" in solver.reserved:
-            assert told
+        assert told
         assert all(0 < done <= total and isinstance(what, str) for done, total, what in told)
         assert [done for done, _, _ in told] == sorted({done for done, _, _ in told})
 
@@ -476,39 +475,29 @@ def test_where_nothing_fits_auto_tells_the_lowest_that_anybody_reached(graph):
         assert error.value.reached == lowest
 
 
-# ---------------------------------------------------------------- modules that find whole frontiers
+# ---------------------------------------------------------------- whole frontiers
 
 
-def frontiers():
-    return [solver for solver in SOLVERS if hasattr(solver.module, "frontier")]
-
-
-@pytest.mark.parametrize("solver", frontiers(), ids=lambda solver: solver.name)
-@given(graph=served)
-@PLAYED
-def test_no_plan_of_a_frontier_beats_another(solver, graph):
-    judged = [judge(graph, solution.schedule.order) for solution in solver.module.frontier(graph)]
-    points = [(judgement.peak, judgement.compute) for judgement in judged]
-    assert points == sorted(set(points))
-    assert [compute for _, compute in points] == sorted({compute for _, compute in points}, reverse=True)
-
-
-@pytest.mark.parametrize("solver", frontiers(), ids=lambda solver: solver.name)
+@each_solver
 @given(data=st.data(), graph=served)
 @PLAYED
-def test_a_frontier_holds_the_answer_to_every_limit(solver, data, graph):
-    points = [
-        (judgement.peak, judgement.compute)
-        for judgement in (judge(graph, solution.schedule.order) for solution in solver.module.frontier(graph))
-    ]
+def test_a_whole_frontier_holds_the_answer_to_every_limit(solver, data, graph):
+    points = [found.figures for found in list_candidates(graph, solver.name)]
     limit = data.draw(limits(graph))
     plan = raw_plan(solver, graph, limit)
     within = [compute for peak, compute in points if peak <= limit]
     if isinstance(plan, BudgetError):
         assert not within
-        assert plan.reached == points[0][0]
+        assert plan.reached == min(points)[0]
     else:
         assert plan.simulation.compute == min(within)
+
+
+@each_solver
+def test_what_is_no_stream_is_refused(solver):
+    planted = replace(solver, function=lambda graph, limit, context: Schedule([0]))
+    with pytest.raises(TypeError, match="returned a Schedule; a solver yields candidates or schedules"):
+        planted.candidates(chain(3), None, SearchContext(), {})
 
 
 # ---------------------------------------------------------------- claims of optimality
@@ -518,12 +507,12 @@ def test_a_frontier_holds_the_answer_to_every_limit(solver, data, graph):
 OPTIMUM = {"any order": least_compute}
 
 
-def every_order(graph, limit):
+def every_order(graph, limit, context):
     """Solver of these tests, from outside as a user's: search all sets of live values; optimal, and slow."""
     lowest, order = live_sets.least_peak(graph)
-    if limit is None or limit < lowest:
-        return Schedule(order)
-    return Schedule(live_sets.least_compute(graph, limit)[1])
+    yield Schedule(order)
+    if limit is not None and limit >= lowest:
+        yield Schedule(live_sets.least_compute(graph, limit)[1])
 
 
 def test_no_solver_of_the_package_claims_an_optimum():
@@ -557,7 +546,7 @@ def check_claim(solver, graph, limit):
         assert plan.simulation.compute == optimum[0], f"{optimum} is cheaper"
 
 
-CLAIMANTS = [Solver(every_order, "", any_graph, "any order", False, False), *filter(lambda s: s.optimal_in, SOLVERS)]
+CLAIMANTS = [Solver(every_order, "", any_graph, "any order", portfolio=False), *filter(lambda s: s.optimal_in, SOLVERS)]
 
 
 @pytest.mark.parametrize("solver", CLAIMANTS, ids=lambda solver: solver.name)
@@ -570,23 +559,20 @@ def test_nothing_in_its_class_beats_a_solver_that_claims_an_optimum(solver, data
             check_claim(solver, graph, data.draw(limits(graph)))
 
 
-def optimum(graph, limit):
+def optimum(graph, limit, context):
     """By the oracle, with a bound for the limit; the lowest schedule if nothing fits."""
-    lowest, order = least_peak(graph)
-    if limit is None:
-        return Schedule(least_compute(graph, lowest)[1])
-    if limit < lowest:
-        return Schedule(order)
-    compute, order = least_compute(graph, limit)
-    return Solution(Schedule(order), bound=compute, scope="any order")
+    lowest, _ = least_peak(graph)
+    compute, order = least_compute(graph, lowest if limit is None else max(lowest, limit))
+    known = limit is not None and limit >= lowest
+    yield Candidate(Schedule(order), bound=compute if known else None, scope="any order" if known else None)
 
 
-def optimum_or_proof(graph, limit):
+def optimum_or_proof(graph, limit, context):
     """The same, but it says that nothing fits."""
     lowest, _ = least_peak(graph)
     if limit is not None and limit < lowest:
         raise BudgetError(f"the least peak is {lowest}", lowest, *least_peak_bound(graph))
-    return optimum(graph, limit)
+    yield from optimum(graph, limit, context)
 
 
 @pytest.mark.parametrize("function", [optimum, optimum_or_proof])
@@ -604,8 +590,8 @@ def test_a_false_claim_of_an_optimum_is_found(monkeypatch):
 
 
 def test_a_claim_of_an_optimum_that_gives_up_too_early_is_found(monkeypatch):
-    def no_remat_is_all_there_is(graph, limit):
-        return no_remat(graph, limit)
+    def no_remat_is_all_there_is(graph, limit, context):
+        yield baseline(graph).schedule
 
     graph = chain(4)
     lowest, _ = least_peak(graph)
@@ -673,22 +659,23 @@ def test_a_bound_for_a_limit_that_was_only_tried_is_none_for_the_plan(monkeypatc
 def plant(monkeypatch, function, **facts):
     """Register a solver for one test."""
     list_solvers()
-    known = {"paper": "", "needs": any_graph, "optimal_in": None, "improves": False, "portfolio": True} | facts
+    known = {"paper": "", "needs": any_graph, "optimal_in": None, "portfolio": True} | facts
     monkeypatch.setitem(registry._registered, function.__name__, Solver(function, **known))
     return registry._registered[function.__name__]
 
 
-def everything_twice(graph, limit):
+def everything_twice(graph, limit, context):
     order = np.flatnonzero(graph.needed & ~graph.once)
-    return Schedule(np.concatenate([np.flatnonzero(graph.needed), order]))
+    yield Schedule(np.concatenate([np.flatnonzero(graph.needed), order]))
 
 
-def nothing_at_all(graph, limit):
-    return Schedule([])
+def nothing_at_all(graph, limit, context):
+    yield Schedule([])
 
 
-def impossible(graph, limit):
+def impossible(graph, limit, context):
     raise BudgetError("it was proved that nothing fits", 10**6, 10**6, [0])
+    yield
 
 
 def test_a_bad_solver_loses_to_no_rematerialization(monkeypatch):
@@ -775,20 +762,21 @@ def test_a_recompute_mark_switches_the_guard_off():
 # ---------------------------------------------------------------- what solvers are given
 
 
-def test_reserved_options_are_given_to_those_who_name_them(monkeypatch):
+def test_a_solver_is_given_the_limit_its_options_and_the_context(monkeypatch):
     given_to = []
 
-    def curious(graph, limit, *, mode="a", seed, time_limit, progress, seeds):
-        given_to.append((limit, mode, seed, time_limit, seeds))
-        progress(1, 2, "a plan")
-        return no_remat(graph, limit)
+    def curious(graph, limit, context, *, mode="a"):
+        given_to.append((limit, mode, context.seed, context.left, context.candidates))
+        context.stage(2, "plans")
+        context.progress(1)
+        yield baseline(graph).schedule
 
     solver = plant(monkeypatch, curious, portfolio=False)
-    assert (solver.options, solver.reserved) == ({"mode": "a"}, ("seed", "time_limit", "progress", "seeds"))
+    assert solver.options == {"mode": "a"}
     told = []
     plan = solve(chain(4), 20, solver="curious", seed=7, time_limit=60, progress=lambda *a: told.append(a), mode="b")
-    limit, mode, seed, seconds, seeds = given_to[0]
-    assert (limit, mode, seed, seeds) == (20, "b", 7, [])
+    limit, mode, seed, seconds, candidates = given_to[0]
+    assert (limit, mode, seed, candidates) == (20, "b", 7, ())
     assert (1, 2, "curious") in told
     assert 0 < seconds <= 60
     assert plan.options == {"mode": "b"}
@@ -799,12 +787,12 @@ def test_reserved_options_are_given_to_those_who_name_them(monkeypatch):
 def test_who_improves_comes_last_and_is_given_what_others_found(monkeypatch):
     seen = []
 
-    def a_better_one(graph, limit, *, seeds):
-        seen.extend(seeds)
-        return min(seeds, key=lambda found: found.peak_memory).schedule
+    def a_better_one(graph, limit, context):
+        seen.extend(context.candidates)
+        yield min(context.candidates, key=lambda found: found.figures).schedule
 
     plant(monkeypatch, a_better_one, improves=True)
     graph = chain(8)
     solve(graph, 8)
-    assert len(seen) >= len([solver for solver in SOLVERS if solver.portfolio])  # polished ones among them
-    assert all(isinstance(found, Simulation) and found.graph is graph for found in seen)
+    assert {found.solver for found in seen} == {solver.name for solver in SOLVERS if solver.portfolio}
+    assert all(found.simulation.graph is graph for found in seen)

@@ -4,8 +4,6 @@ import builtins
 import json
 import os
 import re
-import sys
-import types
 from dataclasses import fields, replace
 
 import numpy as np
@@ -13,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.errors import BudgetError, ClaimError, PlanError, RematError
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.budget import Budget
@@ -27,8 +26,8 @@ from remat_algos.plan.verify import verify
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers import registry
-from remat_algos.solvers.no_remat import no_remat
-from remat_algos.solvers.registry import Solution, Solver, any_graph, list_solvers, portfolio
+from remat_algos.solvers.candidates import Candidate
+from remat_algos.solvers.registry import Solver, any_graph, list_candidates, list_solvers, portfolio
 from tests.oracles.judge import judge
 from tests.strategies import differentiation, graphs, rows, training_graphs
 
@@ -77,16 +76,10 @@ GRAPH = differentiate(source(), parameter_gradients=True)
 PLAN = solve(GRAPH, "85%")
 
 
-def plant(monkeypatch, function, frontier=None, **facts):
-    """Register a solver for one test; `frontier` goes into its module."""
+def plant(monkeypatch, function, **facts):
+    """Register a solver for one test."""
     list_solvers()
-    if frontier is not None:
-        module = types.ModuleType(f"planted_{function.__name__}")
-        module.frontier = frontier
-        frontier.__module__ = module.__name__
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-        function.__module__ = module.__name__
-    known = {"paper": "", "needs": any_graph, "optimal_in": None, "improves": False, "portfolio": False} | facts
+    known = {"paper": "", "needs": any_graph, "optimal_in": None, "portfolio": False} | facts
     monkeypatch.setitem(registry._registered, function.__name__, Solver(function, **known))
 
 
@@ -552,8 +545,9 @@ def test_a_bound_names_its_source(monkeypatch, tmp_path):
     """One pass, if no solver knows better; else the solver, also in a file."""
     assert (PLAN.bound, PLAN.bound_source) == (GRAPH.needed_compute, "one pass")
 
-    def bounded(graph, limit):
-        return Solution(Schedule([*no_remat(graph, limit).order.tolist(), 0]), graph.needed_compute + 5, "any order")
+    def bounded(graph, limit, context):
+        order = [*baseline(graph).schedule.order.tolist(), 0]
+        yield Candidate(Schedule(order), bound=graph.needed_compute + 5, scope="any order")
 
     plant(monkeypatch, bounded)
     plan = solve(GRAPH, 10**4, solver="bounded", raw=True)
@@ -577,8 +571,8 @@ def test_large_sizes_are_said_twice():
 
 @pytest.mark.parametrize("scope", ["fixed order", "canonical", "chain"])
 def test_a_bound_of_a_smaller_class_makes_no_gap(monkeypatch, tmp_path, scope):
-    def bounded(graph, limit):
-        return Solution(no_remat(graph, limit), bound=graph.needed_compute, scope=scope)
+    def bounded(graph, limit, context):
+        yield Candidate(baseline(graph).schedule, bound=graph.needed_compute, scope=scope)
 
     plant(monkeypatch, bounded)
     plan = solve(GRAPH, "100%", solver="bounded", raw=True)
@@ -592,14 +586,14 @@ def test_a_bound_of_a_smaller_class_makes_no_gap(monkeypatch, tmp_path, scope):
 
 
 def test_a_bound_of_any_order_makes_the_gap(monkeypatch):
-    def bounded(graph, limit):
-        order = [*no_remat(graph, limit).order.tolist(), 0]
-        return Solution(Schedule(order), bound=graph.needed_compute + 5, scope="any order", details={"tried": 3})
+    def bounded(graph, limit, context):
+        order = [*baseline(graph).schedule.order.tolist(), 0]
+        yield Candidate(Schedule(order), {"tried": 3}, bound=graph.needed_compute + 5, scope="any order")
 
     plant(monkeypatch, bounded)
     plan = solve(GRAPH, 10**4, solver="bounded", raw=True)
     assert plan.gap == 20 / (GRAPH.needed_compute + 5)
-    assert plan.details == {"tried": 3}
+    assert plan.details == {"tried": 3, "simulated": 1, "complete": True}
 
 
 def test_a_graph_without_cost_has_no_gap_to_speak_of():
@@ -613,9 +607,8 @@ def test_a_graph_without_cost_has_no_gap_to_speak_of():
 
 def peaks_and_overheads(graph):
     """(peak, overhead) of all plans of all methods that auto asks."""
-    modules = [solver.module for solver in portfolio() if hasattr(solver.module, "frontier")]
-    orders = [solution.schedule.order for module in modules for solution in module.frontier(graph)]
-    judged = [judge(graph, order) for order in [*orders, baseline(graph).schedule.order]]
+    orders = [found.schedule.order for solver in portfolio() for found in list_candidates(graph, solver.name)]
+    judged = [judge(graph, order) for order in orders]
     return [(judgement.peak, judgement.overhead) for judgement in judged]
 
 
@@ -775,13 +768,13 @@ def test_an_overhead_that_is_no_number_is_refused(overhead):
 
 
 def stairs(calls):
-    """A solver of three plans: the less memory, the more nodes run again."""
+    """A solver of three plans: the less memory, the more nodes are recomputed."""
     found = sorted({(p, o, tuple(order)) for p, o, order in of_chain(differentiate(nameless()))})
 
-    def climbing(graph, limit):
+    def climbing(graph, limit, context):
         calls.append(limit)
-        within = [plan for plan in found if limit is not None and plan[0] <= limit]
-        return Schedule((min(within, key=lambda plan: plan[1]) if within else found[0])[2])
+        for peak, _, order in found:
+            yield Candidate(Schedule(order), {"peak": peak})
 
     return climbing, [plan[:2] for plan in found]
 
@@ -799,7 +792,7 @@ def test_the_stairs_of_these_tests_fall():
 
 
 @pytest.mark.parametrize("raw", [False, True])
-def test_overhead_is_searched_by_trying_limits(monkeypatch, raw):
+def test_under_an_overhead_a_solver_is_asked_for_its_whole_frontier(monkeypatch, raw):
     calls = []
     climbing, points = stairs(calls)
     plant(monkeypatch, climbing)
@@ -809,45 +802,27 @@ def test_overhead_is_searched_by_trying_limits(monkeypatch, raw):
         plan = solve(graph, Budget(overhead=most), solver="climbing", raw=raw)
         assert plan.peak_memory == min(peak for peak, overhead in points if overhead <= most)
         assert plan.overhead <= most
-        assert len(calls) <= 4 + baseline_peak(graph).bit_length()
+        assert plan.method == "no_remat" or plan.details["peak"] == plan.peak_memory
+        assert calls == [None]
 
 
 def test_the_least_is_searched_by_an_impossible_limit(monkeypatch):
-    climbing, points = stairs([])
-    plant(monkeypatch, climbing)
-    plan = solve(differentiate(nameless()), "least", solver="climbing")
-    assert (plan.peak_memory, plan.overhead) == min(points)
-
-
-def test_a_frontier_saves_the_search(monkeypatch):
-    calls, asked = [], []
-    climbing, points = stairs(calls)
-    graph = differentiate(nameless())
-    plans = [Solution(Schedule(order), details={"peak": peak}) for peak, _, order in of_chain(graph)]
-
-    def frontier(graph, **options):
-        asked.append(options)
-        return plans
-
-    plant(monkeypatch, climbing, frontier=frontier)
-    for most in range(max(overhead for _, overhead in points) + 2):
-        plan = solve(graph, Budget(overhead=most), solver="climbing")
-        assert plan.peak_memory == min(peak for peak, overhead in points if overhead <= most)
-        assert plan.method == "no_remat" or plan.details == {"peak": plan.peak_memory}
-    assert solve(graph, "least", solver="climbing").peak_memory == min(points)[0]
-    assert asked[0] == {}
-    assert calls == []
-    solve(graph, min(points)[0], solver="climbing")
-    assert calls == [min(points)[0]]
-
-
-def test_a_time_limit_ends_the_search_over_limits(monkeypatch):
     calls = []
-    climbing, _ = stairs(calls)
+    climbing, points = stairs(calls)
     plant(monkeypatch, climbing)
-    plan = solve(differentiate(nameless()), Budget(overhead="100%"), solver="climbing", time_limit=1e-9)
-    assert len(calls) <= 3
-    assert plan.peak_memory <= baseline_peak(differentiate(nameless()))
+    graph = differentiate(nameless())
+    for budget in None, "least":
+        plan = solve(graph, budget, solver="climbing")
+        assert (plan.peak_memory, plan.overhead) == min(points)
+    assert calls == [least_peak_bound(graph)[0]] * 2
+
+
+def test_a_limit_reaches_the_solver_as_it_is(monkeypatch):
+    calls = []
+    climbing, points = stairs(calls)
+    plant(monkeypatch, climbing)
+    solve(differentiate(nameless()), min(points)[0], solver="climbing")
+    assert calls == [min(points)[0]]
 
 
 # ---------------------------------------------------------------- compare
@@ -869,9 +844,9 @@ def test_compare_has_an_entry_for_every_solver_the_cheapest_first():
 
 
 def test_compare_shows_what_each_solver_can_do_itself(monkeypatch):
-    def twice(graph, limit):
-        order = no_remat(graph, limit).order.tolist()
-        return Schedule([order[0], *order])
+    def twice(graph, limit, context):
+        order = baseline(graph).schedule.order.tolist()
+        yield Schedule([order[0], *order])
 
     plant(monkeypatch, twice)
     entry = compare(GRAPH, solvers=["twice"], polish=False).entries[0]
@@ -879,8 +854,8 @@ def test_compare_shows_what_each_solver_can_do_itself(monkeypatch):
 
 
 def test_compare_says_why_there_is_no_plan(monkeypatch):
-    def unsound(graph, limit):
-        return Schedule([])
+    def unsound(graph, limit, context):
+        yield Schedule([])
 
     plant(monkeypatch, unsound)
     comparison = compare(GRAPH, 1, solvers=["no_remat", "unsound", "chen_sqrt"])

@@ -1,40 +1,40 @@
-"""What a plan must keep to, and which attempt is taken: ranks, bounds of other limits."""
+"""What a plan must keep to, and which candidate is taken: ranks, bounds of other limits."""
 
 from types import SimpleNamespace
 
+from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.ir.budget import Budget
 from remat_algos.models.random import chain
-from remat_algos.plan.problem import Attempt, Problem
+from remat_algos.plan.problem import Problem
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.registry import Solution
+from remat_algos.solvers.candidates import Candidate
 
 GRAPH = chain(4, memory=[1, 4, 2, 1], compute=[1, 3, 1, 1])
 
 
-def attempt(order, method="some", limit=None, **solution):
-    """The attempt of a solver that gives an order."""
+def candidate(order, solver="some", **facts):
+    """The candidate of a solver that gives an order."""
     simulation = simulate(GRAPH, order)
-    return Attempt(method, Solution(simulation.schedule, **solution), simulation, limit)
+    return Candidate(simulation.schedule, simulation=simulation, solver=solver, **facts)
 
 
 def problem(memory=None, **budget):
     return Problem.of(GRAPH, Budget(memory, **budget))
 
 
-PLAIN = attempt([0, 1, 2, 3], "no_remat")  # 6 bytes, compute 6
-SAME = attempt([0, 1, 2, 3])
-LAST_TWICE = attempt([0, 1, 2, 3, 2])  # no lower, and dearer
+PLAIN = candidate([0, 1, 2, 3], "no_remat")  # 6 bytes, compute 6
+SAME = candidate([0, 1, 2, 3])
+LAST_TWICE = candidate([0, 1, 2, 3, 2])  # no lower, and dearer
 
 
 def other_figures(peak, compute):
-    """An attempt with other figures, of no schedule."""
-    figures = {"peak_memory": peak, "compute": compute, "overhead": compute - GRAPH.needed_compute}
-    return Attempt("some", PLAIN.solution, SimpleNamespace(**figures))
+    """A candidate with other figures, of no schedule."""
+    return Candidate(PLAIN.schedule, simulation=SimpleNamespace(peak_memory=peak, compute=compute), solver="some")
 
 
-def ranked(problem, *attempts):
-    """Attempts, the one that is taken first, by their figures."""
-    return [a.figures for a in sorted(attempts, key=problem.rank)]
+def ranked(problem, *candidates):
+    """Figures of candidates, the best first."""
+    return [each.figures for each in sorted(candidates, key=problem.rank)]
 
 
 LOW, CHEAP = other_figures(4, 9), other_figures(7, 5)
@@ -42,16 +42,16 @@ CHEAP_AND_LOWER = other_figures(5, 5)
 
 
 def test_of_those_within_a_limit_the_cheapest_is_taken_and_of_these_the_lowest():
-    attempts = [LOW, CHEAP, CHEAP_AND_LOWER, PLAIN]
-    assert ranked(problem(7), *attempts) == [(5, 5), (7, 5), (6, 6), (4, 9)]
-    assert ranked(problem(6), *attempts) == [(5, 5), (6, 6), (4, 9), (7, 5)]  # the last does not fit
-    assert ranked(problem(4), *attempts) == [(4, 9), (5, 5), (7, 5), (6, 6)]
+    candidates = [LOW, CHEAP, CHEAP_AND_LOWER, PLAIN]
+    assert ranked(problem(7), *candidates) == [(5, 5), (7, 5), (6, 6), (4, 9)]
+    assert ranked(problem(6), *candidates) == [(5, 5), (6, 6), (4, 9), (7, 5)]  # the last does not fit
+    assert ranked(problem(4), *candidates) == [(4, 9), (5, 5), (6, 6), (7, 5)]  # what does not fit, the lowest first
 
 
 def test_where_the_lowest_is_wanted_it_is_taken_and_of_the_lowest_the_cheapest():
-    attempts = [CHEAP, LOW, other_figures(4, 8), PLAIN]
+    candidates = [CHEAP, LOW, other_figures(4, 8), PLAIN]
     for lowest in problem(None), problem("least"):
-        assert ranked(lowest, *attempts) == [(4, 8), (4, 9), (6, 6), (7, 5)]
+        assert ranked(lowest, *candidates) == [(4, 8), (4, 9), (6, 6), (7, 5)]
 
 
 def test_an_overhead_that_is_not_allowed_comes_last():
@@ -66,11 +66,21 @@ def test_of_equals_the_run_without_rematerialization_is_taken():
 
 
 def test_a_bound_counts_for_the_limit_that_it_was_found_for():
-    def bound_of(limit, attempt_limit):
-        tried = attempt([0, 1, 2, 3], limit=attempt_limit, bound=6, scope="canonical")
-        plan = problem(limit).plan(tried, solver="some", options={}, seconds=0.0)
+    def bound_of(limit, searched):
+        found = candidate([0, 1, 2, 3], bound=6, scope="canonical")
+        plan = problem(limit).plan(found, solver="some", options={}, seconds=0.0, details={}, limit=searched)
         return plan.bound, plan.scope, plan.bound_source
 
     assert bound_of(8, 8) == (6, "canonical", "some")
     for limits in (8, 7), (8, None), (None, None), ("least", 6):
         assert bound_of(*limits) == (6, "any order", "one pass")
+
+
+def test_solvers_are_given_bytes_the_lower_bound_or_nothing():
+    assert problem(8).solver_limit == 8
+    assert problem(2**80).solver_limit < 2**63
+    lower_bound = least_peak_bound(GRAPH)[0]
+    assert problem("least").solver_limit == problem(None).solver_limit == lower_bound
+    assert problem(overhead="50%").solver_limit is None
+    assert problem("least", overhead="50%").solver_limit is None
+    assert problem(8, overhead="50%").solver_limit == 8

@@ -145,7 +145,7 @@ class Frontier:
 
 
 def undominated(plans: Iterable[Plan]) -> tuple[Plan, ...]:
-    """Those that no other dominates, the lowest peak first; of equals the run without rematerialization, or the first."""
+    """Those that no other dominates, the lowest peak first; of equals no_remat, or the first."""
     baseline_first = sorted(plans, key=lambda plan: plan.method != BASELINE)
     return tuple(pareto(baseline_first, lambda plan: (plan.peak_memory, plan.simulation.compute)))
 

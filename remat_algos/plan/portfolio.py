@@ -159,9 +159,18 @@ class Portfolio:
         if findings.reason:
             return
         solving = context.share(SOLVING, self._report(solver.name))
-        try:
-            stream = solver.candidates(self.problem.graph, self.limit, solving, options)
+
+        def consume(limit: int | None) -> None:
+            stream = solver.candidates(self.problem.graph, limit, solving, options)
             findings.complete = self._simulate_all(solver.name, stream, findings, solving)
+
+        try:
+            try:
+                consume(self.limit)
+            except BudgetError as proof:  # which says what can be reached
+                if not self.problem.lowest_wanted or findings.simulated or proof.reached <= (self.limit or 0):
+                    raise
+                consume(proof.reached)
         except OutOfTime:
             findings.reason = "" if findings.simulated else LATE
         except (BudgetError, GraphError, ScheduleError) as error:  # a proof, a graph too large, a mark

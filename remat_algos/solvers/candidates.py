@@ -27,6 +27,7 @@ LONGEST_ROW = 2_000
 ROW_STEPS = 5_000_000  # of all schedules of a row that is not searched
 MOST_STEPS = 60_000_000
 FIRST = 24  # places of a row that are tried first where not all are
+WORST = (True, 2**63, 2**63)
 BEST = 3  # between these and their neighbours the row is searched on
 Thing = TypeVar("Thing")
 
@@ -182,26 +183,24 @@ def near(
                 yield candidate
             context.progress(done + 1)
         return
-    for row in rows:
-        yield from _searched(maker, row, limit, most, context)
+    yield from _searched(maker, rows, limit, most)
 
 
-def _searched(
-    maker: "_Maker", row: Sequence[Recipe], limit: int, most: int, context: SearchContext
-) -> Iterator[Candidate]:
-    """The best of a row near a limit."""
-    last, worst = len(row) - 1, (True, 2**63, 2**63)
-    ranks: dict[int, tuple[bool, int, int]] = {}
-    waiting = coarse_first(sorted({round(i * last / (FIRST - 1)) for i in range(FIRST)}))
-    while waiting and len(ranks) < most:
-        context.stage(len(waiting))
-        for done, place in enumerate(waiting):
-            candidate = maker.candidate(row[place], evaluate=True)
-            ranks[place] = worst if maker.figures is None else rank(maker.figures, limit)
+def _searched(maker: "_Maker", rows: Sequence[Sequence[Recipe]], limit: int, most: int) -> Iterator[Candidate]:
+    """The best of each row near a limit; a deadline leaves all rows searched equally far."""
+    context = maker.context
+    ranks: list[dict[int, tuple[bool, int, int]]] = [{} for _ in rows]
+    waiting = [sorted({round(i * (len(row) - 1) / (FIRST - 1)) for i in range(FIRST)}) for row in rows]
+    while any(waiting):
+        together = coarse_first([(at, place) for at, places in enumerate(waiting) for place in places])
+        context.stage(len(together))
+        for done, (at, place) in enumerate(together):
+            candidate = maker.candidate(rows[at][place], evaluate=True)
+            ranks[at][place] = WORST if maker.figures is None else rank(maker.figures, limit)
             if candidate is not None:
                 yield candidate
             context.progress(done + 1)
-        waiting = _between(ranks, BEST)
+        waiting = [_between(tried, BEST) if len(tried) < most else [] for tried in ranks]
 
 
 def _between(ranks: Mapping[int, tuple[bool, int, int]], best: int) -> list[int]:

@@ -108,32 +108,32 @@ def _rows(
     """A row by the budget for each kind of places, threshold of compute per byte and choice of `keep_last`."""
     part = ForwardPart.of(graph)
     costs = _costs(graph, part) if weigh_cost else []
+    kinds = candidate_kinds(candidates)
+    walks = [(kind, candidate_places(part, kind), *weighed) for kind in kinds for weighed in [(None, None), *costs]]
     walking = context.share(0.5)  # the other half is for the candidates
     rows: list[list[Recipe]] = []
-    for kind in candidate_kinds(candidates):
-        places = candidate_places(part, kind)
-        for cost, costly in [(None, None), *costs]:
-            if rows and walking.late:
-                break
-            walk = Walk(part.memory, places, costly)
-            if grid == "paper":
-                found, sweep = paper_grid(walk), "paper"
-            else:
-                most = [LONGEST_ROW, longest_row(graph)]
-                if costly is not None:
-                    most = [max(FEWEST_BUDGETS, budgets // len(costs)) for budgets in most]
-                found, sweep = exact_sweep(walk, most[0], most[1], walking)
-            chosen = {"candidates": kind, "sweep": sweep} | ({"cost": cost} if weigh_cost else {})
-            for last in both(keep_last):
-                rows.append(
-                    [
-                        (
-                            partial(_counts, part, segmentation.cuts, last, costly),
-                            {"budget": segmentation.budget, **chosen, "keep_last": last},
-                        )
-                        for segmentation in found
-                    ]
-                )
+    for done, (kind, places, cost, costly) in enumerate(walks):
+        if rows and walking.late:
+            break
+        walk = Walk(part.memory, places, costly)
+        if grid == "paper":
+            found, sweep = paper_grid(walk), "paper"
+        else:
+            most = [LONGEST_ROW, longest_row(graph)]
+            if costly is not None:
+                most = [max(FEWEST_BUDGETS, budgets // len(costs)) for budgets in most]
+            found, sweep = exact_sweep(walk, most[0], most[1], walking.share(1 / (len(walks) - done)))
+        chosen = {"candidates": kind, "sweep": sweep} | ({"cost": cost} if weigh_cost else {})
+        for last in both(keep_last):
+            rows.append(
+                [
+                    (
+                        partial(_counts, part, segmentation.cuts, last, costly),
+                        {"budget": segmentation.budget, **chosen, "keep_last": last},
+                    )
+                    for segmentation in found
+                ]
+            )
     return rows
 
 
@@ -275,11 +275,11 @@ def exact_sweep(
     At the deadline: those of the growing budgets that were tried by then, spread over all of them.
     """
     context = context or SearchContext()
-    found, work = [], 0
+    found, work, half = [], 0, context.share(0.5)
     for segmentation in _rising(walk):
         found.append(segmentation)
         work += len(segmentation.cuts)
-        if len(found) > most or work > MOST_CUTS or context.late:
+        if len(found) > most or work > MOST_CUTS or half.late:
             return _growing(walk, found[0], otherwise, context), "thinned"
     return found, "exact"
 

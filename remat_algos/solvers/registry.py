@@ -93,7 +93,10 @@ class Solver:
             inspect.signature(self.function).bind(graph, limit, context, **options)
         except TypeError as error:
             raise TypeError(f"{self.name}: {error}; its options are {', '.join(self.options) or 'none'}") from error
-        return self.function(graph, limit, context, **options)
+        stream = self.function(graph, limit, context, **options)
+        if not isinstance(stream, Iterator):
+            raise TypeError(f"{self.name} returned a {type(stream).__name__}; a solver yields candidates or schedules")
+        return stream
 
 
 Function = TypeVar("Function", bound=Callable[..., Stream])
