@@ -940,7 +940,7 @@ def test_a_plan_does_not_overwrite_its_graph(remat, folder, graph, output):
 @pytest.fixture
 def interrupted(remat, folder, monkeypatch):
     """Runs a command line that the user stops when so many plans have been judged."""
-    import remat_algos.solvers.selection as selection
+    import remat_algos.plan.portfolio as selection
 
     write_graph(ComputationGraph.from_edges([(i, i + 1) for i in range(60)]), folder / "long.json")
     judge = selection.simulate
@@ -1059,7 +1059,7 @@ def test_an_interrupt_while_a_file_is_written_leaves_the_old_one(remat, folder, 
 # the process says on standard error that it has begun, and then waits for the signal in its fifth judgement
 WAITING = """
 import signal, sys
-import remat_algos.solvers.selection as selection
+import remat_algos.plan.portfolio as selection
 from remat_algos.cli.main import main
 judge, calls = selection.simulate, iter(range(5))
 def simulate(*given):

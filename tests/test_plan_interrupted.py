@@ -8,15 +8,15 @@ import pytest
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.random import chain
+from remat_algos.plan import portfolio as portfolio_module
 from remat_algos.plan.compare import compare
-from remat_algos.plan.frontier import frontier, undominated
+from remat_algos.plan.frontier import frontier
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.schedule.checkpoints import checkpoint_schedule
-from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers import registry, selection
+from remat_algos.solvers import candidates, registry
 from remat_algos.solvers.registry import Solver, any_graph, list_solvers, portfolio
 
 GRAPH = differentiate(chain(9))
@@ -25,8 +25,8 @@ STOPPED = "stopped      interrupted; this is the best plan found so far"
 each_sweep = pytest.mark.parametrize("solver", [*CHEN, "approximate_dp", "liveness_dp"])
 
 
-class Sweep:
-    """The judge of the sweeps, as they call it: remembers what it judged, stops at a given call."""
+class Simulator:
+    """The simulator, as the portfolio and solvers call it: remembers what it simulated, stops at a given call."""
 
     def __init__(self):
         self.judged = []
@@ -46,9 +46,10 @@ class Sweep:
 
 @pytest.fixture
 def sweep(monkeypatch):
-    judge = Sweep()
-    monkeypatch.setattr(selection, "simulate", judge)
-    return judge
+    simulator = Simulator()
+    for module in candidates, portfolio_module:
+        monkeypatch.setattr(module, "simulate", simulator)
+    return simulator
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def plant(monkeypatch):
     list_solvers()
 
     def plant(function, **facts):
-        known = {"paper": "", "needs": any_graph, "optimal_in": None, "improves": False, "portfolio": False} | facts
+        known = {"paper": "", "needs": any_graph, "optimal_in": None, "portfolio": False} | facts
         monkeypatch.setitem(registry._registered, function.__name__, Solver(function, **known))
 
     return plant
@@ -98,7 +99,7 @@ def test_a_sweep_interrupted_at_any_plan_gives_the_best_before_it(sweep, solver,
             assert figures(plan.simulation) == figures(wanted)
             assert plan.interrupted
             assert STOPPED in str(plan)
-            assert plan.details["judged"] == stop - 1
+            assert plan.details["simulated"] == stop - 1
             assert plan.details["complete"] is False
 
 
@@ -162,7 +163,7 @@ def test_a_progress_line_may_be_what_is_interrupted(stop):
             solve(GRAPH, "least", solver="chen_sqrt", raw=True, progress=progress)
     else:
         plan = solve(GRAPH, "least", solver="chen_sqrt", raw=True, progress=progress)
-        assert (plan.interrupted, plan.details["judged"]) == (True, stop - 1)
+        assert (plan.interrupted, plan.details["simulated"]) == (True, stop - 1)
     assert len(told) == stop
 
 
@@ -180,20 +181,18 @@ def test_auto_asks_nobody_after_the_interrupt(sweep):
     assert plan.method in asked[:3]
 
 
-def test_a_search_over_limits_keeps_what_it_had(plant):
-    """A solver that does not enumerate is interrupted at its third limit."""
-    limits = []
+def test_what_a_solver_yielded_before_the_interrupt_is_kept(plant):
+    """A solver is interrupted as it makes its third candidate."""
 
-    def patient(graph, limit):
-        limits.append(limit)
-        if len(limits) == 3:
-            raise KeyboardInterrupt
-        return checkpoint_schedule(graph, np.arange(graph.n_nodes) % 3 == 0)
+    def patient(graph, limit, context):
+        for distance in 2, 3:
+            yield checkpoint_schedule(graph, np.arange(graph.n_nodes) % distance == 0)
+        raise KeyboardInterrupt
 
     plant(patient)
-    plan = solve(GRAPH, Budget(overhead="100%"), solver="patient", raw=True)
-    assert len(limits) == 3
-    assert (plan.method, plan.interrupted) == ("patient", True)
+    for budget in Budget(overhead="100%"), "least":
+        plan = solve(GRAPH, budget, solver="patient", raw=True)
+        assert (plan.method, plan.interrupted, plan.details["simulated"]) == ("patient", True, 2)
 
 
 def test_an_uninterrupted_plan_does_not_say_so():
@@ -248,28 +247,10 @@ def test_curves_found_before_the_interrupt_stay_and_nobody_is_asked_after_it(swe
     assert (found.complete, found.interrupted) == (False, True)
 
 
-def test_a_sampled_curve_keeps_the_budgets_before_the_interrupt(plant):
-    plans = []
-
-    def patient(graph, limit):
-        if len(plans) == 4:
-            raise KeyboardInterrupt
-        distance = 3 - min(len(plans), 2)
-        plans.append(checkpoint_schedule(graph, np.arange(graph.n_nodes) % distance == 0))
-        return plans[-1]
-
-    plant(patient)
-    found = frontier(GRAPH, solvers=["patient", "no_remat"])
-    judged = {figures(simulate(GRAPH, schedule)) for schedule in plans}
-    assert len(plans) == 4
-    assert {figures(plan.simulation) for plan in found.plans} <= judged
-    assert found.plans[0].peak_memory == min(judged)[0]
-    assert found.reasons == {"no_remat": "interrupted"}
-
-
 def test_a_reason_told_before_the_interrupt_stays(plant):
-    def stopped(graph, limit):
+    def stopped(graph, limit, context):
         raise KeyboardInterrupt
+        yield
 
     plant(stopped)
     found = frontier(chain(5), solvers=["chen_sqrt", "stopped", "no_remat"])
@@ -318,22 +299,3 @@ def test_a_comparison_that_came_to_its_end_is_complete():
     found = compare(GRAPH, 8)
     assert found.complete
     assert found.record()["complete"] is True
-
-
-# ---------------------------------------------------------------- a solver of one's own
-
-
-def test_what_a_solver_hands_over_with_the_interrupt_is_judged_and_kept(plant):
-    handed = [Schedule(range(GRAPH.n_nodes)), checkpoint_schedule(GRAPH, np.arange(GRAPH.n_nodes) % 3 == 0)]
-
-    def careful(graph, limit):
-        raise registry.Interrupted([registry.Solution(schedule) for schedule in handed])
-
-    plant(careful)
-    points = {figures(simulate(GRAPH, schedule)) for schedule in handed}
-    plan = solve(GRAPH, solver="careful", raw=True)
-    assert figures(plan.simulation) == min(points)
-    assert plan.interrupted
-    found = frontier(GRAPH, solvers=["careful"])
-    assert {figures(plan.simulation) for plan in found.plans} == points
-    assert found.plans == undominated(found.plans)
