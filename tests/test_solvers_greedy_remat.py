@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from remat_algos.kernels import _greedy_remat
 
+from remat_algos.context import OutOfTime, SearchContext
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
@@ -16,8 +17,9 @@ from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers import greedy_walks
-from remat_algos.solvers.greedy_remat import frontier, greedy_remat
+from remat_algos.solvers import greedy_remat
+from remat_algos.solvers.candidates import pareto, rank
+from remat_algos.solvers.registry import list_candidates
 from tests.ladders import ladder as two_rungs
 from tests.oracles import greedy as oracle
 from tests.oracles.judge import judge
@@ -67,8 +69,18 @@ def ladder(length):
     return ComputationGraph.from_edges(forward + backward)
 
 
+def frontier(graph, **options):
+    """Candidates that no other dominates, the lowest peak first."""
+    return pareto(list_candidates(graph, "greedy_remat", **options), lambda found: found.figures)
+
+
 def points(graph, **options):
-    return {found.simulation.peak_memory: found.simulation.compute for found in frontier(graph, **options)}
+    """Compute by peak."""
+    return dict(found.figures for found in frontier(graph, **options))
+
+
+def best(graph, limit):
+    return min(list_candidates(graph, "greedy_remat", limit), key=lambda found: rank(found.figures, limit))
 
 
 # ---------------------------------------------------------------- the walk
@@ -185,8 +197,8 @@ def test_single_runs_gain_next_to_nothing_on_a_feed_forward_network_and_blocks_m
     graph = differentiate(build("feed_forward", depth=24).graph)
     base = baseline(graph).peak_memory
     single, blocks = frontier(graph, max_block=1), frontier(graph, max_block=64)
-    assert single[0].simulation.peak_memory > 0.9 * base
-    assert blocks[0].simulation.peak_memory < 0.3 * base
+    assert single[0].figures[0] > 0.9 * base
+    assert blocks[0].figures[0] < 0.3 * base
 
 
 @given(graph=training_graphs(max_nodes=12))
@@ -199,9 +211,9 @@ def test_all_sizes_of_blocks_are_at_least_as_good_as_one(graph):
 
 def test_a_keep_mark_and_once_are_honoured():
     graph = edges("A-B A-C B-D C-D A-E D-E")
-    assert simulate(graph, greedy_remat(graph, 3).schedule).peak_memory == 3
+    assert best(graph, 3).figures == (3, 6)
     for firm in replace(graph, mark=[1, 0, 0, 0, 0]), replace(graph, once=[True, False, False, False, False]):
-        assert len(greedy_remat(firm, 3).schedule) == 5
+        assert len(best(firm, 3).schedule) == 5
 
 
 def test_parameters_change_after_the_last_run_that_reads_them():
@@ -215,7 +227,7 @@ def test_the_size_of_blocks_is_told_and_checked():
     plan = solve(graph, "least", solver="greedy_remat", max_block=2, raw=True)
     assert plan.details["max_block"] == 2
     with pytest.raises(ValueError, match="max_block is 0"):
-        greedy_remat(graph, None, max_block=0)
+        frontier(graph, max_block=0)
 
 
 # ---------------------------------------------------------------- walks with marks, details, the optimum
@@ -259,11 +271,11 @@ def test_walks_keep_to_marks_run_outputs_and_end(data, graph):
     start = Schedule(np.flatnonzero(graph.needed).astype(np.int32))
     peak = judge(graph, start.order).peak
     limit, max_block = data.draw(st.integers(0, peak + 1)), data.draw(st.sampled_from([1, 3, 64]))
-    found = greedy_walks.walk(graph, start, limit, max_block)[0].order
+    found = greedy_remat.walk(graph, start, limit, max_block)[0].order
     judge(graph, found)
     assert set(found) == set(start.order)
     assert all(np.count_nonzero(found == v) == 1 for v in start.order if graph.once[v] or mark[v] == KEEP)
-    assert len(found) <= greedy_walks.LONGEST * (graph.n_nodes + 8) + max_block
+    assert len(found) <= greedy_remat.MAX_LENGTH * (graph.n_nodes + 8) + max_block
     if limit >= peak:
         assert found.tolist() == start.order.tolist()
 
@@ -275,16 +287,16 @@ def test_the_details_name_the_walk():
     for found in frontier(graph):
         starts.add(found.details.get("start"))
         if "walk_limit" in found.details and "start" not in found.details:
-            again = greedy_walks.walk(graph, one_pass, found.details["walk_limit"], found.details["max_block"])[0]
+            again = greedy_remat.walk(graph, one_pass, found.details["walk_limit"], found.details["max_block"])[0]
             assert again.order.tolist() == found.schedule.order.tolist()
     assert None in starts
     assert any(str(start).startswith("best, turn ") for start in starts)
-    assert greedy_remat(graph, 12).details["one_pass"]
+    assert best(graph, 12).details["one_pass"]
     # 0 costs 100, 1 costs 1, one has to go while 3 runs, and the first does; in the lowest pass 1 comes first
     pairs = [(0, 2), (1, 2), (2, 3), (3, 4), (4, 5), (1, 5), (5, 6), (0, 6)]
     uneven = ComputationGraph.from_edges(pairs, [5, 5, 1, 6, 1, 1, 1], [100, 1, 1, 1, 1, 1, 1])
     assert walk(uneven, 12)[0] == [0, 1, 2, 3, 4, 5, 0, 6]
-    assert greedy_remat(uneven, 12).details["start"] == "lowest pass"
+    assert best(uneven, 12).details["start"] == "lowest pass"
 
 
 def test_a_ladder_of_22_nodes_is_never_below_the_optimum():
@@ -293,3 +305,18 @@ def test_a_ladder_of_22_nodes_is_never_below_the_optimum():
     assert min(found) == 3  # b(i) holds b(i+1) and f(i)
     assert found[12] == optimum[12] == 22  # 11 nodes of the chain and b10 are held without rematerialization
     assert all(optimum[peak] <= found[peak] <= 1.06 * optimum[peak] for peak in found)
+
+
+def test_schedules_come_with_their_simulations_and_no_two_are_equal():
+    graph = two_rungs(10)
+    found = list(greedy_remat.greedy_remat(graph, None, SearchContext()))
+    assert len({each.schedule.order.tobytes() for each in found}) == len(found)
+    assert all(each.figures == (simulate(graph, each.schedule).peak_memory, each.figures[1]) for each in found)
+
+
+def test_a_walk_that_may_not_end_in_time_is_not_begun(monkeypatch):
+    monkeypatch.setattr(greedy_remat, "PAIRS_A_SECOND", 1)
+    found = greedy_remat.greedy_remat(two_rungs(10), None, SearchContext(100))
+    assert next(found).details == {"one_pass": True}
+    with pytest.raises(OutOfTime):
+        next(found)

@@ -10,16 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from remat_algos.kernels import _twremat
 
+from remat_algos.context import OutOfTime, SearchContext
 from remat_algos.errors import ScheduleError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
 from remat_algos.models.random import chain
 from remat_algos.plan.solve import solve
+from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers import pathremat, selection, twremat
-from remat_algos.solvers.no_remat import no_remat
-from remat_algos.solvers.separator_plans import Part
+from remat_algos.solvers import pathremat, recursion, twremat
+from remat_algos.solvers.candidates import rank
+from remat_algos.solvers.recursion import Part
+from remat_algos.solvers.registry import list_candidates
 from remat_algos.structure.elimination import elimination_of
 from remat_algos.structure.path_decomposition import PathDecomposition, greedy_layout
 from remat_algos.structure.separators import SeparatorTree
@@ -33,8 +36,8 @@ from tests.strategies import graphs, numbers, rows, subsets, training_graphs
 PLAIN, UNLIMITED = _twremat.PLAIN, _twremat.UNLIMITED
 few = settings(max_examples=20, deadline=None)
 MANY = 10**6
-SOLVERS = [twremat.twremat, pathremat.pathremat]
-each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.__name__)
+SOLVERS = {"twremat": twremat.twremat, "pathremat": pathremat.pathremat}
+each_solver = pytest.mark.parametrize("solver", SOLVERS)
 batches = st.sampled_from([UNLIMITED, 0, 3, 9])
 
 
@@ -125,9 +128,8 @@ def test_every_schedule_is_sound(graph, data):
 @given(graph=training_graphs(max_nodes=14))
 @settings(max_examples=6, deadline=None)
 def test_all_that_a_solver_lists_is_sound(solver, graph):
-    module = {twremat.twremat: twremat, pathremat.pathremat: pathremat}[solver]
-    for make, _ in module._plans(graph):
-        judge(graph, make().order)
+    for found in list_candidates(graph, solver):
+        judge(graph, found.schedule.order)
 
 
 @few
@@ -136,13 +138,13 @@ def test_a_recursion_limit_above_the_bags_is_one_pass(graph, data):
     part = Part(graph, simplified=False)
     tree, _ = data.draw(trees(part))
     batch = data.draw(st.just(PLAIN) | batches)
-    assert order_of(part, tree, batch, tree.end.size + 1) == no_remat(graph, None).order.tolist()
+    assert order_of(part, tree, batch, tree.end.size + 1) == baseline(graph).schedule.order.tolist()
 
 
 def test_a_solver_told_not_to_divide_runs_one_pass():
     graph = ladder(6)
     for solver in SOLVERS:
-        found = solver(graph, 3, recursion_limit=graph.n_nodes + 1)
+        [found] = list_candidates(graph, solver, 3, recursion_limit=graph.n_nodes + 1)
         assert found.schedule.order.tolist() == list(range(graph.n_nodes))
 
 
@@ -295,7 +297,8 @@ def test_weightless_nodes_run_first_and_once():
     part = Part(graph, simplified=True)
     assert (part.ahead.tolist(), part.nodes.tolist()) == ([0, 1], [2, 3, 4, 5, 6])
     for solver in SOLVERS:
-        assert solver(graph, None).schedule.order.tolist()[:2] == [0, 1]
+        simplified = [each for each in list_candidates(graph, solver) if each.details.get("simplified", True)]
+        assert all(each.schedule.order.tolist()[:2] == [0, 1] for each in simplified)
 
 
 @few
@@ -322,16 +325,36 @@ def test_a_schedule_that_grows_too_long_is_given_up():
 
 
 @each_solver
-def test_what_was_given_up_is_said_and_one_pass_remains(solver):
+def test_schedules_that_are_abandoned_are_counted(solver):
     graph = ladder(32)
-    found = solver(graph, None, recursion_limit=1, length_limit=1)
-    assert found.details["given_up"] == found.details["listed"] > 0
-    assert found.details["one_pass"]
-    assert found.schedule.order.tolist() == list(range(graph.n_nodes))
-    some = solver(graph, None, length_limit=1.5)
-    assert 0 < some.details["given_up"] < some.details["listed"]
-    assert len(some.schedule) > graph.n_nodes
-    assert "given_up" not in solver(graph, None).details
+
+    def counted(**options):
+        context = SearchContext()
+        return list(SOLVERS[solver](graph, None, context, **options)), context.skipped
+
+    every, none = counted()
+    assert none == 0
+    some, n_skipped = counted(length_limit=1.5)
+    assert 1 < len(some) < len(every)
+    assert n_skipped > 0
+    found, n_skipped = counted(recursion_limit=1, length_limit=1)
+    assert not found
+    assert n_skipped > 0
+
+
+def test_of_long_schedules_all_are_made_from_the_best_trees_alone(monkeypatch):
+    graph = ladder(32)
+    for limit in (8, 12, 20):
+        monkeypatch.setattr(recursion, "SHORT", 0)
+        few = list_candidates(graph, "twremat", limit)
+        assert len(list_candidates(graph, "twremat")) > len(few)
+        monkeypatch.setattr(recursion, "SHORT", 10**9)
+        every = list_candidates(graph, "twremat", limit)
+        names = [frozenset(each.details.items()) for each in every]
+        assert len(set(names)) == len(names) == len(list_candidates(graph, "twremat")) > len(few)
+        assert {each.figures for each in few} <= {each.figures for each in every}
+        best_few, best = (min(rank(each.figures, limit) for each in found) for found in (few, every))
+        assert best_few[:2] <= (best[0], 1.1 * best[1])
 
 
 @pytest.mark.parametrize(
@@ -354,47 +377,29 @@ def test_options_that_say_nothing_are_refused_in_a_sentence(solver, options, sai
 @pytest.mark.parametrize(("batching", "said"), [(False, {"none"}), (True, {"unlimited", "zero", "largest"})])
 def test_schedules_are_plain_or_in_batches_as_asked(batching, said):
     """All sizes are 1, so caps of an eighth and a half of the largest are no more than none."""
-    for module in twremat, pathremat:
-        plans = module._plans(ladder(12), recursion_limit=1, batching=batching)
-        assert {details["batching"] for _, details in plans} == said
+    part = Part(ladder(12), simplified=False)
+    assert {name for _, name, _ in recursion._choices(part, 1, batching, varied=False)} == said
+    for solver in SOLVERS:
+        found = list_candidates(ladder(12), solver, recursion_limit=1, batching=batching)
+        assert {each.details["batching"] for each in found} <= said
 
 
 def test_the_seed_matters_to_the_orders_with_random_ties_alone():
     graph = differentiate(chain(24))
-    first, second = (twremat.twremat(graph, None, orders=3, seed=seed) for seed in (0, 1))
-    assert first.schedule.order.tolist() == second.schedule.order.tolist()
-    names = {details["order"] for _, details in twremat._plans(graph, orders=4, seed=7) if "order" in details}
+    first, second = (list_candidates(graph, "twremat", orders=3, seed=seed) for seed in (0, 1))
+    assert [each.schedule.order.tolist() for each in first] == [each.schedule.order.tolist() for each in second]
+    graph = differentiate(zigzag(6, 8))
+    names = {each.details["order"] for each in list_candidates(graph, "twremat", orders=4, seed=7)[1:]}
     assert names == {"fill", "degree", "density", "fill, seed 7"}
 
 
 @each_solver
-def test_a_time_limit_leaves_a_sound_plan_that_says_so(solver):
-    found = solver(ladder(24), None, time_limit=0)
-    assert (found.details["judged"], found.details["complete"]) == (1, False)
-    judge(ladder(24), found.schedule.order)
-
-
-@each_solver
-@pytest.mark.parametrize("limit", [None, 14])
-def test_an_interrupt_keeps_the_best_so_far(solver, limit, monkeypatch):
-    graph, judged, stop_at = ladder(12), [], None
-
-    def judging(graph, schedule):
-        if len(judged) + 1 == stop_at:
-            raise KeyboardInterrupt
-        judged.append(simulate(graph, schedule))
-        return judged[-1]
-
-    monkeypatch.setattr(selection, "simulate", judging)
-    solve(graph, limit, solver=solver.__name__, raw=True)
-    for stop_at in range(2, len(judged) + 1):
-        judged.clear()
-        plan = solve(graph, limit, solver=solver.__name__, raw=True)
-        fitting = [(j.peak_memory, j.compute) for j in judged if limit is None or j.peak_memory <= limit]
-        wanted = min(fitting, key=lambda point: point if limit is None else point[::-1])
-        assert (plan.peak_memory, plan.simulation.compute) == wanted
-        assert plan.interrupted
-        assert plan.details["judged"] == len(judged) == stop_at - 1
+def test_one_pass_comes_before_any_tree(solver):
+    graph = ladder(24)
+    found = SOLVERS[solver](graph, None, SearchContext(0))
+    assert next(found).schedule.order.tolist() == list(range(graph.n_nodes))
+    with pytest.raises(OutOfTime):
+        list(found)
 
 
 def test_wishes_that_no_schedule_honours_are_named():

@@ -17,7 +17,7 @@ from remat_algos.plan.solve import solve
 from remat_algos.reproduce.case import NO_REMAT, Case
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.solvers.separator_plans import Part
+from remat_algos.solvers.recursion import Part
 from remat_algos.structure.elimination import eliminate
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.tree_decomposition import TreeDecomposition

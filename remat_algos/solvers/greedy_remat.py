@@ -1,29 +1,44 @@
 """Greedy rematerialization, as a compiler does it."""
 
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
+import numpy as np
+
+from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.context import OutOfTime, SearchContext
 from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import KEEP
 from remat_algos.ir.wording import shortened
-from remat_algos.solvers.greedy_walks import BLOCKS, Walks
-from remat_algos.solvers.registry import Progress, Solution, any_graph, solver
-from remat_algos.solvers.selection import Plans, best, undominated
+from remat_algos.kernels import _greedy_remat
+from remat_algos.schedule.one_pass import lowest_pass
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import simulate
+from remat_algos.schedule.updates import postponed
+from remat_algos.solvers.candidates import Candidate, Details, evaluated
+from remat_algos.solvers.registry import any_graph, solver
 
-WALKED_A_SECOND = 500_000_000  # pairs of nodes on which a walk may take a second
-LEAST_TIME = 0.1
+BLOCKS = (64, 1, 8, 2, 16, 4, 32)  # in the order in which they are tried
+MAX_LIMITS, MIN_LIMITS = 32, 8
+VAIN = 2  # limits in a row that bring nothing, after which none below is tried
+ROUNDS = 6  # of halving between the lowest limit that was met and the next
+MAX_LENGTH = 8  # runs that a walk may make for each node
+FACTOR = 2  # how much more blocks of several runs may cost than single ones
+MIN_WORK = 500_000
+MAX_WORK = 200_000_000  # of all walks from one start, about two seconds
+SMALL = 100  # nodes of a graph where walks begin from other orders too
+TURNS, STARTS, START_BLOCKS = 3, 8, 5  # turns from the lowest schedules so far, how many, with how many sizes of blocks
+PAIRS_A_SECOND = 500_000_000
+"""Pairs of nodes that a walk covers in a second; as it cannot be stopped, none begins that may not end in time."""
 
 
 @solver(paper="kumar2019", needs=any_graph)
 def greedy_remat(
-    graph: ComputationGraph,
-    limit: int | None,
-    *,
-    max_block: int | None = None,
-    time_limit: float | None = None,
-    progress: Progress | None = None,
-) -> Solution:
+    graph: ComputationGraph, limit: int | None, context: SearchContext, *, max_block: int | None = None
+) -> Iterator[Candidate]:
     """Scan the order; where memory exceeds the limit, drop a value and recompute it before its next use.
 
     Compute costs are ignored. Scans with many internal limits are simulated, whatever limit is given.
@@ -44,42 +59,186 @@ def greedy_remat(
 
     >>> names = [("A", "B"), ("A", "C"), ("B", "D"), ("C", "D"), ("A", "E"), ("D", "E")]
     >>> graph = ComputationGraph.from_edges(names)
-    >>> greedy_remat(graph, 3).schedule.names(graph)
-    ['A', 'B', 'C', 'D', 'A', 'E']
+    >>> one_pass, walk, *_ = greedy_remat(graph, 3, SearchContext())
+    >>> one_pass.figures, walk.figures, walk.schedule.names(graph)
+    ((4, 5), (3, 6), ['A', 'B', 'C', 'D', 'A', 'E'])
     """
-    return _told(best(graph, _plans(graph, max_block), limit, _time_for(graph, time_limit), progress))
-
-
-def frontier(
-    graph: ComputationGraph,
-    *,
-    max_block: int | None = None,
-    time_limit: float | None = None,
-    progress: Progress | None = None,
-) -> list[Solution]:
-    """Pareto frontier of its plans in peak and compute; takes the options of `greedy_remat`."""
-    time_limit = _time_for(graph, time_limit)
-    return [_told(found) for found in undominated(graph, _plans(graph, max_block), time_limit, progress)]
-
-
-def _told(found: Solution) -> Solution:
-    """Without the count of walks that were listed and not needed, as it is not known before how many there will be."""
-    return replace(found, details={k: v for k, v in found.details.items() if k not in ("listed", "given_up")})
-
-
-def _plans(graph: ComputationGraph, max_block: int | None) -> Plans:
-    """As many plans as there may be walks; whichever is asked for takes the next walk."""
     if max_block is not None and (as_whole(max_block) or 0) < 1:
         raise ValueError(f"max_block is {shortened(repr(max_block))}; give a whole number of runs, 1 or more")
-    walks = Walks(graph, BLOCKS if max_block is None else (int(max_block),))
-    plans: list[Any] = []
-    for _ in range(walks.most):
-        details: dict[str, Any] = {}
-        plans.append((partial(walks.take, details), details))
-    return plans
+    sizes = BLOCKS if max_block is None else (int(max_block),)
+    blocks = [block for i, block in enumerate(sizes) if i == 0 or block < graph.n_nodes]
+    walks = _Walks(graph, context)
+    one_pass = lowest_pass(graph, beam=0)
+    yield from walks.new(one_pass, {"one_pass": True})
+    yield from walks.along(one_pass, blocks, {})
+    if graph.n_nodes > SMALL:
+        return
+    yield from walks.along(lowest_pass(graph), blocks, {"start": "lowest pass"})
+    for turn in range(TURNS):
+        for start in walks.lowest():
+            yield from walks.along(start, blocks[:START_BLOCKS], {"start": f"best, turn {turn + 1}"})
 
 
-def _time_for(graph: ComputationGraph, time_limit: float | None) -> float | None:
-    """The time limit; 0, which leaves one pass, where a walk, which cannot be stopped halfway, may take longer."""
-    long = time_limit is not None and graph.n_nodes**2 > WALKED_A_SECOND * max(time_limit, LEAST_TIME)
-    return 0.0 if long else time_limit
+def walk(graph: ComputationGraph, start: Schedule, limit: int, max_block: int) -> tuple[Schedule, int, int]:
+    """One walk along a sound order; see the kernel for the level of blocks that it came to, and its work."""
+    indptr, readers = graph.readers
+    rerunnable = ~graph.once if graph.mark is None else ~graph.once & (graph.mark != KEEP)
+    order, reached, work = _greedy_remat.greedy(
+        start.order,
+        graph.value_indptr,
+        graph.read_indptr,
+        graph.read_indices,
+        indptr,
+        readers,
+        graph.producer,
+        graph.output.view(np.uint8),
+        rerunnable.view(np.uint8),
+        graph.memory,
+        graph.workspace,
+        limit,
+        max_block,
+        MAX_LENGTH * (graph.n_nodes + 8),
+        FACTOR,
+        MIN_WORK,
+    )
+    return Schedule(postponed(graph, order)), reached, work
+
+
+class _Walks:
+    """The walks of a search, and the figures of the schedules that came of them.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    context : SearchContext
+    """
+
+    def __init__(self, graph: ComputationGraph, context: SearchContext) -> None:
+        self.graph = graph
+        self.context = context
+        self.figures: dict[bytes, tuple[float, float]] = {}  # infinite if the schedule goes against a mark
+        self.schedules: dict[bytes, Schedule] = {}  # of small graphs
+        self.started: set[bytes] = set()
+        self.done = 0
+        context.stage(0, "walks")
+
+    def new(self, schedule: Schedule, details: Details) -> Iterator[Candidate]:
+        """The candidate of a schedule unless it came before."""
+        key = _key(schedule)
+        if key not in self.figures:
+            candidate = evaluated(self.graph, schedule, details)
+            self.figures[key] = (math.inf, math.inf) if candidate.simulation is None else candidate.figures
+            if self.graph.n_nodes <= SMALL and candidate.simulation is not None:
+                self.schedules[key] = schedule
+            yield candidate
+        self.done += 1
+        self.context.progress(self.done)
+
+    def along(self, start: Schedule, blocks: Sequence[int], details: Details) -> Iterator[Candidate]:
+        """Walks along an order, once, for many limits and sizes of blocks, in the order in which they are tried."""
+        key = _key(start)
+        if key not in self.started:
+            self.started.add(key)
+            yield from _Staircase(self, start, blocks, details).candidates()
+
+    def peak(self, schedule: Schedule) -> float:
+        """Bytes of a schedule that has been simulated."""
+        return self.figures[_key(schedule)][0]
+
+    def lowest(self) -> list[Schedule]:
+        """Some of the lowest schedules so far, of which the cheapest first."""
+        keys = sorted(self.schedules, key=self.figures.__getitem__)
+        return [self.schedules[key] for key in keys[:STARTS]]
+
+
+class _Staircase:
+    """Walks along one order: down a coarse staircase of limits, then a finer one, then to the end of each.
+
+    Parameters
+    ----------
+    walks : _Walks
+    start : Schedule
+    blocks : sequence of int
+        The most runs of a block, in the order in which they are tried.
+    details : mapping
+    """
+
+    def __init__(self, walks: _Walks, start: Schedule, blocks: Sequence[int], details: Details) -> None:
+        self.walks = walks
+        self.graph = walks.graph
+        self.start = start
+        self.blocks = blocks
+        self.details = details
+        self.work = 0
+        self.peak: dict[tuple[int, int], float] = {}  # by limit and block
+        self.settled: dict[int, tuple[int, float]] = {}  # level of blocks from which on nothing changes, and the peak
+
+    def candidates(self) -> Iterator[Candidate]:
+        limits = self._limits()[::-1]
+        for first, stride in ((0, 4), (2, 4), (1, 2)):
+            for block in self.blocks:
+                yield from self._down(limits[first::stride], block)
+        for block in self.blocks:
+            yield from self._to_the_end(block)
+
+    def _limits(self) -> list[int]:
+        """Limits for the walks, rising, from the lower bound of the peak to that of the start."""
+        free = replace(self.graph, mark=None) if self.graph.mark is not None else self.graph
+        first, last = least_peak_bound(self.graph)[0], simulate(free, self.start).peak_memory
+        count = max(MIN_LIMITS, min(MAX_LIMITS, 100_000 // max(1, self.graph.n_nodes)))
+        if last - first <= count:
+            return list(range(first, last))
+        limits: list[int] = np.unique(
+            (np.linspace(first**0.5, last**0.5, count + 1)[:-1] ** 2).astype(np.int64)
+        ).tolist()
+        return limits
+
+    def _down(self, limits: Sequence[int], block: int) -> Iterator[Candidate]:
+        """Falling limits, until some in a row bring nothing."""
+        lowest, vain = math.inf, 0
+        for limit in limits:
+            if vain == VAIN or self.work > MAX_WORK:
+                return
+            yield from self._walk(limit, block)
+            vain = 0 if self.peak[limit, block] < lowest else vain + 1
+            lowest = min(lowest, self.peak[limit, block])
+
+    def _to_the_end(self, block: int) -> Iterator[Candidate]:
+        """Between the lowest limit that is met and the next below, halving."""
+        tried = {limit: peak for (limit, other), peak in self.peak.items() if other == block}
+        high = min((limit for limit, peak in tried.items() if peak <= limit), default=None)
+        if high is None:
+            return
+        low = max((limit for limit in tried if limit < high), default=high)
+        for _ in range(ROUNDS):
+            limit = (low + high) // 2
+            if high - low < 2 or self.work > MAX_WORK:
+                return
+            yield from self._walk(limit, block)
+            if self.peak[limit, block] <= limit:
+                high = limit
+            else:
+                low = limit
+
+    def _walk(self, limit: int, block: int) -> Iterator[Candidate]:
+        """One walk, unless its peak is known: from itself or one that asked for no larger blocks."""
+        if (limit, block) in self.peak:
+            return
+        if block > 1 and limit in self.settled:
+            reached, peak = self.settled[limit]
+            if reached <= (block - 1).bit_length():
+                self.peak[limit, block] = peak
+                return
+        left = self.walks.context.left
+        if left is not None and self.graph.n_nodes**2 > PAIRS_A_SECOND * left:
+            raise OutOfTime
+        schedule, reached, work = walk(self.graph, self.start, limit, block)
+        self.work += work
+        yield from self.walks.new(schedule, {**self.details, "max_block": block, "walk_limit": limit})
+        peak = self.peak[limit, block] = self.walks.peak(schedule)
+        if block > 1 and reached <= (block - 1).bit_length():
+            self.settled[limit] = reached, peak
+
+
+def _key(schedule: Schedule) -> bytes:
+    return hashlib.blake2b(schedule.order.tobytes(), digest_size=16).digest()

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
+from remat_algos.context import SearchContext
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.solvers.candidates import Candidate
+from remat_algos.solvers.recursion import LENGTH_LIMIT, WIDEST, Part, Tree, by_recursion, check_options
 from remat_algos.solvers.registry import solver
-from remat_algos.solvers.selection import Plans, best, undominated
-from remat_algos.solvers.separator_plans import LENGTH_LIMIT, WIDEST, Part, Trees, separator_plans, time_for
 from remat_algos.structure.path_decomposition import PathDecomposition, greedy_layout, separation
 from remat_algos.structure.separators import SeparatorTree
 
@@ -16,14 +16,12 @@ from remat_algos.structure.separators import SeparatorTree
 def pathremat(
     graph: ComputationGraph,
     limit: int | None,
+    context: SearchContext,
     *,
     recursion_limit: int | None = None,
     batching: bool | None = True,
     length_limit: float = LENGTH_LIMIT,
-    seed: int = 0,
-    time_limit: float | None = None,
-    progress: Progress | None = None,
-) -> Solution:
+) -> Iterator[Candidate]:
     """Split a path decomposition at its middle bag; recompute what its nodes need from both sides, in batches.
 
     The algorithm of the paper's section 5 is in a supplement that could not be found; this one follows the same plan,
@@ -38,7 +36,7 @@ def pathremat(
         then.
     length_limit : float
         Maximum length of a schedule, in runs per node; longer ones are abandoned and counted in the plan's details
-        (`given_up`).
+        (`skipped`).
 
     References
     ----------
@@ -48,47 +46,28 @@ def pathremat(
     --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> found = pathremat(chain, 8)
-    >>> found.details["pathwidth"], found.simulation.peak_memory, found.simulation.overhead
-    (2, 8, 6)
+    >>> found = next(pathremat(chain, 8, SearchContext(), recursion_limit=1))
+    >>> found.details["pathwidth"], found.figures
+    (2, (8, 31))
     """
-    plans = _plans(graph, recursion_limit, batching, length_limit, seed)
-    return best(graph, plans, limit, time_for(graph, time_limit), progress)
+    check_options(recursion_limit, batching, length_limit)
+    return by_recursion(
+        graph,
+        partial(_trees, context=context),
+        1,
+        limit,
+        context,
+        recursion_limit=recursion_limit,
+        batching=batching,
+        length_limit=length_limit,
+    )
 
 
-def frontier(
-    graph: ComputationGraph,
-    *,
-    seed: int = 0,
-    time_limit: float | None = None,
-    progress: Progress | None = None,
-    **options: Any,
-) -> list[Solution]:
-    """Pareto frontier of its plans in peak and compute; takes the options of `pathremat`."""
-    return undominated(graph, _plans(graph, seed=seed, **options), time_for(graph, time_limit), progress)
-
-
-def _plans(
-    graph: ComputationGraph,
-    recursion_limit: int | None = None,
-    batching: bool | None = True,
-    length_limit: float = LENGTH_LIMIT,
-    seed: int = 0,
-) -> Plans:
-    return separator_plans(_trees(graph, seed), recursion_limit, batching, length_limit)
-
-
-def _trees(graph: ComputationGraph, seed: int) -> Iterator[tuple[Trees, Part]]:
-    """The middle bags of one path decomposition, of all nodes and without the weightless."""
-    whole, simple = Part(graph, simplified=False), Part(graph, simplified=True)
-    for part in (simple, whole) if simple.ahead.size else (whole,):
-        about = {} if part is simple or not simple.ahead.size else {"simplified": False}
-        yield Trees(partial(_middle, part, seed), about), part
-
-
-def _middle(part: Part, seed: int) -> tuple[SeparatorTree, dict[str, Any]] | None:
-    layout = greedy_layout(part.undirected, seed=seed)
+def _trees(part: Part, context: SearchContext) -> Iterator[Tree]:
+    """The middle bags of one path decomposition."""
+    layout = greedy_layout(part.undirected, seed=context.seed, look=context.check)
     if separation(part.undirected, layout) > WIDEST:
-        return None
-    path = PathDecomposition.of(part.undirected, layout)
-    return SeparatorTree.middle(path, part.nodes.size), {"pathwidth": path.width}
+        yield None, {}
+    else:
+        path = PathDecomposition.of(part.undirected, layout)
+        yield SeparatorTree.middle(path, part.nodes.size), {"pathwidth": path.width}

@@ -1,5 +1,6 @@
 """Elimination orders of undirected graphs, and the bags that they make."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,7 +86,9 @@ class Elimination:
         return row(self.bag_indptr, self.bag_indices, i, "bag")
 
 
-def eliminate(graph: UndirectedGraph, rule: str = "fill", *, seed: int | None = None) -> Elimination:
+def eliminate(
+    graph: UndirectedGraph, rule: str = "fill", *, seed: int | None = None, look: Callable[[], None] | None = None
+) -> Elimination:
     """The elimination that always takes the vertex of minimum fill, or of minimum degree.
 
     Parameters
@@ -97,6 +100,8 @@ def eliminate(graph: UndirectedGraph, rule: str = "fill", *, seed: int | None = 
         "density" f / (d + 1)^2.
     seed : int, optional
         Ties go by a random rank of the vertices; by default the smallest degree, then the smallest id, wins.
+    look : callable, optional
+        Called every few hundredths of a second; what it raises ends the elimination.
 
     Returns
     -------
@@ -116,7 +121,8 @@ def eliminate(graph: UndirectedGraph, rule: str = "fill", *, seed: int | None = 
     """
     run = Run(graph, rule, seed)
     while run.go_on():
-        pass
+        if look is not None:
+            look()
     return run.found()
 
 

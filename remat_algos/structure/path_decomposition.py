@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -164,7 +164,9 @@ class PathDecomposition:
         self.tree().verify(graph)
 
 
-def greedy_layout(graph: UndirectedGraph, *, starts: int = 16, seed: int = 0) -> Int32:
+def greedy_layout(
+    graph: UndirectedGraph, *, starts: int = 16, seed: int = 0, look: Callable[[], None] | None = None
+) -> Int32:
     """An order of the vertices that keeps its boundaries small, the best of many that are each improved.
 
     To start with there are: the ids, up and down; breadth-first orders; elimination orders by least degree and least
@@ -179,6 +181,8 @@ def greedy_layout(graph: UndirectedGraph, *, starts: int = 16, seed: int = 0) ->
     starts : int
         Breadth-first orders from so many vertices: of least degree, furthest from it, the first, the last, random ones.
     seed : int
+    look : callable, optional
+        Called between portions of the work; what it raises ends the search.
 
     Returns
     -------
@@ -194,15 +198,17 @@ def greedy_layout(graph: UndirectedGraph, *, starts: int = 16, seed: int = 0) ->
     (8, 2)
     """
     n = graph.n_vertices
-    best = _best(graph, _sweeps(graph, starts, seed), (np.arange(n, dtype=np.int32), n))
+    best = _best(graph, _sweeps(graph, starts, seed), (np.arange(n, dtype=np.int32), n), look)
     if n <= SMALL or best[1] * NARROW <= n:
-        best = _best(graph, _tree_orders(graph), best)
+        best = _best(graph, _tree_orders(graph, look), best, look)
     return best[0]
 
 
-def _best(graph: UndirectedGraph, orders: Iterable[Int32], best: tuple[Int32, int]) -> tuple[Int32, int]:
+def _best(
+    graph: UndirectedGraph, orders: Iterable[Int32], best: tuple[Int32, int], look: Callable[[], None] | None
+) -> tuple[Int32, int]:
     """The best of one layout and those that orders lead to, with its largest boundary."""
-    return min([best, *(_settled(graph, order) for order in orders)], key=lambda layout: layout[1])
+    return min([best, *(_settled(graph, order, look) for order in orders)], key=lambda layout: layout[1])
 
 
 def _sweeps(graph: UndirectedGraph, starts: int, seed: int) -> Iterator[Int32]:
@@ -213,9 +219,9 @@ def _sweeps(graph: UndirectedGraph, starts: int, seed: int) -> Iterator[Int32]:
         yield _layout.breadth_first(graph.indptr, graph.indices, start)
 
 
-def _tree_orders(graph: UndirectedGraph) -> Iterator[Int32]:
+def _tree_orders(graph: UndirectedGraph, look: Callable[[], None] | None) -> Iterator[Int32]:
     for rule in RULES:
-        elimination = eliminate(graph, rule)
+        elimination = eliminate(graph, rule, look=look)
         yield elimination.order
         yield _layout.branch_order(elimination.order, elimination.bag_indptr, elimination.bag_indices)
 
@@ -230,7 +236,7 @@ def _start_vertices(graph: UndirectedGraph, starts: int, seed: int) -> list[int]
     return list(dict.fromkeys([least, furthest, 0, n - 1, *others]))[:starts]
 
 
-def _settled(graph: UndirectedGraph, order: Int32) -> tuple[Int32, int]:
+def _settled(graph: UndirectedGraph, order: Int32, look: Callable[[], None] | None) -> tuple[Int32, int]:
     """A layout that is no worse than the order, and its largest boundary.
 
     Placed sets are not spoilt by a vertex that adds nothing: with b(S) the boundary of S, b(S | T) + b(S & T) <=
@@ -239,6 +245,8 @@ def _settled(graph: UndirectedGraph, order: Int32) -> tuple[Int32, int]:
     """
     best, least, idle = order, graph.n_vertices, 0
     while idle < IDLE:
+        if look is not None:
+            look()
         order, largest = _layout.settle(graph.indptr, graph.indices, order)
         idle += 1
         if largest < least:

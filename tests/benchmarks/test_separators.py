@@ -14,7 +14,7 @@ from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.passes.polish import polished
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.separator_plans import Part
+from remat_algos.solvers.recursion import Part
 from remat_algos.structure.elimination import eliminate
 from remat_algos.structure.pace import read_gr
 from remat_algos.structure.separators import SeparatorTree

@@ -1,12 +1,13 @@
 """Schedules by recursion on separators: what twremat and pathremat have in common."""
 
-from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property, partial
-from typing import Any
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from operator import itemgetter
 
 import numpy as np
 
+from remat_algos.context import SearchContext
 from remat_algos.ir.arrays import Bool, Int32, as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
@@ -14,17 +15,26 @@ from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _twremat
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.updates import postponed
-from remat_algos.solvers.selection import Plans
+from remat_algos.solvers.candidates import Candidate, Details, evaluated, rank
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.undirected import UndirectedGraph
 
-NODES_A_SECOND = 50_000  # that are decomposed
 LIMITS = (1, 32, 128, 512)  # fewest bags of a component that is divided again
 SHARES = {"zero": 0, "eighth": 1 / 8, "half": 1 / 2, "largest": 1}  # of the largest node, that a visit may bring ahead
 VARIED = 2  # trees from which schedules of all these limits are made; they matter little beside the cache pass
+FIRST = 2  # schedules of each other tree that are made before the trees are compared
+BEST = 6  # trees of which all schedules are made, under a limit
+SHORT = 100_000  # nodes in all schedules up to which all are made
 LENGTH_LIMIT = 30.0
 LONGEST = 2**31 - 1
 WIDEST = 400  # of decompositions; wider ones take long to find, and their separators hold too much
+
+WORST = (True, 2**63, 2**63)
+Rank = tuple[bool, int, int]
+Choice = tuple[int, str, int]
+"""Bytes that a visit may bring beyond what is needed at once, the name of that rule, and the recursion limit."""
+Tree = tuple[SeparatorTree | None, Details]
+"""Separators, None where the graph is too wide for them to be of use, and how they were chosen."""
 
 
 class Part:
@@ -108,66 +118,111 @@ class Part:
         return self.completed(np.arange(self.nodes.size, dtype=np.int32))
 
 
-def separator_plans(
-    trees: Iterable[tuple["Trees", Part]],
+def by_recursion(
+    graph: ComputationGraph,
+    trees: Callable[[Part], Iterable[Tree]],
+    n_trees: int,
+    limit: int | None,
+    context: SearchContext,
+    *,
     recursion_limit: int | None,
     batching: bool | None,
     length_limit: float,
-) -> Plans:
-    """All schedules that trees of separators make, those without recursion first.
+) -> Iterator[Candidate]:
+    """Candidates of trees of separators: one pass, some schedules of each tree, then all of the best trees.
+
+    Without a limit, and where they are short, all of all trees. Where there are weightless nodes, trees without these
+    come before those of the whole graph.
 
     Parameters
     ----------
-    trees : pairs of Trees and Part
+    graph : ComputationGraph
+    trees : callable
+        Makes trees of a part, one by one as they are needed.
+    n_trees : int
+        Of each part.
+    limit : int, optional
+    context : SearchContext
     recursion_limit : int, optional
         By default several, and one pass without recursion.
     batching : bool, optional
         By default both.
     length_limit : float
-        Runs for each needed node at which a schedule is given up.
+        Runs for each needed node at which a schedule is abandoned.
     """
-    check_options(recursion_limit, batching, length_limit)
-    plans: list[Any] = []
-    for number, (make_tree, part) in enumerate(trees):
-        longest = int(min(length_limit * max(1, part.nodes.size), LONGEST))
-        if recursion_limit is None and number == 0:
-            plans.append((part.one_pass, {"recursion_limit": "all"}))
-        most = part.nodes.size if number < VARIED else 1
-        limits = [k for k in LIMITS if k <= max(1, most)] if recursion_limit is None else [recursion_limit]
-        for batch, name in _batches(part, batching).items():
-            for limit in limits:
-                make = partial(_schedule, make_tree, part, limit, batch, longest)
-                # a ChainMap, since the width is known only when the tree has been made
-                plans.append((make, ChainMap({"batching": name, "recursion_limit": limit}, make_tree.details)))
-    return plans
+    whole, simple = Part(graph, simplified=False), Part(graph, simplified=True)
+    parts = [simple, whole] if simple.ahead.size else [whole]
+    if recursion_limit is None:
+        yield Candidate(parts[0].one_pass(), {"recursion_limit": "all"})
+    recursion = _Recursion(graph, limit, context, length_limit)
+    made: list[tuple[Rank, int, Part, Tree, list[Choice]]] = []
+    count = 0
+    context.stage(n_trees * len(parts), "trees")
+    for number, (part, tree) in enumerate((each, tree) for each in parts for tree in trees(each)):
+        if len(parts) > 1 and part is whole:
+            tree = tree[0], {**tree[1], "simplified": False}
+        choices = _choices(part, recursion_limit, batching, number < VARIED)
+        first = len(choices) if number < VARIED else FIRST
+        yield from recursion.candidates(part, tree, choices[:first])
+        made.append((recursion.best, number, part, tree, choices[first:]))
+        count += len(choices)
+        context.progress(number + 1)
+    best = len(made) if limit is None or count * graph.n_nodes < SHORT else min(BEST, len(made))
+    context.stage(best, "best trees")
+    for done, (_, _, part, tree, choices) in enumerate(sorted(made, key=itemgetter(0, 1))[:best]):
+        yield from recursion.candidates(part, tree, choices)
+        context.progress(done + 1)
 
 
-class Trees:
-    """A tree of separators that is made when it is first asked for.
+class _Recursion:
+    """Makes schedules of trees, equal ones once.
 
     Parameters
     ----------
-    make : callable
-        Makes the tree, and says what only then is known of it.
-    details : dict
-        What the plans from it say; what is known later is added.
+    graph : ComputationGraph
+    limit : int, optional
+    context : SearchContext
+    length_limit : float
     """
 
-    def __init__(
-        self, make: Callable[[], tuple[SeparatorTree, Mapping[str, Any]] | None], details: dict[str, Any]
-    ) -> None:
-        self._make = make
-        self.details = details
+    def __init__(self, graph: ComputationGraph, limit: int | None, context: SearchContext, length_limit: float) -> None:
+        self.graph = graph
+        self.limit = limit
+        self.context = context
+        self.length_limit = length_limit
+        self.ranks: dict[bytes, Rank] = {}
+        self.best = WORST
 
-    @cached_property
-    def tree(self) -> SeparatorTree | None:
-        """The tree; None where the graph is too wide for it to be of use."""
-        made = self._make()
-        if made is None:
-            return None
-        tree, known = made
-        self.details.update(known)
-        return tree
+    def candidates(self, part: Part, tree: Tree, choices: Sequence[Choice]) -> Iterator[Candidate]:
+        """Candidates of one tree; `best` is the rank of the best afterwards."""
+        self.best = WORST
+        separators, details = tree
+        longest = int(min(self.length_limit * max(1, part.nodes.size), LONGEST))
+        for batch, name, recursion_limit in choices:
+            self.context.check()
+            schedule = None if separators is None else part.schedule(separators, recursion_limit, batch, longest)
+            if schedule is None:
+                self.context.skip()
+                continue
+            key = hashlib.blake2b(schedule.order.tobytes(), digest_size=16).digest()
+            if key not in self.ranks:
+                chosen = {**details, "batching": name, "recursion_limit": recursion_limit}
+                found = evaluated(self.graph, schedule, chosen)
+                self.ranks[key] = WORST if found.simulation is None else rank(found.figures, self.limit)
+                yield found
+            self.best = min(self.best, self.ranks[key])
+
+
+def _choices(part: Part, recursion_limit: int | None, batching: bool | None, varied: bool) -> list[Choice]:
+    """Schedules that a tree of a part may make: plain, then in batches of at most so many bytes."""
+    batches = {} if batching else {_twremat.PLAIN: "none"}
+    if batching is not False:
+        batches |= {int(share * part.largest): name for name, share in reversed(SHARES.items())}
+        batches[_twremat.UNLIMITED] = "unlimited"
+    limits = [recursion_limit] if recursion_limit is not None else [1]
+    if recursion_limit is None and varied:
+        limits = [k for k in LIMITS if k <= max(1, part.nodes.size)]
+    return [(batch, name, k) for batch, name in batches.items() for k in limits]
 
 
 def check_options(recursion_limit: int | None, batching: bool | None, length_limit: float) -> None:
@@ -182,27 +237,8 @@ def check_options(recursion_limit: int | None, batching: bool | None, length_lim
         raise ValueError(f"length_limit is {shortened(repr(length_limit))}; give runs for each node, 1 or more")
 
 
-def _batches(part: Part, batching: bool | None) -> dict[int, str]:
-    """Bytes that one visit may bring beyond what is needed at once, and the names of these rules."""
-    found = {} if batching else {_twremat.PLAIN: "none"}
-    if batching is not False:
-        found |= {int(share * part.largest): name for name, share in reversed(SHARES.items())}
-        found[_twremat.UNLIMITED] = "unlimited"
-    return found
-
-
-def _schedule(trees: Trees, part: Part, recursion_limit: int, batch: int, longest: int) -> Schedule | None:
-    tree = trees.tree
-    return None if tree is None else part.schedule(tree, recursion_limit, batch, longest)
-
-
 def _weightless(graph: ComputationGraph) -> Bool:
     """Nodes without bytes that rest on none with bytes; outputs apart."""
     heavy = graph.node_memory > 0
     heavy[graph.producer[graph.output]] = True
     return _twremat.rests_on(*graph.predecessors, heavy.view(np.uint8)) == 0
-
-
-def time_for(graph: ComputationGraph, time_limit: float | None) -> float | None:
-    """The time limit; 0 where a decomposition, which cannot be stopped halfway, may well take longer."""
-    return 0.0 if time_limit is not None and graph.n_nodes > NODES_A_SECOND * time_limit else time_limit
