@@ -220,7 +220,7 @@ def test_a_solver_is_asked_once_for_its_whole_frontier(plant):
 @pytest.mark.parametrize("network", ["resnet18", "mobilenet_v2"])
 def test_a_frontier_is_hardly_worse_than_a_plan_for_the_budget(network):
     """At any of the budgets within which it is polished: at most a tenth of the overhead and 0.2 points."""
-    graph = differentiate(build(network))
+    graph = differentiate(build(network).graph)
     found = frontier(graph)
     lowest, one_pass = found.plans[0].peak_memory, graph.needed_compute
     for place in 4, 9, 14:

@@ -1,0 +1,75 @@
+"""The one clock of a search: deadlines, shares of the time, stages of progress."""
+
+import time
+
+import pytest
+
+from remat_algos.context import OutOfTime, SearchContext
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that is set by hand."""
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_without_a_limit_there_is_no_deadline(clock):
+    context = SearchContext()
+    clock[0] += 1e9
+    context.check()
+    assert (context.left, context.late, context.elapsed) == (None, False, 1e9)
+
+
+def test_a_deadline_ends_the_search_at_the_next_look(clock):
+    context = SearchContext(2)
+    clock[0] += 1.5
+    context.check()
+    assert (context.left, context.late, context.elapsed) == (0.5, False, 1.5)
+    clock[0] += 1
+    assert (context.left, context.late) == (0, True)
+    for look in context.check, lambda: context.progress(1):
+        with pytest.raises(OutOfTime):
+            look()
+
+
+def test_a_share_is_a_part_of_the_time_that_is_left(clock):
+    context = SearchContext(8, seed=3, candidates=["one"])
+    clock[0] += 4
+    part = context.share(0.25)
+    assert (part.left, part.seed, part.candidates, part.report) == (1, 3, ("one",), None)
+    assert context.share(0.25, candidates=["two"]).candidates == ("two",)
+    assert SearchContext().share(0.25).left is None
+
+
+@pytest.mark.parametrize(("limit", "seconds", "left"), [(None, None, None), (None, 2, 2), (5, 2, 2), (1, 2, 1)])
+def test_within_shortens_the_time_and_never_prolongs_it(clock, limit, seconds, left):
+    assert SearchContext(limit).within(seconds).left == left
+
+
+def test_progress_rises_over_the_stages():
+    told = []
+    context = SearchContext(progress=lambda *news: told.append(news))
+    assert not context.has_stages
+    context.stage(2, "trees")
+    context.progress(1)
+    context.progress(1)
+    context.stage(3, "schedules")
+    context.progress(1)
+    context.progress(5)  # more than were announced
+    assert context.has_stages
+    assert told == [(1, 2, "trees"), (3, 5, "schedules"), (7, 7, "schedules")]
+
+
+@pytest.mark.parametrize("time_limit", [-1, float("nan"), "a", True, "1e"])
+def test_a_time_limit_is_a_number_of_seconds(time_limit):
+    with pytest.raises(ValueError, match="time_limit is .*; give seconds, 0 or more"):
+        SearchContext(time_limit)
+
+
+def test_abandoned_schedules_are_counted():
+    context = SearchContext()
+    context.skip()
+    context.skip()
+    assert context.skipped == 2

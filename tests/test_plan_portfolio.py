@@ -1,0 +1,226 @@
+"""The consumer of solvers: what it simulates, keeps, polishes, reports; played with solvers made for that."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remat_algos.context import OutOfTime, SearchContext
+from remat_algos.errors import BudgetError, GraphError, ScheduleError
+from remat_algos.ir.budget import Budget
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.models.random import chain
+from remat_algos.plan import portfolio as module
+from remat_algos.plan.portfolio import LATE, MOST_KEPT, Portfolio
+from remat_algos.plan.problem import Problem
+from remat_algos.schedule.checkpoints import checkpoint_schedule
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import simulate
+from remat_algos.solvers.candidates import Candidate, evaluated, pareto
+from remat_algos.solvers.registry import Solver, any_graph, training_graph
+
+GRAPH = differentiate(chain(12))
+
+
+def keeping(distance, graph=GRAPH):
+    """The schedule that keeps one node in every few."""
+    return checkpoint_schedule(graph, np.arange(graph.n_nodes) % distance == 0)
+
+
+SCHEDULES = [keeping(distance) for distance in range(1, 9)]
+
+
+def solver_of(function, **facts):
+    return Solver(function, **({"paper": "", "needs": any_graph, "optimal_in": None} | facts))
+
+
+def yielding(*things, name="toy"):
+    """A solver that yields candidates, and raises what is an error."""
+
+    def toy(graph, limit, context):
+        for thing in things:
+            if isinstance(thing, BaseException):
+                raise thing
+            yield thing
+
+    toy.__name__ = name
+    return solver_of(toy)
+
+
+def asked(*solvers, budget="70%", graph=GRAPH, polish=False, context=None, **options):
+    found = Portfolio(Problem.of(graph, Budget.of(budget)), context or SearchContext(), polish=polish, **options)
+    found.run(solvers)
+    return found
+
+
+# ---------------------------------------------------------------- what is kept
+
+
+@given(st.lists(st.sampled_from(SCHEDULES), max_size=20))
+def test_the_pareto_set_of_what_was_yielded_is_kept(schedules):
+    found = asked(yielding(*schedules))
+    simulated = [simulate(GRAPH, schedule) for schedule in schedules]
+    wanted = pareto([(each.peak_memory, each.compute) for each in simulated], lambda figures: figures)
+    assert [candidate.figures for candidate in found.candidates] == wanted
+    assert {candidate.solver for candidate in found.candidates} <= {"toy"}
+    findings = found.findings["toy"]
+    assert (findings.simulated, findings.complete, findings.reason) == (len(schedules), True, "")
+
+
+def test_nothing_is_simulated_twice(monkeypatch):
+    calls = []
+    monkeypatch.setattr(module, "simulate", lambda *given: calls.append(given) or simulate(*given))
+    found = asked(yielding(evaluated(GRAPH, SCHEDULES[0]), Candidate(SCHEDULES[1]), SCHEDULES[2]))
+    assert len(calls) == 2
+    assert found.findings["toy"].simulated == 3
+    other = simulate(differentiate(chain(12)), SCHEDULES[3])  # of another graph, so it says nothing
+    asked(yielding(Candidate(other.schedule, simulation=other)))
+    assert len(calls) == 3
+
+
+def test_a_plan_says_how_many_were_simulated_and_skipped():
+    def skipping(graph, limit, context):
+        context.skip()
+        yield Candidate(SCHEDULES[0], {"chosen": 1})
+
+    found = asked(solver_of(skipping))
+    findings = found.findings["skipping"]
+    assert findings.details(found.candidates[0]) == {"chosen": 1, "simulated": 1, "complete": True, "skipped": 1}
+
+
+def test_many_candidates_are_thinned_and_the_best_stays():
+    graph = differentiate(chain(400))
+    schedules = [keeping(distance, graph) for distance in range(1, 200)]
+    problem = Problem.of(graph, Budget("50%"))
+    found = asked(yielding(*schedules), budget="50%", graph=graph)
+    everything = [evaluated(graph, schedule) for schedule in schedules]
+    assert len(found.candidates) <= MOST_KEPT
+    assert found.best().figures == min(everything, key=problem.rank).figures
+
+
+# ---------------------------------------------------------------- how solvers end
+
+
+def test_what_was_yielded_before_the_time_was_over_stays():
+    found = asked(yielding(*SCHEDULES[:2], OutOfTime()), yielding(SCHEDULES[2], name="next"))
+    findings = found.findings["toy"]
+    assert (findings.simulated, findings.complete, findings.reason, findings.cut) == (2, False, "", True)
+    assert found.findings["next"].complete
+
+
+def test_a_late_solver_is_not_asked_where_there_is_a_candidate():
+    found = asked(yielding(SCHEDULES[0]), yielding(SCHEDULES[1], name="zlate"), context=SearchContext(0))
+    assert found.findings["toy"].simulated == 1
+    assert found.reasons == {"zlate": LATE}
+    assert found.n_tried == 1
+
+
+@pytest.mark.parametrize("error", [GraphError("too wide"), BudgetError("nothing fits", 9, 5, [0])])
+def test_an_error_of_one_solver_is_its_reason(error):
+    found = asked(yielding(SCHEDULES[0], error), yielding(SCHEDULES[1], name="next"))
+    assert (found.findings["toy"].simulated, found.findings["toy"].error) == (1, error)
+    assert found.reasons == {"toy": str(error)}
+    assert found.findings["next"].complete
+
+
+def test_a_proof_for_the_lower_bound_is_asked_again_for_what_it_names():
+    limits = []
+
+    def prover(graph, limit, context):
+        limits.append(limit)
+        if limit < 9:
+            raise BudgetError("the least peak is 9", 9, 5, [])
+        yield SCHEDULES[0]
+
+    found = asked(solver_of(prover), budget="least")
+    assert limits == [found.problem.solver_limit, 9]
+    assert found.reasons == {}
+    asked(solver_of(prover), budget=8)
+    assert limits[2:] == [8]
+
+
+def test_a_schedule_against_a_mark_is_passed_over_and_is_the_reason_if_it_was_all():
+    marked = replace(GRAPH, mark=[2] + [0] * (GRAPH.n_nodes - 1), derivation=None)
+    against, honouring = keeping(1, GRAPH), Schedule([*range(12), 0, *range(12, 24)])
+    simulate(marked, honouring)
+    found = asked(yielding(against, honouring), yielding(against, name="alone"), graph=marked, budget="200%")
+    assert (found.findings["toy"].simulated, found.findings["toy"].reason) == (1, "")
+    assert "it cannot honour a mark" in found.reasons["alone"]
+    assert isinstance(found.findings["alone"].error, ScheduleError)
+
+
+def test_who_cannot_serve_is_not_asked():
+    def never(graph, limit, context):
+        raise AssertionError
+        yield
+
+    found = asked(solver_of(never, needs=training_graph), graph=chain(4))
+    assert "call differentiate(graph) first" in found.reasons["never"]
+    assert found.n_tried == 0
+
+
+def test_after_an_interrupt_nobody_is_asked_and_what_was_found_stays():
+    found = asked(yielding(*SCHEDULES[:3], KeyboardInterrupt()), yielding(SCHEDULES[3], name="znext"))
+    assert found.interrupted
+    assert list(found.findings) == ["toy"]
+    assert found.findings["toy"].simulated == 3
+
+
+def test_cheap_solvers_come_first_and_those_that_improve_last():
+    order = []
+
+    def noting(name, **facts):
+        def toy(graph, limit, context):
+            order.append(name)
+            yield SCHEDULES[0]
+
+        toy.__name__ = name
+        return solver_of(toy, **facts)
+
+    asked(noting("a", improves=True), noting("b"), noting("c", cheap=True))
+    assert order == ["c", "b", "a"]
+
+
+# ---------------------------------------------------------------- polishing, the guard, reports
+
+
+@pytest.mark.parametrize("budget", ["50%", "70%", "least", Budget(overhead="30%")], ids=str)
+@given(data=st.data())
+def test_polishing_and_more_candidates_are_never_worse(budget, data):
+    """There is room to polish all."""
+    schedules = data.draw(st.lists(st.sampled_from(SCHEDULES), min_size=1, max_size=6))
+    more = [*schedules, *data.draw(st.lists(st.sampled_from(SCHEDULES), max_size=3))]
+    plain = asked(yielding(*schedules), budget=budget)
+    polished = asked(yielding(*schedules), budget=budget, polish=True)
+    with_more = asked(yielding(*more), budget=budget, polish=True)
+    rank = plain.problem.rank
+    assert rank(polished.best()) <= rank(plain.best())
+    assert rank(with_more.best()) <= rank(polished.best())
+
+
+def test_what_was_polished_says_so_and_drops_a_bound_that_it_beats():
+    wasteful = Schedule([*range(12), *range(12), *range(12, 24)])
+    compute = simulate(GRAPH, wasteful).compute
+    found = asked(yielding(Candidate(wasteful, bound=compute, scope="any order")), budget="100%", polish=True)
+    best = found.best()
+    assert best.details["polished"]
+    assert (best.bound, best.scope) == (None, None)
+
+
+def test_the_guard_is_the_run_without_rematerialization_unless_a_mark_forbids_it():
+    found = asked()
+    found.guard()
+    assert [candidate.solver for candidate in found.candidates] == ["no_remat"]
+    marked = asked(graph=replace(GRAPH, mark=[2] + [0] * (GRAPH.n_nodes - 1), derivation=None))
+    marked.guard()
+    assert marked.candidates == []
+
+
+def test_progress_names_the_solver_and_the_best_so_far():
+    told = []
+    context = SearchContext(progress=lambda *news: told.append(news))
+    asked(yielding(SCHEDULES[2]), yielding(SCHEDULES[3], name="zweite"), context=context)
+    assert told[0] == (1, 1, "toy")
+    assert told[1][2].startswith("zweite · best ")
