@@ -64,7 +64,7 @@ def test_progress_rises_over_the_stages():
 
 @pytest.mark.parametrize("time_limit", [-1, float("nan"), "a", True, "1e"])
 def test_a_time_limit_is_a_number_of_seconds(time_limit):
-    with pytest.raises(ValueError, match="time_limit is .*; give seconds, 0 or more"):
+    with pytest.raises(ValueError, match=r"time_limit is .*; give seconds, 0 or more"):
         SearchContext(time_limit)
 
 

@@ -830,7 +830,7 @@ def test_a_limit_reaches_the_solver_as_it_is(monkeypatch):
 
 def test_compare_has_an_entry_for_every_solver_the_cheapest_first():
     comparison = compare(GRAPH, "85%")
-    assert sorted(entry.solver for entry in comparison.entries) == [solver.name for solver in portfolio()]
+    assert {entry.solver for entry in comparison.entries} == {solver.name for solver in portfolio()}
     fit = [entry for entry in comparison.entries if entry.plan is not None]
     rest = comparison.entries[len(fit) :]
     assert fit

@@ -150,7 +150,7 @@ def test_a_limit_out_of_reach_is_an_interrupt_not_an_infeasible_budget(sweep):
 
 @pytest.mark.parametrize("stop", [1, 2, 5])
 def test_a_progress_line_may_be_what_is_interrupted(stop):
-    """The plan that was judged right before is lost, no more."""
+    """What was simulated by then is kept; some candidates are equal to earlier ones."""
     told = []
 
     def progress(done, listed, what):
@@ -158,12 +158,9 @@ def test_a_progress_line_may_be_what_is_interrupted(stop):
         if len(told) == stop:
             raise KeyboardInterrupt
 
-    if stop == 1:
-        with pytest.raises(KeyboardInterrupt):
-            solve(GRAPH, "least", solver="chen_sqrt", raw=True, progress=progress)
-    else:
-        plan = solve(GRAPH, "least", solver="chen_sqrt", raw=True, progress=progress)
-        assert (plan.interrupted, plan.details["simulated"]) == (True, stop - 1)
+    plan = solve(GRAPH, "least", solver="chen_sqrt", raw=True, progress=progress)
+    assert plan.interrupted
+    assert 0 < plan.details["simulated"] <= stop
     assert len(told) == stop
 
 
@@ -253,9 +250,9 @@ def test_a_reason_told_before_the_interrupt_stays(plant):
         yield
 
     plant(stopped)
-    found = frontier(chain(5), solvers=["chen_sqrt", "stopped", "no_remat"])
+    found = frontier(chain(5), solvers=["chen_sqrt", "stopped", "twremat"])
     assert "no backward part" in found.reasons["chen_sqrt"]
-    assert (found.reasons["stopped"], found.reasons["no_remat"]) == ("interrupted", "interrupted")
+    assert (found.reasons["stopped"], found.reasons["twremat"]) == ("interrupted", "interrupted")
     assert (found.plans, found.best("100%")) == ((), None)
 
 

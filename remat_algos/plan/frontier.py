@@ -162,7 +162,7 @@ def frontier(
     """Plans from the lowest peak that solvers find to the run without rematerialization.
 
     Each solver is asked once for its whole frontier. What it gives is polished within its own peaks and within `points`
-    budgets, evenly spaced from the lowest peak to that without rematerialization.
+    budgets, evenly spaced up to the peak without rematerialization.
 
     Parameters
     ----------

@@ -86,7 +86,8 @@ class Portfolio:
     polish : bool
         Whether passes may improve what the solvers found.
     budgets : int
-        Where the whole frontier is wanted: number of budgets within which the best candidates are polished.
+        Where the whole frontier is wanted: number of budgets within which the best candidates are polished, evenly spaced
+        up to the peak without rematerialization.
     """
 
     def __init__(self, problem: Problem, context: SearchContext, *, polish: bool = True, budgets: int = 0) -> None:
@@ -272,9 +273,8 @@ class Portfolio:
             if place < LOWERED:
                 yield candidate, None
             yield candidate, candidate.figures[0]
-        lowest, base = kept[0].figures[0], self.problem.base
-        for i in range(self.budgets):
-            budget = lowest + (base - lowest) * i // max(1, self.budgets - 1)
+        for i in range(self.budgets, 0, -1):
+            budget = self.problem.base * i // self.budgets
             within = [candidate for candidate in kept if candidate.figures[0] <= budget]
             for candidate in within[:: -(1 + len(within) // MOST_OTHERS)]:
                 yield candidate, budget
