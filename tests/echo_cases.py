@@ -2,14 +2,22 @@
 
 import numpy as np
 
+from remat_algos.context import SearchContext
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
+from remat_algos.solvers.echo import echo
 from remat_algos.solvers.heavy_nodes import recomputable_nodes
 from tests.strategies import rows as rows_of
 
 SEED, COUNT = 2020, 1000
+
+
+def echoed(graph, **options):
+    """The one candidate of echo."""
+    [found] = echo(graph, None, SearchContext(), **options)
+    return found
 
 
 def network(rows, loss=True):

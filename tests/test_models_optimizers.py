@@ -13,9 +13,8 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.models.optimizers import KINDS, STATES, with_optimizer
-from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.chen_sqrt import chen_sqrt
-from remat_algos.solvers.no_remat import no_remat
+from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.solvers.registry import list_candidates
 from tests.oracles.plain import plain
 from tests.strategies import graphs, rows
 
@@ -202,17 +201,17 @@ def test_every_parameter_that_has_a_gradient_is_updated_once(training, optimizer
 
 @given(training_graphs(), optimizers)
 def test_fused_updates_hold_nothing_more_and_others_no_less(training, optimizer):
-    before = simulate(training, no_remat(training, None)).peak_memory
+    before = baseline_peak(training)
     fused, primitive = (with_optimizer(training, optimizer, primitive=flag) for flag in (False, True))
-    assert simulate(fused, no_remat(fused, None)).peak_memory == before
-    assert simulate(primitive, no_remat(primitive, None)).peak_memory >= before
+    assert baseline_peak(fused) == before
+    assert baseline_peak(primitive) >= before
 
 
 @given(training_graphs(), optimizers, st.booleans())
 def test_solvers_serve_graphs_with_updates(training, optimizer, primitive):
     graph = with_optimizer(training, optimizer, primitive=primitive)
-    judged = simulate(graph, chen_sqrt(graph, None).schedule)
-    assert judged.runs[training.n_nodes :].tolist() == [1] * (graph.n_nodes - training.n_nodes)
+    for found in list_candidates(graph, "chen_sqrt", segments="sqrt"):
+        assert found.simulation.runs[training.n_nodes :].tolist() == [1] * (graph.n_nodes - training.n_nodes)
 
 
 @pytest.mark.parametrize("primitive", [False, True])
@@ -222,8 +221,8 @@ def test_rematerialization_lowers_the_peak_before_the_updates(primitive):
     weights = Resident([1] * n, [PARAMETER] * n, np.arange(n + 1), np.arange(n), [f"w{v}" for v in range(n)])
     chain = ComputationGraph.from_edges([(v, v + 1) for v in range(n - 1)], memory=[10] * n, resident=weights)
     graph = with_optimizer(differentiate(chain, parameter_gradients=True), "adam", primitive=primitive)
-    kept, segments = (simulate(graph, order) for order in (no_remat(graph, None), chen_sqrt(graph, None).schedule))
-    assert kept.peak_memory > 10 * n > segments.peak_memory
+    segments = list_candidates(graph, "chen_sqrt", segments="sqrt")[0].simulation
+    assert baseline_peak(graph) > 10 * n > segments.peak_memory
     assert segments.overhead > 0
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.in_place import in_place
 from remat_algos.allocate.sharing import share
+from remat_algos.context import OutOfTime, SearchContext
 from remat_algos.errors import BudgetError, GraphError, GraphWarning
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.budget import Budget
@@ -22,14 +23,11 @@ from remat_algos.ir.labels import Labels
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.mirror import honoured, mirror_schedule
-from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers import selection
 from remat_algos.solvers.chen_greedy import Walk, exact_sweep, paper_grid
-from remat_algos.solvers.chen_greedy import _costly as chen_greedy_costly
-from remat_algos.solvers.chen_greedy import frontier as chen_greedy_frontier
+from remat_algos.solvers.chen_greedy import _costs as chen_greedy_costs
+from remat_algos.solvers.registry import get_solver, list_candidates
 from remat_algos.solvers.segments import Cutter, candidate_places, segment_counts
-from remat_algos.solvers.selection import best, coarse_first, most_plans, thinned, undominated
 from remat_algos.structure.articulation import ForwardPart
 from remat_algos.structure.lower_sets import single_boundary_chain
 from tests.oracles.judge import judge
@@ -129,14 +127,14 @@ def test_segments_of_the_root_of_a_chain_in_the_other_convention(n):
 
 
 @pytest.mark.parametrize("n", SQUARES)
-def test_without_a_limit_the_number_of_segments_is_the_rounded_root(n):
+def test_sqrt_is_the_rounded_root(n):
     for size in n - 1, n, n + 1:
-        plan = raw(chain(size), "chen_sqrt", candidates="all")
+        plan = raw(chain(size), "chen_sqrt", segments="sqrt", candidates="all")
         assert plan.details["segments"] == round(math.sqrt(size))
 
 
 def test_the_last_segment_is_kept_by_default_where_that_is_better():
-    assert [raw(chain(n), "chen_sqrt").details["keep_last"] for n in SQUARES] == [True] * len(SQUARES)
+    assert [raw(chain(n), "chen_sqrt", segments="sqrt").details["keep_last"] for n in SQUARES] == [True] * len(SQUARES)
 
 
 def test_the_kept_nodes_of_a_chain_give_the_papers_order():
@@ -568,8 +566,8 @@ def test_appendix_a_is_searched_as_it_is_printed(graph, kind, keep_last):
 @settings(max_examples=20)
 def test_under_a_limit_both_the_peak_and_the_allocation_fit(graph):
     plans = [
-        (max(solution.simulation.peak_memory, static_size(solution.simulation)), solution.simulation.compute)
-        for solution in chen_greedy_frontier(graph)
+        (max(found.figures[0], static_size(found.simulation)), found.figures[1])
+        for found in list_candidates(graph, "chen_greedy")
     ]
     for limit in {size for size, _ in plans}:
         plan = raw(graph, "chen_greedy", limit, rank_by="allocation")
@@ -601,7 +599,7 @@ def greedy_beside(memory, candidates, held, budget):
 
 
 @given(walks, st.data())
-def test_what_is_held_for_its_cost_weighs_nothing_in_a_segment(walk, data):
+def test_what_is_kept_for_its_cost_weighs_nothing_in_a_segment(walk, data):
     memory, candidates = walk
     held = data.draw(st.sets(st.sampled_from(range(len(memory))))) if memory else set()
     flags = np.array([v in held for v in range(len(memory))], bool)
@@ -629,11 +627,7 @@ def test_time_consuming_operations_are_kept_and_cheap_ones_run_again():
 @given(training_graphs(max_nodes=16))
 def test_weighing_cost_never_makes_a_plan_worse(graph):
     points = [
-        [
-            (solution.simulation.peak_memory, solution.simulation.compute)
-            for solution in chen_greedy_frontier(graph, weigh_cost=weigh)
-        ]
-        for weigh in (False, True)
+        [found.figures for found in list_candidates(graph, "chen_greedy", weigh_cost=weigh)] for weigh in (False, True)
     ]
     for peak, compute in points[0]:
         assert any(p <= peak and c <= compute for p, c in points[1])
@@ -651,9 +645,9 @@ def test_where_all_costs_are_alike_there_is_nothing_to_weigh():
 def test_costs_are_thinned_to_sixteen():
     graph = chain(40, compute=range(1, 41))
     part = ForwardPart.of(graph)
-    costly = chen_greedy_costly(graph, part)
-    assert (len(costly), costly[0][0], costly[-1][0]) == (16, 1, 40)
-    assert [int(held.sum()) for _, held in costly] == [41 - int(cost) for cost, _ in costly]
+    costs = chen_greedy_costs(graph, part)
+    assert (len(costs), costs[0][0], costs[-1][0]) == (16, 1, 40)
+    assert [int(costly.sum()) for _, costly in costs] == [41 - int(cost) for cost, _ in costs]
 
 
 def test_a_wish_that_is_neither_yes_nor_no_is_refused():
@@ -715,14 +709,14 @@ def test_a_unit_of_nothing_is_refused(unit):
 
 def test_a_sweep_past_the_cap_is_thinned_and_says_so(monkeypatch):
     graph = chain(40, memory=[1 + v % 7 for v in range(40)])
-    exact = raw(graph, "chen_greedy", candidates="all")
-    assert exact.details["sweep"] == "exact"
-    monkeypatch.setattr("remat_algos.solvers.chen_greedy.MOST_PLANS", 10)
-    monkeypatch.setattr("remat_algos.solvers.chen_greedy.most_plans", lambda graph: 10)
-    thin = raw(graph, "chen_greedy", candidates="all")
-    assert thin.details["sweep"] == "thinned"
-    assert thin.details["listed"] <= 2 * (10 + 1) < exact.details["listed"]
-    assert thin.peak_memory >= exact.peak_memory
+    exact = list_candidates(graph, "chen_greedy", candidates="all")
+    assert {found.details["sweep"] for found in exact} == {"exact"}
+    monkeypatch.setattr("remat_algos.solvers.chen_greedy.LONGEST_ROW", 10)
+    monkeypatch.setattr("remat_algos.solvers.chen_greedy.longest_row", lambda graph: 10)
+    thin = list_candidates(graph, "chen_greedy", candidates="all")
+    assert {found.details["sweep"] for found in thin} == {"thinned"}
+    assert len(thin) <= 2 * (10 + 1) < len(exact)
+    assert min(found.figures for found in thin) >= min(found.figures for found in exact)
 
 
 def test_a_thinned_sweep_grows_geometrically():
@@ -736,107 +730,48 @@ def test_a_thinned_sweep_grows_geometrically():
     assert max(ratios) / min(ratios) < 1.2
 
 
+@pytest.mark.parametrize("exact_share", [0.0, 0.4])
+def test_a_sweep_cut_by_the_deadline_leaves_segmentations_spread_over_all_budgets(monkeypatch, exact_share):
+    walk = Walk([1] * 1000, range(1000))
+    context = SearchContext(100)
+    clock = itertools.count(context.started, 100 / 60)  # looked at before every step
+    monkeypatch.setattr("remat_algos.context.time.monotonic", lambda: next(clock))
+    found, kind = exact_sweep(walk, 1000, 100, context.share(exact_share))
+    budgets = [segmentation.budget for segmentation in found]
+    assert kind == "thinned"
+    assert budgets == sorted(set(budgets))
+    assert budgets[0] == 0
+    assert budgets[-1] == 1000
+    assert (len(budgets) == 2) == (exact_share == 0)
+    assert len(budgets) < 60
+
+
+def test_without_time_there_is_one_walk_and_one_candidate():
+    graph, context = chain(30), SearchContext(0)
+    stream = get_solver("chen_greedy").candidates(graph, None, context, {"weigh_cost": True})
+    assert len(next(stream).schedule) == graph.n_nodes
+    with pytest.raises(OutOfTime):
+        next(stream)
+
+
+@pytest.mark.parametrize("limit", [None, 7])
+def test_a_deadline_leaves_the_smallest_allocation_so_far(limit):
+    stream = get_solver("chen_greedy").candidates(chain(30), limit, SearchContext(0), {"rank_by": "allocation"})
+    assert next(stream).details["allocation"] > 0
+    with pytest.raises(OutOfTime):
+        next(stream)
+
+
 @pytest.mark.parametrize("solver", ["chen_sqrt", "chen_recursive"])
 def test_sweeps_over_segments_and_shapes_keep_to_the_cap(monkeypatch, solver):
     graph = chain(60)
-    whole = raw(graph, solver, "least", candidates="all")
-    monkeypatch.setattr(f"remat_algos.solvers.{solver}.most_plans", lambda graph: 8)
+    whole = list_candidates(graph, solver, candidates="all")
+    monkeypatch.setattr(f"remat_algos.solvers.{solver}.longest_row", lambda graph: 8)
     told = []
-    thin = solve(graph, "least", solver=solver, raw=True, candidates="all", progress=lambda *news: told.append(news))
+    context = SearchContext(progress=lambda *news: told.append(news))
+    thin = list(get_solver(solver).candidates(graph, None, context, {"candidates": "all"}))
     assert {total for _, total, _ in told} == {16}  # each with and without the last segment
-    assert thin.peak_memory >= whole.peak_memory
-
-
-def test_long_graphs_are_swept_with_fewer_plans():
-    sizes = [1, 1000, 10_000, 20_000, 1_000_000]
-    caps = [most_plans(ComputationGraph.from_arrays(read_indptr=[0] * (n + 1), read_indices=[])) for n in sizes]
-    assert caps == sorted(caps, reverse=True)
-    assert caps[0] == selection.MOST_PLANS == 2000
-    assert 50 <= caps[-1] < caps[-2] < caps[0]
-
-
-@given(st.integers(0, 300), st.integers(1, 60))
-def test_a_thinned_list_has_its_first_and_last_and_no_more_than_asked(count, most):
-    things = list(range(count))
-    thin = thinned(things, most)
-    assert len(thin) <= max(most, 0)
-    assert thin == sorted(set(thin))
-    if count <= most:
-        assert thin == things
-    elif most > 1:
-        assert (thin[0], thin[-1]) == (0, count - 1)
-
-
-@given(st.integers(0, 200))
-def test_coarse_first_holds_everything_once(count):
-    assert sorted(coarse_first(range(count))) == list(range(count))
-
-
-@given(st.integers(2, 200), st.data())
-def test_every_beginning_of_coarse_first_is_spread_over_all_of_it(count, data):
-    length = data.draw(st.integers(1, count))
-    seen = sorted(coarse_first(range(count))[:length])
-    gaps = [after - before for before, after in itertools.pairwise([*seen, count])]
-    assert max(gaps) <= 4 * count / length
-
-
-def listed(*decisions):
-    """Plans as solvers list them, numbered."""
-    return [(lambda decision=decision: decision, {"k": k}) for k, decision in enumerate(decisions)]
-
-
-def test_a_time_limit_leaves_a_coarse_sweep_that_the_details_count(monkeypatch):
-    seconds = itertools.count()
-    monkeypatch.setattr(selection.time, "monotonic", lambda: next(seconds))
-    plans = listed(*(np.where(np.arange(60) < k, 1, 0) for k in range(31)))
-    told = []
-    solution = best(chain(30), plans, None, 4, lambda *news: told.append(news))
-    assert (solution.details["judged"], solution.details["listed"]) == (len(told), 31)
-    assert [what for _, _, what in told] == [f"k {k}" for k in (0, 16, 8, 24, 4)]
-    assert 1 <= len(undominated(chain(30), plans, 4, None)) <= 5
-
-
-def test_one_plan_is_judged_even_without_time():
-    assert best(chain(4), listed(np.zeros(8, int), np.ones(8, int)), None, 0, None).details["judged"] == 1
-
-
-def test_plans_that_are_not_judged_are_not_made():
-    made = []
-    plans = [(lambda k=k: made.append(k) or np.zeros(8, int), {"k": k}) for k in range(5)]
-    best(chain(4), plans, None, 0, None)
-    assert made == [0]
-
-
-def test_equal_plans_are_judged_once():
-    once = np.array([1, 0, 0, 0, 0, 0, 0, 0])
-    solution = best(chain(4), listed(once, once.copy(), np.zeros(8, int)), None, None, None)
-    assert (solution.details["judged"], solution.details["listed"]) == (2, 3)
-
-
-def test_plans_that_the_graph_makes_equal_are_judged_once():
-    graph = chain(4, once=[True, False, False, False])
-    plans = listed(*(np.array([m, 1, 0, 0, 0, 0, 0, 0]) for m in range(3)))
-    assert best(graph, plans, None, None, None).details["judged"] == 1
-
-
-def test_the_best_plan_is_the_cheapest_that_fits_else_the_lowest():
-    graph = chain(16)
-    schedules = [Schedule(order) for order in orders(graph)]
-    plans = listed(*schedules)
-    peaks = [simulate(graph, schedule).peak_memory for schedule in schedules]
-    costs = [simulate(graph, schedule).compute for schedule in schedules]
-    for limit in range(min(peaks) - 1, max(peaks) + 2):
-        within = [i for i in range(len(plans)) if peaks[i] <= limit]
-        wanted = min(within, key=lambda i: (costs[i], peaks[i]), default=None)
-        lowest = min(range(len(plans)), key=lambda i: (peaks[i], costs[i]))
-        assert best(graph, plans, limit, None, None).details["k"] == (lowest if wanted is None else wanted)
-    assert best(graph, plans, None, None, None).details["k"] == lowest
-
-
-def orders(graph):
-    """Schedules of different peaks and costs."""
-    for k in (1, 2, 4, 8, 16):
-        yield raw(graph, "chen_sqrt", segments=k, candidates="all", keep_last=True).schedule.order
+    assert len(thin) <= 16 < len(whole)
 
 
 # ---------------------------------------------------------------- real networks

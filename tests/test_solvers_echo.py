@@ -9,12 +9,23 @@ from hypothesis import given
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.models.registry import build
+from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.echo import MODES, Choice, echo
+from remat_algos.solvers.echo import MODES, Choice
 from remat_algos.solvers.echo_literal import by_algorithm_1
 from remat_algos.solvers.echo_mxnet import by_frontiers, mirror_places
-from remat_algos.solvers.no_remat import no_remat
-from tests.echo_cases import CASES, COUNT, attention, decoder, diamonds, may_rerun, network, nodes, random_networks
+from tests.echo_cases import (
+    CASES,
+    COUNT,
+    attention,
+    decoder,
+    diamonds,
+    echoed,
+    may_rerun,
+    network,
+    nodes,
+    random_networks,
+)
 from tests.oracles import echo as oracle
 from tests.strategies import rows, training_graphs
 
@@ -23,10 +34,10 @@ each_mode = pytest.mark.parametrize("mode", MODES)
 
 def stash(graph, mode):
     """(bytes, nodes run again), as the solver says and as its schedule has it."""
-    found = echo(graph, None, mode=mode)
+    found = echoed(graph, mode=mode)
     assert found.details["stash"] == oracle.stash(graph, found.schedule.order)
     assert found.details["rerun"] == len(found.schedule) - np.count_nonzero(graph.needed)
-    assert found.details["stash_without"] == oracle.stash(graph, no_remat(graph, None).order)
+    assert found.details["stash_without"] == oracle.stash(graph, baseline(graph).schedule.order)
     return found.details["stash"], found.details["rerun"]
 
 
@@ -86,7 +97,7 @@ TABLE = {  # no remat, mirror-all, paper, mxnet, exact
 @pytest.mark.parametrize("case", TABLE)
 def test_the_table_of_stashes(case):
     graph = network(CASES[case])
-    without = oracle.stash(graph, no_remat(graph, None).order)
+    without = oracle.stash(graph, baseline(graph).schedule.order)
     ours = (without, mirror_all(graph)[0], *(stash(graph, mode)[0] for mode in ("literal", "mxnet", "exact")))
     assert ours == TABLE[case]
     assert stash(graph, "paper")[0] == (1 if case == "T8" else TABLE[case][3])
@@ -120,7 +131,7 @@ def test_mirroring_all_runs_more(case, rerun):
 def test_without_a_loss_the_reads_of_seeds_count(case, without, exact, kept):
     graph = network(CASES[case], loss=False)
     choice = Choice.of(graph)
-    assert (oracle.stash(graph, no_remat(graph, None).order), stash(graph, "exact")[0]) == (without, exact)
+    assert (oracle.stash(graph, baseline(graph).schedule.order), stash(graph, "exact")[0]) == (without, exact)
     assert " ".join(graph.value_name(x) for x in np.flatnonzero(choice.stashed)) == kept
     assert case != "T9" or choice.rerun.sum() == 120
 
@@ -141,7 +152,7 @@ def test_t4_algorithm_1_as_printed_saves_nothing_on_its_own_example(steps):
 
 def test_t5_the_gradient_of_a_heavy_node_reads_what_was_made_again():
     graph = network(CASES["T5"])
-    names = echo(graph, None).schedule.names(graph)
+    names = echoed(graph).schedule.names(graph)
     assert names.count("FC") == 1
     assert names.index("grad(z)") > names.index("z", names.index("Loss")) > names.index("Loss")
 
@@ -149,42 +160,38 @@ def test_t5_the_gradient_of_a_heavy_node_reads_what_was_made_again():
 def test_t6_a_heavy_node_that_saves_its_inputs_is_dead():
     """Its input is made again, itself it is not; to do that too saves no more bytes and costs a heavy run."""
     graph = network(CASES["T6"])
-    assert echo(graph, None).schedule.names(graph).count("FC") == 1
-    more = echo(graph, None, also="Linear")
+    assert echoed(graph).schedule.names(graph).count("FC") == 1
+    more = echoed(graph, also="Linear")
     assert (more.details["stash"], "FC" in more.schedule.names(graph)[graph.n_nodes // 2 :]) == (0, True)
 
 
 def test_t8_the_mirrors_of_the_code_are_not_in_topological_order():
     graph = network(CASES["T8"])
-    names = echo(graph, None, mode="mxnet").schedule.names(graph)[6:]
+    names = echoed(graph, mode="mxnet").schedule.names(graph)[6:]
     assert names.index("b") < names.index("a") < names.index("c")
 
 
 @each_mode
 def test_t9_long_chains_of_diamonds_are_linear(mode):
     """Expanding every path would take 3 * 2**3000 steps."""
-    found = echo(network(diamonds(3000)), None, mode=mode)
+    found = echoed(network(diamonds(3000)), mode=mode)
     assert (found.details["stash"], found.details["rerun"]) == (1, 3 * 3000 - 1)
 
 
 def test_t12_resnet_152():
     """MXNet's own assertion, on the network of its test: pre-activated, batch 32, 224 x 224.
 
-    The total is the judged peak with all that is resident: parameters, statistics, inputs.
+    The total is the simulated peak with all that is resident: parameters, statistics, inputs.
     """
     graph = differentiate(build("resnet152", batch=32, image=224, preactivation=True).graph, parameter_gradients=True)
-    totals = [
-        simulate(graph, schedule).peak_memory + graph.resident_memory
-        for schedule in (echo(graph, None).schedule, no_remat(graph, None))
-    ]
-    assert totals[0] / totals[1] < 0.6
+    peak = simulate(graph, echoed(graph).schedule).peak_memory
+    assert (peak + graph.resident_memory) / (baseline_peak(graph) + graph.resident_memory) < 0.6
 
 
 @pytest.mark.parametrize(("steps", "before", "after"), [(5, 44, 32), (10, 139, 67), (20, 479, 137), (40, 1759, 277)])
 def test_peaks_of_figure_8(steps, before, after):
     graph = network(decoder(steps), loss=False)
-    schedules = no_remat(graph, None), echo(graph, None).schedule
-    assert tuple(simulate(graph, schedule).peak_memory for schedule in schedules) == (before, after)
+    assert (baseline_peak(graph), simulate(graph, echoed(graph).schedule).peak_memory) == (before, after)
 
 
 # ---------------------------------------------------------------- against all choices
@@ -192,7 +199,7 @@ def test_peaks_of_figure_8(steps, before, after):
 
 def test_no_choice_has_a_smaller_stash_on_1000_random_networks():
     for graph in random_networks():
-        details = echo(graph, None).details
+        details = echoed(graph).details
         assert (details["stash"], details["rerun"]) == oracle.least_stash(graph, may_rerun(graph))
 
 
@@ -203,9 +210,9 @@ def test_the_page_has_what_is_measured_on_the_family():
     printed = {names[row[0]]: [int(cell.replace(",", "") or 0) for cell in row[1:]] for row in rows if row[0] in names}
     measured = {name: [0, 0, 0, 0] for name in names.values()}
     for graph in random_networks():
-        found = {"none": (oracle.stash(graph, no_remat(graph, None).order), 0), "all": mirror_all(graph)}
+        found = {"none": (oracle.stash(graph, baseline(graph).schedule.order), 0), "all": mirror_all(graph)}
         for mode in MODES:
-            details = echo(graph, None, mode=mode).details
+            details = echoed(graph, mode=mode).details
             found[mode] = details["stash"], details["rerun"]
         for name, (held, rerun) in found.items():
             more = held == found["exact"][0], held, rerun, held > found["none"][0]
@@ -216,7 +223,7 @@ def test_the_page_has_what_is_measured_on_the_family():
 
 @given(graph=training_graphs(max_nodes=20))
 def test_no_choice_has_a_smaller_stash_whatever_the_graph(graph):
-    found, may = echo(graph, None), may_rerun(graph)
+    found, may = echoed(graph), may_rerun(graph)
     assert (found.details["stash"], found.details["rerun"]) == oracle.least_stash(graph, may)
     assert found.details["stash"] == oracle.stash(graph, found.schedule.order)
 
@@ -254,7 +261,7 @@ def check_passes(graph):
     place = mirror_places(maps)
     assert np.argsort(place, kind="stable")[np.count_nonzero(place < 0) :].tolist() == lines.visits()
     for mode in "literal", "paper", "mxnet":
-        found = echo(graph, None, mode=mode)
+        found = echoed(graph, mode=mode)
         real = oracle.stash(graph, simulate(graph, found.schedule).schedule.order)
         # a mirror that would read a first run reads a second one, where that is there already
         assert real <= found.details["stash"]

@@ -11,9 +11,9 @@ from remat_algos.errors import PlanError
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.plan.explain import explain
 from remat_algos.plan.solve import solve
-from remat_algos.solvers.echo import MODES, echo
+from remat_algos.solvers.echo import MODES
 from remat_algos.solvers.echo_regions import echo_regions
-from tests.echo_cases import CASES, decoder, may_rerun, network
+from tests.echo_cases import CASES, decoder, echoed, may_rerun, network
 from tests.strategies import training_graphs
 
 each_mode = pytest.mark.parametrize("mode", MODES)
@@ -22,7 +22,7 @@ each_mode = pytest.mark.parametrize("mode", MODES)
 @each_mode
 @given(graph=training_graphs(max_nodes=24))
 def test_regions_share_nothing_and_add_up(mode, graph):
-    regions, details = echo_regions(graph, mode), echo(graph, None, mode=mode).details
+    regions, details = echo_regions(graph, mode), echoed(graph, mode=mode).details
     members = [v for region in regions for v in region.nodes]
     assert sorted(members) == sorted(may_rerun(graph, mode=mode))
     again = [region for region in regions if region.decision == "recompute"]

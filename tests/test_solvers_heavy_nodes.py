@@ -9,9 +9,9 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.echo import MODES, Choice, echo
+from remat_algos.solvers.echo import MODES, Choice
 from remat_algos.solvers.heavy_nodes import heavy_nodes
-from tests.echo_cases import CASES, forward_graph, may_rerun, network, nodes
+from tests.echo_cases import CASES, echoed, forward_graph, may_rerun, network, nodes
 from tests.oracles import echo as oracle
 
 each_mode = pytest.mark.parametrize("mode", MODES)
@@ -66,7 +66,7 @@ def test_only_and_also_name_operations_and_layers(options, allowed):
     graph = layered()
     assert may_rerun(graph, **options) == allowed
     assert nodes(Choice.of(graph, **options).rerun) <= allowed
-    assert echo(graph, None, **options).details["stash"] == oracle.least_stash(graph, allowed)[0]
+    assert echoed(graph, **options).details["stash"] == oracle.least_stash(graph, allowed)[0]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_only_and_also_name_operations_and_layers(options, allowed):
 )
 def test_options_that_mean_nothing_are_refused(options, sentence):
     with pytest.raises(ValueError, match=sentence):
-        echo(layered(), None, **options)
+        echoed(layered(), **options)
 
 
 @pytest.mark.parametrize("marks", [{"tanh": KEEP, "e1": KEEP, "e4": RECOMPUTE}, {"H": RECOMPUTE}, {"e1": RECOMPUTE}])
@@ -92,13 +92,13 @@ def test_marks_have_the_last_word(mode, marks):
     for name, wish in marks.items():
         mark[graph.node_id(name)] = wish
     graph = replace(graph, mark=mark, derivation=None)
-    simulation = simulate(graph, echo(graph, None, mode=mode).schedule)  # the judge checks marks
+    simulation = simulate(graph, echoed(graph, mode=mode).schedule)  # which checks marks
     assert (simulation.runs[mark == KEEP] == 1).all()
 
 
 def test_what_must_run_once_does():
     graph = network(CASES["T1, n = 4"])
     graph = replace(graph, once=np.isin(np.arange(graph.n_nodes), [2, 3]), derivation=None)
-    found = echo(graph, None)
+    found = echoed(graph)
     assert found.schedule.mirror_count(graph.n_nodes)[[2, 3]].tolist() == [0, 0]
     assert found.details["stash"] == 12

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from remat_algos.context import Progress
+from remat_algos.context import Progress, SearchContext
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.reproduce.case import named
 from remat_algos.reproduce.chen2016_time import ROOFLINE
 from remat_algos.reproduce.page import Table, percent
-from remat_algos.schedule.baseline import baseline
-from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.chen_greedy import frontier
+from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.solvers.candidates import evaluated
+from remat_algos.solvers.chen_greedy import chen_greedy
 
 SHARES = (0.15, 0.25, 0.4, 0.6)  # of the peak without rematerialization
 COSTS: Mapping[str, Mapping[str, Any]] = {"FLOPs": {"cost": "flops"}, "time": ROOFLINE}
@@ -45,8 +45,8 @@ def overheads(
         `weigh_cost` of `chen_greedy`.
     progress : callable, optional
     """
-    found = frontier(graph, weigh_cost=weighed, progress=progress)
-    plans = [simulate(graph, solution.schedule) for solution in found]
-    base, one_pass = baseline(graph).peak_memory, max(1, graph.needed_compute)
-    within = ([plan.overhead for plan in plans if plan.peak_memory <= share * base] for share in shares)
-    return [round(min(costs) / one_pass, 4) if costs else None for costs in within]
+    candidates = chen_greedy(graph, None, SearchContext(progress=progress), weigh_cost=weighed)
+    points = {evaluated(graph, found.schedule).figures for found in candidates}
+    base, one_pass = baseline_peak(graph), max(1, graph.needed_compute)
+    within = ([compute for peak, compute in points if peak <= share * base] for share in shares)
+    return [round((min(costs) - graph.needed_compute) / one_pass, 4) if costs else None for costs in within]

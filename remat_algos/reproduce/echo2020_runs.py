@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,12 +12,13 @@ import numpy as np
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.in_place import in_place
 from remat_algos.allocate.sharing import share
-from remat_algos.context import Progress
+from remat_algos.context import Progress, SearchContext
 from remat_algos.ir.arrays import Int32
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.reproduce.echo2020_networks import Workload, inputs_kept, weights, without_inputs
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.drop_cheap import MXNET_KEEPS, drop_cheap
 from remat_algos.solvers.echo import echo
 
@@ -166,13 +167,14 @@ def run(workload: Workload, forward: ComputationGraph, strategy: str) -> Run:
 
 def mirrored(graph: ComputationGraph) -> Run:
     """The schedule of MXNet's mirror option; marks are honoured."""
-    return _judged(graph, drop_cheap(graph, None, keep="mxnet"))
+    return _run_of(graph, drop_cheap(graph, None, SearchContext(), keep="mxnet"))
 
 
 def echoed(graph: ComputationGraph, **options: Any) -> Run:
     """The schedule of `echo` itself; `solve` would apply passes and compare it with no rematerialization."""
-    return _judged(graph, echo(graph, None, **options))
+    return _run_of(graph, echo(graph, None, SearchContext(), **options))
 
 
-def _judged(graph: ComputationGraph, solution: Solution) -> Run:
-    return Run(solution.simulation or simulate(graph, solution.schedule))
+def _run_of(graph: ComputationGraph, candidates: Iterator[Candidate]) -> Run:
+    [found] = candidates
+    return Run(simulate(graph, found.schedule))
