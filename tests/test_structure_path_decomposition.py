@@ -157,6 +157,18 @@ def test_a_folded_chain_is_laid_out_folded():
     assert separation(graph, greedy_layout(graph)) == 2
 
 
+def test_what_looks_on_is_called_in_each_portion_and_may_end_the_search(monkeypatch):
+    monkeypatch.setattr("remat_algos.structure.elimination.WORK", 1)
+    graph, looks = UndirectedGraph.of(ladder(20)), []
+    found = greedy_layout(graph, look=lambda: looks.append(None))
+    assert found.tolist() == greedy_layout(graph).tolist()
+    n_looks = len(looks)
+    assert n_looks > 2 * graph.n_vertices  # of two eliminations, and orders
+    for last in (0, n_looks // 2, n_looks - 1):
+        with pytest.raises(IndexError):
+            greedy_layout(graph, look=([None] * last).pop)
+
+
 def test_the_least_layout_is_refused_for_many_vertices():
     with pytest.raises(GraphError, match="17 vertices are too many for the minimum layout, which takes up to 16"):
         least_separation_layout(UndirectedGraph.from_edges(17, []))

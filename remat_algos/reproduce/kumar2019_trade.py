@@ -17,7 +17,8 @@ from remat_algos.reproduce.page import Figure, Table, percent
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.passes.polish import polished
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.solvers import greedy_remat, twremat
+from remat_algos.solvers.candidates import pareto
+from remat_algos.solvers.registry import list_candidates
 
 SHARES = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 MOST_PASSED = 12
@@ -44,17 +45,21 @@ class Trade:
         paper = AlgorithmOne(self.graph)
         self.n_bags = paper.decomposition.n_bags
         self.by_limit = {k: paper.simulation(k) for k in recursion_limits(self.n_bags, self.graph.n_nodes)}
-        told = progress and (lambda done, total, what: progress(done, total, f"{case.label}, figure 4: {what}"))
-        single = judged(greedy_remat.frontier(self.graph, max_block=1, progress=told))
-        blocks = judged(greedy_remat.frontier(self.graph, progress=told))
-        trees = judged(twremat.frontier(self.graph, progress=told))
+        self.progress = progress
         self.curves = {
             f"{TWREMAT}(k)": undominated(self.by_limit.values()),
             f"{TWREMAT}, passes": self.passed([self.by_limit[1]]),
-            GREEDY: undominated(single),
-            "greedy_remat": self.passed(blocks),
-            "twremat": self.passed(trees),
+            GREEDY: self.found("greedy_remat", max_block=1),
+            "greedy_remat": self.passed(self.found("greedy_remat")),
+            "twremat": self.passed(self.found("twremat")),
         }
+
+    def found(self, solver: str, **options: Any) -> list[Simulation]:
+        """The Pareto frontier of what a solver yields."""
+        if self.progress is not None:
+            self.progress(0, 1, f"{self.case.label}, figure 4: {solver}")
+        simulations = (each.simulation for each in list_candidates(self.graph, solver, **options))
+        return undominated(simulation for simulation in simulations if simulation is not None)
 
     def passed(self, simulations: Sequence[Simulation]) -> list[Simulation]:
         """The best of schedules (a sample of many) after passes within their peaks and several limits."""
@@ -107,11 +112,6 @@ class Trade:
         return Table("figure4", title, columns, rows, note)
 
 
-def judged(solutions: Iterable[Solution]) -> list[Simulation]:
-    """The simulations of schedules."""
-    return [solution.simulation for solution in solutions if solution.simulation is not None]
-
-
 def recursion_limits(n_bags: int, n_nodes: int) -> list[int]:
     """1, 2, 4, ... up to the number of bags, then the paper's n.
 
@@ -125,11 +125,7 @@ def recursion_limits(n_bags: int, n_nodes: int) -> list[int]:
 
 def undominated(simulations: Iterable[Simulation]) -> list[Simulation]:
     """Those that no other dominates in peak and compute, the lowest peak first."""
-    kept: list[Simulation] = []
-    for simulation in sorted(simulations, key=lambda s: (s.peak_memory, s.compute)):
-        if not kept or simulation.compute < kept[-1].compute:
-            kept.append(simulation)
-    return kept
+    return pareto(simulations, lambda simulation: (simulation.peak_memory, simulation.compute))
 
 
 def shortest(curve: Sequence[Simulation], limit: int) -> float | None:
