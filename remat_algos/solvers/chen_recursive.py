@@ -67,7 +67,7 @@ def _rows(
     by_depth: dict[int, list[int]] = {}
     for d, k in thinned(shapes, longest_row(graph)):
         by_depth.setdefault(d, []).append(k)
-    rows = []
+    rows: list[list[Recipe]] = []
     for kind in candidate_kinds(candidates):
         cutter = Cutter(part.memory, candidate_places(part, kind))
         for last in both(keep_last):

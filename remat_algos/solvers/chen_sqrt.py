@@ -94,7 +94,7 @@ def _rows(
         return [
             [(partial(segment_counts, part, cuts, last), {"at": names, "keep_last": last})] for last in both(keep_last)
         ]
-    rows = []
+    rows: list[list[Recipe]] = []
     for kind in candidate_kinds(candidates):
         cutter = Cutter(part.memory, candidate_places(part, kind))
         if segments is None:

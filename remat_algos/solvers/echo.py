@@ -1,4 +1,4 @@
-"""Echo: run cheap nodes again where that makes the stash of feature maps smaller."""
+"""Echo: recompute cheap nodes where that makes the stash of feature maps smaller."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -78,15 +78,15 @@ def echo(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """What echo runs again, and what stays by that.
+    """What echo recomputes, and what stays stashed.
 
     Parameters
     ----------
     maps : FeatureMaps
     rerun : bool[n]
-        Nodes that run again.
+        Nodes that are recomputed.
     stashed : bool[n_values]
-        Values of first runs that gradients and second runs read.
+        Values of first runs that gradients and recomputations read.
     place : int64[n], optional
         When MXNet's pass makes the mirror of each node; None where mirrors are made in topological order.
     """
@@ -118,7 +118,7 @@ class Choice:
         return cls(maps, rerun, maps.stashed(rerun))
 
     def schedule(self) -> Schedule:
-        """Algorithm 2 of chen2016 with a mirror of each node that runs again."""
+        """Algorithm 2 of chen2016 with a mirror of each recomputed node."""
         if self.place is not None:
             return mirror_path_schedule(self.maps, self.rerun, self.place)
         return mirror_schedule(self.maps.graph, honoured(self.maps.graph, self.rerun.astype(np.int64)))

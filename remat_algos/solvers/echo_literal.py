@@ -1,4 +1,4 @@
-"""What algorithm 1 of echo2020, as it is printed, would run again."""
+"""What algorithm 1 of echo2020, as it is printed, would recompute."""
 
 import numpy as np
 

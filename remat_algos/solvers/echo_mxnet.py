@@ -1,4 +1,4 @@
-"""What the merged pass of MXNet would run again, and in which order it makes the mirrors."""
+"""What the merged pass of MXNet would recompute, and in which order it makes the mirrors."""
 
 import heapq
 from collections import deque

@@ -1,4 +1,4 @@
-"""Forward values that the backward part reads, and which of them must stay when nodes run again."""
+"""Forward values that the backward part reads, and which of them must stay when nodes are recomputed."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,7 @@ from remat_algos.structure.vertex_cut import UNCUTTABLE, least_vertex_cut
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureMaps:
-    """What the backward part reads of the forward part, and what may run again to make it.
+    """What the backward part reads of the forward part, and what may be recomputed to make it.
 
     Pinned outputs stay anyway: they count nowhere, and reading them is no reason to run anything.
 
@@ -23,7 +23,7 @@ class FeatureMaps:
     ----------
     graph : ComputationGraph
     recomputable : bool[n]
-        Nodes that may run again.
+        Nodes that may be recomputed.
     read_back : bool[n_values]
         Feature maps: forward values that a needed backward node reads.
     reader : int32[k]
@@ -70,13 +70,13 @@ class FeatureMaps:
         return int(self.graph.memory[values].sum())
 
     def rerun(self, wanted: Bool, mirrored: Bool | None = None) -> Bool:
-        """bool[n]: nodes that do run again if `wanted` may: those that a gradient needs.
+        """bool[n]: nodes that are recomputed if `wanted` may be: those that a gradient needs.
 
         Parameters
         ----------
         wanted : bool[n]
         mirrored : bool[k], optional
-            Reads for which a second run takes what the second run of the producer made; by default all.
+            Reads for which a recomputation takes the recomputed value; by default all.
         """
         through = wanted[self.reader] if mirrored is None else wanted[self.reader] & mirrored
         indptr = np.searchsorted(self.reader[through], np.arange(self.graph.n_nodes + 1))
@@ -85,18 +85,17 @@ class FeatureMaps:
         return reached.view(np.bool_) & wanted
 
     def stashed(self, rerun: Bool, mirrored: Bool | None = None) -> Bool:
-        """bool[n_values]: values of first runs that a gradient or a node that runs again reads."""
+        """bool[n_values]: values of first runs that a gradient or a recomputed node reads."""
         stashed = self.read_back & ~rerun[self.graph.producer]
         first = ~rerun[self.producer] if mirrored is None else ~(rerun[self.producer] & mirrored)
         stashed[self.value[rerun[self.reader] & first]] = True
         return stashed
 
     def least_stash(self) -> Bool:
-        """bool[n]: what to run again so that the stash is as small as can be, and of such choices the fewest nodes.
+        """bool[n]: what to recompute for the minimum stash, the fewest nodes among all such choices.
 
-        The stash is a least cut of values between the nodes that are kept and the feature maps. In the cut closest to
-        the sinks every node runs again that runs again in all choices of so small a stash, and no other does: so it
-        has the least compute of them too.
+        The stash is a minimum cut of values between the nodes that are kept and the feature maps. The cut closest to
+        the sinks recomputes only what every choice with the minimum stash recomputes: none of them has less compute.
         """
         graph, n = self.graph, self.graph.n_nodes
         made = np.flatnonzero((graph.forward & graph.needed)[graph.producer] & ~graph.output)

@@ -1,4 +1,4 @@
-"""Nodes that are too costly to run again, by their operation or by what they cost."""
+"""Nodes that are too costly to recompute, by their operation or by what they cost."""
 
 import re
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ Words = str | Sequence[str] | None
 
 
 def recomputable_nodes(graph: ComputationGraph, mode: str = "exact", only: Words = None, also: Words = None) -> Bool:
-    """bool[n]: needed forward nodes that echo may run again.
+    """bool[n]: needed forward nodes that echo may recompute.
 
     Those that are not heavy, or of them the ones that `only` names, and the heavy ones that `also` names; but none
     that must run only once. Marks of the graph have the last word.

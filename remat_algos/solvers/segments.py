@@ -1,6 +1,7 @@
 """Cuts of the forward part into segments: what Chen's three methods share."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -92,7 +93,7 @@ def both(keep_last: bool | None) -> tuple[bool, ...]:
     return (True, False) if keep_last is None else (bool(keep_last),)
 
 
-def check_positive(**options: int | None) -> None:
+def check_positive(**options: Any) -> None:
     """ValueError for an option that is neither None nor a whole number of 1 or more."""
     for name, given in options.items():
         if given is not None and (not hasattr(given, "__index__") or isinstance(given, bool) or given < 1):
