@@ -1,28 +1,27 @@
 """The approximate dynamic program, over a small family of lower sets."""
 
+from collections.abc import Iterator
+
+from remat_algos.context import SearchContext
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
-from remat_algos.solvers.formula_budgets import formula_bytes
-from remat_algos.solvers.formula_budgets import least_budget as least_budget
-from remat_algos.solvers.formula_plans import MOST_SETS, FormulaPlans
+from remat_algos.solvers.candidates import Candidate
+from remat_algos.solvers.formula_chains import formula_candidates
 from remat_algos.solvers.registry import solver, training_graph
-from remat_algos.solvers.watch import Watch
-from remat_algos.structure.lower_set_families import CAP
 
 
 @solver(paper="kusumoto2019", needs=training_graph)
 def approximate_dp(
     graph: ComputationGraph,
     limit: int | None,
+    context: SearchContext,
     *,
     family: str = "wide",
     strategy: str | None = None,
     formula_budget: int | str | None = None,
     keep_last: bool = True,
     lazy: bool | None = None,
-    time_limit: float | None = None,
-    progress: Progress | None = None,
-) -> Solution:
+) -> Iterator[Candidate]:
     """Choose the best chain from a small family of lower sets, by the formulas of kusumoto2019.
 
     Like `exact_dp`, but in time polynomial in the number of nodes.
@@ -50,45 +49,21 @@ def approximate_dp(
     Examples
     --------
     >>> from remat_algos.ir.differentiate import differentiate
+    >>> from remat_algos.solvers.registry import list_candidates
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> len(approximate_dp(chain, 7).schedule) - chain.n_nodes
+    >>> min(found.figures[1] - chain.needed_compute for found in list_candidates(chain, "approximate_dp", 7)
+    ...     if found.figures[0] <= 7)
     6
     """
-    options = (graph, family, strategy, keep_last, lazy, time_limit, progress)
-    if formula_budget is not None:
-        return _plans(*options).at(formula_bytes(formula_budget), limit)
-    return _plans(*options, most=MOST_SETS).sweep().best(limit)
-
-
-def frontier(
-    graph: ComputationGraph,
-    *,
-    family: str = "wide",
-    strategy: str | None = None,
-    formula_budget: int | str | None = None,
-    keep_last: bool = True,
-    lazy: bool | None = None,
-    time_limit: float | None = None,
-    progress: Progress | None = None,
-) -> list[Solution]:
-    """Pareto frontier of its plans in peak and compute; takes the options of `approximate_dp`."""
-    options = (graph, family, strategy, keep_last, lazy, time_limit, progress)
-    if formula_budget is not None:
-        return [_plans(*options).at(formula_bytes(formula_budget), None)]
-    return _plans(*options, most=MOST_SETS).sweep().frontier()
-
-
-def _plans(
-    graph: ComputationGraph,
-    family: str,
-    strategy: str | None,
-    keep_last: bool,
-    lazy: bool | None,
-    time_limit: float | None,
-    progress: Progress | None,
-    most: int | None = None,
-) -> FormulaPlans:
     if family not in ("wide", "pruned"):
         raise ValueError(f"family is {shortened(repr(family))}; use wide or pruned, or the solver exact_dp")
-    watch = Watch(time_limit, progress)
-    return FormulaPlans(graph, family, strategy, keep_last=keep_last, lazy=lazy, cap=CAP, watch=watch, most=most)
+    return formula_candidates(
+        graph,
+        limit,
+        context,
+        family,
+        strategy=strategy,
+        formula_budget=formula_budget,
+        keep_last=keep_last,
+        lazy=lazy,
+    )

@@ -1,13 +1,12 @@
 """The exact dynamic program over all lower sets."""
 
-from typing import Any
+from collections.abc import Iterator
 
+from remat_algos.context import SearchContext
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.solvers.formula_budgets import formula_bytes
-from remat_algos.solvers.formula_budgets import least_budget as least_budget
-from remat_algos.solvers.formula_plans import FormulaPlans
+from remat_algos.solvers.candidates import Candidate
+from remat_algos.solvers.formula_chains import formula_candidates
 from remat_algos.solvers.registry import solver, training_graph
-from remat_algos.solvers.watch import Watch
 from remat_algos.structure.lower_set_families import CAP
 
 
@@ -15,20 +14,19 @@ from remat_algos.structure.lower_set_families import CAP
 def exact_dp(
     graph: ComputationGraph,
     limit: int | None,
+    context: SearchContext,
     *,
     strategy: str | None = None,
     formula_budget: int | str | None = None,
     keep_last: bool = True,
     lazy: bool | None = None,
     cap: int = CAP,
-    time_limit: float | None = None,
-    progress: Progress | None = None,
-) -> Solution:
+) -> Iterator[Candidate]:
     """Choose the best chain from all lower sets, by the formulas of kusumoto2019.
 
     With a formula budget it solves the paper's problem: among all chains whose formula (2) is within the budget, find
-    the one with the smallest formula (1). Under a limit on the simulated peak it does so for many formula budgets and
-    takes the cheapest plan that fits.
+    the one with the smallest formula (1). Under a limit on the simulated peak it does so for formula budgets whose
+    chains are simulated near the limit, first in the wide family of `approximate_dp`.
 
     Parameters
     ----------
@@ -52,29 +50,18 @@ def exact_dp(
     --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> found = exact_dp(chain, None, formula_budget=7)
+    >>> found = next(exact_dp(chain, None, SearchContext(), formula_budget=7))
     >>> found.details["formula_peak"], found.details["formula_overhead"]
     (7, 4)
     """
-    plans = FormulaPlans(
+    return formula_candidates(
         graph,
+        limit,
+        context,
         "exact",
-        strategy,
+        strategy=strategy,
+        formula_budget=formula_budget,
         keep_last=keep_last,
         lazy=lazy,
         cap=cap,
-        watch=Watch(time_limit, progress),
     )
-    if formula_budget is not None:
-        return plans.at(formula_bytes(formula_budget), limit)
-    return plans.sweep().best(limit)
-
-
-def frontier(
-    graph: ComputationGraph, *, time_limit: float | None = None, progress: Progress | None = None, **options: Any
-) -> list[Solution]:
-    """Pareto frontier of its plans in peak and compute; takes the options of `exact_dp`."""
-    options = {"strategy": None, "keep_last": True, "lazy": None, "cap": CAP, **options}
-    budget = options.pop("formula_budget", None)
-    plans = FormulaPlans(graph, "exact", watch=Watch(time_limit, progress), **options)
-    return [plans.at(formula_bytes(budget), None)] if budget is not None else plans.sweep().frontier()

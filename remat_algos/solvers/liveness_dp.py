@@ -1,38 +1,45 @@
-"""The dynamic program over lower sets that plans with what is held when the plan is run."""
+"""The dynamic program over lower sets that plans with the simulated memory of blocks."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
 
+from remat_algos.context import SearchContext
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.ir.wording import shortened
+from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.blocks import block_figures
 from remat_algos.schedule.canonical import canonical_schedule
-from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.chains import Chains, Point
-from remat_algos.solvers.formula_plans import GRID, MOST_PAIRS, geometric
+from remat_algos.solvers.candidates import Candidate, Details, coarse_first, evaluated
+from remat_algos.solvers.chain_program import ChainProgram, Point
+from remat_algos.solvers.formula_chains import GRID, evenly, geometric, rank_of
 from remat_algos.solvers.registry import solver, training_graph
-from remat_algos.solvers.sweep import Candidate, Sweep
-from remat_algos.solvers.watch import OutOfTime, Watch
 from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_set_family, spread
 
-COARSE = 128  # sets that are tried first where there are many
 MOST_VISITS = 200_000_000  # of nodes in blocks, if each of the sets were simulated with each
+COARSE = 128  # sets that are tried first where there are many
+FEW_SETS = 316  # sets up to which all blocks are simulated, for both values of `lazy`
+TINY = 60  # sets up to which all Pareto points are found under a limit too
+PROMISES = 16  # chains that are tried near a limit
+AROUND = 0.7, 1.1  # their promises, in times of the limit,
+ABOVE = 1.0, 1.5  # or of the lowest promise, where the limit is below it
+FURTHER = 1.1  # from a promise to the next, as long as the simulation fits
 
 
 @solver(paper="kusumoto2019", needs=training_graph)
 def liveness_dp(
     graph: ComputationGraph,
     limit: int | None,
+    context: SearchContext,
     *,
     family: str = "wide",
     lazy: bool | None = None,
     cap: int = CAP,
-    time_limit: float | None = None,
-    progress: Progress | None = None,
-) -> Solution:
+) -> Iterator[Candidate]:
     """Choose the chain of lower sets with the least compute, by simulating the memory and compute of its blocks.
 
     Formula (2) ignores liveness: its peak is far above the simulated one. Here each block is simulated instead,
@@ -56,145 +63,139 @@ def liveness_dp(
     Examples
     --------
     >>> from remat_algos.ir.differentiate import differentiate
+    >>> from remat_algos.solvers.registry import list_candidates
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> found = liveness_dp(chain, 7)
-    >>> len(found.schedule) - chain.n_nodes, found.details["promise"]
+    >>> fits = [found for found in list_candidates(chain, "liveness_dp", 7) if found.figures[0] <= 7]
+    >>> best = min(fits, key=lambda found: found.figures[1])
+    >>> best.figures[1] - chain.needed_compute, best.details["promise"]
     (4, 7)
     """
-    plans = _Plans(graph, family, lazy, cap, Watch(time_limit, progress))
-    return (plans.curve() if plans.few else plans.near(limit)).best(limit)
+    if lazy not in (True, False, None):
+        raise ValueError(f"lazy is {shortened(repr(lazy))}; use True, False or None")
+    sets = _sets(graph, family, cap)
+    few = len(sets) <= FEW_SETS
+    lazies = (True, False) if lazy is None and few else (lazy is not False,)
+    one_block = evaluated(graph, canonical_schedule(graph, sets.chain([]), lazy=lazies[0]))
+    most = baseline_peak(graph) if one_block.simulation is None else one_block.figures[0]  # more is of no use
+    yield replace(one_block, details=_details(sets, family, Point(0, most, []), lazies[0]))
+    for each in lazies:
+
+        def made(point: Point, lazy: bool = each) -> Candidate:
+            schedule = canonical_schedule(graph, sets.chain(point.rows), lazy=lazy)
+            return evaluated(graph, schedule, _details(sets, family, point, lazy))
+
+        if few or limit is None:
+            program = _program(sets, each, most, context)
+            near = limit is not None and len(sets) > TINY
+            yield from _near(program, limit, made) if near else map(made, _curve(program, few, graph.n_nodes))
+        else:
+            yield from map(made, _best_of_many(sets, each, most, limit, context))
 
 
-def frontier(
-    graph: ComputationGraph,
-    *,
-    family: str = "wide",
-    lazy: bool | None = None,
-    cap: int = CAP,
-    time_limit: float | None = None,
-    progress: Progress | None = None,
-) -> list[Solution]:
-    """Pareto frontier of its plans in peak and compute; takes the options of `liveness_dp`."""
-    return _Plans(graph, family, lazy, cap, Watch(time_limit, progress)).curve().frontier()
+def _details(sets: LowerSetFamily, family: str, point: Point, lazy: bool) -> Details:
+    """What a plan says of its chain."""
+    graph = sets.graph
+    details: dict[str, Any] = {"family": family, "lower_sets": len(sets)}
+    if sets.thinned:
+        details["thinned"] = True
+    details |= {"promise": point.peak, "promised_overhead": point.cost}
+    if graph.updates.any() or (graph.mark is not None and (graph.mark == RECOMPUTE).any()):
+        # what a mark makes run again, and an update that waits, are no longer the business of one block alone
+        details |= {"promise": None, "promised_overhead": None}
+    return {**details, "blocks": len(sets.chain(point.rows)), "keep_last": True, "lazy": lazy}
 
 
-class _Plans:
-    def __init__(self, graph: ComputationGraph, family: str, lazy: bool | None, cap: int, watch: Watch) -> None:
-        if lazy not in (True, False, None):
-            raise ValueError(f"lazy is {shortened(repr(lazy))}; use True, False or None")
-        n_nodes = int((graph.forward & graph.needed).sum())
-        most = max(COARSE, math.isqrt(MOST_VISITS // max(1, n_nodes)))
-        self.sets = lower_set_family(graph, family, cap=cap, most=most)
-        if len(self.sets) > 2 * most:
-            raise GraphError(f"{len(self.sets):,} lower sets are too many for this solver; use the family wide")
-        self.some = spread(len(self.sets), COARSE)
-        self.about = {"family": family, "lower_sets": len(self.sets)}
-        if self.sets.thinned:
-            self.about["thinned"] = True
-        self.lazy = lazy
-        self.watch = watch
-        keeps_all = canonical_schedule(graph, self.sets.chain([]), lazy=lazy is not False)
-        self.base = simulate(graph, keeps_all).peak_memory  # steps that hold more are of no use
+def _sets(graph: ComputationGraph, family: str, cap: int) -> LowerSetFamily:
+    """The lower sets of a family, fewer where nodes are many; GraphError if there are too many all the same."""
+    n_nodes = int((graph.forward & graph.needed).sum())
+    most = max(COARSE, math.isqrt(MOST_VISITS // max(1, n_nodes)))
+    sets = lower_set_family(graph, family, cap=cap, most=most)
+    if len(sets) > 2 * most:
+        raise GraphError(f"{len(sets):,} lower sets are too many for this solver; use the family wide")
+    return sets
 
-    @property
-    def few(self) -> bool:
-        """Whether all chains that no other beats are found in no time."""
-        return len(self.sets) ** 2 <= 2 * MOST_PAIRS
 
-    def curve(self) -> Sweep:
-        """Chains for all promises, the lowest last."""
-        found, complete, interrupted = list[tuple[Point, bool]](), True, False
-        try:
-            for lazy in (True, False) if self.lazy is None and self.few else (self.lazy is not False,):
-                for point in self._points(lazy):
-                    found.append((point, lazy))
-        except OutOfTime:
-            complete = False
-        except KeyboardInterrupt:
-            complete, interrupted = False, True
-        found.sort(key=lambda each: -each[0].peak)
-        return self._sweep([self._candidate(*each) for each in found], complete, interrupted)
+def _program(
+    sets: LowerSetFamily, lazy: bool, most: int, context: SearchContext, most_rerun: int | None = None
+) -> ChainProgram:
+    """Chains of blocks that need at most `most` bytes and recompute at most `most_rerun`."""
+    context.stage(sets.pairs[1].size, "blocks, simulated")
+    figures = block_figures(
+        sets.graph,
+        sets.on_graph(),
+        *sets.pairs,
+        lazy=lazy,
+        most=most,
+        most_rerun=most_rerun,
+        look=context.progress,
+    )
+    return ChainProgram.by_blocks(sets, figures, most, context)
 
-    def near(self, limit: int | None) -> Sweep:
-        """The cheapest chain that promises to stay within a limit; if there is none, the one that promises least."""
-        lazy, found, complete, interrupted = self.lazy is not False, list[Candidate](), True, False
-        try:
-            for point in self._near(limit, lazy):
-                found.append(self._candidate(point, lazy))
-        except OutOfTime:
-            complete = False
-        except KeyboardInterrupt:
-            complete, interrupted = False, True
-        return self._sweep(found, complete, interrupted)
 
-    def _points(self, lazy: bool) -> Iterator[Point]:
-        """All chains that no other beats in both promise and cost, or where they are many, those for some budgets."""
-        chains = self._chains(self.sets, lazy, self.base)
-        if self.few:
-            yield from chains.frontier()
-            return
-        for budget in reversed(geometric(chains.least_budget(), self.base, GRID)):  # what is lowest comes first
-            rows = chains.least_cost(budget)
-            if rows is not None:
-                yield chains.point(rows)
+def _curve(program: ChainProgram, whole: bool, n_nodes: int) -> Iterator[Point]:
+    """The Pareto points of promise and cost, or the best chains for some promises, the lowest first."""
+    if whole:
+        yield from evenly(program.frontier(), n_nodes)
+        return
+    for promise in coarse_first(geometric(program.least_budget(), program.most, GRID)):
+        point = program.least_cost(promise)
+        if point is not None:
+            yield point
 
-    def _near(self, limit: int | None, lazy: bool) -> Iterator[Point]:
-        """The best chain of some of the sets, which says which steps cost too much; then that of all of them."""
-        if limit is None:
-            yield from self._lowest(lazy)
-            return
-        bound, cost = min(limit, self.base), None
-        some = self._chains(self.sets.subset(self.some), lazy, bound)
-        first = some.least_cost(bound)
-        if first is not None:
-            cost = some.point(first).cost
-            yield _among_all(some.point(first), self.some)
-        every = self._chains(self.sets, lazy, bound, cost)
-        rows = every.least_cost(bound, cost)
-        if rows is not None:
-            yield every.point(rows)
-        elif first is None:
-            yield from self._lowest(lazy)
 
-    def _lowest(self, lazy: bool) -> Iterator[Point]:
-        some = self._chains(self.sets.subset(self.some), lazy, self.base)
-        known = some.least_budget()
-        first = some.least_cost(known)
-        if first is not None:
-            yield _among_all(some.point(first), self.some)
-        every = self._chains(self.sets, lazy, known)
-        rows = every.least_cost(every.least_budget())
-        if rows is not None:
-            yield every.point(rows)
+def _near(program: ChainProgram, limit: int, made: Callable[[Point], Candidate]) -> Iterator[Candidate]:
+    """The best chains for promises around a limit, then for larger ones as long as what is simulated fits."""
+    least = program.least_budget()
+    low, high = (share * limit for share in AROUND) if least <= limit else (share * least for share in ABOVE)
+    promises = geometric(max(least, int(low)), min(int(high), program.most), PROMISES)
+    waiting, highest = coarse_first(promises), promises[-1]
+    answered: dict[int, int] = {}  # promises of chains, and the largest that was asked for to get each
+    largest_fits = (0, False)
+    while waiting:
+        promise = waiting.pop(0)
+        known = any(own <= promise <= asked for own, asked in answered.items())
+        point = None if known else program.least_cost(promise)
+        if point is not None and point.peak not in answered:
+            candidate = made(point)
+            yield candidate
+            largest_fits = max(largest_fits, (point.peak, not rank_of(candidate, limit)[0]))
+        if point is not None:
+            answered[point.peak] = max(promise, answered.get(point.peak, 0))
+        if not waiting and largest_fits[1] and highest < program.most:
+            highest = min(int(highest * FURTHER) + 1, program.most)
+            waiting = [highest]
 
-    def _chains(self, sets: LowerSetFamily, lazy: bool, most: int, most_rerun: int | None = None) -> Chains:
-        # what takes a moment is finished whatever the time, so that there is something to fall back on
-        watch = Watch() if len(sets) ** 2 * sets.nodes.size <= MOST_VISITS // 10 else self.watch
-        watch.begin(sets.pairs[1].size, "blocks, simulated")
-        figures = block_figures(
-            sets.graph,
-            sets.on_graph(),
-            *sets.pairs,
-            lazy=lazy,
-            most=most,
-            most_rerun=most_rerun,
-            look=watch.reached,
-        )
-        return Chains.by_blocks(sets, figures, most, watch)
 
-    def _candidate(self, point: Point, lazy: bool) -> Candidate:
-        graph, chain = self.sets.graph, self.sets.chain(point.rows)
-        details = {**self.about, "promise": point.peak, "promised_overhead": point.cost, "blocks": len(chain)}
-        if graph.updates.any() or (graph.mark is not None and (graph.mark == RECOMPUTE).any()):
-            # what a wish makes run again, and an update that waits, are no longer the business of one block alone
-            details |= {"promise": None, "promised_overhead": None}
-        return Candidate(chain, True, lazy, lambda: details)
+def _best_of_many(
+    sets: LowerSetFamily, lazy: bool, most: int, limit: int, context: SearchContext
+) -> Iterator[Point]:
+    """The cheapest chain that promises to fit, or the one with the lowest promise if none does.
 
-    def _sweep(self, found: list[Candidate], complete: bool, interrupted: bool) -> Sweep:
-        one_block = self._candidate(Point(0, self.base, []), self.lazy is not False)
-        return Sweep(self.sets.graph, [one_block, *found], self.watch, complete, interrupted)
+    The best chain of some of the sets comes first; only blocks that recompute less are simulated after it.
+    """
+    rows = spread(len(sets), COARSE)
+    some = sets.subset(rows)
+    program = _program(some, lazy, min(limit, most), context)
+    first = program.least_cost(program.most)
+    if first is not None:
+        yield _among_all(first, rows)
+    every = _program(sets, lazy, program.most, context, None if first is None else first.cost)
+    point = every.least_cost(every.most, None if first is None else first.cost)
+    if point is not None:
+        yield point
+    if point is not None or first is not None:
+        return
+    program = _program(some, lazy, most, context)
+    lowest = program.least_budget()
+    first = program.least_cost(lowest)
+    if first is not None:
+        yield _among_all(first, rows)
+    every = _program(sets, lazy, lowest, context)
+    point = every.least_cost(every.least_budget())
+    if point is not None:
+        yield point
 
 
 def _among_all(point: Point, rows: Int64) -> Point:
     """A chain of some rows, by the rows of all."""
-    return Point(point.cost, point.peak, rows[point.rows].tolist())
+    return replace(point, rows=rows[point.rows].tolist())

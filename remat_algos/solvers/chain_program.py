@@ -1,0 +1,225 @@
+"""The dynamic programs over chains of lower sets.
+
+A chain is a path through a family from the empty set to the whole part. Its cost is the sum over its steps; its peak
+is the maximum over its steps of what is cached before the step and what the step needs. The figures of the steps are
+those of formulas (1) and (2), or those of simulated blocks.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from remat_algos.context import SearchContext
+from remat_algos.ir.arrays import Int64
+from remat_algos.kernels import _lattice, _lower_set_dp
+from remat_algos.schedule.blocks import BlockFigures
+from remat_algos.solvers.candidates import pareto
+from remat_algos.structure.lower_set_families import LowerSetFamily
+
+LEVELS = 4096  # costs that a table distinguishes
+TABLES = 2**30  # bytes that the rows of a table may take
+WORK = 2_000_000  # relaxations and visits between two looks at the deadline, a tenth of a second
+STORED = 2_000_000  # steps that are stored; more are computed again whenever they are read
+PIECE = 100_000  # lower sets between two looks at the deadline
+FIRST_CAP = 16
+GROWTH = 3.0  # of the work from one cap to the next
+SLACK = 64  # parts of the range of costs that one pass of labels may take
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A chain with its cost and its peak.
+
+    Parameters
+    ----------
+    cost, peak : int
+    rows : list of int
+        Of the family, rising, without the first.
+    rounded : int
+        Unit of the costs by which the chain was found; 0 if they were exact.
+    """
+
+    cost: int
+    peak: int
+    rows: list[int]
+    rounded: int = 0
+
+
+class ChainProgram:
+    """The chains of a family under one kind of figures.
+
+    Parameters
+    ----------
+    steps : Steps
+    most : int
+        No peak is higher.
+    costs : int
+        No cost is higher.
+    unit : int
+        All costs are multiples of it.
+    context : SearchContext
+    """
+
+    def __init__(
+        self, steps: _lower_set_dp.Steps, most: int, costs: int, unit: int, context: SearchContext
+    ) -> None:
+        self.steps = steps
+        self.most = most
+        self.costs = costs
+        self.unit = max(1, unit)
+        self.context = context
+
+    @classmethod
+    def by_formulas(
+        cls, family: LowerSetFamily, context: SearchContext, *, keep_last: bool, kept: bool = False
+    ) -> "ChainProgram":
+        """By formulas (1) and (2); with `kept` the cost is the compute of what is kept, the complement of (1)."""
+        graph, nodes = family.graph, family.nodes
+        memory, compute = graph.node_memory[nodes], graph.compute[nodes]
+        attributes = _attributes(family, memory, compute, context)
+        steps = _lower_set_dp.Steps(family.words, memory, compute, *attributes, family.covers, kept, keep_last)
+        if len(family) ** 2 <= 2 * STORED:
+            steps.store(*family.pairs)
+        return cls(steps, 2 * int(memory.sum()), int(compute.sum()), _common_unit(compute), context)
+
+    @classmethod
+    def by_blocks(
+        cls, family: LowerSetFamily, figures: BlockFigures, most: int, context: SearchContext
+    ) -> "ChainProgram":
+        """By the simulated memory and compute of blocks; steps that need more than `most` are left out."""
+        memory = family.graph.node_memory[family.nodes]
+        zeros = np.zeros(len(family), np.int64)
+        attributes = zeros, zeros, zeros, np.zeros(len(family) + 1, np.int64), np.zeros(0, np.int32)
+        steps = _lower_set_dp.Steps(family.words, memory, memory, *attributes, None, False, True)
+        steps.store_figures(*family.pairs, figures.held, figures.cached, figures.rerun, most)
+        usable = figures.rerun[figures.held <= most]
+        return cls(steps, most, int(usable.max(initial=0)) * len(family), _common_unit(usable), context)
+
+    def least_budget(self, below: int | None = None) -> int:
+        """The minimum peak of all chains; `below` is known to be reached."""
+        if self.steps.size < 2:
+            return 0
+        search = _lower_set_dp.LeastBudget(self.steps, (self.most if below is None else below) + 1)
+        self._run(search, "the least budget")
+        return int(search.budget)
+
+    def least_cost(self, budget: int, most: int | None = None) -> Point | None:
+        """The cheapest chain within a budget, None if there is none that costs at most `most`.
+
+        A table distinguishes `LEVELS` costs. Where the cheapest chain costs more units than that, costs are counted in
+        larger ones, `rounded`, and each step is rounded; so the chain may cost that much more for each block.
+        """
+        if self.steps.size < 2:
+            return Point(0, 0, [])
+        most = self.costs if most is None else min(most, self.costs)
+        least = _lower_set_dp.cost_bound(self.steps, budget) if self.steps.stored_all else 0
+        if not 0 <= least <= most:
+            return None
+        levels = int(np.clip(TABLES // (8 * self.steps.size), 64, LEVELS))
+        cap, before, work_before = min(max(FIRST_CAP * self.unit, least), most), 0, 0
+        while True:
+            unit = self._unit(cap, levels)
+            rounded = unit if unit != self.unit else 0
+            # a chain has at most as many steps as there are nodes, and each is rounded by half a unit at most
+            table = _lower_set_dp.Rows(self.steps, budget, unit, cap // unit + bool(rounded) * (self.steps.nodes // 2 + 1))
+            self._run(table, "the cheapest chain")
+            if table.best() >= 0:
+                found = self.point(table.chain(), rounded)
+                return found if not rounded or found.cost <= most else None
+            if cap >= most:
+                return None
+            factor = 2.0
+            if before:  # as much work again as `GROWTH` says, by how it has grown so far
+                power = math.log(max(2.0, table.work / work_before)) / math.log(cap / before)
+                factor = min(2.0, max(1.1, GROWTH ** (1 / power)))
+            before, work_before = cap, max(1, table.work)
+            cap = min(max(cap + self.unit, int(cap * factor)), most)
+
+    def least_cache(self, budget: int, most: int | None = None) -> Point | None:
+        """The chain within a budget that caches fewest bytes, None if there is none that caches at most `most`."""
+        if self.steps.size < 2:
+            return Point(0, 0, [])
+        search = _lower_set_dp.LeastCache(self.steps, budget, self.most if most is None else most)
+        self._run(search, "the chain that caches least")
+        rows = search.chain()
+        return None if rows is None else self.point(rows)
+
+    def frontier(self) -> list[Point]:
+        """The Pareto points of all chains in cost and peak, peaks rising."""
+        if self.steps.size < 2:
+            return [Point(0, 0, [])]
+        found = self._between_budgets() if self.steps.stored_all else self._one_by_one()
+        return pareto(found, lambda point: (point.peak, point.cost))
+
+    def point(self, rows: list[int], rounded: int = 0) -> Point:
+        """A chain with its figures."""
+        cost, peak = self.steps.figures(np.array([0, *rows], np.int64))
+        return Point(cost, peak, rows, rounded)
+
+    def _unit(self, cost: int, levels: int) -> int:
+        """The unit in which a cost is at most `levels`."""
+        return self.unit * max(1, math.ceil(cost / (levels * self.unit)))
+
+    def _run(self, search: Any, name: str) -> None:
+        self.context.stage(self.steps.size, name)
+        while not search.advance(WORK):
+            self.context.progress(search.current)
+        self.context.progress(self.steps.size)
+
+    def _one_by_one(self) -> Iterator[Point]:
+        """The cheapest chain, then the cheapest with a lower peak, and so on."""
+        budget = self.most
+        while (point := self.least_cost(budget)) is not None:
+            yield point
+            budget = point.peak - 1
+
+    def _between_budgets(self) -> Iterator[Point]:
+        """All points between two budgets whose cheapest chains are known, in one pass of labels.
+
+        The table of the larger budget says which labels can still be completed; the closer the costs of the two, the
+        fewer they are. So budgets are halved until the costs are close.
+        """
+        least = self.least_budget()
+        lowest = self.least_cost(least) or Point(0, 0, [])
+        unit = self._unit(lowest.cost + 1, int(np.clip(TABLES // (16 * self.steps.size), 64, LEVELS // 2)))
+        rounded = unit if unit != self.unit else 0
+        dearest = lowest.cost // unit + bool(rounded) * len(lowest.rows)  # each step is rounded
+        table = _lower_set_dp.Completion(self.steps, self.most, unit, dearest)
+        waiting = [(least, dearest + 1, self.most, table.best())]
+        while waiting:
+            low, dear, high, cheap = waiting.pop()
+            if dear <= cheap or cheap < 0:
+                continue
+            if dear - cheap > max(4, dearest // SLACK) and high - low > 1:
+                middle = (low + high) // 2
+                between = _lower_set_dp.Completion(self.steps, middle, unit, dear - 1).best()
+                between = dear if between < 0 else between
+                waiting += [(low, dear, middle, between), (middle, between, high, cheap)]
+                self.context.check()
+                continue
+            labels = _lower_set_dp.Between(_lower_set_dp.Completion(self.steps, high, unit, dear - 1))
+            self._run(labels, "the frontier")
+            for rows in labels.found():
+                yield self.point(rows, rounded)
+
+
+def _attributes(family: LowerSetFamily, memory: Int64, compute: Int64, context: SearchContext) -> tuple[Any, ...]:
+    """What the formulas need of each set, found in pieces, so that the deadline is looked at."""
+    context.stage(len(family), "the memory of each lower set")
+    context.check()
+    pieces = []
+    for begin in range(0, len(family), PIECE):
+        words = family.words[begin : begin + PIECE]
+        pieces.append(_lattice.attributes(words, *family.edges, memory, compute))
+        context.progress(begin + len(words))
+    held, cost, beside, indptr, boundary = (list(arrays) for arrays in zip(*pieces, strict=True))
+    ends = np.cumsum([0, *(each[-1] for each in indptr)])
+    indptr = [each[1:] + end for each, end in zip(indptr, ends[:-1], strict=True)]
+    return (*map(np.concatenate, (held, cost, beside)), np.concatenate([[0], *indptr]), np.concatenate(boundary))
+
+
+def _common_unit(costs: Int64) -> int:
+    return int(np.gcd.reduce(costs, initial=0))

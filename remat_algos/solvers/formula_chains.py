@@ -1,0 +1,412 @@
+"""Chains of lower sets that are best by formulas (1) and (2): what `exact_dp` and `approximate_dp` share.
+
+How much of the curve of formula budgets is tried is set by the constants below. Families of few pairs are enumerated
+whole, with a limit or without, so that on small graphs a larger limit never costs more.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.context import SearchContext
+from remat_algos.errors import BudgetError
+from remat_algos.ir.budget import Budget
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.units import exact_bytes
+from remat_algos.ir.wording import shortened
+from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.canonical import canonical_schedule, kept_against
+from remat_algos.solvers.candidates import Candidate, Details, Thing, coarse_first, evaluated, rank
+from remat_algos.solvers.chain_program import ChainProgram
+from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_set_family, spread
+from remat_algos.structure.lower_sets import LowerSets
+
+STRATEGIES = ("time", "memory", "cache")
+MEMORY_CENTRIC = (1.0, 1.1, 1.25, 1.5, 2.0)  # budgets, in times of the least, of memory-centric chains
+MOST_SETS = 600  # of a small family that is solved for many budgets
+FEW_PAIRS = 4_000  # of lower sets, up to which all Pareto points are found under a limit too
+MOST_PAIRS = 50_000  # the same without a limit; that takes half a second
+SPREAD = 5  # budgets that are tried first under a limit
+BISECTED = 6  # budgets that are tried after them, between the one that fits and the next
+GRID = 48  # budgets that are tried without a limit, of a family of more pairs
+SAMPLED = 16  # the same where the steps of the family are not stored
+MOST_SIMULATED = 160  # chains of a frontier that are simulated,
+MOST_STEPS = 400_000  # and steps of their schedules
+
+Found = tuple[LowerSets, int]
+"""A chain, and the unit of the costs by which it was found, 0 if they were exact."""
+
+
+class FormulaChains:
+    """The chains of a family that are best by the formulas.
+
+    Parameters
+    ----------
+    family : LowerSetFamily
+    context : SearchContext
+    keep_last : bool
+        As in `canonical_schedule`; the last block then costs nothing.
+    smaller : FormulaChains, optional
+        Those of a part of the family; their costs bound the search.
+
+    Examples
+    --------
+    >>> graph = ComputationGraph.from_edges([(i, i + 1) for i in range(8)])
+    >>> chains = FormulaChains(lower_set_family(graph), SearchContext(), keep_last=False)
+    >>> chains.least_budget, chains.best(7, "time")[0].overhead(graph)
+    (7, 4)
+    """
+
+    def __init__(
+        self,
+        family: LowerSetFamily,
+        context: SearchContext,
+        *,
+        keep_last: bool,
+        smaller: "FormulaChains | None" = None,
+    ) -> None:
+        self.family = family
+        self.context = context
+        self.keep_last = keep_last
+        self.smaller = smaller
+
+    @cached_property
+    def program(self) -> ChainProgram:
+        """Chains by formulas (1) and (2)."""
+        return ChainProgram.by_formulas(self.family, self.context, keep_last=self.keep_last)
+
+    @cached_property
+    def complement(self) -> ChainProgram:
+        """The same with the compute of what is kept as cost."""
+        return ChainProgram.by_formulas(self.family, self.context, keep_last=self.keep_last, kept=True)
+
+    @cached_property
+    def least_budget(self) -> int:
+        """The minimum formula budget."""
+        return self.program.least_budget(None if self.smaller is None else self.smaller.least_budget)
+
+    def best(self, budget: int, strategy: str) -> Found | None:
+        """The best chain within a formula budget, None if there is none; that of the smaller family bounds the cost."""
+        graph = self.family.graph
+        known = None if self.smaller is None else self.smaller.best(budget, strategy)
+        if strategy == "cache":
+            most = None if known is None else int(graph.node_memory[known[0].kept(graph)].sum())
+            point = self.program.least_cache(budget, most)
+        else:
+            most = None if known is None else self._cost(known[0], strategy) - 1
+            program = self.program if strategy == "time" else self.complement
+            point = program.least_cost(budget, most) if most is None or most >= 0 else None
+        return known if point is None else (self.family.chain(point.rows), point.rounded)
+
+    def frontier(self) -> list[tuple[Found, int]]:
+        """The chains of all Pareto points, each with its formula budget, which rises."""
+        return [((self.family.chain(each.rows), each.rounded), each.peak) for each in self.program.frontier()]
+
+    def has_few_pairs(self, most: int) -> bool:
+        """Whether at most so many steps are stored."""
+        return self.program.steps.stored_all and self.family.pairs[1].size <= most
+
+    def _cost(self, chain: LowerSets, strategy: str) -> int:
+        """What the program minimizes, for a chain of another family."""
+        overhead = formula_overhead(self.family.graph, chain, self.keep_last)
+        return overhead if strategy == "time" else int(self.family.graph.compute[self.family.nodes].sum()) - overhead
+
+
+def formula_chains(
+    graph: ComputationGraph,
+    family: str,
+    context: SearchContext,
+    *,
+    keep_last: bool,
+    cap: int = CAP,
+    most: int | None = None,
+) -> FormulaChains:
+    """The chains of a family, for all lower sets with those of some as the smaller part; as in `lower_set_family`."""
+    few = MOST_SETS if family == "exact" else most
+    wide = lower_set_family(graph, "wide" if family == "exact" else family, cap=cap, most=few)
+    chains = FormulaChains(wide, context, keep_last=keep_last)
+    if family != "exact":
+        return chains
+    every = lower_set_family(graph, family, cap=cap)
+    return FormulaChains(every, context, keep_last=keep_last, smaller=chains if len(wide) < len(every) else None)
+
+
+def formula_candidates(
+    graph: ComputationGraph,
+    limit: int | None,
+    context: SearchContext,
+    family: str,
+    *,
+    strategy: str | None,
+    formula_budget: int | str | None,
+    keep_last: bool,
+    lazy: bool | None,
+    cap: int = CAP,
+) -> Iterator[Candidate]:
+    """Candidates of a family: those of one formula budget, those near a limit, or all of the curve.
+
+    One block comes first, then what is best in a small family, and what is best in all of it last.
+
+    Parameters
+    ----------
+    graph, limit, context
+        As for every solver.
+    family : {"exact", "wide", "pruned"}
+    strategy, formula_budget, keep_last, lazy, cap
+        As in `exact_dp`.
+    """
+    check_choices(strategy, keep_last, lazy)
+    budget = None if formula_budget is None else formula_bytes(formula_budget)
+    chains = formula_chains(
+        graph, family, context, keep_last=keep_last, cap=cap, most=MOST_SETS if budget is None else None
+    )
+    sets = chains.family
+
+    def made(found: Found | None, strategy: str, budget: int) -> list[Candidate]:
+        if found is None:
+            raise ArithmeticError(f"no chain within {budget} bytes, though the minimum is not larger")
+        details = formula_details(sets, found, family, strategy, budget, keep_last)
+        return list(chain_candidates(graph, found[0], details, keep_last, lazy))
+
+    if budget is not None:
+        strategy = strategy or "time"
+        found = chains.best(budget, strategy)
+        if found is None:
+            raise too_little(graph, family, budget, chains.least_budget)
+        yield from made(found, strategy, budget)
+        return
+    yield from made((sets.chain([]), 0), "time", 2 * int(graph.node_memory[sets.nodes].sum()))
+    for each in (chains,) if chains.smaller is None else (chains.smaller, chains):
+        near = limit is not None and not each.has_few_pairs(FEW_PAIRS)
+        fits = False
+        if strategy in (None, "time"):
+            for candidate in _near(each, limit, made) if near else _curve(each, made):
+                fits |= near and not rank_of(candidate, limit)[0]
+                yield candidate
+        if strategy != "time" and not fits:
+            centric = strategy or "memory"
+            for budget in memory_centric_budgets(each.least_budget, each.program.most):
+                yield from made(each.best(budget, centric), centric, budget)
+
+
+def _curve(chains: FormulaChains, made: Callable[..., list[Candidate]]) -> Iterator[Candidate]:
+    """Time-centric chains of all Pareto points, or of a grid of budgets where these are many, the lowest first."""
+    points: Iterable[tuple[Found | None, int]]
+    if chains.has_few_pairs(MOST_PAIRS):
+        points = evenly(chains.frontier(), chains.family.graph.n_nodes)
+    else:
+        count = GRID if chains.program.steps.stored_all else SAMPLED
+        budgets = geometric(chains.least_budget, chains.program.most, count)
+        points = ((chains.best(budget, "time"), budget) for budget in coarse_first(budgets))
+    for found, budget in points:
+        yield from made(found, "time", budget)
+
+
+def _near(chains: FormulaChains, limit: int, made: Callable[..., list[Candidate]]) -> Iterator[Candidate]:
+    """Time-centric chains whose simulated peak is near a limit: some budgets, then between the best and the next."""
+    tried: list[tuple[int, int, tuple[bool, int, int]]] = []  # budget, formula peak, and rank of the simulation
+    waiting = geometric(chains.least_budget, chains.program.most, SPREAD)
+    for _ in range(len(waiting) + BISECTED):
+        budget = waiting.pop(0) if waiting else _between(tried)
+        if budget is None:
+            return
+        candidates = made(chains.best(budget, "time"), "time", budget)
+        yield from candidates
+        tried.append((budget, candidates[0].details["formula_peak"], min(rank_of(each, limit) for each in candidates)))
+
+
+def _between(tried: list[tuple[int, int, tuple[bool, int, int]]]) -> int | None:
+    """A budget between the best one and the next larger, or if nothing fits, on the side with the wider gap.
+
+    Each chain stands for all budgets from its formula peak up; None where no budget is between.
+    """
+    tried = sorted(tried)
+    at = min(range(len(tried)), key=lambda place: tried[place][2])
+    gaps = [(tried[i][0], tried[i + 1][1]) for i in (at, at - 1) if 0 <= i < len(tried) - 1]
+    fits = not tried[at][2][0]
+    low, high = max(gaps[:1] if fits else gaps, key=lambda gap: gap[1] / gap[0], default=(0, 0))
+    middle = math.isqrt(low * high)
+    return middle if low < middle < high else None
+
+
+# ---------------------------------------------------------------- chains as candidates
+
+
+def chain_candidates(
+    graph: ComputationGraph, chain: LowerSets, details: Details, keep_last: bool, lazy: bool | None
+) -> Iterator[Candidate]:
+    """A chain as a candidate, two where `lazy` is None."""
+    for each in (True, False) if lazy is None else (bool(lazy),):
+        schedule = canonical_schedule(graph, chain, keep_last=keep_last, lazy=each)
+        yield evaluated(graph, schedule, {**details, "keep_last": keep_last, "lazy": each})
+
+
+def rank_of(candidate: Candidate, limit: int) -> tuple[bool, int, int]:
+    """The rank of an evaluated candidate; one that goes against a mark comes last."""
+    return (True, 2**63, 2**63) if candidate.simulation is None else rank(candidate.figures, limit)
+
+
+def evenly(things: Sequence[Thing], n_nodes: int) -> list[Thing]:
+    """As many of them as are worth simulating on a graph of so many nodes, evenly spread, the coarsest first."""
+    most = max(16, min(MOST_SIMULATED, MOST_STEPS // max(1, n_nodes)))
+    return coarse_first([things[int(place)] for place in spread(len(things), most)])
+
+
+def formula_details(
+    family: LowerSetFamily, found: Found, name: str, strategy: str, budget: int, keep_last: bool
+) -> dict[str, Any]:
+    """What a plan says of its chain."""
+    graph, (chain, rounded) = family.graph, found
+    details: dict[str, Any] = {
+        "family": name,
+        "lower_sets": len(family),
+        "strategy": strategy,
+        "formula_budget": budget,
+        "formula_peak": chain.peak(graph),
+        "formula_overhead": chain.overhead(graph),
+        "blocks": len(chain),
+    }
+    if family.thinned:
+        details["thinned"] = True
+    if rounded:
+        details["costs_rounded_to"] = rounded
+    kept_besides = kept_against(graph, chain, keep_last)
+    if kept_besides:  # once, or marked: the formulas know nothing of these
+        details["kept_besides"] = [graph.labels[v] for v in kept_besides]
+    return details
+
+
+def formula_overhead(graph: ComputationGraph, chain: LowerSets, keep_last: bool) -> int:
+    """Formula (1), without the last block if that is kept."""
+    overhead = chain.overhead(graph)
+    if keep_last:
+        block = chain.blocks(graph)
+        overhead -= int(graph.compute[(block >= 0) & (block == len(chain) - 1)].sum())
+    return overhead
+
+
+# ---------------------------------------------------------------- options and budgets
+
+
+def check_choices(strategy: str | None, keep_last: bool, lazy: bool | None) -> None:
+    """ValueError for an unknown choice."""
+    if strategy is not None and strategy not in STRATEGIES:
+        raise ValueError(
+            f"strategy is {shortened(repr(strategy))}; use {', '.join(STRATEGIES)}, or None for time, then memory"
+        )
+    if keep_last not in (True, False):
+        raise ValueError(f"keep_last is {shortened(repr(keep_last))}; use True or False")
+    if lazy not in (True, False, None):
+        raise ValueError(f"lazy is {shortened(repr(lazy))}; use True, False or None")
+
+
+def geometric(least: int, most: int, count: int) -> list[int]:
+    """At most `count` budgets at growing distances, the smallest first."""
+    return np.unique(np.geomspace(max(1, least), max(1, least, most), count).astype(np.int64)).clip(least).tolist()
+
+
+def memory_centric_budgets(least: int, most: int) -> list[int]:
+    """Formula budgets of memory-centric chains, the smallest first."""
+    return sorted({min(most, int(least * times)) for times in MEMORY_CENTRIC})
+
+
+def formula_bytes(budget: int | str) -> int:
+    """Bytes of a formula budget: a number, or an amount such as "2.1GB"."""
+    wrong = f"formula_budget is {shortened(repr(budget))}; give bytes, such as 2100000000, or an amount, such as 2.1GB"
+    try:
+        amount = Budget.of(budget)
+    except (TypeError, ValueError) as error:
+        raise ValueError(wrong) from error
+    limit = amount.memory_limit(0, 0)
+    if limit is None or amount.least or "%" in str(budget):
+        raise ValueError(wrong)
+    return min(limit, 2**62)
+
+
+def too_little(graph: ComputationGraph, family: str, budget: int, least: int) -> BudgetError:
+    """The error for a formula budget below the minimum; no formula knows the simulated peak that is reached."""
+    wider = "" if family == "exact" else f", or a wider family ({'wide or ' if family == 'pruned' else ''}exact_dp)"
+    peak, (bound, nodes) = baseline_peak(graph), least_peak_bound(graph)
+    return BudgetError(
+        f"no chain of the family {family} keeps formula (2) within {exact_bytes(budget)}; the minimum is "
+        f"{exact_bytes(least)}; give that much{wider}; no_remat has a peak of {exact_bytes(peak)}",
+        peak,
+        bound,
+        nodes,
+    )
+
+
+# ---------------------------------------------------------------- on paper
+
+
+def least_budget(graph: ComputationGraph, family: str = "exact", *, cap: int = CAP) -> int:
+    """The minimum budget within which formula (2) has a chain of lower sets.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    family : {"exact", "wide", "pruned"}
+        As in `lower_set_family`.
+    cap : int
+
+    Returns
+    -------
+    int
+        Bytes.
+
+    Raises
+    ------
+    GraphError
+        If there are more lower sets than the cap.
+
+    References
+    ----------
+    kusumoto2019, section 5.1, where it is found by bisection; here in one pass.
+
+    Examples
+    --------
+    >>> graph = ComputationGraph.from_edges([(i, i + 1) for i in range(8)])
+    >>> least_budget(graph)
+    7
+    """
+    return formula_chains(graph, family, SearchContext(), keep_last=False, cap=cap).least_budget
+
+
+def formula_frontier(
+    graph: ComputationGraph, family: str = "exact", *, keep_last: bool = False, cap: int = CAP
+) -> list[tuple[int, int, LowerSets]]:
+    """Every Pareto point of formulas (1) and (2): what memory costs in compute, on paper.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    family : {"exact", "wide", "pruned"}
+        As in `lower_set_family`.
+    keep_last : bool
+        Whether the last block, which has only just run, is kept; formula (1) counts it as recomputed.
+    cap : int
+
+    Returns
+    -------
+    list of (int, int, LowerSets)
+        Overhead, peak and chain, overheads rising. Costs that need more than 2,048 levels are counted in units of that
+        resolution.
+
+    Raises
+    ------
+    GraphError
+        If there are more lower sets than the cap.
+
+    Examples
+    --------
+    >>> graph = ComputationGraph.from_edges([(i, i + 1) for i in range(4)])
+    >>> [(overhead, peak) for overhead, peak, chain in formula_frontier(graph)]
+    [(1, 6), (2, 5)]
+    """
+    chains = formula_chains(graph, family, SearchContext(), keep_last=keep_last, cap=cap)
+    found = [chain for (chain, _), _ in reversed(chains.frontier())]
+    return [(formula_overhead(graph, chain, keep_last), chain.peak(graph), chain) for chain in found]
