@@ -105,7 +105,7 @@ if TYPE_CHECKING:
     from remat_algos.schedule.unroll import unroll
     from remat_algos.schedule.updates import postponed
     from remat_algos.solvers.echo_regions import Region, echo_regions
-    from remat_algos.solvers.formula_budgets import formula_frontier, least_budget
+    from remat_algos.solvers.formula_chains import formula_frontier, least_budget
     from remat_algos.solvers.registry import list_solvers
     from remat_algos.structure.elimination import Elimination, eliminate
     from remat_algos.structure.lower_set_families import LowerSetFamily, lower_set_family
@@ -150,8 +150,8 @@ _HOMES = {
     "LowerSets": "structure.lower_sets",
     "LowerSetFamily": "structure.lower_set_families",
     "lower_set_family": "structure.lower_set_families",
-    "least_budget": "solvers.formula_budgets",
-    "formula_frontier": "solvers.formula_budgets",
+    "least_budget": "solvers.formula_chains",
+    "formula_frontier": "solvers.formula_chains",
     "UndirectedGraph": "structure.undirected",
     "Elimination": "structure.elimination",
     "eliminate": "structure.elimination",

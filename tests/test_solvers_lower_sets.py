@@ -16,12 +16,9 @@ from remat_algos.ir.units import exact_bytes
 from remat_algos.models.random import parallel_chains
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers import exhaustive_lower_sets
-from remat_algos.solvers.chains import LEVELS
-from remat_algos.solvers.formula_budgets import formula_frontier, least_budget
-from remat_algos.solvers.formula_plans import memory_centric_budgets
-from remat_algos.solvers.liveness_dp import liveness_dp
-from remat_algos.solvers.watch import Watch
+from remat_algos.solvers.chain_program import LEVELS
+from remat_algos.solvers.formula_chains import formula_frontier, least_budget, memory_centric_budgets
+from remat_algos.solvers.registry import list_candidates
 from remat_algos.structure.lower_set_families import FAMILIES, lower_set_family
 from tests.oracles import lower_sets as oracle
 from tests.strategies import differentiation, graphs, numbers, rows
@@ -321,20 +318,21 @@ def test_the_exhaustive_search_finds_what_brute_force_finds(data, graph):
 @given(graph=served(max_nodes=7))
 @FEW
 def test_the_exhaustive_search_has_the_best_chain_for_every_budget(graph):
-    """Of each peak that some chain has, by formula (2), the chain of the least overhead below it; one block before."""
+    """Of each Pareto point of the formulas the chain with the minimum overhead; one block before."""
     found = found_by_brute_force(graph)
     for keep_last in (False, True):
-        search = exhaustive_lower_sets._Search(graph, "time", keep_last, True, Watch())
-        _, *described = [candidate.describe() for candidate in search.sweep().candidates]
-        assert [each["formula_budget"] for each in described] == sorted({o.peak for o in found}, reverse=True)
-        for each in described:
+        options = {"strategy": "time", "keep_last": keep_last, "lazy": True}
+        _, *chosen = [each.details for each in list_candidates(graph, "exhaustive_lower_sets", **options)]
+        points = oracle.frontier(found, keep_last)
+        assert [each["formula_budget"] for each in chosen] == [peak for _, peak in reversed(points)]
+        for each in chosen:
             best = oracle.best(found, each["formula_budget"], "time", keep_last)
             assert (each["formula_overhead"], each["formula_peak"]) in {(o.overhead, o.peak) for o in best}
 
 
 @pytest.mark.parametrize(
     ("least", "most", "budgets"),
-    [(100, 1000, [200, 150, 125, 110, 100]), (100, 130, [130, 125, 110, 100]), (100, 100, [100]), (7, 9, [9, 8, 7])],
+    [(100, 1000, [100, 110, 125, 150, 200]), (100, 130, [100, 110, 125, 130]), (100, 100, [100]), (7, 9, [7, 8, 9])],
 )
 def test_budgets_of_much_overhead_are_the_least_to_twice_the_least(least, most, budgets):
     assert memory_centric_budgets(least, most) == budgets
@@ -355,11 +353,11 @@ def limits(graph):
 @pytest.mark.parametrize("lazy", [None, False, True], ids=["best", "printed", "lazy"])
 @given(family=some_family, data=st.data(), graph=served(max_nodes=7))
 @FEW
-def test_a_promise_is_never_below_what_the_judge_sees(data, lazy, family, graph):
-    """Also where the limit is out of reach, and the lowest plan comes back."""
+def test_a_promise_is_never_below_the_simulated_peak(data, lazy, family, graph):
+    """Also where the limit is out of reach."""
     for limit in None, data.draw(limits(graph)):
-        found = liveness_dp(graph, limit, family=family, lazy=lazy)
-        assert simulate(graph, found.schedule).peak_memory <= found.details["promise"]
+        for found in list_candidates(graph, "liveness_dp", limit, family=family, lazy=lazy):
+            assert found.figures[0] <= found.details["promise"]
 
 
 @pytest.mark.parametrize("solver", ["exact_dp", "approximate_dp", "liveness_dp", "exhaustive_lower_sets"])

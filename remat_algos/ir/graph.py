@@ -360,9 +360,7 @@ class ComputationGraph:
     @property
     def readers(self) -> tuple[Int64, Int32]:
         """(int64[n_values + 1], int32[k]): nodes that read each value, ascending."""
-        return self.derived(
-            "readers", lambda: _graph.transpose(self.read_indptr, self.read_indices, self.n_values)
-        )
+        return self.derived("readers", lambda: _graph.transpose(self.read_indptr, self.read_indices, self.n_values))
 
     @property
     def predecessors(self) -> tuple[Int64, Int32]:
@@ -467,9 +465,7 @@ class ComputationGraph:
 
     def node_id(self, name: str) -> int:
         """The node of that name; GraphError if there is none."""
-        ids: dict[str, int] = self.derived(
-            "node_ids", lambda: {name: v for v, name in enumerate(self.node_names())}
-        )
+        ids: dict[str, int] = self.derived("node_ids", lambda: {name: v for v, name in enumerate(self.node_names())})
         name = _as_name(name)
         if name not in ids:
             raise GraphError(f"no node is called {shortened(name)!r}{did_you_mean(name, ids)}")
@@ -477,9 +473,7 @@ class ComputationGraph:
 
     def value_id(self, name: str) -> int:
         """The value of that name, or the base of the view of that name; GraphError if there is none."""
-        ids: dict[str, int] = self.derived(
-            "value_ids", lambda: {name: x for x, name in enumerate(self.value_names())}
-        )
+        ids: dict[str, int] = self.derived("value_ids", lambda: {name: x for x, name in enumerate(self.value_names())})
         name = _as_name(name)
         name = self.labels.views.get(name, name)
         if name in ids:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.context import Progress
+from remat_algos.context import Progress, SearchContext
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.operators import operator
@@ -19,10 +19,10 @@ from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.canonical import canonical_schedule, canonical_trace
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.solvers.chains import Chains
-from remat_algos.solvers.liveness_dp import frontier
-from remat_algos.solvers.watch import Watch
-from remat_algos.structure.lower_set_families import LowerSetFamily, lower_set_family
+from remat_algos.solvers.candidates import pareto
+from remat_algos.solvers.formula_chains import FormulaChains
+from remat_algos.solvers.liveness_dp import liveness_dp
+from remat_algos.structure.lower_set_families import lower_set_family
 from remat_algos.structure.lower_sets import LowerSets, single_boundary_chain
 
 COUNTED: Mapping[str, Any] = {"dropout": "single", "counting": "paper", "cost": "paper"}
@@ -139,44 +139,38 @@ class Planner:
     def __init__(self, graph: ComputationGraph, progress: Progress | None = None) -> None:
         self.graph = graph
         self.progress = progress
-        self._families: dict[str, LowerSetFamily] = {}
-        self._chains: dict[tuple[str, bool], Chains] = {}
+        self._chains: dict[str, FormulaChains] = {}
         self._least: dict[str, int] = {}
 
     def n_lower_sets(self, family: str) -> int:
         """Number of lower sets, the empty one included."""
-        return len(self._family(family))
+        return len(self._of(family).family)
 
     def least_budget(self, family: str) -> int:
         """The minimum budget of formula (2) for which there is a chain."""
         if family not in self._least:
             below = None if family == "pruned" else self.least_budget("pruned")
-            self._least[family] = self._of(family, False).least_budget(below)
+            self._least[family] = self._of(family).program.least_budget(below)
         return self._least[family]
 
     def plan(self, family: str, strategy: str, budget: int | None = None) -> CanonicalPlan:
         """The best chain within a budget, by default the minimum: "time", "memory" or "cache", as in `exact_dp`."""
         budget = self.least_budget(family) if budget is None else budget
-        chains = self._of(family, strategy == "memory")
-        rows = chains.least_cache(budget) if strategy == "cache" else chains.least_cost(budget)
-        return CanonicalPlan(self.graph, self._family(family).chain(rows or []))
+        chains = self._of(family)
+        found = chains.best(budget, strategy)
+        return CanonicalPlan(self.graph, found[0] if found else chains.family.chain([]))
 
-    def _family(self, family: str) -> LowerSetFamily:
-        if family not in self._families:
-            self._families[family] = lower_set_family(self.graph, family)
-        return self._families[family]
-
-    def _of(self, family: str, kept: bool) -> Chains:
-        if (family, kept) not in self._chains:
-            watch = Watch(progress=self.progress)
-            sets = self._family(family)
-            self._chains[family, kept] = Chains.by_formulas(sets, watch, keep_last=False, kept=kept)
-        return self._chains[family, kept]
+    def _of(self, family: str) -> FormulaChains:
+        if family not in self._chains:
+            sets, context = lower_set_family(self.graph, family), SearchContext(progress=self.progress)
+            self._chains[family] = FormulaChains(sets, context, keep_last=False)
+        return self._chains[family]
 
 
 def by_liveness(graph: ComputationGraph, progress: Progress | None = None) -> list[Schedule]:
     """The schedules of `liveness_dp`, the lowest peak first."""
-    return [solution.schedule for solution in frontier(graph, progress=progress)]
+    found = pareto(liveness_dp(graph, None, SearchContext(progress=progress)), lambda each: each.figures)
+    return [candidate.schedule for candidate in found]
 
 
 def chens(graph: ComputationGraph) -> CanonicalPlan:

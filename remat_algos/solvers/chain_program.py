@@ -63,9 +63,7 @@ class ChainProgram:
     context : SearchContext
     """
 
-    def __init__(
-        self, steps: _lower_set_dp.Steps, most: int, costs: int, unit: int, context: SearchContext
-    ) -> None:
+    def __init__(self, steps: _lower_set_dp.Steps, most: int, costs: int, unit: int, context: SearchContext) -> None:
         self.steps = steps
         self.most = most
         self.costs = costs
@@ -124,7 +122,9 @@ class ChainProgram:
             unit = self._unit(cap, levels)
             rounded = unit if unit != self.unit else 0
             # a chain has at most as many steps as there are nodes, and each is rounded by half a unit at most
-            table = _lower_set_dp.Rows(self.steps, budget, unit, cap // unit + bool(rounded) * (self.steps.nodes // 2 + 1))
+            table = _lower_set_dp.Rows(
+                self.steps, budget, unit, cap // unit + bool(rounded) * (self.steps.nodes // 2 + 1)
+            )
             self._run(table, "the cheapest chain")
             if table.best() >= 0:
                 found = self.point(table.chain(), rounded)

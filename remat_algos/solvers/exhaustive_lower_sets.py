@@ -1,45 +1,44 @@
 """Every chain of lower sets, to the letter of the paper: for teaching and for tests."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
-from typing import Any
 
+from remat_algos.context import SearchContext
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.solvers.chains import Chains
-from remat_algos.solvers.formula_budgets import formula_bytes
-from remat_algos.solvers.formula_plans import (
-    Chosen,
+from remat_algos.solvers.candidates import Candidate, pareto
+from remat_algos.solvers.formula_chains import (
+    chain_candidates,
     check_choices,
+    formula_bytes,
     formula_details,
+    least_budget,
     memory_centric_budgets,
-    no_time,
     too_little,
 )
 from remat_algos.solvers.registry import solver, training_graph
-from remat_algos.solvers.sweep import Candidate, Sweep
-from remat_algos.solvers.watch import OutOfTime, Watch
 from remat_algos.structure.lower_set_families import LowerSetFamily, lower_set_family
+from remat_algos.structure.lower_sets import LowerSets
 
 MOST_SETS = 2_000
 MOST_STATES = 500_000
 
 State = tuple[int, int, int]
 """t, the overhead so far; m = M(U_i); and the greatest M(i) so far."""
+States = list[dict[State, tuple[int, State]]]
+"""For each lower set the states of all chains to it, each with the row and the state that it came from."""
 
 
 @solver(paper="kusumoto2019", needs=training_graph, portfolio=False)
 def exhaustive_lower_sets(
     graph: ComputationGraph,
     limit: int | None,
+    context: SearchContext,
     *,
     strategy: str | None = None,
     formula_budget: int | str | None = None,
     keep_last: bool = True,
     lazy: bool | None = None,
-    time_limit: float | None = None,
-    progress: Progress | None = None,
-) -> Solution:
+) -> Iterator[Candidate]:
     """Visit every triplet (L, t, m) that a chain of lower sets can reach, and choose as `exact_dp` does.
 
     No triplet is pruned because another dominates it, so small graphs show what the dynamic program skips.
@@ -61,127 +60,82 @@ def exhaustive_lower_sets(
     --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(5)]))
-    >>> exhaustive_lower_sets(chain, None, formula_budget=6, keep_last=False).details["triplets"]
+    >>> found = next(exhaustive_lower_sets(chain, None, SearchContext(), formula_budget=6, keep_last=False))
+    >>> found.details["triplets"]
     14
     """
-    search = _Search(graph, strategy, keep_last, lazy, Watch(time_limit, progress))
-    if formula_budget is not None:
-        return search.at(formula_bytes(formula_budget)).best(limit)
-    return search.sweep().best(limit)
+    check_choices(strategy, keep_last, lazy)
+    budget = None if formula_budget is None else formula_bytes(formula_budget)
+    try:
+        family = lower_set_family(graph, "exact", cap=MOST_SETS)
+    except GraphError as error:
+        raise GraphError(
+            f"there are more than {MOST_SETS:,} lower sets, too many to visit; use exact_dp or approximate_dp"
+        ) from error
+
+    def made(chain: LowerSets, centric: str, most: int, **more: int) -> Iterator[Candidate]:
+        details = formula_details(family, (chain, 0), "exact", centric, most, keep_last)
+        return chain_candidates(graph, chain, {**details, **more}, keep_last, lazy)
+
+    if budget is None:
+        yield from made(family.chain([]), "time", 2 * int(graph.node_memory[family.nodes].sum()))
+    states = _visited(_Sets(family), budget, keep_last, context)
+    if not states[-1]:
+        raise too_little(graph, "exact", budget or 0, least_budget(graph))
+    triplets = sum(len({(t, m) for t, m, _ in reached}) for reached in states)
+    for centric, most in _asked(states, strategy, budget):
+        yield from made(family.chain(_rows(states, centric, most)), centric, most, triplets=triplets)
 
 
-def frontier(
-    graph: ComputationGraph,
-    *,
-    strategy: str | None = None,
-    formula_budget: int | str | None = None,
-    keep_last: bool = True,
-    lazy: bool | None = None,
-    time_limit: float | None = None,
-    progress: Progress | None = None,
-) -> list[Solution]:
-    """Pareto frontier of its plans in peak and compute; takes the options of `exhaustive_lower_sets`."""
-    search = _Search(graph, strategy, keep_last, lazy, Watch(time_limit, progress))
-    if formula_budget is not None:
-        return search.at(formula_bytes(formula_budget)).frontier()
-    return search.sweep().frontier()
+def _visited(sets: "_Sets", budget: int | None, keep_last: bool, context: SearchContext) -> States:
+    """The states of all chains whose greatest M(i) is within the budget."""
+    states: States = [{} for _ in sets.members]
+    states[0][0, 0, 0] = (0, (0, 0, 0))
+    count = 1
+    context.stage(len(states), "every chain of lower sets")
+    for i, reached in enumerate(states):
+        for j in range(i + 1, len(states)):
+            if sets.members[i] & ~sets.members[j]:
+                continue
+            cost, adds, need = sets.step(i, j, keeps=keep_last and j == len(states) - 1)
+            count -= len(states[j])
+            for t, m, peak in reached:
+                if budget is None or m + need <= budget:
+                    states[j].setdefault((t + cost, m + adds, max(peak, m + need)), (i, (t, m, peak)))
+            count += len(states[j])
+            context.check()
+            if count > MOST_STATES:
+                many = f"chains reach more than {MOST_STATES:,} states, too many to visit"
+                raise GraphError(f"{many}; use exact_dp or approximate_dp")
+        context.progress(i + 1)
+    return states
 
 
-class _Search:
-    def __init__(
-        self, graph: ComputationGraph, strategy: str | None, keep_last: bool, lazy: bool | None, watch: Watch
-    ) -> None:
-        check_choices(strategy, keep_last, lazy)
-        self.graph = graph
-        self.strategy = strategy
-        self.keep_last = keep_last
-        self.lazy = lazy
-        self.watch = watch
-        try:
-            self.family = lower_set_family(graph, "exact", cap=MOST_SETS)
-        except GraphError as error:
-            raise GraphError(
-                f"there are more than {MOST_SETS:,} lower sets, too many to visit; use exact_dp or approximate_dp"
-            ) from error
-        self.sets = _Sets(self.family)
-        self.states: list[dict[State, tuple[int, State]]] = [{} for _ in self.sets.members]
-        self.complete, self.interrupted = True, False
+def _asked(states: States, strategy: str | None, budget: int | None) -> list[tuple[str, int]]:
+    """Strategies and formula budgets for which the best chain is wanted: one, or those of all Pareto points."""
+    if budget is not None:
+        return [(strategy or "time", budget)]
+    points = pareto(((peak, t) for t, _, peak in states[-1]), lambda point: point)
+    peaks = [peak for _, _, peak in states[-1]]
+    asked = [("time", peak) for peak, _ in points] if strategy in (None, "time") else []
+    if strategy != "time":
+        asked += [(strategy or "memory", most) for most in memory_centric_budgets(min(peaks), max(peaks))]
+    return asked
 
-    def at(self, budget: int) -> Sweep:
-        """The best chain within a formula budget."""
-        self._visit(budget)
-        if not self.states[-1]:
-            raise (too_little if self.complete else no_time)(self.graph, "exact", budget, self._least())
-        return self._sweep([self._chosen(self.strategy or "time", budget)])
 
-    def sweep(self) -> Sweep:
-        """The best chains for all formula budgets, of those that were visited."""
-        self._visit(None)
-        peaks = sorted({peak for _, _, peak in self.states[-1]})
-        chosen = [Chosen(self.family.chain([]), "time", 2 * sum(self.sets.memory))]  # which keeps everything
-        if self.strategy in (None, "time"):
-            chosen += [self._chosen("time", peak) for peak in reversed(peaks)]
-        for strategy in ("memory", "cache"):
-            if peaks and (self.strategy == strategy or (self.strategy is None and strategy == "memory")):
-                chosen += [self._chosen(strategy, most) for most in memory_centric_budgets(peaks[0], peaks[-1])]
-        return self._sweep(chosen)
-
-    def _visit(self, budget: int | None) -> None:
-        try:
-            self._visit_all(budget)
-        except OutOfTime:
-            self.complete = False
-        except KeyboardInterrupt:
-            self.complete, self.interrupted = False, True
-
-    def _least(self) -> int:
-        return Chains.by_formulas(self.family, Watch(), keep_last=self.keep_last).least_budget()
-
-    def _visit_all(self, budget: int | None) -> None:
-        """For each lower set the states of all chains to it, each with the row and the state that it came from."""
-        sets, states = self.sets, self.states
-        states[0][0, 0, 0] = (0, (0, 0, 0))
-        count = 1
-        self.watch.begin(len(states), "every chain of lower sets")
-        for i, reached in enumerate(states):
-            for j in range(i + 1, len(states)):
-                if sets.members[i] & ~sets.members[j]:
-                    continue
-                cost, adds, need = sets.step(i, j, keeps=self.keep_last and j == len(states) - 1)
-                count -= len(states[j])
-                for t, m, peak in reached:
-                    if budget is None or m + need <= budget:
-                        states[j].setdefault((t + cost, m + adds, max(peak, m + need)), (i, (t, m, peak)))
-                count += len(states[j])
-                if self.watch.late:
-                    raise OutOfTime
-                if count > MOST_STATES:
-                    many = f"chains reach more than {MOST_STATES:,} states, too many to visit"
-                    raise GraphError(f"{many}; use exact_dp or approximate_dp")
-            self.watch.reached(i + 1)
-
-    def _chosen(self, strategy: str, budget: int) -> Chosen:
-        states = self.states
-        within = [state for state in states[-1] if state[2] <= budget]
-        order = {
-            "time": lambda state: (state[0], state[2], state[1]),
-            "memory": lambda state: (-state[0], state[2], state[1]),
-            "cache": lambda state: (state[1], state[0], state[2]),
-        }[strategy]
-        row, state, rows = len(states) - 1, min(within, key=order), list[int]()
-        while row > 0:
-            rows.append(row)
-            row, state = states[row][state]
-        return Chosen(self.family.chain(rows), strategy, budget)
-
-    def _sweep(self, chosen: Sequence[Chosen]) -> Sweep:
-        triplets = sum(len({(t, m) for t, m, _ in reached}) for reached in self.states)
-
-        def describe(each: Chosen) -> dict[str, Any]:
-            return {**formula_details(self.graph, each, self.family, "exact", self.keep_last), "triplets": triplets}
-
-        candidates = [Candidate(each.chain, self.keep_last, self.lazy, partial(describe, each)) for each in chosen]
-        return Sweep(self.graph, candidates, self.watch, self.complete, self.interrupted)
+def _rows(states: States, strategy: str, budget: int) -> list[int]:
+    """The best chain within a formula budget."""
+    within = [state for state in states[-1] if state[2] <= budget]
+    order = {
+        "time": lambda state: (state[0], state[2], state[1]),
+        "memory": lambda state: (-state[0], state[2], state[1]),
+        "cache": lambda state: (state[1], state[0], state[2]),
+    }[strategy]
+    row, state, rows = len(states) - 1, min(within, key=order), list[int]()
+    while row > 0:
+        rows.append(row)
+        row, state = states[row][state]
+    return rows
 
 
 class _Sets:

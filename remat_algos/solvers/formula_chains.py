@@ -181,11 +181,11 @@ def formula_candidates(
         return
     yield from made((sets.chain([]), 0), "time", 2 * int(graph.node_memory[sets.nodes].sum()))
     for each in (chains,) if chains.smaller is None else (chains.smaller, chains):
-        near = limit is not None and not each.has_few_pairs(FEW_PAIRS)
+        near = None if limit is None or each.has_few_pairs(FEW_PAIRS) else limit
         fits = False
         if strategy in (None, "time"):
-            for candidate in _near(each, limit, made) if near else _curve(each, made):
-                fits |= near and not rank_of(candidate, limit)[0]
+            for candidate in _curve(each, made) if near is None else _near(each, near, made):
+                fits |= near is not None and not rank_of(candidate, near)[0]
                 yield candidate
         if strategy != "time" and not fits:
             centric = strategy or "memory"

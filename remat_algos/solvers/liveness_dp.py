@@ -86,8 +86,9 @@ def liveness_dp(
 
         if few or limit is None:
             program = _program(sets, each, most, context)
-            near = limit is not None and len(sets) > TINY
-            yield from _near(program, limit, made) if near else map(made, _curve(program, few, graph.n_nodes))
+            near = None if len(sets) <= TINY else limit
+            curve = map(made, _curve(program, few, graph.n_nodes))
+            yield from curve if near is None else _near(program, near, made)
         else:
             yield from map(made, _best_of_many(sets, each, most, limit, context))
 
@@ -148,7 +149,7 @@ def _near(program: ChainProgram, limit: int, made: Callable[[Point], Candidate])
     least = program.least_budget()
     low, high = (share * limit for share in AROUND) if least <= limit else (share * least for share in ABOVE)
     promises = geometric(max(least, int(low)), min(int(high), program.most), PROMISES)
-    waiting, highest = coarse_first(promises), promises[-1]
+    waiting, highest = [max(least, min(limit, program.most)), *coarse_first(promises)], promises[-1]
     answered: dict[int, int] = {}  # promises of chains, and the largest that was asked for to get each
     largest_fits = (0, False)
     while waiting:
@@ -166,9 +167,7 @@ def _near(program: ChainProgram, limit: int, made: Callable[[Point], Candidate])
             waiting = [highest]
 
 
-def _best_of_many(
-    sets: LowerSetFamily, lazy: bool, most: int, limit: int, context: SearchContext
-) -> Iterator[Point]:
+def _best_of_many(sets: LowerSetFamily, lazy: bool, most: int, limit: int, context: SearchContext) -> Iterator[Point]:
     """The cheapest chain that promises to fit, or the one with the lowest promise if none does.
 
     The best chain of some of the sets comes first; only blocks that recompute less are simulated after it.

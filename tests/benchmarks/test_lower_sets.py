@@ -8,13 +8,13 @@ import time
 
 import pytest
 
+from remat_algos.context import SearchContext
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.random import parallel_chains
 from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
-from remat_algos.solvers.chains import Chains
-from remat_algos.solvers.formula_budgets import formula_frontier, least_budget
-from remat_algos.solvers.watch import Watch
+from remat_algos.solvers.chain_program import ChainProgram
+from remat_algos.solvers.formula_chains import formula_frontier, least_budget
 from remat_algos.structure.lower_set_families import lower_set_family
 
 NETWORKS = ("vgg19", "resnet50", "resnet152", "densenet161", "googlenet", "unet", "pspnet")
@@ -122,11 +122,11 @@ def test_least_budget(benchmark, name):
 
 def bisected(graph):
     """The least budget as the paper finds it: halve the range by whole solves."""
-    programs = Chains.by_formulas(lower_set_family(graph), Watch(), keep_last=False, kept=False)
+    program = ChainProgram.by_formulas(lower_set_family(graph), SearchContext(), keep_last=False)
     low, high, solves = 0, 2 * int(graph.node_memory[graph.forward].sum()), 0
     while high - low > 1:
         middle, solves = (low + high) // 2, solves + 1
-        low, high = (middle, high) if programs.least_cost(middle) is None else (low, middle)
+        low, high = (middle, high) if program.least_cost(middle) is None else (low, middle)
     return high, solves
 
 
