@@ -2,7 +2,9 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 Progress = Callable[[int, int, str], None]
@@ -11,6 +13,34 @@ Progress = Callable[[int, int, str], None]
 
 class OutOfTime(Exception):
     """The deadline is over."""
+
+
+@dataclass(slots=True)
+class Ending:
+    """How a search ended: whether it came to its end, and whether the user interrupted it."""
+
+    complete: bool = True
+    interrupted: bool = False
+
+
+@contextmanager
+def until_stopped() -> Iterator[Ending]:
+    """Run a search to its end, its deadline, or Ctrl-C; what it has found by then is the caller's.
+
+    Examples
+    --------
+    >>> with until_stopped() as ending:
+    ...     SearchContext(0).check()
+    >>> ending
+    Ending(complete=False, interrupted=False)
+    """
+    ending = Ending()
+    try:
+        yield ending
+    except OutOfTime:
+        ending.complete = False
+    except KeyboardInterrupt:
+        ending.complete, ending.interrupted = False, True
 
 
 class SearchContext:

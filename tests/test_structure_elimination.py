@@ -318,7 +318,7 @@ def test_a_time_limit_leaves_the_first_order(reduced):
 def test_an_order_is_given_up_when_its_time_is_over(monkeypatch):
     clock = iter([0.0, 0.0, 1.0, 1.0])  # limit set; before the second order; in it
     monkeypatch.setattr("remat_algos.structure.elimination.WORK", 1)
-    monkeypatch.setattr(treewidth.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr("remat_algos.context.time.monotonic", lambda: next(clock))
     bounds = width_bounds(random_graph(60, 150, 2), time_limit=0.5, reduced=False)
     assert bounds.details["orders"] == 1
     assert not bounds.complete

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,10 @@ import numpy as np
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.blocks import Blocks
 from remat_algos.allocate.buffers import Buffers
+from remat_algos.context import Progress, SearchContext, until_stopped
 from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import Int64, as_whole
 from remat_algos.kernels import _offsets, _offsets_search
-
-Progress = Callable[[int, int, str], None]
-"""What is called with how many hundredths of the time are gone, of 100, and a word on the best."""
 
 MOST_BY_GAPS = 5_000
 """Blocks; orders other than by begin take time with their square."""
@@ -43,10 +40,6 @@ MOST_MEMORY = 50_000_000
 """Sections of all blocks together that the search holds, 8 bytes each, however long it may take."""
 ROUNDS = 200
 """How often blocks are shuffled."""
-
-
-class OutOfTime(Exception):
-    """The time limit is reached."""
 
 
 def pack(
@@ -115,18 +108,15 @@ def pack(
     if as_whole(seed) is None or seed < 0:
         raise AllocationError(f"the seed is {seed}; give a whole number, 0 or more")
     seed = int(seed)
-    packing = Packing(Blocks.of(buffers.rounded(alignment)), capacity, time_limit, seed, progress)
-    interrupted = False
-    try:
+    packing = Packing(Blocks.of(buffers.rounded(alignment)), capacity, SearchContext(time_limit, progress, seed=seed))
+    with until_stopped() as ending:
         packing.run()
-    except OutOfTime:
-        pass
-    except KeyboardInterrupt:
-        interrupted = True
     block = packing.blocks.of_buffer
     offset = np.append(packing.offset, 0)[block]  # those without bytes are block -1
     storage = np.unique(buffers.first, return_inverse=True)[1]
-    return Allocation(buffers, storage, offset, packing.size, packing.method, packing.bound, alignment, interrupted)
+    return Allocation(
+        buffers, storage, offset, packing.size, packing.method, packing.bound, alignment, ending.interrupted
+    )
 
 
 class Packing:
@@ -135,16 +125,14 @@ class Packing:
     Parameters
     ----------
     blocks : Blocks
-    capacity, time_limit, seed, progress
+    capacity : int, optional
         As for `pack`.
+    context : SearchContext
     """
 
-    def __init__(
-        self, blocks: Blocks, capacity: int | None, time_limit: float, seed: int, progress: Progress | None
-    ) -> None:
-        self.blocks, self.capacity, self.progress = blocks, int(capacity or 0), progress
-        self.begun, self.time_limit = time.monotonic(), time_limit
-        self.rng = np.random.default_rng(seed)
+    def __init__(self, blocks: Blocks, capacity: int | None, context: SearchContext) -> None:
+        self.blocks, self.capacity, self.context = blocks, int(capacity or 0), context
+        self.rng = np.random.default_rng(context.seed)
         self.unit = int(np.gcd.reduce(blocks.size)) or 1  # every canonical offset is a multiple of it
         self.bound = int(blocks.live.max(initial=0))
         self.offset = np.cumsum(blocks.size) - blocks.size
@@ -167,15 +155,15 @@ class Packing:
         size = int((offset + self.blocks.size).max(initial=0))
         if size < self.size:
             self.size, self.offset, self.method = size, offset, method
-        self.tell()
+        self.check()
 
-    def tell(self) -> None:
-        spent = time.monotonic() - self.begun
-        if self.progress is not None:
-            share = min(100, int(100 * spent / self.time_limit)) if self.time_limit > 0 else 100
-            self.progress(share, 100, f"{self.size:,} bytes, {self.method}; lower bound {self.bound:,}")
-        if spent > self.time_limit:
-            raise OutOfTime
+    def check(self) -> None:
+        """Report; OutOfTime if it is time to stop."""
+        context = self.context
+        if context.report is not None:
+            share = 100 if not context.left else int(100 * context.elapsed / (context.elapsed + context.left))
+            context.report(share, 100, f"{self.size:,} bytes, {self.method}; lower bound {self.bound:,}")
+        context.check()
 
     # greedy
 
@@ -204,7 +192,7 @@ class Packing:
         """The offsets that a rule finds; OutOfTime if it takes too long, unless it is the first of all."""
         while not rule.run(PLACES):
             if self.method != "side by side":
-                self.tell()
+                self.check()
         return rule.offsets()
 
     def orders(self) -> dict[str, Int64]:
@@ -239,7 +227,7 @@ class Packing:
     def search(self) -> None:
         """Whether they fit in what is enough; where that stays open, in less than was found."""
         work, memory = self.blocks.meetings, int(self.blocks.length.sum())
-        if work > MEETINGS_A_SECOND * self.time_limit or memory > MOST_MEMORY:
+        if (self.context.left is not None and work > MEETINGS_A_SECOND * self.context.left) or memory > MOST_MEMORY:
             return
         search = Search(self)
         patience, parts = max(PATIENCE, 4 * search.first), COARSE
@@ -278,7 +266,7 @@ class Search:
             self.kernel.restart(inverse(order), lowest)
             work += self.kernel.work
             while self.kernel.run(SLICE) == 0 and self.kernel.work < work:
-                self.packing.tell()
+                self.packing.check()
             if self.kernel.verdict > 0:
                 self.packing.consider(self.kernel.offsets(), "canonical search")
             if self.kernel.verdict < 0:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from remat_algos.context import Progress, SearchContext
+from remat_algos.context import Progress, SearchContext, until_stopped
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
@@ -223,23 +223,23 @@ def _one_by_one(
     graph: ComputationGraph, budget: Budget, solvers: Sequence[Solver], given: dict[str, Any]
 ) -> tuple[list[Entry], bool]:
     """Entries of solvers whose plans are to fit an allocator, and whether nothing was interrupted."""
-    entries, complete = list[Entry](), True
-    for solver in solvers:
-        if not complete:
-            entries.append(Entry(solver.name, None, "not tried: interrupted"))
-            continue
-        try:
-            plan = solve(graph, budget, solver=solver.name, raw=True, **given)
-            entries.append(Entry(solver.name, plan))
-            complete = not plan.interrupted
-        except BudgetError as error:
-            entries.append(Entry(solver.name, None, str(error), error.reached))
-        except (GraphError, ScheduleError) as error:
-            entries.append(Entry(solver.name, None, str(error)))
-        except KeyboardInterrupt:
-            entries.append(Entry(solver.name, None, "interrupted"))
-            complete = False
-    return entries, complete
+    entries = list[Entry]()
+    with until_stopped() as ending:
+        for solver in solvers:
+            try:
+                plan = solve(graph, budget, solver=solver.name, raw=True, **given)
+            except BudgetError as error:
+                entries.append(Entry(solver.name, None, str(error), error.reached))
+            except (GraphError, ScheduleError) as error:
+                entries.append(Entry(solver.name, None, str(error)))
+            else:
+                entries.append(Entry(solver.name, plan))
+                if plan.interrupted:
+                    break
+    interrupted = ending.interrupted or any(entry.plan is not None and entry.plan.interrupted for entry in entries)
+    reasons = ["interrupted"] * ending.interrupted + ["not tried: interrupted"] * len(solvers)
+    left = zip(solvers[len(entries) :], reasons, strict=False)
+    return [*entries, *(Entry(solver.name, None, reason) for solver, reason in left)], not interrupted
 
 
 def _rank(entry: Entry) -> tuple[bool, int, int, bool]:

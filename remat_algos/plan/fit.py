@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.context import Progress
+from remat_algos.context import Progress, until_stopped
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.arrays import brief
 from remat_algos.ir.budget import Amount, Budget
@@ -178,7 +178,7 @@ def _largest(solver: str, plan: Callable[[int], Plan | str], values: Sequence[in
     tried: dict[int, str] = {}
     best, low, high, place = None, -1, len(values), max(floor, 0)
     complete = True
-    try:
+    with until_stopped() as ending:
         while low + 1 < high and complete:
             answer = plan(values[place])
             if isinstance(answer, Plan):
@@ -191,9 +191,7 @@ def _largest(solver: str, plan: Callable[[int], Plan | str], values: Sequence[in
                 place, stride = min(low + stride, high - 1), 2 * stride
             else:  # at last the plan of what is only known to fit
                 place = (known + high) // 2 if known + 1 < high else known
-    except KeyboardInterrupt:
-        complete = False
-    return Fit(solver, values[low] if best is not None else None, best, tried, complete)
+    return Fit(solver, values[low] if best is not None else None, best, tried, complete and ending.complete)
 
 
 def _refusing(build: Build, least: int) -> Callable[[int], ComputationGraph | str]:

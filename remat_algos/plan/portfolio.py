@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from remat_algos.context import OutOfTime, Progress, SearchContext
+from remat_algos.context import OutOfTime, Progress, SearchContext, until_stopped
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.plan.problem import Problem
 from remat_algos.schedule.baseline import baseline
@@ -132,12 +132,11 @@ class Portfolio:
             For each solver, in place of a share of the time that is left.
         """
         waiting = sorted(solvers, key=lambda solver: solver.order)
-        try:
+        with until_stopped() as ending:
             for n_left, solver in zip(range(len(waiting), 0, -1), waiting, strict=True):
                 context = self.context.share(1 / n_left, candidates=self.candidates)
                 self._ask(solver, options, context.within(seconds_each))
-        except KeyboardInterrupt:
-            self.interrupted = True
+        self.interrupted = ending.interrupted
 
     def guard(self) -> None:
         """Add the run without rematerialization, unless a mark forbids it."""

@@ -1,20 +1,18 @@
 """How near a graph is to a tree: bounds on its treewidth from above and below."""
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from remat_algos.context import Progress, SearchContext, until_stopped
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, brief, by_fields, frozen
 from remat_algos.kernels import _treewidth
 from remat_algos.structure.elimination import RATIOS, RULES, Elimination, Run, elimination_of
 from remat_algos.structure.undirected import UndirectedGraph
 
-Progress = Callable[[int, int, str], None]
-"""What is called with how many orders were tried, of how many, and a word on the last."""
 MOST_EXACT = 16
 """Vertices; the exact program has 2^n states."""
 
@@ -222,17 +220,17 @@ def width_bounds(
     """
     if seeds < 0:
         raise ValueError(f"seeds is {seeds}; give 0 or more")
-    deadline = None if time_limit is None else time.monotonic() + time_limit
+    context = SearchContext(time_limit, progress)
     low = contraction_bound(graph)
     if not (exact or reduced):
-        return _Search(graph, low, deadline, progress).run(_orders(seeds, seed))
+        return _Search(graph, low, context).run(_orders(seeds, seed))
     start = reduce(graph, low)
     if start.remaining.n_vertices <= MOST_EXACT:
         best = least_width(start.remaining)
         found = WidthBounds(best, max(start.low, best.width), details={"rule": "exact", "seed": None, "orders": 0})
     else:
         low = max(start.low, contraction_bound(start.remaining))
-        found = _Search(start.remaining, low, deadline, progress).run(_orders(seeds, seed))
+        found = _Search(start.remaining, low, context).run(_orders(seeds, seed))
     order = np.concatenate([start.order, start.vertices[found.elimination.order]])
     found = replace(found, elimination=elimination_of(graph, order))
     if exact and found.complete and not found.proven:
@@ -252,43 +250,36 @@ def _orders(seeds: int, seed: int) -> list[tuple[str, int | None]]:
 class _Search:
     """Elimination orders of a graph one after the other, as far as the time goes; the first always."""
 
-    def __init__(self, graph: UndirectedGraph, low: int, deadline: float | None, progress: Progress | None) -> None:
+    def __init__(self, graph: UndirectedGraph, low: int, context: SearchContext) -> None:
         self.graph = graph
         self.low = low
-        self.deadline = deadline
-        self.progress = progress
+        self.context = context
         self.best: Elimination | None = None
         self.chosen: tuple[str, int | None] = ("", None)
 
     def run(self, orders: list[tuple[str, int | None]]) -> WidthBounds:
-        tried, complete, interrupted = 0, True, False
-        try:
+        n_tried = 0
+        with until_stopped() as ending:
             for order in orders:
                 if self.best is not None and self.best.width <= self.low:
                     break
-                if self.late or not self.finished(*order):
-                    complete = False
-                    break
-                tried += 1
-                if self.progress is not None:
-                    self.progress(tried, len(orders), order[0])
-        except KeyboardInterrupt:
-            complete, interrupted = False, True
+                self.eliminate(*order)
+                n_tried += 1
+                if self.context.report is not None:
+                    self.context.report(n_tried, len(orders), order[0])
         if self.best is None:
             raise KeyboardInterrupt("interrupted before the first elimination order was found")
-        details = {"rule": self.chosen[0], "seed": self.chosen[1], "orders": tried}
-        return WidthBounds(self.best, self.low, complete, interrupted, details)
+        details = {"rule": self.chosen[0], "seed": self.chosen[1], "orders": n_tried}
+        return WidthBounds(self.best, self.low, ending.complete, ending.interrupted, details)
 
-    @property
-    def late(self) -> bool:
-        return self.best is not None and self.deadline is not None and time.monotonic() > self.deadline
-
-    def finished(self, rule: str, seed: int | None) -> bool:
-        """Whether the time was enough for an order; it is kept if it is better."""
+    def eliminate(self, rule: str, seed: int | None) -> None:
+        """Find one order, which is kept if it is better; the first whatever the time."""
+        first = self.best is None
         run = Run(self.graph, rule, seed, None if self.best is None else self.best.width)
+        if not first:
+            self.context.check()
         while run.go_on():
-            if self.late:
-                return False
+            if not first:
+                self.context.check()
         if run.done:
             self.best, self.chosen = run.found(), (rule, seed)
-        return True

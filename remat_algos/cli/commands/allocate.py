@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
 from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say, say_json, say_table, writable
 from remat_algos.cli.packed_argument import add_alignment, add_pack, size
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
+from remat_algos.context import SearchContext
 from remat_algos.ir.wording import counted
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ def run(arguments: argparse.Namespace) -> int:
         said = f"{arguments.buffers}: {counted(len(buffers), 'buffer')}"
     if not arguments.json:
         say(said)
-    started = time.perf_counter()
+    context = SearchContext()
     allocation = _allocated(arguments, buffers)
-    seconds = time.perf_counter() - started
+    seconds = context.elapsed
     allocation.verify()
     if arguments.output:
         write_allocation(_alone(allocation), arguments.output)

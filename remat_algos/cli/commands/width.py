@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from remat_algos.cli.budget_argument import add_search, whole_number
 from remat_algos.cli.graph_argument import add_graph, as_planned, files_of, read_source
 from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say, say_json, say_table, writable
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
+from remat_algos.context import SearchContext
 from remat_algos.ir.wording import counted
 
 if TYPE_CHECKING:
@@ -56,10 +56,10 @@ def run(arguments: argparse.Namespace) -> int:
         graph, names, said = _graph(arguments)
         if not arguments.json:
             say(said)
-        begin = time.perf_counter()
+        context = SearchContext()
         with progress_line() as progress:
             found = _bounds(graph, arguments, progress)
-        seconds = time.perf_counter() - begin
+        seconds = context.elapsed
         decomposition = TreeDecomposition.of(found.elimination).shrunk()
         if arguments.td and not alone:
             write_td(decomposition, arguments.td, graph.n_vertices)
