@@ -185,17 +185,18 @@ class Portfolio:
 
     def _simulate_all(self, name: str, stream: Stream, findings: Findings, context: SearchContext) -> bool:
         """Keep what a solver yields; whether nothing was left out."""
-        graph, n_steps, left_out, against_mark = self.problem.graph, 0, False, None
+        graph, n_steps, seconds, left_out, against_mark = self.problem.graph, 0, 0.0, False, None
         large = context.deadline is not None and graph.n_nodes > LARGE
         for each in stream:
             candidate = each if isinstance(each, Candidate) else Candidate(each)
             simulation = candidate.simulation
             if simulation is None or simulation.graph is not graph or simulation.schedule is not candidate.schedule:
                 length = len(candidate.schedule)
-                if large and n_steps and length * context.elapsed / n_steps > (context.left or 0):
+                if large and n_steps and length * seconds / n_steps > (context.left or 0):
                     left_out = True
                     context.check()
                     continue
+                begun = context.elapsed
                 try:
                     simulation = simulate(graph, candidate.schedule)
                 except ScheduleError as error:
@@ -204,6 +205,7 @@ class Portfolio:
                     against_mark = error
                     continue
                 n_steps += length
+                seconds += context.elapsed - begun
             findings.simulated += 1
             findings.kept.add(replace(candidate, simulation=simulation, solver=name))
             self._thin(findings)

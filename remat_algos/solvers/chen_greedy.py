@@ -110,7 +110,7 @@ def _rows(
     costs = _costs(graph, part) if weigh_cost else []
     kinds = candidate_kinds(candidates)
     walks = [(kind, candidate_places(part, kind), *weighed) for kind in kinds for weighed in [(None, None), *costs]]
-    walking = context.share(0.5)  # the other half is for the candidates
+    walking = context.share(0.3)  # the rest is for the candidates
     rows: list[list[Recipe]] = []
     for done, (kind, places, cost, costly) in enumerate(walks):
         if rows and walking.late:
