@@ -30,6 +30,6 @@ def test_solve(benchmark, solver, name):
         reads=graph.read_indices.size,
         budget=budget,
         overhead_share=plan.overhead / graph.needed_compute,
-        plans_judged=plan.details.get("judged", 1),
+        plans_simulated=plan.details.get("simulated", 1),
     )
     assert plan.peak_memory <= plan.limit
