@@ -34,7 +34,7 @@ def approximate_dp(
         larger families those of evenly spaced nodes, which the plan's details record as `thinned`.
     strategy : {"time", "memory", "cache"}, optional
         Minimum overhead within the budget; maximum overhead, which leaves the most to liveness; or fewest bytes kept,
-        as in the authors' program. By default minimum overhead, and maximum overhead where that does not fit.
+        as in the authors' program. By default minimum overhead, without a formula budget maximum overhead too.
     formula_budget : int or str, optional
         Upper limit for formula (2), in bytes or as an amount such as "2.1GB".
     keep_last : bool

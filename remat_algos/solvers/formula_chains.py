@@ -181,13 +181,10 @@ def formula_candidates(
         return
     yield from made((sets.chain([]), 0), "time", 2 * int(graph.node_memory[sets.nodes].sum()))
     for each in (chains,) if chains.smaller is None else (chains.smaller, chains):
-        near = None if limit is None or each.has_few_pairs(FEW_PAIRS) else limit
-        fits = False
         if strategy in (None, "time"):
-            for candidate in _curve(each, made) if near is None else _near(each, near, made):
-                fits |= near is not None and not rank_of(candidate, near)[0]
-                yield candidate
-        if strategy != "time" and not fits:
+            few = each.has_few_pairs(FEW_PAIRS)
+            yield from _curve(each, made) if limit is None or few else _near(each, limit, made)
+        if strategy != "time":  # polishing keeps again what they need not recompute, which is often the best plan
             centric = strategy or "memory"
             for budget in memory_centric_budgets(each.least_budget, each.program.most):
                 yield from made(each.best(budget, centric), centric, budget)
@@ -226,9 +223,9 @@ def _between(tried: list[tuple[int, int, tuple[bool, int, int]]]) -> int | None:
     """
     tried = sorted(tried)
     at = min(range(len(tried)), key=lambda place: tried[place][2])
-    gaps = [(tried[i][0], tried[i + 1][1]) for i in (at, at - 1) if 0 <= i < len(tried) - 1]
-    fits = not tried[at][2][0]
-    low, high = max(gaps[:1] if fits else gaps, key=lambda gap: gap[1] / gap[0], default=(0, 0))
+    sides = (at - 1, at) if tried[at][2][0] else (at,)
+    gaps = [(tried[i][0], tried[i + 1][1]) for i in sides if 0 <= i < len(tried) - 1]
+    low, high = max(gaps, key=lambda gap: gap[1] / gap[0], default=(0, 0))
     middle = math.isqrt(low * high)
     return middle if low < middle < high else None
 

@@ -22,7 +22,7 @@ from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_
 
 MOST_VISITS = 200_000_000  # of nodes in blocks, if each of the sets were simulated with each
 COARSE = 128  # sets that are tried first where there are many
-FEW_SETS = 316  # sets up to which all blocks are simulated, for both values of `lazy`
+FEW_SETS = 316  # sets up to which the blocks of all pairs are simulated, for both values of `lazy`
 TINY = 60  # sets up to which all Pareto points are found under a limit too
 PROMISES = 16  # chains that are tried near a limit
 AROUND = 0.7, 1.1  # their promises, in times of the limit,
