@@ -136,7 +136,7 @@ def test_plans_are_those_of_the_solvers(unet, strategy, options):
 @settings(max_examples=40)
 @given(graph=training_graphs(max_nodes=9))
 def test_liveness_never_takes_more(graph):
-    """But for gradients that nobody reads, which the judge holds to the end and the paper hands over."""
+    """But for gradients that nobody reads, which the simulator keeps to the end and the paper hands over."""
     plan = CanonicalPlan(graph, single_boundary_chain(graph))
     assert plan.peak <= plan.peak_without_liveness(graph) + graph.memory[graph.output].sum()
 
@@ -149,9 +149,9 @@ def test_chens_plan_is_that_of_the_solver(unet):
 
 def test_plans_by_liveness_rise_in_memory_and_fall_in_compute():
     graph = TINY.training()
-    judged = [simulate(graph, schedule) for schedule in by_liveness(graph)]
-    peaks, computes = [each.peak_memory for each in judged], [each.compute for each in judged]
-    assert len(judged) > 2
+    runs = [simulate(graph, schedule) for schedule in by_liveness(graph)]
+    peaks, computes = [each.peak_memory for each in runs], [each.compute for each in runs]
+    assert len(runs) > 2
     assert peaks == sorted(peaks)
     assert computes == sorted(computes, reverse=True)
 
