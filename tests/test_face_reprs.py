@@ -10,7 +10,7 @@ from hypothesis import given
 import remat_algos as ra
 from remat_algos.ir.derivation import Derivation
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.registry import Solution
+from remat_algos.solvers.candidates import evaluated
 from tests.strategies import graphs, training_graphs
 
 CHAIN = ra.ComputationGraph.from_edges([(f"node{i}", f"node{i + 1}") for i in range(40)], memory=4096)
@@ -39,7 +39,7 @@ def shown():
     )
     yield from (ra.execute(CHAIN, range(41)), ra.validate(CHAIN, simulate(CHAIN, range(41)), repeats=0))
     yield from (ra.train(NETWORK, steps=1), ra.Device("mine", {"float32": 1e12}, 1e12, 1e-6, 2**34))
-    yield Solution(PLAN.schedule)
+    yield evaluated(PLAN.graph, PLAN.schedule)
 
 
 @pytest.fixture(scope="module")

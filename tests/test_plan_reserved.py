@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.allocate.pools import cuda_caching, cupy_pool
+from remat_algos.context import SearchContext
 from remat_algos.errors import AllocationError, BudgetError, ClaimError, PlanError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
@@ -14,10 +15,10 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import exact_bytes, format_bytes
 from remat_algos.models.random import u_shape
 from remat_algos.models.registry import build
-from remat_algos.plan import held, problem
-from remat_algos.plan import solve as solving
+from remat_algos.plan import problem, reserved_search
 from remat_algos.plan.compare import Comparison, compare
 from remat_algos.plan.plan import Plan
+from remat_algos.plan.portfolio import Portfolio
 from remat_algos.plan.reserved import ALLOCATORS, Reserved, known_allocator, share_base
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
@@ -100,8 +101,8 @@ def test_a_first_plan_that_is_lower_than_need_be_is_not_the_last(wasteful, monke
     wasteful(lambda found: 2 * found if found > 0.9 * alone.peak_memory else 0)
     plan = solve(GRAPH, alone.limit, solver="greedy_remat", allocator="cupy_pool")
     assert plan.reserved.memory <= plan.limit
-    monkeypatch.setattr(held, "REFINED", 0)
-    monkeypatch.setattr(held, "CANDIDATES", 1)
+    monkeypatch.setattr(reserved_search, "REFINED", 0)
+    monkeypatch.setattr(reserved_search, "CANDIDATES", 1)
     first = solve(GRAPH, alone.limit, solver="greedy_remat", allocator="cupy_pool")
     assert plan.simulation.compute < first.simulation.compute
 
@@ -115,7 +116,7 @@ def test_another_schedule_of_the_same_search_may_be_held(monkeypatch):
         return Reserved(allocator, peak, peak, 10**12 if len(asked) == 1 else peak)
 
     monkeypatch.setattr(Reserved, "of", of)
-    monkeypatch.setattr(held, "SEARCHES", 1)
+    monkeypatch.setattr(reserved_search, "SEARCHES", 1)
     monkeypatch.setattr(problem, "share_base", lambda graph, allocator: baseline_peak(graph))
     plan = solve(GRAPH, "70%", allocator="cupy_pool")
     assert plan.overhead == min(found.overhead for found in asked[1:] if found.peak_memory <= plan.limit)
@@ -216,22 +217,22 @@ def test_the_least_for_a_device_that_is_too_small_says_what_is_reserved(wasteful
 
 @pytest.mark.parametrize("after", [1, 2, 30])
 def test_an_interrupt_after_something_was_reserved_gives_the_best_so_far(monkeypatch, after):
-    search, searches = solving.Search.run, []
+    search, searches = Portfolio.run, []
 
     def interrupted(self, *asked):
         searches.append(self)
         search(self, *asked)
         self.interrupted = len(searches) == after
 
-    monkeypatch.setattr(solving.Search, "run", interrupted)
+    monkeypatch.setattr(Portfolio, "run", interrupted)
     plan = solve(UNET, "least", solver="greedy_remat", allocator="cupy_pool")
     assert plan.interrupted == (after <= len(searches))
     assert plan.reserved.memory <= cupy_pool(solve(UNET, "least", solver="greedy_remat").simulation).peak_reserved
 
 
 def test_no_second_search_when_the_time_is_over(monkeypatch):
-    monkeypatch.setattr(held, "_out_of_time", lambda found: True)
-    monkeypatch.setattr(held, "_within_limit", None)
+    monkeypatch.setattr(SearchContext, "late", property(lambda context: context.deadline is not None))
+    monkeypatch.setattr(reserved_search, "_within_limit", None)
     assert solve(GRAPH, "least", solver="chen_greedy", time_limit=1, allocator="cupy_pool").reserved is not None
 
 
@@ -278,7 +279,7 @@ def test_an_interrupt_after_a_plan_was_found_leaves_that_plan(monkeypatch):
         return Reserved(allocator, asked[-1], asked[-1], 10**12 if len(asked) == 1 else asked[-1])
 
     monkeypatch.setattr(Reserved, "of", of)
-    monkeypatch.setattr(held, "SEARCHES", 1)
+    monkeypatch.setattr(reserved_search, "SEARCHES", 1)
     monkeypatch.setattr(problem, "share_base", lambda graph, allocator: baseline_peak(graph))
     plan = solve(GRAPH, "70%", allocator="cupy_pool")
     assert plan.interrupted

@@ -322,14 +322,6 @@ class ComputationGraph:
 
     # ---------------------------------------------------------------- what follows from the arrays
 
-    def derived(self, name: str, make: Callable[[], Any]) -> Any:
-        if name not in self._derived:
-            made = make()
-            if isinstance(made, tuple):
-                made = tuple(map(sealed, made))
-            self._derived[name] = sealed(made) if isinstance(made, np.ndarray) else made
-        return self._derived[name]
-
     @property
     def n_nodes(self) -> int:
         """How many nodes there are."""
@@ -353,31 +345,32 @@ class ComputationGraph:
     @property
     def producer(self) -> Int32:
         """int32[n_values]: the node that makes each value."""
-        return self.derived(
-            "producer", lambda: np.repeat(np.arange(self.n_nodes, dtype=np.int32), np.diff(self.value_indptr))
+        return derived(
+            self, "producer", lambda: np.repeat(np.arange(self.n_nodes, dtype=np.int32), np.diff(self.value_indptr))
         )
 
     @property
     def readers(self) -> tuple[Int64, Int32]:
         """(int64[n_values + 1], int32[k]): nodes that read each value, ascending."""
-        return self.derived("readers", lambda: _graph.transpose(self.read_indptr, self.read_indices, self.n_values))
+        return derived(self, "readers", lambda: _graph.transpose(self.read_indptr, self.read_indices, self.n_values))
 
     @property
     def predecessors(self) -> tuple[Int64, Int32]:
         """(int64[n + 1], int32[k]): nodes whose values each node reads."""
-        return self.derived(
-            "predecessors", lambda: _graph.predecessors(self.read_indptr, self.read_indices, self.producer)
+        return derived(
+            self, "predecessors", lambda: _graph.predecessors(self.read_indptr, self.read_indices, self.producer)
         )
 
     @property
     def successors(self) -> tuple[Int64, Int32]:
         """(int64[n + 1], int32[k]): nodes that read a value of each node, ascending."""
-        return self.derived("successors", lambda: _graph.transpose(*self.predecessors, self.n_nodes))
+        return derived(self, "successors", lambda: _graph.transpose(*self.predecessors, self.n_nodes))
 
     @property
     def needed(self) -> Bool:
         """bool[n]: nodes that an output rests on."""
-        return self.derived(
+        return derived(
+            self,
             "needed",
             lambda: _graph.needed(
                 self.value_indptr, self.read_indptr, self.read_indices, self.producer, self.output.view(np.uint8)
@@ -387,19 +380,20 @@ class ComputationGraph:
     @property
     def updates(self) -> Bool:
         """bool[n]: nodes that change a parameter or a state; what reads it must have run for the last time by then."""
-        return self.derived("updates", lambda: updates(self))
+        return derived(self, "updates", lambda: updates(self))
 
     @property
     def forward(self) -> Bool:
         """bool[n]: nodes of the forward part."""
-        return self.derived(
-            "forward", lambda: np.ones(self.n_nodes, bool) if self.forward_of is None else self.forward_of < 0
+        return derived(
+            self, "forward", lambda: np.ones(self.n_nodes, bool) if self.forward_of is None else self.forward_of < 0
         )
 
     @property
     def node_memory(self) -> Int64:
         """int64[n]: bytes of all values of each node."""
-        return self.derived(
+        return derived(
+            self,
             "node_memory",
             lambda: np.diff(np.concatenate([[0], np.cumsum(self.memory)])[self.value_indptr]).astype(np.int64),
         )
@@ -422,7 +416,7 @@ class ComputationGraph:
     @property
     def hash(self) -> str:
         """SHA-256 of arrays and names, whatever file they came from."""
-        return self.derived("hash", lambda: graph_hash(self))
+        return derived(self, "hash", lambda: graph_hash(self))
 
     @property
     def source_hash(self) -> str:
@@ -465,7 +459,7 @@ class ComputationGraph:
 
     def node_id(self, name: str) -> int:
         """The node of that name; GraphError if there is none."""
-        ids: dict[str, int] = self.derived("node_ids", lambda: {name: v for v, name in enumerate(self.node_names())})
+        ids: dict[str, int] = derived(self, "node_ids", lambda: {name: v for v, name in enumerate(self.node_names())})
         name = _as_name(name)
         if name not in ids:
             raise GraphError(f"no node is called {shortened(name)!r}{did_you_mean(name, ids)}")
@@ -473,7 +467,7 @@ class ComputationGraph:
 
     def value_id(self, name: str) -> int:
         """The value of that name, or the base of the view of that name; GraphError if there is none."""
-        ids: dict[str, int] = self.derived("value_ids", lambda: {name: x for x, name in enumerate(self.value_names())})
+        ids: dict[str, int] = derived(self, "value_ids", lambda: {name: x for x, name in enumerate(self.value_names())})
         name = _as_name(name)
         name = self.labels.views.get(name, name)
         if name in ids:
@@ -494,3 +488,13 @@ def check_graph(given: Any) -> None:
     """TypeError unless it is a graph."""
     if not isinstance(given, ComputationGraph):
         raise TypeError(f"graph is a {type(given).__name__}; give a ComputationGraph, of a network its `graph`")
+
+
+def derived(graph: ComputationGraph, name: str, make: Callable[[], Any]) -> Any:
+    """What follows from a graph, made when it is first asked for; arrays are read-only."""
+    if name not in graph._derived:
+        made = make()
+        if isinstance(made, tuple):
+            made = tuple(map(sealed, made))
+        graph._derived[name] = sealed(made) if isinstance(made, np.ndarray) else made
+    return graph._derived[name]

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.graph import ComputationGraph, derived
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.schedule.simulation import Simulation, simulate, unchecked
 from remat_algos.schedule.updates import postponed
 
 
@@ -24,7 +24,7 @@ def baseline(graph: ComputationGraph) -> Simulation:
         once = simulate(unmarked, Schedule(postponed(graph, np.flatnonzero(graph.needed).astype(np.int32))))
         return [once.schedule, once.lifetimes, once.memory_trace]  # without the graph, which would hold itself
 
-    return Simulation.unchecked(unmarked, *graph.derived("baseline", run))
+    return unchecked(unmarked, *derived(graph, "baseline", run))
 
 
 def baseline_peak(graph: ComputationGraph) -> int:

@@ -74,18 +74,6 @@ class Simulation:
         object.__setattr__(self, "lifetimes", found.lifetimes)
         object.__setattr__(self, "memory_trace", found.memory_trace)
 
-    @classmethod
-    def unchecked(
-        cls, graph: ComputationGraph, schedule: Schedule, lifetimes: Lifetimes, memory_trace: Int64
-    ) -> "Simulation":
-        """What the kernel found, which needs no check."""
-        made = object.__new__(cls)
-        object.__setattr__(made, "graph", graph)
-        object.__setattr__(made, "schedule", schedule)
-        object.__setattr__(made, "lifetimes", lifetimes)
-        object.__setattr__(made, "memory_trace", memory_trace)
-        return made
-
     @property
     def peak_memory(self) -> int:
         """Bytes live at the worst step (kumar2019: M(sigma)); residents are apart."""
@@ -239,7 +227,20 @@ def simulate(graph: ComputationGraph, schedule: Schedule | Sequence[int] | Array
     if graph.updates.any():
         _check_updates(graph, schedule)
     lifetimes = Lifetimes(sealed(instance_indptr), sealed(value), sealed(end))
-    return Simulation.unchecked(graph, schedule, lifetimes, sealed(trace))
+    return unchecked(graph, schedule, lifetimes, sealed(trace))
+
+
+def unchecked(graph: ComputationGraph, schedule: Schedule, lifetimes: Lifetimes, memory_trace: Int64) -> Simulation:
+    """A simulation of what the kernel found, which needs no check."""
+    made = object.__new__(Simulation)
+    for name, given in (
+        ("graph", graph),
+        ("schedule", schedule),
+        ("lifetimes", lifetimes),
+        ("memory_trace", memory_trace),
+    ):
+        object.__setattr__(made, name, given)
+    return made
 
 
 def check_simulation(given: Any, graph: ComputationGraph | None = None) -> None:
