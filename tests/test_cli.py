@@ -708,6 +708,13 @@ def change(name, value):
     return lambda record: record | {name: value(record[name]) if callable(value) else value}
 
 
+def without_a_rerun(record):
+    """A plan whose last recomputation is left out, where the schedule is sound without it."""
+    order = record["schedule"]
+    step = max(i for i, name in enumerate(order) if name in order[:i])
+    return without_step(step)(record)
+
+
 def without_step(place):
     return lambda record: record | {"schedule": [v for step, v in enumerate(record["schedule"]) if step != place]}
 
@@ -732,7 +739,7 @@ CLAIMS = {
     "no gap": (change("gap", None), "gap"),
     "other scale": (change("compute_scale", 10), "compute_scale"),
     "first step gone": (without_step(0), "schedule"),
-    "a rerun gone": (without_step(9), "peak_memory"),
+    "a rerun gone": (without_a_rerun, "peak_memory"),
     "last step gone": (without_step(13), "grad(a)"),
     "a step twice": (lambda r: r | {"schedule": [*r["schedule"], "a"]}, "compute"),
     "no step": (change("schedule", []), "grad(a)"),

@@ -192,7 +192,7 @@ def compare(
         found.run(chosen, seconds_each=time_limit)
         entries, complete = [_entry(found, solver) for solver in chosen], not found.interrupted
     else:
-        given = {"time_limit": time_limit, "seed": seed, "polish": polish, "progress": progress}
+        given: dict[str, Any] = {"time_limit": time_limit, "seed": seed, "polish": polish, "progress": progress}
         given |= {"packed": packed, "alignment": alignment, "allocator": allocator}
         entries, complete = _one_by_one(graph, asked, chosen, given)
     return Comparison(graph, asked, tuple(sorted(entries, key=_rank)), complete, allocator)

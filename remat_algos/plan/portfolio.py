@@ -86,8 +86,8 @@ class Portfolio:
     polish : bool
         Whether passes may improve what the solvers found.
     budgets : int
-        Where the whole frontier is wanted: number of budgets within which the best candidates are polished, evenly spaced
-        up to the peak without rematerialization.
+        Where the whole frontier is wanted: number of budgets, evenly spaced up to the peak without rematerialization,
+        within which the best candidates are polished.
     """
 
     def __init__(self, problem: Problem, context: SearchContext, *, polish: bool = True, budgets: int = 0) -> None:
@@ -249,7 +249,7 @@ class Portfolio:
                 return
             if context.left is not None and length / POLISHED_A_SECOND > context.left:
                 return
-            start = _simulation(candidate)
+            start = candidate.simulated
             better = self._passes(start, limit)
             if better is not start:
                 yield _improved(candidate, better)
@@ -287,12 +287,6 @@ class Portfolio:
         if too_high:
             simulation = polished(graph, simulation, 0)
         return polished(graph, simulation, max(limit or 0, simulation.peak_memory))
-
-
-def _simulation(candidate: Candidate) -> Simulation:
-    if candidate.simulation is None:
-        raise ValueError("a candidate that was kept has no simulation")
-    return candidate.simulation
 
 
 def _improved(candidate: Candidate, simulation: Simulation) -> Candidate:

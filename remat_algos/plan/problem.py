@@ -89,7 +89,7 @@ class Problem:
             graph=self.graph,
             budget=self.budget,
             limit=self.limit,
-            simulation=candidate.simulation,
+            simulation=candidate.simulated,
             solver=solver,
             method=candidate.solver,
             options=options,
@@ -117,8 +117,10 @@ class Problem:
             least = min(within) - graph.needed_compute
             asked = graph.labels.compute(self.overhead_limit or 0)
             message = f"overhead {asked} is too little: {graph.labels.compute(least)} was reached"
+        elif self.limit is None:
+            message = "no schedule was found"
         else:
-            message = f"no schedule within {exact_bytes(self.limit or 0)} was found"
+            message = f"no schedule within {exact_bytes(self.limit)} was found"
             if lowest is not None:
                 message += f"; the lowest reached is {exact_bytes(lowest.figures[0])}, by {lowest.solver}"
         for reason in dict.fromkeys(reasons.values()):  # before the bound: some of them say what to do

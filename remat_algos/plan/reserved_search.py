@@ -182,8 +182,7 @@ def _held_in_turn(
     for candidate in (chosen, *sorted(others.values(), key=problem.rank)[: candidates - 1]):
         if candidate is not chosen and found.context.late:
             return
-        if candidate.simulation is not None:
-            yield candidate, hold(candidate.simulation)
+        yield candidate, hold(candidate.simulated)
 
 
 def _within(problem: Problem, held: Packed | Reserved) -> bool:

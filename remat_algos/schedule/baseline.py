@@ -1,6 +1,7 @@
 """The run without rematerialization: the base of every share."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ def baseline(graph: ComputationGraph) -> Simulation:
     """
     unmarked = graph if graph.mark is None else replace(graph, mark=None)
 
-    def run() -> list[Simulation]:
+    def run() -> list[Any]:
         once = simulate(unmarked, Schedule(postponed(graph, np.flatnonzero(graph.needed).astype(np.int32))))
         return [once.schedule, once.lifetimes, once.memory_trace]  # without the graph, which would hold itself
 

@@ -70,6 +70,13 @@ class Candidate:
         if self.simulation is not None:
             object.__setattr__(self, "figures", (self.simulation.peak_memory, self.simulation.compute))
 
+    @property
+    def simulated(self) -> Simulation:
+        """The simulation of a candidate that has one, as all have that the portfolio keeps."""
+        if self.simulation is None:
+            raise ValueError("the candidate was not simulated; call simulate(graph, candidate.schedule)")
+        return self.simulation
+
 
 def evaluated(graph: ComputationGraph, schedule: Schedule, details: Details = MappingProxyType({})) -> Candidate:
     """A candidate with its simulation; without one if the schedule goes against a mark, which the portfolio reports."""

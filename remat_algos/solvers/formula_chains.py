@@ -166,11 +166,11 @@ def formula_candidates(
     )
     sets = chains.family
 
-    def made(found: Found | None, strategy: str, budget: int) -> list[Candidate]:
+    def made(found: Found | None, strategy: str, budget: int) -> Iterator[Candidate]:
         if found is None:
             raise ArithmeticError(f"no chain within {budget} bytes, though the minimum is not larger")
         details = formula_details(sets, found, family, strategy, budget, keep_last)
-        return list(chain_candidates(graph, found[0], details, keep_last, lazy))
+        yield from chain_candidates(graph, found[0], details, keep_last, lazy)
 
     if budget is not None:
         strategy = strategy or "time"
@@ -190,7 +190,7 @@ def formula_candidates(
                 yield from made(each.best(budget, centric), centric, budget)
 
 
-def _curve(chains: FormulaChains, made: Callable[..., list[Candidate]]) -> Iterator[Candidate]:
+def _curve(chains: FormulaChains, made: Callable[..., Iterator[Candidate]]) -> Iterator[Candidate]:
     """Time-centric chains of all Pareto points, or of a grid of budgets where these are many, the lowest first."""
     points: Iterable[tuple[Found | None, int]]
     if chains.has_few_pairs(MOST_PAIRS):
@@ -203,7 +203,7 @@ def _curve(chains: FormulaChains, made: Callable[..., list[Candidate]]) -> Itera
         yield from made(found, "time", budget)
 
 
-def _near(chains: FormulaChains, limit: int, made: Callable[..., list[Candidate]]) -> Iterator[Candidate]:
+def _near(chains: FormulaChains, limit: int, made: Callable[..., Iterator[Candidate]]) -> Iterator[Candidate]:
     """Time-centric chains whose simulated peak is near a limit: some budgets, then between the best and the next."""
     tried: list[tuple[int, int, tuple[bool, int, int]]] = []  # budget, formula peak, and rank of the simulation
     waiting = geometric(chains.least_budget, chains.program.most, SPREAD)
@@ -211,9 +211,12 @@ def _near(chains: FormulaChains, limit: int, made: Callable[..., list[Candidate]
         budget = waiting.pop(0) if waiting else _between(tried)
         if budget is None:
             return
-        candidates = made(chains.best(budget, "time"), "time", budget)
-        yield from candidates
-        tried.append((budget, candidates[0].details["formula_peak"], min(rank_of(each, limit) for each in candidates)))
+        found, best = chains.best(budget, "time"), (True, 2**63, 2**63)
+        for candidate in made(found, "time", budget):
+            best = min(best, rank_of(candidate, limit))
+            formula_peak = candidate.details["formula_peak"]
+            yield candidate
+        tried.append((budget, formula_peak, best))
 
 
 def _between(tried: list[tuple[int, int, tuple[bool, int, int]]]) -> int | None:
