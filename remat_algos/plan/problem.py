@@ -67,7 +67,7 @@ class Problem:
         """Whether peak and overhead keep to the budget."""
         return not self.rank(candidate)[0]
 
-    def rank(self, candidate: Candidate) -> tuple[bool, int, int, bool]:
+    def rank(self, candidate: Candidate) -> tuple[int, int, int, bool]:
         """As `rank` of candidates; of equals the run without rematerialization comes first."""
         best_first = rank(candidate.figures, self.limit, self.most_compute, lowest=self.lowest_wanted)
         return (*best_first, candidate.solver != BASELINE)

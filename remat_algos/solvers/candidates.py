@@ -25,9 +25,10 @@ Recipe = tuple[Callable[[], Decision], Details]
 
 LONGEST_ROW = 2_000
 ROW_STEPS = 5_000_000  # of all schedules of a row that is not searched
-MOST_STEPS = 60_000_000
+MOST_STEPS = 60_000  # of all schedules of a row that is searched
+LEAST_TRIED = 96  # candidates of a row, however long each is
 FIRST = 24  # places of a row that are tried first where not all are
-WORST = (True, 2**63, 2**63)
+WORST = (2, 2**63, 2**63)
 BEST = 3  # between these and their neighbours the row is searched on
 Thing = TypeVar("Thing")
 
@@ -93,8 +94,8 @@ def evaluated(graph: ComputationGraph, schedule: Schedule, details: Details = Ma
 
 def rank(
     figures: tuple[int, int], limit: int | None, most_compute: int | None = None, *, lowest: bool = False
-) -> tuple[bool, int, int]:
-    """Sorts the best first: what fits by compute, then peak; the rest, or all if `lowest`, by peak, then compute.
+) -> tuple[int, int, int]:
+    """Sorts the best first: what fits by compute, then peak; then what costs too much, then what is too high by peak.
 
     Parameters
     ----------
@@ -104,17 +105,22 @@ def rank(
     lowest : bool
         Whether the lowest peak is wanted of what fits; so it is without a limit.
 
+    Returns
+    -------
+    (int, int, int)
+        It begins with 0 for what fits.
+
     Examples
     --------
     >>> sorted([(5, 9), (7, 6), (6, 7)], key=lambda figures: rank(figures, 6))
     [(6, 7), (5, 9), (7, 6)]
     """
     peak, compute = figures
-    within = limit is None or peak <= limit
-    fits = within and (most_compute is None or compute <= most_compute)
-    if lowest or limit is None or not within:
-        return not fits, peak, compute
-    return not fits, compute, peak
+    if limit is not None and peak > limit:
+        return 2, peak, compute
+    if most_compute is not None and compute > most_compute:
+        return 1, compute, peak
+    return (0, peak, compute) if lowest or limit is None else (0, compute, peak)
 
 
 class ParetoSet(Generic[Thing]):
@@ -180,7 +186,7 @@ def near(
     context : SearchContext
     """
     maker = _Maker(graph, context)
-    most = max(96, MOST_STEPS // max(1, graph.n_nodes * len(rows)))
+    most = max(LEAST_TRIED, MOST_STEPS // max(1, graph.n_nodes))
     if limit is None or all(len(row) <= most for row in rows):
         together = coarse_first([recipe for row in rows for recipe in row])
         context.stage(len(together))
@@ -196,7 +202,7 @@ def near(
 def _searched(maker: "_Maker", rows: Sequence[Sequence[Recipe]], limit: int, most: int) -> Iterator[Candidate]:
     """The best of each row near a limit; a deadline leaves all rows searched equally far."""
     context = maker.context
-    ranks: list[dict[int, tuple[bool, int, int]]] = [{} for _ in rows]
+    ranks: list[dict[int, tuple[int, int, int]]] = [{} for _ in rows]
     waiting = [sorted({round(i * (len(row) - 1) / (FIRST - 1)) for i in range(FIRST)}) for row in rows]
     while any(waiting):
         together = coarse_first([(at, place) for at, places in enumerate(waiting) for place in places])
@@ -210,7 +216,7 @@ def _searched(maker: "_Maker", rows: Sequence[Sequence[Recipe]], limit: int, mos
         waiting = [_between(tried, BEST) if len(tried) < most else [] for tried in ranks]
 
 
-def _between(ranks: Mapping[int, tuple[bool, int, int]], best: int) -> list[int]:
+def _between(ranks: Mapping[int, tuple[int, int, int]], best: int) -> list[int]:
     """The middles between the best places and their neighbours, as far as they were not tried."""
     places = sorted(ranks)
     middles = set[int]()

@@ -20,7 +20,7 @@ from remat_algos.ir.units import exact_bytes
 from remat_algos.ir.wording import shortened
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.canonical import canonical_schedule, kept_against
-from remat_algos.solvers.candidates import Candidate, Details, Thing, coarse_first, evaluated, rank
+from remat_algos.solvers.candidates import WORST, Candidate, Details, Thing, coarse_first, evaluated, rank
 from remat_algos.solvers.chain_program import ChainProgram
 from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_set_family, spread
 from remat_algos.structure.lower_sets import LowerSets
@@ -205,13 +205,13 @@ def _curve(chains: FormulaChains, made: Callable[..., Iterator[Candidate]]) -> I
 
 def _near(chains: FormulaChains, limit: int, made: Callable[..., Iterator[Candidate]]) -> Iterator[Candidate]:
     """Time-centric chains whose simulated peak is near a limit: some budgets, then between the best and the next."""
-    tried: list[tuple[int, int, tuple[bool, int, int]]] = []  # budget, formula peak, and rank of the simulation
+    tried: list[tuple[int, int, tuple[int, int, int]]] = []  # budget, formula peak, and rank of the simulation
     waiting = geometric(chains.least_budget, chains.program.most, SPREAD)
     for _ in range(len(waiting) + BISECTED):
         budget = waiting.pop(0) if waiting else _between(tried)
         if budget is None:
             return
-        found, best = chains.best(budget, "time"), (True, 2**63, 2**63)
+        found, best = chains.best(budget, "time"), WORST
         for candidate in made(found, "time", budget):
             best = min(best, rank_of(candidate, limit))
             formula_peak = candidate.details["formula_peak"]
@@ -219,7 +219,7 @@ def _near(chains: FormulaChains, limit: int, made: Callable[..., Iterator[Candid
         tried.append((budget, formula_peak, best))
 
 
-def _between(tried: list[tuple[int, int, tuple[bool, int, int]]]) -> int | None:
+def _between(tried: list[tuple[int, int, tuple[int, int, int]]]) -> int | None:
     """A budget between the best one and the next larger, or if nothing fits, on the side with the wider gap.
 
     Each chain stands for all budgets from its formula peak up; None where no budget is between.
@@ -245,9 +245,9 @@ def chain_candidates(
         yield evaluated(graph, schedule, {**details, "keep_last": keep_last, "lazy": each})
 
 
-def rank_of(candidate: Candidate, limit: int) -> tuple[bool, int, int]:
+def rank_of(candidate: Candidate, limit: int) -> tuple[int, int, int]:
     """The rank of an evaluated candidate; one that goes against a mark comes last."""
-    return (True, 2**63, 2**63) if candidate.simulation is None else rank(candidate.figures, limit)
+    return WORST if candidate.simulation is None else rank(candidate.figures, limit)
 
 
 def evenly(things: Sequence[Thing], n_nodes: int) -> list[Thing]:

@@ -15,7 +15,7 @@ from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _twremat
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.updates import postponed
-from remat_algos.solvers.candidates import Candidate, Details, evaluated, rank
+from remat_algos.solvers.candidates import WORST, Candidate, Details, evaluated, rank
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.undirected import UndirectedGraph
 
@@ -29,8 +29,8 @@ LENGTH_LIMIT = 30.0
 LONGEST = 2**31 - 1
 WIDEST = 400  # of decompositions; wider ones take long to find, and their separators hold too much
 
-WORST = (True, 2**63, 2**63)
-Rank = tuple[bool, int, int]
+WORST = WORST
+Rank = tuple[int, int, int]
 Choice = tuple[int, str, int]
 """Bytes that a visit may bring beyond what is needed at once, the name of that rule, and the recursion limit."""
 Tree = tuple[SeparatorTree | None, Details]
