@@ -17,7 +17,7 @@ KEEPING = ("no_remat", "drop_cheap", "echo")  # where operations have no names a
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-@pytest.mark.parametrize("solver", [solver.name for solver in portfolio()])
+@pytest.mark.parametrize("solver", sorted(solver.name for solver in portfolio()))
 def test_solve(benchmark, solver, name):
     make, budget = GRAPHS[name]
     graph = differentiate(make())
