@@ -8,12 +8,12 @@ SECONDS = {
     "test_decide[paper-resnet of 1,301 layers]": 0.04,
     "test_decide[literal-nmt]": 0.026,
     "test_decide[literal-resnet of 1,301 layers]": 0.0097,
-    "test_decide[mxnet-nmt]": 0.29,
-    "test_decide[mxnet-resnet of 1,301 layers]": 0.12,
+    "test_decide[mxnet-nmt]": 0.28,
+    "test_decide[mxnet-resnet of 1,301 layers]": 0.11,
     "test_decide_and_judge[nmt]": 0.022,
     "test_decide_and_judge[resnet of 1,301 layers]": 0.015,
     # executor
-    "test_steps_beside_their_operators": 0.64,
+    "test_steps_beside_their_operators": 0.57,
     # files
     "test_from_arrays_with_a_million_nodes": 0.13,
     "test_read_tables_of_a_hundred_thousand_nodes": 2,
