@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from remat_algos import models as models
     from remat_algos.allocate.allocation import Allocation
+    from remat_algos.allocate.allocators.registry import list_allocators
     from remat_algos.allocate.buffers import Buffers
     from remat_algos.allocate.colouring import colour
     from remat_algos.allocate.in_place import in_place, read_in_place
@@ -75,9 +76,7 @@ if TYPE_CHECKING:
     from remat_algos.plan.frontier import Frontier, frontier
     from remat_algos.plan.mirror_counts import read_mirror_counts
     from remat_algos.plan.orders import read_order
-    from remat_algos.plan.packed import Packed
     from remat_algos.plan.plan import Plan
-    from remat_algos.plan.reserved import Reserved
     from remat_algos.plan.solve import solve
     from remat_algos.plan.verify import verify
     from remat_algos.plan.what_if import what_if
@@ -138,6 +137,7 @@ _HOMES = {
     "Simulation": "schedule.simulation",
     "simulate": "schedule.simulation",
     "checkpoint_schedule": "schedule.checkpoints",
+    "list_allocators": "allocate.allocators.registry",
     "list_solvers": "solvers.registry",
     "canonical_schedule": "schedule.canonical",
     "canonical_trace": "schedule.canonical",
@@ -213,7 +213,6 @@ _HOMES = {
     "read_in_place": "allocate.in_place",
     "plot_addresses": "plot.addresses",
     "addresses_text": "plot.addresses",
-    "Packed": "plan.packed",
     "echo_regions": "solvers.echo_regions",
     "Region": "solvers.echo_regions",
     "execute": "executor.run",
@@ -237,7 +236,7 @@ _HOMES = {
     "cupy_pool": "allocate.pools",
     "cuda_caching": "allocate.pools",
     "arena": "allocate.pools",
-    "Reserved": "plan.reserved",
+    "Reservation": "allocate.reservation",
     "LayerOperators": "executor.layers",
     "train": "executor.training",
     "Training": "executor.training",
@@ -255,6 +254,7 @@ __all__ = [
     "differentiate",
     "Schedule",
     "simulate",
+    "list_allocators",
     "list_solvers",
     "solve",
     "compare",
@@ -340,7 +340,6 @@ __all__ = [
     "read_in_place",
     "plot_addresses",
     "addresses_text",
-    "Packed",
     "echo_regions",
     "Region",
     "execute",
@@ -364,7 +363,7 @@ __all__ = [
     "cupy_pool",
     "cuda_caching",
     "arena",
-    "Reserved",
+    "Reservation",
     "LayerOperators",
     "train",
     "Training",

@@ -1,4 +1,4 @@
-"""`remat allocate`: addresses for a schedule or for bare buffers; `--packed` of solve, compare and verify."""
+"""`remat allocate`: addresses for a schedule or for bare buffers; `--allocator arena` of solve, compare and verify."""
 
 import csv
 import json
@@ -326,11 +326,11 @@ def test_a_full_disk_leaves_nothing_half_written(remat, folder):
     assert "full.csv" in said.err
 
 
-# ---------------------------------------------------------------- --packed
+# ---------------------------------------------------------------- --allocator arena
 
 
 def test_solve_and_verify_tell_of_the_packed_peak(remat, folder):
-    said = remat("solve", "chain.nodes.csv", "--budget", "80%", "--packed", "-o", "packed.json")
+    said = remat("solve", "chain.nodes.csv", "--budget", "80%", "--allocator", "arena", "-o", "packed.json")
     assert any(line.startswith("packed     ") and "of the peak (the minimum)" in line for line in said.lines)
     record = json.loads((folder / "packed.json").read_text())
     assert record["peak_memory"] <= record["packed_bound"] <= record["packed_memory"] <= record["limit"]
@@ -345,7 +345,7 @@ def test_solve_and_verify_tell_of_the_packed_peak(remat, folder):
 
 
 def test_an_alignment_may_put_a_budget_out_of_reach(remat, folder):
-    asked = ("solve", "chain.nodes.csv", "--budget", "80%", "--packed", "--alignment", "64")
+    asked = ("solve", "chain.nodes.csv", "--budget", "80%", "--allocator", "arena", "--alignment", "64")
     said = remat(*asked)
     assert said.code == 3
     assert "no schedule that packs into 22 B was found" in said.err
@@ -355,16 +355,17 @@ def test_an_alignment_may_put_a_budget_out_of_reach(remat, folder):
 
 def test_compare_has_a_column(remat, folder):
     asked = ("compare", "chain.nodes.csv", "--budget", "80%", "--solver", "chen_sqrt,chen_greedy")
-    said = remat(*asked, "--packed")
+    said = remat(*asked, "--allocator", "arena")
     assert said.lines[3].split()[:3] == ["solver", "peak", "packed"]
-    entries = remat(*asked, "--packed", "--alignment", "2", "--json").record["solvers"]
+    entries = remat(*asked, "--allocator", "arena", "--alignment", "2", "--json").record["solvers"]
     assert all(entry["packed_memory"] >= entry["peak_memory"] for entry in entries if entry["feasible"])
     assert "packed" not in remat(*asked).out
 
 
 @pytest.mark.parametrize("command", ["solve", "compare"])
 def test_an_alignment_goes_with_packing(remat, folder, command):
-    complains(remat(command, "chain.nodes.csv", "--alignment", "8"), "--alignment 8", "--packed")
+    complains(remat(command, "chain.nodes.csv", "--alignment", "8"), "--alignment 8", "--allocator arena")
+    complains(remat(command, "chain.nodes.csv", "--packed"), "--packed is written --allocator arena now")
 
 
 # ---------------------------------------------------------------- start-up, interrupts

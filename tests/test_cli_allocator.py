@@ -4,15 +4,18 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
+from remat_algos.allocate.allocators import registry
+from remat_algos.allocate.allocators.registry import get_allocator
 from remat_algos.allocate.pools import cuda_caching, cupy_pool
-from remat_algos.cli.allocator_argument import ALLOCATORS
+from remat_algos.allocate.reservation import Reservation
 from remat_algos.cli.main import main
+from remat_algos.executor import validate
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.files.read import read_graph
-from remat_algos.plan import reserved
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.baseline import baseline
 from tests.command_line import with_budget
@@ -48,10 +51,6 @@ def folder(made, tmp_path, monkeypatch):
 @pytest.fixture
 def graph(folder):
     return differentiate(read_graph("net.nodes.csv"))
-
-
-def test_the_names_are_those_of_the_models():
-    assert ALLOCATORS == reserved.ALLOCATORS
 
 
 def test_solve_and_verify_tell_what_is_reserved(remat, folder, graph):
@@ -92,11 +91,20 @@ def test_a_share_is_of_what_the_allocator_reserves_without_rematerialization(rem
     assert "100.0 %" in remat("compare", *asked, "--solver", "no_remat").out
 
 
-def test_the_arena_is_packing(remat, folder):
-    asked = ("solve", "net.nodes.csv", "--budget", "100%", "--alignment", "64", "--json")
-    record, packed = remat(*asked, "--allocator", "arena").record, remat(*asked, "--packed").record
-    assert {**record, "seconds": 0} == {**packed, "seconds": 0}
+def test_the_arena_has_addresses(remat, folder, graph):
+    asked = ("solve", "net.nodes.csv", "--budget", "100%", "--alignment", "64", "--allocator", "arena")
+    record = remat(*asked, "-o", "arena.json", "--json").record
     assert record["alignment"] == 64
+    assert record["packed_memory"] == record["reserved_memory"] <= record["limit"]
+    assert all(offset % 64 == 0 for offset in record["offsets"])
+    assert Plan.load("arena.json", graph).reservation.allocation.offset.tolist() == record["offsets"]
+
+
+def test_a_plan_with_addresses_is_run_at_them(remat, folder, graph, monkeypatch):
+    remat("solve", "net.nodes.csv", "--budget", "100%", "--alignment", "64", "--allocator", "arena", "-o", "arena.json")
+    monkeypatch.setattr(validate, "pack", None)
+    asked = ("run", "net.nodes.csv", "--plan", "arena.json", "--packed", "--repeats", "0", "--json")
+    assert remat(*asked).record["holds"]
 
 
 @pytest.mark.parametrize("allocator", sorted(MODELS))
@@ -127,10 +135,10 @@ def test_simulate_holds_the_budget_against_what_is_reserved(remat, graph):
 
 
 def test_simulate_says_where_ties_decide(remat, folder, monkeypatch):
-    def of(simulation, allocator):
-        return reserved.Reserved(allocator, 1000, 10_000, 20_000, 2)
+    def cupy_pool(simulation, context):
+        return Reservation("cupy_pool", 20_000, 1000, 10_000, 2)
 
-    monkeypatch.setattr(reserved.Reserved, "of", of)
+    monkeypatch.setitem(registry._registered, "cupy_pool", replace(get_allocator("cupy_pool"), function=cupy_pool))
     said = remat("simulate", "net.nodes.csv", "--allocator", "cupy_pool", "--budget", "15000")
     assert said.code == 3
     assert "it may fit, or not: that hangs on ties" in said.flat
@@ -143,7 +151,8 @@ def test_an_arena_of_an_order_is_packed(remat, folder):
 
 
 def test_contradictions_are_told(remat, folder):
-    complains(remat("solve", "net.nodes.csv", "--packed", "--allocator", "cupy_pool"), "--packed", "cupy_pool")
+    complains(remat("solve", "net.nodes.csv", "--packed"), "--packed is written --allocator arena now")
+    complains(remat("solve", "net.nodes.csv", "--allocator", "none"), "--allocator", "'none' is called 'peak'")
     complains(remat("solve", "net.nodes.csv", "--allocator", "cupy_pool", "--alignment", "8"), "--alignment 8")
     complains(remat("show", "net.nodes.csv", "--allocator", "cupy_pool", "--breakdown"), "--breakdown")
     complains(remat("simulate", "net.nodes.csv", "--allocator", "jemalloc"), "--allocator", "jemalloc", "cupy_pool")

@@ -34,8 +34,8 @@ def shown():
     yield from (ra.PathDecomposition.of(UNDIRECTED, range(CHAIN.n_nodes)), ra.LowerSets.of(CHAIN, [range(41)]))
     yield from (BUFFERS, ra.pack(BUFFERS), ra.Trace.of_buffers(BUFFERS), ra.cupy_pool(ra.Trace.of_buffers(BUFFERS)))
     yield from (
-        ra.solve(TRAINING, "60%", packed=True).packed,
-        ra.solve(TRAINING, "60%", allocator="cupy_pool").reserved,
+        ra.solve(TRAINING, "60%", allocator="arena").reservation,
+        ra.solve(TRAINING, "60%", allocator="cupy_pool").reservation,
     )
     yield from (ra.execute(CHAIN, range(41)), ra.validate(CHAIN, simulate(CHAIN, range(41)), repeats=0))
     yield from (ra.train(NETWORK, steps=1), ra.Device("mine", {"float32": 1e12}, 1e12, 1e-6, 2**34))

@@ -186,8 +186,7 @@ def test_a_graph_that_changes_in_a_file_is_found(monkeypatch):
 def test_bytes_that_no_allocator_can_reserve_are_found(monkeypatch):
     def modest(*arguments, **options):
         plan = real_solve(*arguments, **options)
-        uses = {"packed": plan.packed, "reserved": plan.reserved}
-        return replace(plan, **{name: use and replace(use, memory=0) for name, use in uses.items()})
+        return replace(plan, reservation=replace(plan.reservation, memory=0))
 
     subject = graphs.Subject(ra.ComputationGraph.from_edges([(0, 1), (1, 2)]))
     report = Report()

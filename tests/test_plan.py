@@ -164,14 +164,13 @@ def same(loaded, plan):
     """Every field, as far as files hold it."""
     assert [field.name for field in fields(Plan)] == [
         *("graph", "budget", "limit", "simulation", "solver", "method"),
-        *("options", "bound", "scope", "seconds", "details", "packed", "reserved", "bound_source"),
+        *("options", "bound", "scope", "seconds", "details", "reservation", "bound_source"),
     ]
     for name in ("budget", "limit", "solver", "method", "bound", "scope", "bound_source"):
         assert getattr(loaded, name) == getattr(plan, name), name
     assert dict(loaded.options) == dict(plan.options)
     assert dict(loaded.details) == dict(plan.details)
-    assert loaded.packed == plan.packed
-    assert loaded.reserved == plan.reserved
+    assert loaded.reservation == plan.reservation
     assert loaded.seconds == pytest.approx(plan.seconds, abs=1e-6)
     assert loaded.graph.hash == plan.graph.hash
     assert loaded.schedule.order.tolist() == plan.schedule.order.tolist()

@@ -1,12 +1,17 @@
 """What an allocator reserves: the budget holds for it, plans carry it, `verify` models it again."""
 
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from remat_algos.allocate.allocators import registry
+from remat_algos.allocate.allocators.registry import get_allocator, list_allocators
 from remat_algos.allocate.pools import cuda_caching, cupy_pool
+from remat_algos.allocate.reservation import Reservation
 from remat_algos.context import SearchContext
 from remat_algos.errors import AllocationError, BudgetError, ClaimError, PlanError
 from remat_algos.ir.budget import Budget
@@ -15,11 +20,11 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import exact_bytes, format_bytes
 from remat_algos.models.random import u_shape
 from remat_algos.models.registry import build
-from remat_algos.plan import problem, reserved_search
+from remat_algos.plan import reserved_search
 from remat_algos.plan.compare import Comparison, compare
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.portfolio import Portfolio
-from remat_algos.plan.reserved import ALLOCATORS, Reserved, known_allocator, share_base
+from remat_algos.plan.reserved_search import ReservedSearch
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.schedule.baseline import baseline, baseline_peak
@@ -33,16 +38,36 @@ MODELS = {"cupy_pool": cupy_pool, "cuda_caching": cuda_caching}
 
 @pytest.fixture
 def wasteful(monkeypatch):
-    """A model that reserves more than the judged peak by as many bytes as the test says."""
+    """Pools that reserve more than the simulated peak by as many bytes as the test says."""
 
     def waste(excess):
-        def of(simulation, allocator):
-            peak = simulation.peak_memory
-            return Reserved(allocator, peak, peak, peak + excess(peak))
+        def reserved(peak):
+            return peak + excess(peak)
 
-        monkeypatch.setattr(Reserved, "of", of)
+        replace_pools(monkeypatch, reserved)
 
     return waste
+
+
+def replace_pools(monkeypatch, reserved, base=False):
+    """Both pools reserve what a function of the peak says; with `base`, shares are of the peak."""
+    for name in MODELS:
+
+        def of(simulation, context, name=name):
+            peak = simulation.peak_memory
+            return Reservation(name, reserved(peak), peak, peak)
+
+        allocator = replace(get_allocator(name), function=named(of, name), own_base=not base)
+        monkeypatch.setitem(registry._registered, name, allocator)
+
+
+def named(function, name):
+    function.__name__ = name
+    return function
+
+
+def share_base(graph, allocator):
+    return get_allocator(allocator).base(graph)
 
 
 # ---------------------------------------------------------------- the budget
@@ -57,13 +82,13 @@ def test_the_budget_holds_for_what_is_reserved(graph, share, allocator):
     except BudgetError:
         assert share < 100
         plan = solve(graph, "least", solver="chen_greedy", allocator=allocator)
-        assert plan.reserved.memory > limit  # so nothing was given up that this solver can do
+        assert plan.reservation.memory > limit  # so nothing was given up that this solver can do
     else:
-        assert plan.reserved.memory <= plan.limit == limit
+        assert plan.reservation.memory <= plan.limit == limit
     use = MODELS[allocator](plan.simulation)
-    assert (plan.reserved.least, plan.reserved.memory) == use.interval
-    assert (plan.reserved.used, plan.reserved.ties) == (use.peak_used, use.ties.size)
-    assert plan.peak_memory <= plan.reserved.used <= plan.reserved.memory
+    assert (plan.reservation.least, plan.reservation.memory) == use.interval
+    assert (plan.reservation.used, plan.reservation.ties) == (use.peak_used, use.ties.size)
+    assert plan.peak_memory <= plan.reservation.used <= plan.reservation.memory
     verify(graph, plan)
 
 
@@ -73,7 +98,7 @@ def test_a_budget_holds_for_the_most_over_all_ways_to_break_ties():
     graph = ComputationGraph.from_edges([(v, v + 1) for v in range(5)], memory=sizes)
     assert cupy_pool(baseline(graph)).interval == (2048, 3584)
     plan = solve(graph, 3584, solver="no_remat", allocator="cupy_pool")
-    assert (plan.reserved.least, plan.reserved.memory, plan.reserved.ties) == (2048, 3584, 1)
+    assert (plan.reservation.least, plan.reservation.memory, plan.reservation.ties) == (2048, 3584, 1)
     for limit in (3583, 2048):
         with pytest.raises(BudgetError, match=re.escape(exact_bytes(3584))):
             solve(graph, limit, solver="no_remat", allocator="cupy_pool")
@@ -89,7 +114,7 @@ def test_where_more_is_reserved_a_lower_plan_is_found(wasteful, solver):
     alone = solve(GRAPH, "70%", solver=solver)
     wasteful(lambda peak: peak // 10)
     plan = solve(GRAPH, alone.limit, solver=solver, allocator="cupy_pool")
-    assert plan.reserved.memory <= plan.limit == alone.limit
+    assert plan.reservation.memory <= plan.limit == alone.limit
     assert plan.peak_memory <= alone.peak_memory
     assert plan.simulation.compute >= alone.simulation.compute
     assert plan.bound <= plan.simulation.compute
@@ -100,9 +125,9 @@ def test_a_first_plan_that_is_lower_than_need_be_is_not_the_last(wasteful, monke
     alone = solve(GRAPH, "70%", solver="greedy_remat")
     wasteful(lambda found: 2 * found if found > 0.9 * alone.peak_memory else 0)
     plan = solve(GRAPH, alone.limit, solver="greedy_remat", allocator="cupy_pool")
-    assert plan.reserved.memory <= plan.limit
+    assert plan.reservation.memory <= plan.limit
     monkeypatch.setattr(reserved_search, "REFINED", 0)
-    monkeypatch.setattr(reserved_search, "CANDIDATES", 1)
+    monkeypatch.setattr(reserved_search, "SEARCHES", 2)
     first = solve(GRAPH, alone.limit, solver="greedy_remat", allocator="cupy_pool")
     assert plan.simulation.compute < first.simulation.compute
 
@@ -110,16 +135,17 @@ def test_a_first_plan_that_is_lower_than_need_be_is_not_the_last(wasteful, monke
 def test_another_schedule_of_the_same_search_may_be_held(monkeypatch):
     asked = []
 
-    def of(simulation, allocator):
-        asked.append(simulation)
-        peak = simulation.peak_memory
-        return Reserved(allocator, peak, peak, 10**12 if len(asked) == 1 else peak)
+    def reserved(peak):
+        asked.append(peak)
+        return 10**12 if len(asked) == 1 else peak
 
-    monkeypatch.setattr(Reserved, "of", of)
+    replace_pools(monkeypatch, reserved, base=True)
     monkeypatch.setattr(reserved_search, "SEARCHES", 1)
-    monkeypatch.setattr(problem, "share_base", lambda graph, allocator: baseline_peak(graph))
+    alone = solve(GRAPH, "70%")
     plan = solve(GRAPH, "70%", allocator="cupy_pool")
-    assert plan.overhead == min(found.overhead for found in asked[1:] if found.peak_memory <= plan.limit)
+    assert plan.reservation.memory == plan.peak_memory == asked[1] <= plan.limit
+    assert alone.peak_memory == asked[0]
+    assert alone.overhead <= plan.overhead
 
 
 def unwrapped(plan):
@@ -151,7 +177,7 @@ def test_a_share_is_of_what_the_same_allocator_reserves_without_rematerializatio
     base = MODELS[allocator](baseline(UNET)).peak_reserved
     plan = solve(UNET, "80%", solver="greedy_remat", allocator=allocator)
     assert (share_base(UNET, allocator), plan.limit) == (base, base * 80 // 100)
-    share = f"{100 * plan.reserved.memory / base:.1f} % of what {allocator} reserves without rematerialization"
+    share = f"{100 * plan.reservation.memory / base:.1f} % of what {allocator} reserves without rematerialization"
     assert share in unwrapped(plan)
     plan.save(tmp_path / "plan.json")
     assert Plan.load(tmp_path / "plan.json", UNET).limit == plan.limit
@@ -160,15 +186,15 @@ def test_a_share_is_of_what_the_same_allocator_reserves_without_rematerializatio
 
 
 def test_a_share_for_an_arena_is_of_the_peak():
-    assert share_base(GRAPH) == share_base(GRAPH, "arena") == share_base(GRAPH, "none") == baseline_peak(GRAPH)
-    assert Reserved("arena", 1, 1, 1).share(2) == "50.0 % of the peak without rematerialization"
+    assert share_base(GRAPH, "arena") == share_base(GRAPH, "peak") == baseline_peak(GRAPH)
+    assert Reservation("arena", 1, 1, 1, bound=1).share(2) == "50.0 % of the peak without rematerialization"
 
 
 # ---------------------------------------------------------------- the least
 
 
 def least_first(found):
-    return found.reserved.memory, found.overhead
+    return found.reservation.memory, found.overhead
 
 
 @pytest.mark.parametrize("allocator", sorted(MODELS))
@@ -178,9 +204,9 @@ def test_no_budget_of_bytes_does_better_than_the_least(allocator, solver):
     judged = solve(UNET, "least", solver=solver).simulation
     assert least_first(least) <= (MODELS[allocator](judged).peak_reserved, judged.overhead)
     for more in (1, 1.02, 1.1):  # each of them is met
-        bounded = solve(UNET, int(more * least.reserved.memory), solver=solver, allocator=allocator)
+        bounded = solve(UNET, int(more * least.reservation.memory), solver=solver, allocator=allocator)
         assert least_first(least) <= least_first(bounded)
-        assert bounded.reserved.memory <= bounded.limit
+        assert bounded.reservation.memory <= bounded.limit
     assert least.limit is None
     verify(UNET, least)
 
@@ -191,7 +217,7 @@ def test_the_least_reserved_comes_first_then_the_least_overhead(wasteful):
     assert solve(GRAPH, "least", solver="greedy_remat", allocator="cupy_pool").overhead == 0
     wasteful(lambda peak: 10**9 if peak == lowest.peak_memory else 0)
     above = solve(GRAPH, solver="greedy_remat", allocator="cupy_pool")
-    assert lowest.peak_memory < above.peak_memory == above.reserved.memory
+    assert lowest.peak_memory < above.peak_memory == above.reservation.memory
     wasteful(lambda peak: 0)
     assert solve(GRAPH, "least", solver="greedy_remat", allocator="cupy_pool").peak_memory == lowest.peak_memory
 
@@ -204,7 +230,7 @@ def test_the_least_reserved_comes_first_then_the_least_overhead(wasteful):
 def test_the_least_keeps_to_the_rest_of_the_budget(budget):
     found = solve(UNET, budget, solver="greedy_remat", allocator="cupy_pool")
     verify(UNET, found)
-    assert found.reserved.memory < share_base(UNET, "cupy_pool")
+    assert found.reservation.memory < share_base(UNET, "cupy_pool")
     if budget.overhead:
         assert found.overhead <= UNET.needed_compute // 5
 
@@ -227,44 +253,62 @@ def test_an_interrupt_after_something_was_reserved_gives_the_best_so_far(monkeyp
     monkeypatch.setattr(Portfolio, "run", interrupted)
     plan = solve(UNET, "least", solver="greedy_remat", allocator="cupy_pool")
     assert plan.interrupted == (after <= len(searches))
-    assert plan.reserved.memory <= cupy_pool(solve(UNET, "least", solver="greedy_remat").simulation).peak_reserved
+    assert plan.reservation.memory <= cupy_pool(solve(UNET, "least", solver="greedy_remat").simulation).peak_reserved
 
 
 def test_no_second_search_when_the_time_is_over(monkeypatch):
     monkeypatch.setattr(SearchContext, "late", property(lambda context: context.deadline is not None))
-    monkeypatch.setattr(reserved_search, "_within_limit", None)
-    assert solve(GRAPH, "least", solver="chen_greedy", time_limit=1, allocator="cupy_pool").reserved is not None
+    monkeypatch.setattr(ReservedSearch, "_within", None)
+    plan = solve(GRAPH, "least", solver="chen_greedy", time_limit=1, allocator="cupy_pool")
+    assert plan.reservation.memory >= plan.peak_memory
+
+
+def test_no_order_is_asked_twice(monkeypatch):
+    orders, reserve = [], get_allocator("cupy_pool").function
+
+    def counted(simulation, context):
+        orders.append(simulation.schedule.order.tobytes())
+        return reserve(simulation, context)
+
+    allocator = replace(get_allocator("cupy_pool"), function=named(counted, "cupy_pool"), own_base=False)
+    monkeypatch.setitem(registry._registered, "cupy_pool", allocator)
+    solve(UNET, "60%", solver="greedy_remat", allocator="cupy_pool")
+    assert len(orders) > 2
+    assert len(set(orders)) == len(orders)
 
 
 # ---------------------------------------------------------------- what is asked for
 
 
-def test_none_is_none_and_the_arena_is_packing():
-    plan = solve(GRAPH, "90%", solver="chen_greedy", allocator="none")
-    assert plan.reserved is plan.packed is None
-    for given_as in ({"allocator": "arena"}, {"packed": True}, {"packed": True, "allocator": "arena"}):
-        plan = solve(GRAPH, "90%", solver="chen_greedy", alignment=64, **given_as)
-        assert plan.reserved is None
-        assert (plan.packed.memory <= plan.limit, plan.packed.alignment) == (True, 64)
-    arena = Reserved.of(plan.simulation, "arena")
-    assert arena.least == arena.memory <= plan.packed.memory
-    assert arena.used == plan.peak_memory
+def test_the_peak_is_an_allocator_too():
+    plan = solve(GRAPH, "90%", solver="chen_greedy")
+    assert plan.reservation == get_allocator("peak").reserve(plan.simulation)
+    assert plan.reservation.memory == plan.peak_memory
+    assert (plan.reservation.record(), plan.reservation.rows()) == ({}, [])
 
 
-def test_contradictions_are_refused_before_the_search():
-    with pytest.raises(AllocationError, match="known: cupy_pool, cuda_caching, arena, none"):
+def test_what_is_none_is_refused_before_the_search():
+    with pytest.raises(AllocationError, match="known: arena, cuda_caching, cupy_pool, peak"):
         solve(GRAPH, 1, allocator="jemalloc")
-    with pytest.raises(AllocationError, match="leave out one of them"):
-        solve(GRAPH, 1, packed=True, allocator="cupy_pool")
-    assert [known_allocator(name) for name in ALLOCATORS] == [*ALLOCATORS[:-1], None]
+    with pytest.raises(AllocationError, match="'none' is called 'peak'"):
+        solve(GRAPH, 1, allocator="none")
+    with pytest.raises(AllocationError, match="no allocator is called None"):
+        solve(GRAPH, 1, allocator=None)
+    with pytest.raises(ValueError, match="alignment=64 goes with allocator='arena'"):
+        solve(GRAPH, 1, allocator="cupy_pool", alignment=64)
+
+
+def test_the_old_spelling_is_told_the_new_one():
+    for solver in ("auto", "chen_greedy"):
+        with pytest.raises(TypeError, match=r'^packed=True is written allocator="arena" now$'):
+            solve(GRAPH, "70%", solver=solver, packed=True)
 
 
 def test_an_interrupt_while_searching_again_is_not_a_budget_that_cannot_be_met(monkeypatch):
-    def interrupted(simulation, allocator):
+    def interrupted(peak):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(problem, "share_base", lambda graph, allocator: baseline_peak(graph))
-    monkeypatch.setattr(Reserved, "of", interrupted)
+    replace_pools(monkeypatch, interrupted, base=True)
     with pytest.raises(KeyboardInterrupt):
         solve(GRAPH, "70%", solver="chen_greedy", allocator="cupy_pool")
 
@@ -272,18 +316,57 @@ def test_an_interrupt_while_searching_again_is_not_a_budget_that_cannot_be_met(m
 def test_an_interrupt_after_a_plan_was_found_leaves_that_plan(monkeypatch):
     lowest, asked = solve(GRAPH, "least").peak_memory, []
 
-    def of(simulation, allocator):
-        if simulation.peak_memory <= lowest:
+    def reserved(peak):
+        if peak <= lowest:
             raise KeyboardInterrupt
-        asked.append(simulation.peak_memory)
-        return Reserved(allocator, asked[-1], asked[-1], 10**12 if len(asked) == 1 else asked[-1])
+        asked.append(peak)
+        return 10**12 if len(asked) == 1 else peak
 
-    monkeypatch.setattr(Reserved, "of", of)
+    replace_pools(monkeypatch, reserved, base=True)
     monkeypatch.setattr(reserved_search, "SEARCHES", 1)
-    monkeypatch.setattr(problem, "share_base", lambda graph, allocator: baseline_peak(graph))
     plan = solve(GRAPH, "70%", allocator="cupy_pool")
     assert plan.interrupted
-    assert plan.peak_memory == asked[-1] <= plan.limit
+    assert plan.peak_memory in asked
+    assert plan.peak_memory <= plan.limit
+
+
+# ---------------------------------------------------------------- an allocator from outside
+
+
+def test_an_allocator_from_outside_is_one_function(monkeypatch, tmp_path):
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
+
+    @registry.allocator()
+    def by_pages(simulation, context, *, page=4096):
+        """Whole pages for every value."""
+        memory = -(-simulation.peak_memory // page) * page
+        return Reservation("by_pages", memory, simulation.peak_memory, memory)
+
+    assert "by_pages" in [allocator.name for allocator in list_allocators()]
+    plan = solve(GRAPH, "70%", allocator="by_pages")
+    assert plan.peak_memory <= plan.reservation.memory <= plan.limit
+    assert plan.reservation.memory % 4096 == 0
+    plan.save(tmp_path / "plan.json")
+    assert Plan.load(tmp_path / "plan.json", GRAPH).reservation == plan.reservation
+    assert "of what by_pages reserves without rematerialization" in unwrapped(plan)
+    assert compare(GRAPH, "70%", solvers=["chen_greedy"], allocator="by_pages").columns[2] == "reserved"
+
+
+@pytest.mark.parametrize("allocator", list_allocators(), ids=lambda allocator: allocator.name)
+def test_every_allocator_is_a_file_and_is_told_of(allocator):
+    assert (Path(registry.__file__).parent / f"{allocator.name}.py").exists()
+    assert re.fullmatch(r"\S.*\.", allocator.summary)
+    assert allocator.name in repr(allocator)
+    assert f"| `{allocator.name}` |" in (Path(__file__).parents[1] / "docs/algorithms/pools.md").read_text()
+
+
+@given(training_graphs(max_nodes=12))
+def test_every_allocator_reserves_at_least_the_peak(graph):
+    for allocator in list_allocators():
+        found = allocator.reserve(baseline(graph))
+        assert found.allocator == allocator.name
+        assert baseline_peak(graph) <= found.used <= found.memory
+        assert found.least <= found.memory
 
 
 # ---------------------------------------------------------------- files, and what is claimed in them
@@ -300,11 +383,11 @@ def changed(plan, **entries):
 
 def test_a_plan_says_what_is_reserved_and_load_reads_it_back(plan, tmp_path):
     base, limit = share_base(GRAPH, "cupy_pool"), f", limit {format_bytes(plan.limit)}"
-    assert f"\nreserved {plan.reserved.said(base, limit)}\n" in unwrapped(plan)
+    assert f"\nreserved {plan.reservation.text(base, limit)}\n" in unwrapped(plan)
     assert str(plan).count("limit") == 1
     assert plan.record().keys() >= KEYS
     plan.save(tmp_path / "plan.json")
-    assert Plan.load(tmp_path / "plan.json", GRAPH).reserved == plan.reserved
+    assert Plan.load(tmp_path / "plan.json", GRAPH).reservation == plan.reservation
     alone = solve(GRAPH, "100%", solver="chen_greedy")
     assert not KEYS & alone.record().keys()
 
@@ -324,6 +407,7 @@ def test_more_reserved_than_the_limit_is_denied(plan):
     ("entry", "given"),
     [
         ("allocator", "none"),
+        ("allocator", "jemalloc"),
         ("allocator", 3),
         *((name, bad) for name in ("ties", "used_memory") for bad in (-1, "1", None, True)),
     ],
@@ -334,8 +418,8 @@ def test_entries_of_another_kind_make_no_plan(plan, entry, given):
 
 
 def test_words():
-    known, open_ended = Reserved("cupy_pool", 512, 1024, 1024), Reserved("cupy_pool", 512, 1024, 2048, 3)
-    assert known.said(2048, ", limit 1.5 kB") == (
+    known, open_ended = Reservation("cupy_pool", 1024, 512, 1024), Reservation("cupy_pool", 2048, 512, 1024, 3)
+    assert known.text(2048, ", limit 1.5 kB") == (
         "1 KiB (1,024 bytes), 50.0 % of what cupy_pool reserves without rematerialization, limit 1.5 kB; "
         "512 B handed out, fragmentation 50.0 %"
     )
@@ -344,7 +428,7 @@ def test_words():
         "reserved peak": "1 KiB (1,024 bytes) to 2 KiB (2,048 bytes), over the ways to break 3 ties",
         "fragmentation": "up to 75.0 %",
     }
-    assert Reserved("arena", 0, 0, 0).fragmentation == 0
+    assert Reservation("arena", 0, 0, 0).fragmentation == 0
 
 
 # ---------------------------------------------------------------- compare
@@ -354,10 +438,10 @@ def test_compare_has_a_column_for_what_is_reserved():
     found = compare(GRAPH, "90%", solvers=["no_remat", "chen_greedy"], allocator="cupy_pool")
     rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows()]
     plan = found.entries[0].plan
-    assert (found.columns[2], found.held) == ("reserved", "reserved")
+    assert (found.columns[2], found.noun) == ("reserved", "reserved")
     base = cupy_pool(baseline(GRAPH)).peak_reserved
-    assert rows[0]["reserved"] == format_bytes(plan.reserved.memory)
-    assert rows[0]["of base"] == f"{100 * plan.reserved.memory / base:.1f} %"
+    assert rows[0]["reserved"] == format_bytes(plan.reservation.memory)
+    assert rows[0]["of base"] == f"{100 * plan.reservation.memory / base:.1f} %"
     assert (rows[1]["reserved"], rows[1]["of base"]) == ("", "")
     record = found.record()
     assert record["reserved_without_rematerialization"] == base
@@ -370,11 +454,10 @@ def test_compare_tells_what_fits_but_not_as_it_is_reserved(wasteful):
     assert [row[-1] for row in found.rows()] == ["does not fit as reserved"]
 
 
-@pytest.mark.parametrize("allocator", [None, "none"])
-def test_compare_without_an_allocator_has_no_such_column(allocator):
-    assert compare(GRAPH, "90%", solvers=["chen_greedy"], allocator=allocator).columns == Comparison.COLUMNS
+def test_compare_without_an_allocator_has_no_such_column():
+    assert compare(GRAPH, "90%", solvers=["chen_greedy"]).columns == Comparison.COLUMNS
 
 
 def test_compare_refuses_an_unknown_allocator():
-    with pytest.raises(AllocationError, match="no allocator is called 'malloc'; known: cupy_pool"):
+    with pytest.raises(AllocationError, match="no allocator is called 'malloc'; known: arena"):
         compare(GRAPH, "90%", allocator="malloc")

@@ -30,8 +30,7 @@ class World:
         self.network = build("feed_forward", batch=2, depth=depth, width=4, features=4)
         self.graph = graph = ra.differentiate(self.network.graph, parameter_gradients=True)
         n = graph.n_nodes
-        self.plan = ra.solve(graph, "100%", solver="no_remat", packed=True)
-        self.reserved = ra.solve(graph, "100%", solver="no_remat", allocator="cupy_pool").reserved
+        self.plan = ra.solve(graph, "100%", solver="no_remat", allocator="arena")
         self.simulation = self.plan.simulation
         self.schedule = self.simulation.schedule
         self.undirected = ra.UndirectedGraph.of(graph)
@@ -88,7 +87,6 @@ class World:
             "Breakdown": ra.breakdown(self.plan),
             "Buffers": self.buffers,
             "Allocation": self.allocation,
-            "Packed": self.plan.packed,
             "Region": ra.Region((self.graph.n_nodes - 1,), 1, 0, 0, 0, 0, "kept", ""),
             "Execution": self.execution,
             "SyntheticOperators": self.operators,
@@ -97,7 +95,7 @@ class World:
             "Trace": self.trace,
             "PoolUse": self.use,
             "PoolRun": self.use.runs[0],
-            "Reserved": self.reserved,
+            "Reservation": self.plan.reservation,
             "LayerOperators": ra.LayerOperators(self.network, self.graph),
             "Training": self.training,
         }
@@ -341,7 +339,8 @@ NO_CHECK = {
     ("ComputationGraph", "labels"),
     ("Execution", "allocation"),
     ("Plan", "budget"),
-    ("Plan", "packed"),
+    ("Plan", "reservation"),
+    ("Reservation", "allocation"),
     ("Backward", "grad_memory"),
 }
 

@@ -1,28 +1,60 @@
-"""Models of allocators on the command line."""
+"""Allocators on the command line."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any, NoReturn
 
-if TYPE_CHECKING:
-    from remat_algos.plan.reserved import Reserved
+from remat_algos.cli.packing_argument import add_alignment
 
+PEAK = "peak"
 BUDGET_HOLDS = (
-    "the budget is for what this allocator reserves on the device, as modelled; 50%% is then of what it reserves "
-    "without rematerialization, for arena of the peak (none)"
+    "the budget is for what this allocator reserves on the device: peak (default), live bytes alone; arena, one piece of "
+    "memory with an address for every value; cupy_pool, cuda_caching, as modelled, and 50%% is then of what it reserves "
+    "without rematerialization"
 )
-ALLOCATORS = ("cupy_pool", "cuda_caching", "arena", "none")
+
+
+class Renamed(argparse.Action):
+    """An option of earlier releases; its help is the new spelling."""
+
+    def __init__(self, option_strings: list[str], dest: str, new: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help=argparse.SUPPRESS)
+        self.new = new
+
+    def __call__(self, *given: Any) -> NoReturn:
+        """Say how it is written now."""
+        raise argparse.ArgumentTypeError(f"{self.option_strings[0]} is written {self.new} now")
 
 
 def add_allocator(parser: argparse._ActionsContainer, what: str) -> None:
     """--allocator; `what` it is asked for."""
-    parser.add_argument("--allocator", choices=ALLOCATORS, default="none", help=what)
+    parser.add_argument("--allocator", metavar="NAME", type=_name, default=PEAK, help=what)
 
 
-def reserved_of(arguments: argparse.Namespace, simulation: Any) -> Reserved | None:
-    """What the chosen allocator reserves for a schedule; None if none was chosen."""
-    from remat_algos.plan.reserved import Reserved, known_allocator
+def add_reservation(parser: argparse.ArgumentParser) -> None:
+    """--allocator, --alignment, of what the budget is for."""
+    group = parser.add_argument_group("what the budget is for")
+    add_allocator(group, BUDGET_HOLDS)
+    add_alignment(group)
+    group.add_argument("--packed", action=Renamed, new="--allocator arena")
 
-    allocator = known_allocator(arguments.allocator)
-    return None if allocator is None else Reserved.of(simulation, allocator)
+
+def reservation_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What `solve` and `compare` are told of the allocator."""
+    if arguments.alignment is not None and arguments.allocator != "arena":
+        message = f"--alignment {arguments.alignment} goes with --allocator arena; give that too"
+        raise argparse.ArgumentTypeError(message)
+    return {"allocator": arguments.allocator, "alignment": arguments.alignment or 1}
+
+
+def _name(text: str) -> str:
+    from remat_algos.allocate.allocators.registry import get_allocator
+    from remat_algos.errors import AllocationError
+
+    if text == PEAK:
+        return text
+    try:
+        return get_allocator(text).name
+    except AllocationError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error

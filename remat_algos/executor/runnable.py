@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from remat_algos.allocate.allocation import Allocation
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.verify import verify
+from remat_algos.plan.verify import verified
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 
@@ -51,13 +52,19 @@ def simulation_of(graph: ComputationGraph, order: Runnable) -> Simulation:
     >>> simulation_of(chain, [0, 1, 2]).peak_memory, simulation_of(chain, simulate(chain, [0, 1, 2])).peak_memory
     (2, 2)
     """
+    return planned(graph, order)[0]
+
+
+def planned(graph: ComputationGraph, order: Runnable) -> tuple[Simulation, Allocation | None]:
+    """As `simulation_of`; the addresses that a plan has for its values, too."""
     check_graph(graph)
     if isinstance(order, Simulation):
         if order.graph is not graph and order.graph.source_hash != graph.source_hash:
             raise GraphError("the simulation is of another graph; give the graph that was simulated")
-        return order
+        return order, None
     if isinstance(order, Plan | Mapping | str | os.PathLike):
-        return verify(graph, order)
+        simulation, reservation = verified(graph, order)
+        return simulation, reservation.allocation
     if isinstance(order, Schedule | Sequence | np.ndarray):
-        return simulate(graph, order)
+        return simulate(graph, order), None
     raise TypeError(f"{order!r} cannot be run; give a plan, its record or its file, a schedule or numbers of nodes")

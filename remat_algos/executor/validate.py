@@ -17,7 +17,7 @@ from remat_algos.executor.memories import CHUNK
 from remat_algos.executor.mixing_costs import Seconds, mixing_costs
 from remat_algos.executor.operators import Operators, SyntheticOperators, check_operators
 from remat_algos.executor.run import execute
-from remat_algos.executor.runnable import Runnable, simulation_of
+from remat_algos.executor.runnable import Runnable, planned
 from remat_algos.executor.validation import Validation
 from remat_algos.executor.watched import Watched
 from remat_algos.ir.arrays import as_whole
@@ -56,8 +56,8 @@ def validate(
         What the nodes do; by default `SyntheticOperators`, in whose values any wrong byte shows. On a GPU temporary
         arrays of others come from the pool too, so that they take more than was predicted.
     packed : bool
-        Run in one arena, every value at the address that `pack` gives it, instead of asking an allocator for each. All
-        values must then be what a second run makes without an arena.
+        Run in one arena, every value at the address that the plan has for it, or else `pack`, instead of asking an
+        allocator for each. All values must then be what a second run makes without an arena.
     repeats : int
         Timed runs, after one that is not timed; 0 for none.
     seed : int
@@ -95,9 +95,12 @@ def validate(
         raise ValueError(f"repeats is {repeats!r}; give a whole number, 0 or more")
     repeats = int(repeats)
     device = backend_of(backend)
-    simulation = simulation_of(graph, plan)
+    simulation, allocation = planned(graph, plan)
     graph, steps = simulation.graph, len(simulation.schedule)
-    allocation = pack(Buffers.of(simulation), alignment=ALIGNMENT) if packed else None
+    if not packed:
+        allocation = None
+    elif allocation is None or (backend != "numpy" and allocation.alignment % ALIGNMENT):  # a GPU needs it
+        allocation = pack(Buffers.of(simulation), alignment=ALIGNMENT)
     held = int(live_memory(simulation, CHUNK).max(initial=0)) if allocation is None else allocation.size
     _check_room(device, held + graph.resident_memory)
     costs = mixing_costs(backend) if operators is None and repeats else None

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from remat_algos.allocate.allocators.registry import get_allocator
+from remat_algos.allocate.reservation import PEAK
 from remat_algos.context import Progress, SearchContext, until_stopped
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import Amount, Budget
@@ -13,8 +15,7 @@ from remat_algos.ir.wording import counted, one_line
 from remat_algos.plan.plan import INTERRUPTED, Plan
 from remat_algos.plan.portfolio import Portfolio
 from remat_algos.plan.problem import Problem
-from remat_algos.plan.reserved import ARENA, POOLS, known_allocator, share_base
-from remat_algos.plan.solve import solve
+from remat_algos.plan.solve import allocator_options, solve
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.solvers.registry import BASELINE, Solver, get_solver, portfolio
 
@@ -43,8 +44,7 @@ class Entry:
             "gap",
             "seconds",
         )
-        if self.plan.held is not None:
-            kept += tuple(self.plan.held.record())
+        kept += tuple(self.plan.reservation.record())
         record = self.plan.record()
         shown = {name: record[name] for name in kept}
         return {"solver": self.solver, "feasible": True, "interrupted": self.plan.interrupted, **shown}
@@ -61,15 +61,15 @@ class Comparison:
     entries : tuple of Entry
     complete : bool
         Whether every solver came to its end; False if the user interrupted.
-    allocator : str, optional
-        Whose reserved bytes the budget is for, if not for the peak of live bytes.
+    allocator : str
+        Whose reserved bytes the budget is for.
     """
 
     graph: ComputationGraph
     budget: Budget
     entries: tuple[Entry, ...]
     complete: bool = True
-    allocator: str | None = None
+    allocator: str = PEAK
 
     COLUMNS = ("solver", "peak", "of base", "with residents", "overhead", "extra runs", "seconds", "")
 
@@ -83,18 +83,23 @@ class Comparison:
         )
 
     @property
-    def held(self) -> str | None:
-        """What the budget holds for, "packed" or "reserved"; None: the peak of live bytes."""
-        return "reserved" if self.allocator in POOLS else "packed" if self.allocator else None
+    def noun(self) -> str:
+        """The word for what the budget holds for, "packed" or "reserved"; "" for the peak of live bytes."""
+        return get_allocator(self.allocator).noun
+
+    @property
+    def base(self) -> int:
+        """Bytes that shares are of."""
+        return get_allocator(self.allocator).base(self.graph)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """`COLUMNS`, with what the budget holds for beside the peak of live bytes, if that is something else."""
-        return (*self.COLUMNS[:2], self.held, *self.COLUMNS[2:]) if self.held else self.COLUMNS
+        return (*self.COLUMNS[:2], self.noun, *self.COLUMNS[2:]) if self.noun else self.COLUMNS
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """Cells under `columns`."""
-        one_pass, base = max(1, self.graph.needed_compute), max(1, share_base(self.graph, self.allocator))
+        one_pass, base = max(1, self.graph.needed_compute), max(1, self.base)
         limit = self.budget.memory_limit(base, self.graph.resident_memory)
         for entry in self.entries:
             plan = entry.plan
@@ -108,31 +113,31 @@ class Comparison:
                     "interrupted, the best so far" if plan.interrupted else "reordered" if plan.reordered else "",
                 )
             elif entry.reached is not None:
-                within = self.held and limit is not None and entry.reached <= limit
-                why = f"does not fit as {self.held}" if within else "does not fit"
+                within = self.noun and limit is not None and entry.reached <= limit
+                why = f"does not fit as {self.noun}" if within else "does not fit"
                 yield (entry.solver, *self._peak(entry.reached, base), "", "", "", why)
             else:
                 yield (entry.solver, *[""] * (len(self.columns) - 2), entry.reason)
 
     def _peak(self, peak: int, base: int, plan: Plan | None = None) -> tuple[str, ...]:
-        """A peak, perhaps as it is held, its share of the base, its sum with the residents.
+        """A peak, perhaps what is reserved for it, its share of the base, its sum with the residents.
 
-        Where the base is what a pool reserves, so is what the share is of.
+        Where the base is what the allocator reserves, so is what the share is of.
         """
-        held = None if plan is None or plan.held is None else plan.held.memory
-        cells = ("" if held is None else format_bytes(held),) if self.held else ()
-        part = held if self.allocator in POOLS else peak
+        reserved = None if plan is None else plan.reservation.memory
+        cells = ("" if reserved is None else format_bytes(reserved),) if self.noun else ()
+        part = reserved if get_allocator(self.allocator).own_base else peak
         share = "" if part is None else percent(part, base)
         return format_bytes(peak), *cells, share, format_bytes(peak + self.graph.resident_memory)
 
     def record(self) -> dict[str, Any]:
         """As JSON has it."""
-        base = {"reserved_without_rematerialization": share_base(self.graph, self.allocator)}
+        own_base = get_allocator(self.allocator).own_base
         return {
             "budget": self.budget.record(),
             "graph_hash": self.graph.source_hash,
             "peak_without_rematerialization": baseline_peak(self.graph),
-            **(base if self.allocator in POOLS else {}),
+            **({"reserved_without_rematerialization": self.base} if own_base else {}),
             "resident_memory": self.graph.resident_memory,
             "complete": self.complete,
             "solvers": [entry.record() for entry in self.entries],
@@ -147,9 +152,8 @@ def compare(
     time_limit: float | None = None,
     seed: int = 0,
     polish: bool = True,
-    packed: bool = False,
+    allocator: str = PEAK,
     alignment: int = 1,
-    allocator: str | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Solve with each solver, without the guard, so that each shows what it can do itself.
@@ -166,8 +170,8 @@ def compare(
     seed : int
     polish : bool
         As in `solve`: whether passes may improve what each solver gives.
-    packed, alignment, allocator
-        As in `solve`: the budget is for the peak as it packs, or for what an allocator reserves.
+    allocator, alignment
+        As in `solve`: the budget is for what this allocator reserves.
     progress : callable, optional
 
     Returns
@@ -183,17 +187,16 @@ def compare(
     >>> [(entry.solver, entry.reached if entry.plan is None else entry.plan.peak_memory) for entry in found.entries]
     [('chen_greedy', 7), ('no_remat', 11)]
     """
-    asked, allocator = Budget.of(budget), known_allocator(allocator)
-    if packed and allocator is None:
-        allocator = ARENA
+    asked, allocator = Budget.of(budget), get_allocator(allocator).name
     chosen = [get_solver(name) for name in solvers] if solvers is not None else portfolio()
-    if allocator is None:
+    if allocator == PEAK:
+        allocator_options(get_allocator(PEAK), alignment)
         found = Portfolio(Problem.of(graph, asked), SearchContext(None, progress, seed=seed), polish=polish)
         found.run(chosen, seconds_each=time_limit)
         entries, complete = [_entry(found, solver) for solver in chosen], not found.interrupted
     else:
         given: dict[str, Any] = {"time_limit": time_limit, "seed": seed, "polish": polish, "progress": progress}
-        given |= {"packed": packed, "alignment": alignment, "allocator": allocator}
+        given |= {"allocator": allocator, "alignment": alignment}
         entries, complete = _one_by_one(graph, asked, chosen, given)
     return Comparison(graph, asked, tuple(sorted(entries, key=_rank)), complete, allocator)
 
@@ -207,9 +210,7 @@ def _entry(found: Portfolio, solver: Solver) -> Entry:
     stopped = found.interrupted and solver.name == list(found.findings)[-1]
     if best is not None and problem.fits(best):
         details = findings.details(best) | ({INTERRUPTED: True} if stopped else {})
-        plan = problem.plan(
-            best, solver=solver.name, options={}, seconds=findings.seconds, details=details, limit=problem.limit
-        )
+        plan = problem.plan(best, solver=solver.name, options={}, seconds=findings.seconds, details=details)
         return Entry(solver.name, plan)
     if stopped:
         return Entry(solver.name, None, "interrupted")

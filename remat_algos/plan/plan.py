@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from remat_algos.allocate.allocators.registry import get_allocator
+from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.errors import PlanError
 from remat_algos.ir.arrays import by_fields
 from remat_algos.ir.budget import Budget
@@ -18,9 +20,7 @@ from remat_algos.ir.layout import labelled
 from remat_algos.ir.notebook import html
 from remat_algos.ir.units import exact_bytes, format_bytes, percent
 from remat_algos.ir.wording import counted, one_line, shortened
-from remat_algos.plan.packed import Packed
 from remat_algos.plan.record import FORMAT, ONE_PASS, VERSION, bound_source, gap, plain, read_record, shaped
-from remat_algos.plan.reserved import Reserved, share_base
 from remat_algos.plan.verify import checked
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.schedule import Schedule
@@ -63,10 +63,8 @@ class Plan:
         Time that solving took.
     details : mapping
         What the method chose.
-    packed : Packed, optional
-        The arena that the schedule packs into, if requested; the limit then applies to it too.
-    reserved : Reserved, optional
-        What an allocator reserves, if requested; the limit then applies to it too.
+    reservation : Reservation, optional
+        What the allocator reserves, which the limit holds for; of an arena with the addresses. By default the peak.
     bound_source : str or None
         Where the bound comes from: "one pass", the compute of running every needed node once, or a solver.
     """
@@ -82,8 +80,7 @@ class Plan:
     scope: str | None
     seconds: float
     details: Mapping[str, Any] = field(default_factory=dict)
-    packed: Packed | None = None
-    reserved: Reserved | None = None
+    reservation: Reservation = None  # type: ignore[assignment]  # the constructor fills it
     bound_source: str | None = ONE_PASS
 
     _repr_html_ = html
@@ -106,11 +103,8 @@ class Plan:
         check_simulation(self.simulation, self.graph)
         if not isinstance(self.budget, Budget):
             raise TypeError(f"budget is a {type(self.budget).__name__}; give a Budget")
-
-    @property
-    def held(self) -> Packed | Reserved | None:
-        """What the limit applies to beside the peak: the arena, or what an allocator reserves."""
-        return self.packed if self.packed is not None else self.reserved
+        if self.reservation is None:
+            object.__setattr__(self, "reservation", get_allocator(PEAK).reserve(self.simulation))
 
     @property
     def schedule(self) -> Schedule:
@@ -180,8 +174,9 @@ class Plan:
             "seconds": round(self.seconds, 6),
             "details": plain(self.details),
         }
-        if self.held is not None:
-            record |= self.held.record()
+        record |= self.reservation.record()
+        if self.reservation.allocation is not None:
+            record["offsets"] = self.reservation.allocation.offset.tolist()
         if frees:
             record["frees"] = [[graph.value_name(x) for x in step] for step in simulation.frees()]
         return record
@@ -221,7 +216,7 @@ class Plan:
         """Read a plan for a graph, before or after its differentiation, and verify it; the errors of `verify`."""
         record = read_record(path)
         try:
-            graph, simulation = checked(graph, shaped(record))
+            graph, simulation, reservation = checked(graph, shaped(record))
         except PlanError as error:
             raise type(error)(f"{Path(path).name}: {error}") from error
         return cls(
@@ -229,6 +224,7 @@ class Plan:
             budget=Budget(**(record["budget"] or {})),
             limit=record["limit"],
             simulation=simulation,
+            reservation=reservation,
             solver=record["solver"],
             method=record["method"],
             options=record["options"],
@@ -237,8 +233,6 @@ class Plan:
             bound_source=bound_source(record, graph),
             seconds=record["seconds"],
             details=record.get("details", {}),
-            packed=Packed.claimed(record),
-            reserved=Reserved.claimed(record),
         )
 
     def __str__(self) -> str:
@@ -258,16 +252,16 @@ class Plan:
         graph, simulation = self.graph, self.simulation
         labels, base = graph.labels, baseline_peak(graph)
         limit = "" if self.limit is None else f", limit {format_bytes(self.limit)}"
-        own_limit = limit if self.reserved is None else ""
+        reservation = self.reservation
+        allocator = get_allocator(reservation.allocator)
+        own_limit = "" if allocator.own_base else limit
         share = percent(self.peak_memory, base)
         yield "peak", f"{exact_bytes(self.peak_memory)}{own_limit}"
         yield "", f"{share} of the peak without rematerialization, {format_bytes(base)}"
-        if self.held is None and self.limit is not None and self.limit > base:
+        if not allocator.noun and self.limit is not None and self.limit > base:
             yield "budget", "above the peak without rematerialization: nothing needs to be recomputed"
-        if self.packed is not None:
-            yield "packed", self.packed.said(self.peak_memory)
-        if self.reserved is not None:
-            yield "reserved", self.reserved.said(share_base(graph, self.reserved.allocator), limit)
+        if allocator.noun:
+            yield allocator.noun, reservation.text(allocator.base(graph), limit if allocator.own_base else "")
         if graph.resident_memory:
             together = format_bytes(self.peak_memory + graph.resident_memory)
             yield "resident", f"{format_bytes(graph.resident_memory)}; with the peak {together}"

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from remat_algos.allocate.allocators.registry import Allocator, get_allocator
+from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.errors import BudgetError
 from remat_algos.ir.arrays import LARGEST_SUM
@@ -11,10 +13,8 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import exact_bytes, format_bytes
 from remat_algos.ir.wording import counted, listed
-from remat_algos.plan.packed import Packed
 from remat_algos.plan.plan import Plan, skipped_text
 from remat_algos.plan.record import ONE_PASS
-from remat_algos.plan.reserved import Reserved, share_base
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.solvers.candidates import Candidate, rank
 from remat_algos.solvers.registry import BASELINE
@@ -33,13 +33,14 @@ class Problem:
     overhead_limit: int | None
 
     @classmethod
-    def of(cls, graph: ComputationGraph, budget: Budget, allocator: str | None = None) -> "Problem":
-        """What a budget, for the peak or for what an allocator reserves, comes to on a graph."""
+    def of(cls, graph: ComputationGraph, budget: Budget, allocator: Allocator | None = None) -> "Problem":
+        """What a budget, for the peak or for what another allocator reserves, comes to on a graph."""
+        allocator = allocator or get_allocator(PEAK)
         return cls(
             graph,
             budget,
             baseline_peak(graph),
-            budget.memory_limit(share_base(graph, allocator), graph.resident_memory),
+            budget.memory_limit(allocator.base(graph), graph.resident_memory),
             budget.overhead_limit(graph.needed_compute, graph.labels.compute_scale),
         )
 
@@ -80,11 +81,13 @@ class Problem:
         options: Mapping[str, Any],
         seconds: float,
         details: Mapping[str, Any],
-        limit: int | None = None,
-        reserved: Packed | Reserved | None = None,
+        reservation: Reservation | None = None,
     ) -> Plan:
-        """The plan that a candidate makes; its bound counts if it was found for this problem's own limit."""
-        known = candidate.bound is not None and self.limit is not None and limit == self.limit
+        """The plan that a candidate makes; by default its peak is what is reserved.
+
+        Its bound counts if solvers worked within this problem's own limit.
+        """
+        known = candidate.bound is not None and not self.lowest_wanted
         return Plan(
             graph=self.graph,
             budget=self.budget,
@@ -98,8 +101,7 @@ class Problem:
             bound_source=candidate.solver if known else ONE_PASS,
             seconds=seconds,
             details=details,
-            packed=reserved if isinstance(reserved, Packed) else None,
-            reserved=reserved if isinstance(reserved, Reserved) else None,
+            reservation=reservation or get_allocator(PEAK).reserve(candidate.simulated),
         )
 
     def budget_error(
@@ -135,13 +137,12 @@ class Problem:
             message += '; budget "least" gives the lowest peak found'
         return BudgetError(message, lowest.figures[0] if lowest else self.base, bound, nodes)
 
-    def reserved_error(self, tried: Sequence[tuple[Candidate, Packed | Reserved]]) -> BudgetError:
-        """What fits by its peak, but not by what an arena or an allocator reserves."""
+    def reserved_error(self, candidate: Candidate, least: Reservation) -> BudgetError:
+        """What fits by its peak, but not by what the allocator reserves."""
         bound, nodes = least_peak_bound(self.graph)
-        candidate, least = min(tried, key=lambda each: each[1].memory)
         peak = candidate.figures[0]
         message = (
-            f"{least.missed(exact_bytes(self.limit or 0))}; the lowest reached is {exact_bytes(least.memory)}, "
+            f"{least.missed(self.limit or 0)}; the lowest reached is {exact_bytes(least.memory)}, "
             f"for a peak of {format_bytes(peak)} by {candidate.solver}; {least.remedy}"
         )
         return BudgetError(message, peak, bound, nodes)

@@ -1,26 +1,24 @@
 """From a graph and a budget to the best plan found, simulated."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
+from remat_algos.allocate.allocators.registry import Allocator, get_allocator
 from remat_algos.allocate.buffers import is_alignment
+from remat_algos.allocate.reservation import PEAK
 from remat_algos.context import Progress, SearchContext
 from remat_algos.errors import AllocationError, GraphError, ScheduleError
 from remat_algos.ir.arrays import as_whole, whole
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph, check_graph
-from remat_algos.plan.packed import SECONDS, Packed
 from remat_algos.plan.plan import INTERRUPTED, TRIED, Plan
 from remat_algos.plan.portfolio import Portfolio
 from remat_algos.plan.problem import Problem
-from remat_algos.plan.reserved import ARENA, Reserved, known_allocator
-from remat_algos.plan.reserved_search import CANDIDATES, search_reserved
+from remat_algos.plan.reserved_search import ReservedSearch
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import Solver, get_solver, portfolio
 
 AUTO = "auto"
-LAST_SECOND = 1.0  # that packing may take where the time is over
 
 
 def solve(
@@ -32,9 +30,8 @@ def solve(
     seed: int = 0,
     raw: bool = False,
     polish: bool | None = None,
-    packed: bool = False,
+    allocator: str = PEAK,
     alignment: int = 1,
-    allocator: str | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> Plan:
@@ -47,7 +44,7 @@ def solve(
         functions of a graph there, also takes the path of a file and reads it.
     budget : Budget, int or str, optional
         Bytes of peak, residents apart: 4_000_000, "4GiB", "50%" of the peak without rematerialization, or "least".
-        None, or an overhead budget alone: the lowest peak. With `allocator`, all of what is reserved.
+        None, or an overhead budget alone: the lowest peak. With `allocator`, all of what that reserves.
     solver : str or callable
         A name of `list_solvers()`, a function registered as one, or "auto": the best plan of all that can serve.
     time_limit : float, optional
@@ -59,17 +56,14 @@ def solve(
     polish : bool, optional
         Whether passes over the schedule may skip runs whose values are still there or fit beside the rest, and move
         others (`polished`); by default unless `raw`.
-    packed : bool
-        Pack the schedule into one arena (`pack`). A bound of the memory then holds for that arena: where the schedule
-        does not pack into it, others of a lower peak are searched. Without one, it is the schedule of the lowest
-        peak that is packed, and no other. Shares are of the peak of live bytes.
+    allocator : str
+        A name of `list_allocators()`: whose reserved bytes the memory budget is for; `Plan.reservation` has them. "peak",
+        the default, is of live bytes alone. Of "cupy_pool" and "cuda_caching", which are models, it is the most over
+        the ways to break ties; "50%" is then of what the same allocator reserves without rematerialization, and "least"
+        the least reserved of what is found, then the least overhead. "arena" gives every value an address in one piece
+        of memory (`pack`); shares are of the peak, and for "least" the schedule of the lowest peak alone is packed.
     alignment : int
-        A power of two that divides every address of the arena; goes with `packed`.
-    allocator : {"cupy_pool", "cuda_caching", "arena", "none"}, optional
-        Whose reserved bytes the memory budget is for, as modelled: of CuPy's pool (`cupy_pool`) or PyTorch's allocator
-        (`cuda_caching`), the upper end of the interval where it is not known exactly. "50%" is then of what the same
-        allocator reserves without rematerialization, and "least" the least reserved of what is found, then the least
-        overhead. "arena" is `packed`.
+        A power of two that divides every address of the arena.
     progress : callable, optional
         Called with (candidates simulated, candidates in all as far as they are known, what is being tried).
     **options
@@ -87,7 +81,7 @@ def solve(
     GraphError
         If the solver cannot serve this graph.
     AllocationError
-        For an alignment that is no power of two, an unknown allocator, or another one than the arena if `packed`.
+        For an alignment that is no power of two, or an unknown allocator.
     TypeError, ValueError
         For a budget or an option that is none.
     KeyboardInterrupt
@@ -104,19 +98,17 @@ def solve(
     """
     check_graph(graph)
     asked = _asked(solver)
+    if "packed" in options:
+        raise TypeError('packed=True is written allocator="arena" now')
     if asked is None and options:
         raise TypeError(f"options {', '.join(options)} belong to one solver; name it, auto takes none")
     if not is_alignment(alignment):
         raise AllocationError(f"alignment is {alignment!r}, which is no power of two below 2**53; give 1, 2, 4, 8, ...")
     alignment, seed = int(alignment), whole(seed, "seed")
     options = {name: given if as_whole(given) is None else as_whole(given) for name, given in options.items()}
-    allocator = known_allocator(allocator)
-    if packed and allocator not in (None, ARENA):
-        raise AllocationError(f"packed asks for an arena, and allocator for {allocator}; leave out one of them")
-    if alignment != 1 and not packed and allocator != ARENA:
-        raise ValueError(f"alignment={alignment} goes with packed=True or allocator='arena'; give that too")
+    reserving = get_allocator(allocator)
     context = SearchContext(time_limit, progress, seed=seed)
-    problem = Problem.of(graph, Budget.of(budget), allocator)
+    problem = Problem.of(graph, Budget.of(budget), reserving)
 
     def search(problem: Problem) -> tuple[Portfolio, Candidate]:
         found = Portfolio(problem, context.share(progress=progress), polish=not raw if polish is None else polish)
@@ -127,18 +119,12 @@ def solve(
             found.guard()
         return found, _best(found)
 
-    reserved: Packed | Reserved | None = None
-    if packed or allocator == ARENA:
-        pack = partial(Packed.of, alignment=alignment, seed=seed, progress=progress)
-        found, best, reserved = search_reserved(problem, search, lambda s: pack(s, time_limit=_seconds(context.left)))
-    elif allocator is not None:
-        found, best, reserved = search_reserved(problem, search, partial(Reserved.of, allocator=allocator), CANDIDATES)
-    else:
-        found, best = search(problem)
-    details = found.findings[best.solver].details(best)
+    found = ReservedSearch(problem, search, reserving, context, allocator_options(reserving, alignment))
+    best, reservation = found.run()
+    details = dict(best.details)
     if asked is None:
         details[TRIED] = found.n_tried
-    if found.interrupted or (reserved is not None and reserved.interrupted):
+    if found.interrupted:
         details[INTERRUPTED] = True
     return problem.plan(
         best,
@@ -146,9 +132,17 @@ def solve(
         options=options,
         seconds=context.elapsed,
         details=details,
-        limit=found.problem.limit,
-        reserved=reserved,
+        reservation=reservation,
     )
+
+
+def allocator_options(allocator: Allocator, alignment: int) -> dict[str, int]:
+    """What an allocator is told; ValueError for an alignment that it does not take."""
+    if "alignment" in allocator.options:
+        return {"alignment": alignment}
+    if alignment != 1:
+        raise ValueError(f"alignment={alignment} goes with allocator='arena'; give that too")
+    return {}
 
 
 def _check_served(solver: Solver, found: Portfolio) -> None:
@@ -175,11 +169,6 @@ def _best(found: Portfolio) -> Candidate:
         raise errors[-1]
     skipped = max((findings.skipped for findings in found.findings.values()), default=0)
     raise problem.budget_error(found.candidates, found.reasons, skipped)
-
-
-def _seconds(left: float | None) -> float:
-    """How long packing may take."""
-    return SECONDS if left is None else min(SECONDS, max(LAST_SECOND, left))
 
 
 def _asked(solver: str | Callable[..., Any]) -> Solver | None:

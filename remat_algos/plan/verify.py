@@ -6,20 +6,23 @@ import json
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from remat_algos.errors import ClaimError, GraphError, PlanError, ScheduleError
+from remat_algos.allocate.allocation import Allocation
+from remat_algos.allocate.allocators.registry import Allocator, get_allocator
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.reservation import PEAK, Reservation
+from remat_algos.errors import AllocationError, ClaimError, GraphError, PlanError, ScheduleError
+from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import listed, shortened
-from remat_algos.plan.packed import SECONDS, Packed
 from remat_algos.plan.record import ONE_PASS, gap, read_record, shaped
-from remat_algos.plan.reserved import Reserved, share_base
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.registry import SCOPES
@@ -32,8 +35,9 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
     """Judge a plan's schedule anew and compare everything that it claims.
 
     A bound above the cost of one pass is the word of its solver: it must not contradict the plan, no more is checked.
-    A packed peak is packed again; a warning says so if it is not reached in a few seconds, which disproves nothing.
-    What an allocator reserves is modelled again.
+    The addresses in an arena are compared with the lifetimes of what lies there. A file without them, of an earlier
+    release, is packed again; a warning says so if its arena is not reached in a few seconds, which disproves nothing.
+    What another allocator reserves is modelled again.
 
     Parameters
     ----------
@@ -61,17 +65,24 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
     >>> verify(graph, solve(graph, "100%")).peak_memory
     2
     """
+    return verified(graph, plan)[0]
+
+
+def verified(
+    graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.PathLike[str]
+) -> tuple[Simulation, Reservation]:
+    """As `verify`; what the plan reserves, too."""
     if isinstance(plan, str | os.PathLike):
         record = read_record(plan)
         try:
-            return checked(graph, shaped(record))[1]
+            return checked(graph, shaped(record))[1:]
         except PlanError as error:
             raise type(error)(f"{Path(plan).name}: {error}") from error
-    return checked(graph, shaped(plan if isinstance(plan, Mapping) else plan.record()))[1]
+    return checked(graph, shaped(plan if isinstance(plan, Mapping) else plan.record()))[1:]
 
 
-def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> tuple[ComputationGraph, Simulation]:
-    """The graph that the plan runs and its simulation, if every claim is true."""
+def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> tuple[ComputationGraph, Simulation, Reservation]:
+    """The graph that the plan runs, its simulation and what is reserved for it, if every claim is true."""
     graph = _same_graph(graph, record)
     simulation = _simulated(graph, record)
     found: dict[str, Any] = {
@@ -89,12 +100,13 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> tuple[Computa
     for name, value in found.items():
         if record[name] != value:
             _deny(f"the plan claims {name} {_short(record[name])}; the simulation gives {_short(value)}")
-    reserved = Reserved.claimed(record)
-    _check_limits(graph, record, simulation, None if reserved is None else reserved.allocator)
-    _check_packed(record, simulation)
-    if reserved is not None:
-        _check_reserved(record, simulation, reserved)
-    return graph, simulation
+    claimed = Reservation.claimed(record, simulation.peak_memory)
+    try:
+        allocator = get_allocator(claimed.allocator)
+    except AllocationError as error:
+        raise PlanError(f'"allocator" of the plan is none: {error}') from error
+    _check_limits(graph, record, simulation, allocator)
+    return graph, simulation, _reserved(record, simulation, claimed, allocator)
 
 
 def _same_graph(graph: ComputationGraph, record: Mapping[str, Any]) -> ComputationGraph:
@@ -133,7 +145,7 @@ def _simulated(graph: ComputationGraph, record: Mapping[str, Any]) -> Simulation
 
 
 def _check_limits(
-    graph: ComputationGraph, record: Mapping[str, Any], simulation: Simulation, allocator: str | None
+    graph: ComputationGraph, record: Mapping[str, Any], simulation: Simulation, allocator: Allocator
 ) -> None:
     given, known = record["budget"] or {}, [field.name for field in fields(Budget)]
     unknown = sorted(set(given) - set(known))
@@ -143,7 +155,7 @@ def _check_limits(
         budget = Budget(**given)
     except (TypeError, ValueError) as error:
         raise PlanError(f'"budget" of the plan is none: {error}') from error
-    limit = budget.memory_limit(share_base(graph, allocator), graph.resident_memory)
+    limit = budget.memory_limit(allocator.base(graph), graph.resident_memory)
     if limit != record["limit"]:
         _deny(f"the plan claims that its budget comes to {record['limit']} bytes; it comes to {limit}")
     if limit is not None and simulation.peak_memory > limit:
@@ -160,35 +172,63 @@ def _check_limits(
         _deny(f"the plan claims that one pass computes {bound}; one pass computes {graph.needed_compute}")
 
 
-def _check_packed(record: Mapping[str, Any], simulation: Simulation) -> None:
-    claimed, limit = Packed.claimed(record), record["limit"]
-    if claimed is None:
-        return
-    if limit is not None and claimed.memory > limit:
-        _deny(f"the plan claims to stay within {limit} bytes; it packs into {claimed.memory}")
-    if claimed.bound > claimed.memory:
-        _deny(f"the plan claims that nothing packs below {claimed.bound} bytes; it packs into {claimed.memory} itself")
-    found = Packed.of(simulation, alignment=claimed.alignment, capacity=claimed.memory)
-    if claimed.memory < found.bound:
-        _deny(f"the plan claims packed_memory {claimed.memory}; no arena for its schedule is below {found.bound} bytes")
-    if claimed.bound > found.memory:
-        _deny(f"the plan claims packed_bound {claimed.bound}; its schedule packs into {found.memory} bytes")
-    if claimed.memory < found.memory:
-        warnings.warn(
-            f"the plan claims to pack into {claimed.memory} bytes, which was not found here within {SECONDS:g} s "
-            f"({found.memory} was); `remat allocate --time-limit` searches longer",
-            UserWarning,
-            stacklevel=4,
-        )
-
-
-def _check_reserved(record: Mapping[str, Any], simulation: Simulation, claimed: Reserved) -> None:
+def _reserved(
+    record: Mapping[str, Any], simulation: Simulation, claimed: Reservation, allocator: Allocator
+) -> Reservation:
+    """What is reserved, if the claims are true."""
     limit = record["limit"]
+    if claimed.allocator == PEAK:
+        return claimed
     if limit is not None and claimed.memory > limit:
-        _deny(f"the plan claims to stay within {limit} bytes; {claimed.allocator} reserves {claimed.memory}")
-    for name, value in Reserved.of(simulation, claimed.allocator).record().items():
-        if record.get(name) != value:
-            _deny(f"the plan claims {name} {_short(record.get(name))}; the model gives {_short(value)}")
+        what = f"{allocator.name} reserves" if claimed.bound is None else "it packs into"
+        _deny(f"the plan claims to stay within {limit} bytes; {what} {claimed.memory}")
+    found = allocator.reserve(simulation) if claimed.bound is None else _arena(record, simulation, claimed, allocator)
+    for name, value in found.record().items():
+        if record.get(name, value) != value:
+            _deny(f"the plan claims {name} {_short(record[name])}; the model gives {_short(value)}")
+    return found
+
+
+def _arena(
+    record: Mapping[str, Any], simulation: Simulation, claimed: Reservation, allocator: Allocator
+) -> Reservation:
+    """What the plan says of its arena, with the addresses."""
+    offsets, memory, bound = record.get("offsets"), claimed.memory, claimed.bound or 0
+    if bound > memory:
+        _deny(f"the plan claims that nothing packs below {bound} bytes; it packs into {memory} itself")
+    if memory < simulation.peak_memory:
+        _deny(f"the plan claims packed_memory {memory}; no arena for its schedule is below {simulation.peak_memory}")
+    if offsets is None:
+        return _packed_again(simulation, claimed, allocator)
+    if not isinstance(offsets, list) or not all(type(each) is int and 0 <= each <= LARGEST_SUM for each in offsets):
+        raise PlanError(f'"offsets" of the plan is {_short(offsets)}; expected a list of whole numbers')
+    buffers = Buffers.of(simulation)
+    try:
+        storage, alignment = np.arange(len(buffers)), claimed.alignment
+        found = Allocation(buffers, storage, np.array(offsets, np.int64), memory, "plan", bound, alignment)
+        found.verify()
+    except AllocationError as error:
+        raise ClaimError(f"the plan claims addresses in packed_memory {memory} that cannot be: {error}") from error
+    return replace(claimed, allocation=found)
+
+
+def _packed_again(simulation: Simulation, claimed: Reservation, allocator: Allocator) -> Reservation:
+    """An arena of a file without addresses."""
+    found = allocator.reserve(simulation, alignment=claimed.alignment)
+    bound = found.bound or 0
+    if claimed.memory < bound:
+        _deny(f"the plan claims packed_memory {claimed.memory}; no arena for its schedule is below {bound} bytes")
+    if (claimed.bound or 0) > found.memory:
+        _deny(f"the plan claims packed_bound {claimed.bound}; its schedule packs into {found.memory} bytes")
+    if claimed.memory >= found.memory and found.allocation is not None:
+        return replace(claimed, allocation=replace(found.allocation, size=claimed.memory))
+    warnings.warn(
+        f"the plan claims to pack into {claimed.memory} bytes, which was not found here within a few seconds "
+        f"({found.memory} was); `remat allocate --time-limit` searches longer",
+        UserWarning,
+        stacklevel=5,
+    )
+    return claimed
 
 
 def _deny(message: str) -> NoReturn:

@@ -169,7 +169,7 @@ def plans_written():
     first = ra.solve(graph, "100%")
     return (
         plan("plan", "90%")
-        | plan("plan packed", "95%", packed=True)
+        | plan("plan packed", "95%", allocator="arena")
         | plan("plan with an allocator", "100%", allocator="cupy_pool")
         | order("order.json", first.to_json().encode())
         | order("order.txt", first.text("names").encode())

@@ -332,7 +332,7 @@ def faulty(report, call, kind, detail):
 def reserved(rng, report, subject):
     """Plans for an arena or an allocator: what is reserved is at least the peak and keeps to the limit."""
     ways = (
-        {"packed": True, "alignment": rng.choice((1, 64, 512))},
+        {"allocator": "arena", "alignment": rng.choice((1, 64, 512))},
         {"allocator": "cupy_pool"},
         {"allocator": "cuda_caching"},
     )
@@ -344,7 +344,7 @@ def reserved(rng, report, subject):
         if not isinstance(plan, ra.Plan):
             continue
         found = subject.verdict(plan.schedule.order.tolist())
-        taken = plan.packed.memory if plan.packed is not None else plan.reserved.memory
+        taken = plan.reservation.memory
         if isinstance(found, Unsound) or found.peak != plan.peak_memory:
             faulty(
                 report,

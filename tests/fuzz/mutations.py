@@ -29,7 +29,19 @@ ODD_VALUES = (
     *("", "x", "4GiB", "NaN", "\0", "\ud800", "a" * 3000, "1e999", "50%", "least", "grad(a)"),
     *([], {}, [[]], [None], [1, "a"], {"a": {}}, [[[[[[]]]]]], ["conv", "conv"]),
 )
-KEYS = ("x", "name", "view_of", "frees", "packed_memory", "allocator", "differentiate", "encode", "format", "version")
+KEYS = (
+    "x",
+    "name",
+    "view_of",
+    "frees",
+    "packed_memory",
+    "offsets",
+    "allocator",
+    "differentiate",
+    "encode",
+    "format",
+    "version",
+)
 ARRAYS = ("extra", "../../evil", "forward_of", "mark", "backward.saved_indptr", "resident.memory")
 TYPES = ("f8", "f4", "c16", "U5", "S3", "O", "u8", ">i8", "i1", "?", "M8[s]", "i2", "V4", "f2", "u1")
 

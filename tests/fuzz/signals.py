@@ -34,7 +34,9 @@ class Command:
 COMMANDS = {
     "solve": Command(("solve", GRAPH, "--budget", "55%", "-o", "plan.json"), ("plan.json",)),
     "solve --json": Command(("solve", GRAPH, "--budget", "55%", "--json")),
-    "solve --packed": Command(("solve", GRAPH, "--budget", "70%", "--packed", "-o", "packed.json"), ("packed.json",)),
+    "solve --allocator": Command(
+        ("solve", GRAPH, "--budget", "70%", "--allocator", "arena", "-o", "packed.json"), ("packed.json",)
+    ),
     "compare": Command(("compare", GRAPH, "--budget", "55%")),
     "compare --json": Command(("compare", GRAPH, "--budget", "55%", "--json")),
     "frontier": Command(("frontier", GRAPH, "--json")),

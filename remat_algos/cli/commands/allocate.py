@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from remat_algos.cli.budget_argument import whole_number
 from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
 from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say, say_json, say_table, writable
-from remat_algos.cli.packed_argument import add_alignment, add_pack, size
+from remat_algos.cli.packing_argument import add_alignment, add_pack, size
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.context import SearchContext
 from remat_algos.ir.wording import counted

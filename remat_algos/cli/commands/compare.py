@@ -2,11 +2,10 @@
 
 import argparse
 
-from remat_algos.cli.allocator_argument import BUDGET_HOLDS, add_allocator
+from remat_algos.cli.allocator_argument import add_reservation, reservation_options
 from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, check_budget, solvers_of
 from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say, say_json, say_reasons, say_table
-from remat_algos.cli.packed_argument import add_packed, packed_of
 
 HELP = "solve with every solver at one budget, side by side"
 
@@ -18,8 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--solver", metavar="NAME,...", help="only these")
     parser.add_argument("--raw", action="store_true", help="each solver's plan as it is, without passes over it")
     add_search(parser)
-    add_packed(parser)
-    add_allocator(parser, BUDGET_HOLDS)
+    add_reservation(parser)
     add_json(parser)
 
 
@@ -29,7 +27,8 @@ def run(arguments: argparse.Namespace) -> int:
     from remat_algos.ir.units import format_bytes
     from remat_algos.plan.compare import compare
 
-    budget, names, packing = budget_of(arguments), solvers_of(arguments, auto=True), packed_of(arguments)
+    budget, names = budget_of(arguments), solvers_of(arguments, auto=True)
+    reserving = reservation_options(arguments)
     graph, said = graph_of(arguments)
     if budget.memory is None and budget.overhead is None and budget.device is None:
         budget = Budget(LEAST)  # what each solver can reach, side by side
@@ -45,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
             seed=arguments.seed,
             polish=not arguments.raw,
             progress=progress,
-            **packing,
+            **reserving,
         )
     if arguments.json:
         say_json(comparison.record())

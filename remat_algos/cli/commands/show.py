@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from remat_algos.cli.allocator_argument import add_allocator, reserved_of
+from remat_algos.cli.allocator_argument import PEAK, add_allocator
 from remat_algos.cli.graph_argument import add_graph, as_planned, graph_of, network_of
 from remat_algos.cli.output import add_json, say, say_json, say_table
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
@@ -25,20 +25,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--plan", metavar="ORDER", help="with --breakdown, a plan or any order (without rematerialization)"
     )
-    add_allocator(parser, "what this allocator uses and reserves on the device without rematerialization (none)")
+    add_allocator(parser, "what this allocator uses and reserves on the device without rematerialization (peak)")
     add_plot(parser, pictures=("graph", "memory", "breakdown"))
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Describe the graph, or say where its memory and compute go."""
+    from remat_algos.allocate.allocators.registry import get_allocator
     from remat_algos.schedule.baseline import baseline
 
     for option in ("by", "plan"):
         if getattr(arguments, option) is not None and not arguments.breakdown:
             given = f"--{option} {getattr(arguments, option)}"
             raise argparse.ArgumentTypeError(f"{given} goes with --breakdown; add it")
-    if arguments.allocator != "none" and arguments.breakdown:
+    if arguments.allocator != PEAK and arguments.breakdown:
         given = f"--allocator {arguments.allocator}"
         raise argparse.ArgumentTypeError(f"{given} tells of the whole, --breakdown of its parts; leave out one of them")
     asked = arguments.picture
@@ -48,9 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     network = network_of(arguments)
     graph, said = graph_of(arguments) if network is None else as_planned(network.graph, arguments)
     record, narrow, forcing = _record(graph)
-    reserved = reserved_of(arguments, baseline(graph)) if arguments.allocator != "none" else None
-    if reserved is not None:
-        record |= reserved.record()
+    reserved = get_allocator(arguments.allocator).reserve(baseline(graph))
+    record |= reserved.record()
     if network is not None:
         record["model"] = {"parameters": network.n_parameters, "macs": network.macs, "flops": network.flops}
     if arguments.json:
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         say(said)
         rows = _rows(record, graph, narrow, forcing)
-        say_table(("", ""), rows if reserved is None else [*rows, *reserved.rows()], headed=False)
+        say_table(("", ""), [*rows, *reserved.rows()], headed=False)
     if arguments.plot:
         draw(arguments, graph if arguments.picture == "graph" else baseline(graph))
     return 0

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from remat_algos.cli.allocator_argument import add_allocator, reserved_of
+from remat_algos.cli.allocator_argument import add_allocator
 from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.order_argument import add_order, check_order, judged_mirror, judged_order
 from remat_algos.cli.output import add_json, say, say_json, say_table
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--step", type=int, metavar="STEP", help="describe this step instead of the step of the peak")
     parser.add_argument("--budget", metavar="SIZE", help="bytes, 4GiB or 50%%; exit code 3 if the peak is above it")
     add_allocator(
-        parser, "print what this allocator uses and reserves on the device, which --budget then limits (none)"
+        parser, "print what this allocator uses and reserves on the device, which --budget then limits (peak)"
     )
     add_plot(parser)
     add_json(parser)
@@ -33,9 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Judge; 3 if a budget is given and the peak is above it."""
+    from remat_algos.allocate.allocators.registry import get_allocator
     from remat_algos.cli.budget_argument import memory_limit
     from remat_algos.plan.orders import Order
-    from remat_algos.plan.reserved import share_base
     from remat_algos.plan.what_if import what_if
     from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.simulation import simulate
@@ -59,9 +59,10 @@ def run(arguments: argparse.Namespace) -> int:
     step = judged.peak_step if arguments.step is None else arguments.step
     if arguments.step is not None and not 0 <= step < len(judged.schedule):
         raise argparse.ArgumentTypeError(f"--step {step}: steps are 0 to {len(judged.schedule) - 1}")
-    whole = share_base(graph, arguments.allocator)
+    allocator = get_allocator(arguments.allocator)
+    whole = allocator.base(graph)
     limit = memory_limit(arguments.budget, whole, graph.resident_memory)
-    reserved = reserved_of(arguments, judged)
+    reserved = allocator.reserve(judged)
     if arguments.json:
         say_json(_record(judged, step, base.peak_memory, limit, reserved))
     else:
@@ -69,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         _say(judged, step, base.peak_memory, limit, reserved, whole)
     given: dict[str, Any] = {"limit": limit} if arguments.picture == "memory" else {}
     draw(arguments, judged, **given)
-    return 3 if limit is not None and _held(judged, reserved) > limit else 0
+    return 3 if limit is not None and reserved.memory > limit else 0
 
 
 def _names(graph: Any, option: str, given: Sequence[str]) -> list[str]:
@@ -102,11 +103,6 @@ def _live(judged: Any, step: int) -> list[dict[str, Any]]:
     ]
 
 
-def _held(judged: Any, reserved: Any) -> int:
-    """Bytes that a budget is for: the judge's, or the most that the allocator may reserve."""
-    return int(judged.peak_memory if reserved is None else reserved.memory)
-
-
 def _record(judged: Any, step: int, base: int, limit: int | None, reserved: Any) -> dict[str, Any]:
     graph, names = judged.graph, judged.schedule.names(judged.graph)
     return {
@@ -118,7 +114,7 @@ def _record(judged: Any, step: int, base: int, limit: int | None, reserved: Any)
         "peak_without_rematerialization": base,
         "resident_memory": graph.resident_memory,
         "limit": limit,
-        **({} if reserved is None else reserved.record()),
+        **reserved.record(),
         "compute": judged.compute,
         "overhead": judged.overhead,
         "compute_unit": graph.labels.compute_unit,
@@ -131,12 +127,11 @@ def _record(judged: Any, step: int, base: int, limit: int | None, reserved: Any)
     }
 
 
-def _fit(limit: int, judged: Any, reserved: Any) -> str:
+def _fit(limit: int, reserved: Any) -> str:
     """Whether a budget is kept."""
-    if _held(judged, reserved) <= limit:
+    if reserved.memory <= limit:
         return "it fits"
-    open_ended = reserved is not None and reserved.least <= limit
-    return "it may fit, or not: that hangs on ties" if open_ended else "it does not fit"
+    return "it may fit, or not: that hangs on ties" if reserved.least <= limit else "it does not fit"
 
 
 def _say(judged: Any, step: int, base: int, limit: int | None, reserved: Any, whole: int) -> None:
@@ -147,10 +142,10 @@ def _say(judged: Any, step: int, base: int, limit: int | None, reserved: Any, wh
     share = f"{percent(peak, base)} of the peak without rematerialization"
     at = f" at step {judged.peak_step}, {shortened(names[judged.peak_step])}" if names else ""
     rows = [("peak", f"{exact_bytes(peak)}{at}"), ("share", share)]
-    if reserved is not None:
+    if reserved.rows():
         rows += [*reserved.rows(), ("its share", reserved.share(whole))]
     if limit is not None:
-        rows.append(("budget", f"{exact_bytes(limit)}: {_fit(limit, judged, reserved)}"))
+        rows.append(("budget", f"{exact_bytes(limit)}: {_fit(limit, reserved)}"))
     if graph.resident_memory:
         together = exact_bytes(peak + graph.resident_memory)
         rows.append(("resident", f"{exact_bytes(graph.resident_memory)}; with the peak {together}"))

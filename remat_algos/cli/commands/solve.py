@@ -6,11 +6,10 @@ import sys
 from pathlib import Path
 from textwrap import fill
 
-from remat_algos.cli.allocator_argument import BUDGET_HOLDS, add_allocator
+from remat_algos.cli.allocator_argument import add_reservation, reservation_options
 from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, check_budget, options_of
 from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
 from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say, say_json, say_row, writable
-from remat_algos.cli.packed_argument import add_packed, packed_of
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 
 HELP = "find an order of execution whose peak stays within a budget, with as little compute as possible"
@@ -34,8 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="report the solver's plan unchanged, even if passes or no rematerialization would be better",
     )
     add_search(parser)
-    add_packed(parser)
-    add_allocator(parser, BUDGET_HOLDS)
+    add_reservation(parser)
     parser.add_argument("-o", "--output", metavar="FILE", type=writable, help="write the plan, with its order")
     parser.add_argument(
         "--format",
@@ -63,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     check_plot(arguments)
     _check_output(arguments)
-    budget, packing = budget_of(arguments), packed_of(arguments)
+    budget, reserving = budget_of(arguments), reservation_options(arguments)
     options = options_of(arguments.solver, arguments.option)
     form = arguments.format or "plan"
     alone = arguments.format is not None and not arguments.output  # the plan is all that standard output gets
@@ -82,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
                 seed=arguments.seed,
                 raw=arguments.raw,
                 progress=progress,
-                **packing,
+                **reserving,
                 **options,
             )
         except GraphError as error:

@@ -17,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Verify; 1 if a claim is false."""
+    from remat_algos.allocate.allocators.registry import get_allocator
     from remat_algos.errors import ClaimError
     from remat_algos.ir.units import format_bytes
     from remat_algos.ir.wording import counted
@@ -34,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         claims = ["peak_memory", "resident_memory", "compute", "overhead", "limit"]
         claims += ["bound", "bound_scope", "bound_source", "gap"]
-        said = {name: record[name] for name in claims} | (plan.held.record() if plan.held is not None else {})
+        said = {name: record[name] for name in claims} | plan.reservation.record()
         proven = record["bound"] is not None and record["bound"] <= found.graph.needed_compute
         say_json({"valid": True, "graph_hash": graph.source_hash, **said, "bound_proven": proven})
     else:
@@ -42,9 +43,9 @@ def run(arguments: argparse.Namespace) -> int:
         resident = found.graph.resident_memory
         together = format_bytes(found.peak_memory + resident)
         together = f", {together} with the residents' {format_bytes(resident)}" if resident else ""
-        packs = f", packed {format_bytes(plan.packed.memory)}" if plan.packed is not None else ""
-        if plan.reserved is not None:
-            packs += f", reserved by {plan.reserved.allocator} {format_bytes(plan.reserved.memory)}"
+        reservation, noun = plan.reservation, get_allocator(plan.reservation.allocator).noun
+        by = f"{noun} by {reservation.allocator}" if reservation.allocation is None else noun
+        packs = f", {by} {format_bytes(reservation.memory)}" if noun else ""
         say(
             f"the plan holds: {len(found.schedule)} steps, peak {format_bytes(found.peak_memory)} "
             f"at step {found.peak_step}{packs}{together}, overhead {found.graph.labels.compute(found.overhead)}"

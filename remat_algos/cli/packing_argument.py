@@ -1,23 +1,10 @@
-"""Packed peaks on the command line."""
+"""Packing on the command line."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from remat_algos.cli.budget_argument import seconds, whole_number
-
-
-def add_packed(parser: argparse.ArgumentParser) -> None:
-    """--packed, --alignment."""
-    group = parser.add_argument_group("packing")
-    group.add_argument(
-        "--packed",
-        action="store_true",
-        help="give every value an address too; the budget holds for that arena (shares are of the simulated peak; with "
-        "least or none, the plan of the least one is packed)",
-    )
-    add_alignment(group)
 
 
 def add_alignment(parser: argparse._ActionsContainer) -> None:
@@ -35,19 +22,6 @@ def add_pack(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--seed", type=whole_number, default=0, help="of offsets: the orders in which the search tries buffers (0)"
     )
-
-
-def packed_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What `solve` and `compare` are told of packing and allocators: --packed is the allocator arena."""
-    allocator = arguments.allocator
-    if arguments.packed and allocator not in ("arena", "none"):
-        raise argparse.ArgumentTypeError(
-            f"--packed gives an arena, --allocator {allocator} something else; leave out one of them"
-        )
-    packed = arguments.packed or allocator == "arena"
-    if arguments.alignment is not None and not packed:
-        raise argparse.ArgumentTypeError(f"--alignment {arguments.alignment} goes with --packed; give that too")
-    return {"packed": packed, "alignment": arguments.alignment or 1, "allocator": allocator}
 
 
 def size(text: str) -> int:

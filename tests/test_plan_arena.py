@@ -1,14 +1,16 @@
-"""The peak as it packs: the budget holds for it, plans carry it, `verify` packs again."""
+"""Plans for an arena: the budget holds for it, plans carry its addresses, `verify` compares them with the lifetimes."""
 
 import json
 import warnings
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remat_algos.allocate import offsets
 from remat_algos.allocate.allocation import Allocation
+from remat_algos.allocate.allocators import arena
+from remat_algos.allocate.allocators.registry import get_allocator
 from remat_algos.allocate.buffers import Buffers, is_alignment
 from remat_algos.allocate.offsets import pack
 from remat_algos.errors import AllocationError, BudgetError, ClaimError, PlanError
@@ -17,7 +19,6 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.units import format_bytes
 from remat_algos.models.random import chain, u_shape
 from remat_algos.plan.compare import Comparison, compare
-from remat_algos.plan.packed import Packed
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
@@ -26,7 +27,8 @@ from remat_algos.schedule.simulation import simulate
 from tests.strategies import graphs, orders, training_graphs
 
 GRAPH = differentiate(u_shape(20, memory=10_000))
-KEYS = {"packed_memory", "packed_bound", "alignment"}
+NEW = {"allocator", "used_memory", "least_reserved_memory", "reserved_memory", "ties", "fragmentation", "offsets"}
+KEYS = {"allocator", "packed_memory", "packed_bound", "alignment"}
 
 
 @pytest.fixture
@@ -40,7 +42,7 @@ def wasteful(monkeypatch):
                 buffers, found.storage, found.offset, found.size + excess(found.size), "by waste", found.bound
             )
 
-        monkeypatch.setattr(offsets, "pack", packed)
+        monkeypatch.setattr(arena, "pack", packed)
 
     return waste
 
@@ -53,7 +55,7 @@ def test_a_packed_peak_is_that_of_an_arena_and_no_smaller_than_the_judged_one(da
     graph = data.draw(graphs())
     simulation = simulate(graph, data.draw(orders(graph)))
     alignment = data.draw(st.sampled_from([1, 2, 8]))
-    packed = Packed.of(simulation, alignment=alignment)
+    packed = get_allocator("arena").reserve(simulation, alignment=alignment)
     assert packed.memory == pack(Buffers.of(simulation), alignment=alignment).size
     assert simulation.peak_memory <= packed.bound <= packed.memory
     assert packed.proven == (packed.memory == packed.bound)
@@ -66,8 +68,8 @@ def test_a_power_of_two_is_an_alignment():
     assert not any(is_alignment(given) for given in (True, 2.5, "2", None, 2**53, 2**70))
 
 
-def test_an_alignment_goes_with_packed():
-    with pytest.raises(ValueError, match=r"^alignment=64 goes with packed=True or allocator='arena'; give that too$"):
+def test_an_alignment_goes_with_the_arena():
+    with pytest.raises(ValueError, match=r"^alignment=64 goes with allocator='arena'; give that too$"):
         solve(GRAPH, "70%", alignment=64)
 
 
@@ -78,15 +80,15 @@ def test_an_alignment_goes_with_packed():
 def test_the_budget_holds_for_the_arena(graph, share, alignment):
     limit = share * baseline_peak(graph) // 100
     try:
-        plan = solve(graph, f"{share}%", solver="chen_greedy", packed=True, alignment=alignment)
+        plan = solve(graph, f"{share}%", solver="chen_greedy", allocator="arena", alignment=alignment)
     except BudgetError:
-        plan = solve(graph, "least", solver="chen_greedy", packed=True, alignment=alignment)
-        assert plan.packed.memory > limit  # so nothing was given up that this solver can do
+        plan = solve(graph, "least", solver="chen_greedy", allocator="arena", alignment=alignment)
+        assert plan.reservation.memory > limit  # so nothing was given up that this solver can do
         assert pack(Buffers.of(baseline(graph)), alignment=alignment).size > limit
     else:
-        assert plan.packed.memory <= plan.limit == limit
-    assert plan.packed.memory == pack(Buffers.of(plan.simulation), alignment=alignment).size
-    assert plan.peak_memory <= plan.packed.memory
+        assert plan.reservation.memory <= plan.limit == limit
+    assert plan.reservation.memory == pack(Buffers.of(plan.simulation), alignment=alignment).size
+    assert plan.peak_memory <= plan.reservation.memory
     verify(graph, plan)
 
 
@@ -94,8 +96,8 @@ def test_the_budget_holds_for_the_arena(graph, share, alignment):
 def test_where_the_plan_does_not_pack_a_lower_one_is_found(wasteful, solver):
     alone = solve(GRAPH, "70%", solver=solver)
     wasteful(lambda size: size // 10)
-    plan = solve(GRAPH, "70%", solver=solver, packed=True)
-    assert plan.packed.memory <= plan.limit == alone.limit
+    plan = solve(GRAPH, "70%", solver=solver, allocator="arena")
+    assert plan.reservation.memory <= plan.limit == alone.limit
     assert plan.peak_memory <= alone.peak_memory
     assert plan.simulation.compute >= alone.simulation.compute
     assert plan.bound <= plan.simulation.compute
@@ -104,50 +106,50 @@ def test_where_the_plan_does_not_pack_a_lower_one_is_found(wasteful, solver):
 def test_where_none_packs_the_error_says_what_the_least_arena_is(wasteful):
     wasteful(lambda size: 1_000_000)
     with pytest.raises(BudgetError, match=r"no schedule that packs into .* the lowest reached is 1\.\d+ MiB") as error:
-        solve(GRAPH, "70%", solver="chen_greedy", packed=True)
+        solve(GRAPH, "70%", solver="chen_greedy", allocator="arena")
     assert error.value.reached <= 0.7 * solve(GRAPH, "100%", solver="no_remat").peak_memory
     assert error.value.lower_bound <= error.value.reached
     with pytest.raises(BudgetError, match="or an alignment below 4096"):
-        solve(GRAPH, "70%", solver="chen_greedy", packed=True, alignment=4096)
+        solve(GRAPH, "70%", solver="chen_greedy", allocator="arena", alignment=4096)
 
 
 def test_where_nothing_fits_even_without_packing_the_error_is_the_usual_one():
     with pytest.raises(BudgetError, match="no schedule within 1 B was found"):
-        solve(GRAPH, 1, packed=True)
+        solve(GRAPH, 1, allocator="arena")
 
 
 @pytest.mark.parametrize("budget", [None, "least", Budget(overhead="20%")], ids=str)
 def test_without_a_bound_the_packed_peak_is_only_measured(budget):
-    alone, plan = solve(GRAPH, budget), solve(GRAPH, budget, packed=True)
+    alone, plan = solve(GRAPH, budget), solve(GRAPH, budget, allocator="arena")
     assert plan.schedule.order.tolist() == alone.schedule.order.tolist()
-    assert plan.packed.memory >= plan.peak_memory
-    assert alone.packed is None
+    assert plan.reservation.memory >= plan.peak_memory
+    assert alone.reservation.allocation is None
 
 
 def test_the_device_budget_holds_for_the_arena_and_the_residents(wasteful):
     wasteful(lambda size: size // 10)
     device = solve(GRAPH, "70%", solver="chen_greedy").limit + GRAPH.resident_memory
-    plan = solve(GRAPH, Budget(device=device), solver="chen_greedy", packed=True)
-    assert plan.packed.memory + GRAPH.resident_memory <= device
+    plan = solve(GRAPH, Budget(device=device), solver="chen_greedy", allocator="arena")
+    assert plan.reservation.memory + GRAPH.resident_memory <= device
 
 
 def test_an_alignment_that_is_none_is_refused_before_the_search():
     for alignment in (0, 3, -8, 2.5):
         with pytest.raises(AllocationError, match="which is no power of two"):
-            solve(GRAPH, 1, packed=True, alignment=alignment)
+            solve(GRAPH, 1, allocator="arena", alignment=alignment)
 
 
 def test_an_interrupt_while_packing_is_not_a_budget_that_cannot_be_met(monkeypatch):
     def interrupted(*given, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(offsets, "pack", interrupted)
+    monkeypatch.setattr(arena, "pack", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        solve(GRAPH, "70%", solver="chen_greedy", packed=True)
+        solve(GRAPH, "70%", solver="chen_greedy", allocator="arena")
 
 
 def test_a_plan_says_how_it_packs():
-    plan = solve(differentiate(chain(9)), 44, solver="no_remat", packed=True, alignment=4)
+    plan = solve(differentiate(chain(9)), 44, solver="no_remat", allocator="arena", alignment=4)
     said = "\npacked       44 B, 4.000 of the peak (the minimum), addresses divisible by 4\n"
     assert said in str(plan)
     assert plan.record().keys() >= KEYS
@@ -161,7 +163,7 @@ def test_a_plan_says_how_it_packs():
 
 @pytest.fixture(scope="module")
 def plan():
-    return solve(GRAPH, "70%", solver="chen_greedy", packed=True, alignment=64)
+    return solve(GRAPH, "70%", solver="chen_greedy", allocator="arena", alignment=64)
 
 
 def changed(plan, **entries):
@@ -171,29 +173,62 @@ def changed(plan, **entries):
 @pytest.mark.parametrize("form", ["plan", "frees"])
 def test_load_reads_back_the_packed_peak(plan, tmp_path, form):
     plan.save(tmp_path / "plan.json", form)
-    assert Plan.load(tmp_path / "plan.json", GRAPH).packed == plan.packed
-    assert json.loads((tmp_path / "plan.json").read_text()).keys() >= KEYS
+    loaded = Plan.load(tmp_path / "plan.json", GRAPH)
+    assert loaded.reservation == plan.reservation
+    assert loaded.reservation.allocation.offset.tolist() == plan.reservation.allocation.offset.tolist()
+    assert json.loads((tmp_path / "plan.json").read_text()).keys() >= {*KEYS, "offsets"}
 
 
 def test_a_plan_without_one_is_as_before(tmp_path):
     plan = solve(GRAPH, "70%", solver="chen_greedy")
     plan.save(tmp_path / "plan.json")
-    assert Plan.load(tmp_path / "plan.json", GRAPH).packed is None
+    assert Plan.load(tmp_path / "plan.json", GRAPH).reservation.record() == {}
     assert verify(GRAPH, changed(plan, packed_memory=None)).peak_memory == plan.peak_memory
 
 
+def earlier(plan, **entries):
+    """As earlier releases wrote it: without an allocator's name and addresses."""
+    kept = {name: value for name, value in plan.record().items() if name not in NEW}
+    return {**kept, **entries}
+
+
+def test_the_addresses_are_compared_and_nothing_is_packed_again(plan, monkeypatch):
+    monkeypatch.setattr(arena, "pack", None)
+    verify(GRAPH, plan)
+    found, offsets = plan.reservation.allocation, plan.record()["offsets"]
+    assert offsets == found.offset.tolist()
+    for i in np.flatnonzero(found.buffers.size)[::7].tolist():
+        for wrong in (offsets[i] + 1, plan.reservation.memory):
+            false = [*offsets[:i], wrong, *offsets[i + 1 :]]
+            with pytest.raises(ClaimError, match=f"claims addresses in packed_memory {plan.reservation.memory} that"):
+                verify(GRAPH, changed(plan, offsets=false))
+    with pytest.raises(ClaimError, match="overlap"):
+        verify(GRAPH, changed(plan, offsets=[0] * len(offsets)))
+    with pytest.raises(ClaimError, match="claims addresses"):
+        verify(GRAPH, changed(plan, offsets=offsets[1:]))
+
+
+@pytest.mark.parametrize("given", ["0", [1.5], [True], [-1], [2**70], {}])
+def test_addresses_are_whole_numbers(plan, given):
+    with pytest.raises(PlanError, match='"offsets" of the plan is'):
+        verify(GRAPH, changed(plan, offsets=given))
+
+
 def test_an_arena_below_what_the_worst_step_needs_is_denied(plan):
-    for memory in (0, plan.peak_memory - 1, plan.packed.bound - 1):
+    for memory in (0, plan.peak_memory - 1):
         with pytest.raises(ClaimError, match=f"claims packed_memory {memory}; no arena for its schedule is below"):
             verify(GRAPH, changed(plan, packed_memory=memory, packed_bound=0))
+    memory = plan.reservation.bound - 1
+    with pytest.raises(ClaimError, match=f"claims packed_memory {memory}; no arena for its schedule is below"):
+        verify(GRAPH, earlier(plan, packed_memory=memory, packed_bound=0))
 
 
 def test_a_bound_above_an_arena_is_denied(plan):
     with pytest.raises(ClaimError, match="it packs into"):
-        verify(GRAPH, changed(plan, packed_bound=plan.packed.memory + 1))
-    more = plan.packed.memory + 64
-    with pytest.raises(ClaimError, match=f"claims packed_bound {more}; its schedule packs into {plan.packed.memory}"):
-        verify(GRAPH, changed(plan, packed_memory=more, packed_bound=more))
+        verify(GRAPH, changed(plan, packed_bound=plan.reservation.memory + 1))
+    memory, more = plan.reservation.memory, plan.reservation.memory + 64
+    with pytest.raises(ClaimError, match=f"claims packed_bound {more}; its schedule packs into {memory}"):
+        verify(GRAPH, earlier(plan, packed_memory=more, packed_bound=more))
 
 
 def test_an_arena_above_the_limit_is_denied(plan):
@@ -201,20 +236,29 @@ def test_an_arena_above_the_limit_is_denied(plan):
         verify(GRAPH, changed(plan, packed_memory=plan.limit + 1))
 
 
-def test_a_larger_arena_than_needed_is_true_too(plan):
-    verify(GRAPH, changed(plan, packed_memory=plan.limit))
+def test_two_claims_of_the_arena_that_differ_are_denied(plan):
+    with pytest.raises(ClaimError, match="claims reserved_memory"):
+        verify(GRAPH, changed(plan, reserved_memory=plan.limit))
+
+
+def test_files_of_earlier_releases_are_packed_again(plan, tmp_path):
+    verify(GRAPH, earlier(plan, packed_memory=plan.limit))  # a larger arena than needed is true too
+    (tmp_path / "plan.json").write_text(json.dumps(earlier(plan)))
+    loaded = Plan.load(tmp_path / "plan.json", GRAPH).reservation
+    assert loaded == plan.reservation
+    loaded.allocation.verify()
 
 
 def test_an_arena_that_is_not_found_again_is_said_and_not_denied(plan, wasteful):
     wasteful(lambda size: 1)
-    with pytest.warns(UserWarning, match=rf"claims to pack into {plan.packed.memory} bytes, which was not found here"):
-        verify(GRAPH, plan)
+    with pytest.warns(UserWarning, match=rf"claims to pack into {plan.reservation.memory} bytes, which was not found"):
+        verify(GRAPH, earlier(plan))
 
 
 @pytest.mark.parametrize(
     ("entry", "given"),
     [
-        *(("packed_memory", given) for given in ("1", -1, 1.5, True, [])),
+        *(("packed_memory", given) for given in ("1", -1, 1.5, True, [], None)),
         *(("packed_bound", given) for given in (None, -1, "x")),
         *(("alignment", given) for given in (0, 3, None, "64", True)),
     ],
@@ -229,12 +273,12 @@ def test_entries_of_another_kind_make_no_plan(plan, entry, given):
 
 def test_compare_has_a_column_for_the_packed_peak(wasteful):
     wasteful(lambda size: 7)
-    found = compare(GRAPH, "70%", solvers=["no_remat", "chen_greedy"], packed=True, alignment=2)
+    found = compare(GRAPH, "70%", solvers=["no_remat", "chen_greedy"], allocator="arena", alignment=2)
     rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows()]
     assert found.columns[:3] == ("solver", "peak", "packed")
     assert [name for name in found.columns if name != "packed"] == list(Comparison.COLUMNS)
     plan = found.entries[0].plan
-    assert rows[0]["packed"] == format_bytes(plan.packed.memory)
+    assert rows[0]["packed"] == format_bytes(plan.reservation.memory)
     assert rows[0]["peak"] == format_bytes(plan.peak_memory)
     assert (rows[1]["packed"], rows[1][""]) == ("", "does not fit")
     assert found.record()["solvers"][0].keys() >= KEYS
@@ -242,7 +286,7 @@ def test_compare_has_a_column_for_the_packed_peak(wasteful):
 
 def test_compare_tells_what_fits_but_not_as_it_packs(wasteful):
     wasteful(lambda size: 1_000_000)
-    found = compare(GRAPH, "70%", solvers=["chen_greedy"], packed=True)
+    found = compare(GRAPH, "70%", solvers=["chen_greedy"], allocator="arena")
     assert [row[-1] for row in found.rows()] == ["does not fit as packed"]
 
 

@@ -1,0 +1,1 @@
+"""Allocators: what each reserves for a schedule."""

@@ -1,0 +1,23 @@
+"""PyTorch's caching allocator for CUDA."""
+
+from remat_algos.allocate import pools
+from remat_algos.allocate.allocators.registry import allocator
+from remat_algos.allocate.reservation import Reservation
+from remat_algos.context import SearchContext
+from remat_algos.schedule.simulation import Simulation
+
+
+@allocator()
+def cuda_caching(simulation: Simulation, context: SearchContext) -> Reservation:
+    """What PyTorch's caching allocator takes from the device, the most over the ways to break ties.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> from remat_algos.schedule.baseline import baseline
+    >>> cuda_caching(baseline(ComputationGraph.from_edges([(0, 1), (1, 2)])), SearchContext()).memory
+    2097152
+    """
+    use = pools.cuda_caching(simulation)
+    least, most = use.interval
+    return Reservation("cuda_caching", most, use.peak_used, least, use.ties.size)

@@ -1,0 +1,23 @@
+"""CuPy's memory pool."""
+
+from remat_algos.allocate import pools
+from remat_algos.allocate.allocators.registry import allocator
+from remat_algos.allocate.reservation import Reservation
+from remat_algos.context import SearchContext
+from remat_algos.schedule.simulation import Simulation
+
+
+@allocator()
+def cupy_pool(simulation: Simulation, context: SearchContext) -> Reservation:
+    """What CuPy's memory pool takes from the device, the most over the ways to break ties.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> from remat_algos.schedule.baseline import baseline
+    >>> cupy_pool(baseline(ComputationGraph.from_edges([(0, 1), (1, 2)])), SearchContext()).memory
+    1024
+    """
+    use = pools.cupy_pool(simulation)
+    least, most = use.interval
+    return Reservation("cupy_pool", most, use.peak_used, least, use.ties.size)

@@ -1,0 +1,21 @@
+"""The peak of live bytes."""
+
+from remat_algos.allocate.allocators.registry import allocator
+from remat_algos.allocate.reservation import Reservation
+from remat_algos.context import SearchContext
+from remat_algos.schedule.simulation import Simulation
+
+
+@allocator(noun="", own_base=False, candidates=1)
+def peak(simulation: Simulation, context: SearchContext) -> Reservation:
+    """Live bytes alone, the simulated peak: nothing is rounded, and nothing lost between values.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> from remat_algos.schedule.baseline import baseline
+    >>> peak(baseline(ComputationGraph.from_edges([(0, 1), (1, 2)])), SearchContext()).memory
+    2
+    """
+    live = simulation.peak_memory
+    return Reservation("peak", live, live, live)

@@ -1,0 +1,149 @@
+"""What an allocator reserves for a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from remat_algos.allocate.allocation import Allocation
+from remat_algos.allocate.buffers import is_alignment
+from remat_algos.errors import PlanError
+from remat_algos.ir.units import exact_bytes, format_bytes
+from remat_algos.ir.wording import counted
+
+PEAK, ARENA = "peak", "arena"
+POOL_KEYS = {"used": "used_memory", "least": "least_reserved_memory", "memory": "reserved_memory", "ties": "ties"}
+ARENA_KEYS = {"memory": "packed_memory", "bound": "packed_bound", "alignment": "alignment"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Bytes that an allocator reserves for a schedule, residents apart: what the memory budget holds for.
+
+    Parameters
+    ----------
+    allocator : str
+    memory : int
+        Bytes reserved at the worst step: the most, over all ways to break ties.
+    used : int
+        Bytes handed out at the worst step, as the allocator rounds them.
+    least : int
+        The least over all ways to break ties; `memory` where nothing is left open.
+    ties : int
+        Requests after which these ways may part.
+    bound : int, optional
+        Bytes that no arena for this schedule goes below; None where there is no arena.
+    alignment : int
+        A power of two that divides every address of the arena.
+    allocation : Allocation, optional
+        The address of every value in the arena. None for what has no fixed addresses, and for plans from files of
+        earlier releases whose arena was not found again.
+    interrupted : bool
+        Whether the user stopped the search for a smaller arena.
+
+    Examples
+    --------
+    >>> pool = Reservation("cupy_pool", memory=2048, used=1024, least=1024, ties=3)
+    >>> pool.fragmentation, pool.proven
+    (0.5, False)
+    >>> pool.share(4096)
+    '50.0 % of what cupy_pool reserves without rematerialization'
+    >>> Reservation("arena", memory=104, used=100, least=104, bound=100).text(100)
+    '104 B, 1.040 of the peak (lower bound 100 B)'
+    """
+
+    allocator: str
+    memory: int
+    used: int
+    least: int
+    ties: int = 0
+    bound: int | None = None
+    alignment: int = 1
+    allocation: Allocation | None = field(default=None, compare=False)
+    interrupted: bool = field(default=False, compare=False)
+
+    @classmethod
+    def claimed(cls, record: Mapping[str, Any], peak: int) -> Reservation:
+        """What the JSON of a plan of some peak says, without addresses; PlanError if that makes no sense.
+
+        Files of earlier releases name no allocator for an arena.
+        """
+        allocator = record.get("allocator")
+        if allocator is None:
+            allocator = PEAK if record.get("packed_memory") is None else ARENA
+        if allocator == PEAK:
+            return cls(PEAK, peak, peak, peak)
+        arena = allocator == ARENA
+        keys, usual = (ARENA_KEYS, {"bound": 0, "alignment": 1}) if arena else (POOL_KEYS, {})
+        given = {own: record.get(key, usual.get(own)) for own, key in keys.items()}
+        for own, amount in given.items():
+            key, found = keys[own], str(given[own])[:40]
+            if own == "alignment" and not is_alignment(amount):
+                raise PlanError(f'"{key}" of the plan is {found!r}, which is no power of two')
+            if isinstance(amount, bool) or not isinstance(amount, int) or amount < 0:
+                raise PlanError(f'"{key}" of the plan is {found!r}, which is not of its kind')
+        return cls(allocator, **({"used": peak, "least": given["memory"]} if arena else {}), **given)
+
+    @property
+    def proven(self) -> bool:
+        """Whether no smaller arena holds this schedule; for a pool, whether nothing is left open."""
+        return self.memory <= (self.least if self.bound is None else self.bound)
+
+    @property
+    def fragmentation(self) -> float:
+        """Share of the most that is reserved which is never handed out at once."""
+        return 1 - self.used / self.memory if self.memory else 0.0
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it; nothing where the peak of live bytes is all."""
+        if self.allocator == PEAK:
+            return {}
+        found = {"allocator": self.allocator, **{key: getattr(self, own) for own, key in POOL_KEYS.items()}}
+        if self.bound is not None:
+            found |= {key: getattr(self, own) for own, key in ARENA_KEYS.items()}
+        return found | {"fragmentation": round(self.fragmentation, 6)}
+
+    def missed(self, limit: int) -> str:
+        """That no schedule keeps to a limit."""
+        if self.bound is not None:
+            return f"no schedule that packs into {exact_bytes(limit)} was found"
+        return f"no schedule for which {self.allocator} reserves at most {exact_bytes(limit)} was found"
+
+    @property
+    def remedy(self) -> str:
+        """What a user can do where no schedule keeps to a limit."""
+        if self.bound is None:
+            return "give more, or pack into an arena (--allocator arena)"
+        return f"give more, or an alignment below {self.alignment}" if self.alignment > 1 else "give more"
+
+    def text(self, base: int, limit: str = "") -> str:
+        """In one line: an arena beside the peak, what others reserve with its share of a base and the limit in words."""
+        if self.bound is not None:
+            known = "the minimum" if self.proven else f"lower bound {format_bytes(self.bound)}"
+            aligned = f", addresses divisible by {self.alignment}" if self.alignment > 1 else ""
+            return f"{exact_bytes(self.memory)}, {self.memory / max(1, self.used):.3f} of the peak ({known}){aligned}"
+        return f"{self._interval()}, {self.share(base)}{limit}; {format_bytes(self.used)} handed out, {self._loss()}"
+
+    def share(self, base: int) -> str:
+        """How much of a base it is (`Allocator.base`)."""
+        of = "the peak" if self.bound is not None else f"what {self.allocator} reserves"
+        return f"{100 * self.memory / max(1, base):.1f} % of {of} without rematerialization"
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The same as rows of a table; none where the peak of live bytes is all."""
+        if self.allocator == PEAK:
+            return []
+        ways = f", over the ways to break {counted(self.ties, 'tie')}" if self.least < self.memory else ""
+        return [
+            ("used peak", f"{exact_bytes(self.used)} handed out by {self.allocator}"),
+            ("reserved peak", f"{self._interval()}{ways}"),
+            ("fragmentation", self._loss().removeprefix("fragmentation ")),
+        ]
+
+    def _interval(self) -> str:
+        start = "" if self.least == self.memory else f"{exact_bytes(self.least)} to "
+        return f"{start}{exact_bytes(self.memory)}"
+
+    def _loss(self) -> str:
+        return f"fragmentation {'' if self.least == self.memory else 'up to '}{100 * self.fragmentation:.1f} %"
