@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from remat_algos.allocate.in_place import in_place, read_in_place
     from remat_algos.allocate.offsets import pack
     from remat_algos.allocate.pools import PoolRun, PoolUse, arena, cuda_caching, cupy_pool
+    from remat_algos.allocate.reservation import Reservation
     from remat_algos.allocate.sharing import apart, share
     from remat_algos.allocate.tables import read_buffers, write_allocation
     from remat_algos.allocate.traces import Trace

@@ -15,6 +15,7 @@ import pytest
 
 import remat_algos as ra
 from docs import console, zoo
+from remat_algos.allocate.allocators import registry as allocators
 from remat_algos.cli import commands
 from remat_algos.cli.main import main
 from remat_algos.models import registry as models_registry
@@ -30,6 +31,7 @@ PAGES = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 INTERPRETER = re.search(r"<!-- interpreter -->\n```python\n(.*?)```", PAGES["actions.md"], re.DOTALL)[1]
 SOLVERS = list_solvers()
+ALLOCATORS = allocators.list_allocators()
 FAMILIES = models_registry.list_families()  # loads them, so that a page does not load them into what goes with it
 
 
@@ -118,8 +120,9 @@ def test_reproductions_are_what_the_command_writes(paper, tmp_path):
 
 @pytest.mark.parametrize("name", sorted({*pages_with("```python")} - {"formats.md"}))
 def test_python_on_the_page_runs(name, tmp_path, monkeypatch):
-    """All blocks of a page in one namespace, in the folder of a reader; a solver on it goes when the page is done."""
+    """All blocks of a page in one namespace, in the folder of a reader; what it registers goes when it is done."""
     monkeypatch.setattr(registry, "_registered", dict(registry._registered))
+    monkeypatch.setattr(allocators, "_registered", dict(allocators._registered))
     monkeypatch.setattr(models_registry, "_registered", dict(models_registry._registered))
     monkeypatch.chdir(tmp_path)
     console.prepare(tmp_path, PAGES[name])

@@ -60,7 +60,7 @@ class Reservation:
     ties: int = 0
     bound: int | None = None
     alignment: int = 1
-    allocation: Allocation | None = field(default=None, compare=False)
+    allocation: Allocation | None = field(default=None, compare=False, repr=False)
     interrupted: bool = field(default=False, compare=False)
 
     @classmethod
@@ -118,7 +118,7 @@ class Reservation:
         return f"give more, or an alignment below {self.alignment}" if self.alignment > 1 else "give more"
 
     def text(self, base: int, limit: str = "") -> str:
-        """In one line: an arena beside the peak, what others reserve with its share of a base and the limit in words."""
+        """In one line: an arena beside the peak, other bytes with their share of a base and the limit in words."""
         if self.bound is not None:
             known = "the minimum" if self.proven else f"lower bound {format_bytes(self.bound)}"
             aligned = f", addresses divisible by {self.alignment}" if self.alignment > 1 else ""

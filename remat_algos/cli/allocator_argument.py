@@ -9,9 +9,9 @@ from remat_algos.cli.packing_argument import add_alignment
 
 PEAK = "peak"
 BUDGET_HOLDS = (
-    "the budget is for what this allocator reserves on the device: peak (default), live bytes alone; arena, one piece of "
-    "memory with an address for every value; cupy_pool, cuda_caching, as modelled, and 50%% is then of what it reserves "
-    "without rematerialization"
+    "the budget is for what this allocator reserves on the device: peak (default), live bytes alone; arena, one piece "
+    "of memory with an address for every value; cupy_pool, cuda_caching, as modelled, and 50%% is then of what it "
+    "reserves without rematerialization"
 )
 
 

@@ -30,9 +30,9 @@ class ReservedSearch:
 
     What an allocator adds to the peak is known only of a schedule. So the best candidates of a search are asked, up to
     one that keeps to the limit. Where the best of all does not, a peak lower by the share that was added is searched;
-    where that overshoots, one between. Then the candidates of the lowest peaks are asked, and, where the least is wanted
-    or nothing keeps to the limit, cheaper ones are searched for which no more than the least is reserved. So every
-    limit from the least on is met.
+    where that overshoots, one between. Then the candidates of the lowest peaks are asked, and, where the least is
+    wanted or nothing keeps to the limit, cheaper ones are searched for which no more than the least is reserved. So
+    every limit from the least on is met.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class ReservedSearch:
         return self.pool[chosen.figures]
 
     def _ask(self, problem: Problem, chosen: Candidate, limit: int | None = None) -> bool:
-        """Reserve for the best of the pool, up to one that keeps to a limit; whether one does that was not asked yet."""
+        """Reserve for the best of the pool, up to one that keeps to a limit; whether there is one."""
         self._reserve(chosen)
         self.pool.pop(chosen.figures, None)
         if limit is not None and self.asked[_key(chosen)] <= limit:

@@ -57,8 +57,8 @@ def solve(
         Whether passes over the schedule may skip runs whose values are still there or fit beside the rest, and move
         others (`polished`); by default unless `raw`.
     allocator : str
-        A name of `list_allocators()`: whose reserved bytes the memory budget is for; `Plan.reservation` has them. "peak",
-        the default, is of live bytes alone. Of "cupy_pool" and "cuda_caching", which are models, it is the most over
+        A name of `list_allocators()`: whose reserved bytes the memory budget is for (`Plan.reservation`). "peak", the
+        default, is of live bytes alone. Of "cupy_pool" and "cuda_caching", which are models, it is the most over
         the ways to break ties; "50%" is then of what the same allocator reserves without rematerialization, and "least"
         the least reserved of what is found, then the least overhead. "arena" gives every value an address in one piece
         of memory (`pack`); shares are of the peak, and for "least" the schedule of the lowest peak alone is packed.

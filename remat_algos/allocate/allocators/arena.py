@@ -26,7 +26,7 @@ def arena(simulation: Simulation, context: SearchContext, *, alignment: int = 1)
     >>> from remat_algos.schedule.baseline import baseline
     >>> found = arena(baseline(ComputationGraph.from_edges([(0, 1), (1, 2)])), SearchContext(), alignment=64)
     >>> found.memory, found.allocation.offset.tolist()
-    (128, [0, 64, 0])
+    (128, [64, 0, 64])
     """
     left = SECONDS if context.left is None else min(SECONDS, max(LAST_SECOND, context.left))
     found = pack(
