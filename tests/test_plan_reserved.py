@@ -263,6 +263,14 @@ def test_no_second_search_when_the_time_is_over(monkeypatch):
     assert plan.reservation.memory >= plan.peak_memory
 
 
+def test_a_bound_for_a_lower_limit_is_no_bound_of_the_plan(wasteful):
+    alone = solve(GRAPH, "70%", solver="greedy_remat")
+    wasteful(lambda peak: peak // 10)
+    plan = solve(GRAPH, alone.limit, solver="greedy_remat", allocator="cupy_pool")
+    assert plan.bound_source == "one pass"
+    assert plan.bound == GRAPH.needed_compute
+
+
 def test_no_order_is_asked_twice(monkeypatch):
     orders, reserve = [], get_allocator("cupy_pool").function
 
