@@ -340,6 +340,10 @@ BAD_DOT = {
         "g.dot: attribute KiB has no value; write one, and put a value",
     ),
     "a default without quotes": (in_dot("node [memory=1.5 MB]; a"), "g.dot: attribute MB has no value"),
+    "a long attribute without value": (
+        in_dot(f"a [x{'9' * 2000}]"),
+        f"g.dot: attribute x{'9' * 19}…{'9' * 19} has no value; write one",
+    ),
     "an attribute without value": (in_dot("a [once]"), "g.dot: attribute once has no value"),
     "open quote": ('digraph {\n"a -> b }', "g.dot: not valid DOT at line 2, column 1"),
     "a slash": (in_dot("a/b -> c"), "g.dot: not valid DOT at line 1, column 12 (Expected rbrace, found '/')"),

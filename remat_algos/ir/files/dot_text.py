@@ -10,6 +10,7 @@ from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.ir.files.attributes import Drawing, drawing_of, tables_of
 from remat_algos.ir.files.row_writer import Record
 from remat_algos.ir.tables import Number, Tables
+from remat_algos.ir.wording import shortened
 
 BLANK = r"\s+|//[^\n]*|/\*.*?\*/|\#[^\n]*"
 _START = re.compile(
@@ -134,7 +135,7 @@ class _Reader:
         for name, text in given.items():
             if text is None:
                 remedy = 'put a value of digits and letters in quotes, as "4KiB"'
-                _fail(self.source, f"attribute {name} has no value; write one, and {remedy}")
+                _fail(self.source, f"attribute {shortened(name)} has no value; write one, and {remedy}")
         return {_plain(name): _plain(text) for name, text in given.items()}
 
 
