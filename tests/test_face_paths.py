@@ -40,6 +40,13 @@ def test_whatever_begins_with_a_graph_takes_a_path(file):
     assert ra.encode(file).n_nodes == 4
 
 
+def test_the_name_of_a_model_is_no_path_and_the_error_says_how_to_build_it():
+    with pytest.raises(
+        GraphError, match=r"no such file: model:vgg16; a model is built: models\.build\('vgg16'\)\.graph"
+    ):
+        ra.solve("model:vgg16", "80%")
+
+
 def test_python_never_differentiates_by_itself(file):
     assert not ra.solve(file, "least").graph.is_training
     with pytest.raises(GraphError, match=r"the graph has no backward part; call differentiate\(graph\) first"):
