@@ -1,6 +1,7 @@
-"""What a search is given: its deadline, who hears of its progress, its seed, and what was found before it."""
+"""What a search is given: its deadline, its progress callback, its seed, and what was found before it."""
 
 import math
+import operator
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ Progress = Callable[[int, int, str], None]
 
 
 class OutOfTime(Exception):
-    """The deadline is over."""
+    """The deadline has passed."""
 
 
 @dataclass(slots=True)
@@ -25,7 +26,7 @@ class Ending:
 
 @contextmanager
 def until_stopped() -> Iterator[Ending]:
-    """Run a search to its end, its deadline, or Ctrl-C; what it has found by then is the caller's.
+    """Run a search to its end, its deadline, or Ctrl-C; the caller keeps what was found.
 
     Examples
     --------
@@ -60,7 +61,7 @@ class SearchContext:
     Raises
     ------
     ValueError
-        For a time limit that is no number of seconds.
+        For a time limit that is no number of seconds, or a seed below 0.
 
     Examples
     --------
@@ -83,9 +84,10 @@ class SearchContext:
         self.started = time.monotonic()
         self.deadline = None if time_limit is None else self.started + _seconds(time_limit)
         self.report = progress
-        self.seed = seed
+        self.seed = _whole(seed)
         self.candidates = tuple(candidates)
         self.skipped = 0
+        self.cut_short = False
         self._before = self._reported = self._total = 0
         self._stage = ""
 
@@ -101,8 +103,13 @@ class SearchContext:
 
     @property
     def late(self) -> bool:
-        """Whether the deadline is over."""
+        """Whether the deadline has passed."""
         return self.deadline is not None and time.monotonic() > self.deadline
+
+    @property
+    def overdue(self) -> float:
+        """Seconds since the deadline, 0 before it."""
+        return 0.0 if self.deadline is None else max(0.0, time.monotonic() - self.deadline)
 
     @property
     def has_stages(self) -> bool:
@@ -110,7 +117,7 @@ class SearchContext:
         return self._total > 0
 
     def check(self) -> None:
-        """Raise OutOfTime if the deadline is over; loops of more than 50 ms call this as they go."""
+        """Raise OutOfTime if the deadline has passed; loops of more than 50 ms call this as they go."""
         if self.late:
             raise OutOfTime
 
@@ -128,6 +135,10 @@ class SearchContext:
             self.report(done, max(done, self._total), self._stage)
         self.check()
 
+    def cut(self) -> None:
+        """Note that candidates were left out for lack of time."""
+        self.cut_short = True
+
     def skip(self) -> None:
         """Count a schedule that was abandoned, being too long or from too wide a decomposition."""
         self.skipped += 1
@@ -141,15 +152,25 @@ class SearchContext:
         return SearchContext(left, progress, seed=self.seed, candidates=found)
 
     def within(self, seconds: float | None) -> "SearchContext":
-        """The same with at most so many seconds from now."""
+        """The same with at most `seconds` from now."""
         if seconds is None or (self.left is not None and self.left <= seconds):
             return self
         return SearchContext(seconds, self.report, seed=self.seed, candidates=self.candidates)
 
 
+def _whole(seed: Any) -> int:
+    try:
+        whole = -1 if isinstance(seed, bool) else operator.index(seed)
+    except TypeError:
+        whole = -1
+    if whole < 0:
+        raise ValueError(f"seed is {str(seed)[:40]!r}; give a whole number, 0 or more")
+    return whole
+
+
 def _seconds(time_limit: Any) -> float:
     try:
-        seconds = math.nan if isinstance(time_limit, bool) else float(time_limit)
+        seconds = math.nan if isinstance(time_limit, bool | str) else float(time_limit)
     except (TypeError, ValueError):
         seconds = math.nan
     if not seconds >= 0:

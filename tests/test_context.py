@@ -62,10 +62,23 @@ def test_progress_rises_over_the_stages():
     assert told == [(1, 2, "trees"), (3, 5, "schedules"), (7, 7, "schedules")]
 
 
-@pytest.mark.parametrize("time_limit", [-1, float("nan"), "a", True, "1e"])
+@pytest.mark.parametrize("time_limit", [-1, float("nan"), "a", True, "3"])
 def test_a_time_limit_is_a_number_of_seconds(time_limit):
     with pytest.raises(ValueError, match=r"time_limit is .*; give seconds, 0 or more"):
         SearchContext(time_limit)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "1", True])
+def test_a_seed_is_a_whole_number(seed):
+    with pytest.raises(ValueError, match=r"seed is .*; give a whole number, 0 or more"):
+        SearchContext(seed=seed)
+
+
+def test_overdue_is_the_time_since_the_deadline(clock):
+    context = SearchContext(1)
+    assert context.overdue == 0
+    clock[0] += 3
+    assert context.overdue == 2
 
 
 def test_abandoned_schedules_are_counted():

@@ -259,7 +259,7 @@ def test_what_was_found_before_an_error_stays(plant):
     plant(stumbling)
     found = frontier(CHAIN, solvers=["stumbling"])
     assert found.plans[0].peak_memory <= simulate(CHAIN, keeping(CHAIN, 3)).peak_memory
-    assert not found.complete
+    assert (found.complete, found.reasons) == (True, {"stumbling": "too high for me"})
 
 
 def test_those_who_improve_come_last_and_get_what_others_found(plant):

@@ -103,7 +103,7 @@ def pack(
     """
     if capacity is not None and not _is_count(capacity):
         raise AllocationError(f"the capacity is {capacity}; give whole bytes, 0 or more")
-    if not (isinstance(time_limit, int | float | np.number) and time_limit >= 0):
+    if isinstance(time_limit, bool) or not (isinstance(time_limit, int | float | np.number) and time_limit >= 0):
         raise AllocationError(f"the time limit is {time_limit}; give seconds, 0 or more")
     if as_whole(seed) is None or seed < 0:
         raise AllocationError(f"the seed is {seed}; give a whole number, 0 or more")

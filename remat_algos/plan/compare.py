@@ -8,8 +8,9 @@ from remat_algos.allocate.allocators.registry import get_allocator
 from remat_algos.allocate.reservation import PEAK
 from remat_algos.context import Progress, SearchContext, until_stopped
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
+from remat_algos.ir.arrays import whole
 from remat_algos.ir.budget import Amount, Budget
-from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.ir.units import format_bytes, percent
 from remat_algos.ir.wording import counted, one_line
 from remat_algos.plan.plan import INTERRUPTED, Plan
@@ -187,8 +188,10 @@ def compare(
     >>> [(entry.solver, entry.reached if entry.plan is None else entry.plan.peak_memory) for entry in found.entries]
     [('chen_greedy', 7), ('no_remat', 11)]
     """
-    asked, allocator = Budget.of(budget), get_allocator(allocator).name
-    chosen = [get_solver(name) for name in solvers] if solvers is not None else portfolio()
+    check_graph(graph)
+    asked, allocator, seed = Budget.of(budget), get_allocator(allocator).name, whole(seed, "seed")
+    chosen = [get_solver(name) for name in dict.fromkeys(solvers)] if solvers is not None else portfolio()
+    SearchContext(time_limit)  # which refuses what is no number of seconds
     if allocator == PEAK:
         allocator_options(get_allocator(PEAK), alignment)
         found = Portfolio(Problem.of(graph, asked), SearchContext(None, progress, seed=seed), polish=polish)
@@ -207,7 +210,7 @@ def _entry(found: Portfolio, solver: Solver) -> Entry:
     if findings is None:
         return Entry(solver.name, None, "not tried: interrupted")
     best = min(findings.candidates, key=problem.rank, default=None)
-    stopped = found.interrupted and solver.name == list(found.findings)[-1]
+    stopped = found.interrupted and solver.name == found.running
     if best is not None and problem.fits(best):
         details = findings.details(best) | ({INTERRUPTED: True} if stopped else {})
         plan = problem.plan(best, solver=solver.name, options={}, seconds=findings.seconds, details=details)

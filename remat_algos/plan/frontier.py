@@ -7,9 +7,9 @@ from typing import Any
 
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Progress, SearchContext
-from remat_algos.ir.arrays import as_whole, by_fields
+from remat_algos.ir.arrays import as_whole, by_fields, whole
 from remat_algos.ir.budget import Budget
-from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.ir.units import format_bytes, percent
 from remat_algos.ir.wording import counted, one_line
 from remat_algos.plan.plan import Plan
@@ -159,7 +159,7 @@ def frontier(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Frontier:
-    """Plans from the lowest peak that solvers find to the run without rematerialization.
+    """Plans from the lowest peak that solvers find to the least compute.
 
     Each solver is asked once for its whole frontier. What it gives is polished within its own peaks and within `points`
     budgets, evenly spaced up to the peak without rematerialization.
@@ -198,9 +198,10 @@ def frontier(
     """
     if (as_whole(points) or 0) < 2:
         raise ValueError(f"points is {points}; give a whole number, 2 or more")
+    check_graph(graph)
     problem = Problem.of(graph, Budget())
-    asked = [get_solver(name) for name in solvers] if solvers is not None else portfolio()
-    found = Portfolio(problem, SearchContext(time_limit, progress, seed=seed), budgets=int(points))
+    asked = [get_solver(name) for name in dict.fromkeys(solvers)] if solvers is not None else portfolio()
+    found = Portfolio(problem, SearchContext(time_limit, progress, seed=whole(seed, "seed")), budgets=int(points))
     found.run(asked)
     curves, reasons = {}, {}
     for solver in asked:
@@ -209,6 +210,8 @@ def frontier(
             seconds = findings.seconds / len(findings.candidates)
             plans = (_plan(problem, findings, candidate, seconds) for candidate in findings.candidates)
             curves[solver.name] = undominated(plans)
+            if findings.error is not None:
+                reasons[solver.name] = findings.reason
         else:
             stopped = "interrupted" if found.interrupted else ""
             reasons[solver.name] = stopped if findings is None else findings.reason or stopped

@@ -15,6 +15,7 @@ from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.candidates import Candidate, ParetoSet
 from remat_algos.solvers.registry import BASELINE, Solver, Stream
 
+GRACE = 0.05  # seconds after the deadline in which cheap solvers are still run
 SOLVING = 0.75  # of a solver's time; the rest is for polishing what it found
 MOST_KEPT = 64  # candidates of one solver under a limit
 MOST_OTHERS = 12  # of these are polished beside the best
@@ -62,7 +63,7 @@ class Findings:
     @property
     def cut(self) -> bool:
         """Whether the time limit left something out."""
-        return self.reason == LATE or (self.simulated > 0 and not self.complete)
+        return self.reason == LATE or (self.simulated > 0 and not self.complete and self.error is None)
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -98,6 +99,8 @@ class Portfolio:
         self.limit = None if budgets else problem.solver_limit
         self.findings: dict[str, Findings] = {}
         self.interrupted = False
+        self.running = ""  # the solver that is run, or was when the user interrupted
+        self._best: Candidate | None = None
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -143,7 +146,8 @@ class Portfolio:
         graph = self.problem.graph
         with suppress(ScheduleError):
             run = baseline(graph) if graph.mark is None else simulate(graph, baseline(graph).schedule)
-            findings = self.findings.setdefault(BASELINE, Findings(complete=True))
+            cut = any(findings.cut for findings in self.findings.values())
+            findings = self.findings.setdefault(BASELINE, Findings(complete=not cut))
             findings.kept.add(Candidate(run.schedule, simulation=run, solver=BASELINE))
 
     def best(self) -> Candidate | None:
@@ -154,10 +158,12 @@ class Portfolio:
         """Ask one solver, then polish what it found."""
         findings = self.findings.setdefault(solver.name, Findings())
         findings.reason = solver.needs(self.problem.graph) or ""
-        if not findings.reason and self.context.late and self.candidates:
+        grace = GRACE if solver.cheap else 0.0
+        if not findings.reason and self.context.late and self.context.overdue >= grace and self.candidates:
             findings.reason = LATE
         if findings.reason:
             return
+        self.running = solver.name
         solving = context.share(SOLVING, self._report(solver.name))
 
         def consume(limit: int | None) -> None:
@@ -168,7 +174,8 @@ class Portfolio:
             try:
                 consume(self.limit)
             except BudgetError as proof:  # which says what can be reached
-                if not self.problem.lowest_wanted or findings.simulated or proof.reached <= (self.limit or 0):
+                limit = self.limit
+                if not self.problem.lowest_wanted or findings.simulated or limit is None or proof.reached <= limit:
                     raise
                 consume(proof.reached)
         except OutOfTime:
@@ -181,7 +188,9 @@ class Portfolio:
             with suppress(OutOfTime):
                 for candidate in self._polished(findings, context):
                     findings.polished.append(candidate)
+                    self._note(candidate)
             findings.seconds = context.elapsed
+        self.running = ""
 
     def _simulate_all(self, name: str, stream: Stream, findings: Findings, context: SearchContext) -> bool:
         """Keep what a solver yields; whether nothing was left out."""
@@ -189,7 +198,7 @@ class Portfolio:
         large = context.deadline is not None and graph.n_nodes > LARGE
         for each in stream:
             candidate = each if isinstance(each, Candidate) else Candidate(each)
-            simulation = candidate.simulation
+            simulation, evaluated = candidate.simulation, True
             if simulation is None or simulation.graph is not graph or simulation.schedule is not candidate.schedule:
                 length = len(candidate.schedule)
                 if large and n_steps and length * seconds / n_steps > (context.left or 0):
@@ -204,18 +213,27 @@ class Portfolio:
                         raise
                     against_mark = error
                     continue
-                n_steps += length
+                n_steps, evaluated = n_steps + length, False
                 seconds += context.elapsed - begun
             findings.simulated += 1
-            findings.kept.add(replace(candidate, simulation=simulation, solver=name))
+            candidate = replace(candidate, simulation=simulation, solver=name)
+            findings.kept.add(candidate)
+            self._note(candidate)
             self._thin(findings)
             if not context.has_stages:
                 context.progress(findings.simulated)
-            context.check()
+            if not evaluated or context.overdue > GRACE:  # who has evaluated may be about to end
+                context.check()
         if against_mark is not None and not findings.simulated:
             mark = f"it cannot honour a mark: {against_mark}"
             raise ScheduleError(mark, against_mark.step, against_mark.node) from against_mark
-        return not left_out
+        return not (left_out or context.cut_short)
+
+    def _note(self, candidate: Candidate) -> None:
+        """Keep the best so far, for the progress."""
+        rank = self.problem.rank
+        if self._best is None or rank(candidate) < rank(self._best):
+            self._best = candidate
 
     def _thin(self, findings: Findings) -> None:
         """Under a limit keep every other candidate, and the best, where they are many."""
@@ -229,13 +247,16 @@ class Portfolio:
         report, problem = self.context.report, self.problem
         if report is None:
             return None
-        best = self.best()
-        so_far = ""
-        if best is not None and problem.fits(best):
-            peak, compute = best.figures
-            extra = 100 * (compute - problem.graph.needed_compute) / max(1, problem.graph.needed_compute)
-            so_far = f" · best {100 * peak / max(1, problem.base):.0f} % at +{extra:.1f} %"
-        return lambda done, total, stage: report(done, total, f"{name}{so_far}")
+
+        def forward(done: int, total: int, stage: str) -> None:
+            best, so_far = self._best, ""
+            if best is not None and problem.fits(best):
+                peak, compute = best.figures
+                extra = 100 * (compute - problem.graph.needed_compute) / max(1, problem.graph.needed_compute)
+                so_far = f" · best {100 * peak / max(1, problem.base):.0f} % at +{extra:.1f} %"
+            report(done, total, f"{name}{so_far}")
+
+        return forward
 
     # ---------------------------------------------------------------- polishing
 
@@ -248,7 +269,7 @@ class Portfolio:
             if n_steps > MOST_POLISHED * (1 + bool(self.budgets)) and n_steps > length:
                 return
             if context.left is not None and length / POLISHED_A_SECOND > context.left:
-                return
+                continue
             start = candidate.simulated
             better = self._passes(start, limit)
             if better is not start:
@@ -268,17 +289,19 @@ class Portfolio:
             yield from ((each, problem.limit) for each in sorted([kept[best], *others], key=problem.rank))
 
     def _along_the_curve(self, kept: Sequence[Candidate]) -> Iterator[tuple[Candidate, int | None]]:
-        """Each candidate within its own peak, the lowest also below it; then the best for each of some budgets."""
+        """The best for each budget; each within its own peak, the lowest also below it; then others for each budget."""
+        budgets = [self.problem.base * i // self.budgets for i in range(self.budgets, 0, -1)]
+        within = [[each for each in kept if each.figures[0] <= budget] for budget in budgets]
+        for budget, candidates in zip(budgets, within, strict=True):
+            yield from ((each, budget) for each in candidates[-1:])
         stride = 1 + sum(len(candidate.schedule) for candidate in kept) // MOST_POLISHED
         for place, candidate in enumerate(kept[::stride]):
             if place < LOWERED:
                 yield candidate, None
             yield candidate, candidate.figures[0]
-        for i in range(self.budgets, 0, -1):
-            budget = self.problem.base * i // self.budgets
-            within = [candidate for candidate in kept if candidate.figures[0] <= budget]
-            for candidate in within[:: -(1 + len(within) // MOST_OTHERS)]:
-                yield candidate, budget
+        for budget, candidates in zip(budgets, within, strict=True):
+            others = candidates[-2 :: -(1 + len(candidates) // MOST_OTHERS)]
+            yield from ((each, budget) for each in others)
 
     def _passes(self, simulation: Simulation, limit: int | None) -> Simulation:
         """A simulation after the passes: with a lower peak where that is wanted, then with less compute."""

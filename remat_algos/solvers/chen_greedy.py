@@ -114,6 +114,7 @@ def _rows(
     rows: list[list[Recipe]] = []
     for done, (kind, places, cost, costly) in enumerate(walks):
         if rows and walking.late:
+            context.cut()
             break
         walk = Walk(part.memory, places, costly)
         if grid == "paper":
@@ -122,7 +123,10 @@ def _rows(
             most = [LONGEST_ROW, longest_row(graph)]
             if costly is not None:
                 most = [max(FEWEST_BUDGETS, budgets // len(costs)) for budgets in most]
-            found, sweep = exact_sweep(walk, most[0], most[1], walking.share(1 / (len(walks) - done)))
+            part_of_time = walking.share(1 / (len(walks) - done))
+            found, sweep = exact_sweep(walk, most[0], most[1], part_of_time)
+            if part_of_time.cut_short:
+                context.cut()
         chosen = {"candidates": kind, "sweep": sweep} | ({"cost": cost} if weigh_cost else {})
         for last in both(keep_last):
             rows.append(
@@ -280,6 +284,8 @@ def exact_sweep(
         found.append(segmentation)
         work += len(segmentation.cuts)
         if len(found) > most or work > MOST_CUTS or half.late:
+            if half.late:
+                context.cut()
             return _growing(walk, found[0], otherwise, context), "thinned"
     return found, "exact"
 
@@ -292,6 +298,7 @@ def _growing(walk: Walk, first: Segmentation, count: int, context: SearchContext
     for budget in coarse_first(budgets[::-1].tolist()):  # the largest, which have the fewest cuts, come first
         found.append(walk.segmentation(budget))
         if context.late:
+            context.cut()
             break
     return sorted(found, key=lambda segmentation: segmentation.budget)
 

@@ -38,7 +38,7 @@ def chen_sqrt(
 ) -> Iterator[Candidate]:
     """Cut the forward part into segments of about equal memory; keep the values that are live across the cuts.
 
-    Every number of segments is a candidate, near the limit first.
+    Every number of segments is a candidate; where they are many, those near the limit.
 
     Parameters
     ----------

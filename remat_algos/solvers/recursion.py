@@ -29,7 +29,6 @@ LENGTH_LIMIT = 30.0
 LONGEST = 2**31 - 1
 WIDEST = 400  # of decompositions; wider ones take long to find, and their separators hold too much
 
-WORST = WORST
 Rank = tuple[int, int, int]
 Choice = tuple[int, str, int]
 """Bytes that a visit may bring beyond what is needed at once, the name of that rule, and the recursion limit."""

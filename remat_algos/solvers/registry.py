@@ -14,8 +14,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.layout import tabulated
 from remat_algos.ir.wording import did_you_mean, one_line, shortened
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.candidates import Candidate
+from remat_algos.solvers.candidates import Candidate, evaluated
 
 SCOPES = ("any order", "fixed order", "canonical", "chain")
 
@@ -76,9 +75,9 @@ class Solver:
         return {name: p.default for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
     @property
-    def order(self) -> tuple[bool, bool, str]:
-        """Sorts solvers as they are asked: cheap ones first, those that improve others' candidates last."""
-        return self.improves, not self.cheap, self.name
+    def order(self) -> tuple[bool, int, str]:
+        """Sorts solvers as they are run: the baseline, cheap ones, the others, those that improve candidates."""
+        return self.improves, (self.name != BASELINE) + (not self.cheap), self.name
 
     @property
     def module(self) -> ModuleType | None:
@@ -170,7 +169,7 @@ def portfolio() -> list[Solver]:
 def list_candidates(
     graph: ComputationGraph, solver: str, limit: int | None = None, *, seed: int = 0, **options: Any
 ) -> list[Candidate]:
-    """All candidates of one solver, simulated, in the order in which it yields them.
+    """All candidates of one solver, simulated, in the order in which it yields them; none that violates a mark.
 
     Examples
     --------
@@ -179,11 +178,14 @@ def list_candidates(
     [(2, 3)]
     """
     stream = get_solver(solver).candidates(graph, limit, SearchContext(seed=seed), options)
-    found = (each if isinstance(each, Candidate) else Candidate(each) for each in stream)
-    return [
-        each if each.simulation is not None else replace(each, simulation=simulate(graph, each.schedule))
-        for each in found
-    ]
+    found = []
+    for each in stream:
+        candidate = each if isinstance(each, Candidate) else Candidate(each)
+        if candidate.simulation is None:
+            candidate = replace(candidate, simulation=evaluated(graph, candidate.schedule).simulation)
+        if candidate.simulation is not None:
+            found.append(candidate)
+    return found
 
 
 def get_solver(name: str) -> Solver:

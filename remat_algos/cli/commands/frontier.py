@@ -15,7 +15,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
     parser.add_argument("--solver", metavar="NAME,...", help="only these")
     parser.add_argument(
-        "--points", type=int, default=20, metavar="N", help="number of budgets to solve for and of plans to show (20)"
+        "--points",
+        type=int,
+        default=20,
+        metavar="N",
+        help="number of budgets to polish within, and of plans to show (20)",
     )
     add_search(parser)
     add_plot(parser, pictures=("frontier",))
