@@ -1019,13 +1019,11 @@ def test_an_interrupted_frontier_has_what_was_found(interrupted, remat, folder, 
     record = said.record
     assert (said.code, said.err) == (130, "")
     assert (record["interrupted"], record["complete"]) == (True, False)
-    assert len(record["points"]) <= judged
-    assert bool(record["points"]) == (judged > 0)
+    assert 1 <= len(record["points"]) <= 1 + judged  # no_remat comes first, and is simulated already
     assert set(record["reasons"]) | {p["solver"] for p in record["points"]} == {s.name for s in portfolio()}
     text = interrupted(judged, "frontier", "long.json")
     assert (text.code, text.err) == (130, "")
-    label = "interrupted; these are the plans" if judged else "interrupted before any plan was found"
-    assert any(line.startswith(label) for line in text.lines)
+    assert any(line.startswith("interrupted; these are the plans") for line in text.lines)
 
 
 @pytest.mark.parametrize("judged", JUDGED)
