@@ -40,3 +40,13 @@ def test_where_a_walk_may_take_too_long_the_plan_says_that_the_time_was_over():
     plan = ra.solve(graph, "100%", solver="greedy_remat", time_limit=0.1, raw=True)
     assert (plan.details["complete"], plan.overhead) == (False, 0)
     assert "time limit reached" in str(plan)
+
+
+def test_an_error_says_that_the_time_limit_cut_the_search_short():
+    graph = ra.differentiate(ra.ComputationGraph.from_edges([(i, i + 1) for i in range(40)]))
+    assert ra.solve(graph, "50%", solver="chen_greedy").schedule
+    with pytest.raises(ra.BudgetError, match="; the time limit cut the search short;"):
+        ra.solve(graph, "50%", solver="chen_greedy", time_limit=0)
+    with pytest.raises(ra.BudgetError) as error:
+        ra.solve(graph, "5%", solver="chen_greedy")
+    assert "time limit" not in str(error.value)

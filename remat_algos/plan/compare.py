@@ -219,7 +219,7 @@ def _entry(found: Portfolio, solver: Solver) -> Entry:
         return Entry(solver.name, None, "interrupted")
     if best is None and findings.reason:
         return Entry(solver.name, None, findings.reason, getattr(findings.error, "reached", None))
-    error = problem.budget_error(findings.candidates, {}, findings.skipped)
+    error = problem.budget_error(findings.candidates, {}, findings.skipped, cut=findings.cut)
     return Entry(solver.name, None, str(error), error.reached)
 
 

@@ -105,7 +105,7 @@ class Problem:
         )
 
     def budget_error(
-        self, candidates: Sequence[Candidate], reasons: Mapping[str, str], skipped: int = 0
+        self, candidates: Sequence[Candidate], reasons: Mapping[str, str], skipped: int = 0, *, cut: bool = False
     ) -> BudgetError:
         """What was reached, what cannot be beaten, and why."""
         graph = self.graph
@@ -128,6 +128,8 @@ class Problem:
         for reason in dict.fromkeys(reasons.values()):  # before the bound: some of them say what to do
             names = ", ".join(name for name in reasons if reasons[name] == reason)
             message += f"; {reason} (no plan from {names})"
+        if cut:
+            message += "; the time limit cut the search short"
         if skipped:
             message += f"; skipped: {skipped_text(skipped)}"
         message += f"; no schedule goes below {format_bytes(bound)}, needed while {self._named(nodes)}"

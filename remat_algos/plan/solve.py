@@ -168,7 +168,8 @@ def _best(found: Portfolio) -> Candidate:
     if best is None and errors:
         raise errors[-1]
     skipped = max((findings.skipped for findings in found.findings.values()), default=0)
-    raise problem.budget_error(found.candidates, found.reasons, skipped)
+    cut = any(findings.cut for findings in found.findings.values())
+    raise problem.budget_error(found.candidates, found.reasons, skipped, cut=cut)
 
 
 def _asked(solver: str | Callable[..., Any]) -> Solver | None:
