@@ -51,7 +51,7 @@ class BudgetError(RematError):
     message : str
         What was asked, what was reached, and what forces the bound.
     reached : int
-        The least peak, in bytes and as it is judged, that a solver reached; it may be within a budget that is for an
+        The least peak, in bytes and as simulated, that a solver reached; it may be within a budget that is for an
         arena or an allocator.
     lower_bound : int
         Bytes that no schedule can go below.

@@ -940,10 +940,10 @@ def test_a_plan_does_not_overwrite_its_graph(remat, folder, graph, output):
 @pytest.fixture
 def interrupted(remat, folder, monkeypatch):
     """Runs a command line that the user stops when so many plans have been judged."""
-    import remat_algos.plan.portfolio as selection
+    import remat_algos.plan.portfolio as portfolio_module
 
     write_graph(ComputationGraph.from_edges([(i, i + 1) for i in range(60)]), folder / "long.json")
-    judge = selection.simulate
+    judge = portfolio_module.simulate
 
     def run(judged, *words):
         left = iter(range(judged))
@@ -953,9 +953,9 @@ def interrupted(remat, folder, monkeypatch):
                 raise KeyboardInterrupt
             return judge(*given)
 
-        monkeypatch.setattr(selection, "simulate", simulate)
+        monkeypatch.setattr(portfolio_module, "simulate", simulate)
         said = remat(*words)
-        monkeypatch.setattr(selection, "simulate", judge)
+        monkeypatch.setattr(portfolio_module, "simulate", judge)
         return said
 
     return run
@@ -1057,15 +1057,15 @@ def test_an_interrupt_while_a_file_is_written_leaves_the_old_one(remat, folder, 
 # the process says on standard error that it has begun, and then waits for the signal in its fifth judgement
 WAITING = """
 import signal, sys
-import remat_algos.plan.portfolio as selection
+import remat_algos.plan.portfolio as portfolio_module
 from remat_algos.cli.main import main
-judge, calls = selection.simulate, iter(range(5))
+judge, calls = portfolio_module.simulate, iter(range(5))
 def simulate(*given):
     if next(calls, None) is None:
         print("begun", file=sys.stderr, flush=True)
         signal.pause()
     return judge(*given)
-selection.simulate = simulate
+portfolio_module.simulate = simulate
 words = sys.argv[1:] + ["--budget", "least"] * (sys.argv[1] == "solve")
 sys.exit(main(words))
 """

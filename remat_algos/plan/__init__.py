@@ -1,1 +1,1 @@
-"""From a graph and a budget to a plan that has been judged."""
+"""From a graph and a budget to a simulated plan."""

@@ -114,7 +114,7 @@ class Portfolio:
 
     @property
     def n_tried(self) -> int:
-        """How many solvers were asked."""
+        """How many solvers were run."""
         return sum(findings.simulated > 0 or findings.error is not None for findings in self.findings.values())
 
     def run(
@@ -124,7 +124,7 @@ class Portfolio:
         *,
         seconds_each: float | None = None,
     ) -> None:
-        """Ask solvers, in their order; an interrupt ends this.
+        """Run solvers, in their order; an interrupt ends this.
 
         Parameters
         ----------
@@ -155,7 +155,7 @@ class Portfolio:
         return min(self.candidates, key=self.problem.rank, default=None)
 
     def _ask(self, solver: Solver, options: Mapping[str, Any], context: SearchContext) -> None:
-        """Ask one solver, then polish what it found."""
+        """Run one solver, then polish what it found."""
         findings = self.findings.setdefault(solver.name, Findings())
         findings.reason = solver.needs(self.problem.graph) or ""
         grace = GRACE if solver.cheap else 0.0
@@ -222,7 +222,7 @@ class Portfolio:
             self._thin(findings)
             if not context.has_stages:
                 context.progress(findings.simulated)
-            if not evaluated or context.overdue > GRACE:  # who has evaluated may be about to end
+            if not evaluated or context.overdue > GRACE:  # a solver that evaluates all at first may be about to end
                 context.check()
         if against_mark is not None and not findings.simulated:
             mark = f"it cannot honour a mark: {against_mark}"

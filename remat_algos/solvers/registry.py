@@ -81,7 +81,7 @@ class Solver:
 
     @property
     def module(self) -> ModuleType | None:
-        """Where it stands; may define `describe(details)`, lines for the plan as text."""
+        """The module that defines it."""
         return inspect.getmodule(self.function)
 
     def candidates(
