@@ -12,7 +12,7 @@ from math import prod
 from pathlib import Path
 
 import remat_algos as ra
-from remat_algos.ir.operators import OPERATORS, operator
+from remat_algos.ir.operation_kinds import OPERATION_KINDS, operation_kind
 from remat_algos.ir.units import format_bytes
 from remat_algos.models.layers import Layers
 from remat_algos.models.published import PUBLISHED
@@ -323,15 +323,15 @@ def layers():
         (
             f"`{kind.name}`",
             reads(kind),
-            ", ".join(kind.further) or "-",
+            ", ".join(kind.extra) or "-",
             "yes" if kind.heavy else "-",
             in_place(kind),
             "yes" if kind.binarizable else "-",
             ", ".join(kind.aliases) or "-",
         )
-        for kind in OPERATORS
+        for kind in OPERATION_KINDS
     ]
-    columns = ("operation", "gradient reads", "further values", "heavy", "in place", "one bit", "also called")
+    columns = ("operation", "gradient reads", "extra values", "heavy", "in place", "one bit", "also called")
     text = LAYERS + "\n".join(layer(call) for call in CALLS)
     return text + "\n## All kinds of operations\n\n" + table(columns, kinds) + "\n"
 
@@ -390,7 +390,7 @@ def row(graph, v, layer, net):
         f"{'' if k == 0 else graph.value_name(first + k) + ' '}{' x '.join(map(str, shape)) or 'a number'}, {dtype}"
         for k, (shape, dtype) in enumerate(zip(layer.shapes, layer.dtypes, strict=True))
     )
-    kind = operator(layer.op)
+    kind = operation_kind(layer.op)
     words = [layer.op, *(marks(kind) if kind else []), *(["once"] if graph.once[v] else [])]
     saved = ", ".join(graph.value_name(x) for x in graph.backward.saved(v))
     learned = sum(prod(net.parameter_shapes[name]) for name in layer.parameters)

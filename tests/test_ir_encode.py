@@ -13,7 +13,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.encode import BITS, Codes, encode, n_encoded
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
-from remat_algos.ir.operators import operator
+from remat_algos.ir.operation_kinds import operation_kind
 from remat_algos.models.registry import build
 from remat_algos.plan.orders import Order
 from remat_algos.plan.solve import solve
@@ -75,7 +75,7 @@ def networks(draw, encodable=False):
         first = ends[-1]
         ends.append(first + 1 + two)
         masks += [first] if op == "DropoutMask" else [first + 1] if two else []
-        kind = operator(op)
+        kind = operation_kind(op)
         if kind is None or draw(st.integers(0, 5)) == 0:
             keeps = draw(st.lists(st.sampled_from([*own, *range(first, ends[-1])]), unique=True))
         elif op == "Dropout":

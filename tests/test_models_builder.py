@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from remat_algos.cost.compute import COSTS
 from remat_algos.errors import GraphError
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.builder import Builder, Further
+from remat_algos.models.builder import Builder, ExtraValue
 from remat_algos.models.layers import Layers
 from remat_algos.models.settings import Settings
 from remat_algos.schedule.simulation import simulate
@@ -61,8 +61,8 @@ def test_a_node_is_not_called_as_a_parameter():
 def test_values_beside_the_first_are_called_after_their_node():
     net = builder()
     x = net.input("x", (2, 3))
-    net.run("Slice", [x], (2, 1), name="y", further=[Further("1", (2, 1), "float32", gradient=True)])
-    net.run("MaxPooling", [x], (2, 1), name="z", further=[Further("indices", (2, 1), "int64")])
+    net.run("Slice", [x], (2, 1), name="y", extra=[ExtraValue("1", (2, 1), "float32", gradient=True)])
+    net.run("MaxPooling", [x], (2, 1), name="z", extra=[ExtraValue("indices", (2, 1), "int64")])
     assert net.network().graph.value_names() == ["y", "y.1", "z", "z.indices"]
 
 
@@ -187,7 +187,7 @@ def test_by_default_the_table_of_operations_says_what_is_saved():
 
 def test_of_an_unknown_operation_all_is_saved():
     net = builder()
-    net.run("Warp", two(net), (2, 3), name="warp", further=[Further("map", (2,), "float32")])
+    net.run("Warp", two(net), (2, 3), name="warp", extra=[ExtraValue("map", (2,), "float32")])
     assert saved_by(net, "warp") == ["a", "b", "warp", "warp.map"]
 
 
@@ -202,8 +202,8 @@ def test_a_caller_may_name_the_reads_that_are_saved():
 @pytest.mark.parametrize(("counting", "saved"), [("framework", ["top.kept"]), ("paper", ["a", "b"])])
 def test_parts_and_values_for_the_gradient_are_told_apart(counting, saved):
     net = builder(counting=counting)
-    further = [Further("kept", (2,), "float32"), Further("part", (2, 3), "float32", gradient=True)]
-    net.run("Concat", two(net), (2, 3), name="top", further=further)
+    extra = [ExtraValue("kept", (2,), "float32"), ExtraValue("part", (2, 3), "float32", gradient=True)]
+    net.run("Concat", two(net), (2, 3), name="top", extra=extra)
     assert saved_by(net, "top") == saved
 
 
@@ -231,7 +231,7 @@ def test_only_floating_point_numbers_have_gradients():
 def test_an_effect_is_an_output_without_bytes():
     net = builder()
     a, b = two(net)
-    net.run("Add", [a, b], (2, 3), name="y", further=[Further("count", (0,), "float32", effect=True)])
+    net.run("Add", [a, b], (2, 3), name="y", extra=[ExtraValue("count", (0,), "float32", effect=True)])
     net.run("Sum", [a], (), name="loss")
     graph = net.network().graph
     assert {graph.value_name(x) for x in np.flatnonzero(graph.output)} == {"y", "y.count", "loss"}

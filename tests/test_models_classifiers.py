@@ -66,7 +66,7 @@ PARAMETERS = {
     "densenet169": 14_149_480,
     "densenet201": 20_013_928,
     "densenet264": 33_337_704,
-    # kusumoto2019's graph; torchvision with its further classifiers
+    # kusumoto2019's graph; torchvision with its auxiliary classifiers
     "googlenet": 13_378_280,
     "googlenet_bn": 13_004_888,
     "mobilenet_v2": 3_504_872,

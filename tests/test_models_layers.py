@@ -7,7 +7,7 @@ from math import prod
 import pytest
 
 from remat_algos.cost.shapes import DTYPES
-from remat_algos.ir.operators import operator
+from remat_algos.ir.operation_kinds import operation_kind
 from remat_algos.models.layers import Layers
 from remat_algos.models.settings import Settings
 from tests.oracles.plain import plain
@@ -444,4 +444,4 @@ def test_bytes_are_moved_once(name, moved):
 @table
 def test_every_kind_is_in_the_table_of_operations(row):
     network, y = built(row)
-    assert operator(network.layers[y].op).name == network.layers[y].op
+    assert operation_kind(network.layers[y].op).name == network.layers[y].op

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from remat_algos import differentiate, read_graph, simulate
-from remat_algos.ir.operators import operator
+from remat_algos.ir.operation_kinds import operation_kind
 from remat_algos.ir.resident import ROLES
 from remat_algos.models.registry import build
 
@@ -61,7 +61,7 @@ def parameter_memory(graph, node):
 def kinds(graph):
     """Of each node: its kind, bytes of its value, cost, bytes of its parameters."""
     return [
-        (operator(op).name, int(graph.memory[v]), int(graph.compute[v]), parameter_memory(graph, v))
+        (operation_kind(op).name, int(graph.memory[v]), int(graph.compute[v]), parameter_memory(graph, v))
         for v, op in enumerate(graph.labels.ops)
     ]
 

@@ -9,7 +9,7 @@ import pytest
 import remat_algos as ra
 from docs.zoo import SMALL
 from remat_algos.errors import BudgetError, GraphError
-from remat_algos.ir.operators import operator
+from remat_algos.ir.operation_kinds import operation_kind
 from remat_algos.models.published import PUBLISHED
 from remat_algos.models.registry import build, get_family, list_families, list_models
 from remat_algos.solvers.registry import portfolio
@@ -96,7 +96,7 @@ def test_layers_are_nodes(family):
     assert graph.node_names() == [layer.name for layer in network.layers]
     assert [graph.labels.op(v) for v in range(graph.n_nodes)] == [layer.op for layer in network.layers]
     assert graph.n_values == sum(len(layer.shapes) for layer in network.layers)
-    assert [layer.op for layer in network.layers if operator(layer.op) is None] == []
+    assert [layer.op for layer in network.layers if operation_kind(layer.op) is None] == []
     assert all(layer.flops >= 2 * layer.macs >= 0 and layer.bytes_moved >= 0 for layer in network.layers)
 
 

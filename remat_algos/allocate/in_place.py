@@ -12,7 +12,7 @@ from remat_algos.allocate.tables import read_columns
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.operators import operator
+from remat_algos.ir.operation_kinds import operation_kind
 from remat_algos.ir.wording import counted, did_you_mean, shortened
 from remat_algos.kernels import _sharing
 from remat_algos.schedule.simulation import Simulation, check_simulation
@@ -33,7 +33,7 @@ def in_place(simulation: Simulation, table: InPlaceTable | None = None) -> Int64
     ----------
     simulation : Simulation
     table : mapping of str to int, tuple of int, str or None
-        More than the operations of `ir/operators.py`. To an operation, which a graph calls "Multiply", or
+        More than the operations of `ir/operation_kinds.py`. To an operation, which a graph calls "Multiply", or
         "grad(Multiply)" where it is the gradient of one, the place of the read that the first value may be written
         over, from 0, or several in the order of trying; None forbids it. To the name of a value, that of another one
         of which it must take the memory.
@@ -228,7 +228,7 @@ def _places_of(op: str, given: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]
     if name in given:
         return given[name]
     inner = _differentiated(name)
-    kind = operator(inner or name)
+    kind = operation_kind(inner or name)
     return () if kind is None else kind.gradient_in_place if inner else kind.in_place
 
 
@@ -246,7 +246,7 @@ def _places(name: str, given: int | Sequence[int] | None) -> tuple[int, ...]:
 def _plain(op: str) -> str:
     """An operation by the name that its aliases stand for."""
     inner = _differentiated(op)
-    kind = operator(inner or op)
+    kind = operation_kind(inner or op)
     return op if kind is None else f"grad({kind.name})" if inner else kind.name
 
 
@@ -263,7 +263,7 @@ def _check_operations(
     for op, count in zip(ops, n_reads, strict=False):
         most[op] = max(most.get(op, 0), count)
     for name in table:
-        if name not in most and operator(_differentiated(name) or name) is None:
+        if name not in most and operation_kind(_differentiated(name) or name) is None:
             near = did_you_mean(name, most, 1)
             raise AllocationError(
                 f"the in-place table names {shortened(name)!r}, which is not an operation of the graph{near}"

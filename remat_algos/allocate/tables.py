@@ -12,7 +12,7 @@ from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import LARGEST_SUM
-from remat_algos.ir.files.columns import Known, Table
+from remat_algos.ir.files.columns import ColumnTable, Known
 from remat_algos.ir.files.csv_tables import read_table
 from remat_algos.ir.files.text import read_text
 from remat_algos.ir.files.write import write_whole
@@ -105,7 +105,7 @@ def write_allocation(allocation: Allocation, path: str | os.PathLike[str]) -> No
     write_whole(Path(path), out.getvalue().encode())
 
 
-def read_columns(path: str | os.PathLike[str], known: Known, required: Sequence[str] = ()) -> Table:
+def read_columns(path: str | os.PathLike[str], known: Known, required: Sequence[str] = ()) -> ColumnTable:
     """The cells of a CSV file under the columns that are known; AllocationError if it is none."""
     try:
         return read_table(read_text(path), Path(path).name, known, required)
@@ -113,7 +113,7 @@ def read_columns(path: str | os.PathLike[str], known: Known, required: Sequence[
         raise AllocationError(str(error)) from error
 
 
-def _numbers(table: Table, column: str) -> Sequence[int]:
+def _numbers(table: ColumnTable, column: str) -> Sequence[int]:
     """Whole numbers from 0 to below 2**53."""
     found = []
     for row, text in enumerate(table.texts(column)):

@@ -10,7 +10,7 @@ from remat_algos.cost.devices import Device, get_device, named_device
 from remat_algos.cost.shapes import unknown_name
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int64, frozen
-from remat_algos.ir.operators import operator
+from remat_algos.ir.operation_kinds import operation_kind
 
 COSTS = ("flops", "paper", "unit", "roofline", "measured")
 """The ways to count."""
@@ -87,7 +87,7 @@ def compute_costs(
 
 def _convolutions(ops: Sequence[str]) -> set[str]:
     """Those of the names that mean a convolution; frameworks have several."""
-    kinds = {op: operator(op) for op in ops}
+    kinds = {op: operation_kind(op) for op in ops}
     return {op for op, kind in kinds.items() if kind is not None and kind.name == "Convolution"}
 
 

@@ -160,7 +160,7 @@ def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[A
     """A graph, or what a plan or simulation decides for each node of its graph, as a networkx DiGraph.
 
     Nodes have the attributes of GraphML files (docs/formats.md), `memory` and `compute` among them; residents and
-    further values of a node are nodes too. `from_networkx` gives the graph back. With a schedule each node also has
+    extra values of a node are nodes too. `from_networkx` gives the graph back. With a schedule each node also has
 
     - `runs`, how often it runs; `kept`, whether that is once; `recomputed`, whether that is more than once,
 

@@ -41,28 +41,28 @@ def frozen(
     Traceback (most recent call last):
     ValueError: cannot set WRITEABLE flag to True of this array
     """
-    given = np.asarray(values)
-    if given.ndim == 0 and size is not None:
-        given = np.broadcast_to(given, (size,))
-    if given.ndim != 1:
-        raise GraphError(f"{what} has {given.ndim} dimensions, expected a flat list of numbers")
-    if size is not None and given.shape[0] != size:
-        raise wrong_length(what, given.shape[0], size, per)
-    if given.size == 0:
-        given = given.astype(dtype)
-    if given.dtype.kind == "O":
-        given = _plain(given)
-    if given.dtype.kind not in "biuf":
-        raise GraphError(f"{what} {_not_a_number(values, given)}; give whole numbers within {np.dtype(dtype).name}")
-    if given.dtype == dtype:
-        if isinstance(given.base, bytes) and given.flags.c_contiguous:
-            return given  # nobody can write to it: no copy
-        return _over_bytes(given)
+    array = np.asarray(values)
+    if array.ndim == 0 and size is not None:
+        array = np.broadcast_to(array, (size,))
+    if array.ndim != 1:
+        raise GraphError(f"{what} has {array.ndim} dimensions, expected a flat list of numbers")
+    if size is not None and array.shape[0] != size:
+        raise wrong_length(what, array.shape[0], size, per)
+    if array.size == 0:
+        array = array.astype(dtype)
+    if array.dtype.kind == "O":
+        array = _plain(array)
+    if array.dtype.kind not in "biuf":
+        raise GraphError(f"{what} {_not_a_number(values, array)}; give whole numbers within {np.dtype(dtype).name}")
+    if array.dtype == dtype:
+        if isinstance(array.base, bytes) and array.flags.c_contiguous:
+            return array  # already immutable: no copy
+        return _over_bytes(array)
     with np.errstate(invalid="ignore"):
-        result = given.astype(dtype)
-    if not np.array_equal(result, given):
-        at = int(np.flatnonzero(result != given)[0])
-        raise GraphError(f"{what}[{at}] is {given[at]}; give whole numbers within {np.dtype(dtype).name}")
+        result = array.astype(dtype)
+    if not np.array_equal(result, array):
+        at = int(np.flatnonzero(result != array)[0])
+        raise GraphError(f"{what}[{at}] is {array[at]}; give whole numbers within {np.dtype(dtype).name}")
     return _over_bytes(result)
 
 
@@ -72,7 +72,7 @@ def _over_bytes(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def sealed(array: NDArray[Any]) -> NDArray[Any]:
-    """An array that nobody else holds, made read-only without a copy: a view, since the owner could be made writable.
+    """An array without other references, made read-only without a copy: a view, since its owner could be made writable.
 
     Examples
     --------
@@ -98,8 +98,8 @@ def row(indptr: Int64, indices: Int32, i: int, what: str) -> list[int]:
     remat_algos.errors.GraphError: there is no bag 2; there are 2, numbered from 0
     """
     i = check_place(i, indptr.shape[0] - 1, what)
-    found: list[int] = indices[indptr[i] : indptr[i + 1]].tolist()
-    return found
+    entries: list[int] = indices[indptr[i] : indptr[i + 1]].tolist()
+    return entries
 
 
 def check_place(i: int, count: int, what: str) -> int:
@@ -110,10 +110,10 @@ def check_place(i: int, count: int, what: str) -> int:
     return place
 
 
-def by_fields(made: Any) -> tuple[Any, ...]:
+def by_fields(instance: Any) -> tuple[Any, ...]:
     """`__reduce__` of a type: pickle and copy make it anew from its fields, so it is checked and read-only again."""
-    given = (getattr(made, field.name) for field in fields(made) if field.init)
-    return type(made), tuple(dict(each) if isinstance(each, MappingProxyType) else each for each in given)
+    arguments = (getattr(instance, field.name) for field in fields(instance) if field.init)
+    return type(instance), tuple(dict(each) if isinstance(each, MappingProxyType) else each for each in arguments)
 
 
 def brief(subject: Any) -> str:
@@ -157,30 +157,30 @@ def as_whole(number: Any) -> int | None:
 
 def whole(number: Any, what: str) -> int:
     """The same; GraphError in place of None."""
-    found = as_whole(number)
-    if found is None:
+    result = as_whole(number)
+    if result is None:
         raise GraphError(f"{what} is {shortened(repr(number))}, expected a whole number")
-    return found
+    return result
 
 
-def wrong_length(what: str, found: int, expected: int, per: str = "") -> GraphError:
+def wrong_length(what: str, actual: int, expected: int, per: str = "") -> GraphError:
     """The error for an array that is too short or too long."""
-    entries = "1 entry" if found == 1 else f"{found:,} entries"
+    entries = "1 entry" if actual == 1 else f"{actual:,} entries"
     return GraphError(f"{what} has {entries}, expected {expected:,}" + (f" (one per {per})" if per else ""))
 
 
-def _plain(given: NDArray[Any]) -> NDArray[Any]:
+def _plain(array: NDArray[Any]) -> NDArray[Any]:
     """An array of objects as numbers, if that is what they are."""
     try:
-        found = np.asarray(given.tolist())
+        plain = np.asarray(array.tolist())
     except (TypeError, ValueError):
-        return given
-    return found if found.ndim == 1 else given
+        return array
+    return plain if plain.ndim == 1 else array
 
 
-def _not_a_number(values: ArrayLike, given: NDArray[Any]) -> str:
+def _not_a_number(values: ArrayLike, array: NDArray[Any]) -> str:
     """The first entry that is not a number, as it was before the others were made text or objects too."""
-    for i, entry in enumerate(values if isinstance(values, list | tuple) else given.tolist()):
+    for i, entry in enumerate(values if isinstance(values, list | tuple) else array.tolist()):
         if not isinstance(entry, Real):
             return f"has {shortened(repr(entry))} at position {i}"
     return "has numbers of more than 64 bits"

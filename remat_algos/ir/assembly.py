@@ -38,7 +38,7 @@ def assemble(tables: Tables) -> dict[str, Any]:
     return _Assembly(tables).arrays()
 
 
-class _Names:
+class _NameIndex:
     """What each name stands for: values by their place in the file, 0 and up, residents -1 and down."""
 
     def __init__(self, tables: Tables) -> None:
@@ -133,7 +133,7 @@ class _Assembly:
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
-        self.names = names = _Names(tables)
+        self.names = names = _NameIndex(tables)
         self.first = np.array(names.first, np.int64)
         self.owner = np.repeat(np.arange(len(tables.nodes)), np.diff(self.first))
         rows = [value for node in tables.nodes for value in node.values]
@@ -229,18 +229,18 @@ class _Assembly:
             )
         return arrays
 
-    def _bytes(self, sizes: Sequence[Number], rows: Sequence[Any], what: str, least: int = 0) -> Int64:
+    def _bytes(self, sizes: Sequence[Number], rows: Sequence[Any], what: str, minimum: int = 0) -> Int64:
         """Whole bytes, checked before they are rounded."""
-        self._checked(sizes, rows, what, least)
+        self._checked(sizes, rows, what, minimum)
         return np.array(whole_bytes(sizes, self.tables.source), np.int64)
 
-    def _checked(self, amounts: Sequence[Number], rows: Sequence[Any], what: str, least: int = 0) -> Int64:
-        """The amounts as an array, if they are sizes or costs and their sum stays exact; a `least` of -1 means none."""
+    def _checked(self, amounts: Sequence[Number], rows: Sequence[Any], what: str, minimum: int = 0) -> Int64:
+        """The amounts as an array, if they are sizes or costs with an exact sum; a `minimum` of -1 means no minimum."""
         if min(amounts, default=0) < 0 or sum(amounts) >= LARGEST_SUM:
             total: Number = 0
             for amount, row in zip(amounts, rows, strict=True):
                 called = f"{'node' if isinstance(row, NodeRow) else 'resident'} {shortened(row.name)!r}"
-                if amount < 0 and amount != least:
+                if amount < 0 and amount != minimum:
                     self.names.fail(row, f"{called} has {what} {amount}; sizes and costs are 0 or more")
                 total += max(amount, 0)
                 if total >= LARGEST_SUM:
@@ -342,9 +342,9 @@ def _row_of(indptr: Int64) -> Int64:
     return np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
 
 
-def _counts(indptr: Int64, wanted: Bool) -> Int64:
-    """How many entries of each row are wanted."""
-    return np.bincount(_row_of(indptr)[wanted], minlength=indptr.size - 1)
+def _counts(indptr: Int64, selected: Bool) -> Int64:
+    """How many entries of each row are selected."""
+    return np.bincount(_row_of(indptr)[selected], minlength=indptr.size - 1)
 
 
 def _rows(indptr: Int64, entries: Int64, order: Int64) -> tuple[Int64, Int64]:
@@ -359,8 +359,8 @@ def _each_once(indptr: Int64, entries: Int64) -> tuple[Int64, Int64]:
     if not entries.size:
         return indptr, entries
     row = _row_of(indptr)
-    least = int(entries.min())
-    _, first = np.unique(row * (int(entries.max()) - least + 1) + (entries - least), return_index=True)
+    minimum = int(entries.min())
+    _, first = np.unique(row * (int(entries.max()) - minimum + 1) + (entries - minimum), return_index=True)
     if first.size == entries.size:
         return indptr, entries
     first.sort()

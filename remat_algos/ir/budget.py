@@ -16,7 +16,7 @@ Amount = int | str
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limits on memory and compute; all that are given hold.
+    """Limits on memory and compute; all that are set apply.
 
     Parameters
     ----------
@@ -49,22 +49,22 @@ class Budget:
 
     def __post_init__(self) -> None:
         for name, example in (("memory", '"50%"'), ("overhead", '"30%"'), ("device", '"16GiB"')):
-            given = getattr(self, name)
-            if given is None:
+            amount = getattr(self, name)
+            if amount is None:
                 continue
-            if isinstance(given, bool) or not (isinstance(given, int | str) or hasattr(given, "__index__")):
+            if isinstance(amount, bool) or not (isinstance(amount, int | str) or hasattr(amount, "__index__")):
                 raise TypeError(
-                    f"{name} budget is {shortened(repr(given))}; give whole numbers or text such as {example}"
+                    f"{name} budget is {shortened(repr(amount))}; give whole numbers or text such as {example}"
                 )
-            if not isinstance(given, str):
-                object.__setattr__(self, name, given.__index__())
+            if not isinstance(amount, str):
+                object.__setattr__(self, name, amount.__index__())
         self.memory_limit(0, 0)
         self.overhead_limit(0, 1)
 
     @classmethod
-    def of(cls, given: "Budget | Amount | None") -> "Budget":
+    def of(cls, budget: "Budget | Amount | None") -> "Budget":
         """A budget from what people pass: a number or text bounds the memory."""
-        return given if isinstance(given, Budget) else cls(memory=given)
+        return budget if isinstance(budget, Budget) else cls(memory=budget)
 
     @property
     def least(self) -> bool:
@@ -96,9 +96,9 @@ class Budget:
             if number >= ABSURD:
                 raise ValueError("too large to mean anything")
         except ValueError as error:
-            given = self.overhead[:40]
+            amount = self.overhead[:40]
             raise ValueError(
-                f"overhead budget {shortened(repr(given))} is not a number; write 120, or 30% of one pass"
+                f"overhead budget {shortened(repr(amount))} is not a number; write 120, or 30% of one pass"
             ) from error
         return int(_positive(Fraction(number), "overhead") * scale)
 
@@ -117,18 +117,18 @@ def _positive(amount: int | Fraction, what: str) -> int | Fraction:
     return amount
 
 
-def _amount(given: Amount, base: int, what: str) -> int:
-    if isinstance(given, int):
-        return int(_positive(given, what))
-    share = _SHARE.fullmatch(given)
+def _amount(amount: Amount, base: int, what: str) -> int:
+    if isinstance(amount, int):
+        return int(_positive(amount, what))
+    share = _SHARE.fullmatch(amount)
     if share is not None:
         return int(Fraction(share[1]) * base / 100)
-    if _BARE_DECIMAL.fullmatch(given):
+    if _BARE_DECIMAL.fullmatch(amount):
         raise ValueError(
-            f'{what} budget {shortened(repr(given))} could be bytes or a share; write whole bytes, or a share as "50%"'
+            f'{what} budget {shortened(repr(amount))} could be bytes or a share; write whole bytes, or a share as "50%"'
         )
     try:
-        return parse_bytes(given)
+        return parse_bytes(amount)
     except ValueError as error:
         hint = f"; a share is written 50%, the lowest peak {LEAST}" if what == "memory" else ""
         raise ValueError(f"{what} budget: {error}{hint}") from error

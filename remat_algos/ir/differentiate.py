@@ -251,9 +251,9 @@ def _with(forward: np.ndarray, backward: np.ndarray) -> np.ndarray:
     return np.concatenate([forward, backward])
 
 
-def _only(indptr: Int64, indices: Int32, wanted: Bool) -> tuple[Int64, Int32]:
-    """Rows with the wanted entries alone."""
-    return np.concatenate([[0], np.cumsum(wanted)])[indptr], indices[wanted]
+def _only(indptr: Int64, indices: Int32, selected: Bool) -> tuple[Int64, Int32]:
+    """Rows with the selected entries only."""
+    return np.concatenate([[0], np.cumsum(selected)])[indptr], indices[selected]
 
 
 def _joined(indptr: Int64, indices: Int32, more_indptr: Int64, more: Int32) -> tuple[Int64, Int32]:

@@ -24,20 +24,20 @@ OF_NAMED: Mapping[str, type[np.generic]] = {
 
 COMPLETE = ("memory", "compute")  # a mapping gives these for every node; what others leave out is 0
 NO_PAIRS = "edges are not pairs (u, v) of node ids or names; give [(0, 1), ...] or [('a', 'b'), ...]"
-MOST_NODES = 2**31
+MAX_NODES = 2**31
 
 
 def checked_pairs(edges: Iterable[tuple[Any, Any]] | ArrayLike) -> np.ndarray:
     """The edges as an array [k, 2] of ids or names."""
     try:
-        given = edges if isinstance(edges, np.ndarray) else list(edges)  # type: ignore[arg-type]
-        pairs = np.asarray(given)
+        listed_edges = edges if isinstance(edges, np.ndarray) else list(edges)  # type: ignore[arg-type]
+        pairs = np.asarray(listed_edges)
     except (TypeError, ValueError) as error:  # no list, or rows of different lengths
         raise GraphError(NO_PAIRS) from error
     if pairs.size == 0:
         return np.empty((0, 2), np.int64)
     if pairs.dtype.kind == "f":
-        pairs = _whole_ids(pairs, given)
+        pairs = _whole_ids(pairs, listed_edges)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iuUO":
         raise GraphError(NO_PAIRS)
     if pairs.dtype.kind == "u" and pairs.max() > np.iinfo(np.int64).max:  # ids of 64 bits, such as hashes
@@ -45,11 +45,11 @@ def checked_pairs(edges: Iterable[tuple[Any, Any]] | ArrayLike) -> np.ndarray:
     return pairs.astype(np.int64) if pairs.dtype.kind in "iu" else pairs
 
 
-def _whole_ids(pairs: np.ndarray, given: Any) -> np.ndarray:
+def _whole_ids(pairs: np.ndarray, edges: Any) -> np.ndarray:
     """Floats that are whole as integers; integers that NumPy made floats of, since they take 64 bits, as they are."""
     if (np.abs(pairs) < LARGEST_SUM).all() and np.array_equal(pairs, np.rint(pairs)):
         return pairs.astype(np.int64)
-    exact = np.asarray(given, object)
+    exact = np.asarray(edges, object)
     return exact if all(isinstance(node, Integral) for node in exact.flat) else pairs
 
 
@@ -59,7 +59,7 @@ def node_ids(pairs: np.ndarray, n_nodes: int | None, arrays: Mapping[str, Any]) 
     if n_nodes is None and not sizes:
         return np.unique(pairs)
     n = whole(n_nodes, "n_nodes") if n_nodes is not None else max([*sizes, int(pairs.max(initial=-1)) + 1])
-    if not 0 <= n <= MOST_NODES:
+    if not 0 <= n <= MAX_NODES:
         raise GraphError(f"there are {n:,} nodes, expected from 0 to 2**31")
     if pairs.size and not (pairs.min() >= 0 and pairs.max() < n):
         lost = int(pairs.min()) if pairs.min() < 0 else int(pairs.max())
@@ -74,7 +74,7 @@ def are_topological(pairs: np.ndarray, ids: Int64) -> bool:
 
 
 def rows_of_pairs(pairs: np.ndarray, n: int) -> tuple[Int64, np.ndarray]:
-    """(int64[n + 1], [<= k]): what each node reads, in the order given, each once; ids are topological."""
+    """(int64[n + 1], [<= k]): what each node reads, in order of appearance, each once; ids are topological."""
     _, first = np.unique(pairs[:, 1] * n + pairs[:, 0], return_index=True)
     pairs = pairs[np.sort(first)]
     pairs = pairs[np.argsort(pairs[:, 1], kind="stable")]
@@ -93,7 +93,7 @@ def unread_first_values(value_indptr: Int64, read_indices: Int32) -> Bool:
     return output
 
 
-def in_order(what: str, given: Any, names: Sequence[Any]) -> Any:
+def in_order(what: str, entries: Any, names: Sequence[Any]) -> Any:
     """The entries of a mapping as a list in the order of the names; anything else as it is.
 
     Raises GraphError for a name that is no node and, of sizes and costs, for a node without an entry.
@@ -103,9 +103,9 @@ def in_order(what: str, given: Any, names: Sequence[Any]) -> Any:
     >>> in_order("memory", {"relu": 8, "conv": 4}, ["conv", "relu"]), in_order("memory", 1, ["conv"])
     ([4, 8], 1)
     """
-    if not isinstance(given, Mapping):
-        return given
-    entries = {str(name): entry for name, entry in given.items()}
+    if not isinstance(entries, Mapping):
+        return entries
+    entries = {str(name): entry for name, entry in entries.items()}
     known = dict.fromkeys(map(str, names))
     for name in entries.keys() - known.keys():
         remedy = did_you_mean(name, known) or "; the nodes are those that edges name"
@@ -126,10 +126,10 @@ def named_tables(pairs: Iterable[tuple[Any, Any]], names: Sequence[Any], arrays:
             f"{', '.join(sorted(unknown))} cannot be given with names, or ids that are not topological (only {known} "
             "can); number the nodes topologically from 0"
         )
-    given = {what: frozen(array, OF_NAMED[what], what, len(names), "node").tolist() for what, array in arrays.items()}
+    columns = {what: frozen(array, OF_NAMED[what], what, len(names), "node").tolist() for what, array in arrays.items()}
     rows = {}
     for i, name in enumerate(map(str, names)):
-        cells = {column: column_cells[i] for column, column_cells in given.items()}
+        cells = {column: column_cells[i] for column, column_cells in columns.items()}
         value = ValueRow(cells.pop("memory"), output=cells.pop("output", False))
         rows[name] = NodeRow(name, values=[value], **cells)
     for u, v in pairs:

@@ -11,7 +11,7 @@ from remat_algos.ir.arrays import Int32, Int64, as_whole
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
-from remat_algos.ir.operators import Operator, operator
+from remat_algos.ir.operation_kinds import OperationKind, operation_kind
 from remat_algos.ir.wording import shortened
 
 BITS = 32
@@ -22,7 +22,7 @@ def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
     """The graph with feature maps of one bit per element, where gradients need no more [1]_ [2]_.
 
     The gradient of a ReLU needs only where its output is above 0 (of a ReLU6 or HardTanh: where it is not clipped). If
-    no other gradient reads that output, its node makes those bits as a further value, `relu:sign`, and its gradient
+    no other gradient reads that output, its node makes those bits as a extra value, `relu:sign`, and its gradient
     reads them instead. A ReLU before a convolution stays as it is, since the convolution's gradient reads all of it.
 
     A dropout mask becomes one bit per element for all that read it, so that a dropout may be recomputed.
@@ -105,7 +105,7 @@ class Codes:
     @classmethod
     def of(cls, graph: ComputationGraph, backward: Backward, bits: int) -> Codes:
         """All that allow it."""
-        kinds = [operator(op) for op in graph.labels.ops or ()]
+        kinds = [operation_kind(op) for op in graph.labels.ops or ()]
         masks: dict[int, int] = {}
         binarizable = set()
         for v, kind in enumerate(kinds):
@@ -135,7 +135,7 @@ class Codes:
         return self._with_signs(masked, replace(backward, grad_workspace=grad_workspace))
 
     def _with_signs(self, graph: ComputationGraph, backward: Backward) -> ComputationGraph:
-        """A further value, the last one, for each of the nodes, which their gradients read instead."""
+        """A extra value, the last one, for each of the nodes, which their gradients read instead."""
         ends = graph.value_indptr[self.nodes + 1]
         new = ends + np.arange(ends.size)
         saver = np.repeat(np.arange(graph.n_nodes), np.diff(backward.saved_indptr))
@@ -190,7 +190,7 @@ def _released(graph: ComputationGraph, backward: Backward, saving: Int64, node: 
 
 
 def _masks(
-    graph: ComputationGraph, backward: Backward, kinds: list[Operator | None], node: int, bits: int
+    graph: ComputationGraph, backward: Backward, kinds: list[OperationKind | None], node: int, bits: int
 ) -> dict[int, int]:
     """Bytes of the bits of each mask that a node makes: one drawn for dropouts alone, or a dropout's own."""
     indptr, readers = graph.readers
@@ -227,7 +227,7 @@ def _labels(graph: ComputationGraph, nodes: Int64, new: Int64, ends: Int64) -> L
 
 
 def _is_relu(op: str) -> bool:
-    kind = operator(op)
+    kind = operation_kind(op)
     return kind is not None and kind.name == "ReLU"
 
 

@@ -45,7 +45,7 @@ from remat_algos.ir.updates import updates
 from remat_algos.ir.wording import counted, did_you_mean, one_line, shortened
 from remat_algos.kernels import _graph
 
-MOST_VALUES = 2**31
+MAX_VALUES = 2**31
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,10 +149,10 @@ class ComputationGraph:
         if self.mark is not None:
             mark = frozen(self.mark, np.int8, "mark", self.n_nodes, "node")
             object.__setattr__(self, "mark", mark if mark.any() else None)
-        for name, wanted in (("backward", Backward), ("resident", Resident), ("derivation", Derivation)):
-            given = getattr(self, name)
-            if given is not None and not isinstance(given, wanted):
-                raise TypeError(f"{name} is a {type(given).__name__}; give a {wanted.__name__}, or None")
+        for name, kind in (("backward", Backward), ("resident", Resident), ("derivation", Derivation)):
+            part = getattr(self, name)
+            if part is not None and not isinstance(part, kind):
+                raise TypeError(f"{name} is a {type(part).__name__}; give a {kind.__name__}, or None")
         if self.resident is not None and not self.resident.names:
             object.__setattr__(self, "resident", None)
         if not isinstance(self.labels, Labels):
@@ -197,7 +197,7 @@ class ComputationGraph:
         values = frozen(np.arange(n + 1) if value_indptr is None else value_indptr, np.int64, "value_indptr", n + 1)
         n_values = int(values[-1]) if values.size else 0
         check_indptr(values, n, n_values, "value_indptr")
-        if n_values >= MOST_VALUES:
+        if n_values >= MAX_VALUES:
             raise GraphError(f"the graph has {n_values:,} values; expected fewer than 2**31")
         sizes = frozen(memory, np.int64, "memory", n_values, "value")
         if output is None:
@@ -258,29 +258,29 @@ class ComputationGraph:
         ('7', '3', '5')
         """
         pairs = checked_pairs(edges)
-        given = {"memory": memory, "compute": compute, **arrays}
+        columns = {"memory": memory, "compute": compute, **arrays}
         ids = None
         if pairs.dtype.kind in "iu":
-            ids = node_ids(pairs, n_nodes, given)
+            ids = node_ids(pairs, n_nodes, columns)
             names = ids.tolist()
         elif n_nodes is not None:
             raise GraphError(f"n_nodes is {n_nodes}, but edges between names name all nodes; leave it out")
         else:
             names = list(dict.fromkeys(str(name) for pair in pairs.tolist() for name in pair))
-        given = {what: in_order(what, entries, names) for what, entries in given.items()}
+        columns = {what: in_order(what, entries, names) for what, entries in columns.items()}
         if ids is None or not are_topological(pairs, ids):
-            return cls.from_tables(named_tables(pairs.tolist(), names, given))
+            return cls.from_tables(named_tables(pairs.tolist(), names, columns))
         indptr, indices = rows_of_pairs(pairs, ids.size)
         for what in ("memory", "compute"):
-            given[what] = frozen(given[what], np.int64, what, ids.size, "node")
-        return cls.from_arrays(read_indptr=indptr, read_indices=indices, **given)
+            columns[what] = frozen(columns[what], np.int64, what, ids.size, "node")
+        return cls.from_arrays(read_indptr=indptr, read_indices=indices, **columns)
 
     @classmethod
     def from_tables(cls, tables: Tables) -> "ComputationGraph":
         """A graph from rows that use names, as in files; numbered topologically, the earliest row first."""
-        given = assemble(tables)
-        derivation = given.pop("derivation")
-        return cls.from_arrays(**given, derivation=Derivation.of(derivation, tables.source) if derivation else None)
+        arguments = assemble(tables)
+        derivation = arguments.pop("derivation")
+        return cls.from_arrays(**arguments, derivation=Derivation.of(derivation, tables.source) if derivation else None)
 
     @classmethod
     def from_json(cls, text: str, source: str = "JSON") -> "ComputationGraph":
@@ -479,15 +479,15 @@ class ComputationGraph:
         return Tables.of(self)
 
 
-def _as_name(given: Any) -> str:
+def _as_name(name: Any) -> str:
     """A name, or a whole number as the name that it is."""
-    return given if isinstance(given, str) else str(whole(given, "the name or number of a node"))
+    return name if isinstance(name, str) else str(whole(name, "the name or number of a node"))
 
 
-def check_graph(given: Any) -> None:
+def check_graph(graph: Any) -> None:
     """TypeError unless it is a graph."""
-    if not isinstance(given, ComputationGraph):
-        raise TypeError(f"graph is a {type(given).__name__}; give a ComputationGraph, of a network its `graph`")
+    if not isinstance(graph, ComputationGraph):
+        raise TypeError(f"graph is a {type(graph).__name__}; give a ComputationGraph, of a network its `graph`")
 
 
 def derived(graph: ComputationGraph, name: str, make: Callable[[], Any]) -> Any:

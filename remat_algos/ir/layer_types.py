@@ -10,7 +10,7 @@ import numpy as np
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int32
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.operators import operator
+from remat_algos.ir.operation_kinds import operation_kind
 from remat_algos.ir.resident import ROLES
 from remat_algos.ir.wording import shortened
 
@@ -57,7 +57,7 @@ def layer_type(name: str, op: str, by: str = "layer") -> str:
     >>> layer_type("layer1.0.conv2", "Conv2d", by="operation")
     'Convolution'
     """
-    kind = operator(op)
+    kind = operation_kind(op)
     if by == "operation":
         return (kind.name if kind is not None else op) or OTHER
     parts = [re.sub(r"\d+$", "", part) for part in name.lower().split(".")]

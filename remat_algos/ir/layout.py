@@ -32,9 +32,9 @@ def wrapped(text: str, width: int = COLUMNS, *, first: str = "", indent: str = "
     return [*lines, line.rstrip()]
 
 
-def _narrowest(word: str, most: int) -> int:
-    """Columns that a word of a table needs: where it has more than `most`, it is broken behind `?` and `&`."""
-    return len(word) if len(word) <= most else max(most, *map(len, WORD.findall(word)))
+def _narrowest(word: str, limit: int) -> int:
+    """Columns that a word of a table needs: where it has more than `limit`, it is broken behind `?` and `&`."""
+    return len(word) if len(word) <= limit else max(limit, *map(len, WORD.findall(word)))
 
 
 def labelled(rows: Iterable[tuple[str, str]], width: int = COLUMNS) -> list[str]:

@@ -18,7 +18,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def listed(names: Sequence[str], most: int, total: int | None = None) -> str:
+def listed(names: Sequence[str], limit: int, total: int | None = None) -> str:
     """The first names, shortened, and how many more there are: of a total, where not all names are given.
 
     Examples
@@ -26,12 +26,12 @@ def listed(names: Sequence[str], most: int, total: int | None = None) -> str:
     >>> listed(["a", "b", "c"], 2), listed(["a", "b"], 2), listed(["a"], 2, total=2000)
     ('a, b and 1 more', 'a, b', 'a and 1,999 more')
     """
-    shown = names[:most]
+    shown = names[:limit]
     more = (len(names) if total is None else total) - len(shown)
     return ", ".join(map(shortened, shown)) + (f" and {more:,} more" if more > 0 else "")
 
 
-def comma_separated(given: str | Sequence[str]) -> list[str]:
+def comma_separated(text: str | Sequence[str]) -> list[str]:
     """The words of an option that may be one text with commas between them, or several such texts.
 
     Examples
@@ -39,11 +39,11 @@ def comma_separated(given: str | Sequence[str]) -> list[str]:
     >>> comma_separated("ReLU, Tanh,"), comma_separated(["layer0", "ReLU,Tanh"])
     (['ReLU', 'Tanh'], ['layer0', 'ReLU', 'Tanh'])
     """
-    texts = [given] if isinstance(given, str) else map(str, given)
+    texts = [text] if isinstance(text, str) else map(str, text)
     return [word.strip() for text in texts for word in text.split(",") if word.strip()]
 
 
-def shortened(name: object, most: int = LONGEST_NAME) -> str:
+def shortened(name: object, limit: int = LONGEST_NAME) -> str:
     """A name as messages quote it: at most that many characters; the middle of a longer one is left out.
 
     Examples
@@ -52,10 +52,10 @@ def shortened(name: object, most: int = LONGEST_NAME) -> str:
     ('encoder.….output', 'relu', 40)
     """
     text = str(name)
-    if len(text) <= most:
+    if len(text) <= limit:
         return text
-    head = most // 2
-    return f"{text[:head]}…{text[len(text) - (most - head - 1) :]}"
+    head = limit // 2
+    return f"{text[:head]}…{text[len(text) - (limit - head - 1) :]}"
 
 
 def one_line(subject: object, *facts: str) -> str:
@@ -69,7 +69,7 @@ def one_line(subject: object, *facts: str) -> str:
     return f"<{type(subject).__name__}: {', '.join(filter(None, facts))}>"
 
 
-def did_you_mean(name: object, known: Iterable[str], most: int = 2, cutoff: float = 0.6) -> str:
+def did_you_mean(name: object, known: Iterable[str], limit: int = 2, cutoff: float = 0.6) -> str:
     """The end of a message about an unknown name: the known ones like it, whatever its case; "" if there is none.
 
     Examples
@@ -81,5 +81,5 @@ def did_you_mean(name: object, known: Iterable[str], most: int = 2, cutoff: floa
     if len(text) > LONGEST_COMPARED:
         return ""
     spelled = {each.lower(): each for each in known}
-    near = [shortened(spelled[match]) for match in get_close_matches(text, spelled, most, cutoff)]
+    near = [shortened(spelled[match]) for match in get_close_matches(text, spelled, limit, cutoff)]
     return f"; did you mean {' or '.join(near)}?" if near else ""

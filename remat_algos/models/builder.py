@@ -16,7 +16,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.edges import unread_first_values
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
-from remat_algos.ir.operators import operator
+from remat_algos.ir.operation_kinds import operation_kind
 from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.models.blocks import contract
 from remat_algos.models.names import Names
@@ -29,7 +29,7 @@ NO_GRADIENT = -1
 WHOLE = (int, np.integer)
 
 
-class Further(NamedTuple):
+class ExtraValue(NamedTuple):
     """A value that an operation makes beside its first one.
 
     Parameters
@@ -163,7 +163,7 @@ class Builder(Names):
         shape: Shape,
         *,
         name: str = "",
-        further: Sequence[Further] = (),
+        extra: Sequence[ExtraValue] = (),
         saves: Sequence[Tensor] | None = None,
         macs: int = 0,
         flops: int = 0,
@@ -180,17 +180,17 @@ class Builder(Names):
         Parameters
         ----------
         op : str
-            Its kind, as `ir.operators` has it.
+            Its kind, as `ir.operation_kinds` has it.
         reads : sequence of Tensor
             Values and residents, in argument order; one that stands twice is read once.
         shape : tuple of int
             Of its first value.
         name : str
             A full name (`named`); by default one made of `op`.
-        further : sequence of Further
+        extra : sequence of ExtraValue
             Values beside the first; those without a gradient are left out where `counting` is "paper".
         saves : sequence of Tensor, optional
-            Which of its reads the gradient reads; by default what `ir.operators` says, the first value perhaps too.
+            Which of its reads the gradient reads; by default those of `ir.operation_kinds`.
         macs, flops : int
             Multiply-adds, and floating-point operations beside two for each of these.
         bytes_moved : int, optional
@@ -209,17 +209,17 @@ class Builder(Names):
         Returns
         -------
         list of Tensor
-            The first value, then the further ones.
+            The first value, then the extra ones.
         """
         name = name or self.named(op.lower())
         if not self._several:
-            further = [value for value in further if value.gradient]
-        values = self._values(name, shape, dtype or self.settings.dtype, gradient, further)
+            extra = [value for value in extra if value.gradient]
+        values = self._values(name, shape, dtype or self.settings.dtype, gradient, extra)
         read = list(dict.fromkeys([x.value for x in reads if x.value >= 0]))
         residents = sorted({-1 - x.value for x in reads if x.value < 0})
         self._reads.append(read)
         self._resident_reads.append(residents)
-        self._saved.append(self._saved_by(op, read, saves, values, further))
+        self._saved.append(self._saved_by(op, read, saves, values, extra))
         self._workspace.append(workspace)
         self._grad_workspace.append(grad_workspace)
         self._once.append(once)
@@ -243,9 +243,9 @@ class Builder(Names):
         )
         return values
 
-    def _values(self, name: str, shape: Shape, dtype: str, gradient: bool, further: Sequence[Further]) -> list[Tensor]:
+    def _values(self, name: str, shape: Shape, dtype: str, gradient: bool, extra: Sequence[ExtraValue]) -> list[Tensor]:
         made = [self._value(name, shape, dtype, gradient)]
-        for value in further:
+        for value in extra:
             full = self._unique(f"{name}.{value.name}")
             self._value_names[len(self._memory)] = full
             if value.effect:
@@ -274,10 +274,10 @@ class Builder(Names):
         read: list[int],
         saves: Sequence[Tensor] | None,
         values: Sequence[Tensor],
-        further: Sequence[Further],
+        extra: Sequence[ExtraValue],
     ) -> list[int]:
         """What the gradient reads, as ids of values."""
-        kind = operator(op)
+        kind = operation_kind(op)
         if kind is None:
             inputs = output = True
         elif self._several:
@@ -290,9 +290,9 @@ class Builder(Names):
             saved = [x for x in read if x in chosen]
         if output:
             saved = [*saved, values[0].value]
-        if not further:
+        if not extra:
             return saved
-        made = zip(values[1:], further, strict=True)
+        made = zip(values[1:], extra, strict=True)
         return saved + [x.value for x, f in made if not (f.gradient or f.effect)]
 
     # ---------------------------------------------------------------- the network

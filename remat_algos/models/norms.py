@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from remat_algos.errors import GraphError
-from remat_algos.models.builder import Further, Tensor
+from remat_algos.models.builder import ExtraValue, Tensor
 from remat_algos.models.network import Shape
 from remat_algos.models.pointwise import Pointwise
 
@@ -32,8 +32,8 @@ class Norms(Pointwise):
         running = [self.state(f"{full}.running_{what}", channels) for what in ("mean", "var")]
         if self.settings.primitive:
             return self._spelled_out(full, x, channels, running)
-        further = [*_statistics(channels), Further("running", (0,), "float32", effect=True)]
-        return self._norm("BatchNorm", full, x, channels, further, running)
+        extra = [*_statistics(channels), ExtraValue("running", (0,), "float32", effect=True)]
+        return self._norm("BatchNorm", full, x, channels, extra, running)
 
     def layer_norm(self, x: Tensor, name: str = "norm") -> Tensor:
         """Per row, over the last axis; its gradient reads x, the means and one over the deviations.
@@ -68,7 +68,7 @@ class Norms(Pointwise):
             [x, weight],
             x.shape,
             name=full,
-            further=_statistics(x.shape[:-1])[1:],
+            extra=_statistics(x.shape[:-1])[1:],
             flops=4 * prod(x.shape),
             dtype=x.dtype,
         )
@@ -106,13 +106,13 @@ class Norms(Pointwise):
             [x],
             x.shape,
             name=full,
-            further=[Further("scale", x.shape, x.dtype)],
+            extra=[ExtraValue("scale", x.shape, x.dtype)],
             flops=(size + 4) * prod(x.shape),
             size=size,
         )
 
     def _norm(
-        self, op: str, full: str, x: Tensor, weights: Shape, further: list[Further], residents: Sequence[Tensor] = ()
+        self, op: str, full: str, x: Tensor, weights: Shape, extra: list[ExtraValue], residents: Sequence[Tensor] = ()
     ) -> Tensor:
         parameters = [self.parameter(f"{full}.{what}", weights) for what in ("weight", "bias")]
         return self.run(
@@ -120,7 +120,7 @@ class Norms(Pointwise):
             [x, *parameters, *residents],
             x.shape,
             name=full,
-            further=further,
+            extra=extra,
             flops=NORM_FLOPS * prod(x.shape),
             dtype=x.dtype,
         )
@@ -159,5 +159,5 @@ class Norms(Pointwise):
         return self.run(op, reads, reads[0].shape, name=full, flops=prod(reads[0].shape), dtype=reads[0].dtype)
 
 
-def _statistics(shape: Shape) -> list[Further]:
-    return [Further("mean", shape, "float32"), Further("rstd", shape, "float32")]
+def _statistics(shape: Shape) -> list[ExtraValue]:
+    return [ExtraValue("mean", shape, "float32"), ExtraValue("rstd", shape, "float32")]

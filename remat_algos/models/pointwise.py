@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from remat_algos.errors import GraphError
-from remat_algos.models.builder import Further, Tensor
+from remat_algos.models.builder import ExtraValue, Tensor
 from remat_algos.models.fitting import Fitting
 from remat_algos.models.network import Shape
 
@@ -183,7 +183,7 @@ class Pointwise(Fitting):
             [x, targets],
             (),
             name=self.named(name),
-            further=[Further("probabilities", x.shape, x.dtype)],
+            extra=[ExtraValue("probabilities", x.shape, x.dtype)],
             flops=CROSS_ENTROPY_FLOPS * prod(x.shape),
             dtype="float32",
         )
@@ -248,8 +248,8 @@ class Pointwise(Fitting):
         if parts < 1 or x.shape[axis] % parts:
             raise GraphError(f"{self.model}: {name} cuts {x.shape[axis]} into {parts} equal parts; give a divisor")
         shape = (*x.shape[:axis], x.shape[axis] // parts, *x.shape[axis + 1 :])
-        further = [Further(str(k), shape, x.dtype, gradient=True) for k in range(1, parts)]
-        return self.run_all("Slice", [x], shape, name=self.named(name), further=further, dtype=x.dtype, axis=axis)
+        extra = [ExtraValue(str(k), shape, x.dtype, gradient=True) for k in range(1, parts)]
+        return self.run_all("Slice", [x], shape, name=self.named(name), extra=extra, dtype=x.dtype, axis=axis)
 
     def crop(self, x: Tensor, *size: int, name: str = "crop") -> Tensor:
         """The middle of an image, copied; its gradient reads nothing.

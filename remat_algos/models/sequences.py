@@ -8,7 +8,7 @@ from math import prod
 
 from remat_algos.cost.shapes import tensor_bytes
 from remat_algos.errors import GraphError
-from remat_algos.models.builder import Further, Tensor
+from remat_algos.models.builder import ExtraValue, Tensor
 from remat_algos.models.network import Shape
 from remat_algos.models.pointwise import Pointwise
 
@@ -158,7 +158,7 @@ class Sequences(Pointwise):
             [x for x in (q, k, v, bias, mask) if x is not None],
             q.shape,
             name=self.named(name),
-            further=[Further("logsumexp", scores[:3], "float32")],
+            extra=[ExtraValue("logsumexp", scores[:3], "float32")],
             macs=2 * prod(scores) * (q.shape[-1] // scores[1]),
             flops=(5 if bias is None else 6) * prod(scores),
             grad_workspace=tensor_bytes(q.shape, "float32") if self.settings.several_values else 0,
@@ -232,7 +232,7 @@ class Sequences(Pointwise):
             [x, targets],
             (),
             name=self.named(name),
-            further=[Further("alpha", rows, "float32")],
+            extra=[ExtraValue("alpha", rows, "float32")],
             flops=5 * prod(x.shape) + 6 * prod(rows),
             dtype="float32",
         )

@@ -6,7 +6,7 @@ from math import prod
 
 from remat_algos.cost.shapes import tensor_bytes
 from remat_algos.errors import GraphError
-from remat_algos.models.builder import Further, Tensor
+from remat_algos.models.builder import ExtraValue, Tensor
 from remat_algos.models.fitting import Fitting, Size
 from remat_algos.models.network import Shape
 
@@ -120,9 +120,9 @@ class Windows(Fitting):
         """
         full = self.named(name)
         shape, work = self._pooled(full, x, kernel, stride, padding, cover)
-        further = [Further("indices", shape, "int64")]
+        extra = [ExtraValue("indices", shape, "int64")]
         attributes = {"kernel": kernel, "stride": stride, "padding": padding}
-        return self.run("MaxPooling", [x], shape, name=full, further=further, flops=work, **attributes)
+        return self.run("MaxPooling", [x], shape, name=full, extra=extra, flops=work, **attributes)
 
     def average_pool(
         self, x: Tensor, kernel: Size, stride: Size, *, padding: Size = 0, cover: bool = False, name: str = "pool"

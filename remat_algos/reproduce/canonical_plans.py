@@ -12,7 +12,7 @@ import numpy as np
 from remat_algos.context import Progress, SearchContext
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.operators import operator
+from remat_algos.ir.operation_kinds import operation_kind
 from remat_algos.models.registry import build
 from remat_algos.reproduce.quick import as_reference
 from remat_algos.schedule.baseline import baseline
@@ -192,8 +192,8 @@ def as_frameworks_save(graph: ComputationGraph) -> ComputationGraph:
     back, ops = graph.backward, graph.labels.ops
     if back is None or ops is None:
         return graph
-    kinds = [operator(op) for op in ops]
-    saves = np.array([kind is None or bool(kind.saves_inputs or kind.saves_output or kind.further) for kind in kinds])
+    kinds = [operation_kind(op) for op in ops]
+    saves = np.array([kind is None or bool(kind.saves_inputs or kind.saves_output or kind.extra) for kind in kinds])
     counts = np.diff(back.saved_indptr)
     indptr = np.concatenate([[0], np.cumsum(np.where(saves, counts, 0))])
     indices = back.saved_indices[np.repeat(saves, counts)]

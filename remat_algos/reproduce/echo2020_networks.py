@@ -14,7 +14,7 @@ from remat_algos.ir.encode import encode
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
 from remat_algos.ir.layer_types import parameter_gradients
-from remat_algos.ir.operators import operator
+from remat_algos.ir.operation_kinds import operation_kind
 from remat_algos.ir.resident import ROLES
 from remat_algos.models.network import Network
 from remat_algos.models.optimizers import STATES
@@ -193,7 +193,7 @@ def inputs_kept(graph: ComputationGraph, kinds: Container[str]) -> ComputationGr
 
 def _kinds(graph: ComputationGraph) -> list[str]:
     """The kind of each node, "" where it is not known."""
-    found = (operator(graph.labels.op(v)) for v in range(graph.n_nodes))
+    found = (operation_kind(graph.labels.op(v)) for v in range(graph.n_nodes))
     return [kind.name if kind is not None else "" for kind in found]
 
 

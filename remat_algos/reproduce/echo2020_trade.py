@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from remat_algos.context import Progress
-from remat_algos.ir.operators import OPERATORS
+from remat_algos.ir.operation_kinds import OPERATION_KINDS
 from remat_algos.ir.units import format_bytes
 from remat_algos.reproduce.echo2020_networks import Workload, inputs_kept
 from remat_algos.reproduce.echo2020_runs import Measured, Run, echoed
 from remat_algos.reproduce.page import Table, percent
 
-HEAVY = frozenset(kind.name for kind in OPERATORS if kind.heavy)
+HEAVY = frozenset(kind.name for kind in OPERATION_KINDS if kind.heavy)
 CHOSEN: Mapping[str, Mapping[str, Any]] = {  # figure 17: what may be recomputed, and the options for it
     "RNN alone": {"only": "cell"},
     "attention alone": {"only": "attention"},

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from remat_algos.context import SearchContext
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.operators import kind_name, operator
+from remat_algos.ir.operation_kinds import kind_name, operation_kind
 from remat_algos.ir.wording import comma_separated, shortened
 from remat_algos.solvers.candidates import Candidate, Recipe, longest_row, near, thinned
 from remat_algos.solvers.cost_per_byte import cost_per_byte
@@ -117,7 +117,7 @@ def _of_kinds(graph: ComputationGraph, is_one: Callable[[str], bool]) -> Bool:
 
 
 def _is_light(kind: str) -> bool:
-    known = operator(kind)
+    known = operation_kind(kind)
     return known is None or not known.heavy
 
 
@@ -137,7 +137,7 @@ def _kinds(graph: ComputationGraph, drop: str | Sequence[str]) -> list[str]:
         raise ValueError(f"drop is {shortened(repr(drop))}, which names no operation; give names, or leave it out")
     there = _operations(graph, f"drop is {shortened(','.join(wanted))!r}, which goes by operations")
     for name in wanted:
-        if operator(name) is None and name not in there:
+        if operation_kind(name) is None and name not in there:
             raise ValueError(
                 f"drop names {shortened(name)!r}, which is not an operation of this graph; it has {', '.join(there)}"
             )

@@ -8,7 +8,7 @@ import numpy as np
 from remat_algos.ir.arrays import Bool
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
-from remat_algos.ir.operators import kind_name, operator
+from remat_algos.ir.operation_kinds import kind_name, operation_kind
 from remat_algos.ir.wording import comma_separated, listed, shortened
 
 MXNET_HEAVY = ("Dropout", "DropoutMask", "Embedding", "Convolution", "Linear", "Concat")
@@ -70,7 +70,7 @@ def heavy_nodes(graph: ComputationGraph, mode: str = "exact") -> Bool:
     ops = graph.labels.ops
     if ops is None:
         return cost
-    kinds = {op: operator(op) for op in set(ops)}
+    kinds = {op: operation_kind(op) for op in set(ops)}
     heavy = {op: kind.name in MXNET_HEAVY if mode == "mxnet" else kind.heavy for op, kind in kinds.items() if kind}
     return np.fromiter((heavy.get(op, dear) for op, dear in zip(ops, cost.tolist(), strict=True)), bool, len(ops))
 

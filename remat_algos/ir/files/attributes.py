@@ -1,6 +1,6 @@
 """Graphs drawn with attributes on nodes and edges, as in GraphML and DOT; the attributes are columns of the tables.
 
-A node has the attributes of its first value; each further value is a node of its own, with `value_of`.
+A node has the attributes of its first value; each extra value is a node of its own, with `value_of`.
 """
 
 import json
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.derivation import Derivation
-from remat_algos.ir.files.columns import Known, Table, aliases, check_spelling, say_ignored
+from remat_algos.ir.files.columns import ColumnTable, Known, aliases, check_spelling, warn_ignored
 from remat_algos.ir.files.json_text import check_scale
 from remat_algos.ir.files.row_reader import EDGE_COLUMNS, NODE_COLUMNS, VALUE_CELLS, VALUE_COLUMNS, rows_of
 from remat_algos.ir.files.row_writer import Record, records_of, scale_shows
@@ -54,12 +54,12 @@ def tables_of(drawing: Drawing, source: str, attributes: Known = NODE_ATTRIBUTES
     )
     edges = [{"src": u, "dst": v, **texts} for (u, v), texts in zip(ends, said, strict=True)]
     (graph,), of_graph = _known([drawing.graph], GRAPH_ATTRIBUTES, source, lambda _: "the graph")
-    say_ignored(source, [*ignored, *more, *of_graph], "attributes")
+    warn_ignored(source, [*ignored, *more, *of_graph], "attributes")
     rows, values = _apart(nodes)
     tables = rows_of(
-        Table.of_records(rows, source, NODE_COLUMNS, "node"),
-        Table.of_records(edges, source, EDGE_COLUMNS, "edge"),
-        Table.of_records(values, source, VALUE_COLUMNS, "value") if values else None,
+        ColumnTable.of_records(rows, source, NODE_COLUMNS, "node"),
+        ColumnTable.of_records(edges, source, EDGE_COLUMNS, "edge"),
+        ColumnTable.of_records(values, source, VALUE_COLUMNS, "value") if values else None,
     )
     _add_graph_attributes(tables, graph)
     return tables
@@ -88,21 +88,21 @@ def _known(
 
 def _apart(nodes: Mapping[str, Texts]) -> tuple[list[Texts], list[Texts]]:
     """Rows of nodes and rows of values: all values of the nodes that say more of them than a row of nodes can."""
-    further: dict[str, list[Texts]] = {}
+    extra: dict[str, list[Texts]] = {}
     for key, texts in nodes.items():
         if texts.get("value_of"):
             value = {"node": texts["value_of"], "id": key, "name": texts.get("name") or key, **texts}
-            further.setdefault(texts["value_of"], []).append(value)
+            extra.setdefault(texts["value_of"], []).append(value)
     rows, values = [], []
     for key, texts in nodes.items():
         if texts.get("value_of"):
             continue
         row = {"id": key, **texts}
         rows.append(row)
-        if key in further or row.get("value") or row.get("saved"):
+        if key in extra or row.get("value") or row.get("saved"):
             first = {column: row.pop(column) for column in (*VALUE_CELLS, "saved") if column in texts}
-            values += [{"node": key, "name": row.get("value", ""), **first}, *further.pop(key, ())]
-    values += [value for lost in further.values() for value in lost]  # of no node: the reader says so
+            values += [{"node": key, "name": row.get("value", ""), **first}, *extra.pop(key, ())]
+    values += [value for lost in extra.values() for value in lost]  # of no node: the reader says so
     for value in values:
         if "memory" in value:
             value["memory_bytes"] = value.pop("memory")
@@ -126,7 +126,7 @@ def _add_graph_attributes(tables: Tables, graph: Texts) -> None:
 
 
 def drawing_of(tables: Tables) -> Drawing:
-    """A drawing with all that the rows say; views and further values have an edge from what they belong to."""
+    """A drawing with everything in the rows; views and extra values have an edge from what they belong to."""
     records = records_of(tables, (tables.compute_scale or 1) if scale_shows(tables) else 1)
     values: dict[str, list[Record]] = {}
     for record in records.values:
@@ -137,24 +137,24 @@ def drawing_of(tables: Tables) -> Drawing:
     for record in records.nodes:
         name = record["name"]
         first, *others = values.get(name, [{}])
-        drawing.nodes[name] = _said({**record, **first, "value": first.get("name", "")}, NODE_ATTRIBUTES)
+        drawing.nodes[name] = _attributes({**record, **first, "value": first.get("name", "")}, NODE_ATTRIBUTES)
         node_of[first.get("name") or name] = name
         for k, value in enumerate(others, start=1):
             called = value["name"] or f"{name}:{k}"
-            drawing.nodes[called] = _said({**value, "value_of": name}, NODE_ATTRIBUTES)
+            drawing.nodes[called] = _attributes({**value, "value_of": name}, NODE_ATTRIBUTES)
             belongs.append((name, called))
         if record.get("view_of"):
             belongs.append((record["view_of"], name))
     edges: list[tuple[str, str, Record]] = [
-        *((record["src"], record["dst"], _said(record, EDGE_ATTRIBUTES)) for record in records.edges),
+        *((record["src"], record["dst"], _attributes(record, EDGE_ATTRIBUTES)) for record in records.edges),
         *((base, part, {}) for base, part in belongs),
     ]
-    drawing.edges = [(node_of.get(u, u), v, said) for u, v, said in edges]
+    drawing.edges = [(node_of.get(u, u), v, record) for u, v, record in edges]
     return drawing
 
 
-def _said(record: Record, attributes: Known) -> Record:
-    """The attributes of a record, in the order of the documentation, without those that say nothing."""
+def _attributes(record: Record, attributes: Known) -> Record:
+    """The attributes of a record, in the order of the documentation, without empty ones."""
     return {name: record[name] for name in attributes if name != "name" and record.get(name, "") != ""}
 
 

@@ -113,17 +113,17 @@ class _Lines:
     def fail(self, message: str, line: int | None = None) -> NoReturn:
         raise GraphError(f"{self.source}, line {line or self.at}: {message}")
 
-    def take(self, wanted: str) -> str:
+    def take(self, expected: str) -> str:
         """The next line."""
         if self.at >= len(self.lines):
-            raise GraphError(f"{self.source}: expected {wanted}, found the end; is the file whole?")
+            raise GraphError(f"{self.source}: expected {expected}, found the end; is the file whole?")
         self.at += 1
         return self.lines[self.at - 1].strip()
 
-    def numbers(self, wanted: str, count: int) -> list[int]:
-        words = self.take(wanted).split()
+    def numbers(self, expected: str, count: int) -> list[int]:
+        words = self.take(expected).split()
         if len(words) != count or not all(word.isascii() and word.isdecimal() and len(word) < 20 for word in words):
-            self.fail(f"expected {wanted}, found {shortened(self.lines[self.at - 1])!r}")
+            self.fail(f"expected {expected}, found {shortened(self.lines[self.at - 1])!r}")
         return [int(word) for word in words]
 
     def variable(self, x: int) -> _Variable:

@@ -25,14 +25,14 @@ FLAGS = {
 MARKS = {"": 0, "0": 0, "keep": 1, "1": 1, "recompute": 2, "2": 2}
 
 LONGEST = 4000  # digits that int() takes
-MOST_NAMED = 12  # columns in a message
+MAX_NAMED = 12  # columns in a message
 _DECIMAL_COMMA = re.compile(r"^(-?\d*),(\d[^,.]*)$")
 
 Known = Mapping[str, tuple[str, ...]]
 """Columns, each with its aliases."""
 
 
-class Table:
+class ColumnTable:
     """The cells of some rows, by column.
 
     Parameters
@@ -66,7 +66,7 @@ class Table:
         self.lines = lines
 
     @classmethod
-    def of_records(cls, records: Sequence[Mapping[str, str]], source: str, known: Known, noun: str) -> "Table":
+    def of_records(cls, records: Sequence[Mapping[str, str]], source: str, known: Known, noun: str) -> "ColumnTable":
         """What the records say in the columns that are known."""
         found = {key for record in records for key in record}
         return cls(
@@ -168,19 +168,19 @@ def aliases(known: Known) -> dict[str, str]:
 
 def missing(source: str, column: str, header: Sequence[str]) -> str:
     """The message for a column that must be there."""
-    found = listed([name or '""' for name in header], MOST_NAMED)
+    found = listed([name or '""' for name in header], MAX_NAMED)
     return f"{source}, line 1: missing column `{column}` (found: {found})"
 
 
-def say_ignored(source: str, names: Iterable[str], what: str = "columns") -> None:
+def warn_ignored(source: str, names: Iterable[str], what: str = "columns") -> None:
     """One notice of the columns that mean nothing here."""
-    ignored = listed(list(dict.fromkeys(names)), MOST_NAMED)
+    ignored = listed(list(dict.fromkeys(names)), MAX_NAMED)
     if ignored:
         warnings.warn(f"{source}: ignored {what} {ignored}", GraphWarning, stacklevel=2)
 
 
-def check_spelling(where: str, unknown: Iterable[str], known: Known, given: Container[str | None], what: str) -> None:
-    """GraphError if a name that is not known is nearly that of a column that is not given: probably a typing error.
+def check_spelling(where: str, unknown: Iterable[str], known: Known, present: Container[str | None], what: str) -> None:
+    """GraphError if a name that is not known is nearly that of a column that is missing: probably a typing error.
 
     Nearly: up to two letters differ, are missing, too many or swapped; one where a name has five letters or fewer.
     """
@@ -188,7 +188,7 @@ def check_spelling(where: str, unknown: Iterable[str], known: Known, given: Cont
         name: column
         for column, others in known.items()
         # `id` and `name` stand for each other
-        if column not in given and not (column == "id" and "name" in given)
+        if column not in present and not (column == "id" and "name" in present)
         for name in (column, *others)
     }
     for given_name in unknown:
@@ -201,10 +201,10 @@ def check_spelling(where: str, unknown: Iterable[str], known: Known, given: Cont
                 )
 
 
-def _distance(a: str, b: str, most: int) -> int:
-    """Letters to change, add, drop or swap to get from one word to the other; more than `most` where that is sure."""
-    if abs(len(a) - len(b)) > most:
-        return most + 1
+def _distance(a: str, b: str, limit: int) -> int:
+    """Letters to change, add, drop or swap to get from one word to the other; above `limit` where that is certain."""
+    if abs(len(a) - len(b)) > limit:
+        return limit + 1
     before, row = [0] * (len(b) + 1), list(range(len(b) + 1))
     for i, letter in enumerate(a, start=1):
         last, before, row = before, row, [i]

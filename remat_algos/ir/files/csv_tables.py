@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.files.columns import Known, Table, aliases, check_spelling, missing, say_ignored
+from remat_algos.ir.files.columns import ColumnTable, Known, aliases, check_spelling, missing, warn_ignored
 from remat_algos.ir.files.edge_list import in_order
 from remat_algos.ir.files.row_reader import EDGE_COLUMNS, NODE_COLUMNS, VALUE_COLUMNS, rows_of
 from remat_algos.ir.files.row_writer import records_of, scale_shows
@@ -18,7 +18,7 @@ from remat_algos.ir.wording import counted
 _QUOTED = re.compile(r'"[^"]*"')
 
 
-def parse(nodes: tuple[str, str], edges: Table, values: tuple[str, str] | None) -> Tables:
+def parse(nodes: tuple[str, str], edges: ColumnTable, values: tuple[str, str] | None) -> Tables:
     """Rows from a table of edges and the texts of the others, each with its file's name: (text, name)."""
     node_table = read_table(*nodes, NODE_COLUMNS, ("name",))
     if values is None:
@@ -34,10 +34,10 @@ def parse_edges(text: str, source: str) -> Tables:
     for row, pair in enumerate(pairs):
         if not all(pair):
             edges.fail(row, "an edge needs both src and dst; write both")
-    return rows_of(Table(source, {"name": list(in_order(chain.from_iterable(pairs)))}, noun="line"), edges)
+    return rows_of(ColumnTable(source, {"name": list(in_order(chain.from_iterable(pairs)))}, noun="line"), edges)
 
 
-def read_edges(text: str, source: str) -> Table:
+def read_edges(text: str, source: str) -> ColumnTable:
     """The table of edges; GraphError if it does not say what leads where."""
     of_nodes = {column: NODE_COLUMNS[column] for column in ("memory", "compute")}
     edges = read_table(text, source, {**EDGE_COLUMNS, **of_nodes}, ("src", "dst"))
@@ -48,7 +48,7 @@ def read_edges(text: str, source: str) -> Table:
     return edges
 
 
-def read_table(text: str, source: str, known: Known, required: Sequence[str] = ()) -> Table:
+def read_table(text: str, source: str, known: Known, required: Sequence[str] = ()) -> ColumnTable:
     """The cells of a CSV text under its header; columns that are not known are ignored with one notice.
 
     GraphError if a required column is missing; for a name an id will do.
@@ -73,7 +73,7 @@ def read_table(text: str, source: str, known: Known, required: Sequence[str] = (
     for column in required:
         if column not in names and not (column == "name" and "id" in names):
             raise GraphError(missing(source, column, header))
-    say_ignored(source, unknown)
+    warn_ignored(source, unknown)
     for cells, line in zip(rows, lines, strict=True):
         if len(cells) != len(header):
             message = f"expected {counted(len(header), 'cell')}, found {len(cells)}; is the file whole?"
@@ -83,7 +83,7 @@ def read_table(text: str, source: str, known: Known, required: Sequence[str] = (
         for name, column in zip(names, zip(*rows, strict=True) if rows else [()] * len(header), strict=True)
         if name is not None
     }
-    return Table(source, columns, lines, header=header, decimal_comma=mark == ";")
+    return ColumnTable(source, columns, lines, header=header, decimal_comma=mark == ";")
 
 
 def plain(column: str) -> str:

@@ -22,10 +22,10 @@ _BRACE = re.compile(rf'(?>{BLANK})|"(?:[^"\\]|\\.)*+"|([{{}}])', re.DOTALL)
 _ESCAPED = re.compile(r'\\(\r?\n|["\\])')
 _PLACE = re.compile(r"(.*?)\s*\(at char \d+\), \(line:(\d+), col:(\d+)\)$")
 
-MOST_READ = 250_000
+MAX_READ = 250_000
 """Characters of the longest text that is read: pydot takes a second and 100 MB for every 17,000 of them."""
 
-MOST_NESTED = 4
+MAX_NESTED = 4
 """Subgraphs in one another: each level doubles pydot's time, or makes it fourfold where there is a fault."""
 
 _END = "the_end_of_the_file"
@@ -42,20 +42,20 @@ def begins(text: str) -> bool:
 def parse(text: str, source: str) -> Tables:
     """Rows from DOT text; nodes in the order in which they appear first, what is only for the eye passed over."""
     graph = _read(text, source)
-    reader = _Reader(source)
+    reader = _DotReader(source)
     reader.statements(graph, {}, {})
-    reader.found.graph.update(reader.attributes(graph))
-    return tables_of(reader.found, source)
+    reader.drawing.graph.update(reader.attributes(graph))
+    return tables_of(reader.drawing, source)
 
 
 def _read(text: str, source: str) -> Any:
     """pydot's graph."""
-    if len(text) > MOST_READ:
+    if len(text) > MAX_READ:
         _fail(source, f"{_too_long(text)}; give the graph as JSON, npz or GraphML")
     _check_nesting(text, source)
-    said = io.StringIO()
+    output = io.StringIO()
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(said):
+        with warnings.catch_warnings(), contextlib.redirect_stdout(output):
             warnings.simplefilter("ignore", DeprecationWarning)  # pydot calls pyparsing by its old names
             import pydot
 
@@ -67,7 +67,7 @@ def _read(text: str, source: str) -> Any:
     except TypeError as error:  # of pydot, which calls the attribute as it does its own argument
         _fail(source, "`name` is not an attribute; the name of a node stands before its brackets", error)
     if not graphs:
-        printed = said.getvalue().strip().rpartition("\n")[2]  # what is wrong
+        printed = output.getvalue().strip().rpartition("\n")[2]  # what is wrong
         _fail(source, f"not valid DOT{_place(printed, text.count(chr(10)) + 1)}; is the file whole?")
     if len(graphs) > 2:
         _fail(source, f"there are {len(graphs) - 1} graphs in the file; keep one")
@@ -83,16 +83,16 @@ def _check_nesting(text: str, source: str) -> None:
     depth = 0
     for brace in _BRACE.finditer(text):
         depth += {"{": 1, "}": -1}.get(brace[1], 0)
-        if depth > MOST_NESTED + 1:
+        if depth > MAX_NESTED + 1:
             line = text.count("\n", 0, brace.start()) + 1
-            _fail(f"{source}, line {line}", f"subgraphs are nested deeper than {MOST_NESTED}; flatten them")
+            _fail(f"{source}, line {line}", f"subgraphs are nested deeper than {MAX_NESTED}; flatten them")
 
 
-class _Reader:
+class _DotReader:
     """Walks statement by statement, since what `node [...]` says holds from there on."""
 
     def __init__(self, source: str) -> None:
-        self.found, self.source = Drawing(), source
+        self.drawing, self.source = Drawing(), source
 
     def statements(self, graph: Any, node: Texts, edge: Texts) -> list[str]:
         """Those of a graph or subgraph, with the attributes that hold at its beginning; the nodes that they name."""
@@ -103,7 +103,7 @@ class _Reader:
             kind = part.obj_dict["type"]
             if kind == "edge":
                 tails, heads = (self._end(end, node, edge) for end in part.obj_dict["points"])
-                self.found.edges += [(u, v, {**edge, **attributes}) for u in tails for v in heads]
+                self.drawing.edges += [(u, v, {**edge, **attributes}) for u in tails for v in heads]
                 named += [*tails, *heads]
             elif kind == "subgraph":
                 named += self.statements(part, node, edge)
@@ -113,9 +113,9 @@ class _Reader:
                 edge = {**edge, **attributes}
             elif part.get_name() != "graph":
                 named += self._end(part.get_name(), node, edge)
-                self.found.nodes[named[-1]].update(attributes)
+                self.drawing.nodes[named[-1]].update(attributes)
             elif graph.get_type() == "digraph":
-                self.found.graph.update(attributes)
+                self.drawing.graph.update(attributes)
         return list(dict.fromkeys(named))
 
     def _end(self, end: Any, node: Texts, edge: Texts) -> list[str]:
@@ -126,7 +126,7 @@ class _Reader:
             return self.statements(pydot.Subgraph(obj_dict=dict(end)), node, edge)
         quoted = _QUOTED.match(end)
         name = _plain(quoted[0]) if quoted else end.partition(":")[0]
-        self.found.nodes.setdefault(name, dict(node))
+        self.drawing.nodes.setdefault(name, dict(node))
         return [name]
 
     def attributes(self, part: Any) -> Texts:
@@ -147,10 +147,10 @@ def _plain(text: Any) -> str:
 
 def _place(printed: str, lines: int) -> str:
     """Where the fault is that pydot printed, and what it says of it; beyond the last line stands only what we added."""
-    found = _PLACE.fullmatch(printed)
-    if found is None:
+    match = _PLACE.fullmatch(printed)
+    if match is None:
         return f" ({printed[:100]})"
-    reason, line, column = found.groups()
+    reason, line, column = match.groups()
     return f" at {f'line {line}, column {column}' if int(line) <= lines else 'its end'} ({reason})"
 
 
@@ -161,11 +161,11 @@ def _fail(source: str, message: str, cause: BaseException | None = None) -> NoRe
 def dump(tables: Tables) -> str:
     """The rows as DOT text, a node or an edge a line."""
     drawing = drawing_of(tables)
-    lines = [f"  {name}={_text(said)};" for name, said in drawing.graph.items()]
+    lines = [f"  {name}={_text(value)};" for name, value in drawing.graph.items()]
     lines += [f"  {_text(name)}{_list(record)};" for name, record in drawing.nodes.items()]
     lines += [f"  {_text(u)} -> {_text(v)}{_list(record)};" for u, v, record in drawing.edges]
     text = "\n".join(["digraph {", *lines, "}", ""])
-    if len(text) > MOST_READ:
+    if len(text) > MAX_READ:
         warnings.warn(
             f"{_too_long(text)}; write JSON, npz or GraphML to read the graph again", GraphWarning, stacklevel=2
         )
@@ -173,16 +173,16 @@ def dump(tables: Tables) -> str:
 
 
 def _too_long(text: str) -> str:
-    return f"{len(text):,} characters of DOT can be drawn, but no more than {MOST_READ:,} are read"
+    return f"{len(text):,} characters of DOT can be drawn, but no more than {MAX_READ:,} are read"
 
 
 def _list(record: Record) -> str:
-    inside = ", ".join(f"{name}={_text(said)}" for name, said in record.items())
+    inside = ", ".join(f"{name}={_text(value)}" for name, value in record.items())
     return f" [{inside}]" if record else ""
 
 
-def _text(said: str | Number) -> str:
-    if not isinstance(said, str):
-        return str(said)
-    escaped = said.replace("\\", "\\\\").replace('"', '\\"')
+def _text(value: str | Number) -> str:
+    if not isinstance(value, str):
+        return str(value)
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

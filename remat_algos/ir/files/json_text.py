@@ -14,7 +14,7 @@ from remat_algos.ir.wording import shortened
 
 FORMAT, VERSION = "remat-graph", 1
 BACKWARD = ("none", "to come", "present")
-_WANTED = {str: "text", int: "a whole number", bool: "true or false", list: "a list", dict: "an object"}
+_EXPECTED = {str: "text", int: "a whole number", bool: "true or false", list: "a list", dict: "an object"}
 _MISSING = object()
 
 KEYS: Known = dict.fromkeys(
@@ -66,13 +66,13 @@ def tables_of(record: Any, source: str) -> Tables:
         _resident(_Fields(entry, source, f"resident {i}", RESIDENT_KEYS))
         for i, entry in enumerate(top.records("residents", []))
     ]
-    given = sum(node.saved is not None for node in nodes)
-    backward = top.take("backward", str, "to come" if given else "none")
+    n_saved = sum(node.saved is not None for node in nodes)
+    backward = top.take("backward", str, "to come" if n_saved else "none")
     if any(node.gradient_of is not None for node in nodes):
         backward = "present"
     if backward not in BACKWARD:
         _fail(source, f'"backward" is {shortened(backward)!r}; use {", ".join(BACKWARD)}')
-    if 0 < given < len(nodes):
+    if 0 < n_saved < len(nodes):
         lacking = next(node.name for node in nodes if node.saved is None)
         _fail(source, f'"saved" is missing for node {shortened(lacking)!r}; give it for all nodes or for none')
     scale = top.take("compute_scale", int, None)
@@ -190,28 +190,28 @@ class _Fields:
         self.record, self.source, self.what = record, source, what
 
     def take(self, key: str, kind: type, default: Any = _MISSING) -> Any:
-        given = self.record.get(key, default)
-        if given is _MISSING:
+        entry = self.record.get(key, default)
+        if entry is _MISSING:
             _fail(self.source, f'{self.what} has no "{key}"')
-        wrong = not isinstance(given, kind) or (kind is int and isinstance(given, bool))
-        if wrong and not (given is None and default is None):
-            _fail(self.source, f'"{key}" of {self.what} is {_kind(given)}, expected {_WANTED[kind]}')
-        return given
+        wrong = not isinstance(entry, kind) or (kind is int and isinstance(entry, bool))
+        if wrong and not (entry is None and default is None):
+            _fail(self.source, f'"{key}" of {self.what} is {_kind(entry)}, expected {_EXPECTED[kind]}')
+        return entry
 
     def records(self, key: str, default: Any = _MISSING) -> list[Any]:
         return self.take(key, list, default)
 
     def names(self, key: str, default: Any) -> Any:
-        given = self.take(key, list, default)
-        if given is not None and not all(isinstance(name, str) for name in given):
+        entry = self.take(key, list, default)
+        if entry is not None and not all(isinstance(name, str) for name in entry):
             _fail(self.source, f'"{key}" of {self.what} contains something that is not a valid name')
-        return given
+        return entry
 
     def number(self, key: str, default: Number | None) -> Any:
-        given = self.record.get(key, default)
-        if given is not default and (isinstance(given, bool) or not isinstance(given, int | Decimal)):
-            _fail(self.source, f'"{key}" of {self.what} is {_kind(given)}, expected a number')
-        return given
+        entry = self.record.get(key, default)
+        if entry is not default and (isinstance(entry, bool) or not isinstance(entry, int | Decimal)):
+            _fail(self.source, f'"{key}" of {self.what} is {_kind(entry)}, expected a number')
+        return entry
 
     def size(self, key: str, default: Number | None) -> Any:
         """Bytes as a number or as text with a unit."""
@@ -223,5 +223,5 @@ class _Fields:
         return self.number(key, default)
 
 
-def _kind(given: Any) -> str:
-    return "null" if given is None else f"{type(given).__name__} {str(given)[:40]!r}"
+def _kind(entry: Any) -> str:
+    return "null" if entry is None else f"{type(entry).__name__} {str(entry)[:40]!r}"

@@ -33,17 +33,17 @@ def tables_of(record: Mapping[str, Any], source: str) -> Tables:
         name = name_of(node["id"])
         if name in drawing.nodes:
             _fail(source, f"two nodes have the id {shortened(name)!r}; give each its own id")
-        drawing.nodes[name] = _attributes((key, said) for key, said in node.items() if key != "id")
+        drawing.nodes[name] = _attributes((key, x) for key, x in node.items() if key != "id")
     seen = set()
-    for u, v, said in _edges(record, list(drawing.nodes), source):
+    for u, v, edge in _edges(record, list(drawing.nodes), source):
         if u not in drawing.nodes or v not in drawing.nodes:
             lost = shortened(u if u not in drawing.nodes else v)
             _fail(source, f"an edge has {lost!r}, which is no node; add it to `nodes`")
         if (u, v) not in seen:
             seen.add((u, v))
-            drawing.edges.append((u, v, _attributes((key, x) for key, x in said.items() if key not in ENDS)))
+            drawing.edges.append((u, v, _attributes((key, x) for key, x in edge.items() if key not in ENDS)))
     memory = ("memory", *NODE_ATTRIBUTES["memory"])
-    sized = any(name in said for said in drawing.nodes.values() for name in memory)  # then `size` is a picture's
+    sized = any(name in node for node in drawing.nodes.values() for name in memory)  # then `size` is a picture's
     return attributes.tables_of(drawing, source, NODE_ATTRIBUTES if sized else DATA_ATTRIBUTES)
 
 
@@ -57,7 +57,7 @@ def _hashable(node: Any) -> Any:
 
 
 def _edges(record: Mapping[str, Any], names: list[str], source: str) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """(u, v, what is said of the edge)."""
+    """(u, v, attributes of the edge)."""
     if "adjacency" in record:
         rows = record["adjacency"]
         if not isinstance(rows, list) or len(rows) != len(names) or not all(isinstance(row, list) for row in rows):
@@ -82,17 +82,17 @@ def _objects(record: Mapping[str, Any], key: str, source: str) -> list[Mapping[s
     return found
 
 
-def _pairs(said: Any) -> Iterator[tuple[str, Any]]:
+def _pairs(attributes: Any) -> Iterator[tuple[str, Any]]:
     """The attributes of the whole graph: an object, or the pairs that adjacency data have."""
-    if isinstance(said, dict):
-        yield from said.items()
-    elif isinstance(said, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in said):
-        yield from ((str(key), entry) for key, entry in said)
+    if isinstance(attributes, dict):
+        yield from attributes.items()
+    elif isinstance(attributes, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in attributes):
+        yield from ((str(key), entry) for key, entry in attributes)
 
 
-def _attributes(said: Any) -> Record:
-    """What is said; null says nothing."""
-    return {str(key): entry for key, entry in said if entry is not None}
+def _attributes(pairs: Any) -> Record:
+    """Pairs as a record; null is no entry."""
+    return {str(key): entry for key, entry in pairs if entry is not None}
 
 
 def _fail(source: str, message: str) -> NoReturn:

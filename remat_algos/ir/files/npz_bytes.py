@@ -54,8 +54,8 @@ def dump(graph: ComputationGraph) -> bytes:
     return buffer.getvalue()
 
 
-def load_arrays(data: bytes, source: str, wanted: Collection[str] | None = None) -> dict[str, Any]:
-    """The arrays of an npz file, or those of them that are wanted; GraphError if they are too large to be read.
+def load_arrays(data: bytes, source: str, names: Collection[str] | None = None) -> dict[str, Any]:
+    """The arrays of an npz file, or those of `names`; GraphError if they are too large to be read.
 
     Broken archives raise errors of many kinds.
     """
@@ -63,15 +63,15 @@ def load_arrays(data: bytes, source: str, wanted: Collection[str] | None = None)
         if sum(member.file_size for member in archive.infolist()) > read_limit():
             raise too_large(source)
     with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-        return {name: np.asarray(arrays[name]) for name in arrays.files if wanted is None or name in wanted}
+        return {name: np.asarray(arrays[name]) for name in arrays.files if names is None or name in names}
 
 
 def parse(data: bytes, source: str) -> dict[str, Any]:
     """Arguments for `ComputationGraph.from_arrays`; GraphError if the bytes are not such a file."""
     try:
-        held = load_arrays(data, source)
-        rest = json.loads(bytes(held.pop("remat_graph")))
-        return _arguments(held, rest, source)
+        stored = load_arrays(data, source)
+        rest = json.loads(bytes(stored.pop("remat_graph")))
+        return _arguments(stored, rest, source)
     except GraphError:
         raise
     except Exception as error:  # an archive of arrays can be broken in more ways than can be listed
@@ -79,18 +79,18 @@ def parse(data: bytes, source: str) -> dict[str, Any]:
         raise GraphError(f"{source}: not an npz graph ({reason}); is the file whole?") from error
 
 
-def _arguments(held: dict[str, Any], rest: dict[str, Any], source: str) -> dict[str, Any]:
+def _arguments(stored: dict[str, Any], rest: dict[str, Any], source: str) -> dict[str, Any]:
     if rest["version"] != VERSION:
         version = shortened(repr(rest["version"]))
         raise GraphError(f"{source}: version {version} is not supported; this release reads version {VERSION}")
-    if any(array.ndim != 1 for array in held.values()):
+    if any(array.ndim != 1 for array in stored.values()):
         raise ValueError("an array has several dimensions")
-    arguments: dict[str, Any] = {name: held[name] for name in ARRAYS}
-    arguments |= {name: held.get(name) for name in OPTIONAL_ARRAYS}
-    if "backward.saved_indptr" in held:
-        arguments["backward"] = Backward(**{name: held[f"backward.{name}"] for name in BACKWARD})
-    if "resident.memory" in held:
-        parts = {name: held[f"resident.{name}"] for name in RESIDENT}
+    arguments: dict[str, Any] = {name: stored[name] for name in ARRAYS}
+    arguments |= {name: stored.get(name) for name in OPTIONAL_ARRAYS}
+    if "backward.saved_indptr" in stored:
+        arguments["backward"] = Backward(**{name: stored[f"backward.{name}"] for name in BACKWARD})
+    if "resident.memory" in stored:
+        parts = {name: stored[f"resident.{name}"] for name in RESIDENT}
         arguments["resident"] = Resident(**parts, names=_texts(rest["resident_names"]))
     scale = rest["compute_scale"]
     if type(scale) is not int or scale < 1:
@@ -107,9 +107,9 @@ def _arguments(held: dict[str, Any], rest: dict[str, Any], source: str) -> dict[
     return arguments
 
 
-def _texts(given: Iterable[Any]) -> tuple[str, ...]:
+def _texts(entries: Iterable[Any]) -> tuple[str, ...]:
     """All of them, if all are text."""
-    texts = tuple(given)
+    texts = tuple(entries)
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("a name is not text")
     return texts

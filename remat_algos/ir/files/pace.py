@@ -11,7 +11,7 @@ from remat_algos.ir.wording import counted, shortened
 
 _START = re.compile(r"(?>\s*+(?:c[^\n]*\n)?+)*+p[ \t]+[a-z]+[ \t]+\d+[ \t]+\d")
 
-MOST_ISOLATED = 100_000
+MAX_ISOLATED = 100_000
 """Nodes without edges that a header may promise: nothing else in the file bounds them."""
 
 
@@ -62,9 +62,9 @@ def check_header(n: int, m: int, edges: Sequence[tuple[int, int]], noun: str, fa
     if len(edges) != m:
         fail(f"the header has {counted(m, 'edge')}, the file {len(edges):,}; is the file whole?")
     # twice the edges is at most what they can name: counted only where it could matter
-    if n - 2 * m > MOST_ISOLATED or (n > MOST_ISOLATED and n - len({*chain(*edges)}) > MOST_ISOLATED):
-        most = f"at most {MOST_ISOLATED:,} may be without"
-        fail(f"the header has {n:,} {noun}, most of them without edges; {most}. Correct the header, or leave them out")
+    if n - 2 * m > MAX_ISOLATED or (n > MAX_ISOLATED and n - len({*chain(*edges)}) > MAX_ISOLATED):
+        bound = f"at most {MAX_ISOLATED:,} may be without"
+        fail(f"the header has {n:,} {noun}, most of them without edges; {bound}. Correct the header, or leave them out")
 
 
 def _is_number(word: str) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 
 from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.ir.files import cg_text, csv_tables, dot_text, edge_list, graphml, json_text, node_link, pace
-from remat_algos.ir.files.columns import Table, aliases
+from remat_algos.ir.files.columns import ColumnTable, aliases
 from remat_algos.ir.files.row_reader import EDGE_COLUMNS, NODE_COLUMNS
 from remat_algos.ir.files.text import UTF_16, decoded, read_bytes
 from remat_algos.ir.graph import ComputationGraph
@@ -300,7 +300,7 @@ def _with_nodes(kind: str, text: str, source: str, nodes: Path) -> Tables:
     elif kind in ("edge list", "PACE"):
         rows = _PARSERS[kind](text, source).nodes
         pairs = [(u, node.name) for node in rows for u in node.reads]
-        edges = Table(source, {"src": [u for u, _ in pairs], "dst": [v for _, v in pairs]}, noun="edge")
+        edges = ColumnTable(source, {"src": [u for u, _ in pairs], "dst": [v for _, v in pairs]}, noun="edge")
     else:
         raise GraphError(f"{source}: {kind} files have their own sizes and costs; leave out {nodes.name}")
     return csv_tables.parse(_named_text(nodes), edges, _values(_beside(nodes)["values"]))

@@ -3,7 +3,7 @@
 from typing import NoReturn
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.files.columns import Known, Table
+from remat_algos.ir.files.columns import ColumnTable, Known
 from remat_algos.ir.resident import ROLES
 from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
 from remat_algos.ir.wording import shortened
@@ -44,22 +44,22 @@ VALUE_CELLS = ("memory", "output", "view_of", "grad_memory")
 GRADIENT_COLUMNS = {"grad_needs_inputs", "grad_needs_output", "grad_memory", "grad_compute", "grad_workspace", "saved"}
 
 
-def rows_of(nodes: Table, edges: Table, values: Table | None = None) -> Tables:
+def rows_of(nodes: ColumnTable, edges: ColumnTable, values: ColumnTable | None = None) -> Tables:
     """The rows of a graph; GraphError, with file and place, where the tables contradict each other or themselves."""
-    return _Reader(nodes, edges, values).tables()
+    return _RowReader(nodes, edges, values).tables()
 
 
-class _Reader:
+class _RowReader:
     """Rows of the three tables, held together by the ids of the nodes."""
 
-    def __init__(self, nodes: Table, edges: Table, values: Table | None) -> None:
+    def __init__(self, nodes: ColumnTable, edges: ColumnTable, values: ColumnTable | None) -> None:
         if not len(nodes):
             raise GraphError(f"{nodes.source}: there are no nodes; add one")
         self.table = nodes
         self.nodes: dict[str, NodeRow] = {}
         self.residents: dict[str, ResidentRow] = {}
         self.called: dict[str, str] = {}  # what an edge may say, to the name of a node, value or resident
-        self.said: dict[str, dict[str, bool]] = {}  # node: what it says of single reads and values being saved
+        self.saved_flags: dict[str, dict[str, bool]] = {}  # node: what it says of single reads and values being saved
         self.unsized: list[str] = []
         self.uncosted: list[str] = []
         self._add_rows(nodes)
@@ -91,7 +91,7 @@ class _Reader:
             uncosted=self.uncosted,
         )
 
-    def _add_rows(self, table: Table) -> None:
+    def _add_rows(self, table: ColumnTable) -> None:
         names = table.texts("name")
         keys = [key or name for key, name in zip(table.texts("id"), names, strict=True)]
         self.keys = keys
@@ -124,7 +124,7 @@ class _Reader:
             seen_keys.add(key)
             seen_names.add(name)
 
-    def _node_rows(self, table: Table, names: list[str]) -> list[NodeRow]:
+    def _node_rows(self, table: ColumnTable, names: list[str]) -> list[NodeRow]:
         """Each row as if it were a node; where a view says nothing of its size and cost they are 0, else 1."""
         views = [view_of or None for view_of in table.texts("view_of")]
         silent = [0 if view_of else 1 for view_of in views]
@@ -144,7 +144,7 @@ class _Reader:
             )
         ]
 
-    def _note_assumed(self, nodes: Table, values: Table | None) -> None:
+    def _note_assumed(self, nodes: ColumnTable, values: ColumnTable | None) -> None:
         """Which nodes have a value without a size, or no cost; views need neither."""
         listed: set[str] = set()
         unsized: set[str] = set()
@@ -172,7 +172,7 @@ class _Reader:
             self.table.fail(row, f"two {self.table.noun}s are called {shortened(name)!r}; give each its own name")
         self.residents[name] = ResidentRow(name, memory, "parameter", [reader], self.table.line(row))
 
-    def _add_values(self, table: Table) -> None:
+    def _add_values(self, table: ColumnTable) -> None:
         ids, names, memory = table.texts("id"), table.texts("name"), table.sizes("memory_bytes")
         output, views, saved = _true(table, "output"), table.texts("view_of"), table.flags("saved")
         grad_memory = table.sizes("grad_memory")
@@ -193,10 +193,10 @@ class _Reader:
             for k, row in enumerate(rows):
                 name, flag = node.value_name(k), saved[row]
                 if flag is not None:
-                    self.said.setdefault(node.name, {})[name] = flag
+                    self.saved_flags.setdefault(node.name, {})[name] = flag
                 self._call_value(table, row, ids[row], f"{key}:{k}" if k else name, name)
 
-    def _call_value(self, table: Table, row: int, own_id: str, rule: str, name: str) -> None:
+    def _call_value(self, table: ColumnTable, row: int, own_id: str, rule: str, name: str) -> None:
         """Let edges call a value by its id, by its name and by its place; ids and names of nodes go first."""
         if own_id:
             if own_id in self.called:
@@ -205,15 +205,15 @@ class _Reader:
         self.called.setdefault(name, name)
         self.called.setdefault(rule, name)
 
-    def _check_left_empty(self, row: int, key: str, values: Table) -> None:
+    def _check_left_empty(self, row: int, key: str, values: ColumnTable) -> None:
         """The node's own cells must leave to its values what they say."""
         for column in VALUE_CELLS:
             if column in self.table and self.table.columns[column][row]:
                 message = f"node {shortened(key)!r} has rows in {values.source}; leave its {column} empty here"
                 self.table.fail(row, message)
 
-    def _connect(self, table: Table) -> None:
-        called, nodes, said = self.called, self.nodes, self.said
+    def _connect(self, table: ColumnTable) -> None:
+        called, nodes, saved_flags = self.called, self.nodes, self.saved_flags
         rows = zip(table.texts("src"), table.texts("dst"), table.flags("saved"), strict=True)
         for row, (src, dst, flag) in enumerate(rows):
             read, reader = called.get(src), called.get(dst)
@@ -221,9 +221,9 @@ class _Reader:
                 self._fail_edge(table, row, src, dst)
             nodes[reader].reads.append(read)
             if flag is not None:
-                said.setdefault(reader, {})[read] = flag
+                saved_flags.setdefault(reader, {})[read] = flag
 
-    def _fail_edge(self, table: Table, row: int, src: str, dst: str) -> NoReturn:
+    def _fail_edge(self, table: ColumnTable, row: int, src: str, dst: str) -> NoReturn:
         for lost in (dst, src):
             if lost not in self.called:
                 noun, source = self.table.noun, self.table.source
@@ -241,13 +241,13 @@ class _Reader:
 
     def _saved(self, node: NodeRow, inputs: bool, output: bool) -> list[str]:
         """What the gradient reads: each read and value as its own flag says, else as the node's flags say."""
-        said = self.said.get(node.name, {})
+        saved_flags = self.saved_flags.get(node.name, {})
         own = [node.value_name(k) for k in range(len(node.values))]
         return [
-            *(name for name in node.reads if said.get(name, inputs) and name not in self.residents),
-            *(name for name in own if said.get(name, output)),
+            *(name for name in node.reads if saved_flags.get(name, inputs) and name not in self.residents),
+            *(name for name in own if saved_flags.get(name, output)),
         ]
 
 
-def _true(table: Table, column: str) -> list[bool]:
+def _true(table: ColumnTable, column: str) -> list[bool]:
     return [flag is True for flag in table.flags(column)]

@@ -67,7 +67,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     shown = shortened(os.fspath(path), _LONGEST_PATH)
     try:
         with open(path, "rb") as file:
-            data = _at_most(file, limit)
+            data = _read_up_to(file, limit)
     except FileNotFoundError as error:
         kind, _, model = str(path).partition("model:")
         remedy = "" if kind or not model else f"; a model is built: models.build({shortened(model)!r}).graph"
@@ -127,7 +127,7 @@ def too_large(what: str) -> GraphError:
     return GraphError(f"{what} holds more than {limit}; to read it, set the environment variable {LIMIT_VARIABLE}")
 
 
-def _at_most(stream: IO[bytes], limit: int) -> bytes | None:
+def _read_up_to(stream: IO[bytes], limit: int) -> bytes | None:
     """All that the stream holds; None if that is more than the limit."""
     data = io.BytesIO()
     while piece := stream.read(_PIECE):
@@ -142,6 +142,6 @@ def _decompressed(data: bytes, limit: int, source: str) -> bytes | None:
     import zlib
 
     try:
-        return _at_most(gzip.GzipFile(fileobj=io.BytesIO(data)), limit)  # type: ignore[arg-type]
+        return _read_up_to(gzip.GzipFile(fileobj=io.BytesIO(data)), limit)  # type: ignore[arg-type]
     except (OSError, EOFError, zlib.error) as error:
         raise GraphError(f"{source}: damaged gzip data; is the file whole?") from error

@@ -1,4 +1,4 @@
-"""Inception modules, with two further classifiers on the way."""
+"""Inception modules, with two auxiliary classifiers on the way."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ def googlenet(
     auxiliary: bool = True,
     norm: bool = False,
 ) -> None:
-    """Inception modules of four branches, with two further classifiers on the way [1]_.
+    """Inception modules of four branches, with two auxiliary classifiers on the way [1]_.
 
     Parameters
     ----------
     net : Layers
     batch, image : int
-        Images, and the pixels of a side: from 79 on, or from 47 on without the further classifiers.
+        Images, and the pixels of a side: from 79 on, or from 47 on without the auxiliary classifiers.
     width : int
         Percent of the published channels, rounded to multiples of 8.
     classes : int
     auxiliary : bool
-        With the two further classifiers, whose losses are added, without weights as in the graph of kusumoto2019.
+        With the two auxiliary classifiers, whose losses are added, without weights as in the graph of kusumoto2019.
     norm : bool
         As in torchvision: a batch norm follows each convolution, in place of the biases and the two local response
         norms, ReLUs stand before the concatenations instead of after, convolutions are 3 x 3 instead of 5 x 5, and the
-        further classifiers have a dropout.
+        auxiliary classifiers have a dropout.
 
     References
     ----------
@@ -113,7 +113,7 @@ def _inception(net: Layers, x: Tensor, channels: Sequence[int], norm: bool) -> T
 
 
 def _head(net: Layers, x: Tensor, classes: int, width: int, norm: bool) -> Tensor:
-    """Scores of a further classifier."""
+    """Scores of a auxiliary classifier."""
     x = _unit(net, net.average_pool(x, 5, 3), scaled(HEAD, width), 1, "conv", norm)
     x = net.reshape(x, x.shape[0], prod(x.shape[1:]), name="flatten")
     x = net.relu(net.linear(x, scaled(HIDDEN, width), name="fc1"), name="fc1.relu")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import prod
 
 from remat_algos.errors import GraphError
-from remat_algos.models.builder import Further, Tensor
+from remat_algos.models.builder import ExtraValue, Tensor
 from remat_algos.models.families.llama import gated, grouped_attention, language_loss
 from remat_algos.models.layers import Layers
 from remat_algos.models.registry import family
@@ -145,9 +145,9 @@ def _dispatched(net: Layers, rows: Tensor, places: Tensor, experts: int, capacit
     """The rows that go to each expert, copied by one node."""
     room = min(rows.shape[0], -(-prod(places.shape) * capacity // (100 * experts)))
     shape = (room, rows.shape[1])
-    further = [Further(str(k), shape, rows.dtype, gradient=True) for k in range(1, experts)]
+    extra = [ExtraValue(str(k), shape, rows.dtype, gradient=True) for k in range(1, experts)]
     return net.run_all(
-        "Slice", [rows, places], shape, name=net.named("dispatch"), further=further, saves=[places], dtype=rows.dtype
+        "Slice", [rows, places], shape, name=net.named("dispatch"), extra=extra, saves=[places], dtype=rows.dtype
     )
 
 

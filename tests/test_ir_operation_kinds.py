@@ -5,25 +5,25 @@ import csv
 import numpy as np
 import pytest
 
-from remat_algos.ir.operators import OPERATORS, kind_name, operator
+from remat_algos.ir.operation_kinds import OPERATION_KINDS, kind_name, operation_kind
 
-kinds = pytest.mark.parametrize("kind", OPERATORS, ids=lambda kind: kind.name)
+kinds = pytest.mark.parametrize("kind", OPERATION_KINDS, ids=lambda kind: kind.name)
 
 
 def test_no_name_or_alias_stands_twice():
-    names = [name for kind in OPERATORS for name in (kind.name, *kind.aliases)]
+    names = [name for kind in OPERATION_KINDS for name in (kind.name, *kind.aliases)]
     assert sorted(names) == sorted(set(names))
 
 
 @kinds
 def test_a_kind_is_found_by_its_name_and_by_each_alias(kind):
-    assert all(operator(name) is kind for name in (kind.name, *kind.aliases))
+    assert all(operation_kind(name) is kind for name in (kind.name, *kind.aliases))
 
 
 def test_another_name_is_no_kind():
-    assert operator("Warp") is None
-    assert operator("relu") is None  # names are exact: graphs of others may have an operation of their own
-    assert operator("") is None
+    assert operation_kind("Warp") is None
+    assert operation_kind("relu") is None  # names are exact: graphs of others may have an operation of their own
+    assert operation_kind("") is None
 
 
 @kinds
@@ -42,12 +42,12 @@ def test_alone_nothing_is_forgotten(kind):
 
 @kinds
 def test_values_made_for_the_gradient_have_names(kind):
-    assert all(name.isidentifier() for name in kind.further)
-    assert len(set(kind.further)) == len(kind.further)
+    assert all(name.isidentifier() for name in kind.extra)
+    assert len(set(kind.extra)) == len(kind.extra)
 
 
 def test_products_of_matrices_and_convolutions_are_heavy():
-    heavy = {kind.name for kind in OPERATORS if kind.heavy}
+    heavy = {kind.name for kind in OPERATION_KINDS if kind.heavy}
     assert heavy == {"Convolution", "TransposedConvolution", "Linear", "MatMul", "Attention"}
 
 
@@ -80,7 +80,7 @@ DERIVATIVES = {
 @pytest.mark.parametrize("name", DERIVATIVES)
 def test_the_gradient_reads_what_its_formula_needs(name):
     function, needs, derivative = DERIVATIVES[name]
-    kind = operator(name)
+    kind = operation_kind(name)
     assert (kind.saves_inputs, kind.saves_output) == ("inputs" in needs, "output" in needs)
     x, step = np.array([0.3, 0.8, 1.7, 4.4, 7.1]), 1e-6
     numeric = (function(x + step) - function(x - step)) / (2 * step)
@@ -95,7 +95,7 @@ def test_the_gradient_of_softmax_needs_its_output_alone():
     up, down = (np.exp(x + sign * step * np.eye(3)) for sign in (1, -1))
     numeric = up / up.sum(axis=1, keepdims=True) - down / down.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(y * (dy - dy @ y), numeric @ dy / (2 * step), rtol=1e-6)
-    assert (operator("Softmax").saves_inputs, operator("Softmax").saves_output) == (False, True)
+    assert (operation_kind("Softmax").saves_inputs, operation_kind("Softmax").saves_output) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_the_gradient_of_softmax_needs_its_output_alone():
     ],
 )
 def test_values_that_frameworks_make_for_the_gradient(name, values):
-    assert operator(name).further == values
+    assert operation_kind(name).extra == values
 
 
 @pytest.mark.parametrize("graph", ["vgg19", "unet", "resnet50", "googlenet"])
@@ -120,7 +120,7 @@ def test_alone_the_gradient_reads_what_the_published_graphs_say(shared_graphs, g
         rows = list(csv.DictReader(table))
     said = {row["op"]: (row["bwd_needs_inputs"] == "1", row["bwd_needs_output"] == "1") for row in rows}
     assert all(said[row["op"]] == (row["bwd_needs_inputs"] == "1", row["bwd_needs_output"] == "1") for row in rows)
-    assert {op: operator(op).alone for op in said} == said
+    assert {op: operation_kind(op).alone for op in said} == said
 
 
 def test_a_kind_has_one_name_and_others_have_their_own():

@@ -7,7 +7,7 @@ from functools import cache
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class OperationKind:
     """What is known of every operation of a kind.
 
     Parameters
@@ -16,7 +16,7 @@ class Operator:
         As `Labels.ops` has it.
     saves_inputs, saves_output : bool
         Whether the gradient reads what the operation reads, and its first value. Residents are always read.
-    further : tuple of str
+    extra : tuple of str
         Values that frameworks make beside the first one for the gradient alone.
     alone : (bool, bool)
         `saves_inputs` and `saves_output` where the operation has its first value only, as the graphs of
@@ -37,7 +37,7 @@ class Operator:
     name: str
     saves_inputs: bool
     saves_output: bool
-    further: tuple[str, ...]
+    extra: tuple[str, ...]
     alone: tuple[bool, bool]
     heavy: bool
     in_place: tuple[int, ...]
@@ -54,18 +54,18 @@ def _kind(
     name: str,
     saves: str = "",
     *aliases: str,
-    further: str = "",
+    extra: str = "",
     alone: str = "inputs",
     heavy: bool = False,
     in_place: tuple[int, ...] = (),
     gradient_in_place: bool = False,
     binarizable: bool = False,
-) -> Operator:
-    return Operator(
+) -> OperationKind:
+    return OperationKind(
         name,
         "inputs" in saves,
         "output" in saves,
-        tuple(further.split()),
+        tuple(extra.split()),
         ("inputs" in alone, "output" in alone),
         heavy,
         in_place,
@@ -75,7 +75,7 @@ def _kind(
     )
 
 
-OPERATORS = (
+OPERATION_KINDS = (
     _kind("Convolution", "inputs", "Convolution2DFunction", "ConvolutionND", "Conv", "Conv2d", heavy=True),
     _kind(
         "TransposedConvolution",
@@ -85,13 +85,13 @@ OPERATORS = (
     ),
     _kind("Linear", "inputs", "LinearFunction", "FullyConnected", "Gemm", heavy=True),
     _kind("MatMul", "inputs", "batch_dot", heavy=True),
-    _kind("Attention", "inputs output", further="logsumexp", alone="inputs output", heavy=True),
+    _kind("Attention", "inputs output", extra="logsumexp", alone="inputs output", heavy=True),
     _kind("Embedding", "", "EmbedIDFunction"),
-    _kind("BatchNorm", "inputs", "BatchNormalization", "BatchNorm2d", further="mean rstd"),
-    _kind("LayerNorm", "inputs", "LayerNormalization", further="mean rstd"),
-    _kind("GroupNorm", "inputs", "GroupNormalization", further="mean rstd"),
-    _kind("RMSNorm", "inputs", further="rstd"),
-    _kind("LocalResponseNorm", "inputs", "LocalResponseNormalization", "LRN", further="scale", alone="inputs output"),
+    _kind("BatchNorm", "inputs", "BatchNormalization", "BatchNorm2d", extra="mean rstd"),
+    _kind("LayerNorm", "inputs", "LayerNormalization", extra="mean rstd"),
+    _kind("GroupNorm", "inputs", "GroupNormalization", extra="mean rstd"),
+    _kind("RMSNorm", "inputs", extra="rstd"),
+    _kind("LocalResponseNorm", "inputs", "LocalResponseNormalization", "LRN", extra="scale", alone="inputs output"),
     _kind("ReLU", "output", alone="output", in_place=FIRST, binarizable=True),
     _kind("ReLU6", "output", "ClippedReLU", "Clip", alone="output", in_place=FIRST, binarizable=True),
     _kind("HardTanh", "output", "Hardtanh", alone="output", in_place=FIRST, binarizable=True),
@@ -100,12 +100,12 @@ OPERATORS = (
     _kind("Softmax", "output", alone="output", in_place=FIRST),
     _kind("GELU", "inputs", "Gelu", gradient_in_place=True),
     _kind("SiLU", "inputs", "Swish", gradient_in_place=True),
-    _kind("SoftmaxCrossEntropy", "", "SoftmaxOutput", further="probabilities"),
-    _kind("CTCLoss", "inputs", "ConnectionistTemporalClassification", further="alpha"),
+    _kind("SoftmaxCrossEntropy", "", "SoftmaxOutput", extra="probabilities"),
+    _kind("CTCLoss", "inputs", "ConnectionistTemporalClassification", extra="alpha"),
     _kind("MeanSquare", "inputs", "MeanSquaredError"),
     _kind("Dropout", "", in_place=FIRST),
     _kind("DropoutMask", binarizable=True),
-    _kind("MaxPooling", "", "MaxPooling2D", "MaxPool", "MaxPool2d", further="indices", alone="inputs output"),
+    _kind("MaxPooling", "", "MaxPooling2D", "MaxPool", "MaxPool2d", extra="indices", alone="inputs output"),
     _kind("AveragePooling", "", "AveragePooling2D", "AveragePool", "AvgPool2d", alone="inputs output"),
     _kind("Upsample", "", "ResizeImages", "Interpolate"),
     _kind("Concat", "", "Cat"),
@@ -131,12 +131,12 @@ OPERATORS = (
 )
 
 
-def operator(name: str) -> Operator | None:
+def operation_kind(name: str) -> OperationKind | None:
     """The kind that an operation is of, by its name or an alias; None if it is none of ours.
 
     Examples
     --------
-    >>> operator("Convolution2DFunction").name, operator("ReLU").saves_output, operator("Warp")
+    >>> operation_kind("Convolution2DFunction").name, operation_kind("ReLU").saves_output, operation_kind("Warp")
     ('Convolution', True, None)
     """
     return _by_name().get(name)
@@ -150,10 +150,10 @@ def kind_name(op: str) -> str:
     >>> kind_name("Conv2d"), kind_name("Warp")
     ('Convolution', 'Warp')
     """
-    kind = operator(op)
+    kind = operation_kind(op)
     return kind.name if kind is not None else op
 
 
 @cache
-def _by_name() -> dict[str, Operator]:
-    return {name: kind for kind in OPERATORS for name in (kind.name, *kind.aliases)}
+def _by_name() -> dict[str, OperationKind]:
+    return {name: kind for kind in OPERATION_KINDS for name in (kind.name, *kind.aliases)}

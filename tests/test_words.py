@@ -1,0 +1,320 @@
+"""One word for one idea: names that exist once, and none of the words that docs/notation.md lists as not used."""
+
+import ast
+import io
+import re
+import tokenize
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "remat_algos"
+KERNELS = ROOT / "kernels"
+GLOSSARY = ROOT / "docs" / "notation.md"
+
+# Folders whose files are named for something outside them, so a name there may stand elsewhere once.
+NAMED_FOR_ANOTHER = {
+    "cli/commands": "a command is named for the function that it calls: remat fit, plan/fit.py",
+    "plot": "a picture is named for the type that it draws: plot/frontier.py, plan/frontier.py",
+    "ir/files": "a format is named for its file extension or its community",
+    "executor/formulas": "formulas are cut as the builder methods of models/ are: norms, windows",
+}
+EVERYWHERE = {
+    "__init__": "every package has one",
+    "registry": "every registry of solvers, allocators, models and papers is found under one name",
+}
+
+# Names that still exist twice. Entries only go.
+CLASSES_LEFT = {
+    "Blocks": ["remat_algos/allocate/blocks.py", "remat_algos/models/blocks.py"],
+    "Frontier": ["remat_algos/plan/frontier.py", "remat_algos/solvers/echo_mxnet.py"],
+    "Layers": ["remat_algos/models/layers.py", "remat_algos/reproduce/echo2020_layers.py"],
+    "Layout": ["remat_algos/executor/formulas/norms.py", "remat_algos/plot/layers.py"],
+    "Measured": ["remat_algos/reproduce/echo2020_runs.py", "remat_algos/reproduce/kusumoto2019_networks.py"],
+    "Names": ["remat_algos/models/blocks.py", "remat_algos/models/names.py"],
+    "Run": ["remat_algos/reproduce/echo2020_runs.py", "remat_algos/structure/elimination.py"],
+    "Search": ["remat_algos/allocate/offsets.py", "remat_algos/structure/treewidth.py"],
+    "Trade": ["remat_algos/reproduce/echo2020_trade.py", "remat_algos/reproduce/kumar2019_trade.py"],
+}
+MODULES_LEFT = {"arrays", "blocks", "layers", "tables", "updates"}
+# Files that still use a word of the list. Entries only go: a file that no longer does is taken off.
+FILES_LEFT = {
+    "kernels/_addresses.pyx",
+    "kernels/_block_order.pxi",
+    "kernels/_blocks.pyx",
+    "kernels/_decomposition.pyx",
+    "kernels/_echo.pyx",
+    "kernels/_elimination.pyx",
+    "kernels/_emitter.pyx",
+    "kernels/_gradients.pyx",
+    "kernels/_graph.pyx",
+    "kernels/_greedy_remat.pyx",
+    "kernels/_greedy_remat_runs.pxi",
+    "kernels/_lattice.pyx",
+    "kernels/_layout.pyx",
+    "kernels/_lifetimes.pyx",
+    "kernels/_lower_set_dp.pyx",
+    "kernels/_lower_set_frontier.pxi",
+    "kernels/_lower_set_steps.pxi",
+    "kernels/_matrix.pxi",
+    "kernels/_max_flow.pyx",
+    "kernels/_offsets_placed.pxi",
+    "kernels/_offsets_search.pyx",
+    "kernels/_offsets_skyline.pxi",
+    "kernels/_offsets_state.pxi",
+    "kernels/_one_pass.pyx",
+    "kernels/_parts.pxi",
+    "kernels/_passes.pyx",
+    "kernels/_pools.pxi",
+    "kernels/_pools.pyx",
+    "kernels/_replay.pxi",
+    "kernels/_segments.pyx",
+    "kernels/_sharing.pyx",
+    "kernels/_treewidth.pyx",
+    "kernels/_twremat.pyx",
+    "remat_algos/allocate/allocation.py",
+    "remat_algos/allocate/buffers.py",
+    "remat_algos/allocate/in_place.py",
+    "remat_algos/allocate/offsets.py",
+    "remat_algos/allocate/pools.py",
+    "remat_algos/allocate/traces.py",
+    "remat_algos/cli/allocator_argument.py",
+    "remat_algos/cli/commands/allocate.py",
+    "remat_algos/cli/commands/explain.py",
+    "remat_algos/cli/commands/fit.py",
+    "remat_algos/cli/commands/reproduce.py",
+    "remat_algos/cli/commands/simulate.py",
+    "remat_algos/cli/commands/unroll.py",
+    "remat_algos/cli/commands/width.py",
+    "remat_algos/cli/encode_argument.py",
+    "remat_algos/cli/graph_output.py",
+    "remat_algos/cli/main.py",
+    "remat_algos/cli/order_argument.py",
+    "remat_algos/cli/output.py",
+    "remat_algos/cli/plot_argument.py",
+    "remat_algos/cost/compute.py",
+    "remat_algos/cost/devices.py",
+    "remat_algos/errors.py",
+    "remat_algos/executor/execution.py",
+    "remat_algos/executor/formulas/losses.py",
+    "remat_algos/executor/formulas/norms.py",
+    "remat_algos/executor/formulas/table.py",
+    "remat_algos/executor/layers.py",
+    "remat_algos/executor/memories.py",
+    "remat_algos/executor/mixing.py",
+    "remat_algos/executor/operators.py",
+    "remat_algos/executor/steps.py",
+    "remat_algos/executor/validate.py",
+    "remat_algos/executor/views.py",
+    "remat_algos/executor/watched.py",
+    "remat_algos/interop/networkx.py",
+    "remat_algos/models/block_workspace.py",
+    "remat_algos/models/blocks.py",
+    "remat_algos/models/families/pspnet.py",
+    "remat_algos/models/families/resnet.py",
+    "remat_algos/models/families/resnet_cifar.py",
+    "remat_algos/models/fitting.py",
+    "remat_algos/models/names.py",
+    "remat_algos/models/random.py",
+    "remat_algos/models/reference.py",
+    "remat_algos/models/registry.py",
+    "remat_algos/plan/breakdown.py",
+    "remat_algos/plan/compare.py",
+    "remat_algos/plan/explain.py",
+    "remat_algos/plan/fit.py",
+    "remat_algos/plan/mirror_counts.py",
+    "remat_algos/plan/orders.py",
+    "remat_algos/plan/portfolio.py",
+    "remat_algos/plan/problem.py",
+    "remat_algos/plan/record.py",
+    "remat_algos/plan/reserved_search.py",
+    "remat_algos/plan/solve.py",
+    "remat_algos/plan/turned.py",
+    "remat_algos/plot/addresses.py",
+    "remat_algos/plot/axes.py",
+    "remat_algos/plot/bins.py",
+    "remat_algos/plot/breakdown.py",
+    "remat_algos/plot/decomposition.py",
+    "remat_algos/plot/frontier.py",
+    "remat_algos/plot/graph.py",
+    "remat_algos/plot/lattice.py",
+    "remat_algos/plot/layers.py",
+    "remat_algos/plot/memory.py",
+    "remat_algos/plot/notebook.py",
+    "remat_algos/plot/schedule.py",
+    "remat_algos/plot/subject.py",
+    "remat_algos/plot/terms.py",
+    "remat_algos/plot/text.py",
+    "remat_algos/plot/validation.py",
+    "remat_algos/reproduce/batches.py",
+    "remat_algos/reproduce/canonical_plans.py",
+    "remat_algos/reproduce/chen2016.py",
+    "remat_algos/reproduce/echo2020.py",
+    "remat_algos/reproduce/echo2020_depths.py",
+    "remat_algos/reproduce/echo2020_layers.py",
+    "remat_algos/reproduce/echo2020_trade.py",
+    "remat_algos/reproduce/kumar2019_goals.py",
+    "remat_algos/reproduce/kumar2019_runs.py",
+    "remat_algos/reproduce/kumar2019_trade.py",
+    "remat_algos/reproduce/kumar2019_widths.py",
+    "remat_algos/reproduce/kusumoto2019.py",
+    "remat_algos/schedule/blocks.py",
+    "remat_algos/schedule/canonical.py",
+    "remat_algos/schedule/live_set.py",
+    "remat_algos/schedule/one_pass.py",
+    "remat_algos/schedule/passes/polish.py",
+    "remat_algos/schedule/simulation.py",
+    "remat_algos/solvers/candidates.py",
+    "remat_algos/solvers/chain_program.py",
+    "remat_algos/solvers/chen_greedy.py",
+    "remat_algos/solvers/exhaustive_lower_sets.py",
+    "remat_algos/solvers/feature_maps.py",
+    "remat_algos/solvers/formula_chains.py",
+    "remat_algos/solvers/greedy_remat.py",
+    "remat_algos/solvers/liveness_dp.py",
+    "remat_algos/solvers/segments.py",
+    "remat_algos/solvers/twremat.py",
+    "remat_algos/structure/elimination.py",
+    "remat_algos/structure/lower_set_families.py",
+    "remat_algos/structure/path_decomposition.py",
+    "remat_algos/structure/treewidth.py",
+    "remat_algos/structure/undirected.py",
+    "remat_algos/structure/vertex_cut.py",
+}
+
+
+def python_files():
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def relative(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+def words_of(identifier):
+    """The words of a name: snake_case and CamelCase are both split.
+
+    >>> words_of("_LeastHTMLBudget_2")
+    ['least', 'html', 'budget']
+    """
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", identifier)]
+
+
+# ---------------------------------------------------------------- the stop list
+
+
+def stop_list(text):
+    """Words that are not used, each with the names that have it all the same."""
+    section = text.partition("\n## Not used\n")[2].partition("\n## ")[0]
+    rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| `")]
+    return {word: frozenset(_code(row[2])) for row in rows for word in _code(row[0])}
+
+
+def _code(cell):
+    return re.findall(r"`(\w+)`", cell)
+
+
+STOP = stop_list(GLOSSARY.read_text(encoding="utf-8"))
+
+
+def offending(names):
+    """Those of some names that have a word of the stop list."""
+    return sorted({name for name in names for word in words_of(name) if word in STOP and name not in STOP[word]})
+
+
+def names_of_module(path):
+    """Names that a Python file gives: itself, functions, classes, parameters, attributes and constants."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    yield path.stem
+    for node in tree.body:
+        yield from (name.id for name in ast.walk(node) if isinstance(node, ast.Assign | ast.AnnAssign) and _set(name))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        if isinstance(node, ast.ClassDef):
+            yield from (name.id for line in node.body for name in ast.walk(line) if _field(line) and _set(name))
+        if isinstance(node, ast.arg):
+            yield node.arg
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+
+
+def _set(node):
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+
+
+def _field(node):
+    return isinstance(node, ast.Assign | ast.AnnAssign)
+
+
+def names_of_kernel(path):
+    """Names of a Cython file: all of its tokens that are names, locals too."""
+    yield path.stem
+    tokens = tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline)
+    yield from (token.string for token in tokens if token.type == tokenize.NAME)
+
+
+def offences():
+    """Every file that uses a word of the stop list in a name, with these names."""
+    files = {path: names_of_module(path) for path in [*python_files(), *KERNELS.glob("*.py")]}
+    files |= {path: names_of_kernel(path) for kind in ("pyx", "pxi", "pxd") for path in KERNELS.glob(f"*.{kind}")}
+    found = {relative(path): offending(names) for path, names in sorted(files.items())}
+    return {file: names for file, names in found.items() if names}
+
+
+def test_the_stop_list_is_read():
+    assert {"held", "judged", "thing"} <= STOP.keys()
+    assert all(word == word.lower() for word in STOP)
+
+
+def test_a_word_of_the_list_is_refused_in_a_name():
+    assert offending(["_held_bytes", "JudgedOrder", "upheld", "n_nodes"]) == ["JudgedOrder", "_held_bytes"]
+
+
+@pytest.mark.parametrize("word", sorted(STOP))
+def test_an_exception_is_a_name_with_that_word(word):
+    assert all(word in words_of(name) for name in STOP[word])
+
+
+def test_no_name_has_a_word_that_is_not_used():
+    found = offences()
+    sentences = [f"{file}: {', '.join(names)}" for file, names in found.items() if file not in FILES_LEFT]
+    assert not sentences, "words of the list `Not used` in docs/notation.md:\n" + "\n".join(sentences)
+
+
+def test_a_file_that_follows_the_glossary_is_no_longer_listed():
+    assert FILES_LEFT - offences().keys() == set()
+
+
+# ---------------------------------------------------------------- names that exist once
+
+
+def classes():
+    """Class name, without a leading underscore, to the files that define it."""
+    found = defaultdict(list)
+    for path in python_files():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                found[node.name.lstrip("_")].append(relative(path))
+    return found
+
+
+def test_a_class_name_exists_once():
+    assert {name: files for name, files in classes().items() if len(files) > 1} == CLASSES_LEFT
+
+
+def test_a_module_name_exists_once():
+    found = defaultdict(list)
+    for path in python_files():
+        folder = path.parent.relative_to(PACKAGE).as_posix()
+        if path.stem not in EVERYWHERE:
+            found[path.stem].append(folder)
+    twice = {name: folders for name, folders in found.items() if sum(f not in NAMED_FOR_ANOTHER for f in folders) > 1}
+    assert twice.keys() == MODULES_LEFT
+
+
+def test_every_exception_of_module_names_is_needed():
+    folders = {path.parent.relative_to(PACKAGE).as_posix() for path in python_files()}
+    assert NAMED_FOR_ANOTHER.keys() <= folders
