@@ -114,6 +114,7 @@ def replay(const int[::1] order, const int64[::1] value_indptr, const int64[::1]
         walk.look_ahead()
         for step in range(m):
             v = order[step]
+            walk.now = step
             walk.coming_run[v] = walk.next_run[step]
             if walk.needless(v, walk.coming_run[v]):
                 walk.stay(v)
@@ -121,7 +122,7 @@ def replay(const int[::1] order, const int64[::1] value_indptr, const int64[::1]
                 size = workspace[v]
                 for x in range(value_indptr[v], value_indptr[v + 1]):
                     size += memory[x]
-                walk.run(step, v, size, limit)
+                walk.run(v, size, limit)
                 out[made] = v
                 made += 1
             for j in range(read_indptr[v], read_indptr[v + 1]):

@@ -32,6 +32,7 @@ cdef class _Replay:
     cdef unsigned char[::1] state   # of each value
     cdef unsigned char[::1] broken  # nodes that must run next time, whatever stays
     cdef int64 held
+    cdef Py_ssize_t now             # the step that is run
     # nodes with spare bytes, in blocks; scores only fall, so that what a block's best was bounds what it is
     cdef vector[int] node
     cdef vector[int64] bytes
@@ -80,7 +81,7 @@ cdef class _Replay:
             self.due.push_back(<double>due)
         self.bytes[at] += size
         self.weight[at] = <double>self.bytes[at] / <double>self.price[due] if self.price[due] else INFINITY
-        self.bound[at // BLOCK] = INFINITY
+        self.bound[at // BLOCK] = max(self.bound[at // BLOCK], self.weight[at] * (self.due[at] - self.now))
 
     cdef void take_out(self, int v) noexcept nogil:
         cdef int at = self.place[v], last = <int>self.node.size() - 1
@@ -98,21 +99,29 @@ cdef class _Replay:
         if last % BLOCK == 0:
             self.bound.pop_back()
 
-    cdef int worst(self, Py_ssize_t step) noexcept nogil:
+    cdef void look_through(self, int block, double* most, int* v) noexcept nogil:
+        """Bring a block's bound up to date; its best node, where that is better than the best so far."""
+        cdef double score, best = -1.0
+        cdef int i
+        for i in range(block * BLOCK, min((block + 1) * BLOCK, <int>self.node.size())):
+            score = self.weight[i] * (self.due[i] - self.now)
+            best = max(best, score)
+            if score > most[0] or (score == most[0] and self.node[i] < v[0]):
+                most[0] = score
+                v[0] = self.node[i]
+        self.bound[block] = best
+
+    cdef int worst(self) noexcept nogil:
         """The node that gives most bytes and time for its price; of equals the least id."""
-        cdef double score, best, most = -1.0
-        cdef int i, block, v = -1
+        cdef double most = -1.0
+        cdef int block, first = 0, v = -1
+        for block in range(1, <int>self.bound.size()):
+            if self.bound[block] > self.bound[first]:
+                first = block
+        self.look_through(first, &most, &v)
         for block in range(<int>self.bound.size()):
-            if self.bound[block] < most:
-                continue
-            best = -1.0
-            for i in range(block * BLOCK, min((block + 1) * BLOCK, <int>self.node.size())):
-                score = self.weight[i] * (self.due[i] - step)
-                best = max(best, score)
-                if score > most or (score == most and self.node[i] < v):
-                    most = score
-                    v = self.node[i]
-            self.bound[block] = best
+            if self.bound[block] >= most and block != first:
+                self.look_through(block, &most, &v)
         return v
 
     cdef void give_up(self, int v) noexcept nogil:
@@ -153,11 +162,11 @@ cdef class _Replay:
             elif self.state[x] == gone and self.coming_read[x] < after:
                 self.broken[v] = True
 
-    cdef void run(self, Py_ssize_t step, int v, int64 size, int64 limit) noexcept nogil:
+    cdef void run(self, int v, int64 size, int64 limit) noexcept nogil:
         """Run a node whose values and workspace have a size, in the room that can be made."""
         cdef int64 x
         while self.held + size > limit and self.node.size():
-            self.give_up(self.worst(step))
+            self.give_up(self.worst())
         self.broken[v] = False
         for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
             if self.output[x]:

@@ -8,10 +8,13 @@ from libcpp.algorithm cimport lower_bound, sort
 from libcpp.vector cimport vector
 
 ctypedef long long int64
+ctypedef unsigned long long uint64
 
 cdef enum:
     _PLAIN = -2
     _UNLIMITED = -1
+    SHORTEST_REPEAT = 16                  # runs of a visit that is remembered
+    FEWEST_SLOTS = 1024
 
 PLAIN, UNLIMITED = _PLAIN, _UNLIMITED
 
@@ -23,6 +26,48 @@ cdef struct Want:
     int last
     int level                             # the last node of the separator that must be run before it, -1: none
     bint held
+
+
+cdef struct Visit:
+    uint64 key                            # of the separator, of what is wanted and of what must be run for it
+    uint64 check                          # a second hash of the same; 0: no visit
+    int64 begin                           # where its runs stand in the order
+    int64 past
+
+
+cdef uint64 _mixed(uint64 h, uint64 x) noexcept nogil:
+    """A hash and a further number in one (the finalizer of splitmix64)."""
+    h = (h ^ x) + <uint64>0x9E3779B97F4A7C15
+    h = (h ^ (h >> 30)) * <uint64>0xBF58476D1CE4E5B9
+    h = (h ^ (h >> 27)) * <uint64>0x94D049BB133111EB
+    return h ^ (h >> 31)
+
+
+cdef class _Visits:
+    """Visits that were made: the same one makes the same runs again, which are copied."""
+
+    cdef vector[Visit] slots              # open addressing; their number is a power of two
+    cdef int64 n_used
+
+    cdef Visit* slot(self, uint64 key, uint64 check) noexcept nogil:
+        """The slot of a visit, or the free one where it would stand."""
+        cdef uint64 last = self.slots.size() - 1, i = key & last
+        while self.slots[i].check and (self.slots[i].key != key or self.slots[i].check != check):
+            i = (i + 1) & last
+        return &self.slots[i]
+
+    cdef int add(self, const Visit& visit) except -1 nogil:
+        cdef vector[Visit] before
+        cdef Visit old
+        if 2 * self.n_used >= <int64>self.slots.size():
+            before.swap(self.slots)
+            self.slots.resize(max(<int64>FEWEST_SLOTS, 2 * <int64>before.size()))
+            for old in before:
+                if old.check:
+                    self.slot(old.key, old.check)[0] = old
+        self.slot(visit.key, visit.check)[0] = visit
+        self.n_used += 1
+        return 0
 
 
 cdef bint _by_vertex(const Want& a, const Want& b) noexcept nogil:
@@ -51,6 +96,7 @@ cdef class _Recursion:
     cdef int[::1] held                    # calls that keep a vertex for a reader to come
     cdef int calls
     cdef bint stopped
+    cdef _Visits visits
     cdef vector[int] order
 
     cdef int child_of(self, int s, int v) noexcept nogil:
@@ -60,7 +106,7 @@ cdef class _Recursion:
         cdef const int* at = lower_bound(begin, past, self.owner[v])
         return at[0] if at != past and at[0] == self.owner[v] else (at - 1)[0]
 
-    cdef void reach(self, int s, vector[int]& wanted, vector[int]& reached) noexcept nogil:
+    cdef int reach(self, int s, vector[int]& wanted, vector[int]& reached) except -1 nogil:
         """What must be run for the wanted: their ancestors below s, as far as nobody holds them; ascending."""
         cdef int64 i = 0, j
         cdef int v, u
@@ -78,8 +124,9 @@ cdef class _Recursion:
                     self.seen[u] = self.calls
                     reached.push_back(u)
         sort(reached.begin(), reached.end())
+        return 0
 
-    cdef void levels(self, int s, vector[int]& reached, vector[int]& own) noexcept nogil:
+    cdef int levels(self, int s, vector[int]& reached, vector[int]& own) except -1 nogil:
         """The needed nodes of the separator, and for each reached vertex the last of them that it rests on."""
         cdef int64 j
         cdef int v, u, last
@@ -93,8 +140,9 @@ cdef class _Recursion:
                 last = <int>own.size()
                 own.push_back(v)
             self.level[v] = last
+        return 0
 
-    cdef void wants(self, int s, vector[int]& wanted, vector[int]& own, vector[Want]& found) noexcept nogil:
+    cdef int wants(self, int s, vector[int]& wanted, vector[int]& own, vector[Want]& found) except -1 nogil:
         """What the separator's nodes and the caller read below s, each once, by component and first reader."""
         cdef vector[Want] each
         cdef Want want
@@ -123,20 +171,38 @@ cdef class _Recursion:
                 want.child = self.child_of(s, want.vertex)
                 found.push_back(want)
         sort(found.begin(), found.end(), &_by_child)
+        return 0
 
-    cdef void visit(self, int s, vector[int]& wanted) noexcept nogil:
+    cdef int visit(self, int s, vector[int]& wanted) except -1 nogil:
         """Run what makes the wanted vertices, all of them below s, present."""
         cdef vector[int] reached, own
+        cdef Visit visit, known
         cdef int v
         if wanted.empty() or self.stopped:
-            return
-        if <int64>self.order.size() > self.longest:
+            return 0
+        visit.begin = <int64>self.order.size()
+        if visit.begin > self.longest:
             self.stopped = True
-            return
+            return 0
         self.reach(s, wanted, reached)
         if self.child_indptr[s] == self.child_indptr[s + 1] or self.n_bags[s] < self.recursion_limit:
             self.order.insert(self.order.end(), reached.begin(), reached.end())
-        elif self.batch == _PLAIN:
+            return 0
+        visit.key, visit.check = <uint64>s, <uint64>wanted.size()
+        for v in wanted:                                     # none of them is held; what is held is not reached
+            visit.key, visit.check = _mixed(visit.key, <uint64>v), _mixed(visit.check, <uint64>v)
+        for v in reached:
+            visit.key, visit.check = _mixed(visit.key, <uint64>v), _mixed(visit.check, <uint64>v)
+        visit.check |= 1
+        known = self.visits.slot(visit.key, visit.check)[0]
+        if known.check:
+            if visit.begin + known.past - known.begin > self.longest:
+                self.stopped = True
+                return 0
+            self.order.resize(visit.begin + known.past - known.begin)
+            memcpy(&self.order[visit.begin], &self.order[known.begin], (known.past - known.begin) * sizeof(int))
+            return 0
+        if self.batch == _PLAIN:
             for v in reached:
                 if self.owner[v] == s:
                     own.push_back(v)
@@ -144,8 +210,12 @@ cdef class _Recursion:
         else:
             self.levels(s, reached, own)
             self.batched(s, wanted, own)
+        visit.past = <int64>self.order.size()
+        if visit.past - visit.begin >= SHORTEST_REPEAT and not self.stopped:
+            self.visits.add(visit)
+        return 0
 
-    cdef void plain(self, int s, vector[int]& wanted, vector[int]& own) noexcept nogil:
+    cdef int plain(self, int s, vector[int]& wanted, vector[int]& own) except -1 nogil:
         """Algorithm 1: before each node of the separator its inputs, component by component; at the end the wanted."""
         cdef vector[int] inputs
         cdef int64 j
@@ -163,8 +233,9 @@ cdef class _Recursion:
             if self.owner[u] != s:
                 inputs.push_back(u)
         self.by_child(s, inputs)
+        return 0
 
-    cdef void by_child(self, int s, vector[int]& vertices) noexcept nogil:
+    cdef int by_child(self, int s, vector[int]& vertices) except -1 nogil:
         """Visit the components that hold some vertices, each for its own."""
         cdef vector[Want] each
         cdef vector[int] asked
@@ -183,8 +254,9 @@ cdef class _Recursion:
             if j + 1 == <int64>each.size() or each[j + 1].child != each[j].child:
                 self.visit(each[j].child, asked)
                 asked.clear()
+        return 0
 
-    cdef void batched(self, int s, vector[int]& wanted, vector[int]& own) noexcept nogil:
+    cdef int batched(self, int s, vector[int]& wanted, vector[int]& own) except -1 nogil:
         """The same, but a component that is visited gives at once what it will be asked for later and can make now."""
         cdef vector[Want] wants
         cdef int64 i, begin, past, j
@@ -198,15 +270,16 @@ cdef class _Recursion:
                 self.fetch(wants, begin, past, <int>i)
                 begin = past
             if self.stopped:
-                return
+                return 0
             if i < <int64>own.size():
                 self.order.push_back(own[i])
             for j in range(<int64>wants.size()):
                 if wants[j].held and wants[j].last == i:
                     wants[j].held = False
                     self.held[wants[j].vertex] -= 1
+        return 0
 
-    cdef void fetch(self, vector[Want]& wants, int64 begin, int64 past, int i) noexcept nogil:
+    cdef int fetch(self, vector[Want]& wants, int64 begin, int64 past, int i) except -1 nogil:
         """Visit a component if reader i is the first to read something there."""
         cdef vector[int] asked
         cdef int64 j, extra = 0
@@ -215,7 +288,7 @@ cdef class _Recursion:
         for j in range(begin, past):
             missing |= wants[j].first == i                   # if held already, what else can be made by now is brought
         if not missing:
-            return
+            return 0
         for j in range(begin, past):
             if wants[j].first < i or wants[j].held:          # fetched before, and held until its last reader
                 continue
@@ -230,6 +303,7 @@ cdef class _Recursion:
         self.visit(wants[begin].child, asked)
         for v in asked:
             self.held[v] += 1
+        return 0
 
 
 def schedule(const int64[::1] pred_indptr, const int[::1] pred, const int64[::1] memory, const int[::1] end,
@@ -250,6 +324,8 @@ def schedule(const int64[::1] pred_indptr, const int[::1] pred, const int64[::1]
     r.pred_indptr, r.pred, r.memory = pred_indptr, pred, memory
     r.end, r.child_indptr, r.children, r.owner, r.n_bags = end, child_indptr, children, owner, n_bags
     r.recursion_limit, r.batch, r.longest = recursion_limit, batch, longest
+    r.visits = _Visits.__new__(_Visits)
+    r.visits.slots.resize(FEWEST_SLOTS)
     r.seen = np.full(n, -1, np.int32)
     r.level = np.empty(n, np.int32)
     r.held = np.zeros(n, np.int32)
