@@ -35,12 +35,12 @@ cdef struct Visit:
     int64 past
 
 
-cdef uint64 _mixed(uint64 h, uint64 x) noexcept nogil:
-    """A hash and a further number in one (the finalizer of splitmix64)."""
-    h = (h ^ x) + <uint64>0x9E3779B97F4A7C15
-    h = (h ^ (h >> 30)) * <uint64>0xBF58476D1CE4E5B9
-    h = (h ^ (h >> 27)) * <uint64>0x94D049BB133111EB
-    return h ^ (h >> 31)
+cdef uint64 mixed(uint64 x) noexcept nogil:
+    """The finalizer of splitmix64: a hash of a number."""
+    x += <uint64>0x9E3779B97F4A7C15
+    x = (x ^ (x >> 30)) * <uint64>0xBF58476D1CE4E5B9
+    x = (x ^ (x >> 27)) * <uint64>0x94D049BB133111EB
+    return x ^ (x >> 31)
 
 
 cdef class _Visits:
@@ -107,7 +107,7 @@ cdef class _Recursion:
         return at[0] if at != past and at[0] == self.owner[v] else (at - 1)[0]
 
     cdef int reach(self, int s, vector[int]& wanted, vector[int]& reached) except -1 nogil:
-        """What must be run for the wanted: their ancestors below s, as far as nobody holds them; ascending."""
+        """What must be run for the wanted: their ancestors below s, as far as nobody holds them; in any order."""
         cdef int64 i = 0, j
         cdef int v, u
         self.calls += 1
@@ -123,7 +123,6 @@ cdef class _Recursion:
                 if s <= self.owner[u] < self.end[s] and self.seen[u] != self.calls and not self.held[u]:
                     self.seen[u] = self.calls
                     reached.push_back(u)
-        sort(reached.begin(), reached.end())
         return 0
 
     cdef int levels(self, int s, vector[int]& reached, vector[int]& own) except -1 nogil:
@@ -177,6 +176,7 @@ cdef class _Recursion:
         """Run what makes the wanted vertices, all of them below s, present."""
         cdef vector[int] reached, own
         cdef Visit visit, known
+        cdef uint64 salted
         cdef int v
         if wanted.empty() or self.stopped:
             return 0
@@ -184,15 +184,20 @@ cdef class _Recursion:
         if visit.begin > self.longest:
             self.stopped = True
             return 0
-        self.reach(s, wanted, reached)
         if self.child_indptr[s] == self.child_indptr[s + 1] or self.n_bags[s] < self.recursion_limit:
+            self.reach(s, wanted, reached)
+            sort(reached.begin(), reached.end())
             self.order.insert(self.order.end(), reached.begin(), reached.end())
             return 0
         visit.key, visit.check = <uint64>s, <uint64>wanted.size()
-        for v in wanted:                                     # none of them is held; what is held is not reached
-            visit.key, visit.check = _mixed(visit.key, <uint64>v), _mixed(visit.check, <uint64>v)
-        for v in reached:
-            visit.key, visit.check = _mixed(visit.key, <uint64>v), _mixed(visit.check, <uint64>v)
+        for v in wanted:                                     # nobody holds one of them
+            visit.key, visit.check = mixed(visit.key ^ <uint64>v), mixed(visit.check ^ <uint64>v)
+        if self.batch != _PLAIN:                             # what is held is not reached: the rest of what counts
+            self.reach(s, wanted, reached)
+            for v in reached:
+                salted = mixed(<uint64>v)
+                visit.key += salted
+                visit.check ^= mixed(salted)
         visit.check |= 1
         known = self.visits.slot(visit.key, visit.check)[0]
         if known.check:
@@ -203,11 +208,14 @@ cdef class _Recursion:
             memcpy(&self.order[visit.begin], &self.order[known.begin], (known.past - known.begin) * sizeof(int))
             return 0
         if self.batch == _PLAIN:
+            self.reach(s, wanted, reached)
             for v in reached:
                 if self.owner[v] == s:
                     own.push_back(v)
+            sort(own.begin(), own.end())
             self.plain(s, wanted, own)
         else:
+            sort(reached.begin(), reached.end())
             self.levels(s, reached, own)
             self.batched(s, wanted, own)
         visit.past = <int64>self.order.size()
