@@ -7,7 +7,7 @@ from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
-from remat_algos.solvers.echo import echo
+from remat_algos.solvers.echo import Choice, echo
 from remat_algos.solvers.heavy_nodes import recomputable_nodes
 from tests.strategies import rows as rows_of
 
@@ -102,6 +102,13 @@ def random_networks(count=COUNT):
         saved = [[*(u for u in reads[v] if rng.random() < 0.4), *([v] if rng.random() < 0.5 else [])] for v in range(n)]
         ops = tuple("Linear" if rng.random() < heaviness else "Tanh" for _ in range(n))
         yield differentiate(forward_graph(reads, saved, rng.integers(1, 9, n, endpoint=True), Labels(ops=ops)))
+
+
+def mirror_all(graph):
+    """(bytes, nodes recomputed) where all that is cheap is recomputed."""
+    maps = Choice.of(graph).maps
+    choice = Choice.recomputing(maps, maps.recomputable)
+    return choice.figures["stash"], choice.figures["rerun"]
 
 
 def may_rerun(graph, **options):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,6 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.reproduce.echo2020_networks import Workload, inputs_kept, weights, without_inputs
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.drop_cheap import MXNET_KEEPS, drop_cheap
 from remat_algos.solvers.echo import echo
 
@@ -167,14 +166,11 @@ def run(workload: Workload, forward: ComputationGraph, strategy: str) -> Run:
 
 def mirrored(graph: ComputationGraph) -> Run:
     """The schedule of MXNet's mirror option; marks are honoured."""
-    return _run_of(graph, drop_cheap(graph, None, SearchContext(), keep="mxnet"))
+    [candidate] = drop_cheap(graph, None, SearchContext(), keep="mxnet")
+    return Run(simulate(graph, candidate.schedule))
 
 
 def echoed(graph: ComputationGraph, **options: Any) -> Run:
     """The schedule of `echo` itself; `solve` would apply passes and compare it with no rematerialization."""
-    return _run_of(graph, echo(graph, None, SearchContext(), **options))
-
-
-def _run_of(graph: ComputationGraph, candidates: Iterator[Candidate]) -> Run:
-    [found] = candidates
-    return Run(simulate(graph, found.schedule))
+    [candidate] = echo(graph, None, SearchContext(), **options)
+    return Run(simulate(graph, candidate.schedule))

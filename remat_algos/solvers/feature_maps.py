@@ -1,6 +1,7 @@
 """Forward values that the backward part reads, and which of them must stay when nodes are recomputed."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -69,26 +70,18 @@ class FeatureMaps:
         """Bytes of some values."""
         return int(self.graph.memory[values].sum())
 
-    def rerun(self, wanted: Bool, mirrored: Bool | None = None) -> Bool:
-        """bool[n]: nodes that are recomputed if `wanted` may be: those that a gradient needs.
-
-        Parameters
-        ----------
-        wanted : bool[n]
-        mirrored : bool[k], optional
-            Reads for which a recomputation takes the recomputed value; by default all.
-        """
-        through = wanted[self.reader] if mirrored is None else wanted[self.reader] & mirrored
+    def rerun(self, wanted: Bool) -> Bool:
+        """bool[n]: nodes that are recomputed if `wanted` may be: those that a gradient needs."""
+        through = wanted[self.reader]
         indptr = np.searchsorted(self.reader[through], np.arange(self.graph.n_nodes + 1))
         indices, values = self.value[through], self.graph.value_indptr
         reached = _graph.needed(values, indptr, indices, self.graph.producer, self.read_back.view(np.uint8))
         return reached.view(np.bool_) & wanted
 
-    def stashed(self, rerun: Bool, mirrored: Bool | None = None) -> Bool:
+    def stashed(self, rerun: Bool) -> Bool:
         """bool[n_values]: values of first runs that a gradient or a recomputed node reads."""
         stashed = self.read_back & ~rerun[self.graph.producer]
-        first = ~rerun[self.producer] if mirrored is None else ~(rerun[self.producer] & mirrored)
-        stashed[self.value[rerun[self.reader] & first]] = True
+        stashed[self.value[rerun[self.reader] & ~rerun[self.producer]]] = True
         return stashed
 
     def least_stash(self) -> Bool:
@@ -114,7 +107,17 @@ class FeatureMaps:
             raise GraphError("a kept node makes a value that must not be stashed; please report this graph")
         return cut.beyond[:n]
 
+    @property
+    def read_indptr(self) -> Int64:
+        """int64[n + 1]: where the reads of each node begin in `value`."""
+        return np.searchsorted(self.reader, np.arange(self.graph.n_nodes + 1))
+
     def readers(self) -> tuple[Int64, Int32]:
         """(int64[n_values + 1], int32[k]): forward nodes that read each value."""
-        indptr = np.searchsorted(self.reader, np.arange(self.graph.n_nodes + 1))
-        return _graph.transpose(indptr, self.value, self.graph.n_values)
+        return _graph.transpose(self.read_indptr, self.value, self.graph.n_values)
+
+
+def lists(indptr: Int64, indices: Int32) -> list[list[int]]:
+    """Each row of a sparse matrix, as a list."""
+    entries = indices.tolist()
+    return [entries[begin:end] for begin, end in pairwise(indptr.tolist())]

@@ -1,22 +1,24 @@
 """Nodes that are too costly to recompute, by their operation or by what they cost."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import numpy as np
 
 from remat_algos.ir.arrays import Bool
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
-from remat_algos.ir.operation_kinds import kind_name, operation_kind
+from remat_algos.ir.operation_kinds import OPERATION_KINDS, kind_name, operation_kind
 from remat_algos.ir.wording import comma_separated, listed, shortened
 
-MXNET_HEAVY = ("Dropout", "DropoutMask", "Embedding", "Convolution", "Linear", "Concat")
+HEAVY = frozenset(kind.name for kind in OPERATION_KINDS if kind.heavy)
 NAMED = 12
 Words = str | Sequence[str] | None
 
 
-def recomputable_nodes(graph: ComputationGraph, mode: str = "exact", only: Words = None, also: Words = None) -> Bool:
+def recomputable_nodes(
+    graph: ComputationGraph, only: Words = None, also: Words = None, heavy: Container[str] = HEAVY
+) -> Bool:
     """bool[n]: needed forward nodes that echo may recompute.
 
     Those that are not heavy, or of them the ones that `only` names, and the heavy ones that `also` names; but none
@@ -25,10 +27,10 @@ def recomputable_nodes(graph: ComputationGraph, mode: str = "exact", only: Words
     Parameters
     ----------
     graph : ComputationGraph
-    mode : {"exact", "paper", "literal", "mxnet"}
-        "mxnet" has a list of its own of what is heavy.
     only, also : str or sequence of str, optional
         Operations, or layers: parts of the nodes' dotted names, digits at their end left out.
+    heavy : container of str
+        Kinds of operations that are heavy.
 
     Raises
     ------
@@ -43,7 +45,7 @@ def recomputable_nodes(graph: ComputationGraph, mode: str = "exact", only: Words
     >>> recomputable_nodes(net).tolist(), recomputable_nodes(net, only="ReLU", also="conv").tolist()
     ([False, True, True], [True, False, True])
     """
-    found = ~heavy_nodes(graph, mode)
+    found = ~heavy_nodes(graph, heavy)
     if only is not None:
         found &= named_nodes(graph, only, "only")
     if also is not None:
@@ -53,11 +55,11 @@ def recomputable_nodes(graph: ComputationGraph, mode: str = "exact", only: Words
     return found & graph.forward & graph.needed & ~graph.once
 
 
-def heavy_nodes(graph: ComputationGraph, mode: str = "exact") -> Bool:
-    """bool[n]: convolutions and products of matrices; of unknown operations those that cost more than the mean.
+def heavy_nodes(graph: ComputationGraph, heavy: Container[str] = HEAVY) -> Bool:
+    """bool[n]: operations of some kinds; of unknown operations those that cost more than the mean.
 
-    The mean is that of the needed forward nodes, of known operations too. `mode="mxnet"` has the list of MXNet's pass,
-    with dropout, embedding and concatenation, and without products of two computed matrices.
+    The kinds are by default convolutions and matrix products. The mean is that of the needed forward nodes, of known
+    operations too.
 
     Examples
     --------
@@ -71,8 +73,8 @@ def heavy_nodes(graph: ComputationGraph, mode: str = "exact") -> Bool:
     if ops is None:
         return cost
     kinds = {op: operation_kind(op) for op in set(ops)}
-    heavy = {op: kind.name in MXNET_HEAVY if mode == "mxnet" else kind.heavy for op, kind in kinds.items() if kind}
-    return np.fromiter((heavy.get(op, dear) for op, dear in zip(ops, cost.tolist(), strict=True)), bool, len(ops))
+    known = {op: kind.name in heavy for op, kind in kinds.items() if kind}
+    return np.fromiter((known.get(op, dear) for op, dear in zip(ops, cost.tolist(), strict=True)), bool, len(ops))
 
 
 def named_nodes(graph: ComputationGraph, words: str | Sequence[str], option: str) -> Bool:

@@ -6,10 +6,6 @@ SECONDS = {
     "test_decide[exact-resnet of 1,301 layers]": 0.012,
     "test_decide[paper-nmt]": 0.088,
     "test_decide[paper-resnet of 1,301 layers]": 0.04,
-    "test_decide[literal-nmt]": 0.026,
-    "test_decide[literal-resnet of 1,301 layers]": 0.0097,
-    "test_decide[mxnet-nmt]": 0.28,
-    "test_decide[mxnet-resnet of 1,301 layers]": 0.11,
     "test_decide_and_judge[nmt]": 0.022,
     "test_decide_and_judge[resnet of 1,301 layers]": 0.015,
     # executor

@@ -28,7 +28,7 @@ OPTIONS = {  # values that are tried beside the defaults; those that do not fit 
     "chen_recursive": {"splits": (None, 1, 3, 100), "depth": (None, 1, 9), "keep_last": (None, True, False)},
     "chen_sqrt": {"segments": (None, 1, 2, 1000), "candidates": (None, "articulation", "all"), "unit": (1, 3, 2**31)},
     "drop_cheap": {"threshold": (None, 0, 0.5, 1e30), "keep": ("heavy", "mxnet")},
-    "echo": {"mode": ("exact", "paper", "literal", "mxnet")},
+    "echo": {"mode": ("exact", "paper")},
     "greedy_remat": {"max_block": (None, 1, 3, 10**6)},
     "liveness_dp": {"family": ("wide", "pruned", "exact"), "lazy": (None, True, False)},
     "twremat": {"recursion_limit": (None, 1, 5, 10**6), "batching": (None, True, False), "orders": (None, 1, 4)},
