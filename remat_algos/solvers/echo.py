@@ -142,11 +142,11 @@ def by_frontiers(maps: FeatureMaps) -> Bool:
     >>> by_frontiers(maps).tolist()[:4]
     [False, True, True, True]
     """
-    frontier = _Frontier(maps)
+    frontier = _FrontierGroups(maps)
     return maps.recomputable & ~frontier.off()
 
 
-class _Frontier:
+class _FrontierGroups:
     """Nodes whose inputs are all heavy or off, in groups that share inputs, with what each group allocates."""
 
     def __init__(self, maps: FeatureMaps) -> None:
