@@ -16,12 +16,12 @@ SEED, COUNT = 2020, 1000
 
 def echoed(graph, **options):
     """The one candidate of echo."""
-    [found] = echo(graph, None, SearchContext(), **options)
-    return found
+    [candidate] = echo(graph, None, SearchContext(), **options)
+    return candidate
 
 
 def network(rows, loss=True):
-    """A training graph of rows (name, bytes, what it reads, what its gradient saves); capitals are heavy.
+    """A training graph of rows (name, bytes, reads, values that its gradient reads); capitals are heavy.
 
     Every end feeds a heavy loss of no bytes that saves nothing, because seeds read real sinks.
     """
@@ -45,7 +45,7 @@ def forward_graph(reads, saved, memory, labels):
 
 
 def elementwise(first, n):
-    """e1, .., en after a heavy node, of 4 bytes; gradients read what their own node made."""
+    """e1, .., en after a heavy node, of 4 bytes; each gradient reads the output of its node."""
     return [(f"e{i}", 4, f"e{i - 1}" if i > 1 else first, f"e{i}") for i in range(1, n + 1)]
 
 
@@ -111,7 +111,7 @@ def mirror_all(graph):
     return choice.figures["stash"], choice.figures["rerun"]
 
 
-def may_rerun(graph, **options):
+def recomputable(graph, **options):
     return set(np.flatnonzero(recomputable_nodes(graph, **options)).tolist())
 
 

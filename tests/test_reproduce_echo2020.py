@@ -1,4 +1,4 @@
-"""The page of echo2020: what is counted, the three strategies, what each part brings, the most layers."""
+"""The page of echo2020: what is counted, the three strategies, the effect of each part, the maximum depth."""
 
 import csv
 import re
@@ -15,9 +15,10 @@ from remat_algos.allocate.sharing import share
 from remat_algos.ir.labels import KEEP
 from remat_algos.models.registry import build
 from remat_algos.reproduce import echo2020
-from remat_algos.reproduce.echo2020_depths import footprint, most
+from remat_algos.reproduce.echo2020_ablations import Ablations
+from remat_algos.reproduce.echo2020_depths import footprint, largest_fitting
 from remat_algos.reproduce.echo2020_footprints import largest
-from remat_algos.reproduce.echo2020_layers import Layers
+from remat_algos.reproduce.echo2020_layers import LayerBreakdowns
 from remat_algos.reproduce.echo2020_networks import (
     ACTIVATIONS,
     DEEP_SPEECH,
@@ -32,8 +33,7 @@ from remat_algos.reproduce.echo2020_networks import (
     weights,
     without_inputs,
 )
-from remat_algos.reproduce.echo2020_runs import BASELINE, ECHO, MIRROR, STRATEGIES, Measured, Run, run
-from remat_algos.reproduce.echo2020_trade import Trade
+from remat_algos.reproduce.echo2020_runs import BASELINE, ECHO, MIRROR, STRATEGIES, NetworkRuns, SimulatedRun, run
 from remat_algos.reproduce.echo2020_transformer import sockeye_transformer
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
@@ -46,7 +46,7 @@ PAGES = Path(__file__).resolve().parents[1] / "docs" / "reproductions"
 @pytest.fixture(scope="module")
 def small():
     """Each network with the three strategies, in small."""
-    return {each.label: Measured.of(each.smaller(), 4) for each in WORKLOADS}
+    return {each.label: NetworkRuns.of(each.smaller(), 4) for each in WORKLOADS}
 
 
 # ---------------------------------------------------------------- what is counted
@@ -108,22 +108,22 @@ def test_the_recipe_of_sockeye_has_the_parameters_of_the_zoo():
 
 
 @pytest.mark.parametrize("label", [each.label for each in WORKLOADS])
-def test_figures_are_judged_again(small, label):
+def test_a_second_simulation_gives_the_same_figures(small, label):
     case = small[label]
     for name in STRATEGIES:
-        found = case.runs[name]
-        again = simulate(found.graph, found.simulation.schedule)
-        assert found.live == again.peak_memory + found.graph.resident_memory
+        run_ = case.runs[name]
+        again = simulate(run_.graph, run_.simulation.schedule)
+        assert run_.live == again.peak_memory + run_.graph.resident_memory
         buffers = Buffers.of(again, in_place(again))
-        assert found.footprint == share(buffers).size + found.graph.resident_memory
-        assert found.footprint >= buffers.max_live + found.graph.resident_memory
-        assert found.overhead >= 0
-    assert case.baseline.overhead == case.baseline.rerun == 0
+        assert run_.footprint == share(buffers).size + run_.graph.resident_memory
+        assert run_.footprint >= buffers.max_live + run_.graph.resident_memory
+        assert run_.overhead >= 0
+    assert case.baseline.overhead == case.baseline.extra_runs == 0
     assert np.array_equal(case.baseline.order, baseline(case.baseline.graph).schedule.order)
 
 
 @pytest.mark.parametrize("label", [each.label for each in WORKLOADS])
-def test_echo_stashes_least_and_runs_no_heavy_node_again(small, label):
+def test_echo_has_the_minimum_stash_and_recomputes_no_heavy_node(small, label):
     case = small[label]
     assert case.echo.stash <= min(case.baseline.stash, case.mirror.stash)
     again = np.flatnonzero(case.echo.simulation.runs > 1)
@@ -134,7 +134,7 @@ def test_mirror_keeps_what_heavy_gradients_read_and_is_timed_as_mxnet_makes_mirr
     case = small["NMT"]
     marked = inputs_kept(case.workload.forward(4), MXNET_KEEPS).mark == KEEP
     assert (case.mirror.simulation.runs[np.flatnonzero(marked)] == 1).all()
-    assert case.mirror.overhead > Run(case.mirror.simulation).overhead
+    assert case.mirror.overhead > SimulatedRun(case.mirror.simulation).overhead
     tanh = [v for v, name in enumerate(case.mirror.graph.node_names()) if name == "attention.step0.tanh"]
     assert case.mirror.timed.runs[tanh].tolist() == [2]  # its own gradient reads the mirror
 
@@ -148,9 +148,9 @@ def test_overheads_are_the_same_in_any_unit(small):
 
 def test_the_paper_s_networks_come_near_its_ratios():
     """ResNet-152 at the paper's batch: 2.13 times, 1.57 times less than Mirror."""
-    case = Measured.of(RESNET, 32)
-    assert 1.9 < case.less() < 2.7
-    assert 1.4 < case.less(MIRROR) < 1.9
+    case = NetworkRuns.of(RESNET, 32)
+    assert 1.9 < case.ratio() < 2.7
+    assert 1.4 < case.ratio(MIRROR) < 1.9
     assert 0.05 < case.echo.overhead < case.mirror.overhead < 0.15
 
 
@@ -158,14 +158,14 @@ def test_the_paper_s_networks_come_near_its_ratios():
 
 
 def test_shares_of_the_reduction(small):
-    trade = Trade(small["Transformer"])
-    assert (trade.share(trade.measured.baseline), trade.share(trade.measured.echo)) == (0, 1)
-    assert trade.without_bits().stash > trade.measured.echo.stash
-    assert trade.without_dead_nodes().stash > trade.measured.echo.stash
+    ablations = Ablations(small["Transformer"])
+    assert (ablations.share(ablations.runs.baseline), ablations.share(ablations.runs.echo)) == (0, 1)
+    assert ablations.without_bits().stash > ablations.runs.echo.stash
+    assert ablations.without_dead_nodes().stash > ablations.runs.echo.stash
 
 
-def test_only_named_layers_run_again(small):
-    chosen = Trade(small["NMT"]).chosen()
+def test_only_named_layers_are_recomputed(small):
+    chosen = Ablations(small["NMT"]).chosen()
     for name, part in (("RNN alone", ".cell."), ("attention alone", "attention.")):
         names = chosen[name].graph.node_names()
         again = np.flatnonzero(chosen[name].simulation.runs > 1).tolist()
@@ -175,20 +175,20 @@ def test_only_named_layers_run_again(small):
 
 
 def test_layers_and_structures_sum_to_the_peak(small):
-    layers = Layers(small["ResNet-152"])
-    for name, found in small["ResNet-152"].runs.items():
-        assert sum(layers.of[name].layers.values()) == found.live == sum(layers.of[name].structures.values())
-    assert layers.less(BASELINE, layers.of[BASELINE].types) == round(
+    layers = LayerBreakdowns(small["ResNet-152"])
+    for name, each in small["ResNet-152"].runs.items():
+        assert sum(layers.of[name].layers.values()) == each.live == sum(layers.of[name].structures.values())
+    assert layers.reduction(BASELINE, layers.of[BASELINE].types) == round(
         1 - small["ResNet-152"].echo.live / small["ResNet-152"].baseline.live, 4
     )
     assert 0 < layers.time("Convolution") < 1
 
 
-def test_the_most_layers_are_where_one_more_has_no_room():
+def test_one_layer_more_than_the_maximum_does_not_fit():
     small = replace(TRANSFORMER.smaller(), options={**TRANSFORMER.smaller().options, "words": 50})
     for strategy in STRATEGIES:
         room = footprint(small, strategy, 4, depth=4)
-        assert most(range(1, 7), lambda depth, s=strategy: footprint(small, s, 4, depth=depth), room) == 4
+        assert largest_fitting(range(1, 7), lambda depth, s=strategy: footprint(small, s, 4, depth=depth), room) == 4
         assert footprint(small, strategy, 4, depth=5) > room
 
 
@@ -212,7 +212,7 @@ def committed(name):
         return list(csv.DictReader(file))
 
 
-def test_every_number_of_the_paper_says_where_it_stands():
+def test_every_number_of_the_paper_has_its_place():
     for row in committed("claims"):
         assert re.match("abstract|sections? |Figure|Table", row["where"])
         assert row["paper"]
@@ -241,20 +241,20 @@ def test_the_printed_numbers_stand_at_their_place(quantity, where, paper):
 def at_batches(workload, *batches):
     """The small network under the label of the paper's."""
     small = replace(workload.smaller(), label=workload.label)
-    return [Measured.of(small, batch) for batch in batches]
+    return [NetworkRuns.of(small, batch) for batch in batches]
 
 
 def test_what_depends_on_the_batch_is_of_the_batches_that_it_names(monkeypatch):
     speech, deep = at_batches(DEEP_SPEECH, 8, 16, 24, 32), at_batches(NMT_DEEP, 16, 128)
     nmt = at_batches(NMT, 128, 256)
     main = [nmt[0], speech[0]]
-    found = {row[0]: row[3] for row in echo2020._batch_claims(main, [*nmt, *speech, *deep])}
+    claims = {row[0]: row[3] for row in echo2020._batch_claims(main, [*nmt, *speech, *deep])}
     ratios = ", ".join(f"{case.baseline.footprint / case.echo.footprint:.2f}" for case in speech[:3])
-    assert found["DeepSpeech2, batch 8, 16, 24: Baseline / Echo"] == f"{ratios} times"
-    assert found["NMT twice as deep, batch 16: Baseline"] == f"{deep[0].baseline.footprint / 1e9:.3g} GB"
+    assert claims["DeepSpeech2, batch 8, 16, 24: Baseline / Echo"] == f"{ratios} times"
+    assert claims["NMT twice as deep, batch 16: Baseline"] == f"{deep[0].baseline.footprint / 1e9:.3g} GB"
     behind = 1 - deep[0].baseline.compute / deep[0].echo.compute
-    told = found["NMT twice as deep, batch 16: throughput of Echo behind Baseline"]
-    assert float(told.removesuffix(" %")) == pytest.approx(100 * behind, abs=0.1)
+    cell = claims["NMT twice as deep, batch 16: throughput of Echo behind Baseline"]
+    assert float(cell.removesuffix(" %")) == pytest.approx(100 * behind, abs=0.1)
     rates = {row[0]: row[3] for row in echo2020._throughput_claims([*nmt, *speech, *deep])}
     samples = ", ".join(f"{128e9 / nmt[0].runs[name].compute:.0f}" for name in (BASELINE, MIRROR))
     assert rates["NMT, batch 128: samples per second of Baseline, Mirror"] == samples
@@ -267,7 +267,7 @@ def test_footprints_beside_the_papers_are_in_its_unit():
         assert re.fullmatch(r"[\d.]+(, [\d.]+)* GB", cell)
 
 
-def test_the_page_says_what_is_out_of_scope():
+def test_the_page_states_what_is_out_of_scope():
     text = " ".join((PAGES / "echo2020.md").read_text("utf-8").split())
     assert "energy, BLEU and several GPUs are out of scope" in text
     assert "not computed here" in text
@@ -281,7 +281,7 @@ def test_the_page_names_its_files(quick):
     ]
 
 
-def test_figures_draw_what_tables_say(quick):
+def test_figures_draw_the_numbers_of_the_tables(quick):
     page, tables = quick
     figure = next(part for part in page.parts if getattr(part, "name", "") == "figure15")
     ax = figure.draw()
@@ -296,10 +296,10 @@ def test_the_same_page_twice(quick):
     assert echo2020.page(True, None).markdown() == page.markdown()
 
 
-def test_progress_says_what_it_is_about():
-    told = []
-    Measured.of(NMT.smaller(), 2, lambda *said: told.append(said[2]))
-    assert told == ["nmt of 6 words, batch 2"]
+def test_progress_names_the_network_and_the_batch():
+    stages = []
+    NetworkRuns.of(NMT.smaller(), 2, lambda *report: stages.append(report[2]))
+    assert stages == ["nmt of 6 words, batch 2"]
 
 
 def test_a_strategy_is_the_same_alone_and_among_all(small):

@@ -23,7 +23,7 @@ each_pass = pytest.mark.parametrize("published", [literal, mxnet])
 
 
 def stash(graph, published):
-    """(bytes, nodes recomputed), as the pass says and as its schedule has it."""
+    """(bytes, nodes recomputed), by the pass and by its schedule."""
     details = published(graph).details
     assert details["stash"] == oracle.stash(graph, published(graph).schedule.order)
     return details["stash"], details["rerun"]
@@ -88,7 +88,7 @@ def test_mxnet_has_its_own_list_of_heavy_operations():
     assert heavy_nodes(graph, MXNET_HEAVY).tolist() == [True, True, False, True]
 
 
-def test_the_page_of_echo_has_what_is_measured_on_the_family():
+def test_the_table_on_the_page_of_echo_is_measured():
     """docs/solvers/echo.md: the modes of `echo` beside the two passes, on the committed random networks."""
     names = {"no rematerialization": "none", "all that is cheap": "all", "algorithm 1 as printed": "literal"}
     names |= {"the pass merged into MXNet": "mxnet", "`paper`": "paper", "`exact`": "exact"}
@@ -96,12 +96,12 @@ def test_the_page_of_echo_has_what_is_measured_on_the_family():
     printed = {names[row[0]]: [int(cell.replace(",", "") or 0) for cell in row[1:]] for row in lines if row[0] in names}
     measured = {name: [0, 0, 0, 0] for name in names.values()}
     for graph in random_networks():
-        found = {"none": (oracle.stash(graph, baseline(graph).schedule.order), 0), "all": mirror_all(graph)}
+        figures = {"none": (oracle.stash(graph, baseline(graph).schedule.order), 0), "all": mirror_all(graph)}
         candidates = {"exact": echoed(graph), "paper": echoed(graph, mode="paper")}
         candidates |= {"literal": literal(graph), "mxnet": mxnet(graph)}
-        found |= {name: (each.details["stash"], each.details["rerun"]) for name, each in candidates.items()}
-        for name, (memory, rerun) in found.items():
-            more = memory == found["exact"][0], memory, rerun, memory > found["none"][0]
+        figures |= {name: (each.details["stash"], each.details["rerun"]) for name, each in candidates.items()}
+        for name, (memory, recomputed) in figures.items():
+            more = memory == figures["exact"][0], memory, recomputed, memory > figures["none"][0]
             measured[name] = [*map(int.__add__, measured[name], map(int, more))]
     assert printed == measured
     assert measured["exact"][0] == COUNT
@@ -131,8 +131,8 @@ def check_passes(graph):
     place = mirror_places(maps)
     assert np.argsort(place, kind="stable")[np.count_nonzero(place < 0) :].tolist() == lines.visits()
     for published in literal, mxnet:
-        found = published(graph)
-        real = oracle.stash(graph, simulate(graph, found.schedule).schedule.order)
-        # a mirror that would read a first run reads a second one, where that is there already
-        assert real <= found.details["stash"]
-        assert published is mxnet or real == found.details["stash"]
+        candidate = published(graph)
+        real = oracle.stash(graph, simulate(graph, candidate.schedule).schedule.order)
+        # a mirror that would read a first run reads the mirror instead where that has run already
+        assert real <= candidate.details["stash"]
+        assert published is mxnet or real == candidate.details["stash"]

@@ -15,11 +15,11 @@ from tests.echo_cases import (
     decoder,
     diamonds,
     echoed,
-    may_rerun,
     mirror_all,
     network,
     nodes,
     random_networks,
+    recomputable,
 )
 from tests.oracles import echo as oracle
 from tests.strategies import training_graphs
@@ -28,17 +28,17 @@ each_mode = pytest.mark.parametrize("mode", MODES)
 
 
 def stash(graph, mode):
-    """(bytes, nodes run again), as the solver says and as its schedule has it."""
-    found = echoed(graph, mode=mode)
-    assert found.details["stash"] == oracle.stash(graph, found.schedule.order)
-    assert found.details["rerun"] == len(found.schedule) - np.count_nonzero(graph.needed)
-    assert found.details["stash_without"] == oracle.stash(graph, baseline(graph).schedule.order)
-    return found.details["stash"], found.details["rerun"]
+    """(bytes, recomputed nodes), by the solver and by its schedule."""
+    candidate = echoed(graph, mode=mode)
+    assert candidate.details["stash"] == oracle.stash(graph, candidate.schedule.order)
+    assert candidate.details["rerun"] == len(candidate.schedule) - np.count_nonzero(graph.needed)
+    assert candidate.details["stash_without"] == oracle.stash(graph, baseline(graph).schedule.order)
+    return candidate.details["stash"], candidate.details["rerun"]
 
 
 # ---------------------------------------------------------------- the cases
 
-# kept, run again; values of no bytes are left out
+# stashed values, recomputed nodes; values of no bytes are left out
 EXACT = {
     "T1, n = 4": ("e1", "e2 e3 e4"),
     "T1, n = 6": ("e1", "e2 e3 e4 e5 e6"),
@@ -56,11 +56,11 @@ EXACT = {
 
 
 @pytest.mark.parametrize("case", EXACT)
-def test_what_is_kept_and_what_runs_again(case):
+def test_stashed_values_and_recomputed_nodes(case):
     graph = network(CASES[case])
     choice = Choice.of(graph)
     kept = [graph.value_name(x) for x in np.flatnonzero(choice.stashed) if graph.memory[x]]
-    assert (" ".join(kept), " ".join(graph.labels[v] for v in np.flatnonzero(choice.rerun))) == EXACT[case]
+    assert (" ".join(kept), " ".join(graph.labels[v] for v in np.flatnonzero(choice.recomputed))) == EXACT[case]
 
 
 TABLE = {  # no rematerialization, mirror-all, paper, exact
@@ -92,14 +92,12 @@ def test_the_table_of_stashes(case):
 @pytest.mark.parametrize(
     ("case", "mode", "rerun"), [("T10", "paper", 2), ("T10", "exact", 0), ("T9", "exact", 119), ("T6", "exact", 3)]
 )
-def test_runs_beside_the_table(case, mode, rerun):
+def test_recomputed_nodes_beside_the_table(case, mode, rerun):
     assert stash(network(CASES[case]), mode)[1] == rerun
 
 
-@pytest.mark.parametrize(
-    ("case", "rerun"), [("T1, n = 4", 4), ("T5", 2), ("T6", 5), ("T10", 2)], ids=lambda given: str(given)
-)
-def test_mirroring_all_runs_more(case, rerun):
+@pytest.mark.parametrize(("case", "rerun"), [("T1, n = 4", 4), ("T5", 2), ("T6", 5), ("T10", 2)], ids=str)
+def test_mirroring_all_recomputes_more(case, rerun):
     assert mirror_all(network(CASES[case]))[1] == rerun
 
 
@@ -118,7 +116,7 @@ def test_without_a_loss_the_reads_of_seeds_count(case, without, exact, kept):
     choice = Choice.of(graph)
     assert (oracle.stash(graph, baseline(graph).schedule.order), stash(graph, "exact")[0]) == (without, exact)
     assert " ".join(graph.value_name(x) for x in np.flatnonzero(choice.stashed)) == kept
-    assert case != "T9" or choice.rerun.sum() == 120
+    assert case != "T9" or choice.recomputed.sum() == 120
 
 
 @pytest.mark.parametrize("case", ["T1, n = 6", "T2", "T3, T = 3", "T6", "T7"])
@@ -133,7 +131,7 @@ def test_t4_the_attention_of_figure_8_with_ends_apart(mode, steps):
     assert stash(network(apart, loss=False), mode) == (2 * steps, 2 * steps)
 
 
-def test_t5_the_gradient_of_a_heavy_node_reads_what_was_made_again():
+def test_t5_the_gradient_of_a_heavy_node_reads_a_recomputed_value():
     graph = network(CASES["T5"])
     names = echoed(graph).schedule.names(graph)
     assert names.count("FC") == 1
@@ -141,7 +139,7 @@ def test_t5_the_gradient_of_a_heavy_node_reads_what_was_made_again():
 
 
 def test_t6_a_heavy_node_that_saves_its_inputs_is_dead():
-    """Its input is made again, itself it is not; to do that too saves no more bytes and costs a heavy run."""
+    """Its input is recomputed, the node is not; with `also`, heavy nodes are recomputed, and nothing is stashed."""
     graph = network(CASES["T6"])
     assert echoed(graph).schedule.names(graph).count("FC") == 1
     more = echoed(graph, also="Linear")
@@ -151,8 +149,8 @@ def test_t6_a_heavy_node_that_saves_its_inputs_is_dead():
 @each_mode
 def test_t9_long_chains_of_diamonds_are_linear(mode):
     """Expanding every path would take 3 * 2**3000 steps."""
-    found = echoed(network(diamonds(3000)), mode=mode)
-    assert (found.details["stash"], found.details["rerun"]) == (1, 3 * 3000 - 1)
+    candidate = echoed(network(diamonds(3000)), mode=mode)
+    assert (candidate.details["stash"], candidate.details["rerun"]) == (1, 3 * 3000 - 1)
 
 
 def test_t12_resnet_152():
@@ -177,22 +175,22 @@ def test_peaks_of_figure_8(steps, before, after):
 def test_no_choice_has_a_smaller_stash_on_1000_random_networks():
     for graph in random_networks():
         details = echoed(graph).details
-        assert (details["stash"], details["rerun"]) == oracle.least_stash(graph, may_rerun(graph))
+        assert (details["stash"], details["rerun"]) == oracle.minimum_stash(graph, recomputable(graph))
 
 
 @given(graph=training_graphs(max_nodes=20))
 def test_no_choice_has_a_smaller_stash_whatever_the_graph(graph):
-    found, may = echoed(graph), may_rerun(graph)
-    assert (found.details["stash"], found.details["rerun"]) == oracle.least_stash(graph, may)
-    assert found.details["stash"] == oracle.stash(graph, found.schedule.order)
+    candidate = echoed(graph)
+    assert (candidate.details["stash"], candidate.details["rerun"]) == oracle.minimum_stash(graph, recomputable(graph))
+    assert candidate.details["stash"] == oracle.stash(graph, candidate.schedule.order)
 
 
 @given(graph=training_graphs(max_nodes=20))
-def test_of_the_least_stashes_none_computes_less(graph):
+def test_no_choice_with_the_minimum_stash_computes_less(graph):
     choice = Choice.of(graph)
-    least, _ = oracle.least_stash(graph, may_rerun(graph))
-    for held, rerun in oracle.choices(graph, may_rerun(graph)):
-        assert held > least or nodes(choice.rerun) <= rerun
+    minimum, _ = oracle.minimum_stash(graph, recomputable(graph))
+    for stashed, recomputed in oracle.choices(graph, recomputable(graph)):
+        assert stashed > minimum or nodes(choice.recomputed) <= recomputed
 
 
 def test_mode_paper_does_what_its_lines_say():

@@ -1,4 +1,4 @@
-"""Regions of echo: their sums, their reasons, and what `explain` tells of them."""
+"""Regions of echo: their sums, their reasons, and how `explain` prints them."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.solvers.echo import MODES
 from remat_algos.solvers.echo_regions import echo_regions
-from tests.echo_cases import CASES, decoder, echoed, may_rerun, network
+from tests.echo_cases import CASES, decoder, echoed, network, recomputable
 from tests.strategies import training_graphs
 
 each_mode = pytest.mark.parametrize("mode", MODES)
@@ -28,7 +28,7 @@ each_mode = pytest.mark.parametrize("mode", MODES)
 def test_regions_share_nothing_and_add_up(mode, graph):
     regions, details = echo_regions(graph, mode), echoed(graph, mode=mode).details
     members = [v for region in regions for v in region.nodes]
-    assert sorted(members) == sorted(may_rerun(graph))
+    assert sorted(members) == sorted(recomputable(graph))
     again = [region for region in regions if region.decision == "recompute"]
     assert sum(region.rerun for region in again) == details["rerun"]
     assert sum(r.released - r.allocated for r in again) == details["stash_without"] - details["stash"]
@@ -36,11 +36,11 @@ def test_regions_share_nothing_and_add_up(mode, graph):
     assert mode != "exact" or graph.mark is not None or all(r.released > r.allocated for r in again)
 
 
-def test_every_region_says_why():
+def test_every_region_has_a_reason():
     rows = [*CASES["T1, n = 4"], ("G", 4, "e4", ""), ("f", 9, "G", "f"), ("J", 1, "f", ""), ("g", 1, "J", "")]
     graph = network(rows)
-    told = {region.name(graph): (region.decision, region.reason) for region in echo_regions(graph)}
-    assert told == {
+    decisions = {region.name(graph): (region.decision, region.reason) for region in echo_regions(graph)}
+    assert decisions == {
         "e1 .. e4": ("recompute", "its values are recomputed from 4 B"),
         "f": ("recompute", "its values are recomputed from 4 B"),
         "g": ("keep", "no gradient reads its values"),
@@ -70,12 +70,12 @@ def files(tmp_path, monkeypatch):
     return graph
 
 
-def test_explain_tells_of_the_regions_of_echo(remat, files):
+def test_explain_prints_the_regions_of_echo(remat, files):
     regions = echo_regions(files, "paper")
-    said = remat("explain", "net.json", "plan.json")
-    assert (said.code, said.err) == (0, "")
-    at = next(i for i, line in enumerate(said.lines) if line.startswith("region "))
-    head, row, reason, last = (*said.lines[at : at + 3], " ".join(said.lines[at + 3 :]))
+    printed = remat("explain", "net.json", "plan.json")
+    assert (printed.code, printed.err) == (0, "")
+    at = next(i for i, line in enumerate(printed.lines) if line.startswith("region "))
+    head, row, reason, last = (*printed.lines[at : at + 3], " ".join(printed.lines[at + 3 :]))
     columns = ["region", "nodes", "recomputed", "released", "allocated", "overhead", "decision"]
     assert re.split(r" {2,}", head) == columns
     assert reason == f"add0 .. tanh4: {regions[0].reason}"
@@ -89,10 +89,10 @@ def test_explain_tells_of_the_regions_of_echo(remat, files):
 
 
 def test_explain_has_a_plan_made_by_a_solver(remat, files):
-    said = remat("explain", "net.json", "--solver", "echo", "-O", "only=Tanh", "--json")
-    assert (said.code, said.err, len(said.record["regions"])) == (0, "", 1)
-    said = remat("explain", "net.json", "--solver", "chen_sqrt")
-    assert (said.code, said.err, "region" in said.out) == (0, "", False)
+    printed = remat("explain", "net.json", "--solver", "echo", "-O", "only=Tanh", "--json")
+    assert (printed.code, printed.err, len(printed.record["regions"])) == (0, "", 1)
+    printed = remat("explain", "net.json", "--solver", "chen_sqrt")
+    assert (printed.code, printed.err, "region" in printed.out) == (0, "", False)
     assert "region" not in remat("explain", "net.json", "plain.json").out
     assert "region" not in remat("explain", "net.json", "plan.json", "--value", "X").out
 
@@ -109,9 +109,9 @@ def test_explain_has_a_plan_made_by_a_solver(remat, files):
     ],
 )
 def test_what_cannot_be_explained_is_one_sentence(remat, files, words, sentence):
-    said = remat("explain", "net.json", *words.split())
-    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
-    assert sentence in said.err
+    printed = remat("explain", "net.json", *words.split())
+    assert (printed.code, printed.out, printed.err.count("\n")) == (2, "", 1)
+    assert sentence in printed.err
 
 
 def test_options_of_a_plan_that_echo_does_not_have_are_refused(files):

@@ -1,4 +1,4 @@
-"""What is heavy, what may run again: by operation, by cost, by name, by mark."""
+"""Heavy nodes and recomputable nodes: by operation, by cost, by name, by mark."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.echo import MODES, Choice
 from remat_algos.solvers.heavy_nodes import heavy_nodes
-from tests.echo_cases import CASES, echoed, forward_graph, may_rerun, network, nodes
+from tests.echo_cases import CASES, echoed, forward_graph, network, nodes, recomputable
 from tests.oracles import echo as oracle
 
 each_mode = pytest.mark.parametrize("mode", MODES)
@@ -63,9 +63,9 @@ def layered():
 )
 def test_only_and_also_name_operations_and_layers(options, allowed):
     graph = layered()
-    assert may_rerun(graph, **options) == allowed
-    assert nodes(Choice.of(graph, **options).rerun) <= allowed
-    assert echoed(graph, **options).details["stash"] == oracle.least_stash(graph, allowed)[0]
+    assert recomputable(graph, **options) == allowed
+    assert nodes(Choice.of(graph, **options).recomputed) <= allowed
+    assert echoed(graph, **options).details["stash"] == oracle.minimum_stash(graph, allowed)[0]
 
 
 @pytest.mark.parametrize(
@@ -100,6 +100,6 @@ def test_marks_have_the_last_word(mode, marks):
 def test_what_must_run_once_does():
     graph = network(CASES["T1, n = 4"])
     graph = replace(graph, once=np.isin(np.arange(graph.n_nodes), [2, 3]), derivation=None)
-    found = echoed(graph)
-    assert found.schedule.mirror_count(graph.n_nodes)[[2, 3]].tolist() == [0, 0]
-    assert found.details["stash"] == 12
+    candidate = echoed(graph)
+    assert candidate.schedule.mirror_count(graph.n_nodes)[[2, 3]].tolist() == [0, 0]
+    assert candidate.details["stash"] == 12

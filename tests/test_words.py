@@ -29,13 +29,9 @@ EVERYWHERE = {
 # Names that still exist twice. Entries only go.
 CLASSES_LEFT = {
     "Blocks": ["remat_algos/allocate/blocks.py", "remat_algos/models/blocks.py"],
-    "Layers": ["remat_algos/models/layers.py", "remat_algos/reproduce/echo2020_layers.py"],
     "Layout": ["remat_algos/executor/formulas/norms.py", "remat_algos/plot/layers.py"],
-    "Measured": ["remat_algos/reproduce/echo2020_runs.py", "remat_algos/reproduce/kusumoto2019_networks.py"],
     "Names": ["remat_algos/models/blocks.py", "remat_algos/models/names.py"],
-    "Run": ["remat_algos/reproduce/echo2020_runs.py", "remat_algos/structure/elimination.py"],
     "Search": ["remat_algos/allocate/offsets.py", "remat_algos/structure/treewidth.py"],
-    "Trade": ["remat_algos/reproduce/echo2020_trade.py", "remat_algos/reproduce/kumar2019_trade.py"],
 }
 MODULES_LEFT = {"arrays", "blocks", "layers", "tables", "updates"}
 # Files that still use a word of the list. Entries only go: a file that no longer does is taken off.
@@ -150,10 +146,6 @@ FILES_LEFT = {
     "remat_algos/reproduce/batches.py",
     "remat_algos/reproduce/canonical_plans.py",
     "remat_algos/reproduce/chen2016.py",
-    "remat_algos/reproduce/echo2020.py",
-    "remat_algos/reproduce/echo2020_depths.py",
-    "remat_algos/reproduce/echo2020_layers.py",
-    "remat_algos/reproduce/echo2020_trade.py",
     "remat_algos/reproduce/kumar2019_goals.py",
     "remat_algos/reproduce/kumar2019_runs.py",
     "remat_algos/reproduce/kumar2019_trade.py",
@@ -169,7 +161,6 @@ FILES_LEFT = {
     "remat_algos/solvers/chain_program.py",
     "remat_algos/solvers/chen_greedy.py",
     "remat_algos/solvers/exhaustive_lower_sets.py",
-    "remat_algos/solvers/feature_maps.py",
     "remat_algos/solvers/formula_chains.py",
     "remat_algos/solvers/greedy_remat.py",
     "remat_algos/solvers/liveness_dp.py",

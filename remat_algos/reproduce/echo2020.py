@@ -10,7 +10,8 @@ from typing import Any
 from remat_algos.context import Progress
 from remat_algos.cost.devices import get_device
 from remat_algos.models.registry import build
-from remat_algos.reproduce import echo2020_depths, echo2020_layers, echo2020_trade
+from remat_algos.reproduce import echo2020_ablations, echo2020_depths, echo2020_layers
+from remat_algos.reproduce.echo2020_ablations import Ablations
 from remat_algos.reproduce.echo2020_footprints import (
     COUNTING,
     TIME,
@@ -31,13 +32,12 @@ from remat_algos.reproduce.echo2020_networks import (
     WORKLOADS,
     Workload,
 )
-from remat_algos.reproduce.echo2020_runs import BASELINE, ECHO, MIRROR, STRATEGIES, Measured
-from remat_algos.reproduce.echo2020_trade import Trade
+from remat_algos.reproduce.echo2020_runs import BASELINE, ECHO, MIRROR, STRATEGIES, NetworkRuns, SimulatedRun
 from remat_algos.reproduce.page import Figure, Page, Part, Table, gigabytes, in_gigabytes, percent
 from remat_algos.reproduce.quick import quick_page
 
 AS_PUBLISHED = replace(TRANSFORMER, make=partial(build, "transformer_base"))
-VARIANTS: list[tuple[Workload, str, dict[str, Any]]] = [  # what the paper does not say, or says otherwise
+VARIANTS: list[tuple[Workload, str, dict[str, Any]]] = [  # settings that the paper does not give, or gives otherwise
     (NMT, "activations save their output only", {"inputs": False}),
     (NMT, "sentences of 50 words", {"steps": 50}),
     (DEEP_SPEECH, "activations save their output only", {"inputs": False}),
@@ -127,11 +127,12 @@ The paper's pass takes under 300 ms for graphs of 15.9 thousand operators. Ours 
 def page(quick: bool, progress: Progress | None) -> Page:
     """What section VI reports; with `quick` the quick page of small networks at one batch size."""
     used = [each.smaller() if quick else each for each in (*WORKLOADS, NMT_DEEP)]
-    cases = [Measured.of(each, batch, progress) for each in used for batch in each.batches]
+    cases = [NetworkRuns.of(each, batch, progress) for each in used for batch in each.batches]
     main = [next(c for c in cases if c.workload is each and c.batch == each.batch) for each in used[: len(WORKLOADS)]]
-    trades = [(trade, trade.without_dead_nodes(), trade.without_bits()) for trade in (Trade(c, progress) for c in main)]
-    layers = [echo2020_layers.Layers(case) for case in main]
-    chosen = trades[0][0].chosen()
+    ablations = [Ablations(case, progress) for case in main]
+    without = [(each, each.without_dead_nodes(), each.without_bits()) for each in ablations]
+    layers = [echo2020_layers.LayerBreakdowns(case) for case in main]
+    chosen = ablations[0].chosen()
     depths = None if quick else echo2020_depths.table_4(progress)
     room = get_device(DEVICE).memory
     drawn = Figure(
@@ -142,7 +143,7 @@ def page(quick: bool, progress: Progress | None) -> Page:
     )
     parts: list[Part] = [
         INTRODUCTION,
-        *([] if quick else _compared(main, cases, trades, chosen, layers, depths, progress)),
+        *([] if quick else _compared(main, cases, without, chosen, layers, depths, progress)),
         "## What is counted",
         FOOTPRINT,
         FRAMEWORK,
@@ -162,16 +163,16 @@ def page(quick: bool, progress: Progress | None) -> Page:
         echo2020_layers.structures(layers),
         *echo2020_layers.figures([layers[0], layers[3]], ["figure16", "figure23"]),
         "## Effect of each part (Figure 17)",
-        echo2020_trade.figure_17(trades[0][0], chosen),
-        echo2020_trade.PICTURED,
-        echo2020_trade.DEAD,
-        echo2020_trade.BITS,
-        echo2020_trade.parts_table(trades),
-        echo2020_trade.PARTS,
+        echo2020_ablations.figure_17(ablations[0], chosen),
+        echo2020_ablations.PICTURED,
+        echo2020_ablations.DEAD,
+        echo2020_ablations.BITS,
+        echo2020_ablations.parts_table(without),
+        echo2020_ablations.PARTS,
         *(("## Deeper networks (Table IV)", *depths) if depths else ()),
         "## Ways to choose",
-        echo2020_trade.MODES_TEXT,
-        echo2020_trade.modes_table(main),
+        echo2020_ablations.MODES_TEXT,
+        echo2020_ablations.modes_table(main),
         *(() if quick else ("## Where the paper is silent", SENSITIVITY, sensitivity(VARIANTS, main, progress))),
     ]
     if quick:
@@ -182,36 +183,36 @@ def page(quick: bool, progress: Progress | None) -> Page:
 # ---------------------------------------------------------------- claims
 
 
-def _by_zoo_rules(case: Measured, progress: Progress | None) -> Measured:
-    """The same network and batch with nothing of the paper's framework rebuilt."""
+def _by_zoo_rules(case: NetworkRuns, progress: Progress | None) -> NetworkRuns:
+    """The same network and batch without the properties of the paper's framework."""
     workload = case.workload
     if workload.make is TRANSFORMER.make:
         workload = replace(workload, make=AS_PUBLISHED.make)
-    return Measured.of(workload, case.batch, progress, **ZOO_RULES)
+    return NetworkRuns.of(workload, case.batch, progress, **ZOO_RULES)
 
 
 def _compared(
-    main: Sequence[Measured],
-    cases: Sequence[Measured],
-    trades: Sequence[tuple[Trade, Any, Any]],
+    main: Sequence[NetworkRuns],
+    cases: Sequence[NetworkRuns],
+    without: Sequence[tuple[Ablations, SimulatedRun, SimulatedRun]],
     chosen: Mapping[str, Any],
-    layers: Sequence[echo2020_layers.Layers],
+    layers: Sequence[echo2020_layers.LayerBreakdowns],
     depths: tuple[str, Table] | None,
     progress: Progress | None,
 ) -> list[str | Table]:
     """The paper's numbers beside ours, and why they differ."""
     plain = [_by_zoo_rules(case, progress) for case in main]
-    claims = _claims(main, plain, cases, trades, chosen, layers, depths[1] if depths else None)
+    claims = _claims(main, plain, cases, without, chosen, layers, depths[1] if depths else None)
     return [claims, WHY.format(attention=percent(chosen["attention alone"].overhead)), MISSES, NOT_COMPUTED]
 
 
 def _claims(
-    main: Sequence[Measured],
-    plain: Sequence[Measured],
-    cases: Sequence[Measured],
-    trades: Sequence[tuple[Trade, Any, Any]],
+    main: Sequence[NetworkRuns],
+    plain: Sequence[NetworkRuns],
+    cases: Sequence[NetworkRuns],
+    without: Sequence[tuple[Ablations, SimulatedRun, SimulatedRun]],
     chosen: Mapping[str, Any],
-    layers: Sequence[echo2020_layers.Layers],
+    layers: Sequence[echo2020_layers.LayerBreakdowns],
     depths: Table | None,
 ) -> Table:
     """The numbers of the paper, and ours."""
@@ -219,45 +220,45 @@ def _claims(
     columns: Mapping[str, Callable[[Any], str]] = dict.fromkeys(heads, str)
     rows = [*_footprint_claims(main, plain), *_time_claims(main, plain)]
     others = [*_batch_claims(main, cases), *_throughput_claims(cases), *_layer_claims(layers)]
-    others += _part_claims(trades, chosen)
+    others += _part_claims(without, chosen)
     others += [] if depths is None else _depth_claims(depths)
     return Table("claims", "Numbers of the paper", columns, [*rows, *((*row, "") for row in others)])
 
 
-def _footprint_claims(main: Sequence[Measured], plain: Sequence[Measured]) -> list[tuple[str, ...]]:
+def _footprint_claims(main: Sequence[NetworkRuns], plain: Sequence[NetworkRuns]) -> list[tuple[str, ...]]:
     """Of each network: footprints and their ratios."""
 
-    def bytes_of(case: Measured) -> str:
+    def bytes_of(case: NetworkRuns) -> str:
         return f"{', '.join(in_gigabytes(case.runs[name].footprint) for name in STRATEGIES)} GB"
 
-    def less(case: Measured) -> str:
-        return _times(case.less())
+    def ratio(case: NetworkRuns) -> str:
+        return _times(case.ratio())
 
-    def less_than_mirror(case: Measured) -> str:
-        return _times(case.less(MIRROR))
+    def mirror_ratio(case: NetworkRuns) -> str:
+        return _times(case.ratio(MIRROR))
 
-    def mirror_against(case: Measured) -> str:
+    def mirror_against(case: NetworkRuns) -> str:
         return _times(case.mirror.footprint / case.baseline.footprint)
 
-    quoted: list[tuple[int, str, str, str, Callable[[Measured], str]]] = [
+    quoted: list[tuple[int, str, str, str, Callable[[NetworkRuns], str]]] = [
         (0, "Baseline, Mirror, Echo", "section VI-B1, Figure 15a", "10.0, 7.4, about 3.0 GB", bytes_of),
-        (0, "Baseline / Echo", "abstract, section VI-B1", "3.13 times", less),
-        (0, "Mirror / Echo", "section VI-B1", "2.31 times", less_than_mirror),
+        (0, "Baseline / Echo", "abstract, section VI-B1", "3.13 times", ratio),
+        (0, "Mirror / Echo", "section VI-B1", "2.31 times", mirror_ratio),
         (1, "Mirror / Baseline", "section VI-C1, Figure 22(1a)", "more than 1", mirror_against),
-        (2, "Baseline / Echo", "section VI-C2", "1.59 times", less),
-        (3, "Baseline / Echo", "section VI-C3", "2.13 times", less),
-        (3, "Mirror / Echo", "section VI-C3", "1.57 times", less_than_mirror),
+        (2, "Baseline / Echo", "section VI-C2", "1.59 times", ratio),
+        (3, "Baseline / Echo", "section VI-C3", "2.13 times", ratio),
+        (3, "Mirror / Echo", "section VI-C3", "1.57 times", mirror_ratio),
     ]
     rows: list[tuple[str, ...]] = [
         (f"{_at(main[i])}: {what}", where, paper, text(main[i]), text(plain[i]))
         for i, what, where, paper, text in quoted
     ]
-    means = (_times(sum(case.less() for case in found) / len(found)) for found in (main, plain))
+    means = (_times(sum(case.ratio() for case in each) / len(each)) for each in (main, plain))
     return [*rows, ("the four networks: Baseline / Echo, mean", "abstract, section VIII", "1.89 times", *means)]
 
 
-def _batch_claims(main: Sequence[Measured], cases: Sequence[Measured]) -> list[tuple[str, str, str, str]]:
-    """What changes with the batch, of DeepSpeech2 and of NMT twice as deep."""
+def _batch_claims(main: Sequence[NetworkRuns], cases: Sequence[NetworkRuns]) -> list[tuple[str, str, str, str]]:
+    """Numbers of DeepSpeech2 and of NMT twice as deep at several batches."""
     room = get_device(DEVICE).memory
     speech, deep = (_by_batch(cases, label) for label in (main[1].workload.label, NMT_DEEP.label))
     fits = [largest(cases, NMT_DEEP, name, room) for name in STRATEGIES]
@@ -268,19 +269,19 @@ def _batch_claims(main: Sequence[Measured], cases: Sequence[Measured]) -> list[t
             "DeepSpeech2, batch 8, 16, 24: Baseline / Echo",
             "section I, no batch given",
             "1.56 times",
-            f"{', '.join(f'{speech[batch].less():.2f}' for batch in (8, 16, 24))} times",
+            f"{', '.join(f'{speech[batch].ratio():.2f}' for batch in (8, 16, 24))} times",
         ),
         (
             "DeepSpeech2, batch 8: Baseline / Echo",
             "section VI-C1, Figure 22(1a)",
             "no significant reduction",
-            _times(speech[8].less()),
+            _times(speech[8].ratio()),
         ),
         (
             "DeepSpeech2, batch 8 to 24: growth of Baseline, Mirror, Echo",
             "section VI-C1, Figure 22(1a)",
             "Echo's much slower",
-            f"{', '.join(f'{_grown(speech, name):.2f}' for name in STRATEGIES)} times",
+            f"{', '.join(f'{_growth(speech, name):.2f}' for name in STRATEGIES)} times",
         ),
         (
             "NMT twice as deep, batch 16: Baseline",
@@ -309,16 +310,16 @@ def _batch_claims(main: Sequence[Measured], cases: Sequence[Measured]) -> list[t
     ]
 
 
-def _by_batch(cases: Sequence[Measured], label: str) -> dict[int, Measured]:
+def _by_batch(cases: Sequence[NetworkRuns], label: str) -> dict[int, NetworkRuns]:
     return {case.batch: case for case in cases if case.workload.label == label}
 
 
-def _grown(found: Mapping[int, Measured], name: str) -> float:
-    """How many times larger the footprint of a strategy is at three times the smallest batch."""
-    return found[24].runs[name].footprint / found[8].runs[name].footprint
+def _growth(by_batch: Mapping[int, NetworkRuns], name: str) -> float:
+    """Footprint of a strategy at batch 24, relative to that at batch 8."""
+    return by_batch[24].runs[name].footprint / by_batch[8].runs[name].footprint
 
 
-def _time_claims(main: Sequence[Measured], plain: Sequence[Measured]) -> list[tuple[str, ...]]:
+def _time_claims(main: Sequence[NetworkRuns], plain: Sequence[NetworkRuns]) -> list[tuple[str, ...]]:
     quoted = [
         ("sections III-D, VI-B1", "17 %, 1 %; 18 times Echo's"),
         ("section VI-C1", "5 times Echo's, within 2 %"),
@@ -331,7 +332,7 @@ def _time_claims(main: Sequence[Measured], plain: Sequence[Measured]) -> list[tu
     ]
 
 
-def _throughput_claims(cases: Sequence[Measured]) -> list[tuple[str, str, str, str]]:
+def _throughput_claims(cases: Sequence[NetworkRuns]) -> list[tuple[str, str, str, str]]:
     """Samples per second, by the roofline."""
     nmt, speech = (_by_batch(cases, each.label) for each in (NMT, DEEP_SPEECH))
     both = ", ".join(f"{nmt[NMT.batch].throughput(name):.0f}" for name in (BASELINE, MIRROR))
@@ -354,7 +355,7 @@ def _throughput_claims(cases: Sequence[Measured]) -> list[tuple[str, str, str, s
     ]
 
 
-def _layer_claims(layers: Sequence[echo2020_layers.Layers]) -> list[tuple[str, str, str, str]]:
+def _layer_claims(layers: Sequence[echo2020_layers.LayerBreakdowns]) -> list[tuple[str, str, str, str]]:
     nmt, speech, _, resnet = layers
     both = ("attention", "RNN")
     return [
@@ -363,43 +364,48 @@ def _layer_claims(layers: Sequence[echo2020_layers.Layers]) -> list[tuple[str, s
             "NMT: attention and RNN, reduction against Baseline, Mirror",
             "section VI-B1, Figure 16",
             "81.4 %, 68.6 %",
-            f"{percent(nmt.less(BASELINE, both))}, {percent(nmt.less(MIRROR, both))}",
+            f"{percent(nmt.reduction(BASELINE, both))}, {percent(nmt.reduction(MIRROR, both))}",
         ),
-        (f"{_at(speech.measured)}: weights", "Figure 21", "40 %", percent(speech.share("weights"))),
+        (f"{_at(speech.runs)}: weights", "Figure 21", "40 %", percent(speech.share("weights"))),
         (
             "ResNet-152: outputs of convolutions, reduction against Mirror",
             "section VI-C3, Figure 23",
             "58.3 %",
-            percent(resnet.made_less("Convolution")),
+            percent(resnet.output_reduction("Convolution")),
         ),
     ]
 
 
 def _part_claims(
-    trades: Sequence[tuple[Trade, Any, Any]], chosen: Mapping[str, Any]
+    without: Sequence[tuple[Ablations, SimulatedRun, SimulatedRun]], chosen: Mapping[str, Any]
 ) -> list[tuple[str, str, str, str]]:
-    nmt, undead, _ = trades[0]
-    transformer, _, plain = trades[2]
+    nmt, no_dead, _ = without[0]
+    transformer, _, no_bits = without[2]
     alone = ", ".join(percent(nmt.share(chosen[name])) for name in ("RNN alone", "attention alone"))
     more = chosen["and fully connected"]
     connected = f"{percent(nmt.share(more) - 1)} at {percent(more.overhead)}"
     return [
         ("NMT: reduction by RNN alone, attention alone", "Figure 17", "21.1 %, 70.2 %", alone),
         ("NMT: recomputing fully connected layers too", "Figure 17", "1.8 % at 20.2 %", connected),
-        ("NMT: reduction by dead nodes", "section VI-B1", "35.4 %", percent(1 - nmt.share(undead))),
-        ("Transformer: reduction by 1-bit dropout", "section VI-C2", "38 %", percent(1 - transformer.share(plain))),
+        ("NMT: reduction by dead nodes", "section VI-B1", "35.4 %", percent(1 - nmt.share(no_dead))),
+        (
+            "Transformer: reduction by 1-bit dropout",
+            "section VI-C2",
+            "38 %",
+            percent(1 - transformer.share(no_bits)),
+        ),
     ]
 
 
 def _depth_claims(depths: Table) -> list[tuple[str, str, str, str]]:
     return [
-        (f"{name}: layers in 11 GB", "Table IV", ", ".join(map(str, quoted)), ", ".join(map(str, found)))
+        (f"{name}: layers in 11 GB", "Table IV", ", ".join(map(str, quoted)), ", ".join(map(str, ours)))
         for name, _, *cells in depths.rows
-        for found, quoted in [(cells[: len(STRATEGIES)], cells[len(STRATEGIES) :])]
+        for ours, quoted in [(cells[: len(STRATEGIES)], cells[len(STRATEGIES) :])]
     ]
 
 
-def _at(case: Measured) -> str:
+def _at(case: NetworkRuns) -> str:
     return f"{case.workload.label}, batch {case.batch}"
 
 
@@ -407,5 +413,5 @@ def _times(ratio: float) -> str:
     return f"{ratio:.2f} times"
 
 
-def _overheads(case: Measured) -> str:
+def _overheads(case: NetworkRuns) -> str:
     return f"{percent(case.mirror.overhead)}, {percent(case.runs[ECHO].overhead)}"

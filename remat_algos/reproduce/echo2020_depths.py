@@ -13,9 +13,9 @@ from remat_algos.reproduce.echo2020_networks import DEVICE, RESNET, TRANSFORMER,
 from remat_algos.reproduce.echo2020_runs import BASELINE, STRATEGIES, run
 from remat_algos.reproduce.page import Table
 
-MOST_BATCH, MOST_LAYERS, MOST_DEPTH = 512, 40, 600
-NAMED = (50, 101, 152, 200)
-SAID = {"Transformer": (6, 6, 11), "ResNet": (50, 101, 200)}
+MAX_BATCH, MAX_LAYERS, MAX_DEPTH = 512, 40, 600
+PUBLISHED_DEPTHS = (50, 101, 152, 200)
+PAPER_LAYERS = {"Transformer": (6, 6, 11), "ResNet": (50, 101, 200)}
 
 TEXT = """\
 As in the paper the batch is the largest that fits in the baseline at the smallest depth, then the depth grows. The \
@@ -28,48 +28,50 @@ def footprint(workload: Workload, strategy: str, batch: int, **options: Any) -> 
     return run(workload, workload.forward(batch, **options), strategy).footprint
 
 
-def most(sizes: Sequence[int], taken: Callable[[int], int], room: int) -> int | None:
+def largest_fitting(sizes: Sequence[int], footprint_of: Callable[[int], int], room: int) -> int | None:
     """The largest of increasing sizes that fits; None if the first does not.
 
     Examples
     --------
-    >>> most(range(1, 100), lambda n: n * n, 50), most([8], lambda n: n * n, 50)
+    >>> largest_fitting(range(1, 100), lambda n: n * n, 50), largest_fitting([8], lambda n: n * n, 50)
     (7, None)
     """
-    fitting = bisect_right(sizes, room, key=taken)
-    return sizes[fitting - 1] if fitting else None
+    n_fitting = bisect_right(sizes, room, key=footprint_of)
+    return sizes[n_fitting - 1] if n_fitting else None
 
 
 def table_4(progress: Progress | None = None, room: int | None = None) -> tuple[str, Table]:
-    """The paper's rows above ours."""
+    """Table IV: our layers beside the paper's, and the text above them."""
     room = get_device(DEVICE).memory if room is None else room
     depths = get_family("resnet").values("depth", "resnet", {}) or ()
     families = {
-        "Transformer": (TRANSFORMER, range(6, MOST_LAYERS + 1)),
-        "ResNet": (RESNET, [depth for depth in depths if 50 <= depth <= MOST_DEPTH]),
+        "Transformer": (TRANSFORMER, range(6, MAX_LAYERS + 1)),
+        "ResNet": (RESNET, [depth for depth in depths if 50 <= depth <= MAX_DEPTH]),
     }
     columns: dict[str, Callable[[Any], str]] = {"network": str, "batch": str}
     columns |= dict.fromkeys((f"{strategy}{of}" for of in ("", ", paper") for strategy in STRATEGIES), str)
     rows: list[tuple[Any, ...]] = []
     for name, (workload, layers) in families.items():
-        batch = most(range(1, MOST_BATCH + 1), _large(workload, layers[0], progress), room) or 1
-        found = [most(layers, _deep(workload, batch, strategy, progress), room) for strategy in STRATEGIES]
-        rows.append((name, batch, *found, *SAID[name]))
-    named = ", ".join(map(str, NAMED))
-    return TEXT.format(named), Table("table4", "Layers in 11 GiB (Table IV)", columns, rows)
+        batch = largest_fitting(range(1, MAX_BATCH + 1), _by_batch(workload, layers[0], progress), room) or 1
+        ours = [
+            largest_fitting(layers, _by_depth(workload, batch, strategy, progress), room) for strategy in STRATEGIES
+        ]
+        rows.append((name, batch, *ours, *PAPER_LAYERS[name]))
+    depths_text = ", ".join(map(str, PUBLISHED_DEPTHS))
+    return TEXT.format(depths_text), Table("table4", "Layers in 11 GiB (Table IV)", columns, rows)
 
 
-def _large(workload: Workload, depth: int, progress: Progress | None) -> Callable[[int], int]:
-    """Bytes without rematerialization, by batch."""
-    return lambda batch: _deep(workload, batch, BASELINE, progress)(depth)
+def _by_batch(workload: Workload, depth: int, progress: Progress | None) -> Callable[[int], int]:
+    """Footprint without rematerialization, as a function of the batch."""
+    return lambda batch: _by_depth(workload, batch, BASELINE, progress)(depth)
 
 
-def _deep(workload: Workload, batch: int, strategy: str, progress: Progress | None) -> Callable[[int], int]:
-    """Bytes by depth."""
+def _by_depth(workload: Workload, batch: int, strategy: str, progress: Progress | None) -> Callable[[int], int]:
+    """Footprint as a function of the depth."""
 
-    def taken(depth: int) -> int:
+    def footprint_at(depth: int) -> int:
         if progress is not None:
             progress(0, 1, f"{workload.label}, depth {depth}, batch {batch}, {strategy}")
         return footprint(workload, strategy, batch, depth=depth)
 
-    return taken
+    return footprint_at

@@ -12,7 +12,7 @@ from remat_algos.ir.units import format_bytes
 from remat_algos.plot.axes import byte_axis
 from remat_algos.plot.colours import BLUE, GREEN, GREY, ORANGE
 from remat_algos.reproduce.echo2020_networks import DEVICE, Workload
-from remat_algos.reproduce.echo2020_runs import ECHO, MIRROR, STRATEGIES, Measured, mirrored
+from remat_algos.reproduce.echo2020_runs import ECHO, MIRROR, STRATEGIES, NetworkRuns, mirrored
 from remat_algos.reproduce.page import Table, percent
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ Mirror if the gradients of heavy nodes read mirrors, as in `drop_cheap`: that is
 Mirror and Echo."""
 
 
-def footprints(cases: Sequence[Measured]) -> Table:
+def footprints(cases: Sequence[NetworkRuns]) -> Table:
     """Bytes of each strategy, by network and batch."""
     columns: dict[str, Callable[[Any], str]] = {"network": str, "batch": str, "weights": format_bytes}
     columns |= dict.fromkeys(STRATEGIES, format_bytes)
@@ -47,8 +47,8 @@ def footprints(cases: Sequence[Measured]) -> Table:
             case.batch,
             case.baseline.weights,
             *(case.runs[name].footprint for name in STRATEGIES),
-            case.less(),
-            case.less(MIRROR),
+            case.ratio(),
+            case.ratio(MIRROR),
             case.mirror.overhead,
             case.echo.overhead,
         )
@@ -57,7 +57,7 @@ def footprints(cases: Sequence[Measured]) -> Table:
     return Table("footprints", "Footprints and overheads (Figures 15a, 18a and 22)", columns, rows)
 
 
-def counting(cases: Sequence[Measured]) -> Table:
+def counting(cases: Sequence[NetworkRuns]) -> Table:
     """The simulated peak beside the static plan."""
     columns: dict[str, Callable[[Any], str]] = {"network": str}
     columns |= {f"{name}, {how}": format_bytes for name in STRATEGIES for how in ("peak", "plan")}
@@ -69,7 +69,7 @@ def counting(cases: Sequence[Measured]) -> Table:
     return Table("counting", "Simulated peak and static plan, both with residents", columns, rows)
 
 
-def overheads(cases: Sequence[Measured]) -> Table:
+def overheads(cases: Sequence[NetworkRuns]) -> Table:
     """Overheads by three costs."""
     columns: dict[str, Callable[[Any], str]] = {"network": str, "strategy": str}
     columns |= dict.fromkeys(("roofline", "without launches", "FLOPs"), percent)
@@ -84,42 +84,42 @@ def overheads(cases: Sequence[Measured]) -> Table:
     return Table("overheads", "Overheads by three costs", columns, rows)
 
 
-def _priced(case: Measured, **options: Any) -> Any:
+def _priced(case: NetworkRuns, **options: Any) -> Any:
     return case.workload.training(case.workload.forward(case.batch, **options))
 
 
 def sensitivity(
-    variants: Sequence[tuple[Workload, str, dict[str, Any]]], cases: Sequence[Measured], progress: Progress | None
+    variants: Sequence[tuple[Workload, str, dict[str, Any]]], cases: Sequence[NetworkRuns], progress: Progress | None
 ) -> Table:
-    """The effect of other choices where the paper is silent."""
+    """Footprints by other choices where the paper gives none."""
     columns: dict[str, Callable[[Any], str]] = {"network": str, "difference": str}
     columns |= dict.fromkeys(STRATEGIES, format_bytes)
     columns |= dict.fromkeys(("Baseline / Echo", "Mirror / Echo"), "{:.2f}".format)
     columns |= {"Echo, overhead": percent}
-    found = [(case.workload.label, "", case) for case in cases]
+    rows_of = [(case.workload.label, "", case) for case in cases]
     for workload, what, options in variants:
-        found.append((workload.label, what, Measured.of(workload, workload.batch, progress, **options)))
+        rows_of.append((workload.label, what, NetworkRuns.of(workload, workload.batch, progress, **options)))
     order = [case.workload.label for case in cases]
     rows = [
         (
             label,
             what,
             *(case.runs[name].footprint for name in STRATEGIES),
-            case.less(),
-            case.less(MIRROR),
+            case.ratio(),
+            case.ratio(MIRROR),
             case.echo.overhead,
         )
-        for label, what, case in sorted(found, key=lambda row: order.index(row[0]))
+        for label, what, case in sorted(rows_of, key=lambda row: order.index(row[0]))
     ]
     return Table("sensitivity", "Other choices", columns, rows, "The first row of each network is the page's.")
 
 
-def plot_footprints(cases: Sequence[Measured], room: int) -> Axes:
+def plot_footprints(cases: Sequence[NetworkRuns], room: int) -> Axes:
     """A panel for each network: bars of each strategy over batch sizes, a line at the memory of the card.
 
     Parameters
     ----------
-    cases : sequence of Measured
+    cases : sequence of NetworkRuns
     room : int
         Bytes of the card.
 
@@ -150,7 +150,7 @@ def plot_footprints(cases: Sequence[Measured], room: int) -> Axes:
     return panels[0]
 
 
-def largest(cases: Sequence[Measured], workload: Workload, strategy: str, room: int) -> int | None:
+def largest(cases: Sequence[NetworkRuns], workload: Workload, strategy: str, room: int) -> int | None:
     """The largest of the measured batches that fits on the card."""
     own = (case for case in cases if case.workload.label == workload.label)
     return max((case.batch for case in own if case.runs[strategy].footprint <= room), default=None)

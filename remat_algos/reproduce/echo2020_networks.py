@@ -1,4 +1,4 @@
-"""The networks of echo2020, with bytes as its framework has them."""
+"""The networks of echo2020, with the sizes of its framework."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Workload:
     make : callable
         `make(batch=..., **options)` is the network.
     batches : tuple of int
-        That footprints are given at.
+        Batch sizes of the footprints.
     batch : int
-        That everything else is given at.
+        Batch size of everything else.
     optimizer : str
     options : mapping
         Of the model.
@@ -87,7 +87,7 @@ class Workload:
         return saving_inputs(graph) if inputs else graph
 
     def training(self, forward: ComputationGraph, *, encoded: bool = False) -> ComputationGraph:
-        """With the backward part; what the weights take is resident. `encoded`: with 1-bit feature maps."""
+        """With the backward part and resident weights; `encoded`: with 1-bit feature maps."""
         graph = differentiate(encode(forward) if encoded else forward, parameter_gradients=True)
         return with_resident_weights(graph, 2 + len(STATES[self.optimizer]))
 
@@ -98,7 +98,7 @@ class Workload:
 
     @property
     def reference(self) -> str:
-        """What it is made from; a recipe of the page's own is called by its name."""
+        """Reference of the model in the zoo, or the call of a recipe of this page."""
         options = {"batch": self.batch, **self.options}
         if isinstance(self.make, partial):
             return as_reference(self.make.args[0], {**self.make.keywords, **options})
@@ -174,7 +174,7 @@ def saving_inputs(graph: ComputationGraph) -> ComputationGraph:
 
 
 def without_inputs(graph: ComputationGraph, kinds: Container[str]) -> ComputationGraph:
-    """Gradients of operations of some kinds read nothing of the inputs: who reads mirrors then."""
+    """Gradients of operations of some kinds read none of their inputs; what remains are the reads of mirrors."""
     saved = _saved(graph)
     for v, kind in enumerate(_kinds(graph)):
         if kind in kinds:
@@ -183,7 +183,7 @@ def without_inputs(graph: ComputationGraph, kinds: Container[str]) -> Computatio
 
 
 def inputs_kept(graph: ComputationGraph, kinds: Container[str]) -> ComputationGraph:
-    """Marked to keep what gradients of operations of some kinds read of the inputs."""
+    """Marked to keep the inputs that gradients of operations of some kinds read."""
     saved = _saved(graph)
     read = [x for v, kind in enumerate(_kinds(graph)) if kind in kinds for x in saved[v] & {*graph.reads(v)}]
     mark = np.zeros(graph.n_nodes, np.int8)
@@ -193,12 +193,12 @@ def inputs_kept(graph: ComputationGraph, kinds: Container[str]) -> ComputationGr
 
 def _kinds(graph: ComputationGraph) -> list[str]:
     """The kind of each node, "" where it is not known."""
-    found = (operation_kind(graph.labels.op(v)) for v in range(graph.n_nodes))
-    return [kind.name if kind is not None else "" for kind in found]
+    kinds = (operation_kind(graph.labels.op(v)) for v in range(graph.n_nodes))
+    return [kind.name if kind is not None else "" for kind in kinds]
 
 
 def _saved(graph: ComputationGraph) -> list[set[int]]:
-    """What the gradient of each node reads."""
+    """The values that the gradient of each node reads."""
     backward = graph.backward or everything_saved(graph)
     return [{*backward.saved(v)} for v in range(graph.n_nodes)]
 
@@ -211,7 +211,7 @@ def _with_saved(graph: ComputationGraph, saved: Sequence[set[int]]) -> Computati
 
 
 def with_resident_weights(graph: ComputationGraph, times: int) -> ComputationGraph:
-    """Parameters, their gradients and what the optimizer remembers are there from the start, as MXNet binds them.
+    """Parameters, their gradients and the states of the optimizer resident from the start, as MXNet binds them.
 
     Gradients of parameters then have no bytes of their own; a parameter has `times` as many.
     """

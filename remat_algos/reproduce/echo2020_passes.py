@@ -33,27 +33,27 @@ def mxnet(graph: ComputationGraph) -> Candidate:
     """The schedule of the pass merged into MXNet (apache/mxnet#18228).
 
     It decides as `echo(mode="paper")`, with its own list of heavy operations: dropout, embedding and concatenation are
-    on it, products of two computed matrices are not. It creates mirrors in an order that is not topological, so that
-    some of them read a first run, which has to stay for that.
+    on it, products of two computed matrices are not. It creates mirrors in an order that is not topological, so some of
+    them read the result of a first run, which has to stay in memory for that.
     """
     maps = FeatureMaps.of(graph, recomputable_nodes(graph, heavy=MXNET_HEAVY))
     place = mirror_places(maps)
-    of_mirror = place[maps.producer] < place[maps.reader]  # reads that take the mirror of a recomputed node
+    of_mirror = place[maps.producer] < place[maps.reader]  # reads of a mirror that read a mirror
     through = replace(maps, reader=maps.reader[of_mirror], value=maps.value[of_mirror])
-    rerun = through.rerun(by_frontiers(maps))
-    stashed = maps.stashed(rerun)
-    stashed[maps.value[rerun[maps.reader] & ~of_mirror]] = True
-    return Candidate(mirror_path_schedule(maps, rerun, place), Choice(maps, rerun, stashed).figures)
+    recomputed = through.recomputed(by_frontiers(maps))
+    stashed = maps.stashed(recomputed)
+    stashed[maps.value[recomputed[maps.reader] & ~of_mirror]] = True
+    return Candidate(mirror_path_schedule(maps, recomputed, place), Choice(maps, recomputed, stashed).figures)
 
 
 def by_algorithm_1(maps: FeatureMaps) -> Bool:
     """bool[n]: nodes that stay on the recomputation paths.
 
-    From each output and each heavy node a region goes back to the next heavy nodes. In it a node is taken off, in
-    order, if what would be released by that is no less than what would be allocated. The regions overlap, which the
-    paper does not see: a node that one of them takes off is off. It is known of a gradient what it reads, but not whose
-    it is; so all gradients that read an edge count, where the paper counts those of the region. The time can be
-    quadratic, since the regions overlap.
+    From each output and each heavy node a region extends backwards to the next heavy nodes. Its nodes are removed, one
+    after the other, where that releases no fewer bytes than it allocates. The paper does not say that regions overlap:
+    a node is removed if one of its regions removes it, and the time can be quadratic. The paper counts the gradients
+    of the region's nodes only; here all gradients that read an edge count, since the graph does not record which
+    operation a gradient belongs to.
 
     References
     ----------
@@ -70,10 +70,10 @@ def by_algorithm_1(maps: FeatureMaps) -> Bool:
     """
     graph = maps.graph
     forward = graph.forward & graph.needed
-    ends = forward.copy()
-    ends[maps.producer] = False
+    unread = forward.copy()
+    unread[maps.producer] = False
     forced = np.zeros(graph.n_nodes, bool) if graph.mark is None else graph.mark == RECOMPUTE
-    off = _echo.taken_off(
+    removed = _echo.taken_off(
         graph.value_indptr,
         maps.read_indptr,
         maps.value,
@@ -83,25 +83,25 @@ def by_algorithm_1(maps: FeatureMaps) -> Bool:
         maps.recomputable.view(np.uint8),
         maps.read_back.view(np.uint8),
         forced.view(np.uint8),
-        np.flatnonzero(ends | forward & ~maps.recomputable).astype(np.int32),
+        np.flatnonzero(unread | forward & ~maps.recomputable).astype(np.int32),
     )
-    return maps.recomputable & ~off.view(np.bool_)
+    return maps.recomputable & ~removed.view(np.bool_)
 
 
 def mirror_places(maps: FeatureMaps) -> Int64:
-    """int64[n]: when the pass makes the mirror of each node: by first visit, not topologically.
+    """int64[n]: position of each node's mirror in the order in which the pass creates them, which is not topological.
 
-    Backwards from an output or a heavy node, breadth first, the last found first; then in the same way from the heads
-    of what else reads the inputs of what is there.
+    The order is that of a breadth-first search backwards from an output or a heavy node, reversed; then of further
+    searches from the heads of the other readers of the inputs of all nodes in it.
     """
-    tour = _Tour(maps)
+    order = _MirrorOrder(maps).order
     place = np.full(maps.graph.n_nodes, -1, np.int64)
-    place[tour.order] = np.arange(len(tour.order))
+    place[order] = np.arange(len(order))
     return place
 
 
-class _Tour:
-    """The visits of the pass, one region after the other."""
+class _MirrorOrder:
+    """The order in which the pass creates mirrors, one region after the other."""
 
     def __init__(self, maps: FeatureMaps) -> None:
         graph = maps.graph
@@ -110,13 +110,13 @@ class _Tour:
         self.reads = lists(maps.read_indptr, maps.value)
         self.readers = lists(*maps.readers())
         self.values = [range(begin, end) for begin, end in pairwise(graph.value_indptr.tolist())]
-        self.seen, self.walked = [False] * graph.n_nodes, [False] * graph.n_nodes
+        self.visited, self.visited_forwards = [False] * graph.n_nodes, [False] * graph.n_nodes
         self.order: list[int] = []
         forward = np.flatnonzero(graph.forward & graph.needed).tolist()
         self.heavy = deque(v for v in forward if not any(self.readers[x] for x in self.values[v]))
         while self.heavy:
             start = self.heavy.popleft()
-            if not self.seen[start]:
+            if not self.visited[start]:
                 self._region(start)
 
     def _region(self, start: int) -> None:
@@ -125,66 +125,68 @@ class _Tour:
         while done < len(self.order):
             for x in self.reads[self.order[done]]:
                 for reader in self.readers[x]:
-                    if not self.seen[reader]:
+                    if not self.visited[reader]:
                         self._backwards(self._heads(reader))
             done += 1
 
     def _backwards(self, heads: list[int]) -> None:
-        found: list[int] = []
-        waiting = deque(heads)
-        while waiting:
-            v = waiting.popleft()
-            if self.seen[v]:
+        reached: list[int] = []
+        queue = deque(heads)
+        while queue:
+            v = queue.popleft()
+            if self.visited[v]:
                 continue
-            self.seen[v] = True
-            found.append(v)
+            self.visited[v] = True
+            reached.append(v)
             for x in self.reads[v]:
                 u = self.producer[x]
-                (waiting if self.cheap[u] else self.heavy).append(u)
-        self.order += reversed(found)
+                (queue if self.cheap[u] else self.heavy).append(u)
+        self.order += reversed(reached)
 
     def _heads(self, start: int) -> list[int]:
-        """Where the ways forward from a node end: at heavy nodes and outputs."""
-        heads, waiting = [], deque([start])
-        while waiting:
-            v = waiting.popleft()
-            if self.walked[v]:
+        """The heavy nodes and outputs at which the paths from a node end."""
+        heads, queue = [], deque([start])
+        while queue:
+            v = queue.popleft()
+            if self.visited_forwards[v]:
                 continue
-            self.walked[v] = True
-            ahead = [w for x in self.values[v] for w in self.readers[x]]
-            if self.cheap[v] and ahead:
-                waiting += ahead
+            self.visited_forwards[v] = True
+            successors = [w for x in self.values[v] for w in self.readers[x]]
+            if self.cheap[v] and successors:
+                queue += successors
             else:
                 heads.append(v)
         return heads
 
 
-def mirror_path_schedule(maps: FeatureMaps, rerun: Bool, place: Int64) -> Schedule:
-    """The forward part, then each gradient after the mirrors that it needs, in the order in which they were made.
+def mirror_path_schedule(maps: FeatureMaps, recomputed: Bool, place: Int64) -> Schedule:
+    """The forward part, then each gradient after the mirrors that it needs, in the order of their creation.
 
-    A mirror that reads the first run of another node runs before that one's mirror, unless that is there already.
+    A mirror that reads the first run of another node runs before the mirror of that node, unless that has run already.
     """
-    graph: ComputationGraph = maps.graph
-    again, reads = rerun.tolist(), lists(graph.read_indptr, graph.read_indices)
-    producer, at = graph.producer.tolist(), place.tolist()
+    graph = maps.graph
+    mirrored, reads = recomputed.tolist(), lists(graph.read_indptr, graph.read_indices)
+    producer, place_of = graph.producer.tolist(), place.tolist()
     pinned = graph.output.tolist()
     order = np.flatnonzero(graph.forward & graph.needed).tolist()
     done = [False] * graph.n_nodes
 
     def missing(v: int, before: float) -> list[int]:
-        """Mirrors that it reads, the first made on top."""
-        wanted = {producer[x] for x in reads[v] if not pinned[x]}
-        return sorted((u for u in wanted if again[u] and not done[u] and at[u] < before), key=lambda u: -at[u])
+        """Mirrors that a node reads and that have not run, the first in the order of creation at the end."""
+        inputs = {producer[x] for x in reads[v] if not pinned[x]}
+        return sorted(
+            (u for u in inputs if mirrored[u] and not done[u] and place_of[u] < before), key=lambda u: -place_of[u]
+        )
 
     for g in np.flatnonzero(graph.needed & ~graph.forward).tolist():
-        path = missing(g, np.inf)
-        while path:
-            v = path[-1]
-            ahead = [] if done[v] else missing(v, at[v])
-            if ahead:
-                path += ahead
+        stack = missing(g, np.inf)
+        while stack:
+            v = stack[-1]
+            first = [] if done[v] else missing(v, place_of[v])
+            if first:
+                stack += first
                 continue
-            path.pop()
+            stack.pop()
             if not done[v]:
                 done[v] = True
                 order.append(v)

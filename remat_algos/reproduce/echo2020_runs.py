@@ -26,14 +26,14 @@ STRATEGIES = (BASELINE, MIRROR, ECHO)
 
 
 @dataclass(frozen=True)
-class Run:
+class SimulatedRun:
     """A schedule, simulated and allocated.
 
     Parameters
     ----------
     simulation : Simulation
     timed : Simulation, optional
-        Where its time is that of another schedule of the same nodes.
+        The schedule whose compute counts, where it is another one of the same nodes.
     """
 
     simulation: Simulation
@@ -41,7 +41,7 @@ class Run:
 
     @property
     def graph(self) -> ComputationGraph:
-        """What is run."""
+        """The graph of the schedule."""
         return self.simulation.graph
 
     @property
@@ -51,7 +51,7 @@ class Run:
 
     @cached_property
     def footprint(self) -> int:
-        """Bytes of the residents and of the plan that works in place and shares memory, as the paper's framework."""
+        """Bytes of the residents and of a static plan, in place and with shared memory as in the paper's framework."""
         buffers = Buffers.of(self.simulation, in_place(self.simulation))
         return share(buffers).size + self.graph.resident_memory
 
@@ -73,7 +73,7 @@ class Run:
         return (self.timed or self.simulation).schedule.order
 
     @property
-    def rerun(self) -> int:
+    def extra_runs(self) -> int:
         """Number of runs beyond the first of each node."""
         return self.order.size - np.unique(self.order).size
 
@@ -93,23 +93,23 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Measured:
+class NetworkRuns:
     """A network at a batch size, under each strategy.
 
     Parameters
     ----------
     workload : Workload
     batch : int
-    runs : mapping of str to Run
+    runs : mapping of str to SimulatedRun
         By strategy.
     """
 
     workload: Workload
     batch: int
-    runs: Mapping[str, Run]
+    runs: Mapping[str, SimulatedRun]
 
     @classmethod
-    def of(cls, workload: Workload, batch: int, progress: Progress | None = None, **options: Any) -> Measured:
+    def of(cls, workload: Workload, batch: int, progress: Progress | None = None, **options: Any) -> NetworkRuns:
         """Baseline and Mirror on the network, Echo on the network with 1-bit feature maps.
 
         Parameters
@@ -126,37 +126,37 @@ class Measured:
         return cls(workload, batch, {name: run(workload, forward, name) for name in STRATEGIES})
 
     @property
-    def baseline(self) -> Run:
+    def baseline(self) -> SimulatedRun:
         """Without rematerialization."""
         return self.runs[BASELINE]
 
     @property
-    def echo(self) -> Run:
+    def echo(self) -> SimulatedRun:
         """By minimum vertex cuts."""
         return self.runs[ECHO]
 
     @property
-    def mirror(self) -> Run:
+    def mirror(self) -> SimulatedRun:
         """By MXNet's mirror option."""
         return self.runs[MIRROR]
 
-    def less(self, than: str = BASELINE) -> float:
-        """By which factor Echo's footprint is smaller."""
-        return round(self.runs[than].footprint / self.echo.footprint, 4)
+    def ratio(self, strategy: str = BASELINE) -> float:
+        """Footprint of a strategy, relative to that of Echo."""
+        return round(self.runs[strategy].footprint / self.echo.footprint, 4)
 
     def throughput(self, strategy: str) -> float:
         """Samples per second, by the roofline."""
         return round(self.batch * 1e9 / self.runs[strategy].compute, 2)
 
 
-def run(workload: Workload, forward: ComputationGraph, strategy: str) -> Run:
+def run(workload: Workload, forward: ComputationGraph, strategy: str) -> SimulatedRun:
     """One strategy on the forward part of a network.
 
-    Mirror keeps what gradients of its heavy nodes read, since they read first runs; it recomputes all mirrors that
-    other gradients read.
+    Mirror keeps what the gradients of its heavy nodes read, since they read first runs; its time is that of all mirrors
+    that other gradients read.
     """
     if strategy == BASELINE:
-        return Run(baseline(workload.training(forward)))
+        return SimulatedRun(baseline(workload.training(forward)))
     if strategy == MIRROR:
         kept, unread = inputs_kept(forward, MXNET_KEEPS), without_inputs(forward, MXNET_KEEPS)
         timed = mirrored(workload.training(unread))
@@ -164,13 +164,13 @@ def run(workload: Workload, forward: ComputationGraph, strategy: str) -> Run:
     return echoed(workload.training(forward, encoded=True))
 
 
-def mirrored(graph: ComputationGraph) -> Run:
-    """The schedule of MXNet's mirror option; marks are honoured."""
+def mirrored(graph: ComputationGraph) -> SimulatedRun:
+    """The schedule of MXNet's mirror option, which respects marks."""
     [candidate] = drop_cheap(graph, None, SearchContext(), keep="mxnet")
-    return Run(simulate(graph, candidate.schedule))
+    return SimulatedRun(simulate(graph, candidate.schedule))
 
 
-def echoed(graph: ComputationGraph, **options: Any) -> Run:
+def echoed(graph: ComputationGraph, **options: Any) -> SimulatedRun:
     """The schedule of `echo` itself; `solve` would apply passes and compare it with no rematerialization."""
     [candidate] = echo(graph, None, SearchContext(), **options)
-    return Run(simulate(graph, candidate.schedule))
+    return SimulatedRun(simulate(graph, candidate.schedule))

@@ -68,7 +68,7 @@ def _embedded(net: Layers, side: str, shape: tuple[int, int], shared: Tensor, po
 
 
 def _attended(net: Layers, name: str, x: Tensor, other: Tensor | None, heads: int, mask: Tensor) -> Tensor:
-    """What x, behind a norm, gathers from the rows of `other` or from its own, added to it."""
+    """Attention of x, behind a norm, to the rows of `other` or to its own, added to x."""
     with net.scope(name):
         rows = net.layer_norm(x)
         sources = {"q": rows, "k": rows if other is None else other, "v": rows if other is None else other}

@@ -37,7 +37,8 @@ def echo(
 
     Convolutions and matrix products run once, and so do nodes of unknown operations that cost more than the mean. The
     stash is the minimum, in bytes, over all choices of the other nodes, and the choice is one with the fewest
-    recomputations among those. The minimum stash is not always the minimum peak. One schedule, whatever the limit.
+    recomputations among those. The minimum stash is not always the minimum peak. There is one candidate, whatever the
+    limit.
 
     Parameters
     ----------
@@ -56,15 +57,15 @@ def echo(
 
     Examples
     --------
-    Two heavy nodes of cost 9 and 4 bytes; what comes after them is larger, and cheap.
+    Two heavy nodes of cost 9 and 4 bytes; the nodes after them are larger, and cheap.
 
     >>> from remat_algos.ir.differentiate import differentiate
     >>> edges = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
     >>> net = differentiate(ComputationGraph.from_edges(edges, [4, 8, 8, 4, 8, 8], [9, 1, 1, 9, 1, 1]))
-    >>> found = next(echo(net, None, SearchContext()))
-    >>> " ".join(found.schedule.names(net)[6:])
+    >>> candidate = next(echo(net, None, SearchContext()))
+    >>> " ".join(candidate.schedule.names(net)[6:])
     '4 5 grad(5) grad(4) grad(3) 1 2 grad(2) grad(1) grad(0)'
-    >>> found.details["stash_without"], found.details["stash"]
+    >>> candidate.details["stash_without"], candidate.details["stash"]
     (40, 8)
     """
     choice = Choice.of(graph, mode, only, also)
@@ -78,14 +79,13 @@ class Choice:
     Parameters
     ----------
     maps : FeatureMaps
-    rerun : bool[n]
-        Nodes that are recomputed.
+    recomputed : bool[n]
     stashed : bool[n_values]
         Values of first runs that gradients and recomputations read.
     """
 
     maps: FeatureMaps
-    rerun: Bool
+    recomputed: Bool
     stashed: Bool
 
     @classmethod
@@ -101,13 +101,13 @@ class Choice:
             where = ", which is part of `remat reproduce echo2020`" if mode in REPRODUCED else ""
             raise ValueError(f"mode is {shortened(repr(mode))}{where}; use {' or '.join(MODES)}")
         maps = FeatureMaps.of(graph, recomputable_nodes(graph, only, also))
-        return cls.recomputing(maps, maps.least_stash() if mode == "exact" else by_frontiers(maps))
+        return cls.recomputing(maps, maps.minimum_stash() if mode == "exact" else by_frontiers(maps))
 
     @classmethod
     def recomputing(cls, maps: FeatureMaps, nodes: Bool) -> "Choice":
-        """The choice that recomputes what gradients need of some nodes, bool[n]."""
-        rerun = maps.rerun(nodes)
-        return cls(maps, rerun, maps.stashed(rerun))
+        """Recompute those of some nodes, bool[n], that a gradient needs."""
+        recomputed = maps.recomputed(nodes)
+        return cls(maps, recomputed, maps.stashed(recomputed))
 
     @property
     def figures(self) -> Mapping[str, int]:
@@ -115,20 +115,21 @@ class Choice:
         return {
             "stash": self.maps.memory(self.stashed),
             "stash_without": self.maps.memory(self.maps.read_back),
-            "rerun": int(np.count_nonzero(self.rerun)),
+            "rerun": int(np.count_nonzero(self.recomputed)),
         }
 
     def schedule(self) -> Schedule:
         """Algorithm 2 of chen2016 with a mirror of each recomputed node."""
-        return mirror_schedule(self.maps.graph, honoured(self.maps.graph, self.rerun.astype(np.int64)))
+        return mirror_schedule(self.maps.graph, honoured(self.maps.graph, self.recomputed.astype(np.int64)))
 
 
 def by_frontiers(maps: FeatureMaps) -> Bool:
     """bool[n]: nodes that stay on the mirror path.
 
-    Judged are only nodes whose inputs are all heavy or off, the frontier, and those of them that share inputs together.
-    Allocated are their values, and their inputs that something outside the frontier reads; released are the other
-    inputs. If that is no less, they are off, and the frontier moves on; the group with the least id is asked first.
+    At first all cheap nodes are on it. The frontier are those whose inputs all come from heavy or removed nodes; nodes
+    of it that share inputs are one group and are evaluated together. Allocated are the group's values, and those of its
+    inputs that something outside the frontier reads; released are its other inputs. A group that releases no less than
+    it allocates is removed, and the frontier moves on; the group with the smallest id comes first.
 
     References
     ----------
@@ -142,12 +143,11 @@ def by_frontiers(maps: FeatureMaps) -> Bool:
     >>> by_frontiers(maps).tolist()[:4]
     [False, True, True, True]
     """
-    frontier = _FrontierGroups(maps)
-    return maps.recomputable & ~frontier.off()
+    return maps.recomputable & ~_FrontierGroups(maps).removed()
 
 
 class _FrontierGroups:
-    """Nodes whose inputs are all heavy or off, in groups that share inputs, with what each group allocates."""
+    """The frontier in groups that share inputs, with the gain of removing each."""
 
     def __init__(self, maps: FeatureMaps) -> None:
         graph = maps.graph
@@ -160,63 +160,64 @@ class _FrontierGroups:
         self.values = [range(begin, end) for begin, end in pairwise(graph.value_indptr.tolist())]
         read_back = maps.read_back.tolist()
         self.outside = [len(row) + back for row, back in zip(self.readers, read_back, strict=True)]
-        self.any_reader = [count > 0 for count in self.outside]
-        self.waits = [sum(self.cheap[self.producer[x]] for x in row) for row in self.reads]
-        self.above = list(range(graph.n_nodes))  # of joined groups the least node stands for the group
+        self.has_reader = [count > 0 for count in self.outside]
+        self.n_cheap_inputs = [sum(self.cheap[self.producer[x]] for x in row) for row in self.reads]
+        self.parent = list(range(graph.n_nodes))  # of a disjoint-set forest; the smallest node names the group
         self.members: dict[int, list[int]] = {}
         self.gain: dict[int, int] = {}  # bytes released less bytes allocated
         self.owner: dict[int, int] = {}  # a node of the group that reads the value
 
-    def off(self) -> Bool:
-        """bool[n]: what is taken off until nothing is any more."""
-        off = np.zeros(len(self.cheap), bool)
-        ready = [v for v, cheap in enumerate(self.cheap) if cheap and not self.waits[v]]
-        asked: list[int] = []
-        while ready or asked:
+    def removed(self) -> Bool:
+        """bool[n]: nodes that are removed, until no group is any more."""
+        removed = np.zeros(len(self.cheap), bool)
+        ready = [v for v, cheap in enumerate(self.cheap) if cheap and not self.n_cheap_inputs[v]]
+        queue: list[int] = []
+        while ready or queue:
             for group in {self._group(v) for v in [*map(self._join, ready)]}:
-                heapq.heappush(asked, group)
+                heapq.heappush(queue, group)
             ready = []
-            group = heapq.heappop(asked) if asked else -1
-            if group in self.members and self.gain[group] >= 0 and not self._kept_in(group):
-                off[self.members[group]] = True
-                ready = self._leave(group)
-        return off
+            group = heapq.heappop(queue) if queue else -1
+            if group in self.members and self.gain[group] >= 0 and not self._has_forced(group):
+                removed[self.members[group]] = True
+                ready = self._remove(group)
+        return removed
 
     def _group(self, v: int) -> int:
-        while self.above[v] != v:
-            self.above[v] = self.above[self.above[v]]
-            v = self.above[v]
+        while self.parent[v] != v:
+            self.parent[v] = self.parent[self.parent[v]]
+            v = self.parent[v]
         return v
 
     def _join(self, v: int) -> int:
-        """A node comes to the frontier."""
-        self.members[v], self.gain[v] = [v], -sum(self.memory[x] for x in self.values[v] if self.any_reader[x])
+        """Add a node to the frontier."""
+        self.members[v] = [v]
+        self.gain[v] = -sum(self.memory[x] for x in self.values[v] if self.has_reader[x])
         for x in self.reads[v]:
             self.outside[x] -= 1
             group = self._group(v)
             if x in self.owner:
-                group = self._together(group, self._group(self.owner[x]))
+                group = self._merge(group, self._group(self.owner[x]))
             else:
                 self.owner[x] = v
                 self.gain[group] -= self.memory[x]
             if not self.outside[x]:
-                self.gain[group] += 2 * self.memory[x]  # released, and no more allocated
+                self.gain[group] += 2 * self.memory[x]  # released, and no longer allocated
         return v
 
-    def _together(self, one: int, other: int) -> int:
-        """Two groups become one."""
+    def _merge(self, one: int, other: int) -> int:
+        """Make one group of two."""
         if one == other:
             return one
-        least, other = min(one, other), max(one, other)
-        if len(self.members[least]) < len(self.members[other]):
-            self.members[least], self.members[other] = self.members[other], self.members[least]
-        self.members[least] += self.members.pop(other)
-        self.gain[least] += self.gain.pop(other)
-        self.above[other] = least
-        return least
+        root, other = min(one, other), max(one, other)
+        if len(self.members[root]) < len(self.members[other]):
+            self.members[root], self.members[other] = self.members[other], self.members[root]
+        self.members[root] += self.members.pop(other)
+        self.gain[root] += self.gain.pop(other)
+        self.parent[other] = root
+        return root
 
-    def _leave(self, group: int) -> list[int]:
-        """A group goes off; which nodes have all their inputs by that."""
+    def _remove(self, group: int) -> list[int]:
+        """Remove a group from the frontier; return the nodes that join it then."""
         ready = []
         del self.gain[group]
         for v in self.members.pop(group):
@@ -225,11 +226,11 @@ class _FrontierGroups:
                 self.owner.pop(x, None)
             for x in self.values[v]:
                 for w in self.readers[x]:
-                    self.waits[w] -= 1
-                    if not self.waits[w] and self.cheap[w]:
+                    self.n_cheap_inputs[w] -= 1
+                    if not self.n_cheap_inputs[w] and self.cheap[w]:
                         ready.append(w)
         return sorted(ready)
 
-    def _kept_in(self, group: int) -> bool:
-        """Whether a mark wants a node of the group on the mirror path."""
+    def _has_forced(self, group: int) -> bool:
+        """Whether a node of the group is marked to be recomputed."""
         return self.forced is not None and any(self.forced[v] for v in self.members[group])

@@ -1,4 +1,4 @@
-"""What echo decides, region by region: bytes released and allocated, compute spent, and why."""
+"""The decisions of echo, region by region: bytes released and allocated, compute, and the reason."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -19,24 +19,25 @@ RECOMPUTED, KEPT = "recompute", "keep"
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Connected cheap nodes between the heavy ones, and what echo does with them.
+    """Connected cheap nodes between the heavy ones, and the decision of echo about them.
 
-    Where it keeps them all, the figures are those of recomputing all that gradients need.
+    Where all of them are kept, the figures are those of recomputing all that gradients need.
 
     Parameters
     ----------
     nodes : tuple of int
         Nodes that echo may recompute, ascending.
     rerun : int
-        How many of them do, or would.
+        Number of them that are recomputed, or would be.
     feature_maps : int
-        Bytes that gradients read of the region and of what it reads: its stash if nothing is recomputed.
+        Bytes of the values of the region, and of the values that it reads, that gradients read: its stash if nothing
+        is recomputed.
     released : int
-        Bytes of it that need not stay.
+        Bytes of the feature maps that are no longer stashed.
     allocated : int
-        Bytes that must stay for the second runs and did not before.
+        Bytes that are stashed instead, because recomputations read them.
     overhead : int
-        Compute of the second runs.
+        Compute of the recomputations.
     decision : {"recompute", "keep"}
     reason : str
     """
@@ -53,13 +54,13 @@ class Region:
     __repr__ = brief
 
     def name(self, graph: ComputationGraph) -> str:
-        """Its first and its last node; GraphError if the graph has no such nodes."""
+        """Names of its first and its last node; GraphError if the graph has no such nodes."""
         self._check(graph)
         first, last = graph.labels[self.nodes[0]], graph.labels[self.nodes[-1]]
         return first if len(self.nodes) == 1 else f"{first} .. {last}"
 
     def record(self, graph: ComputationGraph) -> dict[str, Any]:
-        """As JSON has it; with the first and the last node for all."""
+        """For JSON: the first and the last node in place of all."""
         self._check(graph)
         ends = {"first": graph.labels[self.nodes[0]], "last": graph.labels[self.nodes[-1]], "nodes": len(self.nodes)}
         return {**ends, **{name: value for name, value in asdict(self).items() if name != "nodes"}}
@@ -75,17 +76,17 @@ def echo_regions(
     only: str | Sequence[str] | None = None,
     also: str | Sequence[str] | None = None,
 ) -> list[Region]:
-    """The regions of a graph and what `echo` decides about them, those that release most first.
+    """The regions of a graph and the decisions of `echo`, those that release the most bytes first.
 
-    A region is a connected part of what is left when heavy nodes are taken out: cheap nodes, and the values that they
-    make or read. So no value is in two of them, and their bytes add up to those of the whole.
+    Without the heavy nodes the graph falls into connected parts: cheap nodes, and the values that they compute or read.
+    These are the regions. No value is in two of them, so their bytes sum to those of the whole graph.
 
     Parameters
     ----------
     graph : ComputationGraph
         With a backward part.
     mode, only, also
-        As `echo` has them.
+        Those of `echo`.
 
     Returns
     -------
@@ -109,31 +110,32 @@ def echo_regions(
     maps = choice.maps
     forced = maps.recomputable & (graph.mark == RECOMPUTE) if graph.mark is not None else np.zeros(graph.n_nodes, bool)
     of_node, of_value = _parts(maps)
-    rows = _Rows(maps, of_node, of_value, choice.rerun, choice.stashed)
-    whole = maps.rerun(maps.recomputable)
-    others = _Rows(maps, of_node, of_value, whole, maps.stashed(whole))
-    found = []
+    chosen = _Totals(of_node, of_value, choice)
+    everything = _Totals(of_node, of_value, Choice.recomputing(maps, maps.recomputable))
+    regions = []
     for part, nodes in _by_part(of_node, maps.recomputable):
-        kept = not rows.rerun[part]
-        figures = (others if kept else rows).figures(part)
+        kept = not chosen.n_recomputed[part]
+        figures = (everything if kept else chosen).figures(part)
         reason = _reason(figures, kept, bool(forced[list(nodes)].any()), mode)
-        found.append(Region(nodes, *figures, KEPT if kept else RECOMPUTED, reason))
-    return sorted(found, key=lambda region: (region.decision == KEPT, region.allocated - region.released, region.nodes))
+        regions.append(Region(nodes, *figures, KEPT if kept else RECOMPUTED, reason))
+    return sorted(
+        regions, key=lambda region: (region.decision == KEPT, region.allocated - region.released, region.nodes)
+    )
 
 
 def _parts(maps: FeatureMaps) -> tuple[Int32, Int32]:
-    """int32[n] and int32[n_values]: a number for each region, the same for all that hangs together."""
+    """int32[n] and int32[n_values]: the connected part that each node and each value is in."""
     graph, n = maps.graph, maps.graph.n_nodes
-    made = np.flatnonzero(maps.recomputable[graph.producer] & ~graph.output)
+    computed = np.flatnonzero(maps.recomputable[graph.producer] & ~graph.output)
     through = maps.recomputable[maps.reader]
-    tail = np.concatenate([graph.producer[made], n + maps.value[through]]).astype(np.int32)
-    head = np.concatenate([n + made, maps.reader[through]]).astype(np.int32)
+    tail = np.concatenate([graph.producer[computed], n + maps.value[through]]).astype(np.int32)
+    head = np.concatenate([n + computed, maps.reader[through]]).astype(np.int32)
     part = _echo.components(n + graph.n_values, tail, head)
     return part[:n], part[n:]
 
 
 def _by_part(of_node: Int32, cheap: Bool) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Each region that has cheap nodes, with these."""
+    """Each part that has cheap nodes, with these."""
     nodes = np.flatnonzero(cheap)
     nodes = nodes[np.argsort(of_node[nodes], kind="stable")]
     parts, starts = np.unique(of_node[nodes], return_index=True)
@@ -141,13 +143,13 @@ def _by_part(of_node: Int32, cheap: Bool) -> Iterator[tuple[int, tuple[int, ...]
         yield part, tuple(nodes[begin:end].tolist())
 
 
-class _Rows:
+class _Totals:
     """Figures of a choice, summed over each region."""
 
-    def __init__(self, maps: FeatureMaps, of_node: Int32, of_value: Int32, rerun: Bool, stashed: Bool) -> None:
-        graph, before = maps.graph, maps.read_back
+    def __init__(self, of_node: Int32, of_value: Int32, choice: Choice) -> None:
+        graph, before, stashed = choice.maps.graph, choice.maps.read_back, choice.stashed
         size = graph.n_nodes + graph.n_values
-        self.rerun = np.bincount(of_node[rerun], minlength=size)
+        self.n_recomputed = np.bincount(of_node[choice.recomputed], minlength=size)
 
         def over_regions(group: Int32, amount: np.ndarray, which: Bool) -> np.ndarray:
             total = np.zeros(size, np.int64)
@@ -157,11 +159,12 @@ class _Rows:
         self.feature_maps = over_regions(of_value, graph.memory, before)
         self.released = over_regions(of_value, graph.memory, before & ~stashed)
         self.allocated = over_regions(of_value, graph.memory, stashed & ~before)
-        self.overhead = over_regions(of_node, graph.compute, rerun)
+        self.overhead = over_regions(of_node, graph.compute, choice.recomputed)
 
     def figures(self, part: int) -> tuple[int, int, int, int, int]:
         return tuple(  # type: ignore[return-value]
-            int(row[part]) for row in (self.rerun, self.feature_maps, self.released, self.allocated, self.overhead)
+            int(row[part])
+            for row in (self.n_recomputed, self.feature_maps, self.released, self.allocated, self.overhead)
         )
 
 

@@ -1,4 +1,4 @@
-"""Forward values that the backward part reads, and which of them must stay when nodes are recomputed."""
+"""Forward values that the backward part reads, and which of them must stay in memory when nodes are recomputed."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,9 +16,9 @@ from remat_algos.structure.vertex_cut import UNCUTTABLE, least_vertex_cut
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureMaps:
-    """What the backward part reads of the forward part, and what may be recomputed to make it.
+    """The forward values that the backward part reads, and the nodes that may be recomputed for them.
 
-    Pinned outputs stay anyway: they count nowhere, and reading them is no reason to run anything.
+    Outputs are pinned and stay in any case: they are counted nowhere, and nothing is recomputed because they are read.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class FeatureMaps:
     reader : int32[k]
         Needed forward nodes, one entry per read, ascending.
     value : int32[k]
-        What each of them reads.
+        The forward value of each read.
 
     Examples
     --------
@@ -39,8 +39,8 @@ class FeatureMaps:
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3)], memory=[2, 4, 4, 4]))
     >>> maps = FeatureMaps.of(chain, [False, True, True, True, False, False, False, False])
-    >>> rerun = maps.rerun(maps.least_stash())
-    >>> rerun.tolist()[:4], maps.memory(maps.stashed(rerun))
+    >>> recomputed = maps.recomputed(maps.minimum_stash())
+    >>> recomputed.tolist()[:4], maps.memory(maps.stashed(recomputed))
     ([False, True, True, True], 2)
     """
 
@@ -58,58 +58,58 @@ class FeatureMaps:
         counts &= ~graph.output[graph.read_indices]
         read_back = np.zeros(graph.n_values, bool)
         read_back[graph.read_indices[counts & ~graph.forward[reader]]] = True
-        ahead = counts & graph.forward[reader]
-        return cls(graph, np.asarray(recomputable, bool), read_back, reader[ahead], graph.read_indices[ahead])
+        forward = counts & graph.forward[reader]
+        return cls(graph, np.asarray(recomputable, bool), read_back, reader[forward], graph.read_indices[forward])
 
     @property
     def producer(self) -> Int32:
-        """int32[k]: who makes what is read."""
+        """int32[k]: the node that computes the value of each read."""
         return self.graph.producer[self.value]
 
     def memory(self, values: Bool) -> int:
         """Bytes of some values."""
         return int(self.graph.memory[values].sum())
 
-    def rerun(self, wanted: Bool) -> Bool:
-        """bool[n]: nodes that are recomputed if `wanted` may be: those that a gradient needs."""
-        through = wanted[self.reader]
+    def recomputed(self, allowed: Bool) -> Bool:
+        """bool[n]: those of the allowed nodes that a gradient needs, through allowed nodes only."""
+        through = allowed[self.reader]
         indptr = np.searchsorted(self.reader[through], np.arange(self.graph.n_nodes + 1))
         indices, values = self.value[through], self.graph.value_indptr
-        reached = _graph.needed(values, indptr, indices, self.graph.producer, self.read_back.view(np.uint8))
-        return reached.view(np.bool_) & wanted
+        needed = _graph.needed(values, indptr, indices, self.graph.producer, self.read_back.view(np.uint8))
+        return needed.view(np.bool_) & allowed
 
-    def stashed(self, rerun: Bool) -> Bool:
+    def stashed(self, recomputed: Bool) -> Bool:
         """bool[n_values]: values of first runs that a gradient or a recomputed node reads."""
-        stashed = self.read_back & ~rerun[self.graph.producer]
-        stashed[self.value[rerun[self.reader] & ~rerun[self.producer]]] = True
+        stashed = self.read_back & ~recomputed[self.graph.producer]
+        stashed[self.value[recomputed[self.reader] & ~recomputed[self.producer]]] = True
         return stashed
 
-    def least_stash(self) -> Bool:
-        """bool[n]: what to recompute for the minimum stash, the fewest nodes among all such choices.
+    def minimum_stash(self) -> Bool:
+        """bool[n]: nodes whose recomputation gives the minimum stash, the fewest among all such choices.
 
-        The stash is a minimum cut of values between the nodes that are kept and the feature maps. The cut closest to
-        the sinks recomputes only what every choice with the minimum stash recomputes: none of them has less compute.
+        The stash is a minimum cut of values between the kept nodes and the feature maps. The cut closest to the sinks
+        recomputes only nodes that every choice with the minimum stash recomputes: none of them has less compute.
         """
         graph, n = self.graph, self.graph.n_nodes
-        made = np.flatnonzero((graph.forward & graph.needed)[graph.producer] & ~graph.output)
+        computed = np.flatnonzero((graph.forward & graph.needed)[graph.producer] & ~graph.output)
         through = self.recomputable[self.reader]
         weight = np.concatenate([np.full(n, UNCUTTABLE), graph.memory])
         if graph.mark is not None:
             weight[n:][(self.recomputable & (graph.mark == RECOMPUTE))[graph.producer]] = UNCUTTABLE
         cut = least_vertex_cut(
-            np.concatenate([graph.producer[made], n + self.value[through]]),
-            np.concatenate([n + made, self.reader[through]]),
+            np.concatenate([graph.producer[computed], n + self.value[through]]),
+            np.concatenate([n + computed, self.reader[through]]),
             weight,
             np.flatnonzero(graph.forward & graph.needed & ~self.recomputable),
             n + np.flatnonzero(self.read_back),
         )
         if cut is None:
-            raise GraphError("a kept node makes a value that must not be stashed; please report this graph")
+            raise GraphError("a kept node computes a value that must not be stashed; please report this graph")
         return cut.beyond[:n]
 
     @property
     def read_indptr(self) -> Int64:
-        """int64[n + 1]: where the reads of each node begin in `value`."""
+        """int64[n + 1]: the reads of node v are the range read_indptr[v]:read_indptr[v + 1]."""
         return np.searchsorted(self.reader, np.arange(self.graph.n_nodes + 1))
 
     def readers(self) -> tuple[Int64, Int32]:
@@ -118,6 +118,6 @@ class FeatureMaps:
 
 
 def lists(indptr: Int64, indices: Int32) -> list[list[int]]:
-    """Each row of a sparse matrix, as a list."""
+    """The rows of a sparse matrix (CSR) as lists."""
     entries = indices.tolist()
     return [entries[begin:end] for begin, end in pairwise(indptr.tolist())]

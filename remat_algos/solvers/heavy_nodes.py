@@ -1,4 +1,4 @@
-"""Nodes that are too costly to recompute, by their operation or by what they cost."""
+"""Nodes that are too costly to recompute, by their operation or by their cost."""
 
 import re
 from collections.abc import Container, Sequence
@@ -12,7 +12,7 @@ from remat_algos.ir.operation_kinds import OPERATION_KINDS, kind_name, operation
 from remat_algos.ir.wording import comma_separated, listed, shortened
 
 HEAVY = frozenset(kind.name for kind in OPERATION_KINDS if kind.heavy)
-NAMED = 12
+SHOWN = 12  # operations in an error message
 Words = str | Sequence[str] | None
 
 
@@ -21,14 +21,14 @@ def recomputable_nodes(
 ) -> Bool:
     """bool[n]: needed forward nodes that echo may recompute.
 
-    Those that are not heavy, or of them the ones that `only` names, and the heavy ones that `also` names; but none
-    that must run only once. Marks of the graph have the last word.
+    Those that are not heavy, or only the ones of them that `only` names, and all nodes that `also` names; but none that
+    must run only once. Marks of the graph override all of this.
 
     Parameters
     ----------
     graph : ComputationGraph
     only, also : str or sequence of str, optional
-        Operations, or layers: parts of the nodes' dotted names, digits at their end left out.
+        Operations, or layers: parts of the nodes' dotted names, with or without the digits at their end.
     heavy : container of str
         Kinds of operations that are heavy.
 
@@ -45,14 +45,14 @@ def recomputable_nodes(
     >>> recomputable_nodes(net).tolist(), recomputable_nodes(net, only="ReLU", also="conv").tolist()
     ([False, True, True], [True, False, True])
     """
-    found = ~heavy_nodes(graph, heavy)
+    allowed = ~heavy_nodes(graph, heavy)
     if only is not None:
-        found &= named_nodes(graph, only, "only")
+        allowed &= named_nodes(graph, only, "only")
     if also is not None:
-        found |= named_nodes(graph, also, "also")
+        allowed |= named_nodes(graph, also, "also")
     if graph.mark is not None:
-        found = (found | (graph.mark == RECOMPUTE)) & (graph.mark != KEEP)
-    return found & graph.forward & graph.needed & ~graph.once
+        allowed = (allowed | (graph.mark == RECOMPUTE)) & (graph.mark != KEEP)
+    return allowed & graph.forward & graph.needed & ~graph.once
 
 
 def heavy_nodes(graph: ComputationGraph, heavy: Container[str] = HEAVY) -> Bool:
@@ -67,39 +67,41 @@ def heavy_nodes(graph: ComputationGraph, heavy: Container[str] = HEAVY) -> Bool:
     [True, False, False]
     """
     part = graph.forward & graph.needed
-    # above the mean, of whole numbers, is above the mean rounded down; the cost times their number may not fit
-    cost = graph.compute > int(graph.compute[part].sum()) // max(1, int(np.count_nonzero(part)))
+    # a whole number is above the mean if it is above the mean rounded down; cost times n may not fit into int64
+    costly = graph.compute > int(graph.compute[part].sum()) // max(1, int(np.count_nonzero(part)))
     ops = graph.labels.ops
     if ops is None:
-        return cost
+        return costly
     kinds = {op: operation_kind(op) for op in set(ops)}
     known = {op: kind.name in heavy for op, kind in kinds.items() if kind}
-    return np.fromiter((known.get(op, dear) for op, dear in zip(ops, cost.tolist(), strict=True)), bool, len(ops))
+    return np.fromiter(
+        (known.get(op, above_mean) for op, above_mean in zip(ops, costly.tolist(), strict=True)), bool, len(ops)
+    )
 
 
 def named_nodes(graph: ComputationGraph, words: str | Sequence[str], option: str) -> Bool:
     """bool[n]: forward nodes of the operations or layers that an option names; ValueError if a word names none."""
-    wanted = comma_separated(words)
-    if not wanted:
+    names = comma_separated(words)
+    if not names:
         raise ValueError(
             f"{option} is {shortened(repr(words))}, which names nothing; give operations or layers, or leave it out"
         )
     nodes = np.flatnonzero(graph.forward).tolist()
     ops = {v: kind_name(graph.labels.op(v)) for v in nodes}
     layers = {v: _layers(graph.labels[v]) for v in nodes} if graph.labels.names is not None else {}
-    found = np.zeros(graph.n_nodes, bool)
-    for word in wanted:
+    named = np.zeros(graph.n_nodes, bool)
+    for word in names:
         kind = kind_name(word)
-        hits = [v for v in nodes if ops[v] == kind or word in layers.get(v, ())]
-        if not hits:
-            there = sorted({*filter(None, ops.values())})
-            known = f"it has the operations {listed(there, NAMED)}" if there else "it names no operations"
+        matches = [v for v in nodes if ops[v] == kind or word in layers.get(v, ())]
+        if not matches:
+            present = sorted({*filter(None, ops.values())})
+            known = f"it has the operations {listed(present, SHOWN)}" if present else "it names no operations"
             raise ValueError(f"{option} names {shortened(repr(word))}, no operation or layer of this graph; {known}")
-        found[hits] = True
-    return found
+        named[matches] = True
+    return named
 
 
 def _layers(name: str) -> set[str]:
-    """Parts of a dotted name, with and without the digits that end them."""
+    """Parts of a dotted name, with and without the digits at their end."""
     parts = name.split(".")
     return {*parts, *(re.sub(r"\d+$", "", part) for part in parts)}

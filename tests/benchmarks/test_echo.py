@@ -1,4 +1,4 @@
-"""How long echo takes to decide, and with the simulation."""
+"""Time of the decisions of echo, and of the decisions with the simulation."""
 
 import functools
 import os
@@ -33,7 +33,7 @@ def test_decide(benchmark, name, mode):
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_decide_and_judge(benchmark, name):
+def test_decide_and_simulate(benchmark, name):
     graph = training(name)
     plan = benchmark.pedantic(solve, (graph,), {"solver": "echo", "raw": True}, rounds=5, warmup_rounds=1)
     describe(benchmark, graph, not_run_here=PAPER, overhead_share=plan.overhead / graph.needed_compute)

@@ -6,8 +6,8 @@ SECONDS = {
     "test_decide[exact-resnet of 1,301 layers]": 0.012,
     "test_decide[paper-nmt]": 0.088,
     "test_decide[paper-resnet of 1,301 layers]": 0.04,
-    "test_decide_and_judge[nmt]": 0.022,
-    "test_decide_and_judge[resnet of 1,301 layers]": 0.015,
+    "test_decide_and_simulate[nmt]": 0.022,
+    "test_decide_and_simulate[resnet of 1,301 layers]": 0.015,
     # executor
     "test_steps_beside_their_operators": 0.57,
     # files

@@ -1,20 +1,20 @@
-"""echo2020 by sets: the stash of a schedule, the least of all, and the two published algorithms line by line."""
+"""echo2020 by sets: the stash of a schedule, the minimum stash, and the two published algorithms line by line."""
 
 from tests.oracles.plain import plain
 
 
 def stash(graph, order):
-    """Bytes of forward values, pinned ones aside, that are read after the forward part without running again."""
+    """Bytes of forward values, pinned ones aside, that are read after the forward part and not recomputed before."""
     g = plain(graph)
     steps = list(map(int, order))
     begin = next((i for i, v in enumerate(steps) if g.is_backward(v) or v in steps[:i]), len(steps))
-    held = set()
+    stashed = set()
     for step in range(begin, len(steps)):
         for x in g.reads[steps[step]]:
             u = g.producer[x]
             if not g.is_backward(u) and x not in g.outputs and u not in steps[begin:step]:
-                held.add(x)
-    return sum(g.memory[x] for x in held)
+                stashed.add(x)
+    return sum(g.memory[x] for x in stashed)
 
 
 def read_back(g):
@@ -23,84 +23,84 @@ def read_back(g):
     return {x for v in gradients for x in g.reads[v] if not g.is_backward(g.producer[x])} - g.outputs
 
 
-def choices(graph, may):
-    """(bytes stashed, nodes run again) of every choice of kept nodes; `may` holds those that may run again."""
-    g, may = plain(graph), sorted(may)
-    wanted = read_back(g)
-    for bits in range(2 ** len(may)):
-        mirrored = {v for i, v in enumerate(may) if bits >> i & 1}
-        needed, rerun = set(wanted), set()
-        for v in reversed(may):
+def choices(graph, allowed):
+    """(bytes stashed, recomputed nodes) of every choice; `allowed` are the nodes that may be recomputed."""
+    g, allowed = plain(graph), sorted(allowed)
+    targets = read_back(g)
+    for bits in range(2 ** len(allowed)):
+        mirrored = {v for i, v in enumerate(allowed) if bits >> i & 1}
+        needed, recomputed = set(targets), set()
+        for v in reversed(allowed):
             if v in mirrored and needed & set(g.values[v]):
-                rerun.add(v)
+                recomputed.add(v)
                 needed |= set(g.reads[v]) - g.outputs
-        if rerun == mirrored:
-            yield sum(g.memory[x] for x in needed if g.producer[x] not in rerun), rerun
+        if recomputed == mirrored:
+            yield sum(g.memory[x] for x in needed if g.producer[x] not in recomputed), recomputed
 
 
-def least_stash(graph, may):
-    """The least stash, and of the choices with so small a one the fewest nodes."""
-    return min(((held, len(rerun)) for held, rerun in choices(graph, may)), default=(0, 0))
+def minimum_stash(graph, allowed):
+    """The minimum stash, and the minimum number of recomputed nodes among the choices with it."""
+    return min(((stashed, len(recomputed)) for stashed, recomputed in choices(graph, allowed)), default=(0, 0))
 
 
 class Passes:
-    """The published algorithms on a graph whose nodes `may` are not heavy."""
+    """The published algorithms on a graph whose nodes `cheap` are not heavy."""
 
-    def __init__(self, graph, may):
+    def __init__(self, graph, cheap):
         self.g = g = plain(graph)
-        self.may = set(may)
+        self.cheap = set(cheap)
         self.nodes = [v for v in g.forward() if v in g.needed()]
         self.back = read_back(g)
         self.reads = {v: [x for x in g.reads[v] if x not in g.outputs] for v in self.nodes}
         values = {x for v in self.nodes for x in g.values[v]} - g.outputs
         self.readers = {x: [v for v in self.nodes if x in self.reads[v]] for x in values}
-        self.made = {v: [x for x in g.values[v] if x in values] for v in self.nodes}
+        self.values = {v: [x for x in g.values[v] if x in values] for v in self.nodes}
 
     def inputs(self, v):
         return [self.g.producer[x] for x in self.reads[v]]
 
-    def ahead(self, v):
-        return [w for x in self.made[v] for w in self.readers[x]]
+    def successors(self, v):
+        return [w for x in self.values[v] for w in self.readers[x]]
 
     def size(self, edges):
         return sum(self.g.memory[x] for x in edges)
 
     def algorithm_1(self):
         """Nodes on the recomputation paths."""
-        off = set()
+        removed = set()
         for root in self.nodes:
-            if root in self.may and self.ahead(root):
+            if root in self.cheap and self.successors(root):
                 continue
             region, todo = {root}, [root]
             while todo:
                 for u in self.inputs(todo.pop()):
-                    if u in self.may and u not in region:
+                    if u in self.cheap and u not in region:
                         region.add(u)
                         todo.append(u)
-            for s in sorted(region & self.may):
+            for s in sorted(region & self.cheap):
                 alloc, rel = set(), set()
                 for e in self.reads[s]:
                     for n in set(self.readers[e]) & region:
-                        alloc |= {x for x in self.made[n] if self.readers[x] or x in self.back}
+                        alloc |= {x for x in self.values[n] if self.readers[x] or x in self.back}
                         rel |= set(self.reads[n])
                     alloc |= {e} & self.back
                 if self.size(rel) >= self.size(alloc):
-                    off.add(s)
-        return self.may - off
+                    removed.add(s)
+        return self.cheap - removed
 
     def frontiers(self):
         """Nodes on the mirror path."""
-        off = set()
+        removed = set()
         while True:
-            fixed = (set(self.nodes) - self.may) | off
-            frontier = [v for v in self.nodes if v in self.may - off and set(self.inputs(v)) <= fixed]
-            group = next((group for group in self.groups(frontier) if self.goes_off(group, frontier)), None)
+            fixed = (set(self.nodes) - self.cheap) | removed
+            frontier = [v for v in self.nodes if v in self.cheap - removed and set(self.inputs(v)) <= fixed]
+            group = next((group for group in self.groups(frontier) if self.is_removed(group, frontier)), None)
             if group is None:
-                return self.may - off
-            off |= group
+                return self.cheap - removed
+            removed |= group
 
     def groups(self, frontier):
-        """Frontier nodes that share inputs, the least first."""
+        """Frontier nodes that share inputs, the smallest id first."""
         for v in frontier:
             group = {v}
             while True:
@@ -111,8 +111,8 @@ class Passes:
                 group = more
             yield group
 
-    def goes_off(self, group, frontier):
-        alloc = {x for v in group for x in self.made[v] if self.readers[x] or x in self.back}
+    def is_removed(self, group, frontier):
+        alloc = {x for v in group for x in self.values[v] if self.readers[x] or x in self.back}
         rel = set()
         for x in {x for v in group for x in self.reads[v]}:
             inside = x not in self.back and set(self.readers[x]) <= set(frontier)
@@ -121,7 +121,7 @@ class Passes:
 
     def visits(self):
         """The nodes in the order in which the pass makes mirrors, all regions one after the other."""
-        order, heavy = [], [v for v in self.nodes if not self.ahead(v)]
+        order, heavy = [], [v for v in self.nodes if not self.successors(v)]
         while heavy:
             start = heavy.pop(0)
             if start in order:
@@ -136,22 +136,22 @@ class Passes:
         readers = (w for v in region for x in self.reads[v] for w in self.readers[x])
         return next((w for w in readers if w not in region and w not in order), None)
 
-    def backwards(self, heads, there, heavy):
-        found, queue = [], list(heads)
+    def backwards(self, heads, visited, heavy):
+        reached, queue = [], list(heads)
         while queue:
             v = queue.pop(0)
-            if v not in there and v not in found:
-                found.append(v)
+            if v not in visited and v not in reached:
+                reached.append(v)
             for u in self.inputs(v):
-                (queue if u in self.may else heavy).append(u)
-        return found[::-1]
+                (queue if u in self.cheap else heavy).append(u)
+        return reached[::-1]
 
     def heads(self, start):
         heads, queue = [], [start]
         while queue:
             v = queue.pop(0)
-            if v in self.may and self.ahead(v):
-                queue += self.ahead(v)
+            if v in self.cheap and self.successors(v):
+                queue += self.successors(v)
             else:
                 heads.append(v)
         return heads

@@ -9,7 +9,7 @@ from remat_algos.context import Progress
 from remat_algos.ir.units import format_bytes
 from remat_algos.reproduce.echo2020_networks import Workload, inputs_kept
 from remat_algos.reproduce.echo2020_passes import literal, mxnet
-from remat_algos.reproduce.echo2020_runs import Measured, Run, echoed
+from remat_algos.reproduce.echo2020_runs import NetworkRuns, SimulatedRun, echoed
 from remat_algos.reproduce.page import Table, percent
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.heavy_nodes import HEAVY
@@ -40,92 +40,94 @@ bits of dropout for Transformer (section VI-C2)."""
 
 MODES_TEXT = """\
 `exact` is the minimum stash, by a minimum vertex cut of the whole graph; `paper` is algorithm 1 with the two steps \
-that its own figure 13 needs; `mxnet` is the pass as it was merged; `literal` is algorithm 1 as it is printed \
-(docs/solvers/echo.md). The stash is the bytes of forward values in memory when the backward part begins. The minimum \
-stash is not always the minimum footprint: recomputed values are in memory beside gradients and workspaces, and need \
-blocks of their own in a static plan."""
+that its own figure 13 needs: these are the modes of `echo`. `mxnet`, the pass as it was merged, and `literal`, \
+algorithm 1 as it is printed, exist on this page only (docs/solvers/echo.md). The stash is the bytes of forward values \
+in memory when the backward part begins. The minimum stash is not always the minimum footprint: recomputed values are \
+in memory beside gradients and workspaces, and need blocks of their own in a static plan."""
 
 
-class Trade:
+class Ablations:
     """Variants of Echo on one network.
 
     Parameters
     ----------
-    measured : Measured
+    runs : NetworkRuns
         The network with the three strategies.
     progress : callable, optional
     """
 
-    def __init__(self, measured: Measured, progress: Progress | None = None) -> None:
-        self.measured = measured
-        self.workload: Workload = measured.workload
+    def __init__(self, runs: NetworkRuns, progress: Progress | None = None) -> None:
+        self.runs = runs
+        self.workload: Workload = runs.workload
         self.progress = progress
-        self.forward = self.workload.forward(measured.batch)
+        self.forward = self.workload.forward(runs.batch)
 
-    def chosen(self) -> dict[str, Run]:
-        """Figure 17: with a part of the layers, and with more."""
-        found = {}
+    def chosen(self) -> dict[str, SimulatedRun]:
+        """Figure 17: some of the layers, all, and heavy ones too."""
+        runs = {}
         for name, options in CHOSEN.items():
-            self._told(name)
-            graph = self.measured.echo.graph
-            found[name] = echoed(graph, **options) if options else self.measured.echo
-        return found
+            self._report(name)
+            graph = self.runs.echo.graph
+            runs[name] = echoed(graph, **options) if options else self.runs.echo
+        return runs
 
-    def without_dead_nodes(self) -> Run:
-        """Inputs of heavy nodes stay."""
-        self._told("inputs of heavy nodes kept")
+    def without_dead_nodes(self) -> SimulatedRun:
+        """Echo where the inputs of heavy nodes are kept."""
+        self._report("inputs of heavy nodes kept")
         kept = inputs_kept(self.forward, HEAVY)
         return echoed(self.workload.training(kept, encoded=True))
 
-    def without_bits(self) -> Run:
-        """Feature maps as they are."""
-        self._told("without 1-bit feature maps")
+    def without_bits(self) -> SimulatedRun:
+        """Echo on the network without 1-bit feature maps."""
+        self._report("without 1-bit feature maps")
         return echoed(self.workload.training(self.forward))
 
-    def share(self, run: Run) -> float:
+    def share(self, run: SimulatedRun) -> float:
         """A variant's reduction, as a share of Echo's."""
-        before, after = self.measured.baseline.footprint, self.measured.echo.footprint
+        before, after = self.runs.baseline.footprint, self.runs.echo.footprint
         return round((before - run.footprint) / max(1, before - after), 4)
 
-    def _told(self, what: str) -> None:
+    def _report(self, what: str) -> None:
         if self.progress is not None:
             self.progress(0, 1, f"{self.workload.label}, {what}")
 
 
-def figure_17(trade: Trade, chosen: Mapping[str, Run]) -> Table:
+def figure_17(ablations: Ablations, chosen: Mapping[str, SimulatedRun]) -> Table:
     """Share of the reduction and overhead, by what may be recomputed."""
     columns: dict[str, Callable[[Any], str]] = {"may be recomputed": str, "footprint": format_bytes}
     columns |= {"of Echo's reduction": percent, "paper": str, "overhead": percent}
-    rows = [(name, run.footprint, trade.share(run), PAPER_SHARES[name], run.overhead) for name, run in chosen.items()]
+    rows = [
+        (name, run.footprint, ablations.share(run), PAPER_SHARES[name], run.overhead) for name, run in chosen.items()
+    ]
     note = (
         "A layer's nodes are identified by their names: `only=cell`, `only=attention`; with `also=Linear` fully "
         "connected layers may be recomputed."
     )
-    label = f"{trade.workload.label}, batch {trade.measured.batch}"
+    label = f"{ablations.workload.label}, batch {ablations.runs.batch}"
     return Table("figure17", f"{label}: more and fewer layers (Figure 17)", columns, rows, note)
 
 
-def parts_table(trades: Sequence[tuple[Trade, Run, Run]]) -> Table:
-    """Dead nodes and bits, by network: what Echo takes without them."""
+def parts_table(without: Sequence[tuple[Ablations, SimulatedRun, SimulatedRun]]) -> Table:
+    """Footprints of Echo without dead nodes and without bits, by network."""
     columns: dict[str, Callable[[Any], str]] = {"network": str}
     columns |= dict.fromkeys(("Baseline", "Echo", "without dead nodes", "without bits"), format_bytes)
     columns |= {"by dead nodes": percent, "by bits": percent}
     rows = [
         (
-            trade.workload.label,
-            trade.measured.baseline.footprint,
-            trade.measured.echo.footprint,
-            undead.footprint,
-            plain.footprint,
-            round(1 - trade.share(undead), 4),
-            round(1 - trade.share(plain), 4),
+            each.workload.label,
+            each.runs.baseline.footprint,
+            each.runs.echo.footprint,
+            without_dead.footprint,
+            without_bits.footprint,
+            round(1 - each.share(without_dead), 4),
+            round(1 - each.share(without_bits), 4),
         )
-        for trade, undead, plain in trades
+        for each, without_dead, without_bits in without
     ]
     return Table("parts", "Effect of dead nodes and 1-bit feature maps", columns, rows)
 
 
-def modes_table(cases: Sequence[Measured]) -> Table:
+def modes_table(cases: Sequence[NetworkRuns]) -> Table:
     """The ways to choose what is recomputed."""
     columns: dict[str, Callable[[Any], str]] = {"network": str, "mode": str, "stash": format_bytes}
     columns |= {"footprint": format_bytes, "Baseline / footprint": "{:.2f}".format, "overhead": percent}
@@ -136,10 +138,10 @@ def modes_table(cases: Sequence[Measured]) -> Table:
         runs = {
             "exact": case.echo,
             "paper": echoed(graph, mode="paper"),
-            "mxnet": Run(simulate(graph, mxnet(graph).schedule)),
-            "literal": Run(simulate(graph, literal(graph).schedule)),
+            "mxnet": SimulatedRun(simulate(graph, mxnet(graph).schedule)),
+            "literal": SimulatedRun(simulate(graph, literal(graph).schedule)),
         }
         for mode, run in runs.items():
-            less = round(case.baseline.footprint / run.footprint, 4)
-            rows.append((case.workload.label, mode, run.stash, run.footprint, less, run.overhead, run.rerun))
+            ratio = round(case.baseline.footprint / run.footprint, 4)
+            rows.append((case.workload.label, mode, run.stash, run.footprint, ratio, run.overhead, run.extra_runs))
     return Table("modes", "Algorithm 1: exact, as meant, as merged, as printed", columns, rows)
