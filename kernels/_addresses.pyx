@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Whether buffers that are needed at the same time lie apart."""
+"""Whether buffers that are needed at the same time overlap."""
 
 import numpy as np
 
@@ -13,14 +13,14 @@ def first_clash(const int64_t[:] begin, const int64_t[:] end, const int64_t[:] s
 
     begin, end : int64[k] half-open steps, size : int64[k] bytes, offset : int64[k] first byte
 
-    Those needed at a step lie apart, so a new one can only clash with its neighbours by address.
+    Buffers needed at a step do not overlap, so a new one can only clash with its neighbours by address.
     """
     cdef Py_ssize_t k = begin.shape[0], at, gone = 0
     cdef int64_t i, j
     cdef const int64_t[:] begins = np.argsort(begin, kind="stable")
     cdef const int64_t[:] ends = np.argsort(end, kind="stable")
     cdef ordered_map[int64_t, int64_t] live  # offset -> buffer
-    cdef ordered_map[int64_t, int64_t].iterator found
+    cdef ordered_map[int64_t, int64_t].iterator near
     for at in range(k):
         i = begins[at]
         while end[ends[gone]] <= begin[i]:
@@ -29,14 +29,14 @@ def first_clash(const int64_t[:] begin, const int64_t[:] end, const int64_t[:] s
             gone += 1
         if size[i] == 0:
             continue
-        found = live.lower_bound(offset[i])
-        if found != live.end():
-            j = dereference(found).second
+        near = live.lower_bound(offset[i])
+        if near != live.end():
+            j = dereference(near).second
             if offset[j] < offset[i] + size[i]:
                 return j, i
-        if found != live.begin():
-            predecrement(found)
-            j = dereference(found).second
+        if near != live.begin():
+            predecrement(near)
+            j = dereference(near).second
             if offset[j] + size[j] > offset[i]:
                 return j, i
         live[offset[i]] = i

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""From decisions to an order: forward once, then the gradients, running again just before its need what is missing."""
+"""From decisions to an order: forward once, then the gradients, each preceded by what must be recomputed for it."""
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def mirror(const unsigned char[::1] needed, const int[::1] forward_of, const int
     np.cumsum(np.asarray(mirror_count) + 1, out=first_copy[1:])
     cdef int64[::1] base = first_copy
     cdef unsigned char[::1] done = np.zeros(first_copy[n], np.uint8)
-    # the path of runs that wait for one another; ids fall along it
+    # the path of runs that wait for each other; ids decrease along it
     cdef int[::1] path_node = np.empty(n + 1, np.int32)
     cdef int64[::1] path_copy = np.empty(n + 1, np.int64)
     cdef int64[::1] path_read = np.empty(n + 1, np.int64)
@@ -82,14 +82,14 @@ def mirror(const unsigned char[::1] needed, const int[::1] forward_of, const int
 
 def canonical(const unsigned char[::1] needed, const int[::1] forward_of, const int64[::1] read_indptr,
               const int[::1] read_indices, const int[::1] producer, const unsigned char[::1] output,
-              const int[::1] block, const unsigned char[::1] kept, const unsigned char[::1] settled,
+              const int[::1] block, const unsigned char[::1] kept, const unsigned char[::1] never_recomputed,
               const int[::1] co_input_from, int n_blocks, bint lazy):
     """The order of a chain of lower sets, block by block.
 
-    needed, kept, settled : uint8[n] (forward nodes that do not run again in their own block; of these, those that
-    never do), forward_of : int32[n], read_indptr : int64[n + 1], read_indices : int32[k],
+    needed, kept, never_recomputed : uint8[n] (forward nodes that are not recomputed in their own
+    block; of these, those that never are), forward_of : int32[n], read_indptr : int64[n + 1], read_indices : int32[k],
     producer : int32[n_values], output : uint8[n_values], block : int32[n], 0 to n_blocks - 1 for all forward nodes,
-    co_input_from : int32[n] the least block whose gradients may still read the node as a co-input
+    co_input_from : int32[n] the first block whose gradients may still read the node as a co-input
     Returns int32[m].
     """
     cdef Py_ssize_t n = needed.shape[0], v, top, i, left, place
@@ -97,10 +97,10 @@ def canonical(const unsigned char[::1] needed, const int[::1] forward_of, const 
     cdef int u, x, b
     cdef bint descended
     cdef vector[int] order
-    cdef vector[int] running                                     # forward nodes at hand that are to be dropped
+    cdef vector[int] running                                     # forward nodes in memory that are to be dropped
     cdef vector[vector[int]] forward = vector[vector[int]](n_blocks)
     cdef vector[vector[int]] backward = vector[vector[int]](n_blocks)
-    cdef unsigned char[::1] at_hand = np.array(kept, np.uint8)   # gradients too, once they have run
+    cdef unsigned char[::1] in_memory = np.array(kept, np.uint8)   # gradients too, once they have run
     cdef int[::1] path_node = np.empty(n + 1, np.int32)
     cdef int64[::1] path_read = np.empty(n + 1, np.int64)
     with nogil:
@@ -116,11 +116,11 @@ def canonical(const unsigned char[::1] needed, const int[::1] forward_of, const 
             for place in range((0 if lazy else <Py_ssize_t>forward[b].size()) + <Py_ssize_t>backward[b].size()):
                 if not lazy and place < <Py_ssize_t>forward[b].size():
                     v = forward[b][place]
-                    if at_hand[v]:
+                    if in_memory[v]:
                         continue
                 else:
                     v = backward[b][place - (0 if lazy else <Py_ssize_t>forward[b].size())]
-                    if at_hand[v]:                               # a tied parameter's sum has called for it before
+                    if in_memory[v]:                               # computed before, for the sum of a tied parameter
                         continue
                 top = 0
                 path_node[0] = <int>v
@@ -132,7 +132,7 @@ def canonical(const unsigned char[::1] needed, const int[::1] forward_of, const 
                         x = read_indices[j]
                         j += 1
                         u = producer[x]
-                        if at_hand[u] or (output[x] and forward_of[u] < 0):
+                        if in_memory[u] or (output[x] and forward_of[u] < 0):
                             continue
                         path_read[top] = j
                         top += 1
@@ -143,13 +143,13 @@ def canonical(const unsigned char[::1] needed, const int[::1] forward_of, const 
                     if not descended:
                         u = path_node[top]
                         order.push_back(u)
-                        at_hand[u] = 1
+                        in_memory[u] = 1
                         if forward_of[u] < 0:
                             running.push_back(u)
                         top -= 1
-            if not lazy:                                         # to the letter: what is kept is dropped with its block
+            if not lazy:                                         # as in the paper: kept values are dropped with their block
                 for i in range(<Py_ssize_t>forward[b].size()):
-                    if kept[forward[b][i]] and not settled[forward[b][i]]:
+                    if kept[forward[b][i]] and not never_recomputed[forward[b][i]]:
                         running.push_back(forward[b][i])
             left = 0
             for i in range(<Py_ssize_t>running.size()):
@@ -158,6 +158,6 @@ def canonical(const unsigned char[::1] needed, const int[::1] forward_of, const 
                     running[left] = u
                     left += 1
                 else:
-                    at_hand[u] = 0
+                    in_memory[u] = 0
             running.resize(left)
     return _as_array(order)

@@ -1,7 +1,7 @@
 # distutils: language = c++
-"""The nodes of a backward part: in which order they stand, and what each of them reads.
+"""The nodes of a backward part: their order, and what each of them reads.
 
-A target is what a gradient can be of: ids below n_values are values, the others parameters.
+A target is a value or parameter that a gradient belongs to: ids below n_values are values, the others parameters.
 """
 
 import numpy as np
@@ -11,24 +11,24 @@ ctypedef long long int64
 
 def order(const int64[::1] value_indptr, const int64[::1] target_indptr, const int[::1] target_indices,
           const unsigned char[::1] seed):
-    """Readers from the last to the first, the targets of each in turn; a seed comes before all else of its target.
+    """Readers from the last to the first, the targets of each in order; a seed is the first node of its target.
 
     value_indptr, target_indptr : int64[n + 1], target_indices : int32[t], seed : uint8[n_targets] (values only)
     Returns (target, reader): int32[g] each; reader is -1 for a seed. Nodes whose values lead to no seed have none.
     """
-    cdef Py_ssize_t n = value_indptr.shape[0] - 1, v, j, filled = 0, most = target_indices.shape[0]
+    cdef Py_ssize_t n = value_indptr.shape[0] - 1, v, j, filled = 0, n_max = target_indices.shape[0]
     cdef int x
     cdef bint leads
     for j in range(seed.shape[0]):
-        most += seed[j]
-    targets, readers = np.empty(most, np.int32), np.empty(most, np.int32)
+        n_max += seed[j]
+    targets, readers = np.empty(n_max, np.int32), np.empty(n_max, np.int32)
     cdef int[::1] target = targets, reader = readers
     cdef unsigned char[::1] begun = np.zeros(seed.shape[0], np.uint8)
     with nogil:
         for v in range(n - 1, -1, -1):
             leads = False
             for j in range(value_indptr[v], value_indptr[v + 1]):
-                if seed[j] and not begun[j]:  # nobody reads it, or the gradients of its readers lead nowhere
+                if seed[j] and not begun[j]:  # it has no reader, or no gradient of a reader leads to a seed
                     target[filled], reader[filled], begun[j] = <int>j, -1, 1
                     filled += 1
                 leads = leads or begun[j]
@@ -46,12 +46,12 @@ def order(const int64[::1] value_indptr, const int64[::1] target_indptr, const i
 
 def reads(const int[::1] target, const int[::1] reader, const int64[::1] value_indptr,
           const int64[::1] saved_indptr, const int[::1] saved_indices, Py_ssize_t n_targets):
-    """What gradients read: those of what their reader makes, what it saves, the sum so far; a seed reads its value.
+    """What gradients read: gradients of the values of their reader, what it saves, the sum so far; a seed reads its value.
 
     target, reader : int32[g] (as `order` gives them), value_indptr, saved_indptr : int64[n + 1],
     saved_indices : int32[s] (values), n_targets : all values and parameters
     Returns (int64[g + 1], int32[k], last): gradient i is value n_values + i; last : int32[n_targets], the gradient
-    that holds the whole sum of each target, -1 where there is none.
+    that is the complete sum of each target, -1 where there is none.
     """
     cdef Py_ssize_t size = target.shape[0], i, j, filled = 0
     cdef int n_values = <int>value_indptr[value_indptr.shape[0] - 1]

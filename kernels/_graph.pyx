@@ -31,26 +31,26 @@ def check_reads(const int64[::1] read_indptr, const int[::1] read_indices, const
 
 
 def transpose(const int64[::1] indptr, const int[::1] indices, Py_ssize_t n_columns):
-    """Rows that hold each column, ascending: (int64[n_columns + 1], int32[k])."""
+    """Rows that contain each column, ascending: (int64[n_columns + 1], int32[k])."""
     cdef Py_ssize_t n = indptr.shape[0] - 1, v, j
     cdef int x
-    turned_indptr = np.zeros(n_columns + 1, np.int64)
-    turned_indices = np.empty(indices.shape[0], np.int32)
-    cdef int64[::1] at = turned_indptr
-    cdef int[::1] out = turned_indices
+    reverse_indptr = np.zeros(n_columns + 1, np.int64)
+    reverse_indices = np.empty(indices.shape[0], np.int32)
+    cdef int64[::1] at = reverse_indptr
+    cdef int[::1] out = reverse_indices
     with nogil:
         for j in range(indices.shape[0]):
             at[indices[j] + 1] += 1
         for j in range(n_columns):
             at[j + 1] += at[j]
-    cdef int64[::1] free = turned_indptr[:n_columns].copy()
+    cdef int64[::1] free = reverse_indptr[:n_columns].copy()
     with nogil:
         for v in range(n):
             for j in range(indptr[v], indptr[v + 1]):
                 x = indices[j]
                 out[free[x]] = <int>v
                 free[x] += 1
-    return turned_indptr, turned_indices
+    return reverse_indptr, reverse_indices
 
 
 def predecessors(const int64[::1] read_indptr, const int[::1] read_indices, const int[::1] producer):
@@ -76,7 +76,7 @@ def predecessors(const int64[::1] read_indptr, const int[::1] read_indices, cons
 
 def needed(const int64[::1] value_indptr, const int64[::1] read_indptr, const int[::1] read_indices,
            const int[::1] producer, const unsigned char[::1] output):
-    """Flags of the nodes that an output rests on: uint8[n]."""
+    """Flags of the nodes that an output depends on: uint8[n]."""
     cdef Py_ssize_t n = read_indptr.shape[0] - 1, v, j
     flags = np.zeros(n, np.uint8)
     cdef unsigned char[::1] out = flags
@@ -107,7 +107,7 @@ def depth(const int64[::1] read_indptr, const int[::1] read_indices, const int[:
 
 
 def topological_order(const int64[::1] succ_indptr, const int[::1] succ_indices):
-    """Nodes in topological order, least id first; shorter than n where there is a cycle: int32[<= n]."""
+    """Nodes in topological order, smallest id first; shorter than n where there is a cycle: int32[<= n]."""
     cdef Py_ssize_t n = succ_indptr.shape[0] - 1, v, j, filled = 0
     cdef int w
     order = np.empty(n, np.int32)

@@ -1,34 +1,34 @@
-"""The judge's loop: how long every instance lives, and what each step holds."""
+"""The loop of the simulator: how long every instance lives, and the live bytes of each step."""
 
 import numpy as np
 
 ctypedef long long int64
 
-# What can be wrong with a schedule; the caller has the words.
+# The rules of a schedule; the caller turns them into messages.
 cdef enum Law:
     unknown_node = 1
-    not_made
+    not_computed
     run_twice
-    never_made
+    never_computed
     keep_mark
     recompute_mark
 
-UNKNOWN_NODE, RUN_TWICE, NEVER_MADE = unknown_node, run_twice, never_made
+UNKNOWN_NODE, RUN_TWICE, NEVER_COMPUTED = unknown_node, run_twice, never_computed
 KEEP_MARK, RECOMPUTE_MARK = keep_mark, recompute_mark
 
 
 def lifetimes(const int[::1] order, const int64[::1] value_indptr, const int64[::1] read_indptr,
               const int[::1] read_indices, const unsigned char[::1] output, const unsigned char[::1] once,
               const int64[::1] memory, const int64[::1] workspace):
-    """Instances that a schedule makes, when each dies, and the bytes held during each step.
+    """Instances of a schedule, the step at which each is freed, and the bytes live during each step.
 
     order : int32[m], value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k],
     output : uint8[n_values], once : uint8[n], memory : int64[n_values], workspace : int64[n]
     Returns (law, step, about, instance_indptr int64[m + 1], value int32[instances], end int64[instances],
-    trace int64[m]); law 0 is sound; `about` is the value not made, or else the node.
+    trace int64[m]); law 0 is sound; `about` is the value that is missing, or else the node.
     """
     cdef Py_ssize_t m = order.shape[0], n = value_indptr.shape[0] - 1, n_values = memory.shape[0]
-    cdef Py_ssize_t step, j, i, made = 0
+    cdef Py_ssize_t step, j, i, n_instances = 0
     cdef int64 x
     cdef int v, law = 0
     cdef int64 about = -1, live
@@ -41,13 +41,13 @@ def lifetimes(const int[::1] order, const int64[::1] value_indptr, const int64[:
     cdef int64[::1] indptr = instance_indptr
     with nogil:
         for step in range(m):
-            indptr[step] = made
+            indptr[step] = n_instances
             v = order[step]
-            made += value_indptr[v + 1] - value_indptr[v]
-        indptr[m] = made
+            n_instances += value_indptr[v + 1] - value_indptr[v]
+        indptr[m] = n_instances
 
-    value = np.empty(made, np.int32)
-    end = np.empty(made, np.int64)
+    value = np.empty(n_instances, np.int32)
+    end = np.empty(n_instances, np.int64)
     trace = np.zeros(m + 1, np.int64)
     cdef int[::1] out_value = value
     cdef int64[::1] out_end = end
@@ -59,7 +59,7 @@ def lifetimes(const int[::1] order, const int64[::1] value_indptr, const int64[:
             for j in range(read_indptr[v], read_indptr[v + 1]):
                 x = read_indices[j]
                 if newest[x] < 0:
-                    law = not_made
+                    law = not_computed
                     about = x
                     break
                 out_end[newest[x]] = step + 1
@@ -80,7 +80,7 @@ def lifetimes(const int[::1] order, const int64[::1] value_indptr, const int64[:
             for x in range(n_values):
                 if output[x]:
                     if newest[x] < 0:
-                        law = never_made
+                        law = never_computed
                         about = x
                         break
                     out_end[newest[x]] = m

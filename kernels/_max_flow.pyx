@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Maximum flow in whole numbers: preflow-push from the highest label, with exact distances from time to time."""
+"""Maximum flow in integers: highest-label push-relabel, with global relabelling from time to time."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ ctypedef long long int64
 
 
 cdef class _Network:
-    """Arcs with what they still let through, and a preflow: vertices may hold an excess on its way to a target.
+    """Arcs with their residual capacities, and a preflow: vertices may have an excess on its way to a target.
 
     Arc a of vertex v, begin[v] <= a < begin[v + 1], goes to `to[a]`, and `sister[a]` is the way back. `height` is at
     most the distance to the target, n for vertices that cannot reach it. No vertex above an empty height can.
@@ -65,33 +65,33 @@ cdef class _Network:
             self.highest = max(self.highest, h)
 
     cdef int reach(self, int start, bint backwards) noexcept nogil:
-        """Number the vertices by their distance from the start, or to it, along arcs that let something through."""
-        cdef int done = 0, found = 1, v, w
+        """Number the vertices by their distance from the start, or to it, along arcs with residual capacity."""
+        cdef int done = 0, n_reached = 1, v, w
         cdef int64 a
         self.height.assign(self.n, self.n)
         self.height[start] = 0
         self.queue[0] = start
-        while done < found:
+        while done < n_reached:
             v = self.queue[done]
             done += 1
             for a in range(self.begin[v], self.begin[v + 1]):
                 w = self.to[a]
                 if self.height[w] == self.n and self.residual[self.sister[a] if backwards else a] > 0:
                     self.height[w] = self.height[v] + 1
-                    self.queue[found] = w
-                    found += 1
-        return found
+                    self.queue[n_reached] = w
+                    n_reached += 1
+        return n_reached
 
     cdef bint measure(self) noexcept nogil:
-        """Make the heights exact; whether an excess is left that can reach the target."""
-        cdef int i, v, found = self.reach(self.target, True)
+        """Make the heights exact. Returns whether an excess is left that can reach the target."""
+        cdef int i, v, n_reached = self.reach(self.target, True)
         self.work = 0
         self.highest = -1
-        self.roof = self.height[self.queue[found - 1]]
+        self.roof = self.height[self.queue[n_reached - 1]]
         self.at = self.begin
         self.first.assign(self.n + 1, -1)
         self.crowd.assign(self.n + 1, 0)
-        for i in range(found):
+        for i in range(n_reached):
             v = self.queue[i]
             self.crowd[self.height[v]] += 1
             if self.excess[v] > 0:
@@ -100,17 +100,17 @@ cdef class _Network:
 
     cdef void lift(self, int v) noexcept nogil:
         """Raise a vertex above the lowest of those that it can push to."""
-        cdef int least = self.n, old = self.height[v]
+        cdef int lowest = self.n, old = self.height[v]
         cdef int64 a
         self.work += self.begin[v + 1] - self.begin[v]
         for a in range(self.begin[v], self.begin[v + 1]):
-            if self.residual[a] > 0 and self.height[self.to[a]] < least:
-                least = self.height[self.to[a]]
+            if self.residual[a] > 0 and self.height[self.to[a]] < lowest:
+                lowest = self.height[self.to[a]]
                 self.at[v] = a
         self.crowd[old] -= 1
-        if self.crowd[old] == 0:           # whoever stands above cannot come down any more
+        if self.crowd[old] == 0:           # no vertex above it can reach the target any more
             self.roof = min(self.roof, old - 1)
-        self.height[v] = min(least + 1, self.n)
+        self.height[v] = min(lowest + 1, self.n)
         self.crowd[self.height[v]] += 1
         if self.height[v] == self.roof + 1 and self.crowd[old] > 0:
             self.roof += 1
@@ -145,13 +145,13 @@ cdef class _Network:
 
 
 def maximum_flow(int n, const int[::1] tail, const int[::1] head, const int64[::1] capacity, int source, int sink):
-    """The most that can flow from a source to a sink.
+    """The maximum flow from a source to a sink.
 
     tail, head : int32[m] vertices 0 to n - 1, capacity : int64[m] 0 or more; those of the arcs out of the source sum
     up to less than 2**62, and each one is less; source != sink
     Returns (value, flow int64[m], source_side uint8[n] that the source can still send something to, sink_side uint8[n]
     that can still send something to the sink); the arcs that leave the source's side, and those that enter the sink's,
-    are least cuts.
+    are minimum cuts.
     """
     cdef int64 a, i, m = tail.shape[0]
     cdef int v
@@ -167,7 +167,7 @@ def maximum_flow(int n, const int[::1] tail, const int[::1] head, const int64[::
             if network.residual[a] > 0:
                 network.push(source, a, network.residual[a])
         network.run(sink)
-        network.run(source)                # what could not reach the sink goes back
+        network.run(source)                # excess that cannot reach the sink returns
         for v in range(n):
             source_side[v] = 0
         for i in range(network.reach(source, False)):

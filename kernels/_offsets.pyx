@@ -15,7 +15,7 @@ include "_offsets_skyline.pxi"
 
 
 cdef class Fit:
-    """Each block in turn goes to the lowest gap that holds it, or to the tightest one.
+    """Each block in order goes to the lowest gap that fits it, or to the tightest one.
 
     Fit(order, begin, end, size, best): order int64[n] a permutation of the blocks, begin, end : int64[n] half-open
     sections, size : int64[n] above 0
@@ -24,7 +24,7 @@ cdef class Fit:
     cdef bint best
     cdef Py_ssize_t at
     cdef _Placed placed
-    cdef vector[int64_t] first  # earliest begin of this block and those behind it: what ends before is forgotten
+    cdef vector[int64_t] first  # earliest begin of this block and later ones: blocks that end before are dropped
     cdef int64_t[:] offset
 
     def __init__(self, const int64_t[:] order, const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size,
@@ -38,7 +38,7 @@ cdef class Fit:
             self.first[at] = min(begin[order[at]], self.first[at + 1])
 
     def run(self, Py_ssize_t blocks):
-        """So many blocks more. Returns whether all are placed."""
+        """Place up to `blocks` more. Returns whether all are placed."""
         cdef int64_t b, low
         cdef Py_ssize_t until = min(self.at + blocks, self.order.shape[0])
         with nogil:
@@ -56,10 +56,10 @@ cdef class Fit:
 
 
 cdef class Stack:
-    """The lowest place comes first, and takes the block of least rank that fits between its walls.
+    """The lowest place is filled first, by the block of minimum rank that fits between its walls.
 
     Stack(begin, end, size, rank, sections): begin, end : int64[n] half-open sections, `begin` ascending,
-    size : int64[n], rank : int64[n] a permutation. A place that no block fits is given up, up to its lower wall.
+    size : int64[n], rank : int64[n] a permutation. A place that no block fits is skipped, up to its lower wall.
     """
     cdef const int64_t[:] begin, end, size
     cdef Py_ssize_t left
@@ -76,7 +76,7 @@ cdef class Stack:
         self.waiting.start(begin, end, rank)
 
     def run(self, Py_ssize_t places):
-        """So many places more. Returns whether all blocks have theirs."""
+        """Fill up to `places` more. Returns whether all blocks are placed."""
         cdef int64_t b, part
         with nogil:
             while self.left and places > 0:

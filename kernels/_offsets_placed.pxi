@@ -1,15 +1,15 @@
-# Blocks that have a place, by address, in chunks that know which sections they meet.
+# Placed blocks by address, in chunks that know which sections they cover.
 
 cdef struct _Place:
     int64_t offset, top, begin, end
 
 cdef struct _Chunk:
-    int64_t low         # no block in it lies below
-    int64_t begin, end  # sections that any block in it meets
-    int64_t forgot      # blocks that end before are not in it any more
+    int64_t low         # no block of it lies below
+    int64_t begin, end  # sections that its blocks cover
+    int64_t forgot      # blocks that end before it have been dropped
     Py_ssize_t row
 
-cdef Py_ssize_t most_in_a_chunk = 256
+cdef Py_ssize_t max_chunk = 256
 
 
 cdef class _Placed:
@@ -21,9 +21,9 @@ cdef class _Placed:
         self.chunks.push_back(_Chunk(0, 0, 0, 0, 0))
 
     cdef int64_t gap(self, int64_t begin, int64_t end, int64_t size, bint best, int64_t first) noexcept nogil:
-        """Offset of the lowest gap of so many bytes in these sections, or of the tightest; none to come begins sooner
-        than `first`."""
-        cdef int64_t top = 0, found = -1, tightest = 0
+        """Offset of the lowest gap of `size` bytes in these sections, or of the tightest; no later block begins before
+        `first`."""
+        cdef int64_t top = 0, lowest_gap = -1, tightest = 0
         cdef Py_ssize_t at, i
         cdef _Place* place
         cdef vector[_Place]* row
@@ -37,15 +37,15 @@ cdef class _Placed:
                 place = &row[0][i]
                 if place.begin >= end or place.end <= begin:
                     continue
-                if place.offset - top >= size and (found < 0 or place.offset - top < tightest):
-                    found, tightest = top, place.offset - top
+                if place.offset - top >= size and (lowest_gap < 0 or place.offset - top < tightest):
+                    lowest_gap, tightest = top, place.offset - top
                     if not best or tightest == size:
-                        return found
+                        return lowest_gap
                 top = max(top, place.top)
-        return top if found < 0 else found
+        return top if lowest_gap < 0 else lowest_gap
 
     cdef void forget(self, Py_ssize_t at, int64_t first) noexcept nogil:
-        """Leave out the blocks of a chunk that end before all that are to come."""
+        """Drop the blocks of a chunk that end before all later ones begin."""
         cdef vector[_Place]* row = &self.rows[self.chunks[at].row]
         cdef Py_ssize_t i, kept = 0
         for i in range(<Py_ssize_t>row.size()):
@@ -75,11 +75,11 @@ cdef class _Placed:
         row[0][i] = place
         chunk.begin = place.begin if row.size() == 1 else min(chunk.begin, place.begin)
         chunk.end = max(chunk.end, place.end)
-        if <Py_ssize_t>row.size() > most_in_a_chunk:
+        if <Py_ssize_t>row.size() > max_chunk:
             self.split(at)
 
     cdef void split(self, Py_ssize_t at) noexcept nogil:
-        """The upper half of a chunk becomes one of its own."""
+        """The upper half of a chunk becomes a new chunk."""
         cdef Py_ssize_t low_row = self.chunks[at].row, high_row = <Py_ssize_t>self.rows.size()
         cdef Py_ssize_t half = <Py_ssize_t>self.rows[low_row].size() // 2
         cdef _Chunk upper = self.chunks[at]

@@ -11,14 +11,14 @@ include "_offsets_state.pxi"
 include "_offsets_failed.pxi"
 
 cdef struct _Frame:
-    Py_ssize_t lo, hi     # the part of the sections that is to be filled
-    Py_ssize_t parent     # the frame whose choice left this part, -1 at the roots
-    Py_ssize_t section    # where the choice is made
+    Py_ssize_t lo, hi     # the sections to be filled
+    Py_ssize_t parent     # the frame whose choice created this part, -1 at the roots
+    Py_ssize_t section    # of the choice
     Py_ssize_t first, last  # the sections between the walls, all as low
-    int64_t above         # the floor there if nothing is put on it, -1 if that cannot be
+    int64_t above         # the floor there if no block lies on it, -1 if impossible
     Py_ssize_t begin, end, cursor  # of its choices
     int64_t placed        # -1 if none
-    Py_ssize_t trail, waiting      # how long these were
+    Py_ssize_t trail, waiting      # their lengths before
     uint64_t key, check
 
 cdef struct _Range:
@@ -28,9 +28,9 @@ cdef struct _Range:
 cdef class Search:
     """Search(begin, end, size, sections, bits): begin, end, size int64[n] are blocks over sections.
 
-    A choice is made where the floor is lower than what stands beside it, in a section: which block lies right on the
-    floor, or none, then the floor rises to the next height that may be. Parts without a common block are filled one
-    after the other; when one fails, so does the choice that left it. Parts that failed are remembered, 2^bits of them.
+    A choice is made in a section whose floor is lower than its neighbours: which block lies on the floor, or none; then
+    the floor rises to the next possible height. Parts without a common block are filled one after the other; when
+    one fails, so does the choice that created it. Failed parts are stored, up to 2^bits of them.
     """
     cdef _State state
     cdef _Failed failed
@@ -49,19 +49,19 @@ cdef class Search:
 
     @property
     def work(self):
-        """What has been done so far, in units of about a nanosecond."""
+        """Work so far, in units of about a nanosecond."""
         return self.state.work
 
     def aim(self, int64_t capacity):
-        """Bytes that all must fit in; what failed in more fails in less."""
+        """Set the capacity; states that failed in a larger one also fail in a smaller one."""
         if capacity > self.state.capacity:
             self.failed.clear()
         self.state.capacity = capacity
 
     def restart(self, const int64_t[:] rank, bint lowest):
-        """From the beginning, blocks of small rank first; what failed stays known.
+        """Start again, blocks of small rank first; failed states stay known.
 
-        `lowest`: choices are made where the floor is lowest, and least room is left; else where they are fewest.
+        `lowest`: branch where the floor is lowest, with least room; else where there are fewest choices.
         """
         cdef Py_ssize_t b
         while not self.frames.empty():
@@ -78,7 +78,7 @@ cdef class Search:
             self.split(0, self.state.sections, -1)
 
     def run(self, int64_t work):
-        """So much work more. Returns 1 if all blocks are placed, -1 if they cannot be, 0 if that is not known yet."""
+        """Search for `work` more units. Returns 1 if all blocks are placed, -1 if they cannot be, 0 if that is not known yet."""
         cdef int64_t until = self.state.work + work
         with nogil:
             while self.verdict == 0 and self.state.work < until:
@@ -90,7 +90,7 @@ cdef class Search:
         return np.array(self.state.offset, np.int64)
 
     cdef void step(self) noexcept nogil:
-        """Begin the next part; where it fails, go on to the next choice that is left."""
+        """Begin the next part; where it fails, go on to the next remaining choice."""
         cdef _Range part
         cdef Py_ssize_t at
         if self.waiting.empty():
@@ -184,7 +184,7 @@ cdef class Search:
             b = self.choices[i]
             if fits and self.state.begin[b] == frame.first and self.state.end[b] == frame.last:
                 fits = self.state.raise_block(b, self.state.over_walls(frame.first, frame.last))
-        return self.state.settle(fits)
+        return self.state.propagate(fits)
 
     cdef bint repeats(self, _Frame* frame, int64_t b) noexcept nogil:
         """Whether a block like this one was tried already."""
@@ -198,7 +198,7 @@ cdef class Search:
         return False
 
     cdef void undo(self, Py_ssize_t at) noexcept nogil:
-        """All that the choice of a frame has changed; what frames behind it changed is undone before."""
+        """Undo the choice of a frame; later frames have been undone before."""
         cdef _Frame* frame = &self.frames[at]
         if frame.placed >= 0:
             self.state.unplace(frame.placed)
@@ -207,7 +207,7 @@ cdef class Search:
         self.waiting.resize(frame.waiting)
 
     cdef void split(self, Py_ssize_t lo, Py_ssize_t hi, Py_ssize_t parent) noexcept nogil:
-        """What is left of a part is parts without a common block; the shortest will be filled first."""
+        """Split the rest of a part into parts without a common block; the shortest is filled first."""
         cdef Py_ssize_t s, first = -1, mark = <Py_ssize_t>self.waiting.size(), i
         for s in range(lo, hi + 1):
             if first >= 0 and (s == hi or self.state.cross[s] == 0):

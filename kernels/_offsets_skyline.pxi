@@ -1,4 +1,4 @@
-# The upper edge of what is placed, as parts of equal height; and the blocks that wait for a place between two walls.
+# The skyline of the placed blocks, as parts of equal height; and the unplaced blocks between two walls.
 
 cdef struct _Part:
     int64_t begin, end, height
@@ -7,7 +7,7 @@ cdef struct _Part:
 
 cdef class _Skyline:
     cdef vector[_Part] parts
-    cdef priority_queue[pair[int64_t, Py_ssize_t]] queue  # (-height, -part), with some that are no more
+    cdef priority_queue[pair[int64_t, Py_ssize_t]] queue  # (-height, -part), removed parts included
     cdef vector[unsigned char] gone
 
     cdef void start(self, int64_t sections) noexcept nogil:
@@ -25,7 +25,7 @@ cdef class _Skyline:
         return at
 
     cdef Py_ssize_t lowest(self) noexcept nogil:
-        """The lowest part, made one with neighbours of its height."""
+        """The lowest part, merged with neighbours of its height."""
         cdef Py_ssize_t at
         while self.gone[-self.queue.top().second]:
             self.queue.pop()
@@ -57,7 +57,7 @@ cdef class _Skyline:
         self.add(part)
 
     cdef int64_t put(self, Py_ssize_t at, int64_t begin, int64_t end, int64_t size) noexcept nogil:
-        """A block onto a part; what it leaves of the part to its left and right are parts. Returns its offset."""
+        """Place a block on a part; the rest of the part to its left and right becomes parts. Returns its offset."""
         cdef _Part part = self.parts[at]
         cdef Py_ssize_t left = part.before, middle
         self.gone[at] = True
@@ -70,10 +70,10 @@ cdef class _Skyline:
 
 
 cdef class _Waiting:
-    """A tree over the blocks by begin: least rank and least end of each range that is left."""
+    """A tree over the unplaced blocks by begin: minimum rank and minimum end of each range."""
     cdef const int64_t[:] begin, end
     cdef Py_ssize_t leaves
-    cdef vector[int64_t] rank, least_end
+    cdef vector[int64_t] rank, min_end
     cdef vector[Py_ssize_t] stack
 
     cdef void start(self, const int64_t[:] begin, const int64_t[:] end, const int64_t[:] rank) noexcept nogil:
@@ -83,15 +83,15 @@ cdef class _Waiting:
         while self.leaves < n:
             self.leaves *= 2
         self.rank.assign(2 * self.leaves, beyond)
-        self.least_end.assign(2 * self.leaves, beyond)
+        self.min_end.assign(2 * self.leaves, beyond)
         for i in range(n):
-            self.rank[self.leaves + i], self.least_end[self.leaves + i] = rank[i], end[i]
+            self.rank[self.leaves + i], self.min_end[self.leaves + i] = rank[i], end[i]
         for i in range(self.leaves - 1, 0, -1):
             self.measure(i)
 
     cdef void measure(self, Py_ssize_t at) noexcept nogil:
         self.rank[at] = min(self.rank[2 * at], self.rank[2 * at + 1])
-        self.least_end[at] = min(self.least_end[2 * at], self.least_end[2 * at + 1])
+        self.min_end[at] = min(self.min_end[2 * at], self.min_end[2 * at + 1])
 
     cdef Py_ssize_t first_at(self, int64_t section) noexcept nogil:
         """The first block that begins there or later."""
@@ -105,9 +105,9 @@ cdef class _Waiting:
         return low
 
     cdef Py_ssize_t take(self, int64_t begin, int64_t end) noexcept nogil:
-        """The block of least rank inside these sections, which waits no longer; -1 if there is none."""
+        """Remove the block of minimum rank inside these sections; -1 if there is none."""
         cdef Py_ssize_t low = self.leaves + self.first_at(begin), high = self.leaves + self.first_at(end)
-        cdef Py_ssize_t found = -1, at
+        cdef Py_ssize_t chosen = -1, at
         self.stack.clear()
         while low < high:  # the nodes that cover this range
             if low & 1:
@@ -120,19 +120,19 @@ cdef class _Waiting:
         while not self.stack.empty():
             at = self.stack.back()
             self.stack.pop_back()
-            if self.least_end[at] > end or (found >= 0 and self.rank[at] >= self.rank[found]):
+            if self.min_end[at] > end or (chosen >= 0 and self.rank[at] >= self.rank[chosen]):
                 continue
             if at >= self.leaves:
-                found = at
-            else:  # the side with the least rank is looked at first
+                chosen = at
+            else:  # the side with the minimum rank comes first
                 low = 2 * at + (self.rank[2 * at] > self.rank[2 * at + 1])
                 self.stack.push_back(low ^ 1)
                 self.stack.push_back(low)
-        if found < 0:
+        if chosen < 0:
             return -1
-        self.rank[found] = self.least_end[found] = beyond
-        at = found // 2
+        self.rank[chosen] = self.min_end[chosen] = beyond
+        at = chosen // 2
         while at:
             self.measure(at)
             at //= 2
-        return found - self.leaves
+        return chosen - self.leaves

@@ -1,21 +1,21 @@
-# What is placed, the floor over it, and how low what is left can come.
+# Placed blocks, the floor over them, and lower bounds on the offsets of the others.
 
 cdef struct _Change:
     int64_t* where
     int64_t value
 
 
-cdef Py_ssize_t many = 128  # blocks in a section; of more, nothing but the floor and the sum is looked at
+cdef Py_ssize_t max_checked = 128  # blocks in a section; with more, only the floor and the sum are checked
 
 
 cdef class _State:
     cdef Py_ssize_t n, sections
     cdef int64_t capacity, work
     cdef vector[int64_t] begin, end, size, low, offset
-    cdef vector[int64_t] floor, left   # of each section: height below which nothing can go, bytes that are left
-    cdef vector[Py_ssize_t] count, cross  # blocks that are left in each section; also in the one before
-    cdef vector[vector[int64_t]] rows  # blocks of each section, those that are left first
-    cdef vector[uint64_t] name, names  # of each block; of all left that begin in a section
+    cdef vector[int64_t] floor, left   # of each section: height below which no block fits, bytes not yet placed
+    cdef vector[Py_ssize_t] count, cross  # unplaced blocks in each section; also in the one before
+    cdef vector[vector[int64_t]] rows  # blocks of each section, unplaced ones first
+    cdef vector[uint64_t] name, names  # of each block; of all unplaced ones that begin in a section
     cdef vector[_Change] trail
     cdef vector[Py_ssize_t] stale      # sections whose floor may rise
     cdef vector[unsigned char] is_stale
@@ -46,7 +46,7 @@ cdef class _State:
                 self.cross[s] += s > begin[b]
 
     cdef bint may_fit(self) noexcept nogil:
-        """Whether no section holds more than the capacity."""
+        """Whether no section needs more than the capacity."""
         cdef Py_ssize_t s
         for s in range(self.sections):
             if self.left[s] > self.capacity:
@@ -63,7 +63,7 @@ cdef class _State:
             self.trail.pop_back()
 
     cdef bint place(self, int64_t b) noexcept nogil:
-        """A block as low as it can come; False if what is left then cannot fit."""
+        """Place a block as low as possible; False if the other blocks cannot fit then."""
         cdef int64_t top = self.low[b] + self.size[b]
         cdef Py_ssize_t s, i
         cdef vector[int64_t]* row
@@ -82,23 +82,23 @@ cdef class _State:
             self.cross[s] -= s > self.begin[b]
         for s in range(self.begin[b], self.end[b]):
             fits = fits and self.raise_section(s, top)
-        return self.settle(fits)
+        return self.propagate(fits)
 
     cdef void unplace(self, int64_t b) noexcept nogil:
         cdef Py_ssize_t s
         self.offset[b] = -1
         self.names[self.begin[b]] ^= self.name[b]
         for s in range(self.begin[b], self.end[b]):
-            self.count[s] += 1  # it stands right behind those that are left
+            self.count[s] += 1  # it is right behind the unplaced ones
             self.left[s] += self.size[b]
             self.cross[s] += s > self.begin[b]
 
     cdef bint lift(self, Py_ssize_t s, int64_t height) noexcept nogil:
-        """Nothing lies below this height in a section."""
-        return self.settle(self.raise_section(s, height))
+        """No block lies below this height in a section."""
+        return self.propagate(self.raise_section(s, height))
 
     cdef bint raise_section(self, Py_ssize_t s, int64_t height) noexcept nogil:
-        """The floor of a section, and all that is left in it."""
+        """Raise the floor of a section, and its unplaced blocks."""
         cdef Py_ssize_t i
         if self.count[s] == 0:
             return True
@@ -121,7 +121,7 @@ cdef class _State:
             return False
         self.work += self.end[b] - self.begin[b]
         for s in range(self.begin[b], self.end[b]):
-            if self.floor[s] == before or (self.count[s] <= many and height + self.left[s] > self.capacity):
+            if self.floor[s] == before or (self.count[s] <= max_checked and height + self.left[s] > self.capacity):
                 self.mark(s)
         return True
 
@@ -130,8 +130,8 @@ cdef class _State:
             self.is_stale[s] = True
             self.stale.push_back(s)
 
-    cdef bint settle(self, bint fits) noexcept nogil:
-        """What follows in the sections that are marked; False if one has too much left then."""
+    cdef bint propagate(self, bint fits) noexcept nogil:
+        """Propagate the marked sections; False if a section no longer fits."""
         cdef Py_ssize_t s
         while not self.stale.empty():
             s = self.stale.back()
@@ -141,22 +141,22 @@ cdef class _State:
         return fits
 
     cdef bint tighten(self, Py_ssize_t s) noexcept nogil:
-        """A floor rises to the lowest block that is left over it, and one that is too high to be the lowest lies on
-        one that is not; False if what is left does not fit over each other then."""
+        """A floor rises to the lowest unplaced block; a block that is too high to be the lowest lies on one that
+        is not. False if the unplaced blocks do not fit on top of each other then."""
         cdef Py_ssize_t i
-        cdef int64_t b, least = self.low[self.rows[s][0]], most, top = self.capacity
+        cdef int64_t b, lowest = self.low[self.rows[s][0]], highest, top = self.capacity
         for i in range(1, self.count[s]):
-            least = min(least, self.low[self.rows[s][i]])
+            lowest = min(lowest, self.low[self.rows[s][i]])
         self.work += 2 * self.count[s]
-        if least > self.floor[s]:
-            self.set(&self.floor[s], least)
-        most = self.capacity - self.left[s]  # the lowest of all lies no higher
-        if least > most or self.count[s] > many:
-            return least <= most
+        if lowest > self.floor[s]:
+            self.set(&self.floor[s], lowest)
+        highest = self.capacity - self.left[s]  # the lowest block lies no higher
+        if lowest > highest or self.count[s] > max_checked:
+            return lowest <= highest
         self.late.clear()
         for i in range(self.count[s]):
             b = self.rows[s][i]
-            if self.low[b] <= most:
+            if self.low[b] <= highest:
                 top = min(top, self.low[b] + self.size[b])
             else:
                 self.late.push_back(b)
@@ -166,7 +166,7 @@ cdef class _State:
         return self.stacks()
 
     cdef bint stacks(self) noexcept nogil:
-        """Whether the blocks in `late` fit over each other, none below its own low."""
+        """Whether the blocks in `late` fit on top of each other, none below its own low."""
         cdef Py_ssize_t i, j, n = <Py_ssize_t>self.late.size()
         cdef int64_t b, top = self.capacity
         for i in range(1, n):
@@ -186,7 +186,7 @@ cdef class _State:
     cdef Py_ssize_t pick(self, Py_ssize_t lo, Py_ssize_t hi, bint lowest) noexcept nogil:
         """The section of the next choice: one with fewest choices, or least room, between higher walls."""
         cdef Py_ssize_t s, first = lo, best = -1, i
-        cdef int64_t fewest = 0, found = 0, height, bottom = self.capacity, room, least_room = 0
+        cdef int64_t fewest = 0, n_choices = 0, height, bottom = self.capacity, room, min_room = 0
         cdef bint between
         self.work += hi - lo
         if lowest:
@@ -202,23 +202,23 @@ cdef class _State:
                 for i in range(first, s):
                     room = self.capacity - height - self.left[i]
                     if not lowest:
-                        found = self.candidates(i) + (room > 0)
-                    if best < 0 or found < fewest or (found == fewest and room < least_room):
-                        best, fewest, least_room = i, found, room
+                        n_choices = self.candidates(i) + (room > 0)
+                    if best < 0 or n_choices < fewest or (n_choices == fewest and room < min_room):
+                        best, fewest, min_room = i, n_choices, room
             first = s
         return best
 
     cdef int64_t candidates(self, Py_ssize_t s) noexcept nogil:
-        """How many blocks can lie right on the floor of a section."""
-        cdef int64_t found = 0
+        """Number of blocks that can lie on the floor of a section."""
+        cdef int64_t n_choices = 0
         cdef Py_ssize_t i
         self.work += self.count[s]
         for i in range(self.count[s]):
-            found += self.low[self.rows[s][i]] == self.floor[s]
-        return found
+            n_choices += self.low[self.rows[s][i]] == self.floor[s]
+        return n_choices
 
     cdef Py_ssize_t level(self, Py_ssize_t s, Py_ssize_t lo) noexcept nogil:
-        """The first of the sections around one that are as low."""
+        """The first of the adjacent sections with the same floor."""
         cdef int64_t height = self.floor[s]
         while s > lo and self.floor[s - 1] == height:
             s -= 1
@@ -232,7 +232,7 @@ cdef class _State:
 
     cdef int64_t over_walls(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
         """The lowest top that a block may have that is both in these sections and outside."""
-        cdef int64_t least = self.capacity + 1, b
+        cdef int64_t lowest = self.capacity + 1, b
         cdef Py_ssize_t s, i, side
         for side in range(2):
             s = last - 1 if side else first
@@ -240,33 +240,33 @@ cdef class _State:
             for i in range(self.count[s]):
                 b = self.rows[s][i]
                 if self.begin[b] < first or self.end[b] > last:
-                    least = min(least, self.low[b] + self.size[b])
-        return least
+                    lowest = min(lowest, self.low[b] + self.size[b])
+        return lowest
 
     cdef int64_t next_floor(self, Py_ssize_t s, Py_ssize_t lo, Py_ssize_t hi) noexcept nogil:
         """The next height at which a block of a section may lie if none lies on the floor; -1 if that is too high."""
-        cdef int64_t height = self.floor[s], most = self.capacity - self.left[s], found = most + 1, b
+        cdef int64_t height = self.floor[s], highest = self.capacity - self.left[s], lowest = highest + 1, b
         cdef Py_ssize_t at, i, first = s
-        if height >= most:
+        if height >= highest:
             return -1
         for i in range(self.count[s]):
             b = self.rows[s][i]
             if self.low[b] > height:
-                found = min(found, self.low[b])
+                lowest = min(lowest, self.low[b])
         while first > lo and self.floor[first - 1] == height:
             first -= 1
         at = first
-        while at < hi and self.floor[at] == height:  # what lies beside may carry it
+        while at < hi and self.floor[at] == height:  # it may lie on a block of a neighbouring section
             for i in range(self.count[at]):
                 b = self.rows[at][i]
                 if not (self.begin[b] <= s < self.end[b]):
-                    found = min(found, self.low[b] + self.size[b])
+                    lowest = min(lowest, self.low[b] + self.size[b])
             self.work += self.count[at]
             at += 1
-        return found if found <= most else -1
+        return lowest if lowest <= highest else -1
 
     cdef void keys(self, Py_ssize_t lo, Py_ssize_t hi, uint64_t* key, uint64_t* check) noexcept nogil:
-        """What decides whether a part can be filled: its floor and what is left, as two words."""
+        """Hash of what decides whether a part can be filled, its floor and unplaced blocks, as two words."""
         cdef Py_ssize_t s
         cdef uint64_t word, first = 0, second = 0
         for s in range(lo, hi):

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Orders that run every node once, by a beam over lower sets."""
+"""Orders that run every needed node once, by a beam search over lower sets."""
 
 import numpy as np
 
@@ -13,9 +13,9 @@ ctypedef long long int64
 
 cdef struct Step:
     int64 peak                            # of the order so far
-    int64 live                            # bytes held after it
+    int64 live                            # live bytes after it
     uint64_t hashed                       # of the set of nodes that have run
-    int origin                            # the state that it goes on from
+    int origin                            # the state that it extends
     int node
 
 
@@ -33,7 +33,7 @@ def lowest_pass(const int64[::1] value_indptr, const int64[::1] read_indptr, con
                 const int[::1] producer, const int64[::1] reader_indptr, const int[::1] readers,
                 const unsigned char[::1] needed, const unsigned char[::1] output, const int64[::1] memory, const int64[::1] workspace,
                 const int[::1] nodes, Py_ssize_t beam):
-    """An order of the nodes with a low peak: of the sets that so many steps reach, the `beam` lowest are followed.
+    """An order of the nodes with a low peak: after each step the `beam` lowest sets of executed nodes are kept.
 
     value_indptr, read_indptr : int64[n + 1], read_indices : int32[k], producer : int32[values], reader_indptr :
     int64[values + 1], readers : int32[k], needed : uint8[n], output : uint8[values], memory : int64[values],
@@ -47,7 +47,7 @@ def lowest_pass(const int64[::1] value_indptr, const int64[::1] read_indptr, con
     cdef vector[Step] steps, kept
     cdef vector[int] origin, node         # of each kept state, step by step
     cdef vector[Py_ssize_t] begin
-    cdef Py_ssize_t s, i, at, state, taken
+    cdef Py_ssize_t s, i, at, state, entry
     cdef Step step
     with nogil:
         done.assign(w, 0)
@@ -89,9 +89,9 @@ def lowest_pass(const int64[::1] value_indptr, const int64[::1] read_indptr, con
     cdef int[::1] out = order
     state = 0
     for at in range(m - 1, -1, -1):
-        taken = begin[at] + state
-        out[at] = node[taken]
-        state = origin[taken]
+        entry = begin[at] + state
+        out[at] = node[entry]
+        state = origin[entry]
     return order
 
 
@@ -116,23 +116,23 @@ cdef void _run(const uint64_t* done, int64 live, int64 peak, const int64[::1] va
                const int[::1] read_indices, const int64[::1] reader_indptr, const int[::1] readers,
                const unsigned char[::1] needed, const unsigned char[::1] output, const int64[::1] memory,
                const int64[::1] workspace, Step& step) noexcept nogil:
-    """What is held during and after one more step."""
+    """Live bytes during and after one more step."""
     cdef int v = step.node, x
-    cdef int64 held = live + workspace[v], rest = live, j, k
-    cdef bint wanted
+    cdef int64 during = live + workspace[v], remaining = live, j, k
+    cdef bint live_after
     for j in range(value_indptr[v], value_indptr[v + 1]):
-        held += memory[j]
-        wanted = output[j] != 0
+        during += memory[j]
+        live_after = output[j] != 0
         for k in range(reader_indptr[j], reader_indptr[j + 1]):
-            wanted |= needed[readers[k]] != 0
-        if wanted:
-            rest += memory[j]
+            live_after |= needed[readers[k]] != 0
+        if live_after:
+            remaining += memory[j]
     for j in range(read_indptr[v], read_indptr[v + 1]):
         x = read_indices[j]
-        wanted = output[x] != 0
+        live_after = output[x] != 0
         for k in range(reader_indptr[x], reader_indptr[x + 1]):
-            wanted |= needed[readers[k]] != 0 and readers[k] != v and not has_bit(done, readers[k])
-        if not wanted:
-            rest -= memory[x]
-    step.live = rest
-    step.peak = peak if peak > held else held
+            live_after |= needed[readers[k]] != 0 and readers[k] != v and not has_bit(done, readers[k])
+        if not live_after:
+            remaining -= memory[x]
+    step.live = remaining
+    step.peak = peak if peak > during else during

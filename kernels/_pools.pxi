@@ -5,7 +5,7 @@ from libcpp.pair cimport pair
 from libcpp.vector cimport vector
 
 ctypedef pair[int64_t, int64_t] _Pair
-ctypedef pair[_Pair, _Pair] _Key  # (arena, size), then what tells equal sizes apart
+ctypedef pair[_Pair, _Pair] _Key  # (arena, size), then the tie break
 ctypedef ordered_map[_Key, int64_t] _Idle
 ctypedef pair[pair[_Pair, int64_t], _Pair] _Place  # the same with the address before the last
 
@@ -27,7 +27,7 @@ cdef struct _Chunk:
 
 
 cdef inline int64_t _mixed(uint64_t x) noexcept nogil:
-    """63 bits that look like chance (splitmix64)."""
+    """63 pseudo-random bits (splitmix64)."""
     x += 0x9E3779B97F4A7C15u
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u
     x = (x ^ (x >> 27)) * 0x94D049BB133111EBu
@@ -43,7 +43,7 @@ cdef class _Pool:
     cdef bint replayed
     cdef uint64_t seed
     cdef int64_t limit, used, total, clock
-    cdef bint tied  # whether the last answer was one of several that differ
+    cdef bint tied  # whether the last result was one of several different ones
 
     def __cinit__(self, int rule, uint64_t seed, int64_t limit, bint replayed):
         self.rule, self.seed, self.limit, self.replayed = rule, seed, limit, replayed
@@ -74,7 +74,7 @@ cdef class _Pool:
         return _Pair(segment, offset)
 
     cdef _Idle* idle(self, int64_t chunk) noexcept nogil:
-        """The free ones of its kind; a free one stays of its kind, since its neighbours are not free."""
+        """The free chunks of its kind; a free chunk stays of its kind, since its neighbours are not free."""
         return &self.segments if self.whole(chunk) else &self.parts
 
     cdef _Place place(self, int64_t chunk) noexcept nogil:
@@ -82,7 +82,7 @@ cdef class _Pool:
         return _Place(pair[_Pair, int64_t](_Pair(it.arena, it.size), self.address(chunk)), it.rank)
 
     cdef void put(self, int64_t chunk) noexcept nogil:
-        """Among the free ones."""
+        """Add to the free chunks."""
         cdef _Chunk* it = &self.chunks[chunk]
         it.rank = self.rank(chunk)
         it.free = True
@@ -91,32 +91,32 @@ cdef class _Pool:
             self.placed[self.place(chunk)] = chunk
 
     cdef void pick(self, int64_t chunk) noexcept nogil:
-        """From among the free ones."""
+        """Remove from the free chunks."""
         cdef _Chunk* it = &self.chunks[chunk]
         self.idle(chunk).erase(_Key(_Pair(it.arena, it.size), it.rank))
         it.free = False
         if self.replayed:
             self.placed.erase(self.place(chunk))
 
-    cdef int64_t fitting(self, int64_t arena, int64_t size, int64_t most, int64_t wanted) noexcept nogil:
-        """The smallest free chunk that is large enough, the first by the rule or the one at the wanted address; -1."""
-        cdef _Key least = _Key(_Pair(arena, size), _Pair(INT64_MIN, INT64_MIN)), best
-        cdef _Idle.iterator segment = self.segments.lower_bound(least), part = self.parts.lower_bound(least)
+    cdef int64_t fitting(self, int64_t arena, int64_t size, int64_t max_size, int64_t target) noexcept nogil:
+        """The smallest free chunk that is large enough, the first by the rule or the one at the target address; -1 if none."""
+        cdef _Key lower = _Key(_Pair(arena, size), _Pair(INT64_MIN, INT64_MIN)), best
+        cdef _Idle.iterator segment = self.segments.lower_bound(lower), part = self.parts.lower_bound(lower)
         cdef bint is_segment = segment != self.segments.end(), is_part = part != self.parts.end()
-        cdef int64_t found
+        cdef int64_t chosen
         if is_segment and (not is_part or dereference(segment).first < dereference(part).first):
-            best, found = dereference(segment).first, dereference(segment).second
+            best, chosen = dereference(segment).first, dereference(segment).second
         elif is_part:
-            best, found = dereference(part).first, dereference(part).second
+            best, chosen = dereference(part).first, dereference(part).second
         else:
             return -1
-        if best.first.first != arena or best.first.second > most:
+        if best.first.first != arena or best.first.second > max_size:
             return -1
         is_segment = is_segment and dereference(segment).first.first == best.first
         is_part = is_part and dereference(part).first.first == best.first
         # free segments of one size are as good as each other; a part is not
         self.tied = is_part and (is_segment or self.several(part))
-        return found if wanted < 0 else self.at(best.first, wanted, found)
+        return chosen if target < 0 else self.at(best.first, target, chosen)
 
     cdef bint several(self, _Idle.iterator part) noexcept nogil:
         """Whether it is the first of some parts of one size between which the rule decides."""
@@ -130,9 +130,9 @@ cdef class _Pool:
         predecrement(part)
         return self.chunks[dereference(part).second].segment != segment
 
-    cdef int64_t at(self, _Pair like, int64_t wanted, int64_t otherwise) noexcept nogil:
-        """The free chunk of that arena and size at the wanted address."""
-        cdef pair[_Pair, int64_t] there = pair[_Pair, int64_t](like, wanted)
+    cdef int64_t at(self, _Pair like, int64_t target, int64_t otherwise) noexcept nogil:
+        """The free chunk of that arena and size at the target address."""
+        cdef pair[_Pair, int64_t] there = pair[_Pair, int64_t](like, target)
         cdef ordered_map[_Place, int64_t].iterator after = self.placed.upper_bound(
             _Place(there, _Pair(INT64_MAX, INT64_MAX)))
         if after == self.placed.begin():
@@ -151,7 +151,7 @@ cdef class _Pool:
         return <int64_t>self.chunks.size() - 1
 
     cdef void take(self, int64_t chunk, int64_t size, int64_t rest) noexcept nogil:
-        """Hand it out, without the rest of it if that is worth while."""
+        """Allocate from a chunk; a large enough rest is split off."""
         cdef _Chunk tail
         self.pick(chunk)
         if self.chunks[chunk].size - size >= rest:
@@ -167,8 +167,8 @@ cdef class _Pool:
             self.put(self.chunks[chunk].after)
         self.used += self.chunks[chunk].size
 
-    cdef void give(self, int64_t chunk) noexcept nogil:
-        """Take it back, one with its free neighbours."""
+    cdef void free(self, int64_t chunk) noexcept nogil:
+        """Free a chunk and merge it with its free neighbours."""
         cdef int64_t after = self.chunks[chunk].after, before = self.chunks[chunk].before
         self.used -= self.chunks[chunk].size
         if after >= 0 and self.chunks[after].free:
@@ -187,38 +187,38 @@ cdef class _Pool:
             self.chunks[self.chunks[chunk].after].before = chunk
 
     cdef bint room(self, int64_t arena, int64_t size, int64_t segment, int64_t oversize) noexcept nogil:
-        """Whether a segment may be asked for, perhaps after others have been given back."""
+        """Whether a segment may be requested, perhaps after others have been released."""
         if segment <= self.limit - self.total:
             return True
-        if oversize < INT64_MAX and self.give_oversize_back(arena, max(size, oversize), oversize):
+        if oversize < INT64_MAX and self.release_oversize(arena, max(size, oversize), oversize):
             if segment <= self.limit - self.total:
                 return True
-        self.give_all_back()
+        self.release_all()
         return segment <= self.limit - self.total
 
     cdef void drop(self, int64_t chunk) noexcept nogil:
-        """Give a whole segment back to the device."""
+        """Release a segment to the device."""
         self.total -= self.chunks[chunk].size
         self.pick(chunk)
 
-    cdef bint give_oversize_back(self, int64_t arena, int64_t size, int64_t oversize) noexcept nogil:
-        """The smallest free segment that is enough, else the largest ones until they are; whether they were."""
+    cdef bint release_oversize(self, int64_t arena, int64_t size, int64_t oversize) noexcept nogil:
+        """Release the smallest free segment that is enough, else the largest ones. Returns whether that was enough."""
         cdef _Idle.iterator at = self.segments.lower_bound(_Key(_Pair(arena, size), _Pair(INT64_MIN, INT64_MIN)))
-        cdef int64_t given = 0, chunk
+        cdef int64_t freed = 0, chunk
         if at != self.segments.end() and dereference(at).first.first.first == arena:
             self.drop(dereference(at).second)
             return True
-        while given < size and at != self.segments.begin():
+        while freed < size and at != self.segments.begin():
             predecrement(at)
             if dereference(at).first.first < _Pair(arena, oversize):
                 break
             chunk = dereference(at).second
             preincrement(at)  # before its place goes
-            given += self.chunks[chunk].size
+            freed += self.chunks[chunk].size
             self.drop(chunk)
-        return given >= size
+        return freed >= size
 
-    cdef void give_all_back(self) noexcept nogil:
-        """All whole free segments to the device."""
+    cdef void release_all(self) noexcept nogil:
+        """Release all free segments to the device."""
         while not self.segments.empty():
             self.drop(dereference(self.segments.begin()).second)

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Blocks that buffers take turns in: what is written over what it reads, free lists, colours."""
+"""Blocks that buffers share: values written in place, free lists, colours."""
 
 import numpy as np
 
@@ -12,43 +12,43 @@ from libcpp.vector cimport vector
 
 def written_over(const int32_t[:] order, const int64_t[:] instance_indptr, const int64_t[:] end,
                  const int64_t[:] value_indptr, const int64_t[:] memory, const unsigned char[:] output,
-                 const int64_t[:] pair_indptr, const int64_t[:] made, const int64_t[:] read,
+                 const int64_t[:] pair_indptr, const int64_t[:] output_value, const int64_t[:] read,
                  const unsigned char[:] demanded):
-    """The instance that each instance is written over; the pairs of a node are tried in turn.
+    """The instance that each instance is written over; the pairs of a node are tried in order.
 
     order : int32[m], instance_indptr : int64[m + 1], end : int64[instances], value_indptr : int64[n + 1],
-    memory : int64[n_values], output : uint8[n_values], pair_indptr : int64[n + 1], made, read : int64[pairs] values
-    that a node makes and reads, demanded : uint8[pairs]
-    Returns (int64[instances] with -1 for none, step, pair): the first demanded pair that cannot be, -1 if all can.
+    memory : int64[n_values], output : uint8[n_values], pair_indptr : int64[n + 1], output_value, read :
+    int64[pairs] values that a node computes and reads, demanded : uint8[pairs]
+    Returns (int64[instances] with -1 for none, step, pair): the first demanded pair that is impossible, -1 if none is.
     """
     cdef Py_ssize_t m = order.shape[0], step, j
     cdef int32_t v
     cdef int64_t x, i, under
     cdef bint pinned, possible
-    found = np.full(end.shape[0], -1, np.int64)
-    cdef int64_t[:] over = found
+    written = np.full(end.shape[0], -1, np.int64)
+    cdef int64_t[:] over = written
     cdef int64_t[:] newest = np.full(memory.shape[0], -1, np.int64)  # the instance that serves reads of a value
-    cdef unsigned char[:] taken = np.zeros(end.shape[0], np.uint8)
+    cdef unsigned char[:] overwritten = np.zeros(end.shape[0], np.uint8)
     for step in range(m):
         v = order[step]
         for j in range(pair_indptr[v], pair_indptr[v + 1]):
-            i = instance_indptr[step] + made[j] - value_indptr[v]
+            i = instance_indptr[step] + output_value[j] - value_indptr[v]
             under = newest[read[j]]
-            pinned = output[made[j]] and newest[made[j]] < 0
-            # the last reader, of what is not held to the end, makes something as large that is read or held
-            possible = over[i] < 0 and not taken[under] and end[under] == step + 1 and not output[read[j]]
-            possible = possible and memory[made[j]] == memory[read[j]]
+            pinned = output[output_value[j]] and newest[output_value[j]] < 0
+            # the last reader of a value that is no output computes one of the same size that is read or an output
+            possible = over[i] < 0 and not overwritten[under] and end[under] == step + 1 and not output[read[j]]
+            possible = possible and memory[output_value[j]] == memory[read[j]]
             if demanded[j] and not possible:
-                return found, step, j
-            if possible and (demanded[j] or memory[made[j]] > 0 and (pinned or end[i] > step + 1)):
+                return written, step, j
+            if possible and (demanded[j] or memory[output_value[j]] > 0 and (pinned or end[i] > step + 1)):
                 over[i] = under
-                taken[under] = True
+                overwritten[under] = True
         i = instance_indptr[step]
         for x in range(value_indptr[v], value_indptr[v + 1]):
             if not output[x] or newest[x] < 0:
                 newest[x] = i
             i += 1
-    return found, -1, -1
+    return written, -1, -1
 
 
 def shared(const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, const int64_t[:] over,
@@ -56,21 +56,21 @@ def shared(const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, 
     """The block of each buffer, from a list of free blocks in order of size.
 
     begin, end : int64[k] half-open steps, size : int64[k] bytes, over : int64[k] -1 or the buffer written over,
-    begins : int64[k] buffers as they ask for blocks, ends : those that give theirs back, in turn,
+    begins : int64[k] buffers in the order in which they request blocks, ends : in which they return them,
     match_range : a block of b bytes serves s bytes if s // match_range <= b <= s * match_range; 0: none does
     Returns (int64[k], int64[blocks] bytes in the end).
     """
     cdef Py_ssize_t k = begin.shape[0], at, gone = 0, n_ends = ends.shape[0]
-    cdef int64_t i, j, wanted, held
+    cdef int64_t i, j, request, capacity
     cdef vector[int64_t] length
-    cdef pair[int64_t, int64_t] key  # bytes, then the turn in which it came back
+    cdef pair[int64_t, int64_t] key  # bytes, then the order in which it was freed
     cdef ordered_map[pair[int64_t, int64_t], int64_t] free
-    cdef ordered_map[pair[int64_t, int64_t], int64_t].iterator found
+    cdef ordered_map[pair[int64_t, int64_t], int64_t].iterator near
     blocks = np.empty(k, np.int64)
     cdef int64_t[:] block = blocks
     for at in range(k):
         i = begins[at]
-        wanted = size[i]
+        request = size[i]
         while gone < n_ends and end[ends[gone]] <= begin[i]:
             j = block[ends[gone]]
             key.first, key.second = length[j], gone
@@ -81,22 +81,22 @@ def shared(const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, 
             continue
         j = -1
         if match_range > 0:
-            key.first, key.second = wanted, -1
-            found = free.lower_bound(key)
-            if found != free.end():
-                held = dereference(found).first.first
-                if held // match_range + (held % match_range > 0) <= wanted:
-                    j = dereference(found).second
-            if j < 0 and found != free.begin():
-                predecrement(found)
-                if dereference(found).first.first >= wanted // match_range:
-                    j = dereference(found).second
+            key.first, key.second = request, -1
+            near = free.lower_bound(key)
+            if near != free.end():
+                capacity = dereference(near).first.first
+                if capacity // match_range + (capacity % match_range > 0) <= request:
+                    j = dereference(near).second
+            if j < 0 and near != free.begin():
+                predecrement(near)
+                if dereference(near).first.first >= request // match_range:
+                    j = dereference(near).second
         if j < 0:
             j = length.size()
-            length.push_back(wanted)
+            length.push_back(request)
         else:
-            free.erase(found)
-            length[j] = max(length[j], wanted)  # it grows
+            free.erase(near)
+            length[j] = max(length[j], request)  # it grows
         block[i] = j
     lengths = np.empty(length.size(), np.int64)
     cdef int64_t[:] out = lengths
@@ -106,7 +106,7 @@ def shared(const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, 
 
 
 def coloured(const int64_t[::1] begin, const int64_t[::1] end):
-    """The least colour that no earlier interval has that overlaps, for each interval in turn.
+    """The smallest colour of no earlier overlapping interval, for each interval in order.
 
     begin, end : int64[k] half-open
     Returns int64[k].

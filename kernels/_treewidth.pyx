@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Bounds on the treewidth: by contraction, by rules that never hurt, by all subsets."""
+"""Bounds on the treewidth: contraction, safe reductions, all subsets."""
 
 import numpy as np
 
@@ -12,13 +12,13 @@ include "_eliminator.pxi"
 
 
 def contraction_bound(const int64[::1] indptr, const int[::1] indices):
-    """The greatest least degree while a vertex of least degree is contracted, again and again (MMD+).
+    """The largest minimum degree while a vertex of minimum degree is contracted repeatedly (MMD+).
 
-    It goes into the neighbour with which it shares the fewest; ties to the least degree, then to the least id.
+    It goes into the neighbour with the fewest common neighbours; ties to the smaller degree, then to the smaller id.
     """
     cdef _Adjacency graph = _Adjacency()
     cdef priority_queue[pair[int, int]] queue
-    cdef pair[int, int] least
+    cdef pair[int, int] entry
     cdef vector[int] row
     cdef int v, u, i, bound = 0
     with nogil:
@@ -26,14 +26,14 @@ def contraction_bound(const int64[::1] indptr, const int[::1] indices):
         for v in range(<int>graph.n):
             queue.push(pair[int, int](-graph.degree[v], -v))
         while graph.n_left > bound + 1:
-            least = queue.top()
+            entry = queue.top()
             queue.pop()
-            v = -least.second
-            if graph.gone[v] or graph.degree[v] != -least.first:
+            v = -entry.second
+            if graph.gone[v] or graph.degree[v] != -entry.first:
                 continue
             bound = max(bound, graph.degree[v])
             row.assign(graph.row(v), graph.row(v) + graph.degree[v])
-            u = _least_sharing(graph, v, row)
+            u = _fewest_common(graph, v, row)
             graph.remove(v)
             for i in range(<int>row.size()):
                 if row[i] != u and not graph.adjacent(row[i], u):
@@ -44,8 +44,8 @@ def contraction_bound(const int64[::1] indptr, const int[::1] indices):
     return bound
 
 
-cdef int _least_sharing(_Adjacency graph, int v, const vector[int]& row) noexcept nogil:
-    """Of the neighbours of v, its row, the one that has fewest of them for neighbours; -1 if it has none."""
+cdef int _fewest_common(_Adjacency graph, int v, const vector[int]& row) noexcept nogil:
+    """The neighbour of v with the fewest neighbours in common with it; -1 if v has none. row: the neighbours of v."""
     cdef int i, j, u, common, best = -1, fewest = 0
     cdef int* other
     graph.mark(v)
@@ -108,15 +108,15 @@ cdef bint _is_safe(_Eliminator graph, int v, int low) noexcept nogil:
     row = graph.row(v)
     for i in range(d):
         missing = _missing(graph, row, d, row[i], &partner)
-        if missing == graph.fill[v]:      # all missing pairs have it
+        if missing == graph.fill[v]:      # u is in all missing pairs
             return True
-        if missing:                       # then all have its partner, or there is no such vertex
+        if missing:                       # then its partner is, or no vertex is
             return _missing(graph, row, d, partner, &partner) == graph.fill[v]
     return False
 
 
 cdef int _missing(_Eliminator graph, const int* row, int d, int u, int* partner) noexcept nogil:
-    """How many others of a row u is not joined with; the last of them is its partner."""
+    """Number of other entries of a row that u is not adjacent to; `partner` is the last of them."""
     cdef int i, missing = 0
     for i in range(d):
         if row[i] != u and not graph.adjacent(row[i], u):
@@ -150,29 +150,29 @@ cdef object _remaining(_Eliminator graph):
     return np.array(vertices, np.int32), np.array(ends, np.int32).reshape(-1, 2)
 
 
-def least_width(const uint64_t[::1] neighbours):
-    """An elimination order of least width, by all subsets: TW(S) = min over v in S of max(TW(S - v), |Q(S - v, v)|).
+def minimum_width(const uint64_t[::1] neighbours):
+    """An elimination order of minimum width, by all subsets: TW(S) = min over v in S of max(TW(S - v), |Q(S - v, v)|).
 
     neighbours : uint64[n] the bits of each vertex's neighbours
-    TW(S) is the least width that the vertices of S can have when they are eliminated first, and Q(S - v, v) are those
-    outside S that v reaches through S - v. Returns int32[n].
+    TW(S) is the minimum width of eliminating the vertices of S first, and Q(S - v, v) the vertices outside S that v
+    reaches through S - v. Returns int32[n].
     """
     cdef int n = <int>neighbours.shape[0], v, width, degree
     cdef uint64_t chosen, rest, reached, seen, frontier, size = <uint64_t>1 << n
-    cdef vector[signed char] least, last
+    cdef vector[signed char] best, last
     result = np.empty(n, np.int32)
     cdef int[::1] order = result
     with nogil:
-        least.assign(size, n)
+        best.assign(size, n)
         last.assign(size, -1)
-        least[0] = -1
+        best[0] = -1
         for chosen in range(1, size):
             rest = chosen
             while rest:
                 v = remat_lowest(rest)
                 rest &= rest - 1
-                width = least[chosen ^ (<uint64_t>1 << v)]
-                if width >= least[chosen]:
+                width = best[chosen ^ (<uint64_t>1 << v)]
+                if width >= best[chosen]:
                     continue
                 seen = <uint64_t>1 << v
                 frontier = seen
@@ -185,8 +185,8 @@ def least_width(const uint64_t[::1] neighbours):
                         seen |= frontier
                 degree = <int>remat_popcount(reached & ~chosen)
                 width = max(width, degree)
-                if width < least[chosen]:
-                    least[chosen] = width
+                if width < best[chosen]:
+                    best[chosen] = width
                     last[chosen] = v
         chosen = size - 1
         for v in range(n - 1, -1, -1):

@@ -11,7 +11,7 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.structure import treewidth
 from remat_algos.structure.elimination import RATIOS, RULES, eliminate, elimination_of
-from remat_algos.structure.treewidth import contraction_bound, least_width, reduce, width_bounds
+from remat_algos.structure.treewidth import contraction_bound, minimum_width, reduce, width_bounds
 from remat_algos.structure.undirected import UndirectedGraph
 from tests.oracles import elimination as oracle
 from tests.strategies import graphs as computation_graphs
@@ -213,14 +213,14 @@ def test_known_widths(name):
     assert (bounds.width, bounds.lower_bound, bounds.proven) == (width, width, True)
     assert contraction_bound(graph) <= width <= min(eliminate(graph, rule).width for rule in EVERY_RULE)
     if graph.n_vertices <= 16:
-        assert least_width(graph).width == width
+        assert minimum_width(graph).width == width
 
 
 @settings(max_examples=30)
 @given(graphs(max_vertices=8))
 def test_bounds_hold_the_treewidth_between_them(graph):
     width = oracle.treewidth(graph)
-    assert least_width(graph).width == width
+    assert minimum_width(graph).width == width
     assert contraction_bound(graph) <= width
     for reduced in (False, True):
         bounds = width_bounds(graph, seeds=1, reduced=reduced)
@@ -272,9 +272,9 @@ def test_reductions_go_by_the_rules_as_far_as_they_can(graph, knows_nothing):
 
 
 def test_the_exact_program_takes_sixteen_vertices():
-    assert least_width(clique(16)).width == 15
+    assert minimum_width(clique(16)).width == 15
     with pytest.raises(GraphError, match="17 vertices; the exact program takes up to 16"):
-        least_width(clique(17))
+        minimum_width(clique(17))
 
 
 def test_what_cannot_be_solved_exactly_is_said():

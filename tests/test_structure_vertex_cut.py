@@ -8,7 +8,7 @@ from remat_algos.kernels import _max_flow
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import maximum_flow as scipy_flow
 
-from remat_algos.structure.vertex_cut import least_vertex_cut
+from remat_algos.structure.vertex_cut import minimum_vertex_cut
 from tests.oracles.cuts import least_cuts, reached
 
 nx = pytest.importorskip("networkx", reason="networkx is not installed (extra graphs)")
@@ -135,7 +135,7 @@ def weighted(draw):
 
 def cut_of(edges, weight, sources, sinks, **options):
     tail, head = [edge[0] for edge in edges], [edge[1] for edge in edges]
-    return least_vertex_cut(tail, head, weight, sources, sinks, **options)
+    return minimum_vertex_cut(tail, head, weight, sources, sinks, **options)
 
 
 @pytest.mark.parametrize("closest", ["sink", "source"])
@@ -169,4 +169,4 @@ def test_a_sum_of_sizes_just_below_the_greatest_is_exact():
 
 def test_a_side_that_is_none_is_refused():
     with pytest.raises(ValueError, match="closest is 'middle'; use sink or source"):
-        least_vertex_cut([0], [1], [1, 1], [0], [1], closest="middle")
+        minimum_vertex_cut([0], [1], [1, 1], [0], [1], closest="middle")

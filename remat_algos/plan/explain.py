@@ -16,7 +16,7 @@ from remat_algos.ir.units import format_bytes, percent
 from remat_algos.ir.wording import counted, listed, shortened
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.turned import Turned, turned_round
-from remat_algos.schedule.live_set import Held, live_set
+from remat_algos.schedule.live_set import LiveValue, live_set
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.schedule.turn import idle_gap, reads_of
 from remat_algos.solvers.echo_regions import Region, echo_regions
@@ -184,7 +184,7 @@ class Explanation:
         """A decision per node."""
         return (Decision(self.plan.simulation, node) for node in self.nodes)
 
-    def at_peak(self) -> list[Held]:
+    def at_peak(self) -> list[LiveValue]:
         """What is live at the peak, the largest first."""
         return live_set(self.plan.simulation, self.plan.simulation.peak_step)
 

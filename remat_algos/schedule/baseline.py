@@ -1,4 +1,4 @@
-"""The run without rematerialization: the base of every share."""
+"""The schedule without rematerialization: the base of every percentage."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from remat_algos.ir.graph import ComputationGraph, derived
+from remat_algos.schedule.postponed_updates import postponed
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate, unchecked
-from remat_algos.schedule.updates import postponed
 
 
 def baseline(graph: ComputationGraph) -> Simulation:
-    """Every needed node once, in id order, updates of parameters last; marks do not count.
+    """Every needed node once, in id order, updates of parameters last; marks are ignored.
 
     Examples
     --------
@@ -23,7 +23,7 @@ def baseline(graph: ComputationGraph) -> Simulation:
 
     def run() -> list[Any]:
         once = simulate(unmarked, Schedule(postponed(graph, np.flatnonzero(graph.needed).astype(np.int32))))
-        return [once.schedule, once.lifetimes, once.memory_trace]  # without the graph, which would hold itself
+        return [once.schedule, once.lifetimes, once.memory_trace]  # without the graph, which would refer to itself
 
     return unchecked(unmarked, *derived(graph, "baseline", run))
 

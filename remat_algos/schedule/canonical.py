@@ -8,9 +8,9 @@ from remat_algos.ir.arrays import Bool, Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels import _emitter
 from remat_algos.schedule.mirror import honoured, part_of
+from remat_algos.schedule.postponed_updates import postponed
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.schedule.updates import postponed
 from remat_algos.structure.lower_sets import LowerSets
 
 
@@ -66,7 +66,7 @@ def canonical_schedule(
         graph.output.view(np.uint8),
         np.where(block < 0, n_blocks - 1, block).astype(np.int32),  # gradients of nodes that never run come first
         _kept(graph, lower_sets, keep_last).view(np.uint8),
-        _settled(graph).view(np.uint8),
+        _never_recomputed(graph).view(np.uint8),
         co_input_from,
         n_blocks,
         lazy,
@@ -84,11 +84,11 @@ def canonical_trace(
 ) -> Int64:
     """Bytes live during each step of `canonical_schedule`, with or without liveness.
 
-    Without it the canonical strategy is taken at its word, and values are dropped in four places only:
+    Without it values are dropped only where the canonical strategy drops them, in four places:
 
     - after block i has run forward, what is not kept;
     - after the gradients of block i, forward values outside L_(i-1) and its co-inputs, gradients outside
-      d+(L_(i-1)) - L_(i-1), and gradients that are never read, which are handed over;
+      d+(L_(i-1)) - L_(i-1), and gradients that are never read, which are passed on;
     - what is recomputed though it is neither of the block nor a co-input of L_i, after its last read;
     - a running sum, after the step that adds to it: at that step both the old sum and the new one are live.
 
@@ -148,22 +148,22 @@ def _as_chain(graph: ComputationGraph, lower_sets: LowerSets | Sequence[Iterable
 
 
 def kept_against(graph: ComputationGraph, lower_sets: LowerSets, keep_last: bool) -> list[int]:
-    """Nodes that are not run again though the chain says so: they must run only once, are marked, or are pinned."""
+    """Nodes that the chain recomputes but the graph does not allow: they run only once, are marked, or are pinned."""
     block, kept, *_ = lower_sets.on(graph)
-    wanted = ~kept & ((block < len(lower_sets) - 1) | (not keep_last)) & (block >= 0)
-    return np.flatnonzero(wanted & _settled(graph)).tolist()
+    to_recompute = ~kept & ((block < len(lower_sets) - 1) | (not keep_last)) & (block >= 0)
+    return np.flatnonzero(to_recompute & _never_recomputed(graph)).tolist()
 
 
 def _kept(graph: ComputationGraph, lower_sets: LowerSets, keep_last: bool) -> Bool:
-    """bool[n]: forward nodes that do not run again for their own block."""
+    """bool[n]: forward nodes that are not recomputed for their own block."""
     block, kept, *_ = lower_sets.on(graph)
     if keep_last:
         kept = kept | (block == len(lower_sets) - 1)
-    return ((honoured(graph, np.where(kept, 0, 1)) == 0) & graph.forward) | _settled(graph)
+    return ((honoured(graph, np.where(kept, 0, 1)) == 0) & graph.forward) | _never_recomputed(graph)
 
 
-def _settled(graph: ComputationGraph) -> Bool:
-    """bool[n]: forward nodes that never run again, whatever the chain."""
+def _never_recomputed(graph: ComputationGraph) -> Bool:
+    """bool[n]: forward nodes that no chain recomputes."""
     if not graph.n_nodes:
         return np.zeros(0, bool)
     pinned = np.logical_and.reduceat(graph.output, graph.value_indptr[:-1])  # so never missing
@@ -171,7 +171,7 @@ def _settled(graph: ComputationGraph) -> Bool:
 
 
 def _drops(simulation: Simulation, lower_sets: LowerSets, kept: Bool, lazy: bool) -> Int64:
-    """int64[n_instances]: the first step without each value, if the canonical strategy is taken at its word."""
+    """int64[n_instances]: the first step without each value, if only the canonical strategy drops values."""
     graph, lives, order = simulation.graph, simulation.lifetimes, simulation.schedule.order
     n_blocks = max(1, len(lower_sets))
     last_phase = 2 * n_blocks - 1
@@ -186,9 +186,9 @@ def _drops(simulation: Simulation, lower_sets: LowerSets, kept: Bool, lazy: bool
     made_at = simulation.made_at
     node = order[made_at]
     gradient, again = ~graph.forward[node], phase[made_at] >= n_blocks
-    handed_over = gradient & (np.diff(graph.readers[0]) == 0)[lives.value]
+    passed_on = gradient & (np.diff(graph.readers[0]) == 0)[lives.value]
     until = np.where(again | kept[node], last_phase - needed_by[node], home[node])
-    until = np.maximum(np.where(handed_over, 0, until), phase[np.where(handed_over, made_at, lives.end - 1)])
+    until = np.maximum(np.where(passed_on, 0, until), phase[np.where(passed_on, made_at, lives.end - 1)])
     i = last_phase - phase[made_at]
     beside = (home[node] < i) | ((home[node] > i) & (co_input_from[node] > i))
     at_once = np.where(gradient, _running_sums(graph, owner)[lives.value], again & beside)
@@ -225,6 +225,6 @@ def _running_sums(graph: ComputationGraph, owner: Int64) -> Bool:
     so_far = graph.read_indices[end - 1]
     first, last = graph.producer[graph.read_indices[begin]], graph.producer[so_far]
     adds = ~graph.forward[first] & ~graph.forward[last] & (owner[first] != owner[last])
-    found = np.zeros(graph.n_values, bool)
-    found[so_far[adds]] = True
-    return found
+    sums = np.zeros(graph.n_values, bool)
+    sums[so_far[adds]] = True
+    return sums

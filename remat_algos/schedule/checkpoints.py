@@ -16,7 +16,7 @@ def checkpoint_schedule(graph: ComputationGraph, kept: ArrayLike) -> Schedule:
     ----------
     graph : ComputationGraph
     kept : bool[n]
-        `once` nodes count as kept whatever it contains, and marks take precedence.
+        `once` nodes are always kept, and marks take precedence.
 
     Returns
     -------

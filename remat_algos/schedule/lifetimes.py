@@ -1,4 +1,4 @@
-"""How long each instance lives: shared by the judge, allocators, executor and plots."""
+"""How long each instance lives: shared by the simulator, allocators, executor and plots."""
 
 from dataclasses import dataclass
 
@@ -7,18 +7,18 @@ from remat_algos.ir.arrays import Int32, Int64, brief
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lifetimes:
-    """One entry per value and step that makes it.
+    """One entry per value and step that computes it.
 
-    An instance lives from its step to its last read before its node runs again; an output's first instance lives to
-    the end of the schedule; what is never read dies with its step.
+    An instance lives from its step to its last read before its node is recomputed; an output's first instance lives to
+    the end of the schedule; an instance that is never read is freed after its step.
 
     Parameters
     ----------
     instance_indptr : int64[m + 1]
-        Step s makes the instances `instance_indptr[s]:instance_indptr[s + 1]`.
+        Step s computes the instances `instance_indptr[s]:instance_indptr[s + 1]`.
     value : int32[n_instances]
     end : int64[n_instances]
-        The first step at which it is gone.
+        The first step at which it is no longer live.
     """
 
     instance_indptr: Int64

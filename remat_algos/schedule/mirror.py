@@ -9,8 +9,8 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _emitter
+from remat_algos.schedule.postponed_updates import postponed
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.schedule.updates import postponed
 
 LONGEST = 2**31
 
@@ -18,7 +18,7 @@ LONGEST = 2**31
 def mirror_schedule(graph: ComputationGraph, mirror_count: ArrayLike) -> Schedule:
     """The order in which a node may run up to `mirror_count` times beyond its first run.
 
-    All needed forward nodes run once; then each gradient, in id order, is preceded by what it misses. Copy k of a
+    All needed forward nodes run once; then each gradient, in id order, is preceded by the nodes it misses. Copy k of a
     node reads copy min(k, count) of what it reads, a gradient reads the last copy; copies that are never read do not
     run. A pinned output is never a reason to recompute.
 
@@ -78,7 +78,7 @@ def part_of(graph: ComputationGraph) -> Int32:
 
 
 def honoured(graph: ComputationGraph, mirror_count: Int64) -> Int64:
-    """Mirror counts bent to what the graph demands: `once` and keep marks have 0, recompute marks at least 1."""
+    """Mirror counts within what the graph allows: 0 for `once` nodes and keep marks, at least 1 for recompute marks."""
     count = np.where(graph.once, 0, mirror_count)
     if graph.mark is not None:
         count = np.where(graph.mark == KEEP, 0, np.where(graph.mark == RECOMPUTE, np.maximum(count, 1), count))

@@ -1,28 +1,28 @@
-"""Orders that run every node once."""
+"""Orders that run every needed node once."""
 
 import numpy as np
 
 from remat_algos.ir.arrays import Int32
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.kernels import _one_pass
+from remat_algos.schedule.postponed_updates import postponed
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.schedule.updates import postponed
 
-MOST_BEAM = 64
-MOST_WORK = 5_000_000  # nodes looked at, over all steps and states
+MAX_BEAM = 64
+MAX_WORK = 5_000_000  # nodes examined, over all steps and states
 
 
 def lowest_pass(graph: ComputationGraph, beam: int | None = None) -> Schedule:
     """Every needed node once, in an order with a low peak.
 
-    A beam search: after each step the lowest of the sets of nodes that have run are followed, one order to each. Where
-    the beam holds them all, no order of one pass is lower.
+    A beam search: after each step it keeps the sets of executed nodes with the lowest peaks, one order each. A beam
+    wide enough to keep them all gives the minimum peak of one pass.
 
     Parameters
     ----------
     graph : ComputationGraph
     beam : int, optional
-        How many sets are followed; by default 64, fewer on large graphs; 0 keeps the id order.
+        Number of sets to keep; by default 64, fewer on large graphs; 0 keeps the id order.
 
     Returns
     -------
@@ -30,7 +30,7 @@ def lowest_pass(graph: ComputationGraph, beam: int | None = None) -> Schedule:
 
     Examples
     --------
-    B is 4 bytes, and C needs it no more than A; D, which lets it go, comes before C.
+    B is 4 bytes and C does not read it; D, after which B is freed, comes before C.
 
     >>> names = [("A", "B"), ("A", "C"), ("A", "D"), ("B", "D"), ("C", "E"), ("D", "E")]
     >>> graph = ComputationGraph.from_edges(names, memory=[1, 4, 2, 1, 1])
@@ -40,7 +40,7 @@ def lowest_pass(graph: ComputationGraph, beam: int | None = None) -> Schedule:
     check_graph(graph)
     nodes = np.flatnonzero(graph.needed).astype(np.int32)
     if beam is None:
-        beam = min(MOST_BEAM, MOST_WORK // max(1, nodes.size) ** 2)
+        beam = min(MAX_BEAM, MAX_WORK // max(1, nodes.size) ** 2)
     if beam < 1:
         return Schedule(postponed(graph, nodes))
     order: Int32 = _one_pass.lowest_pass(

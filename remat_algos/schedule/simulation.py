@@ -1,4 +1,4 @@
-"""The judge: what a schedule holds, step by step, and what it costs."""
+"""The simulator: live bytes at every step of a schedule, and its cost."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from remat_algos.ir.units import format_bytes, percent
 from remat_algos.ir.wording import counted, one_line, shortened
 from remat_algos.kernels import _lifetimes
 from remat_algos.schedule.lifetimes import Lifetimes
+from remat_algos.schedule.postponed_updates import awaited
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.schedule.updates import awaited
 
 ROLES = ("kept", "recomputed", "gradients", "workspace")
-"""What holds bytes during a step."""
+"""Kinds of live bytes during a step."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +33,7 @@ class Simulation:
     schedule : Schedule
     lifetimes : Lifetimes
     memory_trace : int64[m]
-        Bytes during each step: live values, the step's inputs and its workspace among them; residents are apart.
+        Live bytes during each step, its inputs and its workspace included; residents are not.
     """
 
     graph: ComputationGraph
@@ -57,26 +57,26 @@ class Simulation:
     __reduce__ = by_fields
 
     def __post_init__(self) -> None:
-        # what `simulate` makes does not come here; what others give, or a pickle holds, must be the same
+        # `simulate` does not come here; the figures of a caller or of a pickle must equal those of the schedule
         for name, kind in (("graph", ComputationGraph), ("schedule", Schedule), ("lifetimes", Lifetimes)):
             if not isinstance(getattr(self, name), kind):
                 raise TypeError(f"{name} is a {type(getattr(self, name)).__name__}; give a {kind.__name__}")
-        found = simulate(self.graph, self.schedule)
-        for mine, its in (
-            (self.lifetimes.instance_indptr, found.lifetimes.instance_indptr),
-            (self.lifetimes.value, found.lifetimes.value),
-            (self.lifetimes.end, found.lifetimes.end),
-            (self.memory_trace, found.memory_trace),
+        expected = simulate(self.graph, self.schedule)
+        for actual, computed in (
+            (self.lifetimes.instance_indptr, expected.lifetimes.instance_indptr),
+            (self.lifetimes.value, expected.lifetimes.value),
+            (self.lifetimes.end, expected.lifetimes.end),
+            (self.memory_trace, expected.memory_trace),
         ):
-            if not np.array_equal(mine, its):
+            if not np.array_equal(actual, computed):
                 step = len(self.schedule)
                 raise ScheduleError("these are not the figures of the schedule; call simulate(graph, order)", step, -1)
-        object.__setattr__(self, "lifetimes", found.lifetimes)
-        object.__setattr__(self, "memory_trace", found.memory_trace)
+        object.__setattr__(self, "lifetimes", expected.lifetimes)
+        object.__setattr__(self, "memory_trace", expected.memory_trace)
 
     @property
     def peak_memory(self) -> int:
-        """Bytes live at the worst step (kumar2019: M(sigma)); residents are apart."""
+        """Bytes live at the worst step (kumar2019: M(sigma)), without residents."""
         return int(self.memory_trace.max(initial=0))
 
     @property
@@ -100,7 +100,7 @@ class Simulation:
         return np.bincount(self.schedule.order, minlength=self.graph.n_nodes)
 
     def live_at(self, step: int) -> list[tuple[int, int]]:
-        """(value, step that made it) of every instance live during a step, the largest first."""
+        """(value, step that computed it) of every instance live during a step, the largest first."""
         step = check_place(step, len(self.schedule), "step")
         made_at = self.made_at
         live = np.flatnonzero((made_at <= step) & (self.lifetimes.end > step))
@@ -109,7 +109,7 @@ class Simulation:
 
     @property
     def made_at(self) -> Int64:
-        """int64[n_instances]: the step that makes each instance."""
+        """int64[n_instances]: the step that computes each instance."""
         return np.repeat(np.arange(len(self.schedule)), np.diff(self.lifetimes.instance_indptr))
 
     @property
@@ -152,17 +152,17 @@ class Simulation:
 
     def frees(self) -> list[list[int]]:
         """Values to free after each step. Outputs are in no list: a later copy of one replaces it, and stays."""
-        found: list[list[int]] = [[] for _ in range(len(self.schedule))]
+        freed_after: list[list[int]] = [[] for _ in range(len(self.schedule))]
         value, end = self.lifetimes.value, self.lifetimes.end
         freed = np.flatnonzero(~self.graph.output[value])
         for x, at in zip(value[freed].tolist(), end[freed].tolist(), strict=True):
-            found[at - 1].append(x)
-        return found
+            freed_after[at - 1].append(x)
+        return freed_after
 
     def actions(self, names: bool = False) -> Iterator[tuple[str, Any]]:
         """("compute", node) and ("free", value), in the order to perform them; ids, or names on demand.
 
-        Whoever performs them has the memory of `memory_trace` live at each step, one copy per output.
+        Performing them keeps exactly the bytes of `memory_trace` live at each step, one copy per output.
 
         Examples
         --------
@@ -180,9 +180,9 @@ class Simulation:
 
 
 def simulate(graph: ComputationGraph, schedule: Schedule | Sequence[int] | ArrayLike) -> Simulation:
-    """Simulate a schedule: what is live when, the bytes of every step, the cost.
+    """Simulate a schedule: live values and bytes of every step, and the cost.
 
-    A run makes all values of its node; each lives to its last read before the node is recomputed, an output from its
+    A run computes all values of its node; each lives to its last read before the node is recomputed, an output from its
     first run to the end. At every step its inputs, all its values and its workspace are live.
 
     Parameters
@@ -231,19 +231,19 @@ def simulate(graph: ComputationGraph, schedule: Schedule | Sequence[int] | Array
 
 
 def unchecked(graph: ComputationGraph, schedule: Schedule, lifetimes: Lifetimes, memory_trace: Int64) -> Simulation:
-    """A simulation of what the kernel found, which needs no check."""
-    made = object.__new__(Simulation)
-    for name, given in (
+    """A simulation from the results of the kernel, which need no check."""
+    simulation = object.__new__(Simulation)
+    for name, part in (
         ("graph", graph),
         ("schedule", schedule),
         ("lifetimes", lifetimes),
         ("memory_trace", memory_trace),
     ):
-        object.__setattr__(made, name, given)
-    return made
+        object.__setattr__(simulation, name, part)
+    return simulation
 
 
-def check_simulation(given: Any, graph: ComputationGraph | None = None) -> None:
+def check_simulation(simulation: Any, graph: ComputationGraph | None = None) -> None:
     """TypeError unless it is a simulation, GraphError unless it is of this graph, or of one with the same arrays.
 
     Examples
@@ -253,11 +253,11 @@ def check_simulation(given: Any, graph: ComputationGraph | None = None) -> None:
     Traceback (most recent call last):
     remat_algos.errors.GraphError: the simulation is of another graph: it has 2 nodes, this one 3; simulate on this one
     """
-    if not isinstance(given, Simulation):
-        remedy = "plan.simulation" if hasattr(given, "simulation") else "what simulate(graph, order) returns"
-        raise TypeError(f"a {type(given).__name__} is not a Simulation; give {remedy}")
-    if graph is not None and given.graph is not graph and given.graph.hash != graph.hash:
-        sizes = f"it has {counted(given.graph.n_nodes, 'node')}, this one {graph.n_nodes:,}"
+    if not isinstance(simulation, Simulation):
+        remedy = "plan.simulation" if hasattr(simulation, "simulation") else "what simulate(graph, order) returns"
+        raise TypeError(f"a {type(simulation).__name__} is not a Simulation; give {remedy}")
+    if graph is not None and simulation.graph is not graph and simulation.graph.hash != graph.hash:
+        sizes = f"it has {counted(simulation.graph.n_nodes, 'node')}, this one {graph.n_nodes:,}"
         raise GraphError(f"the simulation is of another graph: {sizes}; simulate on this one")
 
 
@@ -267,7 +267,7 @@ def _broken(graph: ComputationGraph, schedule: Schedule, law: int, step: int, ab
         return error(f"step {step} runs node {about}; nodes are 0 to {graph.n_nodes - 1}", node=about)
     if law == _lifetimes.RUN_TWICE:
         return error(f"step {step} runs {shortened(graph.labels[about])} again, which must run only once", node=about)
-    if law == _lifetimes.NEVER_MADE:
+    if law == _lifetimes.NEVER_COMPUTED:
         node = int(graph.producer[about])
         output = shortened(graph.value_name(about))
         return error(f"output {output} is never made; run {shortened(graph.labels[node])}", node=node)

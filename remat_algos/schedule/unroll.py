@@ -13,8 +13,8 @@ from remat_algos.schedule.simulation import simulate
 def unroll(graph: ComputationGraph, schedule: Schedule) -> ComputationGraph:
     """The graph whose nodes are the runs of a schedule: for drawing, export, and Chen's mirrored graph.
 
-    Run in id order it costs and holds what the schedule does. Run k of `conv` is called `conv#k`, the first keeps its
-    name; gradients belong to the first run of their forward node.
+    Run in id order it has the cost and the memory trace of the schedule. Run k of `conv` is called `conv#k`, the
+    first keeps its name; gradients belong to the first run of their forward node.
 
     Parameters
     ----------
@@ -41,14 +41,14 @@ def unroll(graph: ComputationGraph, schedule: Schedule) -> ComputationGraph:
     newest = np.full(graph.n_values, -1, np.int64)
     first_run = np.full(graph.n_nodes, -1, np.int32)
     names, reads, output = [], [], []
-    taken = {graph.labels[v] for v in range(graph.n_nodes)}
-    made = 0
+    used = {graph.labels[v] for v in range(graph.n_nodes)}
+    n_instances = 0
     for step, v in enumerate(order.tolist()):
         k = int(runs_before[v])
         name = graph.labels[v] if not k else f"{graph.labels[v]}#{k}"
-        while k and name in taken:
+        while k and name in used:
             name += "#"
-        taken.add(name)
+        used.add(name)
         names.append(name)
         if not k:
             first_run[v] = step
@@ -58,8 +58,8 @@ def unroll(graph: ComputationGraph, schedule: Schedule) -> ComputationGraph:
             pinned = bool(graph.output[x])
             output.append(pinned and not k)
             if not pinned or not k:
-                newest[x] = made
-            made += 1
+                newest[x] = n_instances
+            n_instances += 1
     return ComputationGraph.from_arrays(
         value_indptr=_indptr(np.diff(graph.value_indptr)[order]),
         read_indptr=_indptr([len(row) for row in reads]),
@@ -89,9 +89,9 @@ def _forward_of(graph: ComputationGraph, order: np.ndarray, first_run: np.ndarra
         return None
     forward_steps = np.flatnonzero(graph.forward[order])
     if not forward_steps.size:
-        return None  # gradients alone
+        return None  # gradients only
     owner = part_of(graph)[order]
-    ran = np.where(first_run < 0, forward_steps[0], first_run)  # a gradient of what never runs needs some owner
+    ran = np.where(first_run < 0, forward_steps[0], first_run)  # a gradient of a node that never runs needs some owner
     return np.where(owner >= 0, ran[owner], -1)
 
 

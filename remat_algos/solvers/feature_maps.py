@@ -11,7 +11,7 @@ from remat_algos.ir.arrays import Bool, Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.kernels import _graph
-from remat_algos.structure.vertex_cut import UNCUTTABLE, least_vertex_cut
+from remat_algos.structure.vertex_cut import UNCUTTABLE, minimum_vertex_cut
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,7 +96,7 @@ class FeatureMaps:
         weight = np.concatenate([np.full(n, UNCUTTABLE), graph.memory])
         if graph.mark is not None:
             weight[n:][(self.recomputable & (graph.mark == RECOMPUTE))[graph.producer]] = UNCUTTABLE
-        cut = least_vertex_cut(
+        cut = minimum_vertex_cut(
             np.concatenate([graph.producer[computed], n + self.value[through]]),
             np.concatenate([n + computed, self.reader[through]]),
             weight,

@@ -15,9 +15,9 @@ from remat_algos.ir.labels import KEEP
 from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _greedy_remat
 from remat_algos.schedule.one_pass import lowest_pass
+from remat_algos.schedule.postponed_updates import postponed
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.schedule.updates import postponed
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.registry import any_graph, solver
 

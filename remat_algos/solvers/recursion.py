@@ -13,8 +13,8 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
 from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _twremat
+from remat_algos.schedule.postponed_updates import postponed
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.schedule.updates import postponed
 from remat_algos.solvers.candidates import WORST, Candidate, Details, evaluated, rank
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.undirected import UndirectedGraph

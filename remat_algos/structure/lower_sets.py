@@ -16,7 +16,7 @@ from remat_algos.kernels import _lower_sets
 
 
 class OnGraph(NamedTuple):
-    """What a chain makes of the nodes of a graph: for each node the least row i of which something is so, else k.
+    """A chain on the nodes of a graph: for each node the first row i with a property, k where no row has it.
 
     Parameters
     ----------
@@ -83,13 +83,13 @@ class LowerSets:
         for nodes in sets:
             rows.append([])
             for node in nodes:
-                found = as_whole(node)
-                if found is None:
+                v = as_whole(node)
+                if v is None:
                     text = shortened(repr(node))
                     raise GraphError(
                         f"lower sets are sets of node ids, found {text}; `graph.labels` has the names by id"
                     )
-                rows[-1].append(found)
+                rows[-1].append(v)
         members = np.zeros((len(rows), graph.n_nodes), np.uint8)
         for i, nodes in enumerate(rows):
             if nodes and not 0 <= min(nodes) <= max(nodes) < graph.n_nodes:
@@ -101,7 +101,7 @@ class LowerSets:
 
     def on(self, graph: ComputationGraph) -> OnGraph:
         """Blocks, kept nodes and crossings; GraphError if the chain does not fit the graph."""
-        if not self._seen or self._seen[0][0] is not graph:  # the same graph is asked about again and again
+        if not self._seen or self._seen[0][0] is not graph:  # most calls are about the same graph
             self._seen[:] = [(graph, self._fitted(graph))]
         return self._seen[0][1]
 
@@ -189,18 +189,18 @@ class LowerSets:
 
 def checked_words(words: ArrayLike) -> NDArray[np.uint64]:
     """A copy of rows of words of 64 bits; GraphError if they are none."""
-    given = np.asarray(words)
-    if given.ndim != 2 or given.dtype.kind not in "ui" or (given.dtype.kind == "i" and given.min(initial=0) < 0):
+    rows = np.asarray(words)
+    if rows.ndim != 2 or rows.dtype.kind not in "ui" or (rows.dtype.kind == "i" and rows.min(initial=0) < 0):
         raise GraphError("lower sets are rows of words of 64 bits; make them by LowerSets.of(graph, sets)")
-    return np.array(given, np.uint64, order="C")
+    return np.array(rows, np.uint64, order="C")
 
 
 def _over_rows(memory: Int64, begin: Int32, end: Int32 | int, k: int) -> Int64:
     """int64[k]: the bytes of the nodes that count in row i, which are those with begin <= i < end."""
-    held = begin < end
+    counted = begin < end
     change = np.zeros(k + 1, np.int64)
-    np.add.at(change, begin[held], memory[held])
-    np.subtract.at(change, np.broadcast_to(end, begin.shape)[held], memory[held])
+    np.add.at(change, begin[counted], memory[counted])
+    np.subtract.at(change, np.broadcast_to(end, begin.shape)[counted], memory[counted])
     return np.cumsum(change)[:k]
 
 
@@ -246,9 +246,9 @@ def single_boundary_chain(graph: ComputationGraph, *, unit: int = 1) -> LowerSet
     cuts: list[int] = []
     passed = 1  # the multiple of the step that M(L) has to pass
     for lower_set in candidates:
-        held = int(size[_members(lower_set, graph.n_nodes)].sum())
-        if held > passed * step and not (cuts and cuts[-1] & ~lower_set):
-            passed = -(-held // step)
+        n_bytes = int(size[_members(lower_set, graph.n_nodes)].sum())
+        if n_bytes > passed * step and not (cuts and cuts[-1] & ~lower_set):
+            passed = -(-n_bytes // step)
             cuts.append(lower_set)
     whole = sum(1 << v for v in part.tolist())
     rows = [_members(lower_set, graph.n_nodes) for lower_set in [*cuts, whole]]
@@ -269,8 +269,8 @@ def _single_boundaries(graph: ComputationGraph, part: NDArray[np.int64]) -> list
         for u in row:
             below[v] |= below[u]
             readers_below[v] |= readers_below[u] | readers[u]
-    found = [below[v] for v in rows if readers[v] and not readers_below[v] & ~below[v]]
-    return sorted(found, key=lambda bits: (bits.bit_count(), bits))
+    lower_sets = [below[v] for v in rows if readers[v] and not readers_below[v] & ~below[v]]
+    return sorted(lower_sets, key=lambda bits: (bits.bit_count(), bits))
 
 
 def _members(bits: int, n: int) -> Bool:

@@ -165,10 +165,12 @@ def _decomposition(text: str, source: str) -> TreeDecomposition:
         _fail(source, top, f"the header has {n_bags} bags, but bag {missing} is missing; an empty bag has a line, too")
     if len(edges) != max(0, n_bags - 1):
         _fail(source, top, f"a tree of {n_bags} bags has {n_bags - 1} edges, the file has {len(edges)}; is it whole?")
-    found = max(map(len, bags.values()), default=0)
-    if found != largest:
+    actual = max(map(len, bags.values()), default=0)
+    if actual != largest:
         _fail(
-            source, top, f"the header has {largest} vertices for the largest bag, which has {found}; correct the header"
+            source,
+            top,
+            f"the header has {largest} vertices for the largest bag, which has {actual}; correct the header",
         )
     return TreeDecomposition.from_bags([bags[i] for i in range(1, n_bags + 1)], edges)
 

@@ -28,7 +28,7 @@ def spine(graph: ComputationGraph, path: PathDecomposition) -> tuple[Int32, Path
     ----------
     graph : ComputationGraph
     path : PathDecomposition
-        Of the graph; bags inside a neighbour count for nothing.
+        Of the graph; bags inside a neighbour are ignored.
 
     Returns
     -------

@@ -13,15 +13,15 @@ from remat_algos.kernels import _treewidth
 from remat_algos.structure.elimination import RATIOS, RULES, Elimination, Run, elimination_of
 from remat_algos.structure.undirected import UndirectedGraph
 
-MOST_EXACT = 16
+MAX_EXACT = 16
 """Vertices; the exact program has 2^n states."""
 
 
 def contraction_bound(graph: UndirectedGraph) -> int:
-    """What no width of a decomposition is below: the greatest least degree of a row of contractions (MMD+).
+    """A lower bound of the treewidth: the largest minimum degree in a sequence of contractions (MMD+).
 
-    A vertex of least degree is contracted into the neighbour that shares the fewest neighbours with it, again and
-    again: what is left is a minor, and no graph has less width than a minor of it, nor less than its least degree.
+    A vertex of minimum degree is contracted into the neighbour that shares the fewest neighbours with it, repeatedly.
+    Each graph on the way is a minor; the treewidth of a graph is at least that of a minor and its minimum degree.
 
     Parameters
     ----------
@@ -42,17 +42,17 @@ def contraction_bound(graph: UndirectedGraph) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reduction:
-    """Vertices that may be eliminated first at no cost, and what remains then.
+    """Vertices that may be eliminated first at no cost, and the graph that remains.
 
     Parameters
     ----------
     order : int32[k]
-        They, one after the other.
+        The eliminated vertices.
     low : int
-        The treewidth is not below; it is the greater of this and the treewidth of what remains.
+        Lower bound; the treewidth is the larger of it and the treewidth of the remaining graph.
     remaining : UndirectedGraph
     vertices : int32[n - k]
-        The ids in the whole graph of the vertices that remain, ascending.
+        Ids in the original graph of the remaining vertices, ascending.
     """
 
     order: Int32
@@ -66,13 +66,13 @@ class Reduction:
 
 
 def reduce(graph: UndirectedGraph, low: int | None = None) -> Reduction:
-    """Eliminate all vertices whose neighbours are a clique, or are one but for one of them and at most `low` many.
+    """Eliminate all simplicial vertices, and almost simplicial ones of degree at most `low`.
 
     Parameters
     ----------
     graph : UndirectedGraph
     low : int, optional
-        What is known not to be above the treewidth; by default the contraction bound.
+        A lower bound of the treewidth; by default the contraction bound.
 
     Returns
     -------
@@ -82,8 +82,8 @@ def reduce(graph: UndirectedGraph, low: int | None = None) -> Reduction:
     --------
     A cycle of four with a tail, 0 - 1 - 2 - 3 - 0 and 3 - 4: no vertex hinders.
 
-    >>> found = reduce(UndirectedGraph.from_edges(5, [(0, 1), (1, 2), (2, 3), (3, 0), (3, 4)]))
-    >>> found.order.tolist(), found.low, found.remaining.n_vertices
+    >>> reduction = reduce(UndirectedGraph.from_edges(5, [(0, 1), (1, 2), (2, 3), (3, 0), (3, 4)]))
+    >>> reduction.order.tolist(), reduction.low, reduction.remaining.n_vertices
     ([0, 1, 2, 3, 4], 2, 0)
     """
     if low is None:
@@ -92,8 +92,8 @@ def reduce(graph: UndirectedGraph, low: int | None = None) -> Reduction:
     return Reduction(order, low, UndirectedGraph.from_edges(vertices.size, edges), vertices)
 
 
-def least_width(graph: UndirectedGraph) -> Elimination:
-    """An elimination order of least width, by a program over all sets of vertices.
+def minimum_width(graph: UndirectedGraph) -> Elimination:
+    """An elimination order of minimum width, by dynamic programming over all sets of vertices.
 
     Parameters
     ----------
@@ -111,16 +111,14 @@ def least_width(graph: UndirectedGraph) -> Elimination:
 
     Examples
     --------
-    >>> least_width(UndirectedGraph.from_edges(4, [(0, 1), (1, 2), (2, 3), (3, 0)])).width
+    >>> minimum_width(UndirectedGraph.from_edges(4, [(0, 1), (1, 2), (2, 3), (3, 0)])).width
     2
     """
     n = graph.n_vertices
-    if n > MOST_EXACT:
-        raise GraphError(
-            f"the graph has {n} vertices; the exact program takes up to {MOST_EXACT}, bounds have no limit"
-        )
+    if n > MAX_EXACT:
+        raise GraphError(f"the graph has {n} vertices; the exact program takes up to {MAX_EXACT}, bounds have no limit")
     masks = [sum(1 << u for u in graph.neighbours(v)) for v in range(n)]
-    return elimination_of(graph, _treewidth.least_width(np.array(masks, np.uint64)))
+    return elimination_of(graph, _treewidth.minimum_width(np.array(masks, np.uint64)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,7 +131,7 @@ class WidthBounds:
         Of the smallest width found.
     lower_bound : int
     complete : bool
-        Whether all orders were tried that were to be tried, or further ones cannot be better.
+        Whether all requested orders were tried, or the bounds meet.
     interrupted : bool
         Whether the user stopped the search.
     details : mapping
@@ -199,7 +197,7 @@ def width_bounds(
     Returns
     -------
     WidthBounds
-        Interrupted after the first order, what was found till then.
+        Interrupted after the first order, the best so far.
 
     Raises
     ------
@@ -225,20 +223,20 @@ def width_bounds(
     if not (exact or reduced):
         return _Search(graph, low, context).run(_orders(seeds, seed))
     start = reduce(graph, low)
-    if start.remaining.n_vertices <= MOST_EXACT:
-        best = least_width(start.remaining)
-        found = WidthBounds(best, max(start.low, best.width), details={"rule": "exact", "seed": None, "orders": 0})
+    if start.remaining.n_vertices <= MAX_EXACT:
+        best = minimum_width(start.remaining)
+        bounds = WidthBounds(best, max(start.low, best.width), details={"rule": "exact", "seed": None, "orders": 0})
     else:
         low = max(start.low, contraction_bound(start.remaining))
-        found = _Search(start.remaining, low, context).run(_orders(seeds, seed))
-    order = np.concatenate([start.order, start.vertices[found.elimination.order]])
-    found = replace(found, elimination=elimination_of(graph, order))
-    if exact and found.complete and not found.proven:
+        bounds = _Search(start.remaining, low, context).run(_orders(seeds, seed))
+    order = np.concatenate([start.order, start.vertices[bounds.elimination.order]])
+    bounds = replace(bounds, elimination=elimination_of(graph, order))
+    if exact and bounds.complete and not bounds.proven:
         raise GraphError(
-            f"the treewidth is {found.lower_bound} to {found.width}; safe reductions leave {start.vertices.size} "
-            f"vertices, and the exact program takes up to {MOST_EXACT}; use bounds"
+            f"the treewidth is {bounds.lower_bound} to {bounds.width}; safe reductions leave {start.vertices.size} "
+            f"vertices, and the exact program takes up to {MAX_EXACT}; use bounds"
         )
-    return found
+    return bounds
 
 
 def _orders(seeds: int, seed: int) -> list[tuple[str, int | None]]:

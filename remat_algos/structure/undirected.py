@@ -126,11 +126,11 @@ class UndirectedGraph:
         return np.stack([rows[once], self.indices[once]], axis=1)
 
 
-def check_undirected(given: Any) -> None:
+def check_undirected(graph: Any) -> None:
     """TypeError unless it is an undirected graph."""
-    if not isinstance(given, UndirectedGraph):
-        remedy = "give UndirectedGraph.of(graph)" if isinstance(given, ComputationGraph) else "give one"
-        raise TypeError(f"a {type(given).__name__} is not an UndirectedGraph; {remedy}")
+    if not isinstance(graph, UndirectedGraph):
+        remedy = "give UndirectedGraph.of(graph)" if isinstance(graph, ComputationGraph) else "give one"
+        raise TypeError(f"a {type(graph).__name__} is not an UndirectedGraph; {remedy}")
 
 
 def _check(indptr: Int64, indices: Int32) -> None:
@@ -148,9 +148,9 @@ def _check(indptr: Int64, indices: Int32) -> None:
         raise GraphError(
             f"the neighbours of vertex {rows[unsorted[0]]} are not ascending; sort them and drop duplicates"
         )
-    turned_indptr, turned = _graph.transpose(indptr, indices, n)
-    if not (np.array_equal(turned_indptr, indptr) and np.array_equal(turned, indices)):
-        one_way = np.setdiff1d(_keys(indptr, indices), _keys(turned_indptr, turned))
+    reverse_indptr, reverse = _graph.transpose(indptr, indices, n)
+    if not (np.array_equal(reverse_indptr, indptr) and np.array_equal(reverse, indices)):
+        one_way = np.setdiff1d(_keys(indptr, indices), _keys(reverse_indptr, reverse))
         u, v = divmod(int(one_way[0]), 1 << 32)
         raise GraphError(f"vertex {v} is a neighbour of {u}, but {u} is not one of {v}; give each edge both ways")
 

@@ -31,7 +31,7 @@ class VertexCut:
     beyond: Bool
 
 
-def least_vertex_cut(
+def minimum_vertex_cut(
     tail: ArrayLike, head: ArrayLike, weight: ArrayLike, sources: ArrayLike, sinks: ArrayLike, *, closest: str = "sink"
 ) -> VertexCut | None:
     """The lightest vertices without which no sink can be reached from a source.
@@ -66,9 +66,9 @@ def least_vertex_cut(
         0 (4) -> 2 (2) -> 3 (1)
 
     >>> edges = [0, 0, 1, 2], [1, 2, 3, 3]
-    >>> least_vertex_cut(*edges, [4, 2, 2, 1], sources=[0], sinks=[3]).vertices.tolist()
+    >>> minimum_vertex_cut(*edges, [4, 2, 2, 1], sources=[0], sinks=[3]).vertices.tolist()
     [3]
-    >>> cut = least_vertex_cut(*edges, [4, 2, 2, -1], sources=[0], sinks=[3], closest="source")
+    >>> cut = minimum_vertex_cut(*edges, [4, 2, 2, -1], sources=[0], sinks=[3], closest="source")
     >>> cut.vertices.tolist(), cut.weight, cut.beyond.tolist()
     ([0], 4, [False, True, True, True])
     """

@@ -4,9 +4,9 @@ import numpy as np
 
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels import _passes
+from remat_algos.schedule.postponed_updates import postponed
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.schedule.updates import postponed
 
 
 def sunk(graph: ComputationGraph, schedule: Schedule) -> Schedule:

@@ -9,36 +9,36 @@ from remat_algos.schedule.schedule import check_nodes
 
 
 def awaited(graph: ComputationGraph, order: Int32) -> Int64:
-    """int64[n]: for each update the last step that reads what it changes, -1 for other nodes.
+    """int64[n]: for each update the last step that reads the parameter it changes, -1 for other nodes.
 
     Parameters
     ----------
     graph : ComputationGraph
     order : int32[m]
     """
-    found = np.full(graph.n_nodes, -1)
+    last_read = np.full(graph.n_nodes, -1)
     if graph.updates.any():
-        reader, what = changeable_reads(graph)
+        reader, parameter = changeable_reads(graph)
         reads = ~graph.updates[reader]
         last = np.full(graph.n_nodes, -1)
         np.maximum.at(last, order, np.arange(order.size))
-        read = np.full(what.max() + 1, -1)
-        np.maximum.at(read, what[reads], last[reader[reads]])
-        np.maximum.at(found, reader[~reads], read[what[~reads]])
-    return found
+        read = np.full(parameter.max() + 1, -1)
+        np.maximum.at(read, parameter[reads], last[reader[reads]])
+        np.maximum.at(last_read, reader[~reads], read[parameter[~reads]])
+    return last_read
 
 
 def postponed(graph: ComputationGraph, order: Int32) -> Int32:
-    """An order in which each update of a parameter waits for the last run that reads it; the rest stays as it is.
+    """An order in which each update of a parameter waits for the last run that reads it; the rest is unchanged.
 
-    A solver that is free in its order may run an update as soon as its gradient is there, and run a reader of the
-    parameter again later, which would read what has changed.
+    A solver that is free in its order may run an update as soon as its gradient is computed, and recompute a
+    reader of the parameter later, which would read the changed parameter.
 
     Parameters
     ----------
     graph : ComputationGraph
     order : int32[m]
-        A schedule that is sound but for that.
+        A schedule that is sound otherwise.
 
     Returns
     -------
