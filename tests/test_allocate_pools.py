@@ -12,7 +12,7 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.in_place import in_place
 from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.pools import SEGMENTS, TIES, arena, cuda_caching, cupy_pool
-from remat_algos.allocate.traces import GIVE_ALL_BACK, Trace
+from remat_algos.allocate.traces import RELEASE_ALL, Trace
 from remat_algos.errors import AllocationError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.simulation import simulate
@@ -45,7 +45,7 @@ def random_events(seed, sizes, length=24, backs=True):
 
 def trace_of(events, sizes, streams=None):
     """One step for each event, and one more to see what is so after the last."""
-    codes = {"ask": lambda b: b, "give": lambda b: ~b, oracle.BACK: lambda _: GIVE_ALL_BACK}
+    codes = {"ask": lambda b: b, "give": lambda b: ~b, oracle.BACK: lambda _: RELEASE_ALL}
     event = [codes[deed](buffer) for deed, buffer in events]
     return Trace(sizes, event, range(len(event)), len(event) + 1, streams)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.allocate.pools import PoolUse, cuda_caching, cupy_pool
-from remat_algos.allocate.traces import GIVE_ALL_BACK, Trace
+from remat_algos.allocate.traces import RELEASE_ALL, Trace
 from tests.oracles import pools as oracle
 
 CHUNK, MIB = 512, 2**20
@@ -19,7 +19,7 @@ SPLIT = 24 * MIB
 
 def trace_of(events, sizes, streams=None):
     """One step for each event, and one more to see what is so after the last."""
-    codes = {"ask": lambda b: b, "give": lambda b: ~b, oracle.BACK: lambda _: GIVE_ALL_BACK}
+    codes = {"ask": lambda b: b, "give": lambda b: ~b, oracle.BACK: lambda _: RELEASE_ALL}
     event = [codes[deed](buffer) for deed, buffer in events]
     return Trace(sizes, event, range(len(event)), len(event) + 1, streams)
 

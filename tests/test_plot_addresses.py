@@ -48,7 +48,7 @@ def expected(allocation, simulation):
             forward = simulation.graph.forward[simulation.graph.producer[value]]
             role = "gradients" if not forward else "recomputed" if again else "kept"
         low = int(allocation.offset[i])
-        place = (buffers.begin[i] - 0.5, buffers.given_up[i] - 0.5, low, low + int(buffers.size[i]))
+        place = (buffers.begin[i] - 0.5, buffers.release_step[i] - 0.5, low, low + int(buffers.size[i]))
         found.setdefault(ROLES[role].label, set()).add(place)
     return found
 
@@ -171,7 +171,7 @@ def test_a_text_with_room_shows_every_byte_at_every_step(simulation):
     characters = {look.character for look in ROLES.values()}
     for address, row in enumerate(rows):
         for step in range(first, int(buffers.end.max())):
-            lies = (buffers.begin <= step) & (step < buffers.given_up)
+            lies = (buffers.begin <= step) & (step < buffers.release_step)
             lies &= (allocation.offset <= address) & (address < allocation.offset + buffers.size)
             assert (row.ljust(1000)[(step - first) * 4] in characters) == lies.any()
 

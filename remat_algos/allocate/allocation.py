@@ -22,20 +22,20 @@ class Allocation:
     ----------
     buffers : Buffers
     storage : int64[k]
-        The block of each buffer. Under `share` and `colour` blocks stand side by side and buffers take turns in
-        one; under `pack` buffers written over each other are a block, all others are alone in theirs.
+        The block of each buffer. Under `share` and `colour` blocks stand side by side and buffers share one at
+        different times; under `pack` buffers written over each other are a block, every other buffer is one of its own.
     offset : int64[k]
         First byte of each buffer.
     size : int
         Bytes of the arena.
     method : str
-        What found it.
+        The algorithm.
     bound : int
         Lower bound in bytes of any allocation of these buffers, at least their `max_live` rounded up to the alignment.
     alignment : int
         A power of two that divides every offset.
     interrupted : bool
-        Whether the user stopped the search, and this is what was found till then.
+        Whether the user stopped the search, and this is the best until then.
     """
 
     buffers: Buffers
@@ -57,12 +57,12 @@ class Allocation:
             object.__setattr__(self, field, _numbers(getattr(self, field), field, len(self.buffers)))
         _check_storage(self.storage)
         for field in ("size", "bound"):
-            given = getattr(self, field)
-            if not isinstance(given, int | np.integer) or isinstance(given, bool) or not 0 <= given < 2**62:
-                raise AllocationError(f"{field} is {shortened(repr(given))}; give whole bytes, 0 or more")
+            number = getattr(self, field)
+            if not isinstance(number, int | np.integer) or isinstance(number, bool) or not 0 <= number < 2**62:
+                raise AllocationError(f"{field} is {shortened(repr(number))}; give whole bytes, 0 or more")
         if not is_alignment(self.alignment):
-            given = shortened(repr(self.alignment))
-            raise AllocationError(f"the alignment is {given}; give a power of two below 2**53, such as 64")
+            number = shortened(repr(self.alignment))
+            raise AllocationError(f"the alignment is {number}; give a power of two below 2**53, such as 64")
 
     @classmethod
     def side_by_side(cls, buffers: Buffers, storage: Int64, method: str, alignment: int = 1) -> Allocation:
@@ -108,15 +108,14 @@ class Allocation:
         return 1 - self.buffers.max_live / self.size if self.size else 0.0
 
     def verify(self) -> None:
-        """Whether each buffer lies in the arena, aligned, and apart from those needed when it is.
+        """Check that each buffer lies in the arena, is aligned, and overlaps no other that is needed at the same step.
 
-        Blocks hold one buffer at a time, and the arena is no smaller than its bound; whether that is a bound is not
-        looked into.
+        A block has one buffer at a time, and the arena is no smaller than its bound; the bound itself is not checked.
 
         Raises
         ------
         AllocationError
-            One sentence on the first fault.
+            One sentence on the first error.
         """
         buffers = self.buffers
         outside = (self.offset < 0) | (self.offset + buffers.size > self.size)
@@ -127,19 +126,19 @@ class Allocation:
                 f"buffer {shortened(buffers.name(i))} lies at {self.offset[i]}:{last}, "
                 f"outside the arena of {self.size} bytes"
             )
-        askew = self.offset % self.alignment != 0
-        if askew.any():
-            i = int(np.argmax(askew))
+        misaligned = self.offset % self.alignment != 0
+        if misaligned.any():
+            i = int(np.argmax(misaligned))
             raise AllocationError(
                 f"buffer {shortened(buffers.name(i))} lies at {self.offset[i]}, which {self.alignment} does not divide"
             )
-        taken = np.flatnonzero(buffers.over >= 0)
-        apart = self.offset[taken] != self.offset[buffers.over[taken]]
-        if apart.any():
-            i = int(taken[np.argmax(apart)])
+        overwriting = np.flatnonzero(buffers.over >= 0)
+        elsewhere = self.offset[overwriting] != self.offset[buffers.over[overwriting]]
+        if elsewhere.any():
+            i = int(overwriting[np.argmax(elsewhere)])
             under = shortened(buffers.name(int(buffers.over[i])))
             raise AllocationError(f"buffer {shortened(buffers.name(i))} is written over {under}, but lies elsewhere")
-        i, j = _addresses.first_clash(buffers.begin, buffers.given_up, buffers.size, self.offset)
+        i, j = _addresses.first_clash(buffers.begin, buffers.release_step, buffers.size, self.offset)
         if i >= 0:
             step = max(buffers.begin[i], buffers.begin[j])
             lie = " and ".join(f"{self.offset[b]}:{self.offset[b] + buffers.size[b]}" for b in (i, j))
@@ -150,11 +149,11 @@ class Allocation:
             raise AllocationError(f"the arena has {self.size} bytes, which is below its bound of {self.bound}")
 
     def _check_blocks(self) -> None:
-        """AllocationError if two buffers are in one block at a time."""
+        """AllocationError if two buffers are in one block at the same step."""
         buffers = self.buffers
         order = np.lexsort((buffers.begin, self.storage))
         before, after = order[:-1], order[1:]
-        both = (self.storage[before] == self.storage[after]) & (buffers.begin[after] < buffers.given_up[before])
+        both = (self.storage[before] == self.storage[after]) & (buffers.begin[after] < buffers.release_step[before])
         if both.any():
             at = int(np.argmax(both))
             i, j = int(before[at]), int(after[at])
@@ -162,9 +161,9 @@ class Allocation:
             raise AllocationError(f"buffers {names} are both in block {self.storage[i]} at step {buffers.begin[j]}")
 
 
-def _numbers(given: ArrayLike, what: str, count: int) -> Int64:
+def _numbers(array: ArrayLike, what: str, count: int) -> Int64:
     try:
-        return frozen(given, np.int64, what, count)
+        return frozen(array, np.int64, what, count)
     except GraphError as error:
         raise AllocationError(str(error)) from error
 

@@ -1,4 +1,4 @@
-"""What needs a place in memory, and for how long."""
+"""Buffers: bytes, and the steps at which they are needed."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from remat_algos.ir.wording import shortened
 from remat_algos.schedule.simulation import Simulation, check_simulation
 
 
-def is_alignment(given: Any) -> bool:
-    """Whether it is a power of two, as bytes have it: below 2**53.
+def is_alignment(number: Any) -> bool:
+    """Whether a number is a power of two below 2**53.
 
     Examples
     --------
     >>> is_alignment(512), is_alignment(48), is_alignment(2.5), is_alignment(2**70)
     (True, False, False, False)
     """
-    found = as_whole(given) or 0
-    return 0 < found < LARGEST_SUM and found & (found - 1) == 0
+    alignment = as_whole(number) or 0
+    return 0 < alignment < LARGEST_SUM and alignment & (alignment - 1) == 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Buffers:
-    """Bytes, each with the half-open range of steps at which they are needed.
+    """Byte sizes, each with the half-open range of steps at which it is needed.
 
     Parameters
     ----------
@@ -39,15 +39,16 @@ class Buffers:
         The instance of the schedule's `Lifetimes` that each one stores; -1, the default, for a workspace.
     over : int64[k], optional
         The buffer that each one is written over: of the same size, needed for the last time at the step at which this
-        one begins, and not taken by another (chen2016, section 3: in place). -1, the default, for a place of its own.
+        one begins, and overwritten by no other (chen2016, section 3: in place). -1, the default, for a place of its
+        own.
     names : tuple of str
-        As the file calls them; none by default.
+        Names in the file; none by default.
 
     Raises
     ------
     AllocationError
-        If a buffer ends before it begins, a size is negative, or one is written over what is still needed; for arrays
-        of different lengths, fractions, and sizes that add up to 2**53 or more.
+        If a buffer ends before it begins, a size is negative, or one is written over one that is still needed; for
+        arrays of different lengths, fractions, and sizes that add up to 2**53 or more.
 
     Examples
     --------
@@ -72,8 +73,8 @@ class Buffers:
             check_sizes(self.size, "size")
             count = len(self.size)
             for field in ("begin", "end", "instance", "over"):
-                given = getattr(self, field)
-                object.__setattr__(self, field, frozen(-1 if given is None else given, np.int64, field, count))
+                array = getattr(self, field)
+                object.__setattr__(self, field, frozen(-1 if array is None else array, np.int64, field, count))
         except GraphError as error:
             raise AllocationError(str(error)) from error
         if isinstance(self.names, str) or not all(isinstance(name, str) for name in self.names):
@@ -81,7 +82,7 @@ class Buffers:
         object.__setattr__(self, "names", tuple(self.names))
         if self.names and len(self.names) != count:
             raise AllocationError(f"there are {len(self.names)} names for {count} buffers; give one each, or none")
-        for wrong, said in (
+        for wrong, fault in (
             (self.begin < 0, "begins before step 0; steps are 0 or more"),
             (self.end <= self.begin, "ends before it begins, or with it; `upper` is the first step without it"),
             (self.instance < -1, "has an invalid instance; instances are 0 or more, -1 for none"),
@@ -89,7 +90,7 @@ class Buffers:
         ):
             if wrong.any():
                 i = int(np.argmax(wrong))
-                raise AllocationError(f"buffer {shortened(self.name(i))}, {self.begin[i]} to {self.end[i]}, {said}")
+                raise AllocationError(f"buffer {shortened(self.name(i))}, {self.begin[i]} to {self.end[i]}, {fault}")
         self._check_over()
 
     @classmethod
@@ -125,7 +126,7 @@ class Buffers:
         return self.size.size
 
     def places(self, simulation: Simulation) -> Int64:
-        """int64[k]: which of these each buffer of a schedule is; AllocationError unless they are the schedule's.
+        """int64[k]: for each buffer of a schedule its index here; AllocationError unless these are the schedule's.
 
         Parameters
         ----------
@@ -139,12 +140,12 @@ class Buffers:
         >>> Buffers.of(simulation).places(simulation).tolist()
         [0, 1, 2]
         """
-        wanted = Buffers.of(simulation)
-        # buffers in the order of the schedule's own: instances, then workspaces by step
+        expected = Buffers.of(simulation)
+        # in the order of the schedule's buffers: instances, then workspaces by step
         order = np.lexsort((self.begin, np.where(self.instance < 0, len(self), self.instance)))
         fields = ("instance", "begin", "end", "size")
-        if len(self) != len(wanted) or any(
-            not np.array_equal(getattr(self, field)[order], getattr(wanted, field)) for field in fields
+        if len(self) != len(expected) or any(
+            not np.array_equal(getattr(self, field)[order], getattr(expected, field)) for field in fields
         ):
             raise AllocationError(
                 "the allocation is not one of this schedule's buffers; allocate Buffers.of(simulate(graph, schedule))"
@@ -152,18 +153,18 @@ class Buffers:
         return order
 
     def name(self, i: int) -> str:
-        """As the file calls it, or its number; AllocationError for an unknown buffer."""
+        """Its name in the file, or its number; AllocationError for an unknown buffer."""
         if not 0 <= i < len(self):
             raise AllocationError(f"unknown buffer {i}; buffers are 0 to {len(self) - 1}")
         return self.names[i] if self.names else str(i)
 
     @property
     def first(self) -> Int64:
-        """int64[k]: the buffer that began the memory of each: others are written over it in turn."""
-        found = np.where(self.over >= 0, self.over, np.arange(len(self)))
-        while (found[found] != found).any():
-            found = found[found]
-        return found
+        """int64[k]: the buffer that each is, directly or indirectly, written over; itself if none."""
+        root = np.where(self.over >= 0, self.over, np.arange(len(self)))
+        while (root[root] != root).any():
+            root = root[root]
+        return root
 
     def rounded(self, alignment: int) -> Buffers:
         """The same with sizes that are multiples of an alignment, which is a power of two."""
@@ -179,37 +180,37 @@ class Buffers:
         return replace(self, size=-(-self.size // alignment) * alignment)
 
     @property
-    def given_up(self) -> Int64:
-        """int64[k]: the first step at which others may use the bytes of each: `end`, or sooner, if written over."""
-        found = self.end.copy()
-        taken = np.flatnonzero(self.over >= 0)
-        found[self.over[taken]] = self.begin[taken]
-        return found
+    def release_step(self) -> Int64:
+        """int64[k]: the first step at which others may use the bytes of each: `end`, or earlier if overwritten."""
+        release = self.end.copy()
+        overwriting = np.flatnonzero(self.over >= 0)
+        release[self.over[overwriting]] = self.begin[overwriting]
+        return release
 
     @property
     def max_live(self) -> int:
-        """Bytes needed at the worst step, what is written over not counted twice; no allocation is smaller."""
-        steps, change = np.concatenate([self.begin, self.given_up]), np.concatenate([self.size, -self.size])
-        order = np.lexsort((change, steps))  # what ends goes first
+        """Bytes needed at the worst step, overwritten buffers not counted twice; no allocation is smaller."""
+        steps, change = np.concatenate([self.begin, self.release_step]), np.concatenate([self.size, -self.size])
+        order = np.lexsort((change, steps))  # ends first
         return int(np.cumsum(change[order]).max(initial=0))
 
     def _check_over(self) -> None:
-        taken = np.flatnonzero(self.over >= 0)
-        under = self.over[taken]
-        if taken.size == 0:
+        overwriting = np.flatnonzero(self.over >= 0)
+        under = self.over[overwriting]
+        if overwriting.size == 0:
             return
         if under.max() >= len(self):
             raise AllocationError(f"over names buffer {under.max()}; buffers are 0 to {len(self) - 1}")
         twice = np.flatnonzero(np.bincount(under) > 1)
-        for wrong, said in (
+        for wrong, fault in (
             (np.isin(under, twice), "which another buffer is also written over"),
-            (self.size[under] != self.size[taken], "which has another size"),
-            (self.end[under] > self.begin[taken] + 1, "which is read later"),
-            (self.end[under] <= self.begin[taken], "which is already freed"),
-            (self.begin[under] >= self.begin[taken], "which does not exist before"),
+            (self.size[under] != self.size[overwriting], "which has another size"),
+            (self.end[under] > self.begin[overwriting] + 1, "which is read later"),
+            (self.end[under] <= self.begin[overwriting], "which is already freed"),
+            (self.begin[under] >= self.begin[overwriting], "which does not exist before"),
         ):
             if wrong.any():
-                i, j = int(taken[np.argmax(wrong)]), int(under[np.argmax(wrong)])
+                i, j = int(overwriting[np.argmax(wrong)]), int(under[np.argmax(wrong)])
                 raise AllocationError(
-                    f"buffer {shortened(self.name(i))} cannot be written over {shortened(self.name(j))}, {said}"
+                    f"buffer {shortened(self.name(i))} cannot be written over {shortened(self.name(j))}, {fault}"
                 )

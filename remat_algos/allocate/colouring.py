@@ -12,10 +12,10 @@ from remat_algos.kernels import _sharing
 def colour(buffers: Buffers, *, alignment: int = 1) -> Allocation:
     """Buffers in blocks, those that are needed at the same time in different ones: a colouring of their conflict graph.
 
-    The graph is not built; the time is quadratic all the same, as chen2016 says of this way. Largest first, of equal
-    ones the earliest, each takes the first colour that none has that it conflicts with, so a block is as large as the
-    first that lies in it. Where all sizes are equal no allocation is smaller: conflicts of intervals need as many
-    colours as are needed at the same time. What is written over one another is one interval.
+    The graph is not built; the time is quadratic nevertheless, as chen2016 notes. Largest first, of equal ones the
+    earliest, each buffer gets the first colour without a conflict, so a block is as large as its first buffer. Where
+    all sizes are equal no allocation is smaller: intervals need no more colours than the largest number that overlap.
+    Buffers written over each other are one interval.
 
     Parameters
     ----------
@@ -35,13 +35,13 @@ def colour(buffers: Buffers, *, alignment: int = 1) -> Allocation:
 
     References
     ----------
-    chen2016, section 3, which mentions it and takes counters instead (`share`).
+    chen2016, section 3, which mentions it and uses counters instead (`share`).
 
     Examples
     --------
     >>> chain = Buffers([0, 1, 2, 3], [2, 3, 4, 4], [100, 5, 7, 100])
-    >>> found = colour(chain)
-    >>> found.storage.tolist(), found.size
+    >>> allocation = colour(chain)
+    >>> allocation.storage.tolist(), allocation.size
     ([0, 2, 1, 0], 112)
     """
     first = buffers.first

@@ -1,4 +1,4 @@
-"""Which values are written over what their node reads."""
+"""Values that are written over a read of their node."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from remat_algos.allocate.tables import read_columns
+from remat_algos.allocate.buffer_tables import read_columns
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
@@ -25,18 +25,18 @@ or None if it may not; or a value, to the name of the value that it must be writ
 def in_place(simulation: Simulation, table: InPlaceTable | None = None) -> Int64:
     """The instance that each instance of a schedule is written over: chen2016's in-place operations.
 
-    An operation that may work in place does so at a step if it is the last to read what it would write over, and what
-    it makes is as large, and is read or live. Of several reads that it may write over, the first is taken of which
-    that holds. What stays live to the end is never written over. The new sum of a gradient is written over the old one.
+    An operation that may work in place does so at a step if it is the last reader of the value it would overwrite,
+    and its own value has the same size and is read or an output. Of several such reads the first is overwritten.
+    Outputs are never overwritten. The new sum of a gradient is written over the old one.
 
     Parameters
     ----------
     simulation : Simulation
     table : mapping of str to int, tuple of int, str or None
-        More than the operations of `ir/operation_kinds.py`. To an operation, which a graph calls "Multiply", or
+        Extends the kinds of `ir/operation_kinds.py`. To an operation, which a graph calls "Multiply", or
         "grad(Multiply)" where it is the gradient of one, the place of the read that the first value may be written
-        over, from 0, or several in the order of trying; None forbids it. To the name of a value, that of another one
-        of which it must take the memory.
+        over, from 0, or several in the order of trying; None forbids it. The name of a value maps to the
+        name of the value that it must be written over.
 
     Returns
     -------
@@ -46,18 +46,18 @@ def in_place(simulation: Simulation, table: InPlaceTable | None = None) -> Int64
     Raises
     ------
     AllocationError
-        If nothing is called as the table says, no node of an operation has so many reads, or a value that must be
-        written over is needed later.
+        If a name of the table is unknown, no node of an operation has that many reads, or a value that must be
+        overwritten is needed later.
     TypeError
         For anything but a simulation; for a plan give `plan.simulation`.
 
     References
     ----------
-    chen2016, section 3; the order in which pairs are looked for is that of NNVM's planner.
+    chen2016, section 3; pairs are tried in the order of NNVM's planner.
 
     Examples
     --------
-    The sum is written over what it reads first and nothing else reads, unless the table has the other one first.
+    The sum is written over its first read, which nothing else reads, unless the table names the other one first.
 
     >>> from remat_algos.ir.labels import Labels
     >>> from remat_algos.schedule.simulation import simulate
@@ -78,13 +78,13 @@ def in_place(simulation: Simulation, table: InPlaceTable | None = None) -> Int64
         graph.value_indptr,
         graph.memory,
         graph.output.view(np.uint8),
-        np.searchsorted(graph.producer[pairs.made], np.arange(graph.n_nodes + 1)),
-        pairs.made,
+        np.searchsorted(graph.producer[pairs.written], np.arange(graph.n_nodes + 1)),
+        pairs.written,
         pairs.read,
         pairs.demanded.view(np.uint8),
     )
     if step >= 0:
-        raise _impossible(simulation, step, int(pairs.made[pair]), int(pairs.read[pair]))
+        raise _impossible(simulation, step, int(pairs.written[pair]), int(pairs.read[pair]))
     return over
 
 
@@ -116,7 +116,7 @@ def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | tuple[int, ..
     {'Multiply': (1, 0), 'ReLU': None, 'fc2': 'fc1'}
     """
     cells = read_columns(path, {"op": (), "read": (), "value": (), "over": ()})
-    found: dict[str, int | tuple[int, ...] | str | None] = {}
+    table: dict[str, int | tuple[int, ...] | str | None] = {}
     if not ({"op", "read"} <= cells.columns.keys() or {"value", "over"} <= cells.columns.keys()):
         pairs, header = "`op` and `read`, or `value` and `over`", ", ".join(map(shortened, cells.header))
         raise AllocationError(f"{cells.source}, line 1: missing columns {pairs} (found: {header})")
@@ -132,16 +132,16 @@ def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | tuple[int, ..
                 f"{where}: read of {shortened(repr(op))} is {shortened(read)!r}; write a place from 0, or none"
             )
         place = None if value or read.lower() == "none" else int(read)
-        before = found.get(name)
-        if name not in found:
-            found[name] = over if value else place
+        before = table.get(name)
+        if name not in table:
+            table[name] = over if value else place
         elif place is None or not isinstance(before, int | tuple) or place in _places(name, before):
             raise AllocationError(
                 f"{where}: {shortened(name)!r} is there already; give each value or place one row, none alone"
             )
         else:
-            found[name] = (*_places(name, before), place)
-    return found
+            table[name] = (*_places(name, before), place)
+    return table
 
 
 # ---------------------------------------------------------------- pairs
@@ -149,45 +149,47 @@ def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | tuple[int, ..
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pairs:
-    """What may be written over what, by the node that does it, in the order of trying.
+    """Pairs of a value and the read that it may be written over, by node, in the order of trying.
 
     Parameters
     ----------
-    made, read : int64[pairs]
+    written, read : int64[pairs]
         Values.
     demanded : bool[pairs]
-        Whether it must be so.
+        Whether the table demands it.
     """
 
-    made: Int64
+    written: Int64
     read: Int64
     demanded: Bool
 
     @classmethod
     def of(cls, graph: ComputationGraph, table: InPlaceTable) -> _Pairs:
-        """Those that are demanded, sums of gradients, and those of operations."""
-        wanted = [_demand(graph, made, read) for made, read in table.items() if isinstance(read, str)]
+        """Demanded pairs, sums of gradients, and pairs of operations."""
+        demands = [_demand(graph, written, read) for written, read in table.items() if isinstance(read, str)]
         allowed = {op: places for op, places in table.items() if not isinstance(places, str)}
-        kinds = (np.array(wanted, np.int64).reshape(-1, 2), _sums(graph), _operations(graph, allowed))
-        made, read = np.concatenate(kinds).T
-        turn = np.repeat(np.arange(len(kinds)), [len(pairs) for pairs in kinds])
-        order = np.lexsort((turn, graph.producer[made]))
-        return cls(made[order], read[order], turn[order] == 0)
+        groups = (np.array(demands, np.int64).reshape(-1, 2), _sums(graph), _operations(graph, allowed))
+        written, read = np.concatenate(groups).T
+        kind = np.repeat(np.arange(len(groups)), [len(pairs) for pairs in groups])
+        order = np.lexsort((kind, graph.producer[written]))
+        return cls(written[order], read[order], kind[order] == 0)
 
 
-def _demand(graph: ComputationGraph, made: str, read: str) -> tuple[int, int]:
+def _demand(graph: ComputationGraph, written: str, read: str) -> tuple[int, int]:
     try:
-        y, x = graph.value_id(made), graph.value_id(read)
+        y, x = graph.value_id(written), graph.value_id(read)
     except GraphError as error:
         raise AllocationError(f"the in-place table names an unknown value: {error}") from error
     node = int(graph.producer[y])
     if x not in graph.reads(node):
         raise AllocationError(
-            f"{made} cannot be written over {read}, which {shortened(graph.labels[node])} does not read"
+            f"{written} cannot be written over {read}, which {shortened(graph.labels[node])} does not read"
         )
     if graph.memory[y] != graph.memory[x]:
         sizes = f"{graph.memory[y]} and {graph.memory[x]} bytes"
-        raise AllocationError(f"{made} cannot be written over {read}; they have {sizes}, and the same size is wanted")
+        raise AllocationError(
+            f"{written} cannot be written over {read}; they have {sizes}, and the same size is wanted"
+        )
     return y, x
 
 
@@ -202,8 +204,8 @@ def _sums(graph: ComputationGraph) -> Int64:
         return np.empty((0, 2), np.int64)
     node = np.flatnonzero((np.diff(graph.read_indptr) > 1) & (owner >= 0))
     first, last = (graph.read_indices[graph.read_indptr[node + at] - at] for at in (0, 1))
-    makers = graph.producer[first], graph.producer[last]
-    of_first, of_last = (owner[maker] for maker in makers)
+    producers = graph.producer[first], graph.producer[last]
+    of_first, of_last = (owner[producer] for producer in producers)
     is_sum = (of_first >= 0) & (of_last >= 0) & ((of_first == owner[node]) != (of_last == owner[node]))
     return np.stack([graph.value_indptr[node], last], axis=1)[is_sum]
 
@@ -211,10 +213,10 @@ def _sums(graph: ComputationGraph) -> Int64:
 def _operations(graph: ComputationGraph, table: Mapping[str, int | Sequence[int] | None]) -> Int64:
     """(first value, read) of each node whose operation may work in place, in the order of trying."""
     ops, n_reads = graph.labels.ops or (), np.diff(graph.read_indptr)
-    given = {_plain(name): _places(name, places) for name, places in table.items()}
-    if given:
-        _check_operations(table, given, ops, n_reads.tolist())
-    places_of = {op: _places_of(op, given) for op in set(ops)}
+    explicit = {_plain(name): _places(name, places) for name, places in table.items()}
+    if explicit:
+        _check_operations(table, explicit, ops, n_reads.tolist())
+    places_of = {op: _places_of(op, explicit) for op in set(ops)}
     rows = [(node, place) for node, op in enumerate(ops) for place in places_of[op]]
     node, place = np.array(rows, np.int64).reshape(-1, 2).T
     there = place < n_reads[node]
@@ -222,19 +224,19 @@ def _operations(graph: ComputationGraph, table: Mapping[str, int | Sequence[int]
     return np.stack([graph.value_indptr[node], graph.read_indices[graph.read_indptr[node] + place]], axis=1)
 
 
-def _places_of(op: str, given: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
-    """Where an operation reads what it may write over, as the table or else its kind has it."""
+def _places_of(op: str, explicit: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """Reads that an operation may overwrite, from the table or else from its kind."""
     name = _plain(op)
-    if name in given:
-        return given[name]
+    if name in explicit:
+        return explicit[name]
     inner = _differentiated(name)
     kind = operation_kind(inner or name)
     return () if kind is None else kind.gradient_in_place if inner else kind.in_place
 
 
-def _places(name: str, given: int | Sequence[int] | None) -> tuple[int, ...]:
-    """What a table says of an operation; AllocationError if that is no place."""
-    places = () if given is None else tuple(given) if isinstance(given, tuple | list) else (given,)
+def _places(name: str, entry: int | Sequence[int] | None) -> tuple[int, ...]:
+    """The places of an entry of the table; AllocationError for anything else."""
+    places = () if entry is None else tuple(entry) if isinstance(entry, tuple | list) else (entry,)
     for place in places:
         if isinstance(place, bool) or not isinstance(place, int | np.integer) or place < 0:
             raise AllocationError(
@@ -256,36 +258,36 @@ def _differentiated(op: str) -> str:
 
 
 def _check_operations(
-    table: Iterable[str], given: Mapping[str, tuple[int, ...]], ops: Sequence[str], n_reads: Sequence[int]
+    table: Iterable[str], explicit: Mapping[str, tuple[int, ...]], ops: Sequence[str], n_reads: Sequence[int]
 ) -> None:
-    """AllocationError for what is no operation, and for a place that none of those in the graph has."""
-    most: dict[str, int] = {}
+    """AllocationError for an unknown operation, or a place that no such node of the graph has."""
+    max_reads: dict[str, int] = {}
     for op, count in zip(ops, n_reads, strict=False):
-        most[op] = max(most.get(op, 0), count)
+        max_reads[op] = max(max_reads.get(op, 0), count)
     for name in table:
-        if name not in most and operation_kind(_differentiated(name) or name) is None:
-            near = did_you_mean(name, most, 1)
+        if name not in max_reads and operation_kind(_differentiated(name) or name) is None:
+            near = did_you_mean(name, max_reads, 1)
             raise AllocationError(
                 f"the in-place table names {shortened(name)!r}, which is not an operation of the graph{near}"
             )
         plain = _plain(name)
-        there = [count for op, count in most.items() if _plain(op) == plain]
-        if there and max(given[plain], default=-1) >= max(there):
+        there = [count for op, count in max_reads.items() if _plain(op) == plain]
+        if there and max(explicit[plain], default=-1) >= max(there):
             reads = counted(max(there), "read")
             remedy = f"give a place below {max(there)}" if max(there) else "leave it out"
             raise AllocationError(
-                f"the in-place table gives {max(given[plain])} for {shortened(name)!r}, "
+                f"the in-place table gives {max(explicit[plain])} for {shortened(name)!r}, "
                 f"which has at most {reads}; {remedy}"
             )
 
 
-# ---------------------------------------------------------------- trouble
+# ---------------------------------------------------------------- errors
 
 
-def _impossible(simulation: Simulation, step: int, made: int, read: int) -> AllocationError:
-    """Why a demanded pair cannot be at a step."""
+def _impossible(simulation: Simulation, step: int, written: int, read: int) -> AllocationError:
+    """Why a demanded pair is impossible at a step."""
     graph, order = simulation.graph, simulation.schedule.order
-    pair = f"{shortened(graph.value_name(made))} cannot be written over {shortened(graph.value_name(read))}"
+    pair = f"{shortened(graph.value_name(written))} cannot be written over {shortened(graph.value_name(read))}"
     if graph.output[read]:
         return AllocationError(f"{pair}, an output, which stays live to the end; leave the pair out")
     later = next(_later_readers(simulation, step, read), -1)

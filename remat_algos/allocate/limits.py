@@ -1,4 +1,4 @@
-"""Most bytes that an allocator may hold."""
+"""Limits in bytes of what an allocator may reserve."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from remat_algos.errors import AllocationError
 from remat_algos.ir.wording import shortened
 
 FOREVER = 2**63 - 1
-"""Bytes, or steps, that nothing reaches."""
+"""Bytes, or steps, that are never reached."""
 
 
-def checked_limit(limit: int | None, what: str = "limit", least: int = 0) -> int:
+def checked_limit(limit: int | None, what: str = "limit", minimum: int = 0) -> int:
     """A limit in bytes, `FOREVER` for none.
 
     Raises
     ------
     AllocationError
-        If it is no whole number, or below the least that makes sense.
+        If it is no whole number, or below the minimum.
 
     Examples
     --------
@@ -27,11 +27,11 @@ def checked_limit(limit: int | None, what: str = "limit", least: int = 0) -> int
     if limit is None:
         return FOREVER
     try:
-        found = -1 if isinstance(limit, bool) else index(limit)
+        value = -1 if isinstance(limit, bool) else index(limit)
     except TypeError:
-        found = -1
-    if found < least:
+        value = -1
+    if value < minimum:
         raise AllocationError(
-            f"{what} is {shortened(repr(limit))}; give a whole number of bytes, {least} or more, or None"
+            f"{what} is {shortened(repr(limit))}; give a whole number of bytes, {minimum} or more, or None"
         )
-    return min(found, FOREVER)
+    return min(value, FOREVER)

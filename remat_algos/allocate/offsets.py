@@ -1,4 +1,4 @@
-"""Addresses for buffers, so that the arena is small."""
+"""Addresses for buffers in a small arena."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from typing import Any
 import numpy as np
 
 from remat_algos.allocate.allocation import Allocation
-from remat_algos.allocate.blocks import Blocks
 from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.storage_blocks import StorageBlocks
 from remat_algos.context import Progress, SearchContext, until_stopped
 from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import Int64, as_whole
 from remat_algos.kernels import _offsets, _offsets_search
 
-MOST_BY_GAPS = 5_000
-"""Blocks; orders other than by begin take time with their square."""
-MEETINGS_A_SECOND = 100_000_000
-"""With more of them than the time limit has, the search would hardly place all blocks once."""
+MAX_BY_GAPS = 5_000
+"""Blocks; orders other than by begin take quadratic time."""
+OVERLAPS_A_SECOND = 100_000_000
+"""With more overlaps than fit in the time limit, the search would hardly place all blocks once."""
 PLACES = 2_000
-"""Blocks that a greedy rule places in one call, a few hundredths of a second at most."""
+"""Blocks that a greedy rule places in one call, at most a few hundredths of a second."""
 SLICE = 2_000_000
-"""Work of one call of the search, a few milliseconds: then the clock and Ctrl-C have their turn."""
+"""Work of one call of the search, a few milliseconds; then the deadline and Ctrl-C are checked."""
 FIRST_DIVE = 1_000_000
-"""Work after which the search begins anew with another order; some dives are longer, see `luby`."""
+"""Work after which the search restarts with another order; some dives are longer, see `luby`."""
 PATIENCE = 150_000_000
-"""Work on the bound, and on each target above it, in the first round; every round has twice that of the one before."""
+"""Work on the bound, and on each target above it, in the first round; doubled in each round."""
 ON_CAPACITY, ABOVE_IT = 16, 0.25
-"""So many times that work on a capacity that is asked for, and on each target above it."""
+"""Factors of that work on a requested capacity, and on each target above it."""
 COARSE = 100
-"""As `FINENESS`, in the first round; also doubled with every round."""
+"""As `FINENESS`, in the first round; doubled in each round."""
 FINENESS = 2_000
-"""Where nothing is proven, targets that are nearer to each other than this part of the arena are one."""
+"""Where nothing is proven, targets closer than 1 / `FINENESS` of the arena are not told apart."""
 TABLE_BITS = 18
-"""2^18 failed states are remembered, in 4 MiB."""
-MOST_MEMORY = 50_000_000
-"""Sections of all blocks together that the search holds, 8 bytes each, however long it may take."""
+"""2^18 failed states are stored, in 4 MiB."""
+MAX_MEMORY = 50_000_000
+"""Sections of all blocks together that the search stores, 8 bytes each, whatever the time limit."""
 ROUNDS = 200
-"""How often blocks are shuffled."""
+"""Number of shuffles."""
 
 
 def pack(
@@ -51,32 +51,32 @@ def pack(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Allocation:
-    """Addresses in an arena as small as can be found in the time.
+    """Addresses in the smallest arena that is found within a time limit.
 
-    Greedy orders come first: the lowest place takes the block that comes first in an order [1]_, or each block takes
-    the lowest or tightest gap. Then an exact search [2]_ asks whether the buffers fit in as much as is needed at the
-    worst step, `max_live`; where they do not, or that stays open, it asks for targets between that and the best found.
-    It makes canonical placements only: each block lies on the floor, or right on another one.
+    Greedy orders come first: the lowest place takes the first fitting block of an order [1]_, or each block takes
+    the lowest or tightest gap. Then an exact search [2]_ tries to fit the buffers in the bytes of the worst step,
+    `max_live`; where they do not fit, or that stays open, it tries targets between that and the best result. It makes
+    canonical placements only: each block lies on the floor or directly on another one.
 
     Parameters
     ----------
     buffers : Buffers
     capacity : int, optional
-        Bytes that are enough: nothing smaller is looked for. The answer may be larger; compare its `size`.
+        Bytes that are enough: the search stops there. The result may be larger; compare its `size`.
     alignment : int
         A power of two that divides every offset, and the size of the arena; sizes are rounded up to it.
     time_limit : float
         Seconds. The first greedy order is always finished.
     seed : int
-        Of the orders of preference of the search.
+        Random seed of the search.
     progress : callable, optional
         Called with (percent of the time used, 100, the best result so far).
 
     Returns
     -------
     Allocation
-        The same again for the same seed, unless time ran out. `method` names what found it, `bound` is the greatest
-        size that was proven to be needed. Interrupted, what was found till then.
+        The same for the same seed, unless time ran out. `method` names the rule that found it, `bound` is the largest
+        proven lower bound. If interrupted, the best result until then.
 
     Raises
     ------
@@ -85,20 +85,20 @@ def pack(
 
     Notes
     -----
-    Failed states are known by hashes of 128 bits. So `bound`, and `proven` with it, rest on no two states having the
-    same one: not excluded, only improbable. An arena that was found needs no such trust.
+    Failed states are known by hashes of 128 bits. So `bound`, and `proven` with it, assume that no two states
+    have the same one, which is improbable, not impossible. The arena itself does not depend on it.
 
     References
     ----------
-    .. [1] sekiyama2018: the longest, there; here also the largest, the earliest, and that of most bytes times sections.
-    .. [2] moffitt2023; here choices are made by section, failed states are remembered, and dives are many and short.
+    .. [1] sekiyama2018: the longest first; here also the largest, the earliest, and that of most bytes times sections.
+    .. [2] moffitt2023; here choices are made by section, failed states are stored, and dives are many and short.
 
     Examples
     --------
     Two buffers of 3 bytes and two of 2, of which no more than 5 bytes are needed at once.
 
-    >>> found = pack(Buffers([0, 0, 2, 3], [3, 2, 5, 5], [3, 2, 2, 3]))
-    >>> found.size, found.offset.tolist(), found.proven
+    >>> allocation = pack(Buffers([0, 0, 2, 3], [3, 2, 5, 5], [3, 2, 2, 3]))
+    >>> allocation.size, allocation.offset.tolist(), allocation.proven
     (5, [0, 3, 3, 0], True)
     """
     if capacity is not None and not _is_count(capacity):
@@ -108,11 +108,13 @@ def pack(
     if as_whole(seed) is None or seed < 0:
         raise AllocationError(f"the seed is {seed}; give a whole number, 0 or more")
     seed = int(seed)
-    packing = Packing(Blocks.of(buffers.rounded(alignment)), capacity, SearchContext(time_limit, progress, seed=seed))
+    packing = Packing(
+        StorageBlocks.of(buffers.rounded(alignment)), capacity, SearchContext(time_limit, progress, seed=seed)
+    )
     with until_stopped() as ending:
         packing.run()
     block = packing.blocks.of_buffer
-    offset = np.append(packing.offset, 0)[block]  # those without bytes are block -1
+    offset = np.append(packing.offset, 0)[block]  # buffers of 0 bytes are block -1
     storage = np.unique(buffers.first, return_inverse=True)[1]
     return Allocation(
         buffers, storage, offset, packing.size, packing.method, packing.bound, alignment, ending.interrupted
@@ -120,7 +122,7 @@ def pack(
 
 
 class Packing:
-    """The best that is known of blocks, and how it gets better.
+    """The best placement of blocks so far, and the methods that improve it.
 
     Parameters
     ----------
@@ -130,7 +132,7 @@ class Packing:
     context : SearchContext
     """
 
-    def __init__(self, blocks: Blocks, capacity: int | None, context: SearchContext) -> None:
+    def __init__(self, blocks: StorageBlocks, capacity: int | None, context: SearchContext) -> None:
         self.blocks, self.capacity, self.context = blocks, int(capacity or 0), context
         self.rng = np.random.default_rng(context.seed)
         self.unit = int(np.gcd.reduce(blocks.size)) or 1  # every canonical offset is a multiple of it
@@ -140,25 +142,25 @@ class Packing:
 
     @property
     def enough(self) -> bool:
-        """Whether nothing smaller is wanted, or can be."""
+        """Whether the best is within the capacity, or proven."""
         return self.size <= max(self.bound, self.capacity)
 
     def run(self) -> None:
-        """All methods one after the other, until one finds what is enough."""
+        """All methods one after the other, until the result is enough."""
         self.greedy()
         for method in (self.search, self.shuffle):
             if not self.enough:
                 method()
 
     def consider(self, offset: Int64, method: str) -> None:
-        """Keep it if it is better; OutOfTime if it is time to stop."""
+        """Keep a placement if it is better; OutOfTime at the deadline."""
         size = int((offset + self.blocks.size).max(initial=0))
         if size < self.size:
             self.size, self.offset, self.method = size, offset, method
         self.check()
 
     def check(self) -> None:
-        """Report; OutOfTime if it is time to stop."""
+        """Report progress; OutOfTime at the deadline."""
         context = self.context
         if context.report is not None:
             share = 100 if not context.left else int(100 * context.elapsed / (context.elapsed + context.left))
@@ -175,7 +177,7 @@ class Packing:
             if self.enough:
                 return
         for name, order in self.orders().items():
-            if len(blocks) > MOST_BY_GAPS and name != "by begin":
+            if len(blocks) > MAX_BY_GAPS and name != "by begin":
                 continue
             for rule, best in (("first fit", False), ("best fit", True)):
                 offset = self.placed(_offsets.Fit(order, blocks.begin, blocks.end, blocks.size, best))
@@ -189,7 +191,7 @@ class Packing:
         return self.placed(stack)
 
     def placed(self, rule: _offsets.Fit | _offsets.Stack) -> Int64:
-        """The offsets that a rule finds; OutOfTime if it takes too long, unless it is the first of all."""
+        """The offsets of a rule; OutOfTime at the deadline, except for the first rule."""
         while not rule.run(PLACES):
             if self.method != "side by side":
                 self.check()
@@ -206,18 +208,18 @@ class Packing:
         }
 
     def shuffle(self) -> None:
-        """Blocks that stick out above the bound come sooner, and all are stacked again."""
+        """Restack all blocks, those above the bound earlier in the order."""
         blocks, floor = self.blocks, max(self.bound, self.capacity)
         order = min(self.orders().values(), key=lambda order: int((self.stacked(order) + blocks.size).max()))
-        place, least = inverse(order).astype(float), None
+        place, smallest = inverse(order).astype(float), None
         for _ in range(ROUNDS):
             offset = self.stacked(np.argsort(place, kind="stable"))
             size = int((offset + blocks.size).max())
             self.consider(offset, "lowest place, shuffled")
             if self.enough:
                 return
-            if least is None or size <= least:
-                kept, least, above = place, size, np.flatnonzero(offset + blocks.size > (floor + size) // 2)
+            if smallest is None or size <= smallest:
+                kept, smallest, above = place, size, np.flatnonzero(offset + blocks.size > (floor + size) // 2)
             place = kept.copy()
             moved = above[self.rng.random(above.size) < 0.5]
             place[moved] *= self.rng.random(moved.size)
@@ -225,11 +227,11 @@ class Packing:
     # exact
 
     def search(self) -> None:
-        """Whether they fit in what is enough; where that stays open, in less than was found."""
-        work, memory = self.blocks.meetings, int(self.blocks.length.sum())
-        if (self.context.left is not None and work > MEETINGS_A_SECOND * self.context.left) or memory > MOST_MEMORY:
+        """Whether the blocks fit in the capacity or the bound; where that stays open, in less than the best."""
+        work, memory = self.blocks.n_overlaps, int(self.blocks.length.sum())
+        if (self.context.left is not None and work > OVERLAPS_A_SECOND * self.context.left) or memory > MAX_MEMORY:
             return
-        search = Search(self)
+        search = OffsetSearch(self)
         patience, parts = max(PATIENCE, 4 * search.first), COARSE
         on_low, on_target = (ON_CAPACITY, ABOVE_IT) if self.capacity else (1, 1)
         while not self.enough:
@@ -243,11 +245,11 @@ class Packing:
             patience, parts = 2 * patience, min(2 * parts, FINENESS)
 
 
-class Search:
-    """Dives of the exact search: each from the beginning, with another order of preference, and longer by and by.
+class OffsetSearch:
+    """Restarts of the exact search, each with another order of preference, and gradually longer.
 
-    How long a search takes depends on the order by far more than the blocks: thousands of short dives, with orders
-    that differ a little, find what one long search does not.
+    The time of a search depends far more on the order than on the blocks: thousands of short dives with slightly
+    different orders succeed where one long search does not.
     """
 
     def __init__(self, packing: Packing) -> None:
@@ -255,10 +257,10 @@ class Search:
         self.packing, self.blocks, self.rng = packing, blocks, packing.rng
         self.kernel = _offsets_search.Search(blocks.begin, blocks.end, blocks.size, blocks.n_sections, TABLE_BITS)
         self.live = blocks.greatest_live
-        self.first = max(FIRST_DIVE, 4 * blocks.meetings)
+        self.first = max(FIRST_DIVE, 4 * blocks.n_overlaps)
 
     def dive(self, target: int, patience: int) -> int:
-        """1 if the blocks fit in the target, -1 if they cannot, 0 if that is open after so much work."""
+        """1 if the blocks fit in the target, -1 if they cannot, 0 if unknown after `patience` units of work."""
         target -= target % self.packing.unit
         self.kernel.aim(target)
         until = self.kernel.work + patience
@@ -276,7 +278,7 @@ class Search:
         return 0
 
     def orders(self) -> Iterator[tuple[Int64, bool, int]]:
-        """Orders of preference, whether the lowest place comes first, and how much work each is worth."""
+        """Orders of preference, whether the lowest place comes first, and the work limit of each."""
         size, length = self.blocks.size.astype(float), self.blocks.length.astype(float)
         by_live, lowest, by_length, by_size, smallest, by_area = (
             (True, length, False),
@@ -296,7 +298,7 @@ class Search:
 
 
 def luby(i: int) -> int:
-    """1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ...: as long again for twice the length as for each length.
+    """1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ...: Luby's sequence: the same total time for each length.
 
     Examples
     --------
@@ -308,9 +310,9 @@ def luby(i: int) -> int:
     return (i + 1) // 2
 
 
-def _is_count(given: Any) -> bool:
-    """Whether it is a whole number, 0 or more."""
-    return isinstance(given, int | np.integer) and not isinstance(given, bool) and bool(given >= 0)
+def _is_count(number: Any) -> bool:
+    """Whether it is an integer of 0 or more."""
+    return isinstance(number, int | np.integer) and not isinstance(number, bool) and bool(number >= 0)
 
 
 def inverse(order: Int64) -> Int64:

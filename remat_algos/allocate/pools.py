@@ -1,4 +1,4 @@
-"""Models of allocators: what they hold on the device while a schedule asks and gives back."""
+"""Models of allocators: bytes reserved on the device while a schedule allocates and frees."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.limits import FOREVER, checked_limit
-from remat_algos.allocate.traces import GIVE_ALL_BACK, Trace
+from remat_algos.allocate.traces import RELEASE_ALL, Trace
 from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import Int64, as_whole, brief, by_fields, frozen
 from remat_algos.ir.wording import shortened
@@ -19,12 +19,12 @@ from remat_algos.schedule.simulation import Simulation
 
 CHUNK = 512  # bytes: both allocators round up to it
 MIB = 2**20
-SMALL = MIB  # largest request of PyTorch's pool for small ones
+SMALL = MIB  # largest request of PyTorch's small pool
 SMALL_SEGMENT, LARGE_SEGMENT = 2 * MIB, 20 * MIB
-OWN_SEGMENT = 10 * MIB  # a request of so many bytes gets a segment of its own size
+OWN_SEGMENT = 10 * MIB  # a request of this size or more gets a segment of its own
 SEGMENT_STEP = 2 * MIB  # of which that size is a multiple
-SEEDS = (4, 200)  # how many times chance is tried, at least and at most,
-TRIED_EVENTS = 500_000  # and in all
+SEEDS = (4, 200)  # random runs, at least and at most
+TRIED_EVENTS = 500_000  # in all random runs
 
 TIES = {
     "first": _pools.FIRST,
@@ -39,21 +39,21 @@ REPLAYED = "replayed"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolRun:
-    """What an allocator does with a trace if ties are broken by one rule.
+    """An allocator run on a trace, with ties broken by one rule.
 
     Parameters
     ----------
     rule : str
-        That rule; a random one with its seed.
+        The rule; a random one with its seed.
     used : int64[m]
-        Bytes handed out during each step, each chunk as large as it is.
+        Bytes allocated during each step, chunks with their full size.
     reserved : int64[m]
         Bytes that the allocator reserves on the device during each step.
     ties : int64[t]
-        The step of each request for which another rule might have led elsewhere.
+        The step of each request for which another rule may choose another chunk.
     segment, offset : int64[k]
-        Where each buffer lies: a piece of the device's memory, numbered as they come, and the byte in it. -1 for
-        buffers without bytes, and for those that found no room.
+        Where each buffer lies: a segment of the device's memory, in order of allocation, and the byte in it. -1 for
+        buffers without bytes, and for failed requests.
     """
 
     rule: str
@@ -75,14 +75,14 @@ class PoolRun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolUse:
-    """What an allocator hands out and reserves while a trace runs, over the ways to break ties.
+    """Bytes that an allocator hands out and reserves on a trace, over the ways to break ties.
 
     Parameters
     ----------
     allocator : str
     trace : Trace
     runs : tuple of PoolRun
-        One if there are no ties, or if their rule is given; else one for each rule that was tried.
+        One if there are no ties, or one rule for them; else one for each rule that was tried.
 
     Examples
     --------
@@ -133,7 +133,7 @@ class PoolUse:
 
     @property
     def interval(self) -> tuple[int, int]:
-        """The minimum and the maximum bytes of the device at the worst step; equal where that is known."""
+        """The minimum and the maximum bytes of the device at the worst step; equal where ties do not matter."""
         peaks = [int(run.reserved.max(initial=0)) for run in self.runs]
         return min(peaks), max(peaks)
 
@@ -149,20 +149,20 @@ class PoolUse:
 
     @property
     def ties(self) -> Int64:
-        """int64[t]: the steps of requests, in the first run, after which the rules may part."""
+        """int64[t]: the steps of requests, in the first run, after which the rules may differ."""
         return self.runs[0].ties
 
     @property
     def exact(self) -> bool:
-        """Whether the rules of the allocator leave nothing open: no tie, or replayed."""
+        """Whether the result is determined: no tie, or replayed."""
         return self.ties.size == 0 or self.runs[0].rule == REPLAYED
 
     @property
     def failed(self) -> Int64:
-        """int64[f]: buffers that found no room within the limit, in some run."""
-        asked = self.trace.requests[self.trace.size[self.trace.requests] > 0]
-        none = np.array([run.segment[asked] < 0 for run in self.runs])
-        return asked[none.any(axis=0)]
+        """int64[f]: buffers whose request failed at the limit, in some run."""
+        requested = self.trace.requests[self.trace.size[self.trace.requests] > 0]
+        none = np.array([run.segment[requested] < 0 for run in self.runs])
+        return requested[none.any(axis=0)]
 
 
 def cupy_pool(
@@ -174,12 +174,12 @@ def cupy_pool(
     addresses: ArrayLike | None = None,
     before_14_1: bool = False,
 ) -> PoolUse:
-    """What CuPy's memory pool hands out and reserves.
+    """Bytes that CuPy's memory pool hands out and reserves.
 
     Requests are rounded up to 512 bytes and get the smallest free chunk that is large enough, whose rest stays free;
     where none is, a new segment of just that size. Freed chunks join their free neighbours. Which of several
-    chunks of one size is taken hangs on where Python keeps its objects, so the total is known beforehand only where no
-    such tie matters: else it is tried by several rules. What is used is known in any case, unless a limit is reached.
+    chunks of one size is used depends on the addresses of Python objects, so the total is predictable only where no
+    such tie matters: otherwise several rules are tried. Used bytes are always predictable, unless a limit is reached.
 
     Parameters
     ----------
@@ -189,12 +189,12 @@ def cupy_pool(
     ties : str or sequence of str, optional
         Rules to try: "first" and "last" to become free, "lowest" and "highest" address, "random". All by default.
     seeds : int, optional
-        Number of random runs; by default 4 to 200, the more the shorter the trace is.
+        Number of random runs; by default 4 to 200, more for shorter traces.
     addresses : int64[k], optional
-        Where the real pool put each buffer, anything for those without bytes or without room: ties are broken as it
-        did, and nothing is left open.
+        Real addresses of the buffers, any number for those without bytes or whose request failed: ties are broken
+        as the real pool did.
     before_14_1 : bool
-        A request above the limit on its own gives free segments back too before it fails, as CuPy did before 14.1.
+        A single request above the limit also releases free segments before it fails, as CuPy did before 14.1.
 
     Returns
     -------
@@ -203,8 +203,8 @@ def cupy_pool(
     Raises
     ------
     AllocationError
-        For an unknown rule or none, a limit that is not a number of bytes, or an address that the pool cannot have
-        given by these rules: of chunks that are live together, none overlap.
+        For an unknown rule or none, a limit that is not a number of bytes, or an address that these rules
+        do not allow: chunks that are live together do not overlap.
     TypeError
         For anything but a simulation; for a plan give `plan.simulation`.
 
@@ -219,8 +219,10 @@ def cupy_pool(
     """
     trace = trace if isinstance(trace, Trace) else Trace.of(trace)
     size = _rounded(trace.size, CHUNK)
-    asks = _Asks(size, size, trace.stream, np.ones_like(size), np.full_like(size, FOREVER), not before_14_1, FOREVER)
-    return _use("cupy_pool", trace, asks, limit, _rules(TIES, ties, _seeds(trace, seeds)), addresses)
+    requests = _Requests(
+        size, size, trace.stream, np.ones_like(size), np.full_like(size, FOREVER), not before_14_1, FOREVER
+    )
+    return _use("cupy_pool", trace, requests, limit, _rules(TIES, ties, _seeds(trace, seeds)), addresses)
 
 
 def cuda_caching(
@@ -231,12 +233,12 @@ def cuda_caching(
     seeds: int | None = None,
     addresses: ArrayLike | None = None,
 ) -> PoolUse:
-    """What PyTorch's caching allocator for CUDA hands out and reserves, with its default settings.
+    """Bytes that PyTorch's caching allocator for CUDA hands out and reserves, with default settings.
 
     Requests are rounded up to 512 bytes; those up to 1 MiB are cut from segments of 2 MiB, those below 10 MiB from
     segments of 20 MiB, larger ones get a segment of their own, a multiple of 2 MiB. The smallest free block that is
-    large enough is taken, of equal ones that of the lowest address. Its rest stays free, of a large one only beyond
-    1 MiB: so more may be used than was requested. How the device orders its segments is not known beforehand.
+    large enough is used, of equal ones that of the lowest address. Its rest stays free, of a large one only beyond
+    1 MiB: so more may be used than was requested. The order of segments on the device is unknown.
 
     Parameters
     ----------
@@ -246,10 +248,10 @@ def cuda_caching(
     max_split_size : int, optional
         Bytes from which blocks are not split (`max_split_size_mb`); none by default.
     seeds : int, optional
-        How many orders of the segments by chance are tried, beside rising and falling ones; by default 4 to 200, the
-        more the shorter the trace is.
+        Number of random orders of the segments that are tried, beside rising and falling ones; by default 4 to 200,
+        more for shorter traces.
     addresses : int64[k], optional
-        Where the real allocator put each buffer; then nothing is left open.
+        Real addresses of the buffers, which determine the result.
 
     Returns
     -------
@@ -258,7 +260,7 @@ def cuda_caching(
     Raises
     ------
     AllocationError
-        For an address that the allocator cannot have given by these rules, a limit that is not a number of bytes, or a
+        For an address that these rules do not allow, a limit that is not a number of bytes, or a
         `max_split_size` that is none, or up to 20 MiB.
     TypeError
         For anything but a simulation; for a plan give `plan.simulation`.
@@ -275,17 +277,17 @@ def cuda_caching(
     size = _rounded(trace.size, CHUNK)
     small, own = size <= SMALL, size >= OWN_SEGMENT
     segment = np.where(small, SMALL_SEGMENT, np.where(own, _rounded(size, SEGMENT_STEP), LARGE_SEGMENT))
-    rest, most = np.where(small, CHUNK, SMALL + 1), np.full_like(size, FOREVER)
+    rest, max_size = np.where(small, CHUNK, SMALL + 1), np.full_like(size, FOREVER)
     huge = size >= oversize
     rest[huge & ~small] = FOREVER
-    most[~huge] = oversize - 1
-    most[huge] = size[huge] + LARGE_SEGMENT - 1
-    asks = _Asks(size, segment, 2 * trace.stream + small, rest, most, False, oversize)
-    return _use("cuda_caching", trace, asks, limit, _rules(SEGMENTS, None, _seeds(trace, seeds)), addresses)
+    max_size[~huge] = oversize - 1
+    max_size[huge] = size[huge] + LARGE_SEGMENT - 1
+    requests = _Requests(size, segment, 2 * trace.stream + small, rest, max_size, False, oversize)
+    return _use("cuda_caching", trace, requests, limit, _rules(SEGMENTS, None, _seeds(trace, seeds)), addresses)
 
 
 def arena(allocation: Allocation, *, steps: int | None = None) -> PoolUse:
-    """The use of one arena at fixed addresses: all of it is reserved from the start, and nothing is left open.
+    """The use of one arena at fixed addresses: all of it is reserved from the start.
 
     Parameters
     ----------
@@ -322,15 +324,15 @@ def arena(allocation: Allocation, *, steps: int | None = None) -> PoolUse:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Asks:
-    """What an allocator makes of each request, as the kernel wants it."""
+class _Requests:
+    """Requests as an allocator rounds and routes them: arguments of the kernel."""
 
     size: Int64
     segment: Int64
     arena: Int64
     rest: Int64
-    most: Int64
-    hasty: bool
+    max_size: Int64
+    fail_first: bool
     oversize: int
 
 
@@ -338,67 +340,67 @@ def _rounded(size: Int64, step: int) -> Int64:
     return -(-size // step) * step
 
 
-def _seeds(trace: Trace, asked: int | None) -> int:
-    least, most = SEEDS
-    if asked is None:
-        return max(least, min(most, TRIED_EVENTS // max(1, trace.event.size)))
-    if as_whole(asked) is None or asked < 0:
-        raise AllocationError(f"seeds is {shortened(repr(asked))}; give a whole number of random runs")
-    return int(asked)
+def _seeds(trace: Trace, seeds: int | None) -> int:
+    fewest, highest = SEEDS
+    if seeds is None:
+        return max(fewest, min(highest, TRIED_EVENTS // max(1, trace.event.size)))
+    if as_whole(seeds) is None or seeds < 0:
+        raise AllocationError(f"seeds is {shortened(repr(seeds))}; give a whole number of random runs")
+    return int(seeds)
 
 
-def _rules(known: dict[str, int], asked: str | Sequence[str] | None, seeds: int) -> list[tuple[str, int, int]]:
-    """(name, number, seed) of each rule; those of chance with each seed."""
-    names = list(known) if asked is None else [asked] if isinstance(asked, str) else list(asked)
+def _rules(known: dict[str, int], ties: str | Sequence[str] | None, seeds: int) -> list[tuple[str, int, int]]:
+    """(name, number, seed) of each rule; random ones with each seed."""
+    names = list(known) if ties is None else [ties] if isinstance(ties, str) else list(ties)
     for name in names:
         if name not in known:
             raise AllocationError(f"unknown rule for ties {shortened(name)!r}; use {', '.join(known)}")
     if not names:
         raise AllocationError(f"no rule for ties is given; use {', '.join(known)}")
-    by_chance = ("random", "shuffled")
-    plain = [(name, known[name], 0) for name in names if name not in by_chance]
-    chance = [(f"{name} {seed}", known[name], seed) for name in names if name in by_chance for seed in range(seeds)]
-    if not plain + chance:
+    random_rules = ("random", "shuffled")
+    plain = [(name, known[name], 0) for name in names if name not in random_rules]
+    random = [(f"{name} {seed}", known[name], seed) for name in names if name in random_rules for seed in range(seeds)]
+    if not plain + random:
         raise AllocationError("seeds is 0, and all given rules for ties are random; give 1 or more")
-    return plain + chance
+    return plain + random
 
 
 def _use(
     allocator: str,
     trace: Trace,
-    asks: _Asks,
+    requests: _Requests,
     limit: int | None,
     rules: Sequence[tuple[str, int, int]],
     addresses: ArrayLike | None,
 ) -> PoolUse:
-    """One run after the other, till there is nothing left open."""
+    """One run for each rule, until no tie is left."""
     real, limit = np.empty(0, np.int64), checked_limit(limit)
     if addresses is not None:
         real = frozen(addresses, np.int64, "addresses", len(trace.size))
         rules = [(REPLAYED, rules[0][1], 0)]
     runs: list[PoolRun] = []
     for name, rule, seed in rules:
-        used, reserved, tied, segment, offset, parted = _pools.run(
+        used, reserved, tied, segment, offset, diverged = _pools.run(
             trace.event,
-            asks.size,
-            asks.segment,
-            asks.arena,
-            asks.rest,
-            asks.most,
+            requests.size,
+            requests.segment,
+            requests.arena,
+            requests.rest,
+            requests.max_size,
             real,
             rule,
             seed,
             limit,
-            asks.hasty,
-            asks.oversize,
+            requests.fail_first,
+            requests.oversize,
         )
-        if parted >= 0:
+        if diverged >= 0:
             raise AllocationError(
-                f"buffer {parted} of {trace.size[parted]} bytes lies at {real[parted]}, where {allocator} had no "
+                f"buffer {diverged} of {trace.size[diverged]} bytes lies at {real[diverged]}, where {allocator} had no "
                 "chunk for it; are requests, frees and addresses of the same run?"
             )
         if real.size:
-            _check_apart(allocator, trace, real, np.where(segment >= 0, asks.size, 0))
+            _check_apart(allocator, trace, real, np.where(segment >= 0, requests.size, 0))
         ties = trace.step[np.flatnonzero(tied)]
         runs.append(PoolRun(name, trace.during(used), trace.during(reserved), ties, segment, offset))
         if not ties.size:
@@ -408,10 +410,10 @@ def _use(
 
 def _check_apart(allocator: str, trace: Trace, address: Int64, size: Int64) -> None:
     """AllocationError if two chunks of these sizes, 0 for none, share a byte while both are live."""
-    asked, given_back = trace.event >= 0, (trace.event < 0) & (trace.event != GIVE_ALL_BACK)
+    requested, freed = trace.event >= 0, (trace.event < 0) & (trace.event != RELEASE_ALL)
     begin, end = np.zeros(len(size), np.int64), np.full(len(size), len(trace.event), np.int64)
-    begin[trace.event[asked]] = np.flatnonzero(asked)
-    end[~trace.event[given_back]] = np.flatnonzero(given_back)
+    begin[trace.event[requested]] = np.flatnonzero(requested)
+    end[~trace.event[freed]] = np.flatnonzero(freed)
     i, j = _addresses.first_clash(begin, end, size, address)
     if i >= 0:
         raise AllocationError(

@@ -1,4 +1,4 @@
-"""What an allocator reserves for a schedule."""
+"""The memory that an allocator reserves for a schedule."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ ARENA_KEYS = {"memory": "packed_memory", "bound": "packed_bound", "alignment": "
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Bytes that an allocator reserves for a schedule, residents apart: what the memory budget holds for.
+    """Bytes that an allocator reserves for a schedule, without residents: the memory budget limits them.
 
     Parameters
     ----------
     allocator : str
     memory : int
-        Bytes reserved at the worst step: the most, over all ways to break ties.
+        Bytes reserved at the worst step: the maximum over all ways to break ties.
     used : int
-        Bytes handed out at the worst step, as the allocator rounds them.
+        Bytes allocated at the worst step, rounded as the allocator does.
     least : int
-        The least over all ways to break ties; `memory` where nothing is left open.
+        The minimum over all ways to break ties; `memory` where there are no ties.
     ties : int
-        Requests after which these ways may part.
+        Requests after which these ways may differ.
     bound : int, optional
-        Bytes that no arena for this schedule goes below; None where there is no arena.
+        Lower bound in bytes of an arena for this schedule; None where there is no arena.
     alignment : int
         A power of two that divides every address of the arena.
     allocation : Allocation, optional
-        The address of every value in the arena. None for what has no fixed addresses, and for plans from files of
-        earlier releases whose arena was not found again.
+        The address of every value in the arena. None without fixed addresses, and for plans from files of earlier
+        releases whose arena was not found again.
     interrupted : bool
         Whether the user stopped the search for a smaller arena.
 
@@ -65,7 +65,7 @@ class Reservation:
 
     @classmethod
     def claimed(cls, record: Mapping[str, Any], peak: int) -> Reservation:
-        """What the JSON of a plan of some peak says, without addresses; PlanError if that makes no sense.
+        """From the JSON of a plan with this peak, without addresses; PlanError if a figure is invalid.
 
         Files of earlier releases name no allocator for an arena.
         """
@@ -76,43 +76,43 @@ class Reservation:
             return cls(PEAK, peak, peak, peak)
         arena = allocator == ARENA
         keys, usual = (ARENA_KEYS, {"bound": 0, "alignment": 1}) if arena else (POOL_KEYS, {})
-        given = {own: record.get(key, usual.get(own)) for own, key in keys.items()}
-        for own, amount in given.items():
-            key, found = keys[own], str(given[own])[:40]
+        figures = {own: record.get(key, usual.get(own)) for own, key in keys.items()}
+        for own, amount in figures.items():
+            key, value = keys[own], str(figures[own])[:40]
             if own == "alignment" and not is_alignment(amount):
-                raise PlanError(f'"{key}" of the plan is {found!r}, which is no power of two')
+                raise PlanError(f'"{key}" of the plan is {value!r}, which is no power of two')
             if isinstance(amount, bool) or not isinstance(amount, int) or amount < 0:
-                raise PlanError(f'"{key}" of the plan is {found!r}, which is not of its kind')
-        return cls(allocator, **({"used": peak, "least": given["memory"]} if arena else {}), **given)
+                raise PlanError(f'"{key}" of the plan is {value!r}, which is not of its kind')
+        return cls(allocator, **({"used": peak, "least": figures["memory"]} if arena else {}), **figures)
 
     @property
     def proven(self) -> bool:
-        """Whether no smaller arena holds this schedule; for a pool, whether nothing is left open."""
+        """Whether no smaller arena is possible for this schedule; for a pool, whether ties do not matter."""
         return self.memory <= (self.least if self.bound is None else self.bound)
 
     @property
     def fragmentation(self) -> float:
-        """Share of the most that is reserved which is never handed out at once."""
+        """Share of the reserved peak that is never allocated at once."""
         return 1 - self.used / self.memory if self.memory else 0.0
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it; nothing where the peak of live bytes is all."""
+        """As in JSON; empty for the allocator `peak`."""
         if self.allocator == PEAK:
             return {}
-        found = {"allocator": self.allocator, **{key: getattr(self, own) for own, key in POOL_KEYS.items()}}
+        record = {"allocator": self.allocator, **{key: getattr(self, own) for own, key in POOL_KEYS.items()}}
         if self.bound is not None:
-            found |= {key: getattr(self, own) for own, key in ARENA_KEYS.items()}
-        return found | {"fragmentation": round(self.fragmentation, 6)}
+            record |= {key: getattr(self, own) for own, key in ARENA_KEYS.items()}
+        return record | {"fragmentation": round(self.fragmentation, 6)}
 
     def missed(self, limit: int) -> str:
-        """That no schedule keeps to a limit."""
+        """The message that no schedule within a limit was found."""
         if self.bound is not None:
             return f"no schedule that packs into {exact_bytes(limit)} was found"
         return f"no schedule for which {self.allocator} reserves at most {exact_bytes(limit)} was found"
 
     @property
     def remedy(self) -> str:
-        """What a user can do where no schedule keeps to a limit."""
+        """What a user can do where no schedule is within a limit."""
         if self.bound is None:
             return "give more, or pack into an arena (--allocator arena)"
         return f"give more, or an alignment below {self.alignment}" if self.alignment > 1 else "give more"
@@ -131,7 +131,7 @@ class Reservation:
         return f"{100 * self.memory / max(1, base):.1f} % of {of} without rematerialization"
 
     def rows(self) -> list[tuple[str, str]]:
-        """The same as rows of a table; none where the peak of live bytes is all."""
+        """The same as rows of a table; none for the allocator `peak`."""
         if self.allocator == PEAK:
             return []
         ways = f", over the ways to break {counted(self.ties, 'tie')}" if self.least < self.memory else ""

@@ -1,4 +1,4 @@
-"""Blocks of memory that buffers take turns in, found in one walk along the schedule."""
+"""Blocks of memory that buffers share, in one pass over the schedule."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from remat_algos.kernels import _sharing
 
 
 def share(buffers: Buffers, match_range: int | None = None, *, alignment: int = 1) -> Allocation:
-    """Buffers in blocks that go round: chen2016's memory sharing, as its published planner does it.
+    """Buffers in reused blocks: chen2016's memory sharing, as in its published planner.
 
-    Along the steps, what begins asks for a block, the largest of a step first, and what is needed for the last time
-    gives its block back after that step. A request is served by the smallest free block of no fewer bytes, if that is
-    at most `match_range` times as large; else by the largest free block that is smaller, if it has at least a
-    `match_range`-th, and then it grows; else by a new one. Blocks stand side by side.
+    Step by step, each buffer that begins requests a block, the largest first, and each buffer that is needed for the
+    last time frees its block after that step. A request is served by the smallest free block of no fewer bytes, if that
+    is at most `match_range` times as large; else by the largest free block that is smaller, if it has at least 1 /
+    `match_range` of the bytes, and then it grows; else by a new one. Blocks stand side by side.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def share(buffers: Buffers, match_range: int | None = None, *, alignment: int = 
     Returns
     -------
     Allocation
-        `storage` counts blocks from 0; never larger than `apart`.
+        `storage` numbers blocks from 0; never larger than `apart`.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def share(buffers: Buffers, match_range: int | None = None, *, alignment: int = 
 
     References
     ----------
-    chen2016, section 3 and figure 2; the match range is that of NNVM's planner, which takes 16.
+    chen2016, section 3 and figure 2; the match range is that of NNVM's planner, which uses 16.
 
     Examples
     --------
@@ -54,24 +54,24 @@ def share(buffers: Buffers, match_range: int | None = None, *, alignment: int = 
     rounded = buffers.rounded(alignment)
     fresh = rounded.over < 0
     begins = np.lexsort((-rounded.size, fresh, rounded.begin))
-    given_back = np.ones(len(rounded), bool)
-    given_back[rounded.over[~fresh]] = False  # what is written over passes its block on
-    ends = np.lexsort((-rounded.begin, rounded.end))  # of those given back together, what began last first
-    ends = ends[given_back[ends]]
-    bound, best, least, method = rounded.max_live, None, 0, ""
+    frees = np.ones(len(rounded), bool)
+    frees[rounded.over[~fresh]] = False  # an overwritten buffer passes its block on
+    ends = np.lexsort((-rounded.begin, rounded.end))  # of those freed together, the last to begin comes first
+    ends = ends[frees[ends]]
+    bound, best, minimum, method = rounded.max_live, None, 0, ""
     for tried in _match_ranges(rounded.size) if match_range is None else (match_range,):
         block, length = _sharing.shared(
             rounded.begin, rounded.end, rounded.size, rounded.over, begins, ends, min(tried, 2**62)
         )
-        if best is None or length.sum() < least:
-            best, least, method = block, int(length.sum()), f"sharing, match range {tried}"
-        if least <= bound:
+        if best is None or length.sum() < minimum:
+            best, minimum, method = block, int(length.sum()), f"sharing, match range {tried}"
+        if minimum <= bound:
             break
     return Allocation.side_by_side(buffers, best, method, alignment)  # type: ignore[arg-type]  # 0 is always tried
 
 
 def apart(buffers: Buffers, *, alignment: int = 1) -> Allocation:
-    """A block for each buffer: no sharing; what is written over another buffer lies where that one does.
+    """A block for each buffer: no sharing; a buffer written over another one has its address.
 
     Parameters
     ----------

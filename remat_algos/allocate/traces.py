@@ -1,4 +1,4 @@
-"""What a schedule asks of an allocator, in order."""
+"""Requests and frees of a schedule, in order."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _pools
 from remat_algos.schedule.simulation import Simulation
 
-MOST_STEPS, MOST_STREAMS = 2**25, 2**31  # an allocator is asked for its bytes at every step
-GIVE_ALL_BACK = int(_pools.GIVE_ALL_BACK)
-"""The event at which an allocator gives its whole free segments back to the device."""
+MAX_STEPS, MAX_STREAMS = 2**25, 2**31  # bytes are computed for every step
+RELEASE_ALL = int(_pools.RELEASE_ALL)
+"""The event at which an allocator releases its free segments to the device."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,13 +30,13 @@ class Trace:
     size : int64[k]
         Bytes of each buffer.
     event : int64[e]
-        `b` requests buffer b, `~b` frees it; or `GIVE_ALL_BACK`.
+        `b` requests buffer b, `~b` frees it; or `RELEASE_ALL`.
     step : int64[e]
         The step of each event, rising; at each, requests come first.
     steps : int
-        How many there are.
+        Number of steps.
     stream : int64[k], optional
-        Whoever caches keeps the streams apart; 0 by default.
+        Caching allocators keep streams apart; 0 by default.
 
     Raises
     ------
@@ -72,11 +72,11 @@ class Trace:
         if (
             isinstance(self.steps, bool)
             or not isinstance(self.steps, int | np.integer)
-            or not 0 <= self.steps < MOST_STEPS
+            or not 0 <= self.steps < MAX_STEPS
         ):
-            given = shortened(repr(self.steps))
-            raise AllocationError(f"a trace cannot have {given} steps; give a whole number below 2**25")
-        if stream.min(initial=0) < 0 or stream.max(initial=0) >= MOST_STREAMS:
+            value = shortened(repr(self.steps))
+            raise AllocationError(f"a trace cannot have {value} steps; give a whole number below 2**25")
+        if stream.min(initial=0) < 0 or stream.max(initial=0) >= MAX_STREAMS:
             raise AllocationError("a stream of the trace is negative, or 2**31 or more; number the streams from 0")
         if self.step.size and (self.step[0] < 0 or self.step[-1] >= self.steps or (np.diff(self.step) < 0).any()):
             raise AllocationError(f"the steps of a trace must ascend, from 0 to below {self.steps}")
@@ -84,21 +84,21 @@ class Trace:
 
     @classmethod
     def of(cls, simulation: Simulation) -> Trace:
-        """What a schedule requests; buffers are those of `Buffers.of`."""
+        """The trace of a schedule; buffers are those of `Buffers.of`."""
         return cls.of_buffers(Buffers.of(simulation), len(simulation.schedule))
 
     @classmethod
     def of_buffers(cls, buffers: Buffers, steps: int | None = None) -> Trace:
         """The same for any buffers; those written over each other are requested once, as the first of them."""
         number, first = np.arange(len(buffers)), buffers.first
-        asked = number[buffers.over < 0]
+        requested = number[buffers.over < 0]
         last = np.ones(len(buffers), bool)
         last[buffers.over[buffers.over >= 0]] = False
         freed = number[last]
-        # after a step: workspaces, which hold no instance, then instances by number
+        # after a step: workspaces, which are no instances, then instances by number
         freed = freed[np.argsort(buffers.instance[freed] >= 0, kind="stable")]
-        event = np.concatenate([asked, ~first[freed]])
-        step = np.concatenate([buffers.begin[asked], buffers.end[freed] - 1])
+        event = np.concatenate([requested, ~first[freed]])
+        step = np.concatenate([buffers.begin[requested], buffers.end[freed] - 1])
         order = np.argsort(2 * step + (event < 0), kind="stable")
         end = int(buffers.end.max(initial=0))
         return cls(buffers.size, event[order], step[order], end if steps is None else steps)
@@ -113,29 +113,29 @@ class Trace:
         """int64[m]: bytes that are needed during each step, as requested."""
         freed = self.event < 0
         change = self.size[np.where(freed, ~self.event, self.event) % max(1, self.size.size)]
-        change[self.event == GIVE_ALL_BACK] = 0
+        change[self.event == RELEASE_ALL] = 0
         return self.during(np.cumsum(np.where(freed, -change, change)))
 
     def during(self, after: Int64) -> Int64:
-        """int64[m]: what is so during each step, after its requests, of what is so after each event.
+        """int64[m]: the state during each step, after its requests, from the state after each event.
 
         AllocationError unless there is an entry for each event.
         """
         if len(after) != self.event.size:
             raise AllocationError(f"after has {len(after)} entries, expected {self.event.size}, one for each event")
-        seen = np.searchsorted(2 * self.step + (self.event < 0), 2 * np.arange(self.steps) + 1)
-        return np.concatenate([[0], after])[seen]
+        before = np.searchsorted(2 * self.step + (self.event < 0), 2 * np.arange(self.steps) + 1)
+        return np.concatenate([[0], after])[before]
 
     def _check_events(self) -> None:
-        event = self.event[self.event != GIVE_ALL_BACK]
+        event = self.event[self.event != RELEASE_ALL]
         buffer = np.where(event < 0, ~event, event)
         if buffer.size and buffer.max() >= len(self.size):
             raise AllocationError(f"the trace names buffer {buffer.max()}; buffers are 0 to {len(self.size) - 1}")
         if np.unique(event).size != event.size:
             raise AllocationError("a buffer of the trace is requested twice, or freed twice; number buffers apart")
         late = np.full(len(self.size), event.size, np.int64)
-        asked = np.flatnonzero(event >= 0)
-        late[event[asked]] = asked
+        requested = np.flatnonzero(event >= 0)
+        late[event[requested]] = requested
         freed = np.flatnonzero(event < 0)
         if (late[~event[freed]] > freed).any():
             raise AllocationError("a buffer of the trace is freed before it is requested")

@@ -97,7 +97,7 @@ def _step_axis(ax: Axes) -> None:
 def _corners(allocation: Allocation) -> np.ndarray:
     """float64[k, 4, 2]: the corners of each rectangle."""
     buffers = allocation.buffers
-    left, right = buffers.begin - 0.5, buffers.given_up - 0.5
+    left, right = buffers.begin - 0.5, buffers.release_step - 0.5
     low, high = allocation.offset, allocation.offset + buffers.size
     sides = (left, low), (right, low), (right, high), (left, high)
     return np.stack([np.stack(corner, axis=-1) for corner in sides], axis=1).astype(float)
@@ -122,7 +122,7 @@ def _name(ax: Axes, allocation: Allocation, simulation: Simulation | None) -> No
     width, height = inches(ax)
     first, last = ax.get_xlim()
     across, upwards = width / (last - first), height / ax.get_ylim()[1]
-    end = buffers.given_up
+    end = buffers.release_step
     for i in np.flatnonzero(buffers.size * upwards > 1.4 * NAME_SIZE * POINT).tolist():
         room = int((end[i] - buffers.begin[i]) * across / (LETTER * NAME_SIZE * POINT)) - 1
         name = label(_name_of(allocation, i, simulation), 24)
@@ -192,7 +192,7 @@ def _cells(allocation: Allocation, among: Int64, edges: Int64, height: int) -> I
     buffers, size = allocation.buffers, max(1, allocation.size)
     low, high = allocation.offset[among], (allocation.offset + buffers.size)[among]
     begin = np.searchsorted(edges, buffers.begin[among], side="right") - 1
-    end = np.searchsorted(edges, buffers.given_up[among], side="left")
+    end = np.searchsorted(edges, buffers.release_step[among], side="left")
     rows = [np.rint(at / size * height).astype(np.int64) for at in (low, high)]
     return np.stack([begin, end, *rows], axis=1)
 

@@ -9,7 +9,7 @@ from remat_algos.schedule.simulation import Simulation
 
 @allocator()
 def cuda_caching(simulation: Simulation, context: SearchContext) -> Reservation:
-    """What PyTorch's caching allocator takes from the device, the most over the ways to break ties.
+    """Bytes that PyTorch's caching allocator reserves on the device, the maximum over the ways to break ties.
 
     Examples
     --------
@@ -19,5 +19,5 @@ def cuda_caching(simulation: Simulation, context: SearchContext) -> Reservation:
     2097152
     """
     use = pools.cuda_caching(simulation)
-    least, most = use.interval
-    return Reservation("cuda_caching", most, use.peak_used, least, use.ties.size)
+    lowest, highest = use.interval
+    return Reservation("cuda_caching", highest, use.peak_used, lowest, use.ties.size)

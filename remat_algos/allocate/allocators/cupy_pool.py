@@ -9,7 +9,7 @@ from remat_algos.schedule.simulation import Simulation
 
 @allocator()
 def cupy_pool(simulation: Simulation, context: SearchContext) -> Reservation:
-    """What CuPy's memory pool takes from the device, the most over the ways to break ties.
+    """Bytes that CuPy's memory pool reserves on the device, the maximum over the ways to break ties.
 
     Examples
     --------
@@ -19,5 +19,5 @@ def cupy_pool(simulation: Simulation, context: SearchContext) -> Reservation:
     1024
     """
     use = pools.cupy_pool(simulation)
-    least, most = use.interval
-    return Reservation("cupy_pool", most, use.peak_used, least, use.ties.size)
+    lowest, highest = use.interval
+    return Reservation("cupy_pool", highest, use.peak_used, lowest, use.ties.size)

@@ -8,7 +8,7 @@ from remat_algos.schedule.simulation import Simulation
 
 @allocator(noun="", own_base=False, candidates=1)
 def peak(simulation: Simulation, context: SearchContext) -> Reservation:
-    """Live bytes alone, the simulated peak: nothing is rounded, and nothing lost between values.
+    """Live bytes only, the simulated peak: no rounding, no fragmentation.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Allocators, found by looking into this folder."""
+"""Registry of the allocators in this folder."""
 
 import importlib
 import inspect
@@ -17,7 +17,7 @@ from remat_algos.ir.wording import one_line, shortened
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import Simulation
 
-CANDIDATES = 24  # schedules of one search that an allocator is asked for
+CANDIDATES = 24  # schedules of one search for which an allocator is run
 FORMERLY = {"none": "peak"}
 
 
@@ -34,7 +34,7 @@ class Allocator:
     own_base : bool
         Whether shares are of what it reserves without rematerialization; else they are of the peak.
     candidates : int
-        How many schedules of one search are asked what they reserve; 1 where that takes seconds.
+        Number of schedules of one search for which it is run; 1 where that takes seconds.
     """
 
     function: Callable[..., Reservation]
@@ -81,7 +81,7 @@ class Allocator:
         return self.function(simulation, context or SearchContext(), **options)
 
     def base(self, graph: ComputationGraph) -> int:
-        """Bytes that a share of the memory is of."""
+        """Bytes without rematerialization, the base of percentages."""
         run = baseline(graph)
         return self.reserve(run).memory if self.own_base else run.peak_memory
 

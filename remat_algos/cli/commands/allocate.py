@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Allocate, verify, say what came out, and write it; 3 if the arena is above a capacity, 130 if interrupted."""
-    from remat_algos.allocate.tables import read_buffers, write_allocation
+    from remat_algos.allocate.buffer_tables import read_buffers, write_allocation
 
     check_plot(arguments)
     _check(arguments)
@@ -202,7 +202,7 @@ def _alone(allocation: Allocation) -> Allocation:
     from remat_algos.allocate.buffers import Buffers
 
     buffers = allocation.buffers
-    bare = Buffers(buffers.begin, buffers.given_up, buffers.size, buffers.instance, names=buffers.names)
+    bare = Buffers(buffers.begin, buffers.release_step, buffers.size, buffers.instance, names=buffers.names)
     return replace(allocation, buffers=bare)
 
 

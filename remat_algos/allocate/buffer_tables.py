@@ -22,17 +22,17 @@ COLUMNS = ("id", "lower", "upper", "size")
 
 
 def read_buffers(path: str | os.PathLike[str]) -> Buffers:
-    """Read buffers: id, the first step that needs each, the first that does not any more, bytes.
+    """Read buffers: id, first step, first step after the last, bytes.
 
     Parameters
     ----------
     path : path
-        A CSV file of columns id, lower, upper and size, in any order; a column offset is passed over.
+        A CSV file of columns id, lower, upper and size, in any order; a column offset is ignored.
 
     Returns
     -------
     Buffers
-        In the order of the rows, called as their ids.
+        In the order of the rows, named by their ids.
 
     Raises
     ------
@@ -115,14 +115,14 @@ def read_columns(path: str | os.PathLike[str], known: Known, required: Sequence[
 
 def _numbers(table: ColumnTable, column: str) -> Sequence[int]:
     """Whole numbers from 0 to below 2**53."""
-    found = []
+    numbers = []
     for row, text in enumerate(table.texts(column)):
         whole = text.isascii() and text.isdecimal()
         if not (whole and len(text.lstrip("0")) < 17 and int(text) < LARGEST_SUM):
             name = table.texts("id")[row]
             buffer = f"buffer {shortened(name)!r}"
-            said = f"{column} of {buffer} is {shortened(text)!r}" if text else f"{buffer} has no {column}"
-            wanted = "one below 2**53" if whole else "a whole number, 0 or more"
-            raise AllocationError(f"{table.where(row)}: {said}; write {wanted}")
-        found.append(int(text))
-    return found
+            fault = f"{column} of {buffer} is {shortened(text)!r}" if text else f"{buffer} has no {column}"
+            expected = "one below 2**53" if whole else "a whole number, 0 or more"
+            raise AllocationError(f"{table.where(row)}: {fault}; write {expected}")
+        numbers.append(int(text))
+    return numbers

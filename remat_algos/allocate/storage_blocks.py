@@ -1,4 +1,4 @@
-"""What is to be placed: buffers in one storage as one block, over sections instead of steps."""
+"""Blocks to place: the buffers of one storage as one block, over sections instead of steps."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from remat_algos.ir.arrays import Int64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Blocks:
-    """Rectangles of sections by bytes, those of no bytes left out.
+class StorageBlocks:
+    """Rectangles of sections by bytes, without those of 0 bytes.
 
-    A section is a run of steps in which nothing ends before all of it has begun: what is needed at one of its steps is
-    needed at its last. So there are at most as many sections as blocks, and blocks meet in a section if and only if
-    they meet at a step.
+    A section is a range of steps in which no block ends before all of its blocks have begun: a block needed at one of
+    its steps is needed at its last. So there are at most n sections, and blocks overlap in a section if and only if
+    they overlap at a step.
 
     Parameters
     ----------
@@ -36,11 +36,11 @@ class Blocks:
     of_buffer: Int64
 
     @classmethod
-    def of(cls, buffers: Buffers) -> Blocks:
+    def of(cls, buffers: Buffers) -> StorageBlocks:
         """The blocks of all buffers; those written over each other are one."""
         storage, size = buffers.first, buffers.size
-        begin, end = buffers.begin.copy(), buffers.given_up
-        np.maximum.at(end, storage, buffers.given_up)
+        begin, end = buffers.begin.copy(), buffers.release_step
+        np.maximum.at(end, storage, buffers.release_step)
         roots = np.flatnonzero((storage == np.arange(len(buffers))) & (size > 0))
         roots = roots[np.argsort(begin[roots], kind="stable")]
         block = np.full(len(buffers), -1)
@@ -54,12 +54,12 @@ class Blocks:
 
     @property
     def length(self) -> Int64:
-        """int64[n]: how many sections each one meets."""
+        """int64[n]: number of sections of each block."""
         return self.end - self.begin
 
     @property
-    def meetings(self) -> int:
-        """Ordered pairs of blocks that meet, counted in every section."""
+    def n_overlaps(self) -> int:
+        """Ordered pairs of overlapping blocks, counted in every section."""
         change = np.bincount(self.begin, minlength=self.n_sections + 1)
         change -= np.bincount(self.end, minlength=self.n_sections + 1)
         return int((np.cumsum(change) ** 2).sum())
@@ -82,7 +82,7 @@ class Blocks:
 
 
 def _last_steps(begin: Int64, end: Int64) -> Int64:
-    """The last step of each section at which something begins."""
+    """The last step of each section at which a block begins."""
     begins = np.unique(begin)
     ended = np.searchsorted(np.unique(end), begins, side="right")  # ends up to there
     return begins[np.append(np.diff(ended) > 0, True)] if begins.size else begins
