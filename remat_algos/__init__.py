@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from remat_algos import models as models
     from remat_algos.allocate.allocation import Allocation
     from remat_algos.allocate.allocators.registry import list_allocators
+    from remat_algos.allocate.buffer_tables import read_buffers, write_allocation
     from remat_algos.allocate.buffers import Buffers
     from remat_algos.allocate.colouring import colour
     from remat_algos.allocate.in_place import in_place, read_in_place
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from remat_algos.allocate.pools import PoolRun, PoolUse, arena, cuda_caching, cupy_pool
     from remat_algos.allocate.reservation import Reservation
     from remat_algos.allocate.sharing import apart, share
-    from remat_algos.allocate.tables import read_buffers, write_allocation
     from remat_algos.allocate.traces import Trace
     from remat_algos.cost.backends import gpu_missing
     from remat_algos.cost.calibration import calibrate
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         StaleValueError,
     )
     from remat_algos.executor.execution import Execution
-    from remat_algos.executor.layers import LayerOperators
+    from remat_algos.executor.layer_operators import LayerOperators
     from remat_algos.executor.operators import Operators, SyntheticOperators
     from remat_algos.executor.run import execute
     from remat_algos.executor.shrunk import shrunk
@@ -100,10 +100,10 @@ if TYPE_CHECKING:
     from remat_algos.schedule.passes.dead_runs import without_dead_runs
     from remat_algos.schedule.passes.polish import polished
     from remat_algos.schedule.passes.sinking import sunk
+    from remat_algos.schedule.postponed_updates import postponed
     from remat_algos.schedule.schedule import Schedule
     from remat_algos.schedule.simulation import Simulation, simulate
     from remat_algos.schedule.unroll import unroll
-    from remat_algos.schedule.updates import postponed
     from remat_algos.solvers.echo_regions import Region, echo_regions
     from remat_algos.solvers.formula_chains import formula_frontier, least_budget
     from remat_algos.solvers.registry import list_solvers
@@ -146,7 +146,7 @@ _HOMES = {
     "cached": "schedule.passes.cache",
     "without_dead_runs": "schedule.passes.dead_runs",
     "sunk": "schedule.passes.sinking",
-    "postponed": "schedule.updates",
+    "postponed": "schedule.postponed_updates",
     "lowest_pass": "schedule.one_pass",
     "LowerSets": "structure.lower_sets",
     "LowerSetFamily": "structure.lower_set_families",
@@ -208,8 +208,8 @@ _HOMES = {
     "in_place": "allocate.in_place",
     "Buffers": "allocate.buffers",
     "Allocation": "allocate.allocation",
-    "read_buffers": "allocate.tables",
-    "write_allocation": "allocate.tables",
+    "read_buffers": "allocate.buffer_tables",
+    "write_allocation": "allocate.buffer_tables",
     "AllocationError": "errors",
     "read_in_place": "allocate.in_place",
     "plot_addresses": "plot.addresses",
@@ -238,7 +238,7 @@ _HOMES = {
     "cuda_caching": "allocate.pools",
     "arena": "allocate.pools",
     "Reservation": "allocate.reservation",
-    "LayerOperators": "executor.layers",
+    "LayerOperators": "executor.layer_operators",
     "train": "executor.training",
     "Training": "executor.training",
 }

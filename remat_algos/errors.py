@@ -49,7 +49,7 @@ class BudgetError(RematError):
     Parameters
     ----------
     message : str
-        What was asked, what was reached, and what forces the bound.
+        The request, the best result, and what forces the bound.
     reached : int
         The least peak, in bytes and as simulated, that a solver reached; it may be within a budget that is for an
         arena or an allocator.
@@ -83,23 +83,23 @@ class BackendError(RematError):
 
 
 class OutOfMemoryError(BackendError):
-    """Memory ran out in the middle of a schedule; everything that it held has been released.
+    """Memory ran out in the middle of a schedule; all its arrays have been released.
 
     Parameters
     ----------
     message : str
-        Where, how much was asked for, and how much was left.
+        Where, bytes requested and bytes left.
     step, node : int
-        The step that asked, and the node that it runs; -1 before the first step.
-    asked, free : int
-        Bytes; `free` is -1 where nobody knows.
+        The step that requested them, and its node; -1 before the first step.
+    requested, free : int
+        Bytes; `free` is -1 where it is unknown.
     """
 
-    def __init__(self, message: str, step: int = -1, node: int = -1, asked: int = 0, free: int = -1) -> None:
+    def __init__(self, message: str, step: int = -1, node: int = -1, requested: int = 0, free: int = -1) -> None:
         super().__init__(message)
         self.step = step
         self.node = node
-        self.asked = asked
+        self.requested = requested
         self.free = free
 
 

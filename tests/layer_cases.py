@@ -5,7 +5,7 @@ import numpy as np
 from remat_algos.executor.formulas.formula import Call
 from remat_algos.executor.formulas.table import FORMULAS
 from remat_algos.executor.starting_values import starting_values
-from remat_algos.executor.views import seen
+from remat_algos.executor.views import viewed
 from remat_algos.models.families.mixture_of_experts import routed
 from remat_algos.models.layers import Layers
 from remat_algos.models.settings import Settings
@@ -172,7 +172,7 @@ def drawn_inputs(network, rng):
                 found.append(drawn_places(network, rng))
             else:
                 whole = start[names[-1 - x.value]] if x.value < 0 else rng.random(x.shape) < 0.7
-                found.append(seen(whole, x.shape, np))
+                found.append(viewed(whole, x.shape, np))
         yield layer, found
 
 

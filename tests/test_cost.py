@@ -20,7 +20,7 @@ from remat_algos.cost.compute import COSTS, DEFAULT_DEVICE, compute_costs
 from remat_algos.cost.devices import LAUNCH, Device, get_device, list_devices
 from remat_algos.cost.shapes import DTYPES, element_bytes, tensor_bytes
 from remat_algos.errors import BackendError, GraphError
-from remat_algos.executor.arrays import backend
+from remat_algos.executor.array_backend import backend
 
 PAGE = (Path(__file__).parent.parent / "docs" / "costs.md").read_text(encoding="utf-8")
 DEVICES = {device.name: device for device in list_devices()}

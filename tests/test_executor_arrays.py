@@ -16,7 +16,7 @@ from remat_algos.allocate.sharing import apart, share
 from remat_algos.cost.backends import gpu_missing
 from remat_algos.errors import AllocationError, BackendError, OutOfMemoryError
 from remat_algos.executor import mixing
-from remat_algos.executor.arrays import backend
+from remat_algos.executor.array_backend import backend
 from remat_algos.executor.memories import PATTERN, ArenaMemory, PoolMemory, TrackingMemory
 from remat_algos.executor.run import execute
 from remat_algos.ir.resident import Resident
@@ -55,7 +55,7 @@ def test_numpy_is_always_there():
     here = backend("numpy")
     assert here.xp is np
     assert here.device.endswith("processors")
-    with here.running(), here.apart():
+    with here.running(), here.uncounted():
         array = here.empty(7)
     assert here.to_host(array) is array
     assert (here.seconds([1.0, 3.0, 4.0, 4.5]) == [2.0, 0.5]).all()
@@ -147,7 +147,7 @@ def test_a_limit_is_told_with_what_is_free(kind, on):
         memory.allocate(1025, 0)
         with pytest.raises(OutOfMemoryError) as error:
             memory.allocate(600, 1)
-        assert (error.value.asked, error.value.free) == (600, 512)
+        assert (error.value.requested, error.value.free) == (600, 512)
         memory.allocate(0, 2)
         memory.allocate(512, 3)
         assert memory.used == 2048
@@ -232,7 +232,7 @@ def test_temporaries_between_two_counts_show_on_a_gpu(on):
         memory.allocate(512, 0)
         there.xp.empty(5000, np.uint8)
         assert (memory.used, memory.peak(), memory.peak()) == (512, 512 + 5120, 512)
-        with there.apart():  # a pool that is not counted
+        with there.uncounted():  # a pool that is not counted
             there.xp.empty(5000, np.uint8)
         there.empty(5000)
         assert memory.peak() == 512

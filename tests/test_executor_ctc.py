@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remat_algos.executor.formulas.ctc import NEVER
-from remat_algos.executor.formulas.formula import Call, Seen
+from remat_algos.executor.formulas.formula import Call, Readable
 from remat_algos.executor.formulas.table import FORMULAS
 from remat_algos.executor.starting_values import starting_values
 from remat_algos.models.registry import build
@@ -26,7 +26,7 @@ def call_of(steps, batch, classes, length):
 
 def gradient_of(call, x, targets, alpha=None, scale=1.0):
     values = [None] if alpha is None else [None, alpha]
-    return FORMULA.gradient(call, 0, Seen("", "", [x, targets]), Seen("", "", values), [scale])
+    return FORMULA.gradient(call, 0, Readable("", "", [x, targets]), Readable("", "", values), [scale])
 
 
 @st.composite

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remat_algos.executor.formulas.formula import Call, Seen
+from remat_algos.executor.formulas.formula import Call, Readable
 from remat_algos.executor.formulas.table import FORMULAS
-from remat_algos.executor.views import seen
+from remat_algos.executor.views import viewed
 from remat_algos.models.families.mixture_of_experts import routed
 from tests.layer_cases import network_of, rows, values_of
 from tests.oracles import layers as oracles
@@ -31,7 +31,7 @@ def computed(network, residents):
     names = network.graph.resident_names
     for layer in network.layers:
         read = [residents[names[-1 - x.value]] if x.value < 0 else values[x.value] for x in layer.arguments]
-        arguments = [seen(a, x.shape, np) for a, x in zip(read, layer.arguments, strict=True)]
+        arguments = [viewed(a, x.shape, np) for a, x in zip(read, layer.arguments, strict=True)]
         made = values_of(FORMULAS[layer.op], Call(layer, np), arguments)
         values += made
         found[layer.name] = (layer, arguments, made)
@@ -71,7 +71,7 @@ def test_the_gradient_of_sending_is_gathering(drawn):
     for name in ("moe.dispatch", "moe.taken", "moe.shares"):
         layer, arguments, values = found[name]
         given_ = [rng.normal(size=value.shape) for value in values]
-        reads, made = Seen("", "", arguments), Seen("", "", [None] * len(values))
+        reads, made = Readable("", "", arguments), Readable("", "", [None] * len(values))
         forwards = sum((value * g).sum() for value, g in zip(values, given_, strict=True))
         backwards = sum(
             (FORMULAS["Slice"].gradient(Call(layer, np), k, reads, made, given_) * argument).sum()
@@ -103,7 +103,7 @@ def test_first_choices_come_first_and_of_equal_experts_the_first():
 def test_what_nobody_gives_a_gradient_counts_as_zeros():
     network = mixture(4, 2, 1, 100)
     layer, arguments, values = computed(network, {"x": np.ones((4, WIDTH))} | _ones(network))["moe.dispatch"]
-    reads, none = Seen("", "", arguments), Seen("", "", [None, None])
+    reads, none = Readable("", "", arguments), Readable("", "", [None, None])
     whole = [np.ones_like(values[0]), np.zeros_like(values[1])]
     slice_ = FORMULAS["Slice"].gradient
     wanted = slice_(Call(layer, np), 0, reads, none, whole)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from remat_algos.executor.formulas.formula import Call, Seen
+from remat_algos.executor.formulas.formula import Call, Readable
 from remat_algos.executor.formulas.norms import unbiased_variance
 from remat_algos.executor.formulas.table import FORMULAS
-from remat_algos.executor.layers import LayerOperators
+from remat_algos.executor.layer_operators import LayerOperators
 from remat_algos.executor.run import execute
 from remat_algos.ir.differentiate import differentiate
 from tests.layer_cases import CASES, drawn_inputs, network_of, rows
@@ -23,7 +23,7 @@ def cross_entropy_of(x, targets):
     net = network_of(lambda net: net.softmax_cross_entropy(rows(net, *x.shape), net.input("t", targets.shape, "int64")))
     formula, call = FORMULAS["SoftmaxCrossEntropy"], Call(net.layers[0], np)
     values = formula.forward(call, x, targets)
-    return values[0], formula.gradient(call, 0, Seen("", "", [x, targets]), Seen("", "", values), [1.0])
+    return values[0], formula.gradient(call, 0, Readable("", "", [x, targets]), Readable("", "", values), [1.0])
 
 
 def test_a_class_that_cannot_be_is_as_if_it_were_not_there():

@@ -92,7 +92,7 @@ def test_memory_that_runs_out_halfway_is_told_with_step_node_and_bytes():
         "step 6 runs 3, which asks for 700 bytes, 1,024 in chunks of 512, where 1,023 are free: the limit is reached; "
         "this schedule needs 4,096 at its peak, so allow more, or take one with a lower peak"
     )
-    assert (error.value.step, error.value.node, error.value.asked, error.value.free) == (6, 3, 700, 1023)
+    assert (error.value.step, error.value.node, error.value.requested, error.value.free) == (6, 3, 700, 1023)
     assert isinstance(error.value, BackendError)
     assert isinstance(error.value, RematError)
     assert spy.left() == 0  # while the error is still in our hands
@@ -114,7 +114,7 @@ def test_a_limit_stops_the_first_step_above_it_and_no_other(data):
         execute(graph, order, limit=limit)
     assert error.value.step == above[0]
     assert error.value.node == order[above[0]]
-    assert error.value.asked > error.value.free >= 0 or -(-error.value.asked // 512) * 512 > error.value.free
+    assert error.value.requested > error.value.free >= 0 or -(-error.value.requested // 512) * 512 > error.value.free
 
 
 def test_an_arena_above_the_limit_is_refused_before_the_first_step():

@@ -9,7 +9,7 @@ from hypothesis import given as drawn_from
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from remat_algos.executor.formulas.formula import Call, Seen
+from remat_algos.executor.formulas.formula import Call, Readable
 from remat_algos.executor.formulas.table import FORMULAS
 from tests.layer_cases import CASES, SINGLE, drawn_inputs, network_of, rows, values_of
 from tests.oracles import layers as oracles
@@ -38,12 +38,12 @@ def test_gradients_are_those_of_differences(case, counting):
         own = graph.values(w)
         with_gradient = [graph.backward.grad_memory[x] >= 0 for x in own]
         given = [rng.normal(size=s) if has else None for s, has in zip(layer.shapes, with_gradient, strict=True)]
-        may = Seen(
+        may = Readable(
             "it",
             "argument",
             [a if x.value in saved or x.value < 0 else None for a, x in zip(arguments, layer.arguments, strict=True)],
         )
-        kept = Seen("it", "value", [values[j] if x in saved else None for j, x in enumerate(own)])
+        kept = Readable("it", "value", [values[j] if x in saved else None for j, x in enumerate(own)])
 
         for k, x in enumerate(layer.arguments if any(with_gradient) else ()):
             if "float" not in x.dtype or "running" in str(graph.resident_names[-1 - x.value] if x.value < 0 else ""):
@@ -173,13 +173,13 @@ def test_embedding_gradients_add_rows_of_equal_words():
     given = np.random.default_rng(0).normal(size=layer.shapes[0])
     wanted = np.zeros((4, 6))
     np.add.at(wanted, words, given)
-    may = Seen("it", "argument", [words, None])
+    may = Readable("it", "argument", [words, None])
     np.testing.assert_allclose(FORMULAS["Embedding"].gradient(Call(layer, np), 1, may, may, [given]), wanted)
 
 
 def embedding_gradient(words, rows, count, xp=np):
     net = network_of(lambda net: net.embedding(net.input("words", words.shape, "int64"), count, rows.shape[-1]))
-    may = Seen("it", "argument", [words, None])
+    may = Readable("it", "argument", [words, None])
     return FORMULAS["Embedding"].gradient(Call(net.layers[0], xp), 1, may, may, [rows])
 
 
@@ -250,7 +250,7 @@ def test_float32_stays_float32(case):
             for v, x in zip(values, network.graph.values(w), strict=False)
         ]
         for k in differentiable(layer, given):
-            made = formula.gradient(call, k, Seen("", "", narrow), Seen("", "", values), given)
+            made = formula.gradient(call, k, Readable("", "", narrow), Readable("", "", values), given)
             assert made.dtype == np.float32, layer.op
 
 
@@ -348,7 +348,7 @@ def test_no_array_of_numpy_meets_one_of_cupy(case):
                 xp.ones(v.shape, v.dtype) if network.graph.backward.grad_memory[x] >= 0 else None
                 for v, x in zip(values, network.graph.values(w), strict=False)
             ]
-            may = Seen("", "", read), Seen("", "", values)
+            may = Readable("", "", read), Readable("", "", values)
             made = [formula.gradient(call, k, *may, given) for k in differentiable(layer, given)]
             found.append([*values, *made])
         for ours, theirs in zip(*found, strict=True):

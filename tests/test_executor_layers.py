@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from remat_algos.errors import GraphError
-from remat_algos.executor.formulas.formula import Formula, Seen
+from remat_algos.executor.formulas.formula import Formula, Readable
 from remat_algos.executor.formulas.table import FORMULAS
-from remat_algos.executor.layers import LayerOperators
+from remat_algos.executor.layer_operators import LayerOperators
 from remat_algos.executor.run import execute
 from remat_algos.executor.starting_values import starting_values
-from remat_algos.executor.views import can_see, given_back, seen
+from remat_algos.executor.views import can_view, view_gradient, viewed
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.registry import build, get_family, list_families
 from tests.layer_cases import SMALL_NETWORKS, image, network_of, rows, values_of, wide
@@ -26,14 +26,14 @@ EPSILON = 1e-6
 )
 def test_a_view_gives_back_what_it_was_given(base, shape):
     x, given = np.random.default_rng(0).normal(size=base), np.random.default_rng(1).normal(size=shape)
-    assert can_see(base, shape)
-    assert seen(x, shape, np).shape == shape
-    assert (seen(x, shape, np) * given).sum() == pytest.approx((x * given_back(given, base, np)).sum())
+    assert can_view(base, shape)
+    assert viewed(x, shape, np).shape == shape
+    assert (viewed(x, shape, np) * given).sum() == pytest.approx((x * view_gradient(given, base, np)).sum())
 
 
 @pytest.mark.parametrize(("base", "shape"), [((4, 3), (3,)), ((2, 3), (4, 3)), ((2, 3, 6), (2, 2))])
 def test_for_some_views_there_is_no_rule(base, shape):
-    assert not can_see(base, shape)
+    assert not can_view(base, shape)
 
 
 # ---------------------------------------------------------------- whole networks
@@ -49,7 +49,7 @@ def loss_of(network, calls, residents):
     for w, (layer, call) in enumerate(zip(network.layers, calls, strict=True)):
         read = [residents[names[-1 - x.value]] if x.value < 0 else values[x.value] for x in layer.arguments]
         made = values_of(
-            FORMULAS[layer.op], call, [seen(a, x.shape, np) for a, x in zip(read, layer.arguments, strict=True)]
+            FORMULAS[layer.op], call, [viewed(a, x.shape, np) for a, x in zip(read, layer.arguments, strict=True)]
         )
         values += [*made, *[None] * (len(network.graph.values(w)) - len(made))]
     return sum(float(values[x].sum()) for x in np.flatnonzero(network.graph.output) if values[x] is not None)
@@ -231,8 +231,8 @@ def test_layers_are_run_on_their_own_graph():
 
 
 def test_a_gradient_reads_only_what_it_may():
-    with pytest.raises(GraphError, match=r"the gradient of conv wants argument 1, .* save it"):
-        Seen("the gradient of conv", "argument", [1, None])[1]
+    with pytest.raises(GraphError, match=r"the gradient of conv needs argument 1, .* save it"):
+        Readable("the gradient of conv", "argument", [1, None])[1]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.sharing import share
 from remat_algos.executor import mixing
-from remat_algos.executor.arrays import backend
+from remat_algos.executor.array_backend import backend
 from remat_algos.executor.mixing import mixer
 from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.executor.run import execute

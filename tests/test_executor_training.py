@@ -10,7 +10,7 @@ from remat_algos.allocate.in_place import in_place
 from remat_algos.allocate.sharing import share
 from remat_algos.cost.backends import gpu_missing
 from remat_algos.errors import GraphError
-from remat_algos.executor.layers import LayerOperators
+from remat_algos.executor.layer_operators import LayerOperators
 from remat_algos.executor.run import execute
 from remat_algos.executor.training import train
 from remat_algos.ir.differentiate import differentiate

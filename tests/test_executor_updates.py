@@ -7,8 +7,8 @@ import pytest
 
 from remat_algos.cost.backends import gpu_missing
 from remat_algos.errors import GraphError
-from remat_algos.executor.formulas.updates import UPDATES
-from remat_algos.executor.layers import LayerOperators
+from remat_algos.executor.formulas.optimizer_updates import UPDATES
+from remat_algos.executor.layer_operators import LayerOperators
 from remat_algos.executor.run import execute
 from remat_algos.executor.training import train
 from remat_algos.ir.differentiate import differentiate

@@ -16,13 +16,13 @@ from remat_algos.allocate.sharing import apart
 from remat_algos.errors import AllocationError, BackendError, BudgetError, ClaimError, GraphError, ScheduleError
 from remat_algos.executor import device_memory
 from remat_algos.executor import validate as validate_module
-from remat_algos.executor.arrays import Backend
+from remat_algos.executor.array_backend import Backend
 from remat_algos.executor.mixing_costs import MixingCosts, mixing_costs
+from remat_algos.executor.monitored import MonitoredOperators
 from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.executor.run import execute
 from remat_algos.executor.shrunk import shrunk
 from remat_algos.executor.validate import validate
-from remat_algos.executor.watched import Watched
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.files.read import read_graph
 from remat_algos.ir.graph import ComputationGraph
@@ -472,13 +472,13 @@ def test_a_gpu_is_asked_after_every_run_what_is_free(chain):
         run=lambda *given: None,
         checksum=lambda given: 7,
     )
-    watched = Watched(idle, 2)
-    assert (watched.device_peak, watched.addresses) == (None, None)
-    watched.prepare(gpu, chain)
-    assert (watched.residents(gpu), watched.checksum(None)) == (["r"], 7)
-    watched.run(0, [], [], [array(512)], array(4096))
-    watched.run(1, [], [], [array(1024), array(0)], None)
-    watched.run(0, [], [], [array(2048)], None)
-    assert watched.runs.tolist() == [2, 1]
-    assert watched.addresses.tolist() == [512, 1024, 0, 2048, 4096]  # workspaces behind
-    assert watched.device_peak == 700
+    monitored = MonitoredOperators(idle, 2)
+    assert (monitored.device_peak, monitored.addresses) == (None, None)
+    monitored.prepare(gpu, chain)
+    assert (monitored.residents(gpu), monitored.checksum(None)) == (["r"], 7)
+    monitored.run(0, [], [], [array(512)], array(4096))
+    monitored.run(1, [], [], [array(1024), array(0)], None)
+    monitored.run(0, [], [], [array(2048)], None)
+    assert monitored.runs.tolist() == [2, 1]
+    assert monitored.addresses.tolist() == [512, 1024, 0, 2048, 4096]  # workspaces behind
+    assert monitored.device_peak == 700

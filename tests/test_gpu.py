@@ -12,8 +12,8 @@ from remat_algos.allocate.traces import Trace
 from remat_algos.cost.backends import gpu_missing
 from remat_algos.cost.calibration import calibrate
 from remat_algos.errors import BudgetError, GraphError, OutOfMemoryError
-from remat_algos.executor.arrays import backend
-from remat_algos.executor.layers import LayerOperators
+from remat_algos.executor.array_backend import backend
+from remat_algos.executor.layer_operators import LayerOperators
 from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.executor.run import execute
 from remat_algos.executor.validate import validate
@@ -106,7 +106,7 @@ def test_a_limit_is_enough_or_not_as_the_model_says():
             with pytest.raises(OutOfMemoryError, match="step") as error:
                 execute(graph, simulation, backend="cupy", limit=limit)
             assert error.value.step >= 0
-            assert error.value.asked == graph.memory[error.value.node]
+            assert error.value.requested == graph.memory[error.value.node]
         else:
             assert execute(graph, simulation, backend="cupy", limit=limit).peak_used == used
     again = execute(graph, simulation, backend="cupy", limit=total)  # nothing is left of those that failed

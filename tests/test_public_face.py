@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import remat_algos as ra
-from remat_algos.executor.arrays import backend
+from remat_algos.executor.array_backend import backend
 from remat_algos.ir.labels import GradientNames
 from remat_algos.models.registry import build
 from remat_algos.solvers.registry import list_solvers

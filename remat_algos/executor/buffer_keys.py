@@ -1,4 +1,4 @@
-"""By which number the memory of a run knows what it hands out."""
+"""Keys of allocations in the memory of a run."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from remat_algos.schedule.simulation import Simulation
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BufferKeys:
-    """By which number memory knows each instance and the workspace of each step: the buffer's, if there are buffers."""
+    """Keys of the instances and of the workspace of each step: the numbers of buffers, if there are any."""
 
     instance: list[int]
     workspace: list[int]
-    over: list[int]  # by such a number: the one whose memory it takes over, -1 for none
+    over: list[int]  # by key: the key that it is written over, -1 for none
 
     @classmethod
     def of(cls, simulation: Simulation, allocation: Allocation | None) -> BufferKeys:
@@ -24,8 +24,8 @@ class BufferKeys:
         n, m = simulation.lifetimes.value.size, len(simulation.schedule)
         if allocation is None:
             return cls(list(range(n)), [n] * m, [-1] * n)
-        given = allocation.buffers
-        order = given.places(simulation)
+        buffers = allocation.buffers
+        order = buffers.places(simulation)
         of_step = np.full(m, -1)
-        of_step[given.begin[order[n:]]] = order[n:]
-        return cls(order[:n].tolist(), of_step.tolist(), given.over.tolist())
+        of_step[buffers.begin[order[n:]]] = order[n:]
+        return cls(order[:n].tolist(), of_step.tolist(), buffers.over.tolist())

@@ -1,4 +1,4 @@
-"""Memory that is still free where things run."""
+"""Free memory of a device."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import os
 import re
 from pathlib import Path
 
-from remat_algos.executor.arrays import Backend
+from remat_algos.executor.array_backend import Backend
 
 MEMINFO = Path("/proc/meminfo")
 
 
 def free_memory(backend: Backend) -> int | None:
-    """Bytes that can still be had: of a GPU by its runtime's count, else of this machine; None where nobody knows.
+    """Free bytes: of a GPU by its runtime, else of this machine; None where unknown.
 
     Examples
     --------
-    >>> from remat_algos.executor.arrays import backend
+    >>> from remat_algos.executor.array_backend import backend
     >>> free = free_memory(backend("numpy"))
     >>> free is None or free > 0
     True

@@ -1,4 +1,4 @@
-"""What happened when a schedule ran."""
+"""Measurements of a schedule that ran."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from remat_algos.schedule.simulation import Simulation, check_simulation
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Execution:
-    """A schedule that ran: bytes at each step, and a checksum of every value that was made.
+    """A schedule that ran: bytes at each step, and a checksum of every instance.
 
     Parameters
     ----------
@@ -28,22 +28,22 @@ class Execution:
     backend, device : str
         Where it ran.
     used, used_raw : int64[m]
-        Bytes handed out while each step ran, each request rounded up to 512, and to the byte.
+        Bytes allocated during each step, each request rounded up to 512, and exactly.
     total : int64[m]
-        Bytes reserved on the device while each step ran: what the pool took, or the arena.
+        Bytes reserved on the device during each step, by the pool or the arena.
     resident : int
-        Bytes of the residents, which are apart.
+        Bytes of the residents, not included in the others.
     checksums : uint32[n_instances]
-        Of each instance of `simulation.lifetimes`, when it was made.
+        Of each instance of `simulation.lifetimes`, after its step.
     mismatches : list of (int, int)
-        (step, value) wherever a value that was made again is not what it was at first, and, with the last step, each
-        output that is no longer what it was when it was made.
+        (step, value) of each recomputed value that differs from its first instance, and, with the last step, of each
+        output that has changed since it was computed.
     seconds : float64[m], optional
         Time of the operators at each step.
     allocation : Allocation, optional
         The arena that it ran in.
     outputs : dict of int to uint8[...]
-        By value the outputs at the end, if they were asked for.
+        By value the outputs at the end, if requested.
     """
 
     graph: ComputationGraph
@@ -78,7 +78,7 @@ class Execution:
 
     @property
     def peak_raw(self) -> int:
-        """Bytes at the worst step, to the byte."""
+        """Bytes at the worst step, without rounding."""
         return int(self.used_raw.max(initial=0))
 
     @property
@@ -88,24 +88,26 @@ class Execution:
 
     @property
     def predicted(self) -> Int64:
-        """int64[m]: what `used` should be by a count of its own, whatever was freed when; see `live_memory`."""
+        """int64[m]: the expected `used`, counted independently of the frees; see `live_memory`."""
         return live_memory(self.simulation, CHUNK) - self._saved(CHUNK)
 
     @property
     def predicted_raw(self) -> Int64:
-        """int64[m]: what `used_raw` should be, likewise."""
+        """int64[m]: the expected `used_raw`, likewise."""
         return live_memory(self.simulation) - self._saved(1)
 
     def _saved(self, chunk: int) -> Int64:
-        """int64[m]: what is written over counts once."""
+        """int64[m]: bytes of values that are written over another one, which count once."""
         steps = len(self.simulation.schedule)
         if not (self.buffers.over >= 0).any():
             return np.zeros(steps, np.int64)
-        return held(Buffers.of(self.simulation).rounded(chunk), steps) - held(self.buffers.rounded(chunk), steps)
+        return live_bytes(Buffers.of(self.simulation).rounded(chunk), steps) - live_bytes(
+            self.buffers.rounded(chunk), steps
+        )
 
     @property
     def buffers(self) -> Buffers:
-        """What the schedule holds: the allocation's buffers, or those of the simulation."""
+        """Buffers of the schedule: the allocation's, or those of the simulation."""
         return Buffers.of(self.simulation) if self.allocation is None else self.allocation.buffers
 
     @property
@@ -116,59 +118,59 @@ class Execution:
     @property
     def first_checksums(self) -> dict[int, int]:
         """By value, the checksum of its first instance."""
-        found: dict[int, int] = {}
+        first: dict[int, int] = {}
         for value, checksum in zip(self.simulation.lifetimes.value.tolist(), self.checksums.tolist(), strict=True):
-            found.setdefault(value, checksum)
-        return found
+            first.setdefault(value, checksum)
+        return first
 
     def differs_from(self, other: Execution) -> list[tuple[int, int]]:
-        """(step, value) of each instance that another run of the same graph made differently at first.
+        """(step, value) of each instance that differs from its first checksum in another run of the same graph.
 
         Runs of schedules with and without rematerialization, or on NumPy and on a GPU, must not differ at all; values
-        that only one of them makes are left out.
+        of only one of them are left out.
         """
         check_simulation(other.simulation, self.graph)
-        wanted = other.first_checksums
-        made = zip(
+        expected = other.first_checksums
+        instances = zip(
             self.simulation.made_at.tolist(),
             self.simulation.lifetimes.value.tolist(),
             self.checksums.tolist(),
             strict=True,
         )
-        return [(step, value) for step, value, checksum in made if wanted.get(value, checksum) != checksum]
+        return [(step, value) for step, value, checksum in instances if expected.get(value, checksum) != checksum]
 
 
 def times(seconds: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
     """A read-only copy of times of steps; ValueError for another shape."""
-    found = np.array(seconds, np.float64)
-    if found.shape != shape:
-        raise ValueError(f"seconds have shape {found.shape}, expected {shape}: a time for each step")
-    return sealed(found)
+    array = np.array(seconds, np.float64)
+    if array.shape != shape:
+        raise ValueError(f"seconds have shape {array.shape}, expected {shape}: a time for each step")
+    return sealed(array)
 
 
 def live_memory(simulation: Simulation, chunk: int = 1) -> Int64:
     """int64[m]: bytes that are live at each step, every size rounded up to whole chunks.
 
-    It is counted anew from graph and order, not from `simulation.lifetimes`, by which the run frees: so a wrong
-    lifetime shows, also one that the judge has counted with.
+    It is counted from graph and order, not from `simulation.lifetimes`, by which the run frees: so a wrong lifetime
+    shows, even one that the simulator has counted with.
     """
     graph, order = simulation.graph, simulation.schedule.order
     memory, workspace = (-(-sizes // chunk) * chunk for sizes in (graph.memory, graph.workspace))
-    made, made_at = _at_steps(graph.value_indptr, np.arange(graph.n_values), order)
+    value, made_at = _at_steps(graph.value_indptr, np.arange(graph.n_values), order)
     read, read_at = _at_steps(graph.read_indptr, graph.read_indices, order)
-    by_value = np.lexsort((made_at, made))
-    made, made_at = made[by_value], made_at[by_value]
+    by_value = np.lexsort((made_at, value))
+    value, made_at = value[by_value], made_at[by_value]
     # a read is served by the last run before it; of an output, which is pinned, by the first
     key = len(order) + 1
-    served = np.searchsorted(made * key + made_at, read * key + read_at) - 1
-    first = np.searchsorted(made, np.arange(graph.n_values))
+    served = np.searchsorted(value * key + made_at, read * key + read_at) - 1
+    first = np.searchsorted(value, np.arange(graph.n_values))
     served = np.where(graph.output[read], first[read], served)
     last = made_at.copy()
     np.maximum.at(last, served, read_at)
     last[first[graph.output]] = len(order) - 1
     change = np.zeros(len(order) + 1, np.int64)
-    np.add.at(change, made_at, memory[made])
-    np.subtract.at(change, last + 1, memory[made])
+    np.add.at(change, made_at, memory[value])
+    np.subtract.at(change, last + 1, memory[value])
     return np.cumsum(change)[:-1] + workspace[order]
 
 
@@ -180,9 +182,9 @@ def _at_steps(indptr: Int64, indices: NDArray[Any], order: NDArray[np.int32]) ->
     return indices[indptr[order][step] + place].astype(np.int64), step
 
 
-def held(buffers: Buffers, n_steps: int) -> Int64:
+def live_bytes(buffers: Buffers, n_steps: int) -> Int64:
     """int64[n_steps]: bytes of the buffers that are needed at each step."""
     change = np.zeros(n_steps + 1, np.int64)
     np.add.at(change, buffers.begin, buffers.size)
-    np.subtract.at(change, buffers.given_up, buffers.size)
+    np.subtract.at(change, buffers.release_step, buffers.size)
     return np.cumsum(change)[:n_steps]

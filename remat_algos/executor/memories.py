@@ -1,4 +1,4 @@
-"""Where the bytes of a run come from, and how they are counted."""
+"""Memory of a run: where its bytes come from, and how they are counted."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import numpy as np
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.limits import checked_limit
 from remat_algos.errors import AllocationError, OutOfMemoryError
-from remat_algos.executor.arrays import Array, Backend
+from remat_algos.executor.array_backend import Array, Backend
 from remat_algos.ir.wording import shortened
 
 CHUNK = 512  # bytes: what allocators of GPUs round up to
 PATTERN = 0xA5  # over freed bytes where runs are checked: as a float32 it is tiny, as an index far outside
-BYTES = range(1, 252)  # one after the other over what is handed out: bytes that are never written differ
+BYTES = range(1, 252)  # one after the other over allocated arrays: bytes that are never written differ between runs
 WORD = 16  # bytes: addresses on a GPU must be multiples, or kernels stop
 
 
 class Memory(Protocol):
-    """What hands out the bytes of a run, and counts them."""
+    """Allocates the arrays of a run, and counts their bytes."""
 
     @property
     def used(self) -> int:
-        """Bytes handed out and not given back, each request rounded up to 512."""
+        """Bytes allocated and not freed, each request rounded up to 512."""
 
     @property
     def used_raw(self) -> int:
@@ -41,34 +41,34 @@ class Memory(Protocol):
     def __exit__(self, *error: object) -> None: ...
 
     def allocate(self, nbytes: int, key: int) -> Array:
-        """uint8[nbytes]; `key` gives it back. OutOfMemoryError if there is no room."""
+        """uint8[nbytes]; `key` frees it. OutOfMemoryError if there is no room."""
 
     def free(self, key: int) -> None:
-        """Give it back; nobody holds the array any more."""
+        """Free an array that has no other references."""
 
     def peak(self) -> int:
-        """The most that `used` was since this was last asked, temporaries of operators among it where they show."""
+        """Maximum of `used` since the last call, temporaries of operators included where they are visible."""
 
     def close(self) -> None:
-        """Give everything back."""
+        """Free everything."""
 
 
 class TrackingMemory:
     """Arrays of NumPy, counted as an allocator of a GPU would: each request rounded up to 512 bytes.
 
-    An array counts until it is really gone: one that an operator still holds after `free` stays in `used`.
+    An array counts until it is garbage-collected: one that an operator still refers to after `free` stays in `used`.
 
     Parameters
     ----------
     backend : Backend
     limit : int, optional
-        Most bytes that `used` may be; 0 or more.
+        Maximum of `used` in bytes; 0 or more.
     pattern : bool
-        Fill what is handed out, with another byte each time, and overwrite what is given back.
+        Fill each allocated array with another byte, and overwrite freed ones.
 
     Examples
     --------
-    >>> from remat_algos.executor.arrays import backend
+    >>> from remat_algos.executor.array_backend import backend
     >>> with TrackingMemory(backend("numpy")) as memory:
     ...     array = memory.allocate(513, key=7)
     ...     memory.used, memory.used_raw
@@ -79,8 +79,8 @@ class TrackingMemory:
         self.used = self.used_raw = self.total = 0
         self._limit = checked_limit(limit)
         self._pattern, self._bytes = pattern, cycle(BYTES)
-        self._held: dict[int, Array] = {}
-        self._overdue: dict[int, weakref.ref[Any]] = {}  # by number: arrays are no keys, nor what refers to them
+        self._arrays: dict[int, Array] = {}
+        self._overdue: dict[int, weakref.ref[Any]] = {}  # by id: neither arrays nor weak references to them can be keys
 
     def __enter__(self) -> Self:
         return self
@@ -89,14 +89,14 @@ class TrackingMemory:
         self.close()
 
     def allocate(self, nbytes: int, key: int) -> Array:
-        """uint8[nbytes]; `key` gives it back. OutOfMemoryError beyond the limit."""
+        """uint8[nbytes]; `key` frees it. OutOfMemoryError beyond the limit."""
         chunk = -(-nbytes // CHUNK) * CHUNK
         if self.used + chunk > self._limit:
-            raise OutOfMemoryError("the limit is reached", asked=nbytes, free=max(self._limit - self.used, 0))
+            raise OutOfMemoryError("the limit is reached", requested=nbytes, free=max(self._limit - self.used, 0))
         try:
-            array = self._held[key] = np.empty(nbytes, np.uint8)
+            array = self._arrays[key] = np.empty(nbytes, np.uint8)
         except MemoryError:
-            raise OutOfMemoryError("this machine has no more", asked=nbytes) from None
+            raise OutOfMemoryError("this machine has no more", requested=nbytes) from None
         if self._pattern:
             array.fill(next(self._bytes))
         self.used += chunk
@@ -106,20 +106,20 @@ class TrackingMemory:
         return array
 
     def free(self, key: int) -> None:
-        """Give it back; if somebody holds it, it counts until they let go."""
-        array = self._held.pop(key)
+        """Free an array; it counts until its last reference is gone."""
+        array = self._arrays.pop(key)
         if self._pattern:
             array.fill(PATTERN)
         number = id(array)
-        self._overdue[number] = weakref.ref(array, self._gone(number, array.size))  # told at once, unless it is held
+        self._overdue[number] = weakref.ref(array, self._gone(number, array.size))  # called at once if unreferenced
 
     def peak(self) -> int:
-        """What is used now: nothing is handed out between two questions that is not held at the second."""
+        """The current use: nothing is freed between two calls of one step."""
         return self.used
 
     def close(self) -> None:
-        """Let go of all arrays."""
-        self._held.clear()
+        """Release all arrays."""
+        self._arrays.clear()
         self._overdue.clear()
         self.used = self.used_raw = 0
 
@@ -129,25 +129,25 @@ class TrackingMemory:
 
     def _gone(self, number: int, nbytes: int) -> Any:
         def count_out(_: object) -> None:
-            if self._overdue.pop(number, None) is not None:  # None: all has been let go of
+            if self._overdue.pop(number, None) is not None:  # None: all have been released
                 self._count_out(nbytes)
 
         return count_out
 
 
 class PoolMemory:
-    """Arrays from a memory pool of CuPy of their own; temporaries that operators ask CuPy for come from it too.
+    """Arrays from a CuPy memory pool of their own; temporaries of operators come from it too.
 
-    The counts are the pool's own, taken once a step, since the pool looks through all its chunks for them; a memory
-    hook sees what comes and goes between two of them.
+    The counts are the pool's own, read once a step, since the pool scans all its chunks for them; a memory hook counts
+    what is allocated and freed in between.
 
     Parameters
     ----------
     backend : Backend
     limit : int, optional
-        Most bytes that the pool may reserve; 0 or more.
+        Maximum bytes that the pool reserves; 0 or more.
     pattern : bool
-        Fill what is handed out, with another byte each time, and overwrite what is given back.
+        Fill each allocated array with another byte, and overwrite freed ones.
     """
 
     def __init__(self, backend: Backend, limit: int | None = None, pattern: bool = False) -> None:
@@ -158,13 +158,13 @@ class PoolMemory:
         if limit is not None:
             self._pool.set_limit(size=max(bytes_allowed, 1))  # 0 would be no limit
         self._limit = limit
-        self._hook = _watching_hook(backend.xp.cuda)
-        self._held: dict[int, Array] = {}
+        self._hook = _pool_hook(backend.xp.cuda)
+        self._arrays: dict[int, Array] = {}
         self._inside = ExitStack()
 
     @property
     def used(self) -> int:
-        """Bytes handed out and not given back, each request rounded up to 512."""
+        """Bytes allocated and not freed, each request rounded up to 512."""
         return int(self._pool.used_bytes())
 
     @property
@@ -183,20 +183,20 @@ class PoolMemory:
         self.close()
 
     def allocate(self, nbytes: int, key: int) -> Array:
-        """uint8[nbytes]; `key` gives it back. OutOfMemoryError beyond the limit, or what the device has."""
+        """uint8[nbytes]; `key` frees it. OutOfMemoryError beyond the limit, or what the device has."""
         try:
             memory = self._malloc(nbytes)
         except MemoryError:
-            raise OutOfMemoryError("the pool has no more", asked=nbytes, free=self._free()) from None
-        array = self._held[key] = self._xp.ndarray((nbytes,), np.uint8, memptr=memory)
+            raise OutOfMemoryError("the pool has no more", requested=nbytes, free=self._free()) from None
+        array = self._arrays[key] = self._xp.ndarray((nbytes,), np.uint8, memptr=memory)
         if self._pattern and nbytes:
             array.fill(next(self._bytes))
         self.used_raw += nbytes
         return array
 
     def free(self, key: int) -> None:
-        """Give it back; if somebody holds it, the pool counts it until they let go."""
-        array = self._held.pop(key)
+        """Free an array; the pool counts it until its last reference is gone."""
+        array = self._arrays.pop(key)
         self.used_raw -= array.size
         if self._pattern and array.size:
             array.fill(PATTERN)
@@ -204,20 +204,20 @@ class PoolMemory:
         self._hook.high = self._hook.now  # what was there before the free is no peak of the next step
 
     def peak(self) -> int:
-        """The most that `used` was since this was last asked, or anything was given back."""
+        """Maximum of `used` since the last call or the last free."""
         used = self._hook.now = self.used
         high, self._hook.high = max(self._hook.high, used), used
         return high
 
     def close(self) -> None:
-        """Let go of all arrays and give the device its memory back."""
-        self._held.clear()
+        """Release all arrays, and the memory of the pool to the device."""
+        self._arrays.clear()
         self._inside.close()
         self._pool.free_all_blocks()
         self.used_raw = 0
 
     def _malloc(self, nbytes: int) -> Any:
-        """From this pool, and the hook knows that it is: hooks are told of every pool, but not of which."""
+        """Allocate from this pool and mark it for the hook: hooks are called for every pool, without its name."""
         self._hook.ours = True
         try:
             return self._pool.malloc(nbytes)
@@ -225,7 +225,7 @@ class PoolMemory:
             self._hook.ours = False
 
     def _free(self) -> int:
-        """Bytes that the pool could still hand out, in however many pieces."""
+        """Bytes that the pool can still allocate, in any number of pieces."""
         idle = int(self._pool.free_bytes())
         fresh = int(self._xp.cuda.runtime.memGetInfo()[0])
         if self._limit is not None:
@@ -233,13 +233,13 @@ class PoolMemory:
         return idle + fresh
 
 
-def _watching_hook(cuda: Any) -> Any:
-    """A memory hook that counts what one pool hands out, and remembers the most; made here, since its base is CuPy's.
+def _pool_hook(cuda: Any) -> Any:
+    """A memory hook that counts the bytes of one pool and their maximum; defined here, since its base is CuPy's.
 
     It counts requests while `ours` is set, and frees of what these gave.
     """
 
-    class Watch(cuda.MemoryHook):
+    class PoolHook(cuda.MemoryHook):
         name = "remat_algos"
         ours = False
         now = high = 0
@@ -249,7 +249,7 @@ def _watching_hook(cuda: Any) -> Any:
             self._live: set[int] = set()
 
         def malloc_postprocess(self, *, mem_size: int, mem_ptr: int, pmem_id: int, **_: Any) -> None:
-            if self.ours and mem_ptr:  # none: nothing was asked for, or there was no room
+            if self.ours and mem_ptr:  # none: 0 bytes were requested, or there was no room
                 self._live.add(pmem_id)
                 self.now += mem_size
                 self.high = max(self.high, self.now)
@@ -259,15 +259,16 @@ def _watching_hook(cuda: Any) -> Any:
                 self._live.remove(pmem_id)
                 self.now -= mem_size
 
-    return Watch()
+    return PoolHook()
 
 
 class ArenaMemory:
-    """One slab; each buffer of an allocation is a slice of it, and what is written over another one is that one's.
+    """One slab; each buffer of an allocation is a slice of it; a buffer written over another one shares its slice.
 
-    Buffers are filled with a pattern when they begin, if they are not written over another one, and when they end: so
-    whatever lies there and is still needed is lost, and missed. Where 512 divides all offsets, real layers make the
-    same bits on a GPU as from its pool; at other offsets libraries may choose other kernels, which sum in other orders.
+    Buffers are filled with a pattern when they begin, if they are not written over another one, and when they end: so a
+    value that lies there and is still needed is destroyed, and detected. Where 512 divides all offsets, real layers
+    compute the same bits on a GPU as from its pool; at other offsets libraries may choose other kernels, which sum in
+    other orders.
 
     Parameters
     ----------
@@ -284,7 +285,7 @@ class ArenaMemory:
     --------
     >>> from remat_algos.allocate.buffers import Buffers
     >>> from remat_algos.allocate.sharing import share
-    >>> from remat_algos.executor.arrays import backend
+    >>> from remat_algos.executor.array_backend import backend
     >>> with ArenaMemory(backend("numpy"), share(Buffers([0, 1], [1, 2], [100, 100]))) as memory:
     ...     first = memory.allocate(100, key=0)
     ...     memory.free(0)
@@ -301,26 +302,26 @@ class ArenaMemory:
         self._over = buffers.over.tolist()
         self._end = (allocation.offset + buffers.size).tolist()
         self._offset = allocation.offset.tolist()
-        self._held: dict[int, Array] = {}
+        self._arrays: dict[int, Array] = {}
         self._slab: Array = None
 
     def __enter__(self) -> Self:
         try:
             self._slab = self._backend.empty(self.total)
         except MemoryError:
-            raise OutOfMemoryError("the arena does not fit", asked=self.total) from None
+            raise OutOfMemoryError("the arena does not fit", requested=self.total) from None
         return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
 
     def allocate(self, nbytes: int, key: int) -> Array:
-        """The slice of a buffer: the very same array where it is written over another one."""
+        """The slice of a buffer: the same array where it is written over another one."""
         over = self._over[key]
-        if over >= 0 and over in self._held:
-            array = self._held[key] = self._held.pop(over)
+        if over >= 0 and over in self._arrays:
+            array = self._arrays[key] = self._arrays.pop(over)
             return array
-        array = self._held[key] = self._slab[self._offset[key] : self._end[key]]
+        array = self._arrays[key] = self._slab[self._offset[key] : self._end[key]]
         if nbytes:
             array.fill(PATTERN)
         self.used += -(-nbytes // CHUNK) * CHUNK
@@ -328,8 +329,8 @@ class ArenaMemory:
         return array
 
     def free(self, key: int) -> None:
-        """Its bytes may be used by others; nothing happens if another one has been written over it."""
-        array = self._held.pop(key, None)
+        """Free the bytes of a buffer; no effect if another one has been written over it."""
+        array = self._arrays.pop(key, None)
         if array is None:
             return
         self.used -= -(-array.size // CHUNK) * CHUNK
@@ -338,12 +339,12 @@ class ArenaMemory:
             array.fill(PATTERN)
 
     def peak(self) -> int:
-        """What is used now."""
+        """The current use."""
         return self.used
 
     def close(self) -> None:
-        """Give the slab back."""
-        self._held.clear()
+        """Release the slab."""
+        self._arrays.clear()
         self._slab = None
         self.used = self.used_raw = 0
 

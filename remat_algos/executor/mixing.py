@@ -15,14 +15,14 @@ from typing import Protocol, SupportsInt
 import numpy as np
 from numpy.typing import NDArray
 
-from remat_algos.executor.arrays import Array, Backend
+from remat_algos.executor.array_backend import Array, Backend
 from remat_algos.executor.cuda_kernels import cuda_kernels
 
-BLOCK = 2**16  # words that NumPy does at a time: they stay in its cache
+BLOCK = 2**16  # words per NumPy operation: they stay in the cache
 PLACE, WEIGHT, MULTIPLIER, ADDEND = 0x9E3779B1, 0x85EBCA77, 0x2C1B3C6D, 0x297A2D39
 SHIFT = 15
-POINTERS = 8  # inputs that a kernel takes as arguments; more stand in a table
-SLOTS = 2**16  # checksums that a block of the GPU's memory holds
+POINTERS = 8  # inputs passed as kernel arguments; more are passed in a table
+SLOTS = 2**16  # checksums in a block of the GPU's memory
 
 _MULTIPLIER, _ADDEND, _SHIFT = (np.array(c, np.uint32) for c in (MULTIPLIER, ADDEND, SHIFT))  # faster than scalars
 
@@ -30,26 +30,26 @@ Words = NDArray[np.uint32]
 
 
 class Mixer(Protocol):
-    """What mixes words and sums them up."""
+    """Mixes words and sums them up."""
 
     def mix(self, out: Array, number: int, inputs: Sequence[Array], iters: int, burn: int, add: bool = False) -> None:
-        """Write the mix of the inputs, or add it to what is there."""
+        """Write the mix of the inputs, or add it to `out`."""
 
     def checksum(self, array: Array) -> SupportsInt:
         """Sum of all words, each times an odd number of its place, modulo 2**32."""
 
 
-def mixer(backend: Backend, most_inputs: int = 0) -> Mixer:
-    """The mixer of a backend, for nodes of so many inputs at most.
+def mixer(backend: Backend, max_inputs: int = 0) -> Mixer:
+    """The mixer of a backend, for nodes of up to `max_inputs` inputs.
 
     Examples
     --------
-    >>> from remat_algos.executor.arrays import backend
+    >>> from remat_algos.executor.array_backend import backend
     >>> array = np.array([1, 0, 0, 0, 2], np.uint8)  # the words 1 and 2
     >>> int(mixer(backend("numpy")).checksum(array)) == (1 * 1 + 2 * 3) * WEIGHT % 2**32
     True
     """
-    return NumpyMixer() if backend.name == "numpy" else CudaMixer(backend, most_inputs)
+    return NumpyMixer() if backend.name == "numpy" else CudaMixer(backend, max_inputs)
 
 
 # ---------------------------------------------------------------- NumPy
@@ -74,7 +74,7 @@ class NumpyMixer:
         self._mixed, self._upper = np.empty(BLOCK, np.uint32), np.empty(BLOCK, np.uint32)
 
     def mix(self, out: Array, number: int, inputs: Sequence[Array], iters: int, burn: int, add: bool = False) -> None:
-        """Write the mix of the inputs, or add it to what is there."""
+        """Write the mix of the inputs, or add it to `out`."""
         n_words = -(-out.size // 4)
         factors = self._factors(len(inputs))
         longer = sum((2 * k + 3) * self.checksum(a) for k, a in enumerate(inputs) if a.size > 4 * n_words)
@@ -104,7 +104,7 @@ class NumpyMixer:
             _store(mixed, out, start)
 
     def _factors(self, count: int) -> list[NDArray[np.uint32]]:
-        """At least so many factors."""
+        """At least `count` factors."""
         while len(self._odd) < count:
             self._odd.append(np.array(2 * len(self._odd) + 3, np.uint32))
         return self._odd
@@ -114,16 +114,16 @@ class NumpyMixer:
         n_words = -(-array.size // 4)
         if 0 < n_words <= BLOCK:
             return int(np.dot(_words(array, 0, n_words), self._weights[:n_words]))
-        found = 0
+        total = 0
         for start in range(0, n_words, BLOCK):
             words = _words(array, start, min(BLOCK, n_words - start))
-            found += int(np.dot(words, self._weights[: words.size]))
-            found += 2 * start * WEIGHT * int(np.add.reduce(words, dtype=np.uint32))
-        return found % 2**32
+            total += int(np.dot(words, self._weights[: words.size]))
+            total += 2 * start * WEIGHT * int(np.add.reduce(words, dtype=np.uint32))
+        return total % 2**32
 
 
 def _store(words: Words, array: Array, start: int) -> None:
-    """Write words to an array from word `start` on; of a last one that is not whole what there is room for."""
+    """Write words to an array from word `start` on; of a partial last word the bytes that fit."""
     target = array[4 * start : 4 * (start + words.size)]
     if target.size % 4:
         target[:] = words.view(np.uint8)[: target.size]
@@ -142,7 +142,7 @@ def _words(array: Array, start: int, count: int) -> Words:
 
 
 def _periodic(array: Array, start: int, room: Words) -> Words:
-    """As many words as there is room for, as if the array began again behind its end; perhaps written there."""
+    """`room.size` words of the array repeated periodically; perhaps written to `room`."""
     n_words, count = -(-array.size // 4), room.size
     if start + count <= n_words:
         return _words(array, start, count)
@@ -152,7 +152,7 @@ def _periodic(array: Array, start: int, room: Words) -> Words:
     again = min(count - filled, start)
     room[filled : filled + again] = _words(array, 0, again)
     filled += again
-    while filled < count:  # whole periods, of which there are twice as many each time
+    while filled < count:  # whole periods, doubled each time
         again = min(filled, count - filled)
         room[filled : filled + again] = room[:again]
         filled += again
@@ -160,7 +160,7 @@ def _periodic(array: Array, start: int, room: Words) -> Words:
 
 
 def _burn(count: int, burn: int) -> None:
-    """Multiply-adds that nobody asks the result of."""
+    """Multiply-adds without a result."""
     x = np.ones(count, np.float32)
     for _ in range(burn):
         np.multiply(x, np.float32(0.999), out=x)
@@ -171,58 +171,58 @@ def _burn(count: int, burn: int) -> None:
 
 
 class _Slots:
-    """Checksums in the GPU's memory, zero at first, and here once they are asked for."""
+    """Checksums in the GPU's memory, zero at first, copied to the host on demand."""
 
     def __init__(self, backend: Backend, count: int) -> None:
         self._backend = backend
-        with backend.apart():
+        with backend.uncounted():
             self.device = backend.xp.zeros(count, np.uint32)
-        self.taken = self._known = 0
+        self.used = self._known = 0
         self._host: Words = np.empty(count, np.uint32)
 
     def take(self, count: int) -> Array:
         """uint32[count] of zeros."""
-        self.taken += count
-        return self.device[self.taken - count : self.taken]
+        self.used += count
+        return self.device[self.used - count : self.used]
 
     def value(self, slot: int) -> int:
-        """What has been added to a slot, read together with all others taken till now."""
+        """What has been added to a slot, read together with all other used slots."""
         if slot >= self._known:
-            self._host[self._known : self.taken] = self._backend.to_host(self.device[self._known : self.taken])
-            self._known = self.taken
+            self._host[self._known : self.used] = self._backend.to_host(self.device[self._known : self.used])
+            self._known = self.used
         return int(self._host[slot])
 
 
 class _Later:
-    """A checksum that the GPU is at; int() waits for it."""
+    """A checksum that the GPU still computes; int() waits for it."""
 
     __slots__ = ("_slot", "_slots")
 
     def __init__(self, slots: _Slots) -> None:
-        self._slots, self._slot = slots, slots.taken - 1
+        self._slots, self._slot = slots, slots.used - 1
 
     def __int__(self) -> int:
         return self._slots.value(self._slot)
 
 
 class CudaMixer:
-    """Mixing on a GPU by the kernels of `mixing.cu`; it takes no memory from the pool that is measured."""
+    """Mixing on a GPU by the kernels of `mixing.cu`; it uses no memory of the measured pool."""
 
     THREADS = 256
 
-    def __init__(self, backend: Backend, most_inputs: int) -> None:
+    def __init__(self, backend: Backend, max_inputs: int) -> None:
         xp = backend.xp
         device = xp.cuda.runtime.getDevice()
         self._mix, self._checksum = cuda_kernels(xp, "mixing.cu", "mix", "checksum")
         self._backend, self._slots = backend, _Slots(backend, SLOTS)
-        with backend.apart():
+        with backend.uncounted():
             self._nothing = xp.zeros(1, np.uint32)
-            self._table = xp.zeros(max(2 * most_inputs, 1), np.uint64) if most_inputs > POINTERS else self._nothing
+            self._table = xp.zeros(max(2 * max_inputs, 1), np.uint64) if max_inputs > POINTERS else self._nothing
         properties = xp.cuda.runtime.getDeviceProperties(device)
-        self._most_blocks = 32 * int(properties["multiProcessorCount"])
+        self._max_blocks = 32 * int(properties["multiProcessorCount"])
 
     def mix(self, out: Array, number: int, inputs: Sequence[Array], iters: int, burn: int, add: bool = False) -> None:
-        """Write the mix of the inputs, or add it to what is there."""
+        """Write the mix of the inputs, or add it to `out`."""
         if out.size == 0:
             return
         table = self._nothing
@@ -263,10 +263,10 @@ class CudaMixer:
         self._checksum((self._blocks(array.size),), (self.THREADS,), (array, np.int64(array.size), slot))
 
     def _take(self, count: int) -> Array:
-        if self._slots.taken + count > self._slots.device.size:
+        if self._slots.used + count > self._slots.device.size:
             self._slots = _Slots(self._backend, max(SLOTS, count))
         return self._slots.take(count)
 
     def _blocks(self, n_bytes: int) -> int:
         words = -(-n_bytes // 4)
-        return min(-(-words // self.THREADS), self._most_blocks)
+        return min(-(-words // self.THREADS), self._max_blocks)

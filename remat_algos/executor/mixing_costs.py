@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from remat_algos.executor.arrays import backend as backend_of
+from remat_algos.executor.array_backend import backend as backend_of
 from remat_algos.executor.device_memory import free_memory
 from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.executor.run import execute

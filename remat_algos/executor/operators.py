@@ -1,4 +1,4 @@
-"""What nodes do when they run: the protocol, and synthetic operators that show any wrong byte."""
+"""Operators, which run nodes: the protocol, and synthetic operators that expose any wrong byte."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
-from remat_algos.executor.arrays import Array, Backend
+from remat_algos.executor.array_backend import Array, Backend
 from remat_algos.executor.mixing import Mixer, mixer
 from remat_algos.ir.arrays import as_whole, frozen
 from remat_algos.ir.graph import ComputationGraph
@@ -17,21 +17,21 @@ from remat_algos.ir.resident import ROLES
 
 _INPUT = ROLES.index("input")
 _MASK = 2**32 - 1
-_MOST_ROUNDS = 2**31 - 1
+_MAX_ROUNDS = 2**31 - 1
 
 
 @runtime_checkable
 class Operators(Protocol):
-    """What the nodes of a graph do; `execute` asks for one node at a time.
+    """Run the nodes of a graph; `execute` calls `run` for one node at a time.
 
-    Arrays are uint8, to be viewed as whatever they hold. None may be kept beyond the call: its bytes are freed.
+    Arrays are uint8, to be viewed as their real dtype. None may be kept beyond the call: its bytes are freed.
     """
 
     def prepare(self, backend: Backend, graph: ComputationGraph) -> None:
-        """Get ready for a run, before anything is counted: compile, take scratch."""
+        """Prepare a run, before bytes are counted: compile, allocate scratch."""
 
     def residents(self, backend: Backend) -> list[Array]:
-        """All inputs, parameters and states, by id; asked for once a run."""
+        """All inputs, parameters and states, by id; called once a run."""
 
     def run(
         self,
@@ -47,29 +47,29 @@ class Operators(Protocol):
         ----------
         node : int
         reads : tuple of uint8[...]
-            What it reads, in argument order.
+            Its reads, in argument order.
         residents : tuple of uint8[...]
             The residents that it reads, by id.
         values : tuple of uint8[...]
-            Where to write what it makes, every byte: `values[k][...] = made`, or through a view of it. In an arena one
-            may *be* an entry of `reads`, the very same array: then it is to be written over it.
+            Where to write its values, every byte: `values[k][...] = result`, or through a view. In an arena one may
+            *be* an entry of `reads`, the same array: then it is written over that read.
         workspace : uint8[...], optional
             Scratch.
         """
 
     def checksum(self, array: Array) -> SupportsInt:
-        """uint32 that any change of the array changes, or what becomes one by int(): a GPU may answer later."""
+        """uint32 that any change of the array changes, or an object with `int()`: a GPU may compute it later."""
 
 
 def check_operators(operators: object) -> None:
-    """TypeError if it lacks a method of `Operators`, or is a class."""
+    """TypeError for an object without a method of `Operators`, or a class."""
     if not isinstance(operators, Operators) or isinstance(operators, type):
         methods = "prepare, residents, run and checksum"
         raise TypeError(f"operators are {operators!r}; give an object with the methods of Operators: {methods}")
 
 
 class SyntheticOperators:
-    """Operators that mix the bits of all they read; NumPy and CUDA agree on every bit.
+    """Operators that mix the bits of all their reads; NumPy and CUDA agree on every bit.
 
     Every word of a value depends on its place, the node, the value and the seed, and on all reads and residents of its
     node. The workspace is filled before and after. A node that updates parameters or states adds to all of them.
@@ -94,8 +94,8 @@ class SyntheticOperators:
     --------
     >>> from remat_algos.executor.run import execute
     >>> chain = ComputationGraph.from_edges([(0, 1), (1, 2)], memory=8)
-    >>> found = [execute(chain, [0, 1, 2], SyntheticOperators(chain, seed=seed)).checksums for seed in (0, 0, 1)]
-    >>> (found[0] == found[1]).all(), (found[0] == found[2]).any()
+    >>> sums = [execute(chain, [0, 1, 2], SyntheticOperators(chain, seed=seed)).checksums for seed in (0, 0, 1)]
+    >>> (sums[0] == sums[1]).all(), (sums[0] == sums[2]).any()
     (np.True_, np.False_)
     """
 
@@ -113,17 +113,17 @@ class SyntheticOperators:
         self._mixer: Mixer | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_mixer": None}  # which `prepare` makes anew
+        return vars(self) | {"_mixer": None}  # `prepare` creates it again
 
     def prepare(self, backend: Backend, graph: ComputationGraph) -> None:
-        """Compile the kernels, or take scratch; GraphError for another graph than the one they were made for."""
+        """Compile the kernels, or allocate scratch; GraphError for another graph than the one they were made for."""
         if graph is not self._graph and graph.hash != self._graph.hash:
             raise GraphError("these operators were made for another graph; make them for the one that is to run")
         resident = graph.resident
-        most = int(np.diff(graph.read_indptr).max(initial=0))
+        max_inputs = int(np.diff(graph.read_indptr).max(initial=0))
         if resident is not None:
-            most += int(np.diff(resident.read_indptr).max(initial=0))
-        self._mixer = mixer(backend, most)
+            max_inputs += int(np.diff(resident.read_indptr).max(initial=0))
+        self._mixer = mixer(backend, max_inputs)
 
     def residents(self, backend: Backend) -> list[Array]:
         """Residents of the graph's sizes, filled from the seed."""
@@ -141,7 +141,7 @@ class SyntheticOperators:
         values: Sequence[Array],
         workspace: Array | None,
     ) -> None:
-        """Mix all that is read into each value."""
+        """Mix all reads into each value."""
         mix, iters, burn = self._mix, self._iters[node], self._burn[node]
         numbers, first = self._number, self._first[node]
         if workspace is not None:
@@ -165,7 +165,7 @@ class SyntheticOperators:
         self._mixer.mix(out, number, inputs, iters, burn, add)  # type: ignore[union-attr]
 
     def _run_in_place(self, node: int, inputs: Sequence[Array], values: Sequence[Array]) -> None:
-        """What is written over a read comes last; of several such reads the others are copied before."""
+        """Values written over a read come last; if there are several, such reads are copied first."""
         over = [any(value is read for read in inputs) for value in values]
         if sum(over) > 1:
             inputs = [read.copy() if any(value is read for value in values) else read for read in inputs]
@@ -175,23 +175,23 @@ class SyntheticOperators:
                     self._mix(value, self._number[self._first[node] + k], inputs, self._iters[node], self._burn[node])
 
 
-def _rounds(name: str, given: ArrayLike, n: int) -> list[int]:
-    """Of each node; the kernels count them in an int32."""
-    found = frozen(given, np.int64, name, n)
-    wrong = found[(found < 0) | (found > _MOST_ROUNDS)]
+def _rounds(name: str, rounds: ArrayLike, n: int) -> list[int]:
+    """Rounds of each node; the kernels count them in an int32."""
+    array = frozen(rounds, np.int64, name, n)
+    wrong = array[(array < 0) | (array > _MAX_ROUNDS)]
     if wrong.size:
-        raise ValueError(f"{name} is {wrong[0]}; give 0 to {_MOST_ROUNDS}")
-    rounds: list[int] = found.tolist()
-    return rounds
+        raise ValueError(f"{name} is {wrong[0]}; give 0 to {_MAX_ROUNDS}")
+    by_node: list[int] = array.tolist()
+    return by_node
 
 
 def _numbers(seed: int, kind: int, count: int) -> list[int]:
-    """A uint32 for each of so many things of a kind, 0 to 3; no two of any kinds are the same below 2**30 of each."""
-    found = np.arange(count, dtype=np.uint32) + np.uint32(kind << 30)
-    for part in (0, seed & _MASK, seed >> 32 & _MASK):  # each step can be undone, so what differs stays different
-        found = (found ^ np.uint32(part)) * np.uint32(0x85EBCA6B)
-        found ^= found >> 13
-    return found.tolist()
+    """A uint32 for each of `count` objects of a kind, 0 to 3; all distinct below 2**30 objects per kind."""
+    numbers = np.arange(count, dtype=np.uint32) + np.uint32(kind << 30)
+    for part in (0, seed & _MASK, seed >> 32 & _MASK):  # each step is invertible, so distinct numbers stay distinct
+        numbers = (numbers ^ np.uint32(part)) * np.uint32(0x85EBCA6B)
+        numbers ^= numbers >> 13
+    return numbers.tolist()
 
 
 def _changes(graph: ComputationGraph) -> dict[int, list[int]]:

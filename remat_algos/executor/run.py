@@ -9,8 +9,8 @@ from contextlib import suppress
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.limits import checked_limit
 from remat_algos.errors import OutOfMemoryError, RematError
-from remat_algos.executor.arrays import Backend
-from remat_algos.executor.arrays import backend as backend_of
+from remat_algos.executor.array_backend import Backend
+from remat_algos.executor.array_backend import backend as backend_of
 from remat_algos.executor.buffer_keys import BufferKeys
 from remat_algos.executor.execution import Execution
 from remat_algos.executor.memories import CHUNK, ArenaMemory, Memory, PoolMemory, TrackingMemory
@@ -33,38 +33,36 @@ def execute(
     timed: bool = False,
     outputs: bool = False,
 ) -> Execution:
-    """Run a schedule: make, read and free its values, and count the bytes of every step.
+    """Run a schedule: compute, read and free its values, and count the bytes of every step.
 
-    Every value of a node is asked for when the node runs, then its workspace; after the step the workspace is given
-    back, then what is read no more. Residents are apart. Whatever ends the run, all that it held is released.
+    The values of a node are allocated when it runs, then its workspace; after the step the workspace is freed, then
+    values without later reads. Residents are not counted. However the run ends, all its arrays are released.
 
     Parameters
     ----------
     graph : ComputationGraph
     schedule : Schedule, int32[m], Simulation, Plan, mapping or path
-        What `simulate` has judged is taken as it is, with its graph; of a plan, its record or its file every claim is
-        verified first.
+        A simulation is run as it is, with its graph; the claims of a plan, its record or its file are verified first.
     operators : Operators, optional
         What the nodes do; by default `SyntheticOperators(graph, seed=seed)`.
     allocation : Allocation, optional
-        Of `Buffers.of(simulation, over)`: run inside one arena, each buffer at its offset. Whether buffers overlap is
-        not asked beforehand: where they do, values get lost. `checking` shows what is lost before or while it is read,
-        and `differs_from` a run without an arena what was lost while it was made. Without both, `mismatches` shows only
-        what was lost in some runs of a node and not in others, and outputs lost after they were made.
+        Of `Buffers.of(simulation, over)`: run inside one arena, each buffer at its offset. Overlaps of
+        buffers are not checked beforehand: they destroy values. `checking` detects values destroyed before or while
+        they are read, and `differs_from` a run without an arena those destroyed while they were computed. Without both,
+        `mismatches` shows only values destroyed in some runs of a node and not in others, and outputs destroyed later.
     backend : {"numpy", "cupy"}
     seed : int
         Of the default operators.
     limit : int, optional
-        Most bytes: on NumPy handed out, each request rounded up to 512; on CuPy reserved by the pool.
+        Maximum bytes: on NumPy allocated, each request rounded up to 512; on CuPy reserved by the pool.
     checking : bool, optional
-        By default where there is an allocation. Overwrite what is freed, and each workspace before its node's values
-        are summed up, and look before and after each step whether what it reads is still what it was when it was made,
-        but for what it is to be written over.
+        By default where there is an allocation. Overwrite freed arrays, and each workspace before the checksums of
+        its node's values, and check before and after each step that its reads are unchanged since they were computed,
+        except those written in place.
     timed : bool
-        Time the operators at each step; on a GPU their kernels, not how long Python takes to launch the first 0.1 ms
-        of them.
+        Time the operators at each step; on a GPU their kernels, without the launch time of the first 0.1 ms.
     outputs : bool
-        Copy the outputs out at the end.
+        Copy the outputs to the host at the end.
 
     Returns
     -------
@@ -81,20 +79,19 @@ def execute(
     BackendError
         If the backend cannot run here, or the operators are not what `Operators` says.
     OutOfMemoryError
-        If memory runs out, with step, node, bytes asked for and bytes free.
+        If memory runs out, with step, node, bytes requested and bytes free.
     TypeError
         If something is not of its kind: a schedule, operators, an allocation.
     StaleValueError
-        If a value is read that is no longer there or, in checking mode, no longer what it was or written to by its
-        reader.
+        If a value is read that is not live or, in checking mode, has changed or is written to by its reader.
 
     Examples
     --------
-    Node 0 runs again, so its value need not wait for node 3. Every value takes a multiple of 512 bytes.
+    Node 0 is recomputed, so its value is not live until node 3. Every value takes a multiple of 512 bytes.
 
     >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3), (0, 3)], memory=[600, 1000, 1000, 8])
-    >>> found = execute(graph, [0, 1, 2, 0, 3])
-    >>> found.used.tolist(), found.predicted.tolist(), found.mismatches
+    >>> execution = execute(graph, [0, 1, 2, 0, 3])
+    >>> execution.used.tolist(), execution.predicted.tolist(), execution.mismatches
     ([1024, 2048, 2048, 2048, 2560], [1024, 2048, 2048, 2048, 2560], [])
     """
     simulation = simulation_of(graph, schedule)
@@ -106,7 +103,7 @@ def execute(
     checking = allocation is not None if checking is None else checking
     keys, outer = BufferKeys.of(simulation, allocation), sys.exception()
     run = Steps(on, simulation, operators, keys, checking, timed)
-    del operators  # an error remembers this frame, and would keep what they hold
+    del operators  # an error refers to this frame, which would keep their arrays alive
     memory: Memory | None = None
     try:
         with on.running():
@@ -117,23 +114,25 @@ def execute(
                 return run.execution(allocation, outputs)
     except BaseException as error:
         run.release()
-        _let_go(error, outer)
+        _clear_frames(error, outer)
         if isinstance(error, MemoryError):  # of the residents, or of an operator's own arrays
             raise OutOfMemoryError(f"{run.where()}, which ran out of memory: {error}", run.step, run.node) from None
         if isinstance(error, OutOfMemoryError) and error.step < 0 <= run.step:
             raise _out_of_memory(error, run) from None
         if not isinstance(error, RematError):
-            before = " or one before it" if on.stream is not None and run.step >= 0 else ""  # a GPU tells later
+            before = (
+                " or one before it" if on.stream is not None and run.step >= 0 else ""
+            )  # errors of a GPU are asynchronous
             error.add_note(f"{run.where()}{before} when this came; all that the run held has been released")
         raise
     finally:
         run.release()
         del run
-        with suppress(Exception):  # kernels that are still at work write into what is given back
+        with suppress(Exception):  # kernels that still run write into freed memory
             on.synchronize()
         if memory is not None:
-            memory.close()  # once more: the device gets back only what nobody holds, and before, the run held arrays
-        on.give_back()
+            memory.close()  # again: only memory without references is released, and the run had some before
+        on.release()
 
 
 def _memory(on: Backend, allocation: Allocation | None, limit: int | None, checking: bool) -> Memory:
@@ -147,26 +146,26 @@ def _memory(on: Backend, allocation: Allocation | None, limit: int | None, check
     return ArenaMemory(on, allocation)
 
 
-def _let_go(error: BaseException | None, outer: BaseException | None) -> None:
-    """Frames that an error remembers hold arrays: empty them, but for those of what was there before."""
+def _clear_frames(error: BaseException | None, outer: BaseException | None) -> None:
+    """Clear the frames of an error, which refer to arrays, except those of an outer exception."""
     waiting, known = [error], [outer]
     while waiting:
-        found = waiting.pop()
-        if found is None or any(found is each for each in known):
+        current = waiting.pop()
+        if current is None or any(current is each for each in known):
             continue
-        known.append(found)
-        traceback.clear_frames(found.__traceback__)
-        waiting += [found.__cause__, found.__context__, *getattr(found, "exceptions", ())]
+        known.append(current)
+        traceback.clear_frames(current.__traceback__)
+        waiting += [current.__cause__, current.__context__, *getattr(current, "exceptions", ())]
 
 
 def _out_of_memory(error: OutOfMemoryError, run: Steps) -> OutOfMemoryError:
-    chunk = -(-error.asked // CHUNK) * CHUNK
-    rounded = f", {chunk:,} in chunks of {CHUNK}," if error.asked <= error.free < chunk else ""
+    chunk = -(-error.requested // CHUNK) * CHUNK
+    rounded = f", {chunk:,} in chunks of {CHUNK}," if error.requested <= error.free < chunk else ""
     left = "" if error.free < 0 else f"{rounded} where {error.free:,} are free"
     peak = int(run.predicted.max(initial=0))
     remedy = "allow more" if error.free >= 0 else "divide all sizes"  # what a machine has cannot be changed
     return OutOfMemoryError(
-        f"{run.where()}, which asks for {error.asked:,} bytes{left}: {error}; "
+        f"{run.where()}, which asks for {error.requested:,} bytes{left}: {error}; "
         f"this schedule needs {peak:,} at its peak, so {remedy}, or take one with a lower peak",
-        *(run.step, run.node, error.asked, error.free),
+        *(run.step, run.node, error.requested, error.free),
     )

@@ -1,4 +1,4 @@
-"""The simulation of what is to be run."""
+"""The simulation of a plan or schedule to run."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Runnable = Plan | Schedule | Simulation | Mapping[str, Any] | str | os.PathLike[
 
 
 def simulation_of(graph: ComputationGraph, order: Runnable) -> Simulation:
-    """The simulation of a plan, of which every claim is verified, or of a bare schedule.
+    """The simulation of a plan, whose claims are verified, or of a bare schedule.
 
     Parameters
     ----------
     graph : ComputationGraph
         The one that the plan was made for, before or after differentiation; or that of the schedule.
     order : Plan, mapping, path, Schedule, Simulation or int32[m]
-        A simulation is taken as it is.
+        A simulation is used as it is.
 
     Returns
     -------
@@ -44,7 +44,7 @@ def simulation_of(graph: ComputationGraph, order: Runnable) -> Simulation:
     PlanError, ClaimError
         As `verify` does.
     TypeError
-        If it is nothing that can be run, or the graph is none.
+        If it cannot be run, or the graph is no graph.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def simulation_of(graph: ComputationGraph, order: Runnable) -> Simulation:
 
 
 def planned(graph: ComputationGraph, order: Runnable) -> tuple[Simulation, Allocation | None]:
-    """As `simulation_of`; the addresses that a plan has for its values, too."""
+    """As `simulation_of`, with the addresses of the plan."""
     check_graph(graph)
     if isinstance(order, Simulation):
         if order.graph is not graph and order.graph.source_hash != graph.source_hash:

@@ -1,4 +1,4 @@
-"""Graphs with smaller values, so that what is too large for a machine can run there."""
+"""Graphs with smaller values, so that a graph too large for a machine can run there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def shrunk(graph: ComputationGraph, by: int) -> ComputationGraph:
     Returns
     -------
     ComputationGraph
-        Its compute stays as it was.
+        Its compute is unchanged.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def shrunk(graph: ComputationGraph, by: int) -> ComputationGraph:
     by = int(by)
     if not 1 <= by <= LARGEST:
         raise ValueError(f"sizes cannot be divided by {by}; give {'1 or more' if by < 1 else f'at most {LARGEST}'}")
-    found = graph.with_costs(memory=-(-graph.memory // by), workspace=-(-graph.workspace // by))
+    smaller = graph.with_costs(memory=-(-graph.memory // by), workspace=-(-graph.workspace // by))
     if graph.resident is None:
-        return found
-    return replace(found, resident=replace(graph.resident, memory=-(-graph.resident.memory // by)))
+        return smaller
+    return replace(smaller, resident=replace(graph.resident, memory=-(-graph.resident.memory // by)))

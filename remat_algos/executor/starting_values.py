@@ -1,4 +1,4 @@
-"""What networks begin with: parameters, inputs and states drawn from a seed."""
+"""Initial parameters, inputs and states of networks, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class Form(NamedTuple):
 
 
 def resident_forms(network: Network) -> list[Form]:
-    """The form of each resident, by id, from how layers see it."""
+    """The form of each resident, by id, from the views of layers."""
     resident = network.graph.resident
     if resident is None:
         return []
-    seen: dict[int, list[Tensor]] = {}
+    uses: dict[int, list[Tensor]] = {}
     for layer in network.layers:
         for argument in layer.arguments:
             if argument.value < 0:
-                seen.setdefault(-1 - argument.value, []).append(argument)
+                uses.setdefault(-1 - argument.value, []).append(argument)
     forms = []
     for r, (name, size) in enumerate(zip(resident.names, resident.memory.tolist(), strict=True)):
-        dtype = seen[r][0].dtype if r in seen else "uint8"
-        whole = [x.shape for x in seen.get(r, ()) if tensor_bytes(x.shape, dtype) == size]
+        dtype = uses[r][0].dtype if r in uses else "uint8"
+        whole = [x.shape for x in uses.get(r, ()) if tensor_bytes(x.shape, dtype) == size]
         flat = (size // element_bytes(dtype),)
         forms.append(Form(network.parameter_shapes.get(name, whole[0] if whole else flat), dtype))
     return forms
@@ -45,9 +45,9 @@ def resident_forms(network: Network) -> list[Form]:
 def starting_values(network: Network, seed: int = 0) -> dict[str, Array]:
     """An array for each resident, the same for the same seed.
 
-    Weights are normal with a deviation of (2 / what each output sees) ** 0.5, those of embeddings with one over the
+    Weights are normal with a deviation of (2 / fan-in) ** 0.5, those of embeddings with one over the
     root of their width; biases are 0, weights of norms 1, running means 0 and variances 1. Inputs are normal, words
-    and targets any that there are, but no blank in a transcript, masks a lower triangle if square, else all true.
+    and targets uniform, without blanks in a transcript, masks a lower triangle if square, else all true.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def starting_values(network: Network, seed: int = 0) -> dict[str, Array]:
     if resident is None:
         return {}
     ranges, embeddings = token_ranges(network), _embeddings(network)
-    found = {}
+    arrays = {}
     for r, (name, form) in enumerate(zip(resident.names, resident_forms(network), strict=True)):
         rng = np.random.default_rng([seed, r])
         role = ROLES[resident.role[r]]
@@ -70,8 +70,8 @@ def starting_values(network: Network, seed: int = 0) -> dict[str, Array]:
             array = _parameter(rng, name, form.shape, name in embeddings)
         else:
             array = _input(rng, form, ranges.get(name, range(2)))
-        found[name] = array.astype(form.dtype)
-    return found
+        arrays[name] = array.astype(form.dtype)
+    return arrays
 
 
 def _parameter(rng: np.random.Generator, name: str, shape: Shape, embedding: bool) -> Array:
@@ -94,7 +94,7 @@ def _embeddings(network: Network) -> set[str]:
 
 
 def token_ranges(network: Network) -> dict[str, range]:
-    """The words or targets that there are, for each resident that holds some.
+    """The range of the words or targets, for each resident of words or targets.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def token_ranges(network: Network) -> dict[str, range]:
     """
     names, ranges = network.graph.resident_names, dict[str, range]()
     for layer in network.layers:
-        least = 0
+        start = 0
         if layer.op == "Embedding":
             tokens, count = layer.arguments[0], layer.arguments[1].shape[0]
         elif layer.op == "SoftmaxCrossEntropy":
@@ -112,11 +112,11 @@ def token_ranges(network: Network) -> dict[str, range]:
             last = prod(tokens.shape) == prod(scores.shape[:-1])
             count = scores.shape[-1 if last else 1]
         elif layer.op == "CTCLoss":
-            tokens, least, count = layer.arguments[1], BLANK + 1, layer.arguments[0].shape[-1]
+            tokens, start, count = layer.arguments[1], BLANK + 1, layer.arguments[0].shape[-1]
         else:
             continue
         if tokens.value < 0:
             name = names[-1 - tokens.value]
-            before = ranges.get(name, range(least, count))
-            ranges[name] = range(max(least, before.start), min(count, before.stop))
+            before = ranges.get(name, range(start, count))
+            ranges[name] = range(max(start, before.start), min(count, before.stop))
     return ranges

@@ -1,4 +1,4 @@
-"""The steps of a schedule, one after the other, and what is held on the way."""
+"""The steps of a schedule, run one after the other, and its live arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.errors import BackendError, StaleValueError
-from remat_algos.executor.arrays import Array, Backend
+from remat_algos.executor.array_backend import Array, Backend
 from remat_algos.executor.buffer_keys import BufferKeys
 from remat_algos.executor.execution import Execution, live_memory
 from remat_algos.executor.memories import CHUNK, PATTERN, Memory
@@ -23,7 +23,7 @@ from remat_algos.schedule.simulation import Simulation
 
 
 class Steps:
-    """The steps of a schedule, and what is held on the way."""
+    """The steps of a schedule, and its live arrays."""
 
     def __init__(
         self, on: Backend, simulation: Simulation, operators: Operators, keys: BufferKeys, checking: bool, timed: bool
@@ -31,7 +31,7 @@ class Steps:
         self.simulation, self.step, self.node = simulation, -1, -1
         self._on, self._operators, self._keys = on, operators, keys
         self._checking, self._timed = checking, timed
-        self._arrays: dict[int, Array] = {}  # of the instances that are alive
+        self._arrays: dict[int, Array] = {}  # of the live instances
         self._newest = [-1] * simulation.graph.n_values  # the instance that serves reads of each value
         self._residents: list[tuple[Array, ...]] = []  # of each node
         self._resident = 0
@@ -42,7 +42,7 @@ class Steps:
         self._marks: list[Any] = []
 
     def prepare(self) -> None:
-        """Operators get ready; residents are there from now on."""
+        """Prepare the operators and load the residents."""
         graph = self.simulation.graph
         self._operators.prepare(self._on, graph)
         arrays = self._operators.residents(self._on)
@@ -53,7 +53,7 @@ class Steps:
         self._residents = [tuple([arrays[r] for r in row]) for row in rows] if rows else [none] * graph.n_nodes
 
     def all_steps(self, memory: Memory) -> None:
-        """Run the schedule. Nothing is done twice here, or with arrays of NumPy, that can be done before."""
+        """Run the schedule. The loop does only what cannot be precomputed, and avoids NumPy scalars."""
         graph, lifetimes, order = self.simulation.graph, self.simulation.lifetimes, self.simulation.schedule.order
         reads_of, residents_of = _rows(graph.read_indptr, graph.read_indices), self._residents
         indptr, value = lifetimes.instance_indptr.tolist(), lifetimes.value.tolist()
@@ -66,14 +66,14 @@ class Steps:
             self.step, self.node = step, node
             try:
                 served = [newest[x] for x in reads_of[node]]
-                reads = tuple([arrays[i] for i in served])  # of a tuple operators can replace nothing
+                reads = tuple([arrays[i] for i in served])  # a tuple: operators cannot replace entries
             except KeyError:
-                raise self._gone(reads_of[node]) from None
-            made = range(indptr[step], indptr[step + 1])
-            values = tuple([allocate(size[i], keys[i]) for i in made])
+                raise self._missing(reads_of[node]) from None
+            computed = range(indptr[step], indptr[step + 1])
+            values = tuple([allocate(size[i], keys[i]) for i in computed])
             workspace = allocate(scratch[node], scratch_key[step]) if scratch[node] else None
             if self._checking:
-                self._look(reads_of[node])
+                self._check_reads(reads_of[node])
             if self._timed:
                 self._on.keep_busy()  # how long Python takes to launch a kernel is not the kernel's time
                 self._marks.append(mark())
@@ -84,15 +84,15 @@ class Steps:
             self._used_raw.append(memory.used_raw)
             self._total.append(memory.total)
             if self._checking and workspace is not None:
-                workspace.fill(PATTERN)  # a value that lies there too is lost
-            for i, array in zip(made, values, strict=True):
+                workspace.fill(PATTERN)  # destroys a value at the same address
+            for i, array in zip(computed, values, strict=True):
                 sums.append(_word(checksum(array)) if self._checking else checksum(array))
                 arrays[i] = array
                 if not pinned[value[i]] or newest[value[i]] < 0:  # an output is pinned by its first run
                     newest[value[i]] = i
             if self._checking:
-                self._look_again(reads_of[node], reads, served, made)
-            reads, values, workspace, array = (), (), None, None  # memory is to be the only one that holds them
+                self._check_reads_after(reads_of[node], reads, served, computed)
+            reads, values, workspace, array = (), (), None, None  # `memory` must have the only references
             if scratch[node]:
                 free(scratch_key[step])
             for i in ended[step]:
@@ -100,13 +100,13 @@ class Steps:
                 free(keys[i])
 
     def execution(self, allocation: Allocation | None, outputs: bool) -> Execution:
-        """What happened, and the outputs as they are now."""
+        """The measurements, and the outputs at the end."""
         graph = self.simulation.graph
-        checksums = np.array([_word(found) for found in self._sums], np.uint32)
+        checksums = np.array([_word(checksum) for checksum in self._sums], np.uint32)
         seconds = self._on.seconds(self._marks) if self._timed else None
-        held = {x: self._arrays[self._newest[x]] for x in np.flatnonzero(graph.output).tolist()}
-        lost = {x for x, a in held.items() if _word(self._operators.checksum(a)) != checksums[self._newest[x]]}
-        copies = {x: np.array(self._on.to_host(array)) for x, array in held.items()} if outputs else None
+        outputs_now = {x: self._arrays[self._newest[x]] for x in np.flatnonzero(graph.output).tolist()}
+        lost = {x for x, a in outputs_now.items() if _word(self._operators.checksum(a)) != checksums[self._newest[x]]}
+        copies = {x: np.array(self._on.to_host(array)) for x, array in outputs_now.items()} if outputs else None
         self._on.synchronize()
         return Execution(
             graph=graph,
@@ -126,17 +126,17 @@ class Steps:
 
     @property
     def predicted(self) -> Int64:
-        """int64[m]: bytes that should be handed out, each request rounded up to 512."""
+        """int64[m]: bytes that should be allocated, each request rounded up to 512."""
         return live_memory(self.simulation, CHUNK)
 
     def where(self) -> str:
-        """The step that is under way, in words."""
+        """The current step, for messages."""
         if self.step < 0:
             return "preparing the operators"
         return f"step {self.step} runs {shortened(self.simulation.graph.labels[self.node])}"
 
     def release(self) -> None:
-        """Let go of all arrays."""
+        """Release all arrays."""
         self._arrays.clear()
         self._residents = []
 
@@ -146,24 +146,26 @@ class Steps:
         other = np.flatnonzero(checksums != checksums[first[of]])
         return list(zip(self.simulation.made_at[other].tolist(), value[other].tolist(), strict=True))
 
-    def _look(self, reads: list[int]) -> None:
-        """StaleValueError if a value that is about to be read is not what it was when it was made."""
+    def _check_reads(self, reads: list[int]) -> None:
+        """StaleValueError if a value has changed since it was computed, before a step reads it."""
         for x in reads:
             i = self._newest[x]
             if _word(self._operators.checksum(self._arrays[i])) != self._sums[i]:
-                made = int(self.simulation.made_at[i])
-                raise self._stale(x, f"whose bytes have been written over since step {made} made it")
+                step = int(self.simulation.made_at[i])
+                raise self._stale(x, f"whose bytes have been written over since step {step} made it")
 
-    def _look_again(self, values: list[int], reads: tuple[Array, ...], served: list[int], made: range) -> None:
-        """StaleValueError if a step has changed what it reads, other than by making something over it."""
+    def _check_reads_after(
+        self, values: list[int], reads: tuple[Array, ...], served: list[int], computed: range
+    ) -> None:
+        """StaleValueError if a step has changed a read other than by an in-place value."""
         keys, over = self._keys.instance, self._keys.over
-        replaced = {over[keys[i]] for i in made}
+        replaced = {over[keys[i]] for i in computed}
         for x, array, i in zip(values, reads, served, strict=True):
             if keys[i] not in replaced and _word(self._operators.checksum(array)) != self._sums[i]:
                 raise self._stale(x, "whose bytes it has written over")
 
-    def _gone(self, reads: list[int]) -> StaleValueError:
-        """What a step reads that is not there."""
+    def _missing(self, reads: list[int]) -> StaleValueError:
+        """The error for a read that is not live."""
         x = next(x for x in reads if self._newest[x] not in self._arrays)
         i = self._newest[x]
         freed = f"which was freed after step {self.simulation.lifetimes.end[i] - 1}"
@@ -175,29 +177,29 @@ class Steps:
 
 
 def _check_residents(graph: ComputationGraph, arrays: Any) -> None:
-    wanted = [] if graph.resident is None else graph.resident.memory.tolist()
-    found = [int(getattr(array, "nbytes", -1)) for array in arrays] if isinstance(arrays, Sequence) else None
-    if found is None or len(found) != len(wanted):
-        given = type(arrays).__name__ if found is None else len(found)
-        raise BackendError(f"the operators give {given} residents; the graph has {len(wanted)}")
-    for name, size, bytes_wanted in zip(graph.resident_names, found, wanted, strict=True):
-        if size != bytes_wanted:
-            had = "no array" if size < 0 else f"an array of {size:,} bytes"
+    sizes = [] if graph.resident is None else graph.resident.memory.tolist()
+    actual = [int(getattr(array, "nbytes", -1)) for array in arrays] if isinstance(arrays, Sequence) else None
+    if actual is None or len(actual) != len(sizes):
+        result = type(arrays).__name__ if actual is None else len(actual)
+        raise BackendError(f"the operators give {result} residents; the graph has {len(sizes)}")
+    for name, actual_size, size in zip(graph.resident_names, actual, sizes, strict=True):
+        if actual_size != size:
+            array = "no array" if actual_size < 0 else f"an array of {actual_size:,} bytes"
             raise BackendError(
-                f"the operators give {had} for resident {shortened(name)}; the graph says {bytes_wanted:,} bytes"
+                f"the operators give {array} for resident {shortened(name)}; the graph says {size:,} bytes"
             )
 
 
-def _word(found: Any) -> int:
-    """A checksum as operators give it; fractions say nothing of most bits."""
+def _word(checksum: Any) -> int:
+    """A checksum of operators as a uint32; a float would not depend on most bits."""
     try:
-        fraction = isinstance(found, float) or getattr(getattr(found, "dtype", None), "kind", "u") not in "ui"
-        if not fraction and 0 <= (word := int(found)) < 2**32:
+        fraction = isinstance(checksum, float) or getattr(getattr(checksum, "dtype", None), "kind", "u") not in "ui"
+        if not fraction and 0 <= (word := int(checksum)) < 2**32:
             return word
     except (TypeError, ValueError):
         pass
-    wanted = "let `checksum` give whole numbers from 0 to 2**32 - 1"
-    raise BackendError(f"a checksum of the operators is no uint32 ({found!r}); {wanted}")
+    remedy = "let `checksum` give whole numbers from 0 to 2**32 - 1"
+    raise BackendError(f"a checksum of the operators is no uint32 ({checksum!r}); {remedy}")
 
 
 def _rows(indptr: Int64, indices: NDArray[Any]) -> list[list[int]]:
@@ -206,18 +208,18 @@ def _rows(indptr: Int64, indices: NDArray[Any]) -> list[list[int]]:
 
 
 def _ended(simulation: Simulation) -> list[list[int]]:
-    """Instances to free after each step, by id; outputs, from their first run, are released with the memory."""
-    found: list[list[int]] = [[] for _ in range(len(simulation.schedule))]
+    """Instances to free after each step, by id; first instances of outputs are released at the end."""
+    ended: list[list[int]] = [[] for _ in range(len(simulation.schedule))]
     lifetimes, pinned = simulation.lifetimes, simulation.graph.output.copy()
     for i, (x, end) in enumerate(zip(lifetimes.value.tolist(), lifetimes.end.tolist(), strict=True)):
         if pinned[x]:
             pinned[x] = False
         else:
-            found[end - 1].append(i)
-    return found
+            ended[end - 1].append(i)
+    return ended
 
 
 def _frozen(counts: list[int]) -> Int64:
-    found = np.array(counts, np.int64)
-    found.setflags(write=False)
-    return found
+    array = np.array(counts, np.int64)
+    array.setflags(write=False)
+    return array

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.errors import GraphError
-from remat_algos.executor.arrays import backend as backend_of
+from remat_algos.executor.array_backend import backend as backend_of
 from remat_algos.executor.execution import Execution
-from remat_algos.executor.formulas.updates import UPDATES
-from remat_algos.executor.layers import LayerOperators, check_network
+from remat_algos.executor.formulas.optimizer_updates import UPDATES
+from remat_algos.executor.layer_operators import LayerOperators, check_network
 from remat_algos.executor.run import execute
 from remat_algos.ir.arrays import as_whole, brief
 from remat_algos.ir.differentiate import differentiate
@@ -24,7 +24,7 @@ from remat_algos.schedule.simulation import Simulation, simulate
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Training:
-    """What a training gave.
+    """The result of a training.
 
     Parameters
     ----------
@@ -33,9 +33,9 @@ class Training:
     parameters : mapping of str to array
         After the last update.
     execution : Execution
-        That of the last step.
+        Of the last step.
     mismatches : list of (int, int, int)
-        (training step, step, value) wherever a value that was made again was not what it was at first.
+        (training step, step, value) of each recomputed value that differs from its first instance.
     """
 
     losses: tuple[float, ...]
@@ -72,21 +72,21 @@ def train(
     backend: str = "numpy",
     checking: bool = False,
 ) -> Training:
-    """Gradient descent on one batch: each step runs the plan's schedule with real layers, then moves the parameters.
+    """Gradient descent on one batch: each step runs the plan's schedule with real layers, then updates the parameters.
 
-    Where the graph has updates of its own, they move the parameters. Losses and parameters are the same bit for bit
-    whatever is rematerialized.
+    Updates in the graph, if any, do this instead. Losses and parameters are bit-identical with and without
+    rematerialization.
 
     Parameters
     ----------
     network : Network
-        As `LayerOperators` wants it.
+        As for `LayerOperators`.
     plan : Plan or Simulation, optional
-        Of `differentiate(network.graph, parameter_gradients=True)`, or of what `build` makes of the same options with
-        an optimizer; by default of the former, without rematerialization.
+        Of `differentiate(network.graph, parameter_gradients=True)`, or of the graph of `build` with the same options
+        and an optimizer; by default of the former, without rematerialization.
     steps : int
     learning_rate : float
-        A parameter loses so many times its gradient at each step, or what the optimizer makes of it.
+        Factor of the gradient, or of the optimizer's step, that is subtracted from a parameter.
     seed : int
         Of parameters, inputs and dropout.
     values : mapping of str to array, optional
@@ -121,14 +121,14 @@ def train(
     simulation = _simulation(network, plan)
     operators = LayerOperators(network, simulation.graph, seed=seed, values=values, learning_rate=learning_rate)
     if not operators.gradients:
-        wanted = "differentiate with parameter_gradients=True"
-        raise GraphError(f"the graph of {network.name} has no gradients of parameters; {wanted}")
+        remedy = "differentiate with parameter_gradients=True"
+        raise GraphError(f"the graph of {network.name} has no gradients of parameters; {remedy}")
     losses, mismatches = [], []
     for step in range(steps):
         operators.step = step
         execution = execute(simulation.graph, simulation, operators, backend=backend, checking=checking, outputs=True)
         losses.append(operators.loss)
-        mismatches += [(step, *found) for found in execution.mismatches]
+        mismatches += [(step, *place) for place in execution.mismatches]
         if not operators.updates:
             _descend(operators, execution, backend)
     on = backend_of(backend)
@@ -148,14 +148,14 @@ def _simulation(network: Network, plan: Plan | Simulation | None) -> Simulation:
 
 
 def _descend(operators: LayerOperators, execution: Execution, backend: str) -> None:
-    """The parameters move against their gradients, where they are."""
+    """One step of gradient descent, in place."""
     assert execution.outputs is not None
     on = backend_of(backend)
-    with on.running(), on.apart():
+    with on.running(), on.uncounted():
         for name, value in operators.gradients.items():
             parameter = operators.arrays[name]
             gradient = on.xp.asarray(execution.outputs[value].view(parameter.dtype)).reshape(parameter.shape)
             wide = np.float32 if parameter.dtype == np.float16 else parameter.dtype
-            given = parameter.astype(wide), gradient.astype(wide)
-            (parameter[...],) = UPDATES["SGD"](on.xp, operators.learning_rate, 0, *given)
+            arrays = parameter.astype(wide), gradient.astype(wide)
+            (parameter[...],) = UPDATES["SGD"](on.xp, operators.learning_rate, 0, *arrays)
     on.synchronize()

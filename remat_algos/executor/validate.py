@@ -1,4 +1,4 @@
-"""Plans run for real and held against what was predicted of them."""
+"""Plans executed and compared with their prediction."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.pools import cupy_pool
 from remat_algos.errors import BackendError, StaleValueError
-from remat_algos.executor.arrays import Array, Backend
-from remat_algos.executor.arrays import backend as backend_of
+from remat_algos.executor.array_backend import Array, Backend
+from remat_algos.executor.array_backend import backend as backend_of
 from remat_algos.executor.device_memory import free_memory
 from remat_algos.executor.execution import Execution, live_memory
 from remat_algos.executor.memories import CHUNK
 from remat_algos.executor.mixing_costs import Seconds, mixing_costs
+from remat_algos.executor.monitored import MonitoredOperators
 from remat_algos.executor.operators import Operators, SyntheticOperators, check_operators
 from remat_algos.executor.run import execute
 from remat_algos.executor.runnable import Runnable, planned
 from remat_algos.executor.validation import Validation
-from remat_algos.executor.watched import Watched
 from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import format_bytes
 from remat_algos.schedule.simulation import Simulation
 
 ALIGNMENT = 512  # of the addresses in an arena: that of the pool's chunks
-MOST_FULL = 0.9  # of the memory that is free
+MAX_SHARE = 0.9  # of the free memory
 
 
 def validate(
@@ -39,25 +39,25 @@ def validate(
     repeats: int = 3,
     seed: int = 0,
 ) -> Validation:
-    """Run a plan for real and hold bytes, values and times against what was predicted.
+    """Execute a plan and compare bytes, values and times with the prediction.
 
-    The run that is not timed is a checking one (`execute`): what was written over before it is read, or by its reader,
-    is found there.
+    The run that is not timed runs in checking mode (`execute`), which detects values that are overwritten before, or
+    by, a step that reads them.
 
     Parameters
     ----------
     graph : ComputationGraph
         The graph that the plan was made for, before or after differentiation.
     plan : Plan, mapping, path, Schedule, Simulation or int32[m]
-        A plan, its record or its file, of which every claim is verified first; or a bare schedule.
+        A plan, its record or its file, whose claims are verified first; or a bare schedule.
     backend : {"numpy", "cupy"}
         Where it runs: on the processors, or on a GPU.
     operators : Operators, optional
-        What the nodes do; by default `SyntheticOperators`, in whose values any wrong byte shows. On a GPU temporary
-        arrays of others come from the pool too, so that they take more than was predicted.
+        What the nodes do; by default `SyntheticOperators`, whose values depend on every byte. On a GPU temporary
+        arrays of other operators come from the pool too, so they use more than predicted.
     packed : bool
-        Run in one arena, every value at the address that the plan has for it, or else `pack`, instead of asking an
-        allocator for each. All values must then be what a second run makes without an arena.
+        Run in one arena, every value at the address that the plan has for it, or else `pack`, instead of allocating
+        each. All values must then equal those of a second run without an arena.
     repeats : int
         Timed runs, after one that is not timed; 0 for none.
     seed : int
@@ -70,11 +70,11 @@ def validate(
     Raises
     ------
     BackendError
-        If the backend is not there, or has too little memory for the run.
+        If the backend is not available, or has too little memory for the run.
     PlanError, ClaimError
         As `verify` does.
     StaleValueError
-        If a value is gone when it is read, so that the run cannot go on.
+        If a value is missing when it is read, so that the run cannot continue.
     ScheduleError
         If a bare schedule cannot be run.
     ValueError
@@ -87,8 +87,8 @@ def validate(
     >>> from remat_algos.ir.differentiate import differentiate
     >>> from remat_algos.plan.solve import solve
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)], memory=1000))
-    >>> found = validate(chain, solve(chain, 7000), repeats=0)
-    >>> found.holds, found.predicted_peak, found.measured_peak, found.mismatches
+    >>> validation = validate(chain, solve(chain, 7000), repeats=0)
+    >>> validation.holds, validation.predicted_peak, validation.measured_peak, validation.mismatches
     (True, 7168, 7168, 0)
     """
     if as_whole(repeats) is None or repeats < 0:
@@ -101,8 +101,8 @@ def validate(
         allocation = None
     elif allocation is None or (backend != "numpy" and allocation.alignment % ALIGNMENT):  # a GPU needs it
         allocation = pack(Buffers.of(simulation), alignment=ALIGNMENT)
-    held = int(live_memory(simulation, CHUNK).max(initial=0)) if allocation is None else allocation.size
-    _check_room(device, held + graph.resident_memory)
+    needed = int(live_memory(simulation, CHUNK).max(initial=0)) if allocation is None else allocation.size
+    _check_room(device, needed + graph.resident_memory)
     costs = mixing_costs(backend) if operators is None and repeats else None
     start: list[Array] | None = None if operators is None else []
     operators = SyntheticOperators(graph, seed=seed) if operators is None else operators
@@ -111,15 +111,15 @@ def validate(
     def run(operators: Operators, allocation: Allocation | None = allocation, **how: bool) -> Execution:
         return execute(graph, simulation, operators, allocation, backend, seed, **how)
 
-    def checked(allocation: Allocation | None) -> tuple[_Restarted, Execution, StaleValueError | None]:
-        watched = _Restarted(operators, graph.n_nodes, start)
+    def checked(allocation: Allocation | None) -> tuple[RestartedOperators, Execution, StaleValueError | None]:
+        monitored = RestartedOperators(operators, graph.n_nodes, start)
         try:
-            return watched, run(watched, allocation, checking=True), None
+            return monitored, run(monitored, allocation, checking=True), None
         except StaleValueError as error:
-            watched, stale = _Restarted(operators, graph.n_nodes, start), error.with_traceback(None)
-            return watched, run(watched, allocation, checking=False), stale
+            monitored, stale = RestartedOperators(operators, graph.n_nodes, start), error.with_traceback(None)
+            return monitored, run(monitored, allocation, checking=False), stale
 
-    watched, execution, stale = checked(allocation)
+    monitored, execution, stale = checked(allocation)
     differs: list[tuple[int, int]] = []
     if packed:
         _, alone, stale_alone = checked(None)
@@ -130,10 +130,10 @@ def validate(
     return Validation(
         simulation=simulation,
         execution=execution,
-        runs=watched.runs,
+        runs=monitored.runs,
         pool_predicted=cupy_pool(simulation).interval if allocation is None else (allocation.size, allocation.size),
-        addresses=watched.addresses,
-        device_peak=watched.device_peak,
+        addresses=monitored.addresses,
+        device_peak=monitored.device_peak,
         seconds=seconds,
         seconds_predicted=by_node[simulation.schedule.order],
         packed=packed,
@@ -142,10 +142,10 @@ def validate(
     )
 
 
-class _Restarted(Watched):
-    """Watched operators whose residents begin each run as they began the first: some runs change them.
+class RestartedOperators(MonitoredOperators):
+    """Monitored operators whose residents are reset before each run: some runs change them.
 
-    `start` is filled by the first run; None for operators that see to that themselves.
+    `start` is filled by the first run; None for operators that reset them themselves.
     """
 
     def __init__(self, operators: Operators, n_nodes: int, start: list[Array] | None) -> None:
@@ -156,29 +156,29 @@ class _Restarted(Watched):
         """Those of the operators, as they were."""
         arrays = super().residents(backend)
         if self._start is None or any(not hasattr(array, "nbytes") for array in arrays or ()):
-            return arrays  # `execute` says what is wrong with them
+            return arrays  # `execute` reports the error
         if not self._start and arrays:
             self._start += [np.array(backend.to_host(array)) for array in arrays]
-        with backend.apart():
+        with backend.uncounted():
             for array, before in zip(arrays or (), self._start, strict=False):
                 array[...] = backend.xp.asarray(before)
         return arrays
 
 
 def _first_runs(simulation: Simulation, seconds: Seconds) -> Seconds:
-    """float64[n]: what the first run of each node took, the median of the timed runs."""
-    found = np.zeros(simulation.graph.n_nodes)
+    """float64[n]: time of the first run of each node, the median of the timed runs."""
+    by_node = np.zeros(simulation.graph.n_nodes)
     if len(seconds):
         node, first = np.unique(simulation.schedule.order, return_index=True)
-        found[node] = np.median(seconds, axis=0)[first]
-    return found
+        by_node[node] = np.median(seconds, axis=0)[first]
+    return by_node
 
 
-def _check_room(device: Backend, wanted: int) -> None:
-    """An allocator that finds out halfway may take the machine along."""
+def _check_room(device: Backend, needed: int) -> None:
+    """BackendError beforehand: running out of memory halfway can bring the machine down."""
     free = free_memory(device)
-    if free is not None and wanted > MOST_FULL * free:
+    if free is not None and needed > MAX_SHARE * free:
         raise BackendError(
-            f"the run needs {format_bytes(wanted)}, residents included, and {format_bytes(free)} are free on "
+            f"the run needs {format_bytes(needed)}, residents included, and {format_bytes(free)} are free on "
             f"{device.device}; take a smaller batch, or divide all sizes (remat run --shrink)"
         )

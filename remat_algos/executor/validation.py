@@ -30,23 +30,23 @@ class Validation:
     execution : Execution
         The measurement.
     runs : int64[n]
-        How often the operators ran each node.
+        Number of runs of each node.
     pool_predicted : (int, int)
-        Bytes between which the total of CuPy's pool should stay; of an arena, its size twice.
+        Expected minimum and maximum of the total of CuPy's pool; for an arena its size, twice.
     addresses : int64[k] or None
-        Where the pool of a GPU put the buffers of `Buffers.of(simulation)`; None on NumPy.
+        Addresses in the pool of a GPU of the buffers of `Buffers.of(simulation)`; None on NumPy.
     device_peak : int or None
-        Most bytes that the device had in use during the run, residents included, by its own count in steps of 2 MiB;
+        Maximum bytes in use on the device during the run, residents included, by its own count in steps of 2 MiB;
         None on NumPy. For information: other processes are included.
     seconds : float64[k, m]
         Time of the operators at each step of k timed runs.
     seconds_predicted : float64[m]
-        Time that each step should take: for synthetic operators by what they cost on other sizes (`MixingCosts`), for
+        Time that each step should take: for synthetic operators from measured costs of other sizes (`MixingCosts`), for
         others by the first runs of the nodes in the timed runs, so that only recomputation is predicted.
     packed : bool
         Whether it ran in one arena at fixed addresses.
     differs : list of (int, int)
-        (step, value) of each instance that a run without an arena made differently.
+        (step, value) of each instance that differs from a run without an arena.
     stale : StaleValueError or None
         The first value found that was overwritten before, or by, a step that reads it.
     """
@@ -80,12 +80,12 @@ class Validation:
 
     @property
     def measured_peak(self) -> int:
-        """Bytes that the allocator had given out at the worst step, rounded likewise."""
+        """Bytes allocated at the worst step, rounded likewise."""
         return int(self.execution.peak_used)
 
     @property
     def pool_total(self) -> int:
-        """Bytes that the allocator had reserved at most."""
+        """Maximum bytes reserved by the allocator."""
         return int(self.execution.peak_total)
 
     @property
@@ -95,26 +95,26 @@ class Validation:
 
     @property
     def first_difference(self) -> int | None:
-        """The first step at which they part, rounded or to the byte; None if they never do."""
-        parted = (self.residual != 0) | (self._residual_raw != 0)
-        return int(parted.argmax()) if parted.any() else None
+        """The first step at which they differ, rounded or exactly; None if they never do."""
+        differs = (self.residual != 0) | (self._residual_raw != 0)
+        return int(differs.argmax()) if differs.any() else None
 
     @property
     def _residual_raw(self) -> Int64:
-        """int64[m]: the same to the byte."""
+        """int64[m]: the same, exactly."""
         return self.execution.used_raw - self.execution.predicted_raw
 
     @property
     def mismatches(self) -> int | str:
-        """0 if every value was what it should be, else a node.
+        """0 if every value was correct, else a node.
 
-        It should be what it was at first and without an arena, and stay so while it is read; the node is the first that
-        made another one, or that read or wrote over what was lost.
+        A value is correct if it equals its first instance and that of a run without an arena, and is unchanged while it
+        is read; the node is the first that computed a wrong value, or that read or overwrote a lost one.
         """
         if self.stale is not None:
             return self._node(self.stale.step)
-        found = self.execution.mismatches or self.differs
-        return self._node(int(found[0][0])) if found else 0
+        wrong = self.execution.mismatches or self.differs
+        return self._node(int(wrong[0][0])) if wrong else 0
 
     @property
     def time_predicted(self) -> float | None:
@@ -127,7 +127,7 @@ class Validation:
         return float(np.median(self.seconds.sum(axis=1))) if len(self.seconds) else None
 
     def overhead_times(self, shortest: float = 0.0) -> tuple[float, float]:
-        """(predicted, measured) seconds of all runs but the first of each node, if they took so long.
+        """(predicted, measured) seconds of all recomputations that took at least `shortest`.
 
         Measured is the median of the timed runs; NaN if there were none.
         """
@@ -144,15 +144,15 @@ class Validation:
 
     @property
     def pool_inside(self) -> bool | None:
-        """Whether the total lies where the model of CuPy's pool says; None where neither that pool nor an arena ran."""
+        """Whether the total is within the prediction; None where neither CuPy's pool nor an arena ran."""
         if self.execution.backend != "cupy" and not self.packed:
             return None
         return self.pool_predicted[0] <= self.pool_total <= self.pool_predicted[1]
 
     def replayed(self) -> PoolUse | None:
-        """The model of CuPy's pool where it takes the chunks that the real one took; None without a pool.
+        """The model of CuPy's pool with the chunks of the real one; None without a pool.
 
-        Its `reserved` is to be `execution.total` at every step. AllocationError if no such pool can give these
+        Its `reserved` should equal `execution.total` at every step. AllocationError if the pool cannot have these
         addresses.
         """
         if self.addresses is None or self.packed:
@@ -197,7 +197,7 @@ class Validation:
         return [
             ("backend", f"{self.execution.backend}, {self.execution.device}"),
             ("predicted", f"{exact_bytes(self.predicted_peak)} at the peak, in blocks of 512 bytes"),
-            ("measured", f"{exact_bytes(self.measured_peak)}; {self._apart()}"),
+            ("measured", f"{exact_bytes(self.measured_peak)}; {self._first_difference()}"),
             ("exact", self._exactly()),
             ("reserved", self._reserved()),
             *([("device", f"{format_bytes(self.device_peak)} more in use")] if self.device_peak is not None else []),
@@ -212,7 +212,7 @@ class Validation:
             return "passed: memory, values and runs match the prediction"
         return "failed: memory, values or runs differ from the prediction"
 
-    def _apart(self) -> str:
+    def _first_difference(self) -> str:
         step = self.first_difference
         if step is None:
             return f"equal at each of {counted(len(self.simulation.schedule), 'step')}"
@@ -221,8 +221,8 @@ class Validation:
         return f"first difference at step {step}, {node}: {apart:+,} bytes in blocks, {exactly:+,} bytes exactly"
 
     def _exactly(self) -> str:
-        peak, found = self.simulation.peak_memory, int(self.execution.peak_raw)
-        return f"{peak:,} bytes predicted, {found:,} measured"
+        peak, measured = self.simulation.peak_memory, int(self.execution.peak_raw)
+        return f"{peak:,} bytes predicted, {measured:,} measured"
 
     def _reserved(self) -> str:
         low, high = self.pool_predicted

@@ -1,4 +1,4 @@
-"""Views: one array seen in another shape, and what comes back of a gradient."""
+"""Views: one array in another shape, and the gradient through a view."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from remat_algos.models.builder import broadcasts
 from remat_algos.models.network import Shape
 
 
-def seen(array: Array, shape: Shape, xp: Any) -> Array:
+def viewed(array: Array, shape: Shape, xp: Any) -> Array:
     """The array in another shape: the same elements, a part of them, or repeated along lengths of 1.
 
     Examples
     --------
     >>> import numpy as np
-    >>> seen(np.arange(6).reshape(1, 3, 2), (1, 2), np).tolist()
+    >>> viewed(np.arange(6).reshape(1, 3, 2), (1, 2), np).tolist()
     [[0, 1]]
     """
     if array.shape == shape:
@@ -26,13 +26,13 @@ def seen(array: Array, shape: Shape, xp: Any) -> Array:
     return xp.broadcast_to(array, shape) if broadcasts(array.shape, shape) else array[_cut(array.shape, shape)]
 
 
-def given_back(gradient: Array, base: Shape, xp: Any) -> Array:
-    """The gradient of an array of shape `base`, from that of what was `seen` of it.
+def view_gradient(gradient: Array, base: Shape, xp: Any) -> Array:
+    """The gradient of an array of shape `base`, from that of its view (`viewed`).
 
     Examples
     --------
     >>> import numpy as np
-    >>> given_back(np.array([[5.0, 6.0]]), (1, 3, 2), np).tolist()
+    >>> view_gradient(np.array([[5.0, 6.0]]), (1, 3, 2), np).tolist()
     [[[5.0, 6.0], [0.0, 0.0], [0.0, 0.0]]]
     """
     shape = gradient.shape
@@ -45,8 +45,8 @@ def given_back(gradient: Array, base: Shape, xp: Any) -> Array:
     return whole
 
 
-def can_see(base: Shape, shape: Shape) -> bool:
-    """Whether there is a rule for it."""
+def can_view(base: Shape, shape: Shape) -> bool:
+    """Whether `viewed` has a rule for these shapes."""
     return prod(base) == prod(shape) or broadcasts(base, shape) or _cut(base, shape) is not None
 
 

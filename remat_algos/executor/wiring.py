@@ -1,4 +1,4 @@
-"""Which of the arrays that a node is given is what: the layers of a network behind the nodes of a graph."""
+"""The role of each array that a node reads: the layers of a network behind the nodes of a graph."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from remat_algos.errors import GraphError
 from remat_algos.executor.formulas.formula import Call
 from remat_algos.executor.formulas.table import FORMULAS
 from remat_algos.executor.starting_values import Form, resident_forms
-from remat_algos.executor.views import can_see
+from remat_algos.executor.views import can_view
 from remat_algos.ir.differentiate import differentiate, gradient_pairs
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
@@ -22,11 +22,11 @@ from remat_algos.models.optimizers import KINDS, STATES, with_optimizer
 
 DTYPES = ("float32", "float64", "float16", "int64", "int32", "bool")
 OF_UPDATED: Mapping[str, Any] = {"parameter_gradients": True, "loss": None}
-"""How a graph with updates was differentiated, which it does not say itself."""
+"""Options with which graphs with updates are differentiated, which they do not record."""
 
 
-class Place(NamedTuple):
-    """Where among the arrays that a node is given something stands, and what it is."""
+class ArrayPlace(NamedTuple):
+    """An array that a node reads: its number among the residents or the reads, and its form."""
 
     of_residents: bool
     number: int
@@ -34,37 +34,37 @@ class Place(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What a node has to do.
+    """What a node computes.
 
     Parameters
     ----------
     layer : int
-        The forward node that it is, or whose gradient it takes; -1 for a seed or an update.
-    arguments, values, gradients : tuple of Place or None
-        What the layer reads and makes, and the gradients of what it makes; None: the node may not read it. Of an update
-        the parameter and what is remembered of it, and the gradient of the parameter.
-    running : Place or None
+        The forward node that it is, or whose gradient it computes; -1 for a seed or an update.
+    arguments, values, gradients : tuple of ArrayPlace or None
+        Arguments and values of the layer, and the gradients of its values; None: the node may not read it. Of an update
+        the parameter and the optimizer's state, and the gradient of the parameter.
+    running : ArrayPlace or None
         The sum so far.
     positions : tuple of int
-        Arguments of which it takes the gradient; none in a forward node.
+        Arguments of which it computes the gradient; none in a forward node.
     form : Form
-        Of what a gradient is of.
+        Form of the gradient.
     update : str
-        What an optimizer's update is called as an operation; else nothing.
+        The operation of an optimizer's update; else empty.
     """
 
     layer: int
-    arguments: tuple[Place | None, ...] = ()
-    values: tuple[Place | None, ...] = ()
-    gradients: tuple[Place | None, ...] = ()
-    running: Place | None = None
+    arguments: tuple[ArrayPlace | None, ...] = ()
+    values: tuple[ArrayPlace | None, ...] = ()
+    gradients: tuple[ArrayPlace | None, ...] = ()
+    running: ArrayPlace | None = None
     positions: tuple[int, ...] = ()
     form: Form = Form((), "float32")
     update: str = ""
 
 
 class Wiring:
-    """Which of the arrays that a node is given is what, for every node of a graph of a network.
+    """The role of each array that a node reads, for every node of a graph of a network.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Wiring:
         forward = network.graph
         self.network, self.graph, self.n_forward = network, graph, forward.n_nodes
         self.updates = np.flatnonzero(graph.updates).tolist()
-        self._resident_forms = self._with_remembered(resident_forms(network))
+        self._resident_forms = self._with_states(resident_forms(network))
         self.residents = dict(zip(graph.resident_names, self._resident_forms, strict=True))
         self._forms = [Form(*form) for layer in network.layers for form in zip(layer.shapes, layer.dtypes, strict=True)]
         self._target, self._reader = np.zeros(0, np.int32), np.zeros(0, np.int32)
@@ -101,25 +101,25 @@ class Wiring:
 
     @property
     def losses(self) -> dict[int, list[int]]:
-        """Of each forward node with values that gradients begin with, or else outputs: which of them."""
+        """By forward node: which of its values are seeds of gradients, or else outputs."""
         forward = self.network.graph
         begun = np.flatnonzero(forward.output) if not self._target.size else self._target[self._reader < 0]
-        found: dict[int, list[int]] = {}
+        losses: dict[int, list[int]] = {}
         for x in sorted(begun.tolist()):
             node = int(forward.producer[x])
             if self._forms[x].shape != (0,):  # an effect
-                found.setdefault(node, []).append(x - int(forward.value_indptr[node]))
-        return found
+                losses.setdefault(node, []).append(x - int(forward.value_indptr[node]))
+        return losses
 
     @property
     def parameter_gradients(self) -> dict[str, int]:
-        """The value that holds the whole gradient of each parameter, by its name."""
+        """The value that is the complete gradient of each parameter, by its name."""
         n_values = self.network.graph.n_values
         last = {x: n_values + i for i, x in enumerate(self._target.tolist()) if x >= n_values}
         return {self.graph.resident_names[x - n_values]: value for x, value in last.items()}
 
     def work(self, node: int) -> Work:
-        """What a node has to do."""
+        """What a node computes."""
         if node < self.n_forward:
             return Work(node, self._arguments(node, self._read_places(node)))
         if node >= self.n_forward + self._target.size:
@@ -131,31 +131,31 @@ class Wiring:
         reads = self._read_places(node)
         gradients = self._gradient_places(node)
         arguments = self.network.layers[w].arguments
-        wanted = target if target < self.network.graph.n_values else self.network.graph.n_values - 1 - target
+        value = target if target < self.network.graph.n_values else self.network.graph.n_values - 1 - target
         return Work(
             w,
             self._arguments(w, reads),
             tuple(reads.get(x) for x in self.network.graph.values(w)),
             tuple(gradients.get(x) for x in self.network.graph.values(w)),
             gradients.get(target),
-            tuple(k for k, argument in enumerate(arguments) if argument.value == wanted),
+            tuple(k for k, argument in enumerate(arguments) if argument.value == value),
             form,
         )
 
     def _update(self, node: int) -> Work:
-        """Of a parameter, which has the least id of the residents of its update."""
+        """The update of a parameter, which has the smallest id of the residents of its update."""
         assert self.graph.resident is not None
-        held = [Place(True, k, self._resident_forms[r]) for k, r in enumerate(self.graph.resident.reads(node))]
-        gradient = Place(False, 0, held[0].form)
-        return Work(-1, tuple(held), gradients=(gradient,), form=held[0].form, update=self.graph.labels.op(node))
+        places = [ArrayPlace(True, k, self._resident_forms[r]) for k, r in enumerate(self.graph.resident.reads(node))]
+        gradient = ArrayPlace(False, 0, places[0].form)
+        return Work(-1, tuple(places), gradients=(gradient,), form=places[0].form, update=self.graph.labels.op(node))
 
-    def _with_remembered(self, forms: list[Form]) -> list[Form]:
-        """Residents, and those that optimizers remember, which look like their parameter."""
+    def _with_states(self, forms: list[Form]) -> list[Form]:
+        """Forms of residents, with the states of optimizers, which have the form of their parameter."""
         forms = forms + [Form((), "uint8")] * (len(self.graph.resident_names) - len(forms))
         for node in self.updates:
             assert self.graph.resident is not None
-            parameter, *remembered = self.graph.resident.reads(node)
-            for r in remembered:
+            parameter, *states = self.graph.resident.reads(node)
+            for r in states:
                 forms[r] = forms[parameter]
         return forms
 
@@ -164,64 +164,64 @@ class Wiring:
         n_values = self.network.graph.n_values
         return self._forms[target] if target < n_values else self._resident_forms[target - n_values]
 
-    def _arguments(self, w: int, reads: Mapping[int, Place]) -> tuple[Place | None, ...]:
+    def _arguments(self, w: int, reads: Mapping[int, ArrayPlace]) -> tuple[ArrayPlace | None, ...]:
         """Of a layer, as one of its nodes reads them: gradients read the same residents as their node."""
         resident = self.network.graph.resident
         own = resident.reads(w) if resident is not None else []
-        places = {-1 - r: Place(True, k, self._resident_forms[r]) for k, r in enumerate(own)}
+        places = {-1 - r: ArrayPlace(True, k, self._resident_forms[r]) for k, r in enumerate(own)}
         places.update(reads)
         return tuple(places.get(x.value) for x in self.network.layers[w].arguments)
 
-    def _read_places(self, node: int) -> dict[int, Place]:
-        """By value the forward values that a node reads."""
+    def _read_places(self, node: int) -> dict[int, ArrayPlace]:
+        """Forward values that a node reads, by value."""
         return dict(self._among(node, lambda x: x if x < self.network.graph.n_values else None))
 
-    def _gradient_places(self, node: int) -> dict[int, Place]:
-        """By what they are of the gradients that a node reads."""
+    def _gradient_places(self, node: int) -> dict[int, ArrayPlace]:
+        """Gradients that a node reads, by the value or parameter that they belong to."""
         n_values = self.network.graph.n_values
         return dict(self._among(node, lambda x: int(self._target[x - n_values]) if x >= n_values else None))
 
-    def _among(self, node: int, key: Callable[[int], int | None]) -> Iterator[tuple[int, Place]]:
+    def _among(self, node: int, key: Callable[[int], int | None]) -> Iterator[tuple[int, ArrayPlace]]:
         for place, x in enumerate(self.graph.reads(node)):
-            if (found := key(x)) is not None:
-                yield found, Place(False, place, self._form(found))
+            if (target := key(x)) is not None:
+                yield target, ArrayPlace(False, place, self._form(target))
 
 
-# ---------------------------------------------------------------- what cannot be run
+# ---------------------------------------------------------------- checks
 
 
 def _check_same(network: Network, graph: ComputationGraph) -> None:
     forward = network.graph
     if forward.forward_of is not None:
-        wanted = "build it without parameter_gradients and optimizer, of which the graph that is run may be made"
-        raise GraphError(f"the graph of {network.name} has a backward part; {wanted}")
+        remedy = "build it without parameter_gradients and optimizer, of which the graph that is run may be made"
+        raise GraphError(f"the graph of {network.name} has a backward part; {remedy}")
     if forward.node_names() != [layer.name for layer in network.layers]:
-        found = f"the nodes of {network.name} are not its {len(network.layers)} layers"
-        raise GraphError(f'{found}; build it with granularity="operation"')
+        fault = f"the nodes of {network.name} are not its {len(network.layers)} layers"
+        raise GraphError(f'{fault}; build it with granularity="operation"')
     derivation = graph.derivation
     if graph is forward or (derivation is None and graph.hash == forward.hash):
         return
     if bool(graph.updates.any()):
         return _check_updates(network, graph)
     if derivation is None or derivation.source_hash != forward.hash:
-        wanted = "give differentiate(network.graph, parameter_gradients=True)"
-        raise GraphError(f"the graph was not made from that of {network.name}; {wanted}")
+        remedy = "give differentiate(network.graph, parameter_gradients=True)"
+        raise GraphError(f"the graph was not made from that of {network.name}; {remedy}")
     if derivation.options.get("encode"):
         raise GraphError("feature maps kept as bits are no layers; differentiate without encode")
 
 
 def _check_updates(network: Network, graph: ComputationGraph) -> None:
-    """That a graph is what an optimizer makes of the network; costs may be others."""
+    """GraphError unless the graph is that of the network with an optimizer; costs may differ."""
     optimizers = {kind: optimizer for optimizer, kind in KINDS.items()}
     op = graph.labels.op(int(np.flatnonzero(graph.updates)[0]))
     if op not in optimizers:
         raise GraphError("updates in element-wise steps are no layers; give with_optimizer a graph without primitive")
     if "v" in STATES[optimizers[op]] and "float16" in {dtype for layer in network.layers for dtype in layer.dtypes}:
         raise GraphError(f'squares that {op} remembers vanish in float16; use momentum, or dtype="float32"')
-    wanted = with_optimizer(differentiate(network.graph, parameter_gradients=True), optimizers[op])
-    if graph.n_nodes != wanted.n_nodes or replace(graph, compute=wanted.compute).hash != wanted.hash:
-        given = f'with_optimizer(differentiate(network.graph, parameter_gradients=True), "{optimizers[op]}")'
-        raise GraphError(f"the graph was not made from that of {network.name}; give {given}")
+    expected = with_optimizer(differentiate(network.graph, parameter_gradients=True), optimizers[op])
+    if graph.n_nodes != expected.n_nodes or replace(graph, compute=expected.compute).hash != expected.hash:
+        remedy = f'with_optimizer(differentiate(network.graph, parameter_gradients=True), "{optimizers[op]}")'
+        raise GraphError(f"the graph was not made from that of {network.name}; give {remedy}")
 
 
 def _check_layers(network: Network, forms: Sequence[Form], residents: Sequence[Form], differentiated: set[int]) -> None:
@@ -247,7 +247,7 @@ def _refusal(layer: Layer, forms: Sequence[Form], residents: Sequence[Form], dif
             return f'it holds {dtype}, for which there is no formula; build the network with dtype="float32"'
     for x in layer.arguments:
         base = forms[x.value].shape if x.value >= 0 else residents[-1 - x.value].shape
-        if not can_see(base, x.shape):
+        if not can_view(base, x.shape):
             return f"it reads {base} as {x.shape}, for which there is no rule"
     if differentiated and formula.gradient is None:
         return "it has no gradient"

@@ -12,8 +12,8 @@ from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.kernels import _echo
+from remat_algos.schedule.postponed_updates import postponed
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.schedule.updates import postponed
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.echo import Choice, by_frontiers
 from remat_algos.solvers.feature_maps import FeatureMaps, lists

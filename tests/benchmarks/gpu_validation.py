@@ -27,7 +27,7 @@ from docs.zoo import SMALL
 from remat_algos import __version__
 from remat_algos.allocate.pools import cupy_pool
 from remat_algos.errors import AllocationError, BudgetError, GraphError
-from remat_algos.executor.arrays import backend as backend_of
+from remat_algos.executor.array_backend import backend as backend_of
 from remat_algos.executor.mixing_costs import mixing_costs
 from remat_algos.executor.run import execute
 from remat_algos.executor.shrunk import shrunk

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Solve or read a plan, run it, say what happened; 1 if that is not what was predicted."""
-    from remat_algos.executor.arrays import backend
+    from remat_algos.executor.array_backend import backend
     from remat_algos.executor.validate import validate
     from remat_algos.plan.plan import Plan
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.executor.formulas.formula import Array, Call, Formula, Seen, onehot
+from remat_algos.executor.formulas.formula import Array, Call, Formula, Readable, onehot
 from remat_algos.executor.formulas.softmax import exponentials
 
 BLANK = 0
@@ -76,7 +76,7 @@ def _ctc(call: Call, x: Array, targets: Array) -> tuple[Array, Array]:
     return xp.where(_possible(total), -total, np.inf).sum() / targets.shape[0], alpha
 
 
-def _ctc_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+def _ctc_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
     """Softmax less the chance that an alignment of the transcript has the label at the step.
 
     Leaving a place is arriving at it, of steps and places from the last to the first. What cannot be aligned has an

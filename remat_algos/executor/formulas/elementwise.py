@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.executor.formulas.formula import Array, Call, Formula, Seen, sum_to_shape
+from remat_algos.executor.formulas.formula import Array, Call, Formula, Readable, sum_to_shape
 
 CUBIC = 0.044715  # of the approximation of GELU
 SLOPE = float(np.sqrt(2 / np.pi))
@@ -64,11 +64,11 @@ def _add(call: Call, *terms: Array) -> Array:
     return reduce(lambda x, y: x + y, terms)
 
 
-def _add_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+def _add_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
     return sum_to_shape(gradients[0], call.shape(k))
 
 
-def _subtract_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+def _subtract_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
     return sum_to_shape(-gradients[0] if k else gradients[0], call.shape(k))
 
 
@@ -76,21 +76,21 @@ def _multiply(call: Call, *factors: Array) -> Array:
     return reduce(lambda x, y: x * y, factors)
 
 
-def _multiply_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+def _multiply_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
     others = [reads[i] for i in range(len(reads)) if i != k]
     return sum_to_shape(_multiply(call, gradients[0], *others), call.shape(k))
 
 
-def _divide_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
-    given = gradients[0] / reads[1]
-    return sum_to_shape(given * (-reads[0] / reads[1]) if k else given, call.shape(k))
+def _divide_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
+    upstream = gradients[0] / reads[1]
+    return sum_to_shape(upstream * (-reads[0] / reads[1]) if k else upstream, call.shape(k))
 
 
 def _scale(call: Call, x: Array) -> Array:
     return x * call.option("factor", 0.5)
 
 
-def _scale_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+def _scale_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
     return gradients[0] * call.option("factor", 0.5)
 
 
@@ -98,7 +98,7 @@ def _mask(call: Call, x: Array, allowed: Array) -> Array:
     return call.xp.where(allowed, x, -np.inf)
 
 
-def _mask_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+def _mask_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
     return sum_to_shape(call.xp.where(reads[1], gradients[0], 0), call.shape(0))
 
 
@@ -106,7 +106,7 @@ def _dropout(call: Call, x: Array, *mask: Array) -> Array:
     return x * (mask[0] if mask else call.drawn(x.shape)) * (1 / (1 - call.dropped))
 
 
-def _dropout_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+def _dropout_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
     return _dropout(call, gradients[0], *([reads[1]] if len(reads) > 1 else []))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from remat_algos.executor.formulas.formula import Array, Call, Formula, Seen, onehot
+from remat_algos.executor.formulas.formula import Array, Call, Formula, Readable, onehot
 
 PLACES = "int32"
 
@@ -24,8 +24,8 @@ def _route(call: Call, probabilities: Array) -> Array:
     """The experts of highest probability, the first of equal ones; each row in its turn."""
     xp, (rows, experts) = call.xp, probabilities.shape
     chosen = call.layer.shapes[0][1]
-    taken = xp.argsort(-probabilities, axis=-1, kind="stable")[:, :chosen]
-    in_turn = taken.T.reshape(-1)  # all first choices, then all second ones
+    best = xp.argsort(-probabilities, axis=-1, kind="stable")[:, :chosen]
+    in_turn = best.T.reshape(-1)  # all first choices, then all second ones
     mine = onehot(xp, in_turn, experts).astype(xp.int64)
     turn = (xp.cumsum(mine, axis=0) * mine).sum(axis=-1) - 1
     return (turn * experts + in_turn).reshape(chosen, rows).T.astype(PLACES)
@@ -78,18 +78,18 @@ def _slice(call: Call, *arguments: Array) -> Any:
     return tuple(_dispatch(xp, rows, places, expert, experts, room) for expert in range(experts))
 
 
-def _slice_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array | None]) -> Array:
+def _slice_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array | None]) -> Array:
     xp, places = call.xp, reads[len(reads) - 1]
-    given = [
+    upstream = [
         xp.zeros(shape, next(g.dtype for g in gradients if g is not None)) if gradient is None else gradient
         for gradient, shape in zip(gradients, call.layer.shapes, strict=True)
     ]
     if _gathers(call):
-        return _dispatch(xp, given[0], places, k, len(reads) - 1, call.shape(k)[0])
+        return _dispatch(xp, upstream[0], places, k, len(reads) - 1, call.shape(k)[0])
     if _sends(call):
-        return _combine(xp, given, places).sum(axis=1)
+        return _combine(xp, upstream, places).sum(axis=1)
     experts = call.shape(0)[1]
-    return xp.where(onehot(xp, places % experts, experts), given[0][..., None], 0).sum(axis=1)
+    return xp.where(onehot(xp, places % experts, experts), upstream[0][..., None], 0).sum(axis=1)
 
 
 def _slice_refusal(call: Call) -> str | None:

@@ -1,4 +1,4 @@
-"""What a kind of operation gives, and its gradient with respect to each thing that it reads."""
+"""Formulas of a kind of operation: its values, and its gradient with respect to each argument."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Call:
     xp : module
         numpy or cupy.
     seed : int
-        What it draws by chance comes from; below 2**32.
+        Random seed of dropout; below 2**32.
     dropped : float
         Share of the elements that dropout sets to 0.
     """
@@ -38,7 +38,7 @@ class Call:
     dropped: float = 0.1
 
     def shape(self, k: int) -> Shape:
-        """Of argument k, as it is seen."""
+        """Shape of argument k, as a view."""
         return self.layer.arguments[k].shape
 
     def option(self, name: str, default: Any = None) -> Any:
@@ -47,11 +47,11 @@ class Call:
 
     def sizes(self, name: str, default: int = 1) -> Shape:
         """An attribute that is one number for all lengths of an image, or one for each."""
-        given = self.layer.attributes.get(name, default)
-        return given if isinstance(given, tuple) else (given,) * (len(self.shape(0)) - 2)
+        size = self.layer.attributes.get(name, default)
+        return size if isinstance(size, tuple) else (size,) * (len(self.shape(0)) - 2)
 
     def drawn(self, shape: Shape) -> Array:
-        """Which elements dropout lets through: bool, the same bits on every backend and in every run."""
+        """Elements that dropout keeps: bool, the same bits on every backend and in every run."""
         xp = self.xp
         bits = xp.arange(prod(shape), dtype=xp.uint32)
         for factor in (0x9E3779B1, 0x85EBCA6B, 0xC2B2AE35):
@@ -60,17 +60,17 @@ class Call:
         return (bits >= xp.uint32(min(round(self.dropped * WORD), WORD - 1))).reshape(shape)
 
 
-class Seen(Sequence[Any]):
-    """Arrays that a gradient may read; None stands for one that it may not.
+class Readable(Sequence[Any]):
+    """Arrays that a gradient may read; None for one that it may not.
 
     Raises
     ------
     GraphError
-        When such a one is asked for.
+        If such an array is accessed.
 
     Examples
     --------
-    >>> Seen("the gradient of conv", "argument", ["x", None])[0]
+    >>> Readable("the gradient of conv", "argument", ["x", None])[0]
     'x'
     """
 
@@ -85,23 +85,23 @@ class Seen(Sequence[Any]):
     def __getitem__(self, k: Any) -> Array:
         array = self.arrays[k]
         if array is None:
-            raise GraphError(f"{self.node} wants {self.what} {k}, which the graph does not let it read; save it")
+            raise GraphError(f"{self.node} needs {self.what} {k}, which the graph does not let it read; save it")
         return array
 
     def may(self, k: int) -> bool:
-        """Whether it is there."""
+        """Whether array k may be read."""
         return k < len(self.arrays) and self.arrays[k] is not None
 
 
 Forward = Callable[..., Any]
 """forward(call, *arguments) -> the first value, or all of them as a tuple; effects may be left out."""
 
-Gradient = Callable[[Call, int, Seen, Seen, Sequence[Any]], Array]
-"""gradient(call, k, arguments, values, gradients of values) -> that of argument k, of the shape in which it is seen."""
+Gradient = Callable[[Call, int, Readable, Readable, Sequence[Any]], Array]
+"""gradient(call, k, arguments, values, gradients of values) -> that of argument k, in the shape of its view."""
 
 
-def anything(call: Call) -> str | None:
-    """No reason to refuse."""
+def accept_all(call: Call) -> str | None:
+    """No reason to refuse a call."""
     return None
 
 
@@ -122,11 +122,11 @@ class Formula:
 
     forward: Forward
     gradient: Gradient | None
-    refuses: Callable[[Call], str | None] = anything
+    refuses: Callable[[Call], str | None] = accept_all
 
 
 def sum_to_shape(array: Array, shape: Shape) -> Array:
-    """The sum over what broadcasting repeated: the gradient of something that had `shape`.
+    """The sum over broadcast axes: the gradient of an array of `shape`.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def sum_to_shape(array: Array, shape: Shape) -> Array:
 
 
 def onehot(xp: Any, places: Array, count: int, axis: int = -1) -> Array:
-    """bool: a further axis of length `count`, True where the place is.
+    """bool: an extra axis of length `count`, True where the place is.
 
     Examples
     --------
@@ -148,5 +148,5 @@ def onehot(xp: Any, places: Array, count: int, axis: int = -1) -> Array:
     >>> onehot(np, np.array([1, 0]), 2).tolist()
     [[False, True], [True, False]]
     """
-    found = places[..., None] == xp.arange(count, dtype=places.dtype)
-    return xp.moveaxis(found, -1, axis)
+    matches = places[..., None] == xp.arange(count, dtype=places.dtype)
+    return xp.moveaxis(matches, -1, axis)

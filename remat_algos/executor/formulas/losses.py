@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from remat_algos.executor.formulas.formula import Array, Call, Formula, Seen, onehot
+from remat_algos.executor.formulas.formula import Array, Call, Formula, Readable, onehot
 from remat_algos.executor.formulas.softmax import exponentials, softmax
 from remat_algos.models.network import Shape
 
 
-def _softmax_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
-    y, given = values[0], gradients[0]
-    return y * (given - (given * y).sum(axis=-1, keepdims=True))
+def _softmax_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
+    y, upstream = values[0], gradients[0]
+    return y * (upstream - (upstream * y).sum(axis=-1, keepdims=True))
 
 
 # ---------------------------------------------------------------- cross entropy
@@ -39,7 +39,7 @@ def _cross_entropy(call: Call, x: Array, targets: Array) -> tuple[Array, Array]:
     return loss, exponential / total
 
 
-def _cross_entropy_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+def _cross_entropy_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
     probabilities = values[1] if len(values) > 1 else softmax(call.xp, reads[0], _class_axis(call))
     return (probabilities - _one_hot(call, reads[1])) * (gradients[0] / reads[1].size)
 
@@ -51,7 +51,7 @@ def _mean_square(call: Call, x: Array, target: Array) -> Array:
     return ((x - target) * (x - target)).mean()
 
 
-def _mean_square_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+def _mean_square_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
     apart = reads[0] - reads[1]
     return apart * (gradients[0] * ((-2 if k else 2) / apart.size))
 
@@ -73,7 +73,7 @@ def _sum(call: Call, x: Array) -> Array:
     return x.sum(axis=_axes(x.shape, shape)).reshape(shape)
 
 
-def _sum_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+def _sum_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
     return gradients[0] + call.xp.zeros(call.shape(0), gradients[0].dtype)
 
 
@@ -96,7 +96,7 @@ LOSSES = {
     "Sum": Formula(_sum, _sum_gradient, _reduction_refusal),
     "Mean": Formula(
         lambda call, x: _sum(call, x) * _share(call),
-        lambda call, *given: _sum_gradient(call, *given) * _share(call),
+        lambda call, *upstream: _sum_gradient(call, *upstream) * _share(call),
         _reduction_refusal,
     ),
 }

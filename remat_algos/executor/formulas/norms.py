@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-from remat_algos.executor.formulas.formula import Array, Call, Formula, Seen
+from remat_algos.executor.formulas.formula import Array, Call, Formula, Readable
 from remat_algos.models.network import Shape
 
 EPSILON = 1e-5
-LRN_ALPHA, LRN_BETA, LRN_BIAS = 1e-4, 0.75, 1.0  # as PyTorch has them
+LRN_ALPHA, LRN_BETA, LRN_BIAS = 1e-4, 0.75, 1.0  # as in PyTorch
 
 
-class Layout(NamedTuple):
-    """How a norm looks at x.
+class NormShapes(NamedTuple):
+    """Shapes of a norm: of x, its means and its weights.
 
     Parameters
     ----------
     shape : tuple of int
-        x as it is seen.
+        x as reshaped.
     over : tuple of int
         Axes along which means are taken.
     shared : tuple of int
@@ -32,36 +32,36 @@ class Layout(NamedTuple):
 
     @property
     def statistics(self) -> Shape:
-        """A mean for each: 1 along the axes that it goes over."""
+        """Shape of the means: 1 along the reduced axes."""
         return tuple(1 if i in self.over else n for i, n in enumerate(self.shape))
 
     @property
-    def found(self) -> Shape:
-        """The shape of the means as values."""
+    def stored(self) -> Shape:
+        """Shape of the means as values of the node."""
         return tuple(n for i, n in enumerate(self.shape) if i not in self.over)
 
     @property
     def weights(self) -> Shape:
-        """A weight for each: 1 along the axes that share it."""
+        """Shape of the weights: 1 along the axes that share them."""
         return tuple(1 if i in self.shared else n for i, n in enumerate(self.shape))
 
 
-def _layout(call: Call) -> Layout:
+def _layout(call: Call) -> NormShapes:
     shape = call.shape(0)
     rank = len(shape)
     if call.layer.op == "BatchNorm":
         others = (0, *range(2, rank))
-        return Layout(shape, others, others)
+        return NormShapes(shape, others, others)
     if call.layer.op == "GroupNorm":
         groups = call.layer.shapes[1][1]  # the means are (batch, groups)
-        return Layout(
+        return NormShapes(
             (shape[0], groups, shape[1] // groups, *shape[2:]), tuple(range(2, rank + 1)), (0, *range(3, rank + 1))
         )
-    return Layout(shape, (rank - 1,), tuple(range(rank - 1)))
+    return NormShapes(shape, (rank - 1,), tuple(range(rank - 1)))
 
 
-def _statistics(call: Call, x: Array, layout: Layout) -> tuple[Array, Array]:
-    """The means, and one over the deviations; x is seen as the layout says."""
+def _statistics(call: Call, x: Array, layout: NormShapes) -> tuple[Array, Array]:
+    """The means, and one over the deviations; of x in the shape of the layout."""
     if call.layer.op == "RMSNorm":
         rstd = _rstd(call, x, layout)
         return rstd * 0, rstd
@@ -69,41 +69,41 @@ def _statistics(call: Call, x: Array, layout: Layout) -> tuple[Array, Array]:
     return mean, _rstd(call, x - mean, layout)
 
 
-def _rstd(call: Call, centred: Array, layout: Layout) -> Array:
+def _rstd(call: Call, centred: Array, layout: NormShapes) -> Array:
     return 1 / call.xp.sqrt((centred * centred).mean(axis=layout.over, keepdims=True) + EPSILON)
 
 
 def _norm(call: Call, x: Array, weight: Array, *others: Array) -> tuple[Array, ...]:
     """The result, then the statistics of the layer; others are a bias and running statistics."""
     layout = _layout(call)
-    seen = x.reshape(layout.shape)
-    mean, rstd = _statistics(call, seen, layout)
-    y = (seen - mean) * rstd * weight.reshape(layout.weights)
-    mean, rstd = (found.reshape(layout.found) for found in (mean, rstd))
+    rows = x.reshape(layout.shape)
+    mean, rstd = _statistics(call, rows, layout)
+    y = (rows - mean) * rstd * weight.reshape(layout.weights)
+    mean, rstd = (statistic.reshape(layout.stored) for statistic in (mean, rstd))
     if call.layer.op == "RMSNorm":
         return y.reshape(x.shape), rstd
     return (y + others[0].reshape(layout.weights)).reshape(x.shape), mean, rstd
 
 
-def _norm_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+def _norm_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
     layout = _layout(call)
-    given = gradients[0].reshape(layout.shape)
+    upstream = gradients[0].reshape(layout.shape)
     if k == 2:
-        return given.sum(axis=layout.shared).reshape(call.shape(2))
+        return upstream.sum(axis=layout.shared).reshape(call.shape(2))
     x = reads[0].reshape(layout.shape)
-    mean, rstd = _kept(call, x, values, layout)
+    mean, rstd = _saved_statistics(call, x, values, layout)
     normal = (x - mean) * rstd
     if k == 1:
-        return (given * normal).sum(axis=layout.shared).reshape(call.shape(1))
-    given = given * reads[1].reshape(layout.weights)
-    inner = given - normal * (given * normal).mean(axis=layout.over, keepdims=True)
+        return (upstream * normal).sum(axis=layout.shared).reshape(call.shape(1))
+    upstream = upstream * reads[1].reshape(layout.weights)
+    inner = upstream - normal * (upstream * normal).mean(axis=layout.over, keepdims=True)
     if call.layer.op != "RMSNorm":
-        inner = inner - given.mean(axis=layout.over, keepdims=True)
+        inner = inner - upstream.mean(axis=layout.over, keepdims=True)
     return (inner * rstd).reshape(call.shape(0))
 
 
-def _kept(call: Call, x: Array, values: Seen, layout: Layout) -> tuple[Array, Array]:
-    """The statistics that the layer made, or, where it has no such values, made anew from x."""
+def _saved_statistics(call: Call, x: Array, values: Readable, layout: NormShapes) -> tuple[Array, Array]:
+    """The statistics that the layer computed, or, where it has no such values, recomputed from x."""
     if len(values) == 1:
         return _statistics(call, x, layout)
     *mean, rstd = (values[j].reshape(layout.statistics) for j in range(1, len(_names(call)) + 1))
@@ -138,22 +138,22 @@ def _response_norm(call: Call, x: Array) -> tuple[Array, Array]:
     return x * scale**-LRN_BETA, scale
 
 
-def _response_norm_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
-    x, given, size = reads[0], gradients[0], call.option("size", 5)
+def _response_norm_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
+    x, upstream, size = reads[0], gradients[0], call.option("size", 5)
     scale = values[1] if len(values) > 1 else _response_norm(call, x)[1]
-    share = given * x * scale ** (-LRN_BETA - 1)
-    flipped = _neighbour_sums(call, share[:, ::-1])[:, ::-1]  # who counts me as a neighbour
-    return given * scale**-LRN_BETA - 2 * LRN_BETA * LRN_ALPHA / size * x * flipped
+    share = upstream * x * scale ** (-LRN_BETA - 1)
+    flipped = _neighbour_sums(call, share[:, ::-1])[:, ::-1]  # channels that have this one as a neighbour
+    return upstream * scale**-LRN_BETA - 2 * LRN_BETA * LRN_ALPHA / size * x * flipped
 
 
 def update_running(running: Array, statistic: Array, share: float = 0.1) -> None:
-    """A running statistic goes a share of the way to that of the batch, in place."""
+    """Move a running statistic towards that of the batch by a share, in place."""
     running *= 1 - share
     running += share * statistic.reshape(running.shape)
 
 
 def unbiased_variance(call: Call, rstd: Array) -> Array:
-    """That of a batch norm, from one over its deviation; where all is equal rounding would make it negative."""
+    """Unbiased variance of a batch norm from `rstd`; clipped at 0, as rounding can make it negative."""
     count = prod(call.shape(0)) // call.shape(0)[1]
     return call.xp.maximum(1 / (rstd * rstd) - EPSILON, 0) * (count / max(1, count - 1))
 

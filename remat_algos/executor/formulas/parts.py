@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from remat_algos.executor.formulas.formula import Array, Call, Formula, Seen
+from remat_algos.executor.formulas.formula import Array, Call, Formula, Readable
 from remat_algos.models.network import Shape
 
 Cut = tuple[slice, ...]
@@ -15,7 +15,7 @@ def _concat(call: Call, *parts: Array) -> Array:
     return call.xp.concatenate(parts, axis=call.option("axis", 1))
 
 
-def _concat_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+def _concat_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
     axis = call.option("axis", 1)
     begin = sum(call.shape(i)[axis] for i in range(k))
     return gradients[0][(slice(None),) * axis + (slice(begin, begin + call.shape(k)[axis]),)]
@@ -45,19 +45,19 @@ def _cuts(call: Call) -> list[tuple[Cut, Cut]]:
 
 def _slice(call: Call, x: Array) -> tuple[Array, ...]:
     made = []
-    for (taken, into), shape in zip(_cuts(call), call.layer.shapes, strict=True):
+    for (source, target), shape in zip(_cuts(call), call.layer.shapes, strict=True):
         out = call.xp.zeros(shape, x.dtype)
-        out[into] = x[taken]
+        out[target] = x[source]
         made.append(out)
     return tuple(made)
 
 
-def _slice_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array | None]) -> Array:
-    dtype = next(given.dtype for given in gradients if given is not None)
+def _slice_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array | None]) -> Array:
+    dtype = next(upstream.dtype for upstream in gradients if upstream is not None)
     out = call.xp.zeros(call.shape(0), dtype)
-    for (taken, into), given in zip(_cuts(call), gradients, strict=True):
-        if given is not None:
-            out[taken] = given[into]
+    for (source, target), upstream in zip(_cuts(call), gradients, strict=True):
+        if upstream is not None:
+            out[source] = upstream[target]
     return out
 
 
@@ -101,7 +101,7 @@ def _copy(call: Call, x: Array) -> Array:
     return x.reshape(seen).transpose(axes).reshape(call.layer.shapes[0])
 
 
-def _copy_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+def _copy_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
     seen, axes = _permutation(call.shape(0), call.layer.shapes[0])
     back = tuple(sorted(range(len(axes)), key=axes.__getitem__))
     return gradients[0].reshape([seen[axis] for axis in axes]).transpose(back).reshape(call.shape(0))

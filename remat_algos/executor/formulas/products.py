@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.executor.formulas.formula import Array, Call, Formula, Seen, sum_to_shape
+from remat_algos.executor.formulas.formula import Array, Call, Formula, Readable, sum_to_shape
 from remat_algos.executor.formulas.softmax import exponentials, softmax
 
 # ---------------------------------------------------------------- linear layers
@@ -18,7 +18,7 @@ def _linear(call: Call, x: Array, weight: Array, *bias: Array) -> Array:
     return (y + bias[0] if bias else y).reshape(*x.shape[:-1], -1)
 
 
-def _linear_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+def _linear_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
     rows = gradients[0].reshape(-1, gradients[0].shape[-1])
     if k == 0:
         return call.xp.matmul(rows, reads[1]).reshape(call.shape(0))
@@ -52,20 +52,20 @@ def _matmul(call: Call, x: Array, y: Array) -> Array:
     return call.xp.matmul(x, y.swapaxes(-1, -2) if call.option("transposed") else y)
 
 
-def _matmul_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
-    matmul, given = call.xp.matmul, gradients[0]
+def _matmul_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
+    matmul, upstream = call.xp.matmul, gradients[0]
     transposed = call.option("transposed", False)
     if k == 0:
         y = _repeat_heads(call.xp, reads[1], _heads(call, 0))
-        return matmul(given, y if transposed else y.swapaxes(-1, -2))
-    left, right = (given, reads[0]) if transposed else (reads[0], given)
+        return matmul(upstream, y if transposed else y.swapaxes(-1, -2))
+    left, right = (upstream, reads[0]) if transposed else (reads[0], upstream)
     return _sum_heads(matmul(left.swapaxes(-1, -2), right), _heads(call, 1))
 
 
 # ---------------------------------------------------------------- embeddings
 
 
-def _embedding_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+def _embedding_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
     """The sum of the rows of each word: of pairs that follow one another, of pairs of these sums, and so on.
 
     No two additions of a round meet, so the order is the same on every device and in every run; rounds are as many as
@@ -121,17 +121,17 @@ def _attention(call: Call, q: Array, k: Array, v: Array, *others: Array) -> tupl
     return _merge_heads(xp.matmul(exponential / total, v)), (xp.log(total) + largest)[..., 0]
 
 
-def _attention_gradient(call: Call, at: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+def _attention_gradient(call: Call, at: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
     xp, heads = call.xp, call.option("heads")
     q, k, v, shared = _sides(call, reads[0], reads[1], reads[2])
     others = [reads[i] for i in range(3, len(reads))]
     scores = _scores(call, q, k, others)
     weights = xp.exp(scores - values[1][..., None]) if len(values) > 1 else softmax(xp, scores)
-    given = _split_heads(call, gradients[0], heads)
+    upstream = _split_heads(call, gradients[0], heads)
     if at == 2:
-        return _merge_heads(_sum_heads(xp.matmul(weights.swapaxes(-1, -2), given), shared))
-    ours = (given * _split_heads(call, values[0], heads)).sum(axis=-1, keepdims=True)
-    of_scores = weights * (xp.matmul(given, v.swapaxes(-1, -2)) - ours)
+        return _merge_heads(_sum_heads(xp.matmul(weights.swapaxes(-1, -2), upstream), shared))
+    ours = (upstream * _split_heads(call, values[0], heads)).sum(axis=-1, keepdims=True)
+    of_scores = weights * (xp.matmul(upstream, v.swapaxes(-1, -2)) - ours)
     if at > 2:
         return sum_to_shape(of_scores, call.shape(at))
     of_scores = of_scores * q.shape[-1] ** -0.5

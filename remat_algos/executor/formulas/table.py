@@ -27,7 +27,7 @@ ALWAYS: dict[str, Formula] = {
 
 
 def either(when: Callable[[Call], bool], one: Formula, other: Formula) -> Formula:
-    """A kind of operation that is one thing or another, as its layer says.
+    """A kind of operation with two formulas, by a property of its layer.
 
     Examples
     --------
@@ -43,10 +43,10 @@ def either(when: Callable[[Call], bool], one: Formula, other: Formula) -> Formul
 
     return Formula(
         lambda call, *arguments: chosen(call).forward(call, *arguments),
-        lambda call, *given: chosen(call).gradient(call, *given),  # type: ignore[misc]  # what has none is not asked
+        lambda call, *upstream: chosen(call).gradient(call, *upstream),  # type: ignore[misc]  # not called where it is None
         lambda call: chosen(call).refuses(call),
     )
 
 
 FORMULAS: dict[str, Formula] = ALWAYS | {op: either(by_places, there, ALWAYS[op]) for op, there in BY_PLACES.items()}
-"""By the names that the zoo gives them."""
+"""By the names of the model zoo."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.executor.formulas.formula import Array, Call, Formula, Seen
+from remat_algos.executor.formulas.formula import Array, Call, Formula, Readable
 from remat_algos.models.network import Shape
 
 
@@ -124,16 +124,16 @@ def _convolution(call: Call, x: Array, weight: Array, *bias: Array) -> Array:
     return _with_bias(_image(call, y, shape), bias)
 
 
-def _convolution_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
-    xp, (given,) = call.xp, gradients[:1]
+def _convolution_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
+    xp, (upstream,) = call.xp, gradients[:1]
     window = Window.of(call, call.shape(0), call.layer.shapes[0])
     if k == 2:
-        return _channel_sums(given)
-    rows = _rows(call, given)
+        return _channel_sums(upstream)
+    rows = _rows(call, upstream)
     if k == 1:
         return xp.matmul(rows, _columns(call, window, reads[0]).swapaxes(1, 2)).reshape(call.shape(1))
     seen = xp.matmul(_matrices(call, reads[1]).swapaxes(1, 2), rows)
-    return window.fold(xp, seen.reshape(call.shape(0)[1], prod(window.kernel), given.shape[0], *window.places))
+    return window.fold(xp, seen.reshape(call.shape(0)[1], prod(window.kernel), upstream.shape[0], *window.places))
 
 
 def _transposed(call: Call, x: Array, weight: Array, *bias: Array) -> Array:
@@ -144,11 +144,11 @@ def _transposed(call: Call, x: Array, weight: Array, *bias: Array) -> Array:
     return _with_bias(y, bias)
 
 
-def _transposed_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
-    given = gradients[0]
+def _transposed_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
+    upstream = gradients[0]
     if k == 2:
-        return _channel_sums(given)
-    columns = _columns(call, Window.of(call, given.shape, call.shape(0)), given)
+        return _channel_sums(upstream)
+    columns = _columns(call, Window.of(call, upstream.shape, call.shape(0)), upstream)
     if k == 1:
         return call.xp.matmul(_rows(call, reads[0]), columns.swapaxes(1, 2)).reshape(call.shape(1))
     return _image(call, call.xp.matmul(_matrices(call, reads[1]), columns), call.shape(0))
@@ -180,13 +180,13 @@ def _max_pooling(call: Call, x: Array) -> tuple[Array, Array]:
     return best, index
 
 
-def _max_pooling_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
-    xp, given = call.xp, gradients[0]
-    window = Window.of(call, call.shape(0), given.shape)
+def _max_pooling_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
+    xp, upstream = call.xp, gradients[0]
+    window = Window.of(call, call.shape(0), upstream.shape)
     index = values[1] if values.may(1) else _max_pooling(call, reads[0])[1]
-    wide = xp.zeros((*given.shape[:2], *window.padded_shape), given.dtype)
+    wide = xp.zeros((*upstream.shape[:2], *window.padded_shape), upstream.dtype)
     for part in window.parts():
-        wide[(..., *part)] += xp.where(index == _places(xp, window, part), given, 0)
+        wide[(..., *part)] += xp.where(index == _places(xp, window, part), upstream, 0)
     return wide[(..., *window.inside)]
 
 
@@ -199,13 +199,15 @@ def _average_pooling(call: Call, x: Array) -> Array:
     return total / prod(window.kernel)
 
 
-def _average_pooling_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
-    given = gradients[0]
+def _average_pooling_gradient(
+    call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]
+) -> Array:
+    upstream = gradients[0]
     if "kernel" not in call.layer.attributes:
-        return along(call.xp, given, [matrix.T for matrix in _means(call)])
-    window = Window.of(call, call.shape(0), given.shape)
-    share = given / prod(window.kernel)
-    wide = call.xp.zeros((*given.shape[:2], *window.padded_shape), given.dtype)
+        return along(call.xp, upstream, [matrix.T for matrix in _means(call)])
+    window = Window.of(call, call.shape(0), upstream.shape)
+    share = upstream / prod(window.kernel)
+    wide = call.xp.zeros((*upstream.shape[:2], *window.padded_shape), upstream.dtype)
     for part in window.parts():
         wide[(..., *part)] += share
     return wide[(..., *window.inside)]
@@ -251,7 +253,7 @@ def _neighbours(call: Call) -> list[Array]:
     return found
 
 
-def _upsample_gradient(call: Call, k: int, reads: Seen, values: Seen, gradients: Sequence[Array]) -> Array:
+def _upsample_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
     return along(call.xp, gradients[0], [matrix.T for matrix in _neighbours(call)])
 
 

@@ -1,4 +1,4 @@
-"""NumPy and CuPy behind one face: the library, the device it runs on, and how to wait for it."""
+"""NumPy and CuPy behind one interface: the library, its device, synchronization and timing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from remat_algos.cost.backends import BACKENDS, processors, usable_cupy
 from remat_algos.errors import BackendError
 from remat_algos.executor.cuda_kernels import cuda_kernels
 
-BUSY = 200_000  # ticks: some 0.1 ms, in which Python launches what a synthetic node does
+BUSY = 200_000  # ticks: about 0.1 ms, the time in which Python launches the kernels of a synthetic node
 
 Array = Any
 """uint8[n] of NumPy or of CuPy: neither library has a type for both."""
@@ -23,19 +23,19 @@ Array = Any
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Backend:
-    """An array library, and what it runs on; `backend` makes one.
+    """An array library and its device; made by `backend`.
 
     Parameters
     ----------
     name : {"numpy", "cupy"}
     xp : module
-        NumPy, or CuPy, which has its functions.
+        numpy or cupy.
     device : str
-        What it runs on, in words.
+        Name of the device.
     stream : cupy.cuda.Stream, optional
-        The one stream that everything is done on.
+        The stream of all operations.
     pool : cupy.cuda.MemoryPool, optional
-        Of what is not to be counted: residents, scratch, temporaries.
+        Pool of arrays that are not counted: residents, scratch, temporaries.
 
     Examples
     --------
@@ -51,44 +51,44 @@ class Backend:
     pool: Any = None
 
     def empty(self, nbytes: int) -> Array:
-        """uint8[nbytes] that no memory of a run counts."""
-        with self.apart():
+        """uint8[nbytes], not counted in a run."""
+        with self.uncounted():
             return self.xp.empty(nbytes, np.uint8)
 
     def to_host(self, array: Array) -> NDArray[Any]:
         """The array in NumPy, once it has been computed."""
         if self.stream is None:
             return array
-        found = self.xp.asnumpy(array, stream=self.stream)
+        copy = self.xp.asnumpy(array, stream=self.stream)
         self.synchronize()
-        return found
+        return copy
 
     def synchronize(self) -> None:
-        """Wait until all that was started is done."""
+        """Wait for all launched work."""
         if self.stream is not None:
             self.stream.synchronize()
 
     def running(self) -> AbstractContextManager[Any]:
-        """Inside it everything goes to the one stream."""
+        """Context in which all work goes to the stream."""
         return nullcontext() if self.stream is None else self.stream
 
-    def apart(self) -> AbstractContextManager[Any]:
-        """Inside it memory comes from a pool of its own, not from the one that is measured."""
+    def uncounted(self) -> AbstractContextManager[Any]:
+        """Context in which memory comes from a separate pool, not the measured one."""
         return nullcontext() if self.pool is None else self.xp.cuda.using_allocator(self.pool.malloc)
 
-    def give_back(self) -> None:
-        """Give the device what nobody holds any more of the memory that is not counted."""
+    def release(self) -> None:
+        """Release free memory of the separate pool to the device."""
         if self.pool is not None:
             self.pool.free_all_blocks()
 
     def keep_busy(self) -> None:
-        """Keep a GPU busy for a while, so that what is launched next is behind it in full, and starts without a gap."""
+        """Keep a GPU busy, so that the next kernels are queued completely and start without a gap."""
         if self.stream is not None:
             (spin,) = cuda_kernels(self.xp, "busy.cu", "keep_busy")
             spin((1,), (1,), (np.int64(BUSY),))
 
     def mark(self) -> Any:
-        """A point in time, for `seconds`; nothing waits for it."""
+        """A point in time, for `seconds`; does not synchronize."""
         if self.stream is None:
             return perf_counter()
         event = self.xp.cuda.Event()
@@ -138,7 +138,7 @@ def backend(name: str) -> Backend:
 
 
 _gpus: dict[tuple[int, int], Backend] = {}
-"""One for each library and device, to the end: what is free in a pool of CuPy is lost to all when the pool goes."""
+"""One for each library and device, never dropped: the free memory of a CuPy pool is lost with the pool."""
 
 
 def _gpu(cupy: Any, device: int) -> Backend:

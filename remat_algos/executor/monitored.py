@@ -1,4 +1,4 @@
-"""Operators that are watched while they run."""
+"""Operators that are monitored while they run."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from remat_algos.executor.device_memory import free_memory
 from remat_algos.ir.arrays import Int64
 
 if TYPE_CHECKING:
-    from remat_algos.executor.arrays import Array, Backend
+    from remat_algos.executor.array_backend import Array, Backend
     from remat_algos.executor.operators import Operators
     from remat_algos.ir.graph import ComputationGraph
 
 
-class Watched:
-    """Other operators, with a count of the runs of each node and, on a GPU, where they wrote and what was free.
+class MonitoredOperators:
+    """Other operators, with a count of the runs of each node and, on a GPU, addresses and free memory.
 
     Parameters
     ----------
     operators : Operators
-        Those that do the work.
+        The wrapped operators.
     n_nodes : int
     """
 
@@ -32,24 +32,24 @@ class Watched:
         self._backend: Backend | None = None
         self._values: list[int] = []  # addresses
         self._workspaces: list[int] = []
-        self._free_before = self._least_free = 0
+        self._free_before = self._min_free = 0
 
     @property
     def device_peak(self) -> int | None:
-        """Most bytes that the GPU gave out at once since `prepare`; None without one."""
-        return None if self._backend is None else self._free_before - self._least_free
+        """Maximum bytes in use on the GPU since `prepare`; None without one."""
+        return None if self._backend is None else self._free_before - self._min_free
 
     @property
     def addresses(self) -> Int64 | None:
-        """int64[k]: where the values lay, as they were made, then the workspaces; None without a GPU."""
+        """int64[k]: addresses of the values in order of computation, then of the workspaces; None without a GPU."""
         return None if self._backend is None else np.array(self._values + self._workspaces, np.int64)
 
     def prepare(self, backend: Backend, graph: ComputationGraph) -> None:
-        """Get ready, and see what is free before anything runs."""
+        """Prepare the operators, and read the free memory before the run."""
         self.operators.prepare(backend, graph)
         if backend.name == "cupy":
             self._backend = backend
-            self._free_before = self._least_free = free_memory(backend) or 0
+            self._free_before = self._min_free = free_memory(backend) or 0
 
     def residents(self, backend: Backend) -> list[Array]:
         """Those of the operators."""
@@ -69,7 +69,7 @@ class Watched:
         if self._backend is not None:
             self._values += [int(value.data.ptr) for value in values]
             self._workspaces += [] if workspace is None else [int(workspace.data.ptr)]
-            self._least_free = min(self._least_free, free_memory(self._backend) or 0)
+            self._min_free = min(self._min_free, free_memory(self._backend) or 0)
 
     def checksum(self, array: Array) -> SupportsInt:
         """That of the operators."""

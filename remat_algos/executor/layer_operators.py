@@ -1,4 +1,4 @@
-"""Real layers with true gradients: what the nodes of a network of the zoo do when they run."""
+"""Real layers with true gradients: operators for the nodes of a network of the zoo."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, SupportsInt
 import numpy as np
 
 from remat_algos.errors import GraphError
-from remat_algos.executor.arrays import Array, Backend
-from remat_algos.executor.formulas.formula import Call, Formula, Seen
+from remat_algos.executor.array_backend import Array, Backend
+from remat_algos.executor.formulas.formula import Call, Formula, Readable
 from remat_algos.executor.formulas.norms import unbiased_variance, update_running
+from remat_algos.executor.formulas.optimizer_updates import UPDATES
 from remat_algos.executor.formulas.table import FORMULAS
-from remat_algos.executor.formulas.updates import UPDATES
 from remat_algos.executor.mixing import Mixer, mixer
 from remat_algos.executor.starting_values import Form, starting_values, token_ranges
-from remat_algos.executor.views import given_back, seen
-from remat_algos.executor.wiring import Place, Wiring, Work
+from remat_algos.executor.views import view_gradient, viewed
+from remat_algos.executor.wiring import ArrayPlace, Wiring, Work
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
 from remat_algos.models.network import Network
@@ -38,8 +38,8 @@ class LayerOperators:
 
     A forward node computes what its `Layer` says. The gradient of w with respect to x is computed from what its node
     reads and nothing else: gradients of w's values, what w saved, w's residents; it is added to the sum so far. On one
-    backend all is deterministic, so a value that is made again is the same bit for bit. Values of float16 are read as
-    float32, and what is computed of them is rounded once, when it is written. Supported are the kinds of `FORMULAS`, of
+    backend all is deterministic, so a recomputed value is bit-identical. Values of float16 are read as
+    float32, and results are rounded once, when they are written. Supported are the kinds of `FORMULAS`, of
     which all families of the zoo are made at granularity "operation", and the updates of an optimizer.
 
     Parameters
@@ -47,30 +47,30 @@ class LayerOperators:
     network : Network
         Built at granularity "operation", with `dtype` float32, float64 or float16, without a backward part.
     graph : ComputationGraph
-        `differentiate(network.graph, parameter_gradients=True)`, or `network.graph` itself, or what `build` makes of
-        the same options with an optimizer.
+        `differentiate(network.graph, parameter_gradients=True)`, or `network.graph` itself, or that of `build`
+        with the same options and an optimizer.
     seed : int
         Of parameters, inputs and dropout.
     values : mapping of str to array, optional
-        Residents by name instead of those that `starting_values` draws; of words and targets only such as there are.
+        Residents by name instead of those that `starting_values` draws; words and targets within their range.
     dropped : float
-        Share of elements that dropout sets to 0, below 1; no layer says it.
+        Share of elements that dropout sets to 0, below 1; layers do not state it.
     learning_rate : float
-        Of updates that the graph has.
+        Of the updates in the graph.
 
     Attributes
     ----------
     arrays : dict of str to array
-        The residents, once a run has asked for them: on its backend, and kept from run to run.
+        The residents, after the first run: on its backend, and kept from run to run.
     learning_rate : float
     step : int
-        Of the training, from 0 on; masks of dropout differ from step to step, and Adam counts them.
+        Training step, from 0 on; masks of dropout depend on it, and Adam counts it.
     updates : bool
-        Whether the graph moves its parameters itself.
+        Whether the graph updates its parameters itself.
     gradients : dict of str to int
         The value that is the gradient of each parameter.
     calls : list of Call
-        The layers, as the last run saw them.
+        The layers of the last run.
 
     Raises
     ------
@@ -102,13 +102,13 @@ class LayerOperators:
     ) -> None:
         check_network(network)
         if not isinstance(graph, ComputationGraph):
-            wanted = "differentiate(network.graph, parameter_gradients=True), or network.graph"
-            raise GraphError(f"graph is a {type(graph).__name__}; give {wanted}")
+            remedy = "differentiate(network.graph, parameter_gradients=True), or network.graph"
+            raise GraphError(f"graph is a {type(graph).__name__}; give {remedy}")
         self.network, self.graph, self.step = network, graph, 0
         self.arrays: dict[str, Array] = {}
         self._seed, self._dropped, self.learning_rate = seed, _share(dropped), _rate(learning_rate)
         wiring = Wiring(network, graph)
-        self._given = _given(wiring.residents, network, values or {}, seed)
+        self._initial = _initial_residents(wiring.residents, network, values or {}, seed)
         self._work = [wiring.work(node) for node in range(graph.n_nodes)]
         self._dtypes, self.updates = wiring.dtypes, bool(wiring.updates)
         self.gradients: dict[str, int] = wiring.parameter_gradients
@@ -118,20 +118,20 @@ class LayerOperators:
         self._mixer: Mixer | None = None
         self.calls: list[Call] = []
         self._changed: set[int] = set()
-        self._found: dict[int, list[Array]] = {}
+        self._loss_values: dict[int, list[Array]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but what a backend made: a copy begins with the residents as they are now."""
+        """The state without arrays of a backend: a copy starts with the current residents."""
         state = vars(self).copy()
         if self.arrays:
-            state["_given"] = {name: self._ready.to_host(array) for name, array in self.arrays.items()}
+            state["_initial"] = {name: self._ready.to_host(array) for name, array in self.arrays.items()}
         fresh: dict[str, Any] = {
             "arrays": {},
             "calls": [],
             "_formulas": [],
             "_backend": None,
             "_mixer": None,
-            "_found": {},
+            "_loss_values": {},
         }
         return state | fresh | {"_changed": set()}
 
@@ -142,7 +142,7 @@ class LayerOperators:
     # ---------------------------------------------------------------- the protocol
 
     def prepare(self, backend: Backend, graph: ComputationGraph) -> None:
-        """Get ready for a run on a backend; residents stay where they are, or move there.
+        """Prepare a run on a backend, and move the residents there if necessary.
 
         Raises
         ------
@@ -153,15 +153,17 @@ class LayerOperators:
             raise GraphError("these layers are those of another graph; make LayerOperators of the graph that is run")
         if self._backend is None or self._backend.name != backend.name:
             before = self._backend
-            given = {x: before.to_host(a) for x, a in self.arrays.items()} if before and self.arrays else self._given
-            with backend.apart():
-                self.arrays = {name: backend.xp.array(array) for name, array in given.items()}
+            initial = (
+                {x: before.to_host(a) for x, a in self.arrays.items()} if before and self.arrays else self._initial
+            )
+            with backend.uncounted():
+                self.arrays = {name: backend.xp.array(array) for name, array in initial.items()}
         self._backend, self._mixer = backend, mixer(backend)
         self.calls = [
             Call(layer, backend.xp, self._drawn(w) if layer.op in DRAWS else 0, self._dropped)
             for w, layer in enumerate(self.network.layers)
         ]
-        self._changed, self._found = set(), {}
+        self._changed, self._loss_values = set(), {}
 
     def residents(self, backend: Backend) -> list[Array]:
         """The arrays, by id, as bytes."""
@@ -175,46 +177,46 @@ class LayerOperators:
         values: Sequence[Array],
         workspace: Array | None,
     ) -> None:
-        """Compute a layer, a gradient or an update; all is computed before anything is written."""
+        """Compute a layer, a gradient or an update; everything is computed before it is written."""
         backend, work = self._ready, self._work[node]
-        with backend.apart():
+        with backend.uncounted():
             if work.update:
                 return self._update(work, reads, residents)
-            made = self._compute(work, reads, residents)
-            if any(out.size for out in values[len(made) :]):  # effects have no bytes
+            results = self._compute(work, reads, residents)
+            if any(out.size for out in values[len(results) :]):  # effects have no bytes
                 layer = self.network.layers[node]
                 raise GraphError(
-                    f"{layer.op} gives {len(made)} of the {len(values)} values of {shortened(layer.name)}; give all"
+                    f"{layer.op} gives {len(results)} of the {len(values)} values of {shortened(layer.name)}; give all"
                 )
-            for out, array, dtype in zip(values, made, self._dtypes[node], strict=False):
+            for out, array, dtype in zip(values, results, self._dtypes[node], strict=False):
                 if out.size:
                     into = out.view(dtype)
                     into[...] = array.reshape(into.shape)
-            if node in self._losses and node not in self._found:
-                self._found[node] = [made[j].sum() for j in self._losses[node]]
+            if node in self._losses and node not in self._loss_values:
+                self._loss_values[node] = [results[j].sum() for j in self._losses[node]]
 
     def checksum(self, array: Array) -> SupportsInt:
-        """Of all bits."""
+        """The checksum of all bits."""
         assert self._mixer is not None
         return self._mixer.checksum(array)
 
-    # ---------------------------------------------------------------- what is asked afterwards
+    # ---------------------------------------------------------------- results
 
     @property
     def loss(self) -> float:
-        """The sum of what was differentiated, as the last run found it.
+        """The sum of the differentiated values of the last run.
 
         Raises
         ------
         GraphError
             If nothing has been run.
         """
-        if not self._found:
+        if not self._loss_values:
             raise GraphError("no loss has been computed yet; execute a schedule with these operators first")
         to_host = self._ready.to_host
-        return sum(float(to_host(x)) for _, found in sorted(self._found.items()) for x in found)
+        return sum(float(to_host(x)) for _, losses in sorted(self._loss_values.items()) for x in losses)
 
-    # ---------------------------------------------------------------- inside
+    # ---------------------------------------------------------------- internals
 
     @property
     def _ready(self) -> Backend:
@@ -223,7 +225,7 @@ class LayerOperators:
         return self._backend
 
     def _drawn(self, node: int) -> int:
-        """uint32: what the dropout of a node draws from, in this step of a training."""
+        """uint32: seed of the dropout of a node in this training step."""
         return int(np.random.SeedSequence([self._seed, self.step, node]).generate_state(1)[0])
 
     def _compute(self, work: Work, reads: Sequence[Array], residents: Sequence[Array]) -> Sequence[Array]:
@@ -233,29 +235,32 @@ class LayerOperators:
         call, formula = self.calls[work.layer], self._formulas[work.layer]
         get = _getter(reads, residents)
         arguments = [
-            None if place is None else seen(get(place), argument.shape, xp)
+            None if place is None else viewed(get(place), argument.shape, xp)
             for place, argument in zip(work.arguments, call.layer.arguments, strict=True)
         ]
         if not work.positions:
-            made = formula.forward(call, *arguments)
-            made = made if isinstance(made, tuple) else (made,)
+            results = formula.forward(call, *arguments)
+            results = results if isinstance(results, tuple) else (results,)
             if call.layer.op == "BatchNorm" and work.layer not in self._changed:
                 self._changed.add(work.layer)
-                update_running(arguments[3], made[1])
-                update_running(arguments[4], unbiased_variance(call, made[2]))
-            return made
+                update_running(arguments[3], results[1])
+                update_running(arguments[4], unbiased_variance(call, results[2]))
+            return results
         name = f"the gradient of {call.layer.name}"
-        may_read = Seen(name, "argument", arguments), Seen(name, "value", [p and get(p) for p in work.values])
-        given = [p and get(p) for p in work.gradients]
+        may_read = (
+            Readable(name, "argument", arguments),
+            Readable(name, "value", [p and get(p) for p in work.values]),
+        )
+        upstream = [p and get(p) for p in work.gradients]
         total = get(work.running) if work.running else None
         for k in work.positions:
             assert formula.gradient is not None
-            part = given_back(formula.gradient(call, k, *may_read, given), work.form.shape, xp)
+            part = view_gradient(formula.gradient(call, k, *may_read, upstream), work.form.shape, xp)
             total = part if total is None else total + part
         return (total,)
 
     def _update(self, work: Work, reads: Sequence[Array], residents: Sequence[Array]) -> None:
-        """The update of a parameter, and of what is remembered of it, where they are."""
+        """Update a parameter and the state of its optimizer, in place."""
         get = _getter(reads, residents)
         *state, gradient = (place for place in (*work.arguments, *work.gradients) if place is not None)
         updated = UPDATES[work.update](
@@ -277,21 +282,23 @@ def _rate(learning_rate: Any) -> float:
     return float(learning_rate)
 
 
-def _getter(reads: Sequence[Array], residents: Sequence[Array]) -> Callable[[Place], Array]:
-    def get(place: Place) -> Array:
+def _getter(reads: Sequence[Array], residents: Sequence[Array]) -> Callable[[ArrayPlace], Array]:
+    def get(place: ArrayPlace) -> Array:
         array = (residents if place.of_residents else reads)[place.number].view(place.form.dtype)
         if place.form.dtype == HALF:
             array = array.astype(np.float32)
         elif not getattr(array.flags, "aligned", True):
-            array = array.copy()  # there NumPy adds up in other parts, which shows in the last bits
+            array = array.copy()  # NumPy sums unaligned arrays in another order, which changes the last bits
         return array.reshape(place.form.shape)
 
     return get
 
 
-def _given(forms: Mapping[str, Form], network: Network, values: Mapping[str, Any], seed: int) -> dict[str, Array]:
-    """The residents at the beginning; optimizers remember nothing yet."""
-    found: dict[str, Any] = {name: np.zeros(*form) for name, form in forms.items()} | starting_values(network, seed)
+def _initial_residents(
+    forms: Mapping[str, Form], network: Network, values: Mapping[str, Any], seed: int
+) -> dict[str, Array]:
+    """The residents at the start; states of optimizers are 0."""
+    arrays: dict[str, Any] = {name: np.zeros(*form) for name, form in forms.items()} | starting_values(network, seed)
     ranges = token_ranges(network)
     for name, array in values.items():
         if name not in forms:
@@ -299,13 +306,13 @@ def _given(forms: Mapping[str, Form], network: Network, values: Mapping[str, Any
         shape, dtype = forms[name]
         if tuple(np.shape(array)) != shape:
             raise GraphError(f"{name} has shape {shape}, not {tuple(np.shape(array))}")
-        found[name] = np.asarray(array, dtype)
-        if name in ranges and not _inside(found[name], ranges[name]):
-            wanted = f"give whole numbers from {ranges[name].start} to {ranges[name].stop - 1}"
-            raise GraphError(f"{name} goes from {found[name].min()} to {found[name].max()}; {wanted}")
-    return found
+        arrays[name] = np.asarray(array, dtype)
+        if name in ranges and not _in_range(arrays[name], ranges[name]):
+            remedy = f"give whole numbers from {ranges[name].start} to {ranges[name].stop - 1}"
+            raise GraphError(f"{name} goes from {arrays[name].min()} to {arrays[name].max()}; {remedy}")
+    return arrays
 
 
-def _inside(tokens: Array, wanted: range) -> bool:
-    """NumPy would refuse to take the word -9, CuPy would take another one, and no score is that of such a target."""
-    return not tokens.size or (wanted.start <= tokens.min() and tokens.max() < wanted.stop)
+def _in_range(tokens: Array, valid: range) -> bool:
+    """Whether all tokens are valid: for -9 NumPy would raise, CuPy would read another word."""
+    return not tokens.size or (valid.start <= tokens.min() and tokens.max() < valid.stop)

@@ -1,4 +1,4 @@
-"""What optimizers do to a parameter, by its gradient and what they remember of it."""
+"""Updates of optimizers: a parameter from its gradient and the state of the optimizer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EPSILON = 1e-8
 DECAY = 0.01  # of AdamW, in learning rates
 
 Update = Callable[..., tuple[Array, ...]]
-"""update(xp, rate, step, parameter, *remembered, gradient) -> the new parameter, the new memories; steps from 1 on."""
+"""update(xp, rate, step, parameter, *state, gradient) -> the new parameter and state; steps from 1 on."""
 
 
 def _sgd(xp: Any, rate: float, step: int, p: Array, gradient: Array) -> tuple[Array, ...]:
@@ -36,4 +36,4 @@ def _adam(
 
 
 UPDATES: dict[str, Update] = {"SGD": _sgd, "Momentum": _momentum, "Adam": _adam, "AdamW": partial(_adam, decay=DECAY)}
-"""By the names that nodes of `models.optimizers` have as operations."""
+"""By the operations of `models.optimizers`."""
