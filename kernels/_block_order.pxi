@@ -31,7 +31,7 @@ cdef class _Order:
     cdef const int64[::1] ask_indptr, owned_indptr, claim_indptr, strange_indptr, awaited, compute
     cdef const unsigned char[::1] runs, settled, never
     cdef bint lazy
-    cdef int64 most, most_rerun           # a pair that holds or costs more is no use
+    cdef int64 most, most_rerun           # a pair that holds or costs more is no use; set for each L
     # rows: of L, of L', and of what they border on
     cdef const uint64_t *inside
     cdef const uint64_t *upto
@@ -44,8 +44,9 @@ cdef class _Order:
     cdef int[::1] sequence
     cdef vector[int] members, path
     cdef vector[int64] path_ask
-    cdef int64 first_need, spent
+    cdef int64 first_need, kept_need, spent, transient_spent
     cdef Py_ssize_t steps                 # of the sequence
+    cdef int first_gradient
     cdef bint begun, transient
 
     @cython.final
@@ -84,6 +85,10 @@ cdef class _Order:
                 elif on_edge or keep_all or self.settled[v]:
                     self.state[v] = kept
                     self.first_need += self.awaited[v]
+        self.kept_need = self.first_need
+        if not sound:
+            for i in range(self.pending.shape[0]):
+                self.pending[i] = 0
         return sound
 
     @cython.final
@@ -166,6 +171,7 @@ cdef class _Order:
         elif self.state[v] == outside:
             self.state[v] = passing
             self.transient = True
+            self.transient_spent += self.compute[v]
 
     @cython.final
     cdef bint too_early(self, int b) noexcept nogil:
@@ -188,8 +194,8 @@ cdef class _Order:
         cdef int b
         cdef uint64_t word
         cdef bint sound = True, any_strange = self.strange_indices.shape[0] > 0
-        self.steps, self.spent = 0, 0
-        self.begun, self.transient = False, False
+        self.steps, self.spent, self.transient_spent = 0, 0, 0
+        self.begun, self.transient, self.first_gradient = False, False, -1
         if not self.lazy:
             for i in range(<Py_ssize_t>self.members.size()):
                 if sound and self.state[self.members[i]] == missing:
@@ -200,6 +206,8 @@ cdef class _Order:
             while word and sound:
                 b = <int>((i << 6) + remat_lowest(word))
                 word &= word - 1
+                if not self.begun:
+                    self.first_gradient = b
                 if any_strange and self.too_early(b):
                     sound = False
                 elif self.answered[self.ask[b]] == self.pair:  # all that it asks for is there

@@ -18,13 +18,15 @@ cdef class _Blocks(_Order):
     cdef const unsigned char[::1] output, gradient_reads
     cdef const uint64_t *beside           # d-(d+(L)), outside L
     cdef const uint64_t *after            # d+(L), outside L
-    cdef int[::1] seen, held, extender, shown
+    cdef int[::1] seen, held, extender, shown, counted
+    cdef vector[Py_ssize_t] hopeless      # for this L: sets whose block, and every larger one, is no use
     cdef unsigned char[::1] later         # outside L, and read by gradients of L, or for them
     cdef int64[::1] extends, keeps        # bytes that a transient needs before it runs, and that it would hold if kept
     cdef vector[int] later_values, todo
+    cdef const uint64_t *first_row
     cdef int64 later_total
 
-    def __init__(self, graph, asks, changes, owned, readers, claims, strange, flags, costs, lazy, most, most_rerun):
+    def __init__(self, graph, asks, changes, owned, readers, claims, strange, flags, costs, lazy):
         self.owner, self.producer, self.value_indptr = graph
         self.ask, self.ask_indptr, self.ask_indices = asks
         self.ask_nodes = np.asarray(self.producer)[np.asarray(self.ask_indices)]
@@ -35,11 +37,11 @@ cdef class _Blocks(_Order):
         self.strange_indptr, self.strange_indices = strange
         self.runs, self.settled, self.never, self.output, self.gradient_reads = flags
         self.memory, self.compute, self.workspace, self.awaited = costs
-        self.lazy, self.most, self.most_rerun = lazy, most, most_rerun
+        self.lazy = lazy
         cdef Py_ssize_t n = self.owner.shape[0], n_values = self.memory.shape[0]
         self.state = np.where(np.asarray(self.owner) < 0, <int>outside, <int>gradient).astype(np.int32)
         self.answered, self.shown = np.zeros(n + 1, np.int32), np.zeros(n + 1, np.int32)
-        self.seen, self.held, self.extender = (np.zeros(n_values, np.int32) for _ in range(3))
+        self.seen, self.held, self.extender, self.counted = (np.zeros(n_values, np.int32) for _ in range(4))
         self.later = np.zeros(n_values, np.uint8)
         backward = np.repeat(np.asarray(self.owner) >= 0, np.diff(self.value_indptr))
         np.asarray(self.seen)[np.asarray(self.output, bool) & backward] = for_good
@@ -248,41 +250,119 @@ cdef class _Blocks(_Order):
             live -= made
         return peak
 
+    cdef bint exceeds_with_more(self, bint complete) noexcept nogil:
+        """Whether the block of L and any set that holds L' is too much too; `complete`: all of the sequence is known.
+
+        What runs again in this block does so in the larger ones, no later in the order of the gradients: what they
+        keep of L' is kept here too. So its values that gradients of this block or of L read are held at the same
+        gradients; so are gradients that are made before the first of this block. What the block keeps, or runs for a
+        value outside L', says nothing of larger ones.
+        """
+        cdef int64 live = 0, made, j
+        cdef int v, x
+        cdef Py_ssize_t i
+        if self.spent - self.transient_spent > self.most_rerun or self.first_need - self.kept_need > self.most:
+            return True
+        if complete:
+            for i in range(<Py_ssize_t>self.later_values.size()):
+                x = self.later_values[i]
+                v = self.producer[x]
+                if self.made_early(v) if self.state[v] == gradient else self.state[v] == again and has_bit(self.beside, v):
+                    live += self.count(x)
+        for i in range(self.steps - 1, -1, -1):
+            v = self.sequence[i]
+            if self.state[v] == gradient:
+                for j in range(self.ask_indptr[self.ask[v]], self.ask_indptr[self.ask[v] + 1]):
+                    if self.state[self.ask_nodes[j]] == again:
+                        live += self.count(self.ask_indices[j])
+                for j in range(self.change_indptr[v], self.change_indptr[v + 1]):
+                    if self.made_early(self.producer[self.change_indices[j]]):
+                        live += self.count(self.change_indices[j])
+            made = 0
+            if self.state[v] == gradient or self.state[v] == again:
+                for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
+                    made += self.memory[x] * (self.counted[x] == self.pair)
+            if live > self.most:
+                return True
+            live -= made
+        return False
+
+    cdef bint made_early(self, int v) noexcept nogil:
+        """Whether the gradient v is of the block or runs before it, whatever larger block it is of."""
+        cdef int owner = self.owner[v]
+        return not has_bit(self.inside, owner) and (v < self.first_gradient or has_bit(self.upto, owner))
+
+    cdef int64 count(self, int x) noexcept nogil:
+        """The bytes of x, once for each pair."""
+        if self.counted[x] == self.pair:
+            return 0
+        self.counted[x] = self.pair
+        return self.memory[x]
+
+    cdef bint is_hopeless(self, Py_ssize_t w) noexcept nogil:
+        """Whether L' holds a set whose block was too much already."""
+        cdef size_t i
+        for i in range(self.hopeless.size()):
+            if is_subset(self.first_row + self.hopeless[i] * w, self.upto, w):
+                return True
+        return False
+
 
 def figures(const uint64_t[:, ::1] words, const int64[::1] indptr, const int[::1] target, border, graph,
-            const unsigned char[::1] keep_all):
+            const unsigned char[::1] keep_all, int64 most, int64 most_rerun, int64[::1] cached_before,
+            int64[::1] rerun_before):
     """What a block holds at its worst step, what stays of it while later blocks run, and what it runs again.
 
     words : uint64[k, w], indptr : int64[k + 1], target : int32[p], border : of `borders`, graph : for `_Blocks`,
-    keep_all : uint8[k] whether a block that ends with the set is kept
+    keep_all : uint8[k] whether a block that ends with the set is kept, most, most_rerun : what a chain may need,
+    cached_before, rerun_before : int64[k] the least that the blocks before each set cache and run again, -1: no chain
+    reaches it; of chains, targets after their sources, they are kept up to date; of length 0, pairs stand for themselves
     Returns (held int64[p], cached int64[p], rerun int64[p]); held is -1 where the pair is no use.
     """
     cdef _Blocks blocks = _Blocks(*graph)
     cdef const uint64_t[:, ::1] boundary = border[0], after = border[1], beside = border[2]
     cdef const int64[::1] pinned = border[3]
     cdef Py_ssize_t w = words.shape[1], source, t
-    cdef int64 p, most, stays
+    cdef bint along = cached_before.shape[0] > 0
+    cdef int64 p, peak, stays
     held = np.full(target.shape[0], -1, np.int64)
     cached, rerun = np.zeros_like(held), np.zeros_like(held)
     cdef int64[::1] out_held = held, out_cached = cached, out_rerun = rerun
+    blocks.first_row = &words[0, 0] if words.shape[0] and w else NULL
+    blocks.most, blocks.most_rerun = most, most_rerun
     with nogil:
         for source in range(words.shape[0]):
-            if indptr[source] == indptr[source + 1]:
+            if indptr[source] == indptr[source + 1] or along and cached_before[source] < 0:
                 continue
+            if along:
+                blocks.most, blocks.most_rerun = most - cached_before[source], most_rerun - rerun_before[source]
             blocks.inside, blocks.after, blocks.beside = &words[source, 0], &after[source, 0], &beside[source, 0]
             blocks.enter(&boundary[source, 0])
             blocks.look_ahead(source, w)
+            blocks.hopeless.clear()
             for p in range(indptr[source], indptr[source + 1]):
                 t = target[p]
                 blocks.pair = <int>p + 1
                 blocks.upto, blocks.edge_upto = &words[t, 0], &boundary[t, 0]
                 blocks.after_upto, blocks.beside_upto = &after[t, 0], &beside[t, 0]
-                if blocks.gather(w, keep_all[t]) and blocks.emit():
-                    most = blocks.backward_peak(blocks.end(pinned[source]))
-                    if most <= blocks.most:
-                        stays = blocks.cache()
-                        most = max(most, blocks.forward_peak(stays))
-                    if most <= blocks.most:
-                        out_held[p], out_cached[p], out_rerun[p] = most, stays, blocks.spent
+                if not keep_all[t] and blocks.is_hopeless(w):
+                    continue
+                peak = -1
+                if blocks.gather(w, keep_all[t]):
+                    if blocks.emit():
+                        peak = blocks.backward_peak(blocks.end(pinned[source]))
+                        if peak <= blocks.most:
+                            stays = blocks.cache()
+                            peak = max(peak, blocks.forward_peak(stays))
+                    if peak < 0 and not blocks.useful() or peak > blocks.most:
+                        if not keep_all[t] and blocks.exceeds_with_more(peak >= 0):
+                            blocks.hopeless.push_back(t)
+                    elif peak >= 0:
+                        out_held[p], out_cached[p], out_rerun[p] = peak, stays, blocks.spent
+                        if along and cached_before[t] < 0:
+                            cached_before[t], rerun_before[t] = cached_before[source] + stays, rerun_before[source] + blocks.spent
+                        elif along:
+                            cached_before[t] = min(cached_before[t], cached_before[source] + stays)
+                            rerun_before[t] = min(rerun_before[t], rerun_before[source] + blocks.spent)
                 blocks.leave()
     return held, cached, rerun

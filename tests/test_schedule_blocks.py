@@ -140,20 +140,69 @@ def test_pairs_that_hold_more_than_asked_for_are_left_off(decision, most):
     assert (figures.rerun[within] == everything.rerun[within]).all()
 
 
-@settings(max_examples=50)
-@given(decision=chained(training_graphs(max_nodes=16)), data=st.data())
-def test_figures_depend_on_the_pair_alone(decision, data):
-    graph, sets = decision
-    other = LowerSets.of(graph, data.draw(lower_set_chains(graph)))
-    words = np.unique(np.vstack([np.zeros_like(sets.words[:1]), sets.words, other.words]), axis=0)
+@st.composite
+def families(draw, source):
+    """A graph and some of its lower sets, by size, with all pairs of a set and one that holds it and more."""
+    graph = draw(source)
+    chains = [LowerSets.of(graph, draw(lower_set_chains(graph))).words for _ in range(draw(st.integers(1, 3)))]
+    words = np.unique(np.vstack([np.zeros_like(chains[0][:1]), *chains]), axis=0)
     words = words[np.argsort(np.bitwise_count(words).sum(axis=1), kind="stable")]
     above = [[t for t in range(len(words)) if t != s and not (words[s] & ~words[t]).any()] for s in range(len(words))]
-    figures = block_figures(graph, words, np.cumsum([0, *map(len, above)]), np.concatenate(above), lazy=True)
+    return graph, words, np.cumsum([0, *map(len, above)]), np.concatenate(above).astype(int)
+
+
+def pairs_of(indptr, target):
+    return list(zip(np.repeat(np.arange(indptr.size - 1), np.diff(indptr)).tolist(), target.tolist(), strict=True))
+
+
+@settings(max_examples=50)
+@given(families(training_graphs(max_nodes=16)), st.data())
+def test_figures_depend_on_the_pair_alone(family, data):
+    graph, words, indptr, target = family
+    figures = block_figures(graph, words, indptr, target, lazy=True)
+    held = dict(zip(pairs_of(indptr, target), figures.held.tolist(), strict=True))
+    rows = data.draw(st.sampled_from([(s, t) for s, t in held if s == 0]))
+    path = [*rows, *(t for t in range(len(words)) if all((row, t) in held for row in rows))][:3]
+    sets = LowerSets(words[path[1:]])
     alone = figures_of(graph, sets, lazy=True)
-    held = dict(zip(((s, t) for s in range(len(words)) for t in above[s]), figures.held.tolist(), strict=True))
-    row = {tuple(words[s].tolist()): s for s in range(len(words))}
-    path = [0, *(row[tuple(row_of.tolist())] for row_of in sets.words)]
     assert [held[pair] for pair in itertools.pairwise(path)] == alone.held.tolist()
+
+
+@pytest.mark.parametrize("lazy", [True, False])
+@given(family=families(training_graphs() | owned_by_anybody()), shares=st.tuples(*[st.floats(0, 1)] * 2))
+def test_bounds_leave_off_what_is_beyond_them_and_nothing_else(lazy, family, shares):
+    graph, words, indptr, target = family
+    everything = block_figures(graph, words, indptr, target, lazy=lazy)
+    known = everything.held < NO_USE
+    most, most_rerun = (
+        int(share * every[known].max(initial=0))
+        for share, every in zip(shares, (everything.held, everything.rerun), strict=True)
+    )
+    figures = block_figures(graph, words, indptr, target, lazy=lazy, most=most, most_rerun=most_rerun)
+    within = known & (everything.held <= most) & (everything.rerun <= most_rerun)
+    assert (figures.held == np.where(within, everything.held, NO_USE)).all()
+    assert (figures.cached[within] == everything.cached[within]).all()
+    assert (figures.rerun[within] == everything.rerun[within]).all()
+
+
+@pytest.mark.parametrize("lazy", [True, False])
+@given(family=families(training_graphs() | owned_by_anybody()), shares=st.tuples(*[st.floats(0, 1)] * 2))
+def test_along_chains_the_blocks_before_count_too(lazy, family, shares):
+    graph, words, indptr, target = family
+    everything = block_figures(graph, words, indptr, target, lazy=lazy)
+    known = everything.held < NO_USE
+    most = int(shares[0] * 2 * everything.held[known].max(initial=0))
+    most_rerun = int(shares[1] * 2 * everything.rerun[known].max(initial=0))
+    figures = block_figures(graph, words, indptr, target, lazy=lazy, most=most, most_rerun=most_rerun, chains=True)
+    least = {0: (0, 0)}  # cached and run again before a set
+    for (s, t), held, cached, rerun, found in zip(
+        pairs_of(indptr, target), everything.held, everything.cached, everything.rerun, figures.held, strict=True
+    ):
+        within = s in least and least[s][0] + held <= most and least[s][1] + rerun <= most_rerun
+        assert found == (held if within else NO_USE)
+        if within:
+            before = least.get(t, (NO_USE, NO_USE))
+            least[t] = min(before[0], least[s][0] + cached), min(before[1], least[s][1] + rerun)
 
 
 # ---------------------------------------------------------------- by hand

@@ -51,6 +51,7 @@ def block_figures(
     keep_last: bool = True,
     most: int | None = None,
     most_rerun: int | None = None,
+    chains: bool = False,
     look: Callable[[int], None] | None = None,
 ) -> BlockFigures:
     """What the block of each pair of lower sets holds, leaves and runs again in `canonical_schedule`.
@@ -74,6 +75,10 @@ def block_figures(
         Bytes; a pair that holds more gets `NO_USE`.
     most_rerun : int, optional
         Compute; so does a pair that runs more again.
+    chains : bool
+        Whether only chains from the first set on are of interest, each set before those that hold it: then `most` and
+        `most_rerun` bound the whole chain, and a pair also gets `NO_USE` if it is too much together with the least
+        that the blocks before it cache or run again.
     look : callable, optional
         Called every now and then with the number of pairs that are done; it may raise.
 
@@ -101,6 +106,8 @@ def block_figures(
     check_indptr(indptr, len(words), target.size, "indptr")
     if target.size and not 0 <= target.min() <= target.max() < len(words):
         raise GraphError(f"target names an unknown lower set; lower sets are 0 to {len(words) - 1}")
+    if chains and (target <= np.repeat(np.arange(len(words)), np.diff(indptr))).any():
+        raise GraphError("in a family of chains each set stands before those that hold it")
     if look is not None:
         look(0)  # on a large graph what comes before the first pair takes time too
     inside = _inside(graph, words)
@@ -108,15 +115,18 @@ def block_figures(
     rows, whole = _rows(words, inside)
     pinned = _total(np.where(graph.output, graph.memory, 0), graph.producer, owner, inside.size)
     borders = _blocks.borders(rows, *_edges(graph, inside), pinned)
-    bounds = (NO_USE if bound is None else bound for bound in (most, most_rerun))
-    prepared, keep_all = (*_arrays(graph, inside, owner), lazy, *bounds), (whole & keep_last).view(np.uint8)
+    bounds = [NO_USE if bound is None else bound for bound in (most, most_rerun)]
+    prepared, keep_all = (*_arrays(graph, inside, owner), lazy), (whole & keep_last).view(np.uint8)
+    before = [np.full(len(words) if chains else 0, -1) for _ in range(2)]
+    for least in before:
+        least[:1] = 0
     if look is not None:
         look(0)
     found, size = [], max(1, min(PIECE, VISITS // inside.size))
     for begin in range(0, max(1, target.size), size):
         end = min(begin + size, target.size)
         piece = np.clip(indptr, begin, end) - begin
-        found.append(_blocks.figures(rows, piece, target[begin:end], borders, prepared, keep_all))
+        found.append(_blocks.figures(rows, piece, target[begin:end], borders, prepared, keep_all, *bounds, *before))
         if look is not None:
             look(end)
     held, cached, rerun = (np.concatenate(arrays) for arrays in zip(*found, strict=True))

@@ -12,7 +12,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.ir.wording import shortened
 from remat_algos.schedule.baseline import baseline_peak
-from remat_algos.schedule.blocks import block_figures
+from remat_algos.schedule.blocks import NO_USE, block_figures
 from remat_algos.schedule.canonical import canonical_schedule
 from remat_algos.solvers.candidates import Candidate, Details, coarse_first, evaluated
 from remat_algos.solvers.chain_program import ChainProgram, Point
@@ -23,11 +23,13 @@ from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_
 MOST_VISITS = 200_000_000  # of nodes in blocks, if each of the sets were simulated with each
 COARSE = 128  # sets that are tried first where there are many
 FEW_SETS = 316  # sets up to which the blocks of all pairs are simulated, for both values of `lazy`
+SOME_SETS = 48  # of few, whose best chains bound the search near a limit
 TINY = 60  # sets up to which all Pareto points are found under a limit too
 PROMISES = 16  # chains that are tried near a limit
 AROUND = 0.7, 1.1  # their promises, in times of the limit,
 ABOVE = 1.0, 1.5  # or of the lowest promise, where the limit is below it
 FURTHER = 1.1  # from a promise to the next, as long as the simulation fits
+WIDER = 1.5  # how much more than such a promise blocks may need that are simulated for it and the next
 
 
 @solver(paper="kusumoto2019", needs=training_graph)
@@ -84,11 +86,10 @@ def liveness_dp(
             schedule = canonical_schedule(graph, sets.chain(point.rows), lazy=lazy)
             return evaluated(graph, schedule, _details(sets, family, point, lazy))
 
-        if few or limit is None:
-            program = _program(sets, each, most, context)
-            near = None if len(sets) <= TINY else limit
-            curve = map(made, _curve(program, few, graph.n_nodes))
-            yield from curve if near is None else _near(program, near, made)
+        if limit is None or len(sets) <= TINY:
+            yield from map(made, _curve(_program(sets, each, most, context), few, graph.n_nodes))
+        elif few:
+            yield from _near(sets, each, most, limit, made, context)
         else:
             yield from map(made, _best_of_many(sets, each, most, limit, context))
 
@@ -128,6 +129,7 @@ def _program(
         lazy=lazy,
         most=most,
         most_rerun=most_rerun,
+        chains=True,
         look=context.progress,
     )
     return ChainProgram.by_blocks(sets, figures, most, context)
@@ -144,14 +146,30 @@ def _curve(program: ChainProgram, whole: bool, n_nodes: int) -> Iterator[Point]:
             yield point
 
 
-def _near(program: ChainProgram, limit: int, made: Callable[[Point], Candidate]) -> Iterator[Candidate]:
-    """The best chains for promises around a limit, then for larger ones as long as what is simulated fits."""
+def _near(
+    sets: LowerSetFamily,
+    lazy: bool,
+    most: int,
+    limit: int,
+    made: Callable[[Point], Candidate],
+    context: SearchContext,
+) -> Iterator[Candidate]:
+    """The best chains for promises around a limit, then for larger ones as long as what is simulated fits.
+
+    The chains of some of the sets say which promises can be met and what the best chains cost at most; only blocks
+    within that are simulated.
+    """
+    some = _program(sets.subset(spread(len(sets), SOME_SETS)), lazy, most, context)
+    reached, lowest = some.least_budget(), int(AROUND[0] * limit)
+    largest = AROUND[1] * limit if reached <= limit else max(AROUND[1] * limit, ABOVE[1] * reached)
+    dearest = some.least_cost(lowest) if reached <= lowest else None
+    program = _program(sets, lazy, min(int(largest), most), context, None if dearest is None else dearest.cost)
     least = program.least_budget()
     low, high = (share * limit for share in AROUND) if least <= limit else (share * least for share in ABOVE)
     promises = geometric(max(least, int(low)), min(int(high), program.most), PROMISES)
     waiting, highest = [max(least, min(limit, program.most)), *coarse_first(promises)], promises[-1]
     answered: dict[int, int] = {}  # promises of chains, and the largest that was asked for to get each
-    largest_fits = (0, False)
+    largest_fits, cheapest = (0, False), NO_USE
     while waiting:
         promise = waiting.pop(0)
         known = any(own <= promise <= asked for own, asked in answered.items())
@@ -162,9 +180,12 @@ def _near(program: ChainProgram, limit: int, made: Callable[[Point], Candidate])
             largest_fits = max(largest_fits, (point.peak, not rank_of(candidate, limit)[0]))
         if point is not None:
             answered[point.peak] = max(promise, answered.get(point.peak, 0))
-        if not waiting and largest_fits[1] and highest < program.most:
-            highest = min(int(highest * FURTHER) + 1, program.most)
+            cheapest = min(cheapest, point.cost)
+        if not waiting and largest_fits[1] and highest < most:
+            highest = min(int(highest * FURTHER) + 1, most)
             waiting = [highest]
+            if highest > program.most:
+                program = _program(sets, lazy, min(int(highest * WIDER), most), context, cheapest)
 
 
 def _best_of_many(sets: LowerSetFamily, lazy: bool, most: int, limit: int, context: SearchContext) -> Iterator[Point]:
