@@ -445,7 +445,7 @@ SCRIPTS = {
     "4_from_another_framework.py": (("from_another_framework.svg", ["runs twice", "gradient", "31"]),),
     "5_lower_sets.py": (
         ("lower_sets_lattice.svg", ["abde", "order of the forward part", "formula (2)"]),
-        ("lower_sets_terms.svg", ["(iv) co-inputs of what reads it", "held at most, after liveness", "23 B"]),
+        ("lower_sets_terms.svg", ["(iv) co-inputs of what reads it", "simulated peak, with liveness", "23 B"]),
     ),
     "6_tree_decompositions.py": (
         ("twremat_decomposition.svg", ["c C B", "(b) (c) (B)", "8 bags, width 2", "in brackets: in an upper level"]),

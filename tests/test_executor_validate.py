@@ -302,7 +302,7 @@ def test_bytes_that_are_not_given_back_are_seen_at_the_step(chain, plan):
     node = chain.labels[int(found.simulation.schedule.order[step])]
     assert f"first difference at step {step}, {node}: +1,024 bytes" in dict(found.rows())["measured"]
     assert dict(found.rows())["verdict"] == "failed: memory, values or runs differ from the prediction"
-    assert "+ held besides" in validation_text(found)
+    assert "+ used beyond the prediction" in validation_text(found)
     assert "they part" in {line.get_label() for line in plot_validation(found).lines}
 
 

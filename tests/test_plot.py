@@ -32,10 +32,18 @@ from remat_algos.plot.bins import bin_of, bins
 from remat_algos.plot.colours import CELLS, NODES, ROLES
 from remat_algos.plot.frontier import frontier_text, plot_frontier
 from remat_algos.plot.graph import graph_text, node_kinds, plot_graph
-from remat_algos.plot.layers import layout
+from remat_algos.plot.layered_layout import layout
 from remat_algos.plot.memory import columns, memory_text, plot_memory
 from remat_algos.plot.save import save_picture
-from remat_algos.plot.schedule import FIRST_RUN, HELD, NOT_HELD, RUN_AGAIN, plot_schedule, schedule_cells, schedule_text
+from remat_algos.plot.schedule import (
+    FIRST_RUN,
+    LIVE,
+    NOT_LIVE,
+    RECOMPUTED,
+    plot_schedule,
+    schedule_cells,
+    schedule_text,
+)
 from remat_algos.plot.text import fitted
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.live_set import live_set
@@ -234,10 +242,10 @@ def test_thousands_of_steps_share_columns():
 def test_the_cells_of_a_schedule_written_down_by_hand():
     found = schedule_cells(diamond(), np.arange(5), np.arange(4))
     assert found.tolist() == [
-        [FIRST_RUN, NOT_HELD, NOT_HELD],
-        [HELD, FIRST_RUN, NOT_HELD],
-        [RUN_AGAIN, HELD, NOT_HELD],
-        [HELD, HELD, FIRST_RUN],
+        [FIRST_RUN, NOT_LIVE, NOT_LIVE],
+        [LIVE, FIRST_RUN, NOT_LIVE],
+        [RECOMPUTED, LIVE, NOT_LIVE],
+        [LIVE, LIVE, FIRST_RUN],
     ]
     assert plot_schedule(diamond()).images[0].get_array().tolist() == found.tolist()
 
@@ -249,8 +257,8 @@ def test_a_cell_says_what_the_judge_says(simulation):
     cells = schedule_cells(simulation, bins(len(order), 99), bins(graph.n_nodes, 99))
     for step, node in enumerate(order):
         held = {int(graph.producer[value]) for value, _ in simulation.live_at(step)}
-        wanted = [HELD if v in held else NOT_HELD for v in range(graph.n_nodes)]
-        wanted[node] = RUN_AGAIN if node in order[:step] else FIRST_RUN
+        wanted = [LIVE if v in held else NOT_LIVE for v in range(graph.n_nodes)]
+        wanted[node] = RECOMPUTED if node in order[:step] else FIRST_RUN
         assert cells[step].tolist() == wanted
 
 
@@ -272,7 +280,7 @@ def test_thousands_of_steps_and_nodes_share_cells():
     assert len(plan.schedule) > plan.graph.n_nodes > 600
     ax = rendered(plot_schedule(plan))
     assert ax.images[0].get_array().shape == (600, 600)
-    assert (ax.images[0].get_array().max(), ax.get_xlabel()) == (RUN_AGAIN, "node, by its id")
+    assert (ax.images[0].get_array().max(), ax.get_xlabel()) == (RECOMPUTED, "node, by its id")
 
 
 # ---------------------------------------------------------------- frontier
@@ -602,7 +610,7 @@ def test_schedule_in_characters():
         """
         6 nodes in 7 steps, 1 extra run
         peak 4 B, 80.0 % of that without rematerialization
-        █ first run  ▒ recomputed  │ held  · not held
+        █ first run  ▒ recomputed  │ live  · not live
         step  node        012345
            0  conv        █·····
            1  relu        │█····
@@ -620,7 +628,7 @@ def test_a_large_schedule_in_characters_shares_lines_and_columns():
         """
         a line stands for up to 1,000 steps, a column for up to 120
         nodes
-        █ first run  ▒ recomputed  │ held  · not held
+        █ first run  ▒ recomputed  │ live  · not live
         step  node        0         1190      2380      3571
            0  0           █████████·································
         1000  1000        ││││││││█████████·························

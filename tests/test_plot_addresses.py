@@ -15,7 +15,7 @@ from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.sharing import apart, share
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plot.addresses import MOST_OUTLINED, addresses_text, plot_addresses
+from remat_algos.plot.addresses import MAX_OUTLINED, addresses_text, plot_addresses
 from remat_algos.plot.colours import ROLES
 from remat_algos.plot.save import save_picture
 from remat_algos.schedule.simulation import simulate
@@ -92,7 +92,7 @@ def test_one_line_is_enough_where_the_arena_is_as_small_as_can_be():
 
 def test_an_arena_above_max_live_that_is_proven_least_says_so():
     allocation = Allocation(Buffers([0, 1], [1, 2], [4, 2]), [0, 1], [0, 4], 6, "canonical search", 6)
-    assert "1.500 of max live, which is proven least" in addresses_text(allocation)
+    assert "1.500 of max live, which is proven minimal" in addresses_text(allocation)
 
 
 def test_names_stand_in_rectangles_that_have_room():
@@ -135,7 +135,7 @@ def test_a_plan_says_where_its_simulation_is():
 
 
 def test_thousands_of_buffers_are_one_collection_without_outlines(tmp_path):
-    count = MOST_OUTLINED + 1
+    count = MAX_OUTLINED + 1
     begin = np.arange(count)
     allocation = share(Buffers(begin, begin + 3, 1 + begin % 7))
     ax = plot_addresses(allocation)

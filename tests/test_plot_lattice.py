@@ -243,7 +243,7 @@ def test_bars_are_the_terms_and_what_is_held():
     found = bars(ax)
     assert [found[look.label] for look in TERMS] == sets.terms(graph).T.tolist()
     simulation = simulate(graph, canonical_schedule(graph, sets, keep_last=False, lazy=False))
-    assert found["held"] == peaks_of_blocks(simulation, sets).tolist()
+    assert found["simulated"] == peaks_of_blocks(simulation, sets).tolist()
     assert [text.get_text() for text in ax.get_xticklabels()] == ["abd", "e", "cf", "g", "h"]
     assert ax.get_title().splitlines() == [
         "5 blocks; by formulas (1) and (2) overhead 8 and peak 23 B",

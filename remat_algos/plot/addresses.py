@@ -12,20 +12,20 @@ from remat_algos.ir.units import format_bytes
 from remat_algos.ir.wording import counted
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches, ink, label, legend_beside, title
 from remat_algos.plot.bins import bins
-from remat_algos.plot.colours import BLUE, ROLES, VERMILION, Look
-from remat_algos.plot.text import LEAST_WIDTH, wrapped
+from remat_algos.plot.colours import BLUE, ROLES, VERMILION, Style
+from remat_algos.plot.text import MIN_WIDTH, wrapped
 from remat_algos.schedule.simulation import ROLES as ROLE_NAMES
 from remat_algos.schedule.simulation import Simulation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-BUFFER = Look("buffer", BLUE, "█")  # whatever it holds
-MOST_OUTLINED = 2000  # buffers; of more, lines would hide the areas
-MOST_NAMED = 400
+BUFFER = Style("buffer", BLUE, "█")  # of any role
+MAX_OUTLINED = 2000  # buffers; of more, lines would hide the areas
+MAX_NAMED = 400
 NAME_SIZE = 7  # points
 GUTTER = 10  # columns left of the rows
-MOST_WIDE = 4  # columns of a step
+MAX_WIDE = 4  # columns of a step
 
 
 def plot_addresses(allocation: Allocation, *, simulation: Simulation | None = None, ax: Axes | None = None) -> Axes:
@@ -62,21 +62,21 @@ def plot_addresses(allocation: Allocation, *, simulation: Simulation | None = No
     ax.set_xlim(first - 0.5, last - 0.5)
     ax.set_ylim(0, 1.08 * max(1, allocation.size))
     rows: list[tuple[Any, str]] = _lines(ax, allocation)
-    outlined = len(buffers) <= MOST_OUTLINED
+    outlined = len(buffers) <= MAX_OUTLINED
     corners = _corners(allocation)
-    for look, among in _looks(allocation, simulation):
+    for style, among in _styles(allocation, simulation):
         edge = "white" if outlined else "none"
-        hatch = look.hatch if outlined else ""
+        hatch = style.hatch if outlined else ""
         areas = PolyCollection(
             list(corners[among]),
-            facecolors=look.colour,
+            facecolors=style.colour,
             edgecolors=edge,
             linewidths=0.6 if outlined else 0,
             hatch=hatch,
-            label=look.label,
+            label=style.label,
         )
         ax.add_collection(areas, autolim=False)
-        rows.append((Patch(facecolor=look.colour, edgecolor="white" if hatch else "none", hatch=hatch), look.label))
+        rows.append((Patch(facecolor=style.colour, edgecolor="white" if hatch else "none", hatch=hatch), style.label))
     byte_axis(ax.yaxis, max(1, allocation.size), "address")
     _step_axis(ax)
     title(ax, _sentences(allocation))
@@ -86,7 +86,7 @@ def plot_addresses(allocation: Allocation, *, simulation: Simulation | None = No
 
 
 def _step_axis(ax: Axes) -> None:
-    """Whole steps, written out however many there are."""
+    """Integer steps, written out in full."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     ax.xaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 5, 10], integer=True))
@@ -104,20 +104,20 @@ def _corners(allocation: Allocation) -> np.ndarray:
 
 
 def _lines(ax: Axes, allocation: Allocation) -> list[tuple[Any, str]]:
-    """The size of the arena, and below it what the worst step needs."""
-    size, most = allocation.size, allocation.buffers.max_live
+    """The size of the arena, and below it the bytes of the worst step."""
+    size, max_live = allocation.size, allocation.buffers.max_live
     arena = ax.axhline(size, color=ink(), linewidth=1.2, label="arena")
     rows = [(arena, f"arena {format_bytes(size)}")]
-    if most != size:
-        line = ax.axhline(most, color=VERMILION, linewidth=1.4, linestyle="--", label="max live", zorder=3)
-        rows.append((line, f"max live {format_bytes(most)}"))
+    if max_live != size:
+        line = ax.axhline(max_live, color=VERMILION, linewidth=1.4, linestyle="--", label="max live", zorder=3)
+        rows.append((line, f"max live {format_bytes(max_live)}"))
     return rows
 
 
 def _name(ax: Axes, allocation: Allocation, simulation: Simulation | None) -> None:
     """Names in the rectangles where they fit."""
     buffers = allocation.buffers
-    if len(buffers) > MOST_NAMED or (simulation is None and not buffers.names):
+    if len(buffers) > MAX_NAMED or (simulation is None and not buffers.names):
         return
     width, height = inches(ax)
     first, last = ax.get_xlim()
@@ -166,16 +166,16 @@ def addresses_text(
         step  0              3
     █ buffer
     """
-    width, height = max(width, LEAST_WIDTH), max(height, 4)
+    width, height = max(width, MIN_WIDTH), max(height, 4)
     first, last = _span(allocation)
     edges = first + bins(last - first, width - GUTTER)
-    wide = max(1, min(MOST_WIDE, (width - GUTTER) // (edges.size - 1)))
+    wide = max(1, min(MAX_WIDE, (width - GUTTER) // (edges.size - 1)))
     canvas = [[" "] * ((edges.size - 1) * wide) for _ in range(height)]
-    looks = _looks(allocation, simulation)
-    cells = [(cell, look) for look, among in looks for cell in _cells(allocation, among, edges, height).tolist()]
-    for (begin, end, low, high), look in sorted(cells, key=lambda cell: cell[0][1] - cell[0][0]):  # the longest on top
+    styles = _styles(allocation, simulation)
+    cells = [(cell, style) for style, among in styles for cell in _cells(allocation, among, edges, height).tolist()]
+    for (begin, end, low, high), style in sorted(cells, key=lambda cell: cell[0][1] - cell[0][0]):  # the longest on top
         for row in range(low, high):
-            canvas[row][begin * wide : end * wide] = look.character * ((end - begin) * wide)
+            canvas[row][begin * wide : end * wide] = style.character * ((end - begin) * wide)
     marks = {0: "0", height - 1: format_bytes(allocation.size)}
     lines = [line for sentence in _sentences(allocation) for line in wrapped(sentence, width)]
     lines += [f"{marks.get(row, ''):>{GUTTER - 2}} │{''.join(canvas[row])}".rstrip() for row in range(height)[::-1]]
@@ -184,7 +184,7 @@ def addresses_text(
     begin, end = str(first), str(last - 1)
     fits = used > len(begin) + len(end)
     lines.append(f"{'step':>{GUTTER - 2}}  {begin}{end:>{used - len(begin)}}" if fits else " " * GUTTER + begin)
-    return "\n".join([*lines, *wrapped("  ".join(f"{look.character} {look.label}" for look, _ in looks), width)])
+    return "\n".join([*lines, *wrapped("  ".join(f"{style.character} {style.label}" for style, _ in styles), width)])
 
 
 def _cells(allocation: Allocation, among: Int64, edges: Int64, height: int) -> Int64:
@@ -205,18 +205,18 @@ def _span(allocation: Allocation) -> tuple[int, int]:
     return int(buffers.begin.min()), int(buffers.end.max())
 
 
-def _looks(allocation: Allocation, simulation: Simulation | None) -> list[tuple[Look, Int64]]:
-    """What the buffers look like, and which ones; those without bytes are left out."""
+def _styles(allocation: Allocation, simulation: Simulation | None) -> list[tuple[Style, Int64]]:
+    """Styles with their buffers; those of 0 bytes are left out."""
     buffers = allocation.buffers
     some = buffers.size > 0
     if simulation is None:
         return [(BUFFER, np.flatnonzero(some))] if some.any() else []
     buffers.places(simulation)  # they are this schedule's
     role = np.full(len(buffers), ROLE_NAMES.index("workspace"))
-    held = buffers.instance >= 0
-    role[held] = _roles(simulation)[buffers.instance[held]]
+    is_value = buffers.instance >= 0
+    role[is_value] = _roles(simulation)[buffers.instance[is_value]]
     among = [np.flatnonzero(some & (role == k)) for k in range(len(ROLE_NAMES))]
-    return [(ROLES[name], found) for name, found in zip(ROLE_NAMES, among, strict=True) if found.size]
+    return [(ROLES[name], members) for name, members in zip(ROLE_NAMES, among, strict=True) if members.size]
 
 
 def _roles(simulation: Simulation) -> Int64:
@@ -227,7 +227,7 @@ def _roles(simulation: Simulation) -> Int64:
 
 
 def _name_of(allocation: Allocation, i: int, simulation: Simulation | None) -> str:
-    """What a buffer holds."""
+    """Role of a buffer."""
     if allocation.buffers.names:
         return allocation.buffers.names[i]
     instance = int(allocation.buffers.instance[i])
@@ -238,10 +238,10 @@ def _name_of(allocation: Allocation, i: int, simulation: Simulation | None) -> s
 
 def _sentences(allocation: Allocation) -> list[str]:
     first, last = _span(allocation)
-    size, most = allocation.size, allocation.buffers.max_live
-    share = f", {size / most:.3f} of max live" if most else ""
-    least = ", which is proven least" if allocation.proven and size > most else ""
+    size, max_live = allocation.size, allocation.buffers.max_live
+    share = f", {size / max_live:.3f} of max live" if max_live else ""
+    proven = ", which is proven minimal" if allocation.proven and size > max_live else ""
     return [
         f"{counted(len(allocation.buffers), 'buffer')} over {counted(last - first, 'step')}, {allocation.method}",
-        f"arena {format_bytes(size)}{share}{least}",
+        f"arena {format_bytes(size)}{share}{proven}",
     ]

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 POINT = 1 / 72  # inches
 LEGEND_ROW = 0.19  # inches
-LETTER = 0.62  # width of a letter, in sizes of the font: what DejaVu Sans has on average, and a little more
+LETTER = 0.62  # width of a letter in font sizes: slightly above the average of DejaVu Sans
 
 
 def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
-    """The axes that were given, else those of a new figure of that many inches, which no window manager knows."""
+    """`ax`, or the axes of a new figure of this size in inches, without a window."""
     if ax is not None:
         return ax
     from matplotlib.figure import Figure
@@ -42,19 +42,19 @@ def title(ax: Axes, sentences: Sequence[str], size: int = 10) -> None:
 
 
 def ink() -> str:
-    """The colour of lines and marks that stand out from the background: that of texts."""
+    """The colour of lines and marks: that of texts."""
     import matplotlib
 
     return str(matplotlib.rcParams["text.color"])
 
 
-def label(name: str, most: int = 24) -> str:
-    """A name as matplotlib can draw it: short, no formula, a question mark where the font has no glyph."""
+def label(name: str, max_length: int = 24) -> str:
+    """A name that matplotlib can draw: short, no formula, a question mark where the font has no glyph."""
     from matplotlib.font_manager import FontProperties, findfont
 
     fonts = tuple(findfont(FontProperties(family=[family])) for family in FontProperties().get_family())
     known = _glyphs(fonts)
-    drawn = "".join(c if ord(c) in known else "?" for c in shortened(name, most))
+    drawn = "".join(c if ord(c) in known else "?" for c in shortened(name, max_length))
     return drawn.replace("$", r"\$")
 
 
@@ -65,11 +65,11 @@ def _glyphs(fonts: tuple[str, ...]) -> frozenset[int]:
     return frozenset(character for font in fonts for character in get_font(font).get_charmap())
 
 
-def byte_axis(axis: Axis, most: int, what: str) -> None:
-    """Ticks in the unit that suits `most` bytes; the data stay in bytes."""
+def byte_axis(axis: Axis, top: int, what: str) -> None:
+    """Ticks in the unit that suits values up to `top` bytes; the data stay in bytes."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    power = min(max(0, int(most).bit_length() - 1) // 10, 6)
+    power = min(max(0, int(top).bit_length() - 1) // 10, 6)
     unit, name = 1024**power, ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")[power]
 
     class InUnits(MaxNLocator):
@@ -84,7 +84,7 @@ def byte_axis(axis: Axis, most: int, what: str) -> None:
 
 
 def legend_beside(ax: Axes, rows: Sequence[tuple[Any, str]]) -> None:
-    """A legend to the right of the axes; a row without a handle is a line of text. What has no room is counted."""
+    """A legend to the right of the axes; a row without a handle is a line of text; rows without room are counted."""
     from matplotlib.lines import Line2D
 
     room = max(3, int(inches(ax)[1] / LEGEND_ROW))
@@ -103,7 +103,7 @@ def legend_beside(ax: Axes, rows: Sequence[tuple[Any, str]]) -> None:
 
 
 def name_ticks(ax: Axes, names: Sequence[str], *, across: bool, size: int = 8) -> bool:
-    """Names as ticks 0, 1, ... of the x axis or, not across, of the y axis if all fit; says whether they do."""
+    """Names as ticks 0, 1, ... of the x axis or, not across, of the y axis if all fit. Returns whether they do."""
     from matplotlib.ticker import MaxNLocator
 
     axis, room = (ax.xaxis, inches(ax)[0]) if across else (ax.yaxis, inches(ax)[1])

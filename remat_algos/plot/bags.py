@@ -1,4 +1,4 @@
-"""The bags of a decomposition as they hang in a picture, and how far to the right each stands."""
+"""The bags of a decomposition as a tree in a picture, and the horizontal position of each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Ends = list[tuple[float, float]]
 
 @dataclass(frozen=True, slots=True)
 class BagTree:
-    """Bags hung up at one of them.
+    """A tree of bags, rooted at one of them.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def bag_tree(
     graph: Graph | None = None,
     separators: SeparatorTree | None = None,
 ) -> BagTree:
-    """Hang up a decomposition at its root, or at its top separator.
+    """Root a decomposition at its root, or at its top separator.
 
     Raises GraphError for a graph without some vertex, ValueError for too few names and for others' separators.
 
@@ -69,7 +69,7 @@ def bag_tree(
         root = int(separators.bag[0]) if n else 0
         words = _words(decomposition, names, separators)
         level = _levels(separators)
-    order, children, depth = _hung(decomposition, root)
+    order, children, depth = _rooted(decomposition, root)
     return BagTree(order, children, depth, [row or ["∅"] for row in words], level)
 
 
@@ -77,14 +77,14 @@ def _names(decomposition: TreeDecomposition, names: Sequence[str] | None, graph:
     """A name for each vertex."""
     if graph is not None:
         decomposition.check_vertices(graph.n_nodes if isinstance(graph, ComputationGraph) else graph.n_vertices)
-    most = int(decomposition.bag_indices.max(initial=-1))
+    largest = int(decomposition.bag_indices.max(initial=-1))
     if names is not None:
-        if len(names) <= most:
-            raise ValueError(f"{counted(len(names), 'name')}, but a bag contains vertex {most}; name each vertex")
+        if len(names) <= largest:
+            raise ValueError(f"{counted(len(names), 'name')}, but a bag contains vertex {largest}; name each vertex")
         return names
     if isinstance(graph, ComputationGraph):
-        return [graph.labels[v] for v in range(most + 1)]
-    return [str(v) for v in range(most + 1)]
+        return [graph.labels[v] for v in range(largest + 1)]
+    return [str(v) for v in range(largest + 1)]
 
 
 def _words(decomposition: TreeDecomposition, names: Sequence[str], separators: SeparatorTree) -> list[list[str]]:
@@ -107,8 +107,8 @@ def _levels(separators: SeparatorTree) -> list[int]:
     return level
 
 
-def _hung(decomposition: TreeDecomposition, root: int) -> tuple[list[int], list[list[int]], list[int]]:
-    """(order, children, depth) of the tree hung up at a bag."""
+def _rooted(decomposition: TreeDecomposition, root: int) -> tuple[list[int], list[list[int]], list[int]]:
+    """(order, children, depth) of the tree rooted at a bag."""
     n = decomposition.n_bags
     beside: list[list[int]] = [[] for _ in range(n)]
     for i, j in decomposition.edges().tolist():
@@ -125,15 +125,15 @@ def _hung(decomposition: TreeDecomposition, root: int) -> tuple[list[int], list[
     return order, beside, depth
 
 
-def tidy(tree: BagTree, half: Sequence[float], apart: float) -> list[float]:
-    """How far to the right each bag stands: subtrees as near as boxes allow, bags over the middle of their children.
+def tidy(tree: BagTree, half: Sequence[float], gap: float) -> list[float]:
+    """Horizontal positions: subtrees as close as their boxes allow, bags over the middle of their children.
 
     Parameters
     ----------
     tree : BagTree
     half : sequence of float
         Of the widths of the boxes.
-    apart : float
+    gap : float
         Room between two boxes of a row.
 
     Examples
@@ -148,7 +148,7 @@ def tidy(tree: BagTree, half: Sequence[float], apart: float) -> list[float]:
         children, ends = tree.children[bag], Ends()
         for child in children:
             under = outline.pop(child)
-            shift[child] = max((a[1] - b[0] + apart for a, b in zip(ends, under, strict=False)), default=0.0)
+            shift[child] = max((a[1] - b[0] + gap for a, b in zip(ends, under, strict=False)), default=0.0)
             ends = _side_by_side(ends, _moved(under, shift[child]))
         middle = (shift[children[0]] + shift[children[-1]]) / 2 if children else 0.0
         for child in children:

@@ -1,19 +1,19 @@
-"""Many steps or nodes in few rows or columns."""
+"""Bins: many steps or nodes in few rows or columns."""
 
 import numpy as np
 
 from remat_algos.ir.arrays import Int64
 
 
-def bins(count: int, most: int) -> Int64:
-    """int64[k + 1]: ends of at most `most` even ranges of 0 to count; one each where there is room.
+def bins(count: int, max_bins: int) -> Int64:
+    """int64[k + 1]: ends of at most `max_bins` even ranges of 0 to count; a range for each number where there is room.
 
     Examples
     --------
     >>> bins(3, 10).tolist(), bins(10, 4).tolist()
     ([0, 1, 2, 3], [0, 2, 5, 7, 10])
     """
-    k = max(1, min(count, most))
+    k = max(1, min(count, max_bins))
     return np.arange(k + 1) * count // k
 
 

@@ -23,10 +23,10 @@ from remat_algos.plot.colours import (
     VERMILION,
     WHITE,
     YELLOW,
-    Look,
+    Style,
 )
 from remat_algos.plot.subject import Subject
-from remat_algos.plot.text import LEAST_WIDTH, columns_of, fitted
+from remat_algos.plot.text import MIN_WIDTH, columns_of, fitted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 TYPE_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, VERMILION)
 """Of types of layers, the largest first; the small ones are one."""
 
-STRUCTURE_LOOKS = (
-    Look("feature maps", PALE, "█"),
-    Look("other values", PALE, "▓", hatch="...."),
-    Look("gradients", MINT, "░"),
-    Look("weights", GREY, "▒"),
-    Look("workspace", WHITE, "·", hatch="////"),
-    Look("inputs", YELLOW, "-", hatch="\\\\\\\\"),
+STRUCTURE_STYLES = (
+    Style("feature maps", PALE, "█"),
+    Style("other values", PALE, "▓", hatch="...."),
+    Style("gradients", MINT, "░"),
+    Style("weights", GREY, "▒"),
+    Style("workspace", WHITE, "·", hatch="////"),
+    Style("inputs", YELLOW, "-", hatch="\\\\\\\\"),
 )
 
 SMALL = "small {}s"  # what is left together: layers, or operations
@@ -67,7 +67,7 @@ def plot_breakdown(subjects: Subjects, *, of: str = "memory", ax: Axes | None = 
     Returns
     -------
     Axes
-        y is in bytes, or in percent of the compute of the first subject without what it runs again.
+        y is in bytes, or in percent of the compute of the first subject without recomputation.
 
     Raises
     ------
@@ -89,24 +89,24 @@ def plot_breakdown(subjects: Subjects, *, of: str = "memory", ax: Axes | None = 
     """
     if of not in ("memory", "compute"):
         raise ValueError(f"a breakdown is of memory or compute, not of {shortened(repr(of))}")
-    found = _named(subjects)
-    ax = axes_or_new(ax, 4 + (2.2 if of == "memory" else 1.1) * max(2, len(found)), 4.8)
-    legend_beside(ax, _memory(ax, found) if of == "memory" else _compute(ax, found))
+    breakdowns = _named(subjects)
+    ax = axes_or_new(ax, 4 + (2.2 if of == "memory" else 1.1) * max(2, len(breakdowns)), 4.8)
+    legend_beside(ax, _memory(ax, breakdowns) if of == "memory" else _compute(ax, breakdowns))
     return ax
 
 
 def _named(subjects: Subjects) -> dict[str, Breakdown]:
-    given = subjects if isinstance(subjects, Mapping) else {"": subjects}
-    if not given:
+    by_name = subjects if isinstance(subjects, Mapping) else {"": subjects}
+    if not by_name:
         raise ValueError("there is nothing to draw; give a breakdown")
-    return {name: s if isinstance(s, Breakdown) else breakdown(s) for name, s in given.items()}
+    return {name: s if isinstance(s, Breakdown) else breakdown(s) for name, s in by_name.items()}
 
 
-def _types(found: Mapping[str, Breakdown], amounts: Sequence[Mapping[str, int]]) -> dict[str, str]:
-    """The colour of each type of layer that is drawn alone, the largest first: what can be seen."""
-    most = {name: max(a.get(name, 0) for a in amounts) for b in found.values() for name in b.types}
-    least = max(sum(a.values()) for a in amounts) / THINNEST
-    alone = [name for name in sorted(most, key=lambda name: (-most[name], name)) if most[name] > least]
+def _types(breakdowns: Mapping[str, Breakdown], amounts: Sequence[Mapping[str, int]]) -> dict[str, str]:
+    """The colour of each type of layer that is large enough to be drawn alone, the largest first."""
+    largest = {name: max(a.get(name, 0) for a in amounts) for b in breakdowns.values() for name in b.types}
+    smallest = max(sum(a.values()) for a in amounts) / THINNEST
+    alone = [name for name in sorted(largest, key=lambda name: (-largest[name], name)) if largest[name] > smallest]
     return dict(zip(alone, TYPE_COLOURS, strict=False))
 
 
@@ -117,77 +117,79 @@ def _stack(amounts: Mapping[str, int], colours: Mapping[str, str], small: str) -
     return {**stack, small: rest}
 
 
-def _memory(ax: Axes, found: Mapping[str, Breakdown]) -> list[tuple[Any, str]]:
-    names, places = list(found), np.arange(len(found)) * (2 + APART)
-    bytes_of = [b.layers for b in found.values()]
-    colours = _types(found, bytes_of)
-    most = max(1, *(b.footprint for b in found.values()))
-    ax.set_ylim(0, 1.12 * most)
+def _memory(ax: Axes, breakdowns: Mapping[str, Breakdown]) -> list[tuple[Any, str]]:
+    names, places = list(breakdowns), np.arange(len(breakdowns)) * (2 + APART)
+    bytes_of = [b.layers for b in breakdowns.values()]
+    colours = _types(breakdowns, bytes_of)
+    top = max(1, *(b.footprint for b in breakdowns.values()))
+    ax.set_ylim(0, 1.12 * top)
     ax.set_xlim(-0.6, float(places[-1]) + 1.6)
-    wholes = np.array([b.footprint for b in found.values()])
-    small = SMALL.format(_kind(found))
+    wholes = np.array([b.footprint for b in breakdowns.values()])
+    small = SMALL.format(_kind(breakdowns))
     stacks = [_stack(a, colours, small) for a in bytes_of]
-    kind = f"by {_kind(found)}"
+    kind = f"by {_kind(breakdowns)}"
     rows: list[tuple[Any, str]] = [(None, f"{kind}:")]
-    looks = {**{name: Look(name, colour, "█") for name, colour in colours.items()}, small: Look(small, WHITE, "·")}
-    heights = {name: np.array([stack[name] for stack in stacks]) for name in looks}
-    rows += _bars(ax, places, heights, looks, wholes)
+    styles = {**{name: Style(name, colour, "█") for name, colour in colours.items()}, small: Style(small, WHITE, "·")}
+    heights = {name: np.array([stack[name] for stack in stacks]) for name in styles}
+    rows += _bars(ax, places, heights, styles, wholes)
     rows.append((None, "by data structure:"))
-    heights = {look.label: np.array([b.structures[look.label] for b in found.values()]) for look in STRUCTURE_LOOKS}
-    rows += _bars(ax, places + 1, heights, {look.label: look for look in STRUCTURE_LOOKS}, wholes)
+    heights = {
+        style.label: np.array([b.structures[style.label] for b in breakdowns.values()]) for style in STRUCTURE_STYLES
+    }
+    rows += _bars(ax, places + 1, heights, {style.label: style for style in STRUCTURE_STYLES}, wholes)
     for place, whole in zip(places, wholes.tolist(), strict=True):
         text = format_bytes(whole)
-        ax.text(place + 0.5, whole + 0.015 * most, text, ha="center", va="bottom", fontsize=FONT, color=ink())
-    byte_axis(ax.yaxis, most, "memory at the peak, with residents")
-    if len(found) == 1:
+        ax.text(place + 0.5, whole + 0.015 * top, text, ha="center", va="bottom", fontsize=FONT, color=ink())
+    byte_axis(ax.yaxis, top, "memory at the peak, with residents")
+    if len(breakdowns) == 1:
         ax.set_xticks([0, 1], [kind, "by data structure"])
     else:
         ax.set_xticks(places + 0.5, [label(name) for name in names])
-    title(ax, list(_sentences(found)))
+    title(ax, list(_sentences(breakdowns)))
     return rows
 
 
-def _compute(ax: Axes, found: Mapping[str, Breakdown]) -> list[tuple[Any, str]]:
-    names, places = list(found), np.arange(len(found)) * 1.0
-    cost = [b.layer_compute for b in found.values()]
-    again = [dict(zip(b.types, b.compute[:, PARTS.index("again")].tolist(), strict=True)) for b in found.values()]
-    colours = _types(found, cost)
-    first = next(iter(found.values())).compute
+def _compute(ax: Axes, breakdowns: Mapping[str, Breakdown]) -> list[tuple[Any, str]]:
+    names, places = list(breakdowns), np.arange(len(breakdowns)) * 1.0
+    cost = [b.layer_compute for b in breakdowns.values()]
+    again = [dict(zip(b.types, b.compute[:, PARTS.index("again")].tolist(), strict=True)) for b in breakdowns.values()]
+    colours = _types(breakdowns, cost)
+    first = next(iter(breakdowns.values())).compute
     base = max(1, int(first.sum() - first[:, PARTS.index("again")].sum()))
     wholes = np.array([100 * sum(c.values()) / base for c in cost])
     ax.set_ylim(0, 1.12 * max(1, wholes.max()))
-    ax.set_xlim(-0.6, len(found) - 0.4)
-    looks, heights, small = {}, {}, SMALL.format(_kind(found))
+    ax.set_xlim(-0.6, len(breakdowns) - 0.4)
+    styles, heights, small = {}, {}, SMALL.format(_kind(breakdowns))
     for name in (*colours, small):
         colour = colours.get(name, WHITE)
         more = np.array([100 * _stack(a, colours, small)[name] / base for a in again])
         whole = np.array([100 * _stack(c, colours, small)[name] / base for c in cost])
-        looks[name], heights[name] = Look(name, colour, "█"), whole - more
-        looks[f"{name}, again"], heights[f"{name}, again"] = Look(f"{name}, again", colour, "▒", hatch="////"), more
-    rows = _bars(ax, places, heights, looks, np.where(wholes > 0, wholes, 1))
+        styles[name], heights[name] = Style(name, colour, "█"), whole - more
+        styles[f"{name}, again"], heights[f"{name}, again"] = Style(f"{name}, again", colour, "▒", hatch="////"), more
+    rows = _bars(ax, places, heights, styles, np.where(wholes > 0, wholes, 1))
     for place, amount in zip(places, wholes.tolist(), strict=True):
         ax.text(place, amount + 1, f"{amount:.1f} %", ha="center", va="bottom", fontsize=FONT, color=ink())
     ax.set_ylabel("compute (% of one pass)")
     ax.set_xticks(places, [label(name) for name in names])
-    title(ax, [f"compute by {_kind(found)}"])
+    title(ax, [f"compute by {_kind(breakdowns)}"])
     return rows
 
 
 def _bars(
-    ax: Axes, places: Any, heights: Mapping[str, Any], looks: Mapping[str, Look], wholes: Any
+    ax: Axes, places: Any, heights: Mapping[str, Any], styles: Mapping[str, Style], wholes: Any
 ) -> list[tuple[Any, str]]:
-    """One stack per place, from the bottom in the order of the looks, with shares where there is room."""
+    """One stack per place, from the bottom in the order of the styles, with shares where there is room."""
     bottom, rows = np.zeros(len(places), heights[next(iter(heights))].dtype), []
-    for name, look in looks.items():
+    for name, style in styles.items():
         height = heights[name]
         if not height.any():
             continue
-        edge = ink() if look.colour == WHITE else "white"
-        style: dict[str, Any] = {"hatch": look.hatch, "edgecolor": edge, "linewidth": 0.6}
-        if look.hatch and look.colour in (PALE, WHITE):
-            style["edgecolor"] = GREY
-        bars = ax.bar(places, height, WIDE, bottom, color=look.colour, label=look.label, **style)
-        rows.append((bars, look.label))
+        edge = ink() if style.colour == WHITE else "white"
+        options: dict[str, Any] = {"hatch": style.hatch, "edgecolor": edge, "linewidth": 0.6}
+        if style.hatch and style.colour in (PALE, WHITE):
+            options["edgecolor"] = GREY
+        bars = ax.bar(places, height, WIDE, bottom, color=style.colour, label=style.label, **options)
+        rows.append((bars, style.label))
         _shares(ax, places, bottom, height, wholes)
         bottom = bottom + height
     return rows
@@ -205,18 +207,18 @@ def _shares(ax: Axes, places: Any, bottom: Any, height: Any, wholes: Any) -> Non
             ax.text(x, low + amount / 2, share, ha="center", va="center", fontsize=FONT, color="black", bbox=paper)
 
 
-def _kind(found: Mapping[str, Breakdown]) -> str:
+def _kind(breakdowns: Mapping[str, Breakdown]) -> str:
     """What the types are: layers, or operations."""
-    return next(iter(found.values())).by
+    return next(iter(breakdowns.values())).by
 
 
-def _sentences(found: Mapping[str, Breakdown]) -> Iterator[str]:
-    if len(found) == 1:
-        (one,) = found.values()
+def _sentences(breakdowns: Mapping[str, Breakdown]) -> Iterator[str]:
+    if len(breakdowns) == 1:
+        (one,) = breakdowns.values()
         yield _sentence(one)
         return
-    yield f"memory at the peak: left by {_kind(found)}, right by data structure"
-    (first, base), *others = found.items()
+    yield f"memory at the peak: left by {_kind(breakdowns)}, right by data structure"
+    (first, base), *others = breakdowns.items()
     ratios = [f"{name} {base.footprint / b.footprint:.2f}" for name, b in others if b.footprint]
     if ratios:
         yield f"{first} relative to the others: {', '.join(ratios)}"
@@ -265,17 +267,17 @@ def breakdown_text(subjects: Subjects, *, width: int = 72) -> str:
         parts = {f"by {one.by}": one.layers, "by data structure": one.structures, f"compute by {one.by}": costs}
         lines += [*([name] if name else []), _sentence(one)]
         for heading, amounts in parts.items():
-            said = str if amounts is costs else format_bytes
-            lines += [heading, *_lines(amounts, width, first, said)]
+            format_amount = str if amounts is costs else format_bytes
+            lines += [heading, *_lines(amounts, width, first, format_amount)]
     return "\n".join(lines)
 
 
-def _lines(amounts: Mapping[str, int], width: int, first: int, said: Callable[[int], str]) -> list[str]:
+def _lines(amounts: Mapping[str, int], width: int, first: int, format_amount: Callable[[int], str]) -> list[str]:
     """A bar for each amount that is not 0."""
     whole, shown = max(1, sum(amounts.values())), {name: amount for name, amount in amounts.items() if amount}
-    sizes = {name: said(amount) for name, amount in shown.items()}
+    sizes = {name: format_amount(amount) for name, amount in shown.items()}
     second = max(map(len, sizes.values()), default=0)
-    room = max(LEAST_WIDTH, width) - first - second - 13
+    room = max(MIN_WIDTH, width) - first - second - 13
     return [
         f"{fitted(name, first)}  {sizes[name].ljust(second)}  {percent(amount, whole):>7}  "
         f"{'█' * round(room * amount / whole)}".rstrip()

@@ -1,4 +1,4 @@
-"""What things look like: colours of Okabe and Ito, told apart by colour-blind readers and, by lightness, in grey."""
+"""Styles: colours of Okabe and Ito, distinguishable for colour-blind readers and, by lightness, in grey."""
 
 from dataclasses import dataclass
 
@@ -10,8 +10,8 @@ VERMILION, PURPLE, YELLOW, BLACK, GREY, PALE, MINT, WHITE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """How one kind of thing is called and drawn.
+class Style:
+    """Label, colour, hatch and marker of a category.
 
     Parameters
     ----------
@@ -33,33 +33,33 @@ class Look:
 
 
 ROLES = {
-    "kept": Look("kept", BLUE, "█"),
-    "recomputed": Look("recomputed", ORANGE, "▒", hatch="////"),
-    "gradients": Look("gradients", MINT, "░"),
-    "workspace": Look("workspace", GREY, "·", hatch="...."),
+    "kept": Style("kept", BLUE, "█"),
+    "recomputed": Style("recomputed", ORANGE, "▒", hatch="////"),
+    "gradients": Style("gradients", MINT, "░"),
+    "workspace": Style("workspace", GREY, "·", hatch="...."),
 }
-"""What holds bytes, from the bottom of a stack to its top; the keys of `Simulation.trace_by_role`."""
+"""Kinds of bytes, from the bottom of a stack to its top; the keys of `Simulation.trace_by_role`."""
 
 CELLS = (
-    Look("not held", WHITE, "·"),
-    Look("held", PALE, "│"),
-    Look("first run", BLUE, "█"),
-    Look("recomputed", ORANGE, "▒"),
+    Style("not live", WHITE, "·"),
+    Style("live", PALE, "│"),
+    Style("first run", BLUE, "█"),
+    Style("recomputed", ORANGE, "▒"),
 )
-"""What a schedule does with a node at a step; an entry of `schedule_cells` is a place here."""
+"""State of a node at a step; an entry of `schedule_cells` is an index here."""
 
 NODES = {
-    "kept": Look("kept", BLUE, "█", marker="o"),
-    "freed": Look("freed before the backward part", WHITE, "○", marker="o"),
-    "again": Look("runs twice", ORANGE, "▒", marker="D"),
-    "often": Look("runs more than twice", VERMILION, "▓", marker="*"),
-    "once": Look("must run only once", PURPLE, "■", marker="s"),
-    "forward": Look("forward", BLUE, "█", marker="o"),
-    "copy": Look("copy, a later run", ORANGE, "▒", marker="D"),
-    "gradient": Look("gradient", MINT, "░", marker="^"),
-    "idle": Look("never runs", GREY, "·", marker="x"),
+    "kept": Style("kept", BLUE, "█", marker="o"),
+    "freed": Style("freed before the backward part", WHITE, "○", marker="o"),
+    "again": Style("runs twice", ORANGE, "▒", marker="D"),
+    "often": Style("runs more than twice", VERMILION, "▓", marker="*"),
+    "once": Style("must run only once", PURPLE, "■", marker="s"),
+    "forward": Style("forward", BLUE, "█", marker="o"),
+    "copy": Style("copy, a later run", ORANGE, "▒", marker="D"),
+    "gradient": Style("gradient", MINT, "░", marker="^"),
+    "idle": Style("never runs", GREY, "·", marker="x"),
 }
-"""What a node of a graph is, without a schedule or in one."""
+"""Kinds of nodes of a graph, without a schedule or in one."""
 
 CURVES = tuple(
     zip(
@@ -69,4 +69,4 @@ CURVES = tuple(
         strict=True,
     )
 )
-"""(colour, marker, line style) of curves, in turn: what lies below a dashed line shows in its gaps."""
+"""(colour, marker, line options) of curves, in order: a curve below a dashed one shows in its gaps."""

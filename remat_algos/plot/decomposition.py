@@ -14,7 +14,7 @@ from remat_algos.ir.wording import counted, shortened
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, inches, label, legend_beside, title
 from remat_algos.plot.bags import BagTree, Graph, bag_tree, tidy
 from remat_algos.plot.colours import BLACK, BLUE, GREY, MINT, ORANGE, PALE, PURPLE, SKY, VERMILION, WHITE, YELLOW
-from remat_algos.plot.text import LEAST_WIDTH, fitted, wrapped
+from remat_algos.plot.text import MIN_WIDTH, fitted, wrapped
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 
@@ -29,7 +29,7 @@ BESIDE, BELOW = 0.22, 0.3  # inches between boxes
 PAD, LINE = 0.07, 0.135  # inches
 LEGEND, TITLE = 2.2, 3.6  # inches
 LARGEST = (14.0, 14.0)  # inches of a picture with names
-MOST_DRAWN = 200
+MAX_DRAWN = 200
 LEVELS = (BLUE, ORANGE, MINT, PURPLE, YELLOW, SKY, VERMILION, WHITE)
 """Colours of the levels of separators; the last is that of all deeper ones, too."""
 
@@ -78,8 +78,8 @@ def plot_decomposition(
     >>> [text.get_text() for text in plot_decomposition(path, "abcd", separators=halves).texts]
     ['b c', 'a (b)', '(c) d']
     """
-    if decomposition.n_bags > MOST_DRAWN:
-        raise ValueError(f"{decomposition.n_bags:,} bags are too many to be drawn, at most {MOST_DRAWN} are")
+    if decomposition.n_bags > MAX_DRAWN:
+        raise ValueError(f"{decomposition.n_bags:,} bags are too many to be drawn, at most {MAX_DRAWN} are")
     tree = bag_tree(decomposition, names, graph, separators)
     texts = [_lines_of(words) for words in tree.words]
     boxes = np.array([_box(text) for text in texts]).reshape(-1, 2)
@@ -186,7 +186,7 @@ def _boxes(ax: Axes, tree: BagTree, points: Float64, boxes: Float64, texts: list
 
 
 def _dots(ax: Axes, tree: BagTree, sizes: NDArray[np.int64]) -> None:
-    """Bags as dots, the larger the more vertices; a tree that is deeper than wide lies on its side."""
+    """Bags as dots, sized by vertices; a tree that is deeper than wide lies on its side."""
     points = np.column_stack([tidy(tree, [0.4] * len(tree.order), 0.2), tree.depth])
     wide, deep = np.ptp(points, axis=0)
     points = points[:, ::-1] if deep > wide else points
@@ -273,7 +273,7 @@ def decomposition_text(
     3   (d) e
     """
     tree = bag_tree(decomposition, names, graph, separators)
-    width, height, n = max(width, LEAST_WIDTH), max(4, height), decomposition.n_bags
+    width, height, n = max(width, MIN_WIDTH), max(4, height), decomposition.n_bags
     lines = [line for sentence in _sentences(decomposition, graph, separators) for line in wrapped(sentence, width)]
     before = _branches(tree)
     shown = n if n <= height else height - 1
@@ -285,7 +285,7 @@ def decomposition_text(
 
 
 def _branches(tree: BagTree) -> list[str]:
-    """What stands before each bag."""
+    """Prefix of each bag."""
     before, below = [""] * len(tree.order), [""] * len(tree.order)
     for bag in tree.order:
         children = tree.children[bag]

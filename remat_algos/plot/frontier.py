@@ -1,4 +1,4 @@
-"""What memory costs in compute: a staircase for each solver."""
+"""Compute against memory: a staircase for each solver."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from remat_algos.plan.frontier import Frontier
 from remat_algos.plan.plan import Plan
 from remat_algos.plot.axes import LEGEND_ROW, axes_or_new, byte_axis, ink, label, legend_beside, title
 from remat_algos.plot.colours import CURVES, GREY, PALE, YELLOW
-from remat_algos.plot.text import LEAST_WIDTH, fitted, wrapped
+from remat_algos.plot.text import MIN_WIDTH, fitted, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,7 +74,7 @@ def plot_frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
 
 
 def _right(frontier: Frontier) -> int:
-    """Where the stairs end."""
+    """The end of the stairs."""
     return max([frontier.base, frontier.bound_memory, *(plan.peak_memory for plan in frontier.plans)])
 
 
@@ -86,7 +86,7 @@ def _staircase(frontier: Frontier, plans: Sequence[Plan], right: int) -> tuple[A
 
 
 def _best(ax: Axes, frontier: Frontier, right: int) -> list[tuple[Any, str]]:
-    """A broad band under the curves: the plans that none of any solver beats."""
+    """A broad band under the curves: the Pareto frontier of all solvers."""
     if not frontier.plans:
         return []
     x, y = _staircase(frontier, frontier.plans, right)
@@ -95,7 +95,7 @@ def _best(ax: Axes, frontier: Frontier, right: int) -> list[tuple[Any, str]]:
 
 
 def _ends(ax: Axes, frontier: Frontier) -> list[tuple[Any, str]]:
-    """Where no schedule goes, and where the run without rematerialization stands."""
+    """The region below the lower bounds, and the run without rematerialization."""
     nobody = ax.axvspan(
         0,
         frontier.bound_memory,
@@ -127,8 +127,8 @@ def _scales(ax: Axes, frontier: Frontier, right: int) -> None:
     least = min([frontier.bound_memory, right, *(plan.peak_memory for plan in plans)])
     margin = 0.06 * (right - least or right or 1)
     ax.set_xlim(max(0, least - margin), right + margin)
-    most = max([1.0, *(100 * plan.overhead / max(1, frontier.bound_compute) for plan in plans)])
-    ax.set_ylim(-0.04 * most, 1.06 * most)
+    limit = max([1.0, *(100 * plan.overhead / max(1, frontier.bound_compute) for plan in plans)])
+    ax.set_ylim(-0.04 * limit, 1.06 * limit)
     byte_axis(ax.xaxis, right, "peak memory")
     ax.set_ylabel("overhead (% of one pass)")
     ax.grid(color=GREY, alpha=0.25, linewidth=0.6)
@@ -191,13 +191,13 @@ def frontier_text(frontier: Frontier, *, width: int = 72, height: int = 12) -> s
       *         11 B  100.0 %     0.0 % ████████████████████████
     * no plan is better in both
     """
-    width, lines = max(width, LEAST_WIDTH), []
+    width, lines = max(width, MIN_WIDTH), []
     for sentence in _sentences(frontier):
         lines += wrapped(sentence, width)
     best = {(plan.peak_memory, plan.overhead) for plan in frontier.plans}
-    most = max(1, _right(frontier))
+    limit = max(1, _right(frontier))
     bar = width - len(COLUMNS) - 1
-    lines += [COLUMNS, _row("  bound", frontier.bound_memory, frontier, "", bar, most)]
+    lines += [COLUMNS, _row("  bound", frontier.bound_memory, frontier, "", bar, limit)]
     for solver, curve in frontier.curves.items():
         shown = _some(len(curve), max(2, height))
         few = f", {len(shown)} of them here" if len(shown) < len(curve) else ""
@@ -206,18 +206,18 @@ def frontier_text(frontier: Frontier, *, width: int = 72, height: int = 12) -> s
             plan = curve[at]
             overhead = percent(plan.overhead, frontier.bound_compute)
             mark = "  *" if (plan.peak_memory, plan.overhead) in best else ""
-            lines.append(_row(mark, plan.peak_memory, frontier, overhead, bar, most))
+            lines.append(_row(mark, plan.peak_memory, frontier, overhead, bar, limit))
     return "\n".join([*lines, "* no plan is better in both"])
 
 
 COLUMNS = "            peak  of base  overhead"
 
 
-def _row(mark: str, peak: int, frontier: Frontier, overhead: str, bar: int, most: int) -> str:
-    filled = (2 * peak * bar + most) // (2 * most)
+def _row(mark: str, peak: int, frontier: Frontier, overhead: str, bar: int, limit: int) -> str:
+    filled = (2 * peak * bar + limit) // (2 * limit)
     return f"{mark:<8}{format_bytes(peak):>8}{percent(peak, frontier.base):>9}{overhead:>10} {'█' * filled}".rstrip()
 
 
-def _some(count: int, most: int) -> list[int]:
-    """Places of at most so many of a row, the ends among them."""
-    return sorted({i * (count - 1) // max(1, min(count, most) - 1) for i in range(min(count, most))})
+def _some(count: int, limit: int) -> list[int]:
+    """Indices of at most `limit` entries of a row, the ends among them."""
+    return sorted({i * (count - 1) // max(1, min(count, limit) - 1) for i in range(min(count, limit))})

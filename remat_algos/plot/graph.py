@@ -13,9 +13,9 @@ from remat_algos.ir.units import format_bytes
 from remat_algos.ir.wording import counted
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, inches, ink, label, legend_beside, title
 from remat_algos.plot.colours import BLACK, BLUE, GREY, NODES, VERMILION
-from remat_algos.plot.layers import Float64, Layout, layout
-from remat_algos.plot.subject import Subject, judged, peak_of, size_of
-from remat_algos.plot.text import LEAST_WIDTH, columns_of, fitted, wrapped
+from remat_algos.plot.layered_layout import Float64, LayeredLayout, layout
+from remat_algos.plot.subject import Subject, peak_of, simulated, size_of
+from remat_algos.plot.text import MIN_WIDTH, columns_of, fitted, wrapped
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import Simulation
 
@@ -28,10 +28,10 @@ FONT = 8
 NAME = 16  # letters
 LAYER = 0.36  # inches, where nodes have names
 LEGEND = 2.8  # inches
-TITLE, LEAST = 5.4, 1.8  # inches
+TITLE, MIN_HEIGHT = 5.4, 1.8  # inches
 LARGEST = (14.0, 14.0)  # inches of a picture with names
-MOST_NAMED = 150
-MOST_DRAWN = 50_000
+MAX_NAMED = 150
+MAX_DRAWN = 50_000
 MANY = 800  # lines; more are drawn fainter
 
 
@@ -64,17 +64,19 @@ def plot_graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | 
     ['A', 'B', 'C']
     """
     graph, runs, kinds = _what(subject, copies)
-    if graph.n_nodes > MOST_DRAWN:
+    if graph.n_nodes > MAX_DRAWN:
         others = "the pictures memory and schedule show graphs of any size"
-        raise ValueError(f"{graph.n_nodes:,} nodes are too many to be drawn, at most {MOST_DRAWN:,} are; {others}")
-    found = layout(graph)
-    names = [label(graph.labels[v], NAME) for v in range(graph.n_nodes)] if graph.n_nodes <= MOST_NAMED else []
+        raise ValueError(f"{graph.n_nodes:,} nodes are too many to be drawn, at most {MAX_DRAWN:,} are; {others}")
+    placed = layout(graph)
+    names = [label(graph.labels[v], NAME) for v in range(graph.n_nodes)] if graph.n_nodes <= MAX_NAMED else []
     names = [name + _times(runs[v]) for v, name in enumerate(names)]
-    wide, high = _size(found, names)
+    wide, high = _size(placed, names)
     room = LARGEST if ax is None else inches(ax)
     named = bool(names) and wide <= room[0] and high <= room[1]
-    ax = axes_or_new(ax, *((max(wide, TITLE) + LEGEND, max(high, LEAST) + 0.6) if named else _size_of_dots(found)))
-    rows = _boxes(ax, graph, found, kinds, names) if named else _dots(ax, graph, found, kinds)
+    ax = axes_or_new(
+        ax, *((max(wide, TITLE) + LEGEND, max(high, MIN_HEIGHT) + 0.6) if named else _size_of_dots(placed))
+    )
+    rows = _boxes(ax, graph, placed, kinds, names) if named else _dots(ax, graph, placed, kinds)
     ax.axis("off")
     title(ax, _sentences(subject))
     legend_beside(ax, rows)
@@ -82,21 +84,21 @@ def plot_graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | 
 
 
 def _what(subject: Subject, copies: ArrayLike | None = None) -> tuple[ComputationGraph, Any, Kinds]:
-    """The graph, int64[n] of how often nodes run, and the kind of each: a key of `NODES`."""
+    """The graph, int64[n] runs of each node, and the kind of each: a key of `NODES`."""
     if isinstance(subject, ComputationGraph):
         kinds = np.where(subject.forward, "forward", "gradient")
         kinds = np.where(subject.once, "once", kinds)
         if copies is not None:
             kinds = np.where(frozen(copies, np.bool_, "copies", subject.n_nodes), "copy", kinds)
         return subject, np.ones(subject.n_nodes, np.int64), kinds
-    simulation, _ = judged(subject)
+    simulation, _ = simulated(subject)
     return simulation.graph, simulation.runs, node_kinds(simulation)
 
 
 def node_kinds(simulation: Simulation) -> Kinds:
-    """str[n]: what a schedule does with each node, a key of `NODES`.
+    """str[n]: the kind of each node in a schedule, a key of `NODES`.
 
-    "freed" are nodes of the forward part that run once and hold nothing when the first gradient runs.
+    "freed" are nodes of the forward part that run once and have no live value when the first gradient runs.
 
     Examples
     --------
@@ -108,10 +110,10 @@ def node_kinds(simulation: Simulation) -> Kinds:
     graph, lifetimes = simulation.graph, simulation.lifetimes
     gradients = np.flatnonzero(~graph.forward[simulation.schedule.order])
     begin = int(gradients[0]) if gradients.size else 0
-    held = np.zeros(graph.n_nodes, bool)
-    held[graph.producer[lifetimes.value[lifetimes.end > begin]]] = True
+    kept = np.zeros(graph.n_nodes, bool)
+    kept[graph.producer[lifetimes.value[lifetimes.end > begin]]] = True
     return np.select(
-        [simulation.runs == 0, simulation.runs > 2, simulation.runs == 2, ~graph.forward, held],
+        [simulation.runs == 0, simulation.runs > 2, simulation.runs == 2, ~graph.forward, kept],
         ["idle", "often", "again", "gradient", "kept"],
         "freed",
     )
@@ -122,15 +124,15 @@ def _times(runs: int) -> str:
     return f" \N{MULTIPLICATION SIGN}{runs}" if runs > 1 else ""
 
 
-def _size(found: Layout, names: list[str]) -> tuple[float, float]:
+def _size(placed: LayeredLayout, names: list[str]) -> tuple[float, float]:
     """Inches that boxes with names need."""
-    left, right = _sides(found)
-    return (right - left + 1) * _box(names) / found.apart, (found.points[:, 1].max(initial=0) + 1) * LAYER
+    left, right = _sides(placed)
+    return (right - left + 1) * _box(names) / placed.apart, (placed.points[:, 1].max(initial=0) + 1) * LAYER
 
 
-def _sides(found: Layout) -> tuple[float, float]:
+def _sides(placed: LayeredLayout) -> tuple[float, float]:
     """The places farthest out to both sides, those that edges pass through among them."""
-    places = [found.points[:, 0], found.across[..., 0].ravel(), found.inside[..., 0].ravel()]
+    places = [placed.points[:, 0], placed.across[..., 0].ravel(), placed.inside[..., 0].ravel()]
     return min(x.min(initial=0) for x in places), max(x.max(initial=0) for x in places)
 
 
@@ -139,49 +141,51 @@ def _box(names: list[str]) -> float:
     return (max(map(len, names), default=0) + 3.5) * LETTER * FONT * POINT
 
 
-def _size_of_dots(found: Layout) -> tuple[float, float]:
-    wide, deep = (found.points.max(axis=0, initial=0) + 1).tolist()
+def _size_of_dots(placed: LayeredLayout) -> tuple[float, float]:
+    wide, deep = (placed.points.max(axis=0, initial=0) + 1).tolist()
     if deep > wide:
         wide, deep = deep, wide
     return min(12, max(TITLE, 0.1 * wide)) + LEGEND, min(9, max(2.6, 0.3 * deep) + 0.6)
 
 
-def _boxes(ax: Axes, graph: ComputationGraph, found: Layout, kinds: Kinds, names: list[str]) -> list[tuple[Any, str]]:
+def _boxes(
+    ax: Axes, graph: ComputationGraph, placed: LayeredLayout, kinds: Kinds, names: list[str]
+) -> list[tuple[Any, str]]:
     """Nodes as their names in boxes; the first layer stands at the top."""
-    _edges(ax, found, on_side=False)
+    _edges(ax, placed, on_side=False)
     outputs = _outputs(graph)
     for v, name in enumerate(names):
-        look = NODES[str(kinds[v])]
-        box: dict[str, Any] = {"boxstyle": "round,pad=0.3", "facecolor": look.colour}
+        style = NODES[str(kinds[v])]
+        box: dict[str, Any] = {"boxstyle": "round,pad=0.3", "facecolor": style.colour}
         box |= {"edgecolor": ink(), "linewidth": 2} if outputs[v] else {"edgecolor": GREY, "linewidth": 0.8}
-        place, layer = found.points[v].tolist()
-        letters = "white" if look.colour in (BLUE, VERMILION) else BLACK
+        place, layer = placed.points[v].tolist()
+        letters = "white" if style.colour in (BLUE, VERMILION) else BLACK
         ax.text(place, layer, name, ha="center", va="center", fontsize=FONT, color=letters, bbox=box)
-    left, right = _sides(found)
+    left, right = _sides(placed)
     ax.set_xlim(left - 0.5, right + 0.5)
-    ax.set_ylim(found.points[:, 1].max(initial=0) + 0.6, -0.6)
+    ax.set_ylim(placed.points[:, 1].max(initial=0) + 0.6, -0.6)
     return _legend(graph, kinds, "downwards, gradients upwards", "s")
 
 
-def _dots(ax: Axes, graph: ComputationGraph, found: Layout, kinds: Kinds) -> list[tuple[Any, str]]:
-    """Nodes as dots, the larger the more bytes; a graph that is deeper than wide lies on its side."""
-    wide, deep = found.points.max(axis=0, initial=0) + 1
+def _dots(ax: Axes, graph: ComputationGraph, placed: LayeredLayout, kinds: Kinds) -> list[tuple[Any, str]]:
+    """Nodes as dots, sized by bytes; a graph that is deeper than wide lies on its side."""
+    wide, deep = placed.points.max(axis=0, initial=0) + 1
     on_side = bool(deep > wide)
-    _edges(ax, found, on_side)
-    points = found.points[:, ::-1] if on_side else found.points
+    _edges(ax, placed, on_side)
+    points = placed.points[:, ::-1] if on_side else placed.points
     room = min(inches(ax)[0] / (deep if on_side else wide), inches(ax)[1] / (wide if on_side else deep)) / POINT
     largest = min(90.0, max(8.0, (0.9 * room) ** 2))
     memory = graph.node_memory / max(1, int(graph.node_memory.max(initial=0)))
     area = largest * (0.3 + 0.7 * memory)
     outputs = _outputs(graph)
-    for kind, look in NODES.items():
+    for kind, style in NODES.items():
         here = kinds == kind
         widths = np.where(outputs[here], 1.2, 0.4)
-        style: dict[str, Any] = {"c": look.colour, "marker": look.marker, "zorder": 2}
-        if look.marker != "x":  # which has no edge
-            style |= {"edgecolors": np.where(outputs[here], ink(), GREY), "linewidths": widths}
+        options: dict[str, Any] = {"c": style.colour, "marker": style.marker, "zorder": 2}
+        if style.marker != "x":  # has no edge
+            options |= {"edgecolors": np.where(outputs[here], ink(), GREY), "linewidths": widths}
         x, y = points[here].T
-        ax.scatter(x, y, s=area[here], **style)
+        ax.scatter(x, y, s=area[here], **options)
     ax.margins(0.02, 0.08)
     ax.invert_yaxis()
     rows = _legend(graph, kinds, "to the right, gradients to the left" if on_side else "downwards, gradients upwards")
@@ -189,32 +193,32 @@ def _dots(ax: Axes, graph: ComputationGraph, found: Layout, kinds: Kinds) -> lis
     return [*rows, (None, f"the larger the more bytes, up to {largest_node}")]
 
 
-def _edges(ax: Axes, found: Layout, on_side: bool) -> None:
+def _edges(ax: Axes, placed: LayeredLayout, on_side: bool) -> None:
     from matplotlib.collections import LineCollection
 
-    for lines, width, alpha in ((found.across, 0.5, 0.5), (found.inside, 0.9, 0.9)):
+    for lines, width, alpha in ((placed.across, 0.5, 0.5), (placed.inside, 0.9, 0.9)):
         drawn: Float64 = lines[:, :, ::-1] if on_side else lines
         faint = alpha * min(1, max(0.08, MANY / max(1, len(lines))))
         ax.add_collection(LineCollection(list(drawn), colors=GREY, linewidths=width, alpha=faint, zorder=1))
 
 
 def _outputs(graph: ComputationGraph) -> NDArray[np.bool_]:
-    """bool[n]: nodes that make an output of some bytes; one of none stands for an effect."""
-    found = np.zeros(graph.n_nodes, bool)
-    found[graph.producer[graph.output & (graph.memory > 0)]] = True
-    return found
+    """bool[n]: nodes with an output of more than 0 bytes; 0 bytes stand for an effect."""
+    flags = np.zeros(graph.n_nodes, bool)
+    flags[graph.producer[graph.output & (graph.memory > 0)]] = True
+    return flags
 
 
 def _legend(graph: ComputationGraph, kinds: Kinds, way: str, marker: str = "") -> list[tuple[Any, str]]:
     from matplotlib.lines import Line2D
 
     rows: list[tuple[Any, str]] = []
-    for kind, look in NODES.items():
+    for kind, style in NODES.items():
         if count := int((kinds == kind).sum()):
-            edge = look.colour if look.marker == "x" else GREY
-            handle = Line2D([], [], linestyle="none", marker=marker or look.marker, markersize=8)
-            handle.set(markerfacecolor=look.colour, markeredgecolor=edge)
-            rows.append((handle, f"{look.label} ({count:,})"))
+            edge = style.colour if style.marker == "x" else GREY
+            handle = Line2D([], [], linestyle="none", marker=marker or style.marker, markersize=8)
+            handle.set(markerfacecolor=style.colour, markeredgecolor=edge)
+            rows.append((handle, f"{style.label} ({count:,})"))
     if outputs := int(_outputs(graph).sum()):
         ring = Line2D([], [], linestyle="none", marker=marker or "o", markersize=8, fillstyle="none", color=ink())
         rows.append((ring, f"makes an output ({outputs:,})"))
@@ -223,7 +227,7 @@ def _legend(graph: ComputationGraph, kinds: Kinds, way: str, marker: str = "") -
 
 def _sentences(subject: Subject) -> list[str]:
     if not isinstance(subject, ComputationGraph):
-        simulation, limit = judged(subject)
+        simulation, limit = simulated(subject)
         return [size_of(simulation), peak_of(simulation, baseline_peak(simulation.graph), limit)]
     forward, edges = int(subject.forward.sum()), counted(subject.read_indices.size, "read")
     return [
@@ -263,11 +267,11 @@ def graph_text(subject: Subject, *, copies: ArrayLike | None = None, width: int 
     █ C         1 B  A, B
     """
     graph, runs, kinds = _what(subject, copies)
-    width, lines = max(width, LEAST_WIDTH), []
+    width, lines = max(width, MIN_WIDTH), []
     for sentence in _sentences(subject):
         lines += wrapped(sentence, width)
-    counts = [(look, int((kinds == kind).sum())) for kind, look in NODES.items()]
-    legend = "  ".join(f"{look.character} {count:,} {look.label}" for look, count in counts if count)
+    counts = [(style, int((kinds == kind).sum())) for kind, style in NODES.items()]
+    legend = "  ".join(f"{style.character} {count:,} {style.label}" for style, count in counts if count)
     lines += wrapped(legend, width)
     shown, left_out = _ends(graph.n_nodes, max(4, height))
     names = {v: graph.labels[v] + _times(runs[v]) for v in shown}
@@ -291,9 +295,9 @@ def _listed(names: list[str], width: int) -> str:
     return fitted(text, width)
 
 
-def _ends(count: int, most: int) -> tuple[list[int], tuple[int, int]]:
+def _ends(count: int, limit: int) -> tuple[list[int], tuple[int, int]]:
     """Of so many nodes those to show, and the range left out between them; (0, -1) if none is."""
-    if count <= most:
+    if count <= limit:
         return list(range(count)), (0, -1)
-    first = most // 2
-    return [*range(first), *range(count - (most - first), count)], (first, count - (most - first))
+    first = limit // 2
+    return [*range(first), *range(count - (limit - first), count)], (first, count - (limit - first))

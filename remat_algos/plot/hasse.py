@@ -1,4 +1,4 @@
-"""Where lower sets stand in a picture (Hasse), and which are joined by lines."""
+"""Positions of lower sets in a Hasse diagram, and its lines."""
 
 from itertools import pairwise
 
@@ -11,7 +11,7 @@ Float64 = NDArray[np.float64]
 
 
 def covers(members: Bool) -> Int64:
-    """int64[c, 2]: pairs of rows of which the second holds the first, and no other lies between.
+    """int64[c, 2]: pairs of rows of which the second covers the first.
 
     Examples
     --------
@@ -51,14 +51,14 @@ def places(members: Bool) -> Float64:
 
 
 def _directions(members: Bool) -> Float64:
-    """float64[f]: how far to the right the adding of a node leads: its branch to its own side, together nowhere.
+    """float64[f]: horizontal shift when a node is added: each branch to its own side, zero in total.
 
     Parts of the graph of which one comes whole before the other are divided into branches each for itself.
     """
     f = members.shape[1]
     below = np.array([members[members[:, v]].all(axis=0) for v in range(f)]).reshape(f, f)
     ends = [v for v in range(f + 1) if below[v:, :v].all()]
-    found = np.zeros(f)
+    slope = np.zeros(f)
     for begin, end in pairwise(ends):
         last: list[int] = []  # its latest node
         branch: list[int] = []
@@ -67,5 +67,5 @@ def _directions(members: Bool) -> Float64:
             last[at : at + 1] = [v]
             branch.append(at)
         direction = np.array(branch) * 2 / max(1, len(last) - 1) - 1
-        found[begin:end] = (direction - direction.mean()) / 2
-    return found
+        slope[begin:end] = (direction - direction.mean()) / 2
+    return slope

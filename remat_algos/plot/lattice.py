@@ -1,4 +1,4 @@
-"""All lower sets, and the way that a chain takes through them."""
+"""All lower sets, and the path of a chain through them."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ NAME = 24  # letters
 LEVEL = 0.42  # inches, where sets have names
 LEGEND, TITLE = 2.2, 4.4  # inches
 LARGEST = (14.0, 14.0)  # inches of a picture with names
-MOST_NAMED = 80
-MOST_DRAWN = 500
+MAX_NAMED = 80
+MAX_DRAWN = 500
 COLUMNS = ("adds", "reruns", "kept", "formula (2)")
 
 
 def plot_lattice(
     family: LowerSetFamily | ComputationGraph, path: LowerSets | None = None, *, ax: Axes | None = None
 ) -> Axes:
-    """Draw lower sets, the small ones below, a line from each to those that hold it and nothing between (Hasse).
+    """Draw lower sets, the small ones below, a line from each to its covers (Hasse diagram).
 
     Parameters
     ----------
@@ -87,8 +87,8 @@ def plot_lattice(
     return ax
 
 
-def joined(graph: ComputationGraph, nodes: Iterable[int], most: int = NAME) -> str:
-    """Names of nodes as one: side by side where all are letters, else with commas; ∅ for none.
+def joined(graph: ComputationGraph, nodes: Iterable[int], max_length: int = NAME) -> str:
+    """Names of nodes joined: side by side where all are letters, else with commas; ∅ for none.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def joined(graph: ComputationGraph, nodes: Iterable[int], most: int = NAME) -> s
     'conv, pool'
     """
     apart = "" if letters_only(graph) else ", "
-    return label(apart.join(graph.labels[v] for v in nodes) or "∅", most)
+    return label(apart.join(graph.labels[v] for v in nodes) or "∅", max_length)
 
 
 def letters_only(graph: ComputationGraph) -> bool:
@@ -107,19 +107,19 @@ def letters_only(graph: ComputationGraph) -> bool:
 
 
 def _small(family: LowerSetFamily | ComputationGraph) -> LowerSetFamily:
-    remedy = f"at most {MOST_DRAWN} are; draw a family such as lower_set_family(graph, 'pruned')"
+    remedy = f"at most {MAX_DRAWN} are; draw a family such as lower_set_family(graph, 'pruned')"
     if isinstance(family, ComputationGraph):
         try:
-            return lower_set_family(family, cap=MOST_DRAWN)
+            return lower_set_family(family, cap=MAX_DRAWN)
         except GraphError:
             raise ValueError(f"the lower sets of the graph are too many to be drawn, {remedy}") from None
-    if len(family) > MOST_DRAWN:
+    if len(family) > MAX_DRAWN:
         raise ValueError(f"{len(family):,} lower sets are too many to be drawn, {remedy} or of a part of the graph")
     return family
 
 
 def _members(family: LowerSetFamily) -> Bool:
-    """bool[k, f]: which of the nodes each set has."""
+    """bool[k, f]: members of each set."""
     bits = np.unpackbits(family.words.view(np.uint8), axis=1, count=family.nodes.size, bitorder="little")
     return bits.view(np.bool_)
 
@@ -140,8 +140,8 @@ def _way(family: LowerSetFamily, members: Bool, path: LowerSets) -> tuple[list[i
 
 
 def _names(family: LowerSetFamily, members: Bool) -> list[str]:
-    """What to write on each set: its members if these are letters, else those that no other member reads."""
-    if len(family) > MOST_NAMED:
+    """Label of each set: its members if these are letters, else those that no other member reads."""
+    if len(family) > MAX_NAMED:
         return []
     if not letters_only(family.graph):
         members = members & ~_read_inside(family, members)
@@ -150,23 +150,28 @@ def _names(family: LowerSetFamily, members: Bool) -> list[str]:
 
 def _read_inside(family: LowerSetFamily, members: Bool) -> Bool:
     """bool[k, f]: nodes with a reader in the set."""
-    indptr, reader, found = *family.graph.successors, np.zeros_like(members)
+    indptr, reader, flags = *family.graph.successors, np.zeros_like(members)
     for place, v in enumerate(family.nodes.tolist()):
         readers = np.isin(family.nodes, reader[indptr[v] : indptr[v + 1]])
-        found[:, place] = members[:, readers].any(axis=1)
-    return found
+        flags[:, place] = members[:, readers].any(axis=1)
+    return flags
 
 
 def _table(graph: ComputationGraph, path: LowerSets) -> list[list[str]]:
     """A row of `COLUMNS` for each set of a chain."""
     block, kept, terms = path.blocks(graph), path.kept(graph), path.terms(graph).sum(axis=1)
-    rows, again, held = [], 0, 0
+    rows, again, kept_bytes = [], 0, 0
     for i in range(len(path)):
         added = block == i
         again += int(graph.compute[added & ~kept].sum())
-        held += int(graph.node_memory[added & kept].sum())
+        kept_bytes += int(graph.node_memory[added & kept].sum())
         rows.append(
-            [joined(graph, np.flatnonzero(added), 16), f"{again:,}", format_bytes(held), format_bytes(int(terms[i]))]
+            [
+                joined(graph, np.flatnonzero(added), 16),
+                f"{again:,}",
+                format_bytes(kept_bytes),
+                format_bytes(int(terms[i])),
+            ]
         )
     return rows
 
@@ -262,12 +267,12 @@ def _legend(family: LowerSetFamily, cuts: list[int], passed: list[int], named: b
     from matplotlib.lines import Line2D
 
     style: dict[str, Any] = {"linestyle": "none", "marker": "s" if named else "o", "markersize": 8}
-    looks = [(BLUE, BLUE, len(cuts), "set of the chain")] if cuts else []
-    looks += [(PALE, GREY, len({*passed} - {*cuts}), "passed on the way")] if cuts else []
-    looks += [(WHITE, GREY, len(family) - len({*passed, *cuts}), "other lower set" if cuts else "lower set")]
+    styles = [(BLUE, BLUE, len(cuts), "set of the chain")] if cuts else []
+    styles += [(PALE, GREY, len({*passed} - {*cuts}), "passed on the way")] if cuts else []
+    styles += [(WHITE, GREY, len(family) - len({*passed, *cuts}), "other lower set" if cuts else "lower set")]
     rows: list[tuple[Any, str]] = [
         (Line2D([], [], markerfacecolor=fill, markeredgecolor=edge, **style), f"{text} ({count:,})")
-        for fill, edge, count, text in looks
+        for fill, edge, count, text in styles
         if count
     ]
     rows += [(Line2D([], [], color=BLUE, linewidth=3), "order of the forward part")] if cuts else []

@@ -12,8 +12,8 @@ from remat_algos.ir.units import format_bytes
 from remat_algos.plot.axes import axes_or_new, byte_axis, ink, label, legend_beside, name_ticks, title
 from remat_algos.plot.bins import bins
 from remat_algos.plot.colours import ROLES, VERMILION
-from remat_algos.plot.subject import Subject, judged, peak_of, size_of
-from remat_algos.plot.text import LEAST_WIDTH, fitted, wrapped
+from remat_algos.plot.subject import Subject, peak_of, simulated, size_of
+from remat_algos.plot.text import MIN_WIDTH, fitted, wrapped
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.live_set import live_set
 from remat_algos.schedule.simulation import Simulation
@@ -21,15 +21,15 @@ from remat_algos.schedule.simulation import Simulation
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_COLUMNS = 2000
+MAX_COLUMNS = 2000
 SHOWN = 8  # values of the live set
-NEAR = 2.5  # lines that stand higher than so many peaks are only named
+NEAR = 2.5  # lines above this many peaks are only named
 GUTTER = 10  # columns left of the bars
-MOST_WIDE = 4  # columns of a step
+MAX_WIDE = 4  # columns of a step
 
 
 def plot_memory(subject: Subject, *, limit: int | None = None, ax: Axes | None = None) -> Axes:
-    """Draw the bytes of each step, stacked by what holds them, with the budget and the live set at the peak.
+    """Draw the bytes of each step, stacked by role, with the budget and the live set at the peak.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def plot_memory(subject: Subject, *, limit: int | None = None, ax: Axes | None =
     >>> plot_memory(chain).get_ylabel()
     'live memory (bytes)'
     """
-    simulation, budget = judged(subject)
+    simulation, budget = simulated(subject)
     limit = budget if limit is None else limit
     base, peak = baseline_peak(simulation.graph), simulation.peak_memory
     ax = axes_or_new(ax, 10, 4.8)
@@ -69,34 +69,34 @@ def plot_memory(subject: Subject, *, limit: int | None = None, ax: Axes | None =
     return ax
 
 
-def columns(simulation: Simulation, most: int) -> tuple[Int64, Int64]:
+def columns(simulation: Simulation, limit: int) -> tuple[Int64, Int64]:
     """(ends of the ranges of steps that columns stand for, the step that each shows): the highest of its range."""
     trace = simulation.memory_trace
-    edges = bins(trace.size, most) if trace.size else np.zeros(1, np.int64)
+    edges = bins(trace.size, limit) if trace.size else np.zeros(1, np.int64)
     shown = [begin + int(trace[begin:end].argmax()) for begin, end in pairwise(edges.tolist())]
     return edges, np.array(shown, np.int64)
 
 
 def _areas(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
-    """One band per role that ever holds anything, on top of those before it."""
-    edges, shown = columns(simulation, MOST_COLUMNS)
+    """One band per role with any bytes, on top of those before it."""
+    edges, shown = columns(simulation, MAX_COLUMNS)
     bottom, rows = np.zeros(shown.size, np.int64), []
     for role, trace in simulation.trace_by_role().items():
         if not trace.any():
             continue
-        look, top = ROLES[role], bottom + trace[shown]
+        style, top = ROLES[role], bottom + trace[shown]
         area = ax.stairs(
             top,
             edges - 0.5,
             baseline=bottom,
             fill=True,
-            facecolor=look.colour,
-            edgecolor="white" if look.hatch else "none",
-            hatch=look.hatch,
+            facecolor=style.colour,
+            edgecolor="white" if style.hatch else "none",
+            hatch=style.hatch,
             linewidth=0,
-            label=look.label,
+            label=style.label,
         )
-        rows.append((area, look.label))
+        rows.append((area, style.label))
         bottom = top
     ax.stairs(bottom, edges - 0.5, color=ink(), linewidth=0.8, label="all")
     return rows
@@ -106,17 +106,17 @@ def _lines(ax: Axes, limit: int | None, base: int, peak: int) -> list[tuple[Any,
     """The budget, and the peak without rematerialization."""
     rows = []
     if limit is not None:
-        said = f"budget {format_bytes(limit)}" + (" (higher up)" if limit > NEAR * peak else "")
-        rows.append((ax.axhline(limit, color=VERMILION, linewidth=1.6, label="budget"), said))
+        text = f"budget {format_bytes(limit)}" + (" (higher up)" if limit > NEAR * peak else "")
+        rows.append((ax.axhline(limit, color=VERMILION, linewidth=1.6, label="budget"), text))
     if base != peak:
-        said = f"without rematerialization {format_bytes(base)}" + (" (higher up)" if base > NEAR * peak else "")
+        text = f"without rematerialization {format_bytes(base)}" + (" (higher up)" if base > NEAR * peak else "")
         line = ax.axhline(base, color=ink(), linewidth=1.2, linestyle="--", label="without rematerialization")
-        rows.append((line, said))
+        rows.append((line, text))
     return rows
 
 
 def _peak(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
-    """A mark at the peak, and what is held there."""
+    """A mark at the peak, and the live set there."""
     from matplotlib.markers import CARETDOWN
     from matplotlib.patches import Patch
 
@@ -131,14 +131,14 @@ def _peak(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
     if simulation.graph.resident_memory:
         rows.append((None, f"residents, not included: {format_bytes(simulation.graph.resident_memory)}"))
     rows.append((None, "live there:"))
-    held = live_set(simulation, step)
-    for one in held[:SHOWN]:
-        look = ROLES[one.role]
-        patch = Patch(facecolor=look.colour, edgecolor="white" if look.hatch else "none", hatch=look.hatch)
+    live = live_set(simulation, step)
+    for one in live[:SHOWN]:
+        style = ROLES[one.role]
+        patch = Patch(facecolor=style.colour, edgecolor="white" if style.hatch else "none", hatch=style.hatch)
         rows.append((patch, f"{format_bytes(one.memory)}  {label(one.name)}"))
-    if len(held) > SHOWN:
-        rest = sum(one.memory for one in held[SHOWN:])
-        rows.append((None, f"{len(held) - SHOWN:,} more, {format_bytes(rest)}"))
+    if len(live) > SHOWN:
+        rest = sum(one.memory for one in live[SHOWN:])
+        rows.append((None, f"{len(live) - SHOWN:,} more, {format_bytes(rest)}"))
     return rows
 
 
@@ -182,36 +182,36 @@ def memory_text(subject: Subject, *, limit: int | None = None, width: int = 72, 
       █     4 B  A
       █     2 B  B
     """
-    simulation, budget = judged(subject)
+    simulation, budget = simulated(subject)
     limit = budget if limit is None else limit
-    width, base = max(width, LEAST_WIDTH), baseline_peak(simulation.graph)
+    width, base = max(width, MIN_WIDTH), baseline_peak(simulation.graph)
     lines = wrapped(size_of(simulation), width) + wrapped(peak_of(simulation, base, limit), width)
     lines += _bars(simulation, limit, width, max(height, 4))
     roles = [ROLES[role] for role, trace in simulation.trace_by_role().items() if trace.any()]
-    legend = [f"{look.character} {look.label}" for look in roles] + (["─ budget"] if limit is not None else [])
-    return "\n".join(lines + wrapped("  ".join(legend), width) + _held(simulation, width))
+    legend = [f"{style.character} {style.label}" for style in roles] + (["─ budget"] if limit is not None else [])
+    return "\n".join(lines + wrapped("  ".join(legend), width) + _live_lines(simulation, width))
 
 
 def _bars(simulation: Simulation, limit: int | None, width: int, height: int) -> list[str]:
     """The chart; the top row stays free for the mark of the peak."""
     peak = simulation.peak_memory
-    most = max(1, peak, limit if limit is not None and limit <= NEAR * peak else 0)
-    marks = {_row(peak, most, height): format_bytes(peak)}
+    top = max(1, peak, limit if limit is not None and limit <= NEAR * peak else 0)
+    marks = {_row(peak, top, height): format_bytes(peak)}
     canvas = [[" "] * (width - GUTTER) for _ in range(height)]
-    if limit is not None and limit <= most:
-        marks[_row(limit, most, height)] = format_bytes(limit)
-        canvas[_row(limit, most, height)] = ["─"] * (width - GUTTER)
+    if limit is not None and limit <= top:
+        marks[_row(limit, top, height)] = format_bytes(limit)
+        canvas[_row(limit, top, height)] = ["─"] * (width - GUTTER)
     edges, shown = columns(simulation, width - GUTTER)
-    wide = max(1, min(MOST_WIDE, (width - GUTTER) // max(1, shown.size)))
+    wide = max(1, min(MAX_WIDE, (width - GUTTER) // max(1, shown.size)))
     bottom = np.zeros(shown.size, np.int64)
     for role, trace in simulation.trace_by_role().items():
         for i, (low, high) in enumerate(zip(bottom.tolist(), (bottom + trace[shown]).tolist(), strict=True)):
-            for row in range(_row(low, most, height), _row(high, most, height)):
+            for row in range(_row(low, top, height), _row(high, top, height)):
                 canvas[row][i * wide : (i + 1) * wide] = ROLES[role].character * wide
         bottom = bottom + trace[shown]
     if shown.size:
         at = int(np.searchsorted(edges, simulation.peak_step, side="right") - 1) * wide + (wide - 1) // 2
-        canvas[_row(peak, most, height)][at] = "▼"
+        canvas[_row(peak, top, height)][at] = "▼"
     lines = [f"{marks.get(row, ''):>{GUTTER - 2}} │{''.join(canvas[row])}".rstrip() for row in range(height)[::-1]]
     used = max(1, shown.size) * wide
     last = str(max(0, len(simulation.schedule) - 1))
@@ -219,24 +219,24 @@ def _bars(simulation: Simulation, limit: int | None, width: int, height: int) ->
     return [*lines, f"{'step':>{GUTTER - 2}}  0{last:>{max(0, used - 1)}}" if used > len(last) else " " * GUTTER + "0"]
 
 
-def _row(amount: int, most: int, height: int) -> int:
+def _row(amount: int, top: int, height: int) -> int:
     """Rows that an amount fills, of all but the topmost."""
-    return (2 * amount * (height - 1) + most) // (2 * most)
+    return (2 * amount * (height - 1) + top) // (2 * top)
 
 
-def _held(simulation: Simulation, width: int) -> list[str]:
+def _live_lines(simulation: Simulation, width: int) -> list[str]:
     """The live set at the peak."""
     step = simulation.peak_step
     if step < 0:
         return []
-    node, held = simulation.graph.labels[int(simulation.schedule.order[step])], live_set(simulation, step)
+    node, live = simulation.graph.labels[int(simulation.schedule.order[step])], live_set(simulation, step)
     lines = [fitted(f"at the peak, step {step}, {node}:", width).rstrip()]
-    for one in held[:SHOWN]:
+    for one in live[:SHOWN]:
         amount = f"  {ROLES[one.role].character} {format_bytes(one.memory):>7}  "
         lines.append(amount + fitted(one.name, width - len(amount)).rstrip())
-    if len(held) > SHOWN:
-        rest = format_bytes(sum(one.memory for one in held[SHOWN:]))
-        lines.append(f"    {rest:>7}  in {len(held) - SHOWN:,} more")
+    if len(live) > SHOWN:
+        rest = format_bytes(sum(one.memory for one in live[SHOWN:]))
+        lines.append(f"    {rest:>7}  in {len(live) - SHOWN:,} more")
     if simulation.graph.resident_memory:
         lines.append(f"    {format_bytes(simulation.graph.resident_memory):>7}  residents, not included")
     return lines

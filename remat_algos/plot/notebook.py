@@ -18,7 +18,7 @@ from remat_algos.schedule.simulation import Simulation
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_DRAWN, MOST_EDGES = 400, 1_000  # of a graph; of more the drawing shows nothing, and takes megabytes
+MAX_DRAWN, MAX_EDGES = 400, 1_000  # of a graph; of more the drawing shows nothing, and takes megabytes
 LONGEST_LINE = 200  # characters; a name may have any number
 
 _STYLE = re.compile(r"<style[^>]*>.*?</style>", re.DOTALL)
@@ -29,7 +29,7 @@ _IDS = re.compile(r'(\bid="|url\(#|href="#)')
 
 
 def html(subject: Any) -> str | None:
-    """HTML of an object; None if notebooks show no more of it than its line.
+    """HTML of an object; None if notebooks show only its line.
 
     Examples
     --------
@@ -52,20 +52,20 @@ def plan_html(plan: Plan) -> str:
 
 
 def graph_html(graph: ComputationGraph) -> str:
-    """A graph: its line, and, where that is not too large to show anything, its drawing."""
-    if 0 < graph.n_nodes <= MOST_DRAWN and graph.read_indices.size <= MOST_EDGES:
+    """A graph: its line, and its drawing unless it is too large."""
+    if 0 < graph.n_nodes <= MAX_DRAWN and graph.read_indices.size <= MAX_EDGES:
         return _shown(repr(graph), plot_graph(graph))
     return _shown(repr(graph))
 
 
 def _shown(text: str, picture: Axes | None = None) -> str:
-    """A text and a picture, one below the other; the text is nothing but text, whatever the names in it are."""
+    """A text and a picture, one below the other; the text is escaped, whatever the names in it are."""
     lines = "\n".join(shortened(line, LONGEST_LINE) for line in text.splitlines())
     return f"<div><pre>{escape(lines)}</pre>{'' if picture is None else _svg(picture)}</div>"
 
 
 def _svg(picture: Axes) -> str:
-    """A figure as SVG that may stand in a page beside others: its ids are its own, its style is no other's."""
+    """A figure as SVG that can share a page with others: unique ids, no global style."""
     text = picture_bytes(picture, "svg").decode()
     name = hashlib.sha256(text.encode()).hexdigest()[:12]
     text = _UNSEEN.sub("", _STYLE.sub("", text[text.index("<svg") :]))

@@ -1,4 +1,4 @@
-"""The schedule matrix: which step runs which node, and what is held in between."""
+"""The schedule matrix: which step runs which node, and which values are live in between."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from remat_algos.ir.wording import counted
 from remat_algos.plot.axes import axes_or_new, legend_beside, name_ticks, title
 from remat_algos.plot.bins import bin_of, bins
 from remat_algos.plot.colours import CELLS, GREY
-from remat_algos.plot.subject import Subject, judged, peak_of, size_of
-from remat_algos.plot.text import LEAST_WIDTH, columns_of, fitted, wrapped
+from remat_algos.plot.subject import Subject, peak_of, simulated, size_of
+from remat_algos.plot.text import MIN_WIDTH, columns_of, fitted, wrapped
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import Simulation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-NOT_HELD, HELD, FIRST_RUN, RUN_AGAIN = range(4)
-MOST_CELLS = 600  # rows or columns of the picture: fewer than its dots, so that no run gets lost
+NOT_LIVE, LIVE, FIRST_RUN, RECOMPUTED = range(4)
+MAX_CELLS = 600  # rows or columns of the picture: fewer than its pixels, so that every run is visible
 CELL = 0.24  # inches
 NAME = 20  # columns of text
 
 
 def schedule_cells(simulation: Simulation, rows: Int64, columns: Int64) -> Int8:
-    """int8[rows, columns]: what a schedule does with each node at each step.
+    """int8[rows, columns]: state of each node at each step.
 
-    0 not held, 1 a value of the node is held, 2 the node runs for the first time, 3 it runs again. Of several
-    steps or nodes the highest counts.
+    0 not live, 1 a value of the node is live, 2 the node runs for the first time, 3 it is recomputed. Several steps
+    or nodes in one cell show the maximum.
 
     Parameters
     ----------
@@ -49,17 +49,17 @@ def schedule_cells(simulation: Simulation, rows: Int64, columns: Int64) -> Int8:
     made_at, end = simulation.made_at, simulation.lifetimes.end
     of = column[simulation.graph.producer[simulation.lifetimes.value]]
     change = np.zeros((rows.size, columns.size - 1), np.int32)
-    held = end > made_at + 1
-    np.add.at(change, (row[made_at[held] + 1], of[held]), 1)
-    np.subtract.at(change, (row[end[held] - 1] + 1, of[held]), 1)
-    cells = np.where(np.cumsum(change, axis=0)[:-1] > 0, HELD, NOT_HELD).astype(np.int8)
-    runs = np.where(simulation.first_run, FIRST_RUN, RUN_AGAIN).astype(np.int8)
+    live = end > made_at + 1
+    np.add.at(change, (row[made_at[live] + 1], of[live]), 1)
+    np.subtract.at(change, (row[end[live] - 1] + 1, of[live]), 1)
+    cells = np.where(np.cumsum(change, axis=0)[:-1] > 0, LIVE, NOT_LIVE).astype(np.int8)
+    runs = np.where(simulation.first_run, FIRST_RUN, RECOMPUTED).astype(np.int8)
     np.maximum.at(cells, (row, column[simulation.schedule.order]), runs)
     return cells
 
 
 def plot_schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
-    """Draw steps downwards and nodes across: where a node runs, and how long its values are held.
+    """Draw steps downwards and nodes across: where a node runs, and how long its values are live.
 
     Parameters
     ----------
@@ -83,13 +83,13 @@ def plot_schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
 
-    simulation, limit = judged(subject)
+    simulation, limit = simulated(subject)
     graph, steps = simulation.graph, len(simulation.schedule)
     ax = axes_or_new(ax, 4 + min(7, max(2.5, CELL * graph.n_nodes)), 1.6 + min(7, max(2, CELL * steps)))
-    cells = schedule_cells(simulation, bins(steps, MOST_CELLS), bins(graph.n_nodes, MOST_CELLS))
+    cells = schedule_cells(simulation, bins(steps, MAX_CELLS), bins(graph.n_nodes, MAX_CELLS))
     ax.imshow(
         cells,
-        cmap=ListedColormap([look.colour for look in CELLS]),
+        cmap=ListedColormap([style.colour for style in CELLS]),
         vmin=-0.5,
         vmax=len(CELLS) - 0.5,
         interpolation="nearest",
@@ -108,13 +108,13 @@ def plot_schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
         ax.grid(which="minor", color=GREY, linewidth=0.3)
         ax.tick_params(which="minor", length=0)
     title(ax, [size_of(simulation), peak_of(simulation, baseline_peak(graph), limit)])
-    looks = [CELLS[code] for code in (FIRST_RUN, RUN_AGAIN, HELD) if (cells == code).any()]
-    legend_beside(ax, [(Patch(facecolor=look.colour, edgecolor=GREY), look.label) for look in looks])
+    styles = [CELLS[code] for code in (FIRST_RUN, RECOMPUTED, LIVE) if (cells == code).any()]
+    legend_beside(ax, [(Patch(facecolor=style.colour, edgecolor=GREY), style.label) for style in styles])
     return ax
 
 
 def schedule_text(subject: Subject, *, width: int = 72, height: int = 40) -> str:
-    """The same in characters: a line for each step, with its node and what is held of every node.
+    """The same in characters: a line for each step, with its node and the state of every node.
 
     Parameters
     ----------
@@ -136,15 +136,15 @@ def schedule_text(subject: Subject, *, width: int = 72, height: int = 40) -> str
     >>> print(schedule_text(simulate(graph, [0, 1, 0, 2])))
     3 nodes in 4 steps, 1 extra run
     peak 3 B, 100.0 % of that without rematerialization
-    █ first run  ▒ recomputed  │ held  · not held
+    █ first run  ▒ recomputed  │ live  · not live
     step  node  012
        0  A     █··
        1  B     │█·
        2  A     ▒│·
        3  C     ││█
     """
-    simulation, limit = judged(subject)
-    graph, steps, width = simulation.graph, len(simulation.schedule), max(width, LEAST_WIDTH)
+    simulation, limit = simulated(subject)
+    graph, steps, width = simulation.graph, len(simulation.schedule), max(width, MIN_WIDTH)
     names = simulation.schedule.names(graph)
     rows = bins(steps, max(4, height))
     digits = max(4, len(str(steps)))
@@ -156,8 +156,8 @@ def schedule_text(subject: Subject, *, width: int = 72, height: int = 40) -> str
     if rows.size <= steps or columns.size <= graph.n_nodes:
         each = counted(-(-steps // (rows.size - 1)), "step"), counted(-(-graph.n_nodes // (columns.size - 1)), "node")
         lines += wrapped(f"a line stands for up to {each[0]}, a column for up to {each[1]}", width)
-    looks = (CELLS[code] for code in (FIRST_RUN, RUN_AGAIN, HELD, NOT_HELD))
-    lines += wrapped("  ".join(f"{look.character} {look.label}" for look in looks), width)
+    styles = (CELLS[code] for code in (FIRST_RUN, RECOMPUTED, LIVE, NOT_LIVE))
+    lines += wrapped("  ".join(f"{style.character} {style.label}" for style in styles), width)
     lines.append(f"{'step':>{digits}}  {fitted('node', name)}  {_ruler(columns)}")
     for step, row in zip(rows[:-1].tolist(), cells, strict=True):
         if steps:

@@ -1,4 +1,4 @@
-"""What a picture is of, and the sentences above it."""
+"""The subject of a picture, and the sentences above it."""
 
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import format_bytes, percent
@@ -10,8 +10,8 @@ from remat_algos.schedule.simulation import Simulation
 Subject = Plan | Simulation | ComputationGraph
 
 
-def judged(subject: Subject) -> tuple[Simulation, int | None]:
-    """The simulation and the limit of a plan; of a graph that of its run without rematerialization.
+def simulated(subject: Subject) -> tuple[Simulation, int | None]:
+    """The simulation and the limit of a plan; of a graph the baseline.
 
     Raises TypeError for anything else.
     """
@@ -33,7 +33,7 @@ def size_of(simulation: Simulation) -> str:
 
 
 def peak_of(simulation: Simulation, base: int, limit: int | None) -> str:
-    """The peak beside what it is without rematerialization, and beside the limit."""
+    """The peak relative to that without rematerialization, and to the limit."""
     peak = simulation.peak_memory
     text = f"peak {format_bytes(peak)}"
     text += f", {percent(peak, base)} of that without rematerialization" if base else ""

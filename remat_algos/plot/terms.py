@@ -1,4 +1,4 @@
-"""Formula (2) of a chain of lower sets, term by term, beside what its blocks really hold."""
+"""Formula (2) of a chain of lower sets, term by term, beside the simulated peak of its blocks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import format_bytes
 from remat_algos.ir.wording import counted
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches, ink, legend_beside, name_ticks, title
-from remat_algos.plot.colours import BLUE, GREY, MINT, ORANGE, PURPLE, Look
+from remat_algos.plot.colours import BLUE, GREY, MINT, ORANGE, PURPLE, Style
 from remat_algos.plot.lattice import joined
 from remat_algos.schedule.canonical import canonical_schedule
 from remat_algos.schedule.simulation import Simulation, simulate
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 TERMS = (
-    Look("(i) kept before the block", BLUE, "█"),
-    Look("(ii) the block and its gradients", ORANGE, "▒", hatch="////"),
-    Look("(iii) gradients of what reads it", MINT, "░"),
-    Look("(iv) co-inputs of what reads it", PURPLE, "▓", hatch="\\\\\\\\"),
+    Style("(i) kept before the block", BLUE, "█"),
+    Style("(ii) the block and its gradients", ORANGE, "▒", hatch="////"),
+    Style("(iii) gradients of what reads it", MINT, "░"),
+    Style("(iv) co-inputs of what reads it", PURPLE, "▓", hatch="\\\\\\\\"),
 )
 """Terms of formula (2), from the bottom of a bar to its top."""
 
@@ -41,7 +41,7 @@ def plot_terms(
     lazy: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the four terms of formula (2) for each block as a bar, and beside it the most that the block really holds.
+    """Draw the four terms of formula (2) for each block as a bar, beside the simulated peak of the block.
 
     Parameters
     ----------
@@ -77,13 +77,13 @@ def plot_terms(
     """
     terms = lower_sets.terms(graph)
     simulation = simulate(graph, canonical_schedule(graph, lower_sets, keep_last=keep_last, lazy=lazy))
-    held = peaks_of_blocks(simulation, lower_sets)
+    peaks = peaks_of_blocks(simulation, lower_sets)
     ax = axes_or_new(ax, 10, 4.8)
-    most = max(1, int(terms.sum(axis=1).max(initial=0)), int(held.max(initial=0)))
+    top = max(1, int(terms.sum(axis=1).max(initial=0)), int(peaks.max(initial=0)))
     ax.set_xlim(-0.6, max(1, len(lower_sets)) - 0.4)
-    ax.set_ylim(0, 1.1 * most)
-    rows = _bars(ax, terms) + _held(ax, held)
-    byte_axis(ax.yaxis, most, "memory")
+    ax.set_ylim(0, 1.1 * top)
+    rows = _bars(ax, terms) + _peaks(ax, peaks)
+    byte_axis(ax.yaxis, top, "memory")
     _ticks(ax, graph, lower_sets)
     title(ax, _sentences(simulation, lower_sets))
     legend_beside(ax, rows)
@@ -91,9 +91,9 @@ def plot_terms(
 
 
 def peaks_of_blocks(simulation: Simulation, lower_sets: LowerSets) -> Int64:
-    """int64[k]: the most that a canonical schedule holds while it runs a block, forward or backward.
+    """int64[k]: peak of a canonical schedule while it runs a block, forward or backward.
 
-    What runs again belongs to the block of the gradient that comes next.
+    Recomputed nodes belong to the block of the next gradient.
 
     Examples
     --------
@@ -114,29 +114,33 @@ def peaks_of_blocks(simulation: Simulation, lower_sets: LowerSets) -> Int64:
     of_step[of_step < 0] = k - 1  # gradients of nodes that never run
     following = np.minimum.accumulate(np.where(gradient, np.arange(order.size), order.size)[::-1])[::-1]
     of_step[again] = np.append(of_step, k - 1)[following[again]]
-    found = np.zeros(k, np.int64)
-    np.maximum.at(found, of_step, simulation.memory_trace)
-    return found
+    peaks = np.zeros(k, np.int64)
+    np.maximum.at(peaks, of_step, simulation.memory_trace)
+    return peaks
 
 
 def _bars(ax: Axes, terms: Int64) -> list[tuple[Any, str]]:
     """The terms of each block on each other."""
     rows: list[tuple[Any, str]] = [(None, "formula (2), the terms of a block:")]
     bottom, x = np.zeros(len(terms), np.int64), np.arange(len(terms)) - NARROW / 2
-    for look, term in zip(TERMS, terms.T, strict=True):
-        style: dict[str, Any] = {"hatch": look.hatch, "edgecolor": "white" if look.hatch else "none", "linewidth": 0}
-        rows.append((ax.bar(x, term, WIDE, bottom, color=look.colour, label=look.label, **style), look.label))
+    for style, term in zip(TERMS, terms.T, strict=True):
+        options: dict[str, Any] = {
+            "hatch": style.hatch,
+            "edgecolor": "white" if style.hatch else "none",
+            "linewidth": 0,
+        }
+        rows.append((ax.bar(x, term, WIDE, bottom, color=style.colour, label=style.label, **options), style.label))
         _numbers(ax, x, bottom + term / 2, term)
         bottom = bottom + term
     _numbers(ax, x, bottom, bottom, above=True)
     return rows
 
 
-def _held(ax: Axes, held: Int64) -> list[tuple[Any, str]]:
-    x = np.arange(len(held)) + WIDE / 2
-    bars = ax.bar(x, held, NARROW, color=GREY, label="held")
-    _numbers(ax, x, held, held, above=True)
-    return [(bars, "held at most, after liveness")]
+def _peaks(ax: Axes, peaks: Int64) -> list[tuple[Any, str]]:
+    x = np.arange(len(peaks)) + WIDE / 2
+    bars = ax.bar(x, peaks, NARROW, color=GREY, label="simulated")
+    _numbers(ax, x, peaks, peaks, above=True)
+    return [(bars, "simulated peak, with liveness")]
 
 
 def _numbers(ax: Axes, x: Any, y: Any, amounts: Int64, *, above: bool = False) -> None:
@@ -144,12 +148,12 @@ def _numbers(ax: Axes, x: Any, y: Any, amounts: Int64, *, above: bool = False) -
     wide, high = inches(ax)
     if (len(amounts) + 0.2) * LETTERS * LETTER * FONT * POINT / NARROW > wide:
         return
-    most = ax.get_ylim()[1]
+    top = ax.get_ylim()[1]
     paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1}
-    style: dict[str, Any] = {"ha": "center", "va": "bottom" if above else "center", "fontsize": FONT}
+    options: dict[str, Any] = {"ha": "center", "va": "bottom" if above else "center", "fontsize": FONT}
     for at, place, amount in zip(x, y, amounts.tolist(), strict=True):
-        if above or amount / most * high > 1.8 * FONT * POINT:
-            text = ax.text(at, place, format_bytes(amount), color=ink() if above else "black", **style)
+        if above or amount / top * high > 1.8 * FONT * POINT:
+            text = ax.text(at, place, format_bytes(amount), color=ink() if above else "black", **options)
             text.set_bbox(None if above else paper)
 
 

@@ -3,11 +3,11 @@
 import textwrap
 from collections.abc import Iterable
 
-LEAST_WIDTH = 40
+MIN_WIDTH = 40
 
 
 def fitted(text: str, width: int) -> str:
-    """A name that takes exactly so many columns: its middle gives way, spaces fill it up.
+    """A name of exactly `width` columns: shortened in the middle, or filled with spaces.
 
     Examples
     --------
@@ -22,11 +22,11 @@ def fitted(text: str, width: int) -> str:
     return f"{set_cell_size(text, head)}…{set_cell_size(text[::-1], width - head - 1)[::-1]}"
 
 
-def columns_of(names: Iterable[str], most: int) -> int:
-    """Columns that the longest of some names takes, at most so many."""
+def columns_of(names: Iterable[str], limit: int) -> int:
+    """Columns of the longest name, at most `limit`."""
     from rich.cells import cell_len
 
-    return min(most, max((cell_len(name) for name in names), default=0))
+    return min(limit, max((cell_len(name) for name in names), default=0))
 
 
 def wrapped(text: str, width: int) -> list[str]:

@@ -13,18 +13,18 @@ from remat_algos.ir.wording import counted
 from remat_algos.plot.axes import axes_or_new, byte_axis, ink, label, legend_beside, title
 from remat_algos.plot.bins import bins
 from remat_algos.plot.colours import PALE, VERMILION
-from remat_algos.plot.text import LEAST_WIDTH, wrapped
+from remat_algos.plot.text import MIN_WIDTH, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_COLUMNS = 2000
+MAX_COLUMNS = 2000
 GUTTER = 10  # columns left of the bars
-MOST_WIDE = 4  # columns of a step
+MAX_WIDE = 4  # columns of a step
 
 
 def plot_validation(validation: Validation, *, ax: Axes | None = None) -> Axes:
-    """Draw the bytes predicted for each step, those measured on top, and where they first part.
+    """Draw the bytes predicted for each step, those measured on top, and the first difference.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def plot_validation(validation: Validation, *, ax: Axes | None = None) -> Axes:
     'memory (KiB)'
     """
     ax = axes_or_new(ax, 10, 4.8)
-    edges, predicted, measured, reserved = _curves(validation, MOST_COLUMNS)
+    edges, predicted, measured, reserved = _curves(validation, MAX_COLUMNS)
     area = ax.stairs(predicted, edges - 0.5, fill=True, facecolor=PALE, linewidth=0, label="predicted")
     line = ax.stairs(measured, edges - 0.5, baseline=None, color=ink(), linewidth=1.2, label="measured")
     rows: list[tuple[Any, str]] = [
@@ -57,8 +57,8 @@ def plot_validation(validation: Validation, *, ax: Axes | None = None) -> Axes:
         (line, f"measured, {format_bytes(validation.measured_peak)}"),
     ]
     if validation.pool_inside is not None and not np.array_equal(reserved, measured):  # on NumPy no pool reserves
-        held = ax.stairs(reserved, edges - 0.5, baseline=None, color=ink(), linestyle=":", label="reserved")
-        rows.append((held, f"reserved, {format_bytes(validation.pool_total)}"))
+        line = ax.stairs(reserved, edges - 0.5, baseline=None, color=ink(), linestyle=":", label="reserved")
+        rows.append((line, f"reserved, {format_bytes(validation.pool_total)}"))
     if (step := validation.first_difference) is not None:
         simulation = validation.simulation
         node = label(simulation.graph.labels[int(simulation.schedule.order[step])])
@@ -107,33 +107,33 @@ def validation_text(validation: Validation, *, width: int = 72, height: int = 16
         step  0          2
     █ as predicted
     """
-    width, height = max(width, LEAST_WIDTH), max(height, 4)
+    width, height = max(width, MIN_WIDTH), max(height, 4)
     edges, predicted, measured, _ = _curves(validation, width - GUTTER)
     count = edges.size - 1 if predicted.size else 0
-    wide = max(1, min(MOST_WIDE, (width - GUTTER) // max(1, count)))
-    most = max([1, *predicted, *measured])
-    low, high = (_rows(both, most, height) for both in (np.minimum(predicted, measured), predicted))
-    top = _rows(measured, most, height)
+    wide = max(1, min(MAX_WIDE, (width - GUTTER) // max(1, count)))
+    top = max([1, *predicted, *measured])
+    low, high = (_rows(both, top, height) for both in (np.minimum(predicted, measured), predicted))
+    top = _rows(measured, top, height)
     lines = [line for sentence in _sentences(validation) for line in wrapped(sentence, width)]
     for row in range(height)[::-1]:
         cells = np.select([row < low, row < high, row < top], ["█", "░", "+"], " ")
-        mark = format_bytes(int(most)) if row == height - 1 else ""
+        mark = format_bytes(int(top)) if row == height - 1 else ""
         lines.append(f"{mark:>{GUTTER - 2}} │{''.join(cell * wide for cell in cells)}".rstrip())
     used, last = max(1, count) * wide, str(max(0, len(validation.simulation.schedule) - 1))
     lines.append(f"{'0':>{GUTTER - 2}} └{'─' * used}")
     lines.append(f"{'step':>{GUTTER - 2}}  0{last:>{max(0, used - 1)}}" if used > len(last) else " " * GUTTER + "0")
     shown = [
         ("█ as predicted", True),
-        ("░ predicted, not held", (high > low).any()),
-        ("+ held besides", (top > low).any()),
+        ("░ predicted, not used", (high > low).any()),
+        ("+ used beyond the prediction", (top > low).any()),
     ]
     return "\n".join([*lines, *wrapped("  ".join(text for text, there in shown if there), width)])
 
 
-def _curves(validation: Validation, most: int) -> tuple[Int64, Int64, Int64, Int64]:
-    """(ends of ranges of steps, most bytes predicted in each, measured, reserved)."""
+def _curves(validation: Validation, limit: int) -> tuple[Int64, Int64, Int64, Int64]:
+    """(ends of ranges of steps, maximum bytes predicted in each, measured, reserved)."""
     execution = validation.execution
-    edges = bins(len(validation.simulation.schedule), most)
+    edges = bins(len(validation.simulation.schedule), limit)
     if not len(validation.simulation.schedule):
         none = np.zeros(0, np.int64)
         return np.zeros(1, np.int64), none, none, none
@@ -143,9 +143,9 @@ def _curves(validation: Validation, most: int) -> tuple[Int64, Int64, Int64, Int
     return edges, predicted, used, total
 
 
-def _rows(amount: Int64, most: int, height: int) -> Int64:
+def _rows(amount: Int64, top: int, height: int) -> Int64:
     """Rows that amounts fill."""
-    return (2 * amount * height + most) // (2 * most)
+    return (2 * amount * height + top) // (2 * top)
 
 
 def _sentences(validation: Validation) -> list[str]:

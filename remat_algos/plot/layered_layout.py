@@ -1,4 +1,4 @@
-"""Where the nodes of a graph stand in a picture: in layers, the backward part mirrored beside the forward part."""
+"""Positions of the nodes of a graph in a picture: in layers, the backward part mirrored beside the forward part."""
 
 from dataclasses import dataclass
 
@@ -14,12 +14,12 @@ Float64 = NDArray[np.float64]
 BEND = 0.4  # room of a bend, where a node has 1
 APART = 1.5  # from the forward to the backward part
 WIDEST = 4  # room that the gradients of one node share
-MOST_BENDS = 20_000
+MAX_BENDS = 20_000
 SWEEPS = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layout:
+class LayeredLayout:
     """Points are (place, layer).
 
     Parameters
@@ -31,7 +31,7 @@ class Layout:
     across : float64[j, 2, 2]
         Lines for the edges from the forward to the backward part.
     apart : float
-        The least distance of two gradients of a node; other nodes of a layer are at least 1 apart.
+        The minimum distance of two gradients of a node; other nodes of a layer are at least 1 apart.
     """
 
     points: Float64
@@ -40,7 +40,7 @@ class Layout:
     apart: float
 
 
-def layout(graph: ComputationGraph) -> Layout:
+def layout(graph: ComputationGraph) -> LayeredLayout:
     """Lay out a graph.
 
     A node and its gradients are one block, as wide as they need, so that one arrangement serves both parts. An edge
@@ -73,7 +73,7 @@ def layout(graph: ComputationGraph) -> Layout:
     room = np.concatenate([np.clip(gradients, 1, WIDEST), np.full(nth_bend.size, BEND)])
     items = np.concatenate([np.flatnonzero(forward), np.arange(n, layer.size)])
     near = layer[b] == layer[a] + 1
-    place = _settle(layer, room, items, a[near], b[near])
+    place = _place_items(layer, room, items, a[near], b[near])
 
     # the backward part: gradients about the mirrored place of their node, bends mirrored
     width = (place + room / 2)[items].max(initial=0.5) - 0.5
@@ -86,11 +86,11 @@ def layout(graph: ComputationGraph) -> Layout:
     side = forward[u[way]].astype(np.intp)
     passed = forward[source] & ~forward[target]
     across = np.stack([sides[1, source[passed]], sides[1, target[passed]]], axis=1)
-    return Layout(sides[1, :n], np.stack([sides[side, a], sides[side, b]], axis=1), across, apart)
+    return LayeredLayout(sides[1, :n], np.stack([sides[side, a], sides[side, b]], axis=1), across, apart)
 
 
 def _layers(graph: ComputationGraph, source: Int64, target: Int64) -> Int64:
-    """int64[n], right for the forward part; what reads nothing stands just before its first reader."""
+    """int64[n], right for the forward part; nodes without reads stand just before their first reader."""
     layer = _graph.depth(graph.read_indptr, graph.read_indices, graph.producer).astype(np.int64) - 1
     inside, never = graph.forward[target], np.iinfo(np.int64).max
     reader = np.full(graph.n_nodes, never)
@@ -99,15 +99,15 @@ def _layers(graph: ComputationGraph, source: Int64, target: Int64) -> Int64:
 
 
 def _bends(span: Int64) -> Int64:
-    """Bends of edges of those spans: one in each layer on the way, but the longest get none where they are many."""
+    """Bends of edges with these spans: one per layer crossed, but none for the longest of many."""
     order = np.argsort(span, kind="stable")
     bends = np.maximum(span - 1, 0)
-    bends[order[np.cumsum(bends[order]) > MOST_BENDS]] = 0
+    bends[order[np.cumsum(bends[order]) > MAX_BENDS]] = 0
     return bends
 
 
 def _pieces(begin: Int64, end: Int64, first: Int64, bends: Int64) -> tuple[Int64, Int64, Int64]:
-    """Ways from begin to end over so many bends, numbered from the first: (way, from, to) of each piece."""
+    """Polylines from begin to end over their bends, numbered from the first: (line, from, to) of each piece."""
     way = np.repeat(np.arange(begin.size), bends + 1)
     nth = np.arange(way.size) - (np.cumsum(bends + 1) - bends - 1)[way]
     return (
@@ -118,7 +118,7 @@ def _pieces(begin: Int64, end: Int64, first: Int64, bends: Int64) -> tuple[Int64
 
 
 def _side_by_side(block: Int64, gradient: NDArray[np.bool_], gradients: Int64) -> tuple[Float64, float]:
-    """(float64[n]: how far each gradient stands from the middle of its block, the least distance of two)."""
+    """(float64[n]: distance of each gradient from the middle of its block, minimum distance of two)."""
     ids = np.flatnonzero(gradient)
     ids = ids[np.argsort(block[ids], kind="stable")]
     nth = np.arange(ids.size) - np.searchsorted(block[ids], block[ids])
@@ -128,7 +128,7 @@ def _side_by_side(block: Int64, gradient: NDArray[np.bool_], gradients: Int64) -
     return shift, float(apart.min(initial=1))
 
 
-def _settle(layer: Int64, room: Float64, items: Int64, above: Int64, below: Int64) -> Float64:
+def _place_items(layer: Int64, room: Float64, items: Int64, above: Int64, below: Int64) -> Float64:
     """Places of items, given pairs that should be near: sweeps over the layers, down and up.
 
     Everything moves towards the mean of its neighbours in the layer before. The order is that of the means; the
@@ -149,8 +149,8 @@ def _settle(layer: Int64, room: Float64, items: Int64, above: Int64, below: Int6
             row, piece = rows[level], pieces[level]
             count = np.bincount(rank[here[piece]], minlength=row.size)
             total = np.bincount(rank[here[piece]], place[there[piece]], minlength=row.size)
-            wanted = np.where(count > 0, total / np.maximum(count, 1), place[row])
-            place[row] = _spread(wanted, place[row], room[row])
+            target = np.where(count > 0, total / np.maximum(count, 1), place[row])
+            place[row] = _spread(target, place[row], room[row])
     left = (place - room / 2)[items]
     return place - (left.min() if left.size else 0) - 0.5
 
@@ -161,15 +161,15 @@ def _rows(items: Int64, key: Int64, levels: int) -> list[Int64]:
     return np.split(items[order], np.searchsorted(key[order], np.arange(1, levels)))
 
 
-def _spread(wanted: Float64, place: Float64, room: Float64) -> Float64:
-    """The nearest places to those wanted, in their order, that leave enough room."""
+def _spread(target: Float64, place: Float64, room: Float64) -> Float64:
+    """The places nearest to the targets, in their order, that leave enough room."""
     from scipy.optimize import isotonic_regression  # type: ignore[import-untyped]
 
-    if wanted.size < 2:
-        return wanted
-    order = np.lexsort((place, wanted))
+    if target.size < 2:
+        return target
+    order = np.lexsort((place, target))
     wide = room[order]
     offset = np.concatenate([[0], np.cumsum((wide[1:] + wide[:-1]) / 2)])
-    found = np.empty(wanted.size)
-    found[order] = isotonic_regression(wanted[order] - offset).x + offset
-    return found
+    spread = np.empty(target.size)
+    spread[order] = isotonic_regression(target[order] - offset).x + offset
+    return spread
