@@ -213,7 +213,7 @@ def zoo():
 
 def default(family, name, option):
     """Of a model, where its family has that option."""
-    return family.variants[name].get(option, family.options[option].default)
+    return family.variants[name].get(option, family.options[option])
 
 
 def amount(number):

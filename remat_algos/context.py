@@ -3,6 +3,7 @@
 import math
 import operator
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,10 @@ Progress = Callable[[int, int, str], None]
 
 class OutOfTime(Exception):
     """The deadline has passed."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """The user stopped a search that had found nothing to return."""
 
 
 @dataclass(slots=True)
@@ -86,7 +91,7 @@ class SearchContext:
         self.report = progress
         self.seed = _whole(seed)
         self.candidates = tuple(candidates)
-        self.skipped = 0
+        self.skipped = Counter[str]()
         self.cut_short = False
         self._before = self._reported = self._total = 0
         self._stage = ""
@@ -139,9 +144,9 @@ class SearchContext:
         """Note that candidates were left out for lack of time."""
         self.cut_short = True
 
-    def skip(self) -> None:
-        """Count a schedule that was abandoned, being too long or from too wide a decomposition."""
-        self.skipped += 1
+    def skip(self, reason: str) -> None:
+        """Count a schedule that the solver abandoned, by reason: words that follow "3 schedules"."""
+        self.skipped[reason] += 1
 
     def share(
         self, part: float = 1.0, progress: Progress | None = None, candidates: Sequence[Any] | None = None

@@ -138,7 +138,9 @@ def test_simulate_says_where_ties_decide(remat, folder, monkeypatch):
     def cupy_pool(simulation, context):
         return Reservation("cupy_pool", 20_000, 1000, 10_000, 2)
 
-    monkeypatch.setitem(registry._registered, "cupy_pool", replace(get_allocator("cupy_pool"), function=cupy_pool))
+    monkeypatch.setitem(
+        registry.ALLOCATORS.entries, "cupy_pool", replace(get_allocator("cupy_pool"), function=cupy_pool)
+    )
     said = remat("simulate", "net.nodes.csv", "--allocator", "cupy_pool", "--budget", "15000")
     assert said.code == 3
     assert "it may fit, or not: that hangs on ties" in said.flat

@@ -83,6 +83,6 @@ def test_overdue_is_the_time_since_the_deadline(clock):
 
 def test_abandoned_schedules_are_counted():
     context = SearchContext()
-    context.skip()
-    context.skip()
-    assert context.skipped == 2
+    context.skip("too long")
+    context.skip("too long")
+    assert context.skipped == {"too long": 2}

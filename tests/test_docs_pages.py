@@ -121,9 +121,8 @@ def test_reproductions_are_what_the_command_writes(paper, tmp_path):
 @pytest.mark.parametrize("name", sorted({*pages_with("```python")} - {"formats.md"}))
 def test_python_on_the_page_runs(name, tmp_path, monkeypatch):
     """All blocks of a page in one namespace, in the folder of a reader; what it registers goes when it is done."""
-    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
-    monkeypatch.setattr(allocators, "_registered", dict(allocators._registered))
-    monkeypatch.setattr(models_registry, "_registered", dict(models_registry._registered))
+    for known in registry.SOLVERS, allocators.ALLOCATORS, models_registry.FAMILIES:
+        monkeypatch.setattr(known, "entries", dict(known.entries))
     monkeypatch.chdir(tmp_path)
     console.prepare(tmp_path, PAGES[name])
     namespace = {"__name__": "page"}

@@ -1,5 +1,6 @@
 """The contract of a solver, played with every solver that the registry finds."""
 
+import importlib
 import inspect
 import json
 import re
@@ -139,8 +140,8 @@ def check_plan(graph, plan):
 
 @each_solver
 def test_file_function_and_registered_name_are_one(solver):
-    assert solver.module.__name__ == f"remat_algos.solvers.{solver.name}"
-    assert getattr(solver.module, solver.name) is solver.function
+    module = importlib.import_module(f"remat_algos.solvers.{solver.name}")
+    assert getattr(module, solver.name) is solver.function
     assert get_solver(solver.name) is solver
 
 
@@ -555,7 +556,7 @@ CLAIMANTS = [Solver(every_order, "", any_graph, "any order", portfolio=False), *
 def test_nothing_in_its_class_beats_a_solver_that_claims_an_optimum(solver, data, graph):
     if solver.needs(graph) is None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setitem(registry._registered, solver.name, solver)
+            patch.setitem(registry.SOLVERS.entries, solver.name, solver)
             check_claim(solver, graph, data.draw(limits(graph)))
 
 
@@ -660,8 +661,8 @@ def plant(monkeypatch, function, **facts):
     """Register a solver for one test."""
     list_solvers()
     known = {"paper": "", "needs": any_graph, "optimal_in": None, "portfolio": True} | facts
-    monkeypatch.setitem(registry._registered, function.__name__, Solver(function, **known))
-    return registry._registered[function.__name__]
+    monkeypatch.setitem(registry.SOLVERS.entries, function.__name__, Solver(function, **known))
+    return registry.SOLVERS.entries[function.__name__]
 
 
 def everything_twice(graph, limit, context):

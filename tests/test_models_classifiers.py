@@ -398,7 +398,7 @@ def test_scaled_channels_are_near_multiples_of_eight(channels, width):
 def test_twice_the_width_is_four_times_the_work_behind_the_image(name):
     """All convolutions and linear layers but those that read the image or give the scores."""
     options = {"batch": 1, "image": 32, "classes": 10}
-    width = get_family(name).options["width"].default
+    width = get_family(name).options["width"]
     narrow, wide = (build(name, width=width * k, **options) for k in (1, 2))
     pairs = [(a.macs, b.macs) for a, b in zip(narrow.layers, wide.layers, strict=True) if a.macs]
     assert pairs[0][1] == 2 * pairs[0][0]

@@ -80,7 +80,7 @@ def plant(monkeypatch, function, **facts):
     """Register a solver for one test."""
     list_solvers()
     known = {"paper": "", "needs": any_graph, "optimal_in": None, "portfolio": False} | facts
-    monkeypatch.setitem(registry._registered, function.__name__, Solver(function, **known))
+    monkeypatch.setitem(registry.SOLVERS.entries, function.__name__, Solver(function, **known))
 
 
 def record(**changes):

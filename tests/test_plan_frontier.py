@@ -50,7 +50,7 @@ def plant(monkeypatch):
 
     def plant(function, **facts):
         known = {"paper": "", "needs": any_graph, "optimal_in": None, "portfolio": False} | facts
-        monkeypatch.setitem(registry._registered, function.__name__, Solver(function, **known))
+        monkeypatch.setitem(registry.SOLVERS.entries, function.__name__, Solver(function, **known))
 
     return plant
 

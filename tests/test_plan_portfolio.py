@@ -82,12 +82,17 @@ def test_nothing_is_simulated_twice(monkeypatch):
 
 def test_a_plan_says_how_many_were_simulated_and_skipped():
     def skipping(graph, limit, context):
-        context.skip()
+        context.skip("too long")
         yield Candidate(SCHEDULES[0], {"chosen": 1})
 
     found = asked(solver_of(skipping))
     findings = found.findings["skipping"]
-    assert findings.details(found.candidates[0]) == {"chosen": 1, "simulated": 1, "complete": True, "skipped": 1}
+    assert findings.details(found.candidates[0]) == {
+        "chosen": 1,
+        "simulated": 1,
+        "complete": True,
+        "skipped": {"too long": 1},
+    }
 
 
 def test_many_candidates_are_thinned_and_the_best_stays():

@@ -20,12 +20,11 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import exact_bytes, format_bytes
 from remat_algos.models.random import u_shape
 from remat_algos.models.registry import build
-from remat_algos.plan import reserved_search
+from remat_algos.plan import solve as solve_module
 from remat_algos.plan.compare import Comparison, compare
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.portfolio import Portfolio
-from remat_algos.plan.reserved_search import ReservedSearch
-from remat_algos.plan.solve import solve
+from remat_algos.plan.solve import ReservedSearch, solve
 from remat_algos.plan.verify import verify
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from tests.strategies import training_graphs
@@ -58,7 +57,7 @@ def replace_pools(monkeypatch, reserved, base=False):
             return Reservation(name, reserved(peak), peak, peak)
 
         allocator = replace(get_allocator(name), function=named(of, name), own_base=not base)
-        monkeypatch.setitem(registry._registered, name, allocator)
+        monkeypatch.setitem(registry.ALLOCATORS.entries, name, allocator)
 
 
 def named(function, name):
@@ -126,8 +125,8 @@ def test_a_first_plan_that_is_lower_than_need_be_is_not_the_last(wasteful, monke
     wasteful(lambda found: 2 * found if found > 0.9 * alone.peak_memory else 0)
     plan = solve(GRAPH, alone.limit, solver="greedy_remat", allocator="cupy_pool")
     assert plan.reservation.memory <= plan.limit
-    monkeypatch.setattr(reserved_search, "REFINED", 0)
-    monkeypatch.setattr(reserved_search, "SEARCHES", 2)
+    monkeypatch.setattr(solve_module, "REFINED", 0)
+    monkeypatch.setattr(solve_module, "SEARCHES", 2)
     first = solve(GRAPH, alone.limit, solver="greedy_remat", allocator="cupy_pool")
     assert plan.simulation.compute < first.simulation.compute
 
@@ -140,7 +139,7 @@ def test_another_schedule_of_the_same_search_may_be_held(monkeypatch):
         return 10**12 if len(asked) == 1 else peak
 
     replace_pools(monkeypatch, reserved, base=True)
-    monkeypatch.setattr(reserved_search, "SEARCHES", 1)
+    monkeypatch.setattr(solve_module, "SEARCHES", 1)
     alone = solve(GRAPH, "70%")
     plan = solve(GRAPH, "70%", allocator="cupy_pool")
     assert plan.reservation.memory == plan.peak_memory == asked[1] <= plan.limit
@@ -279,7 +278,7 @@ def test_no_order_is_asked_twice(monkeypatch):
         return reserve(simulation, context)
 
     allocator = replace(get_allocator("cupy_pool"), function=named(counted, "cupy_pool"), own_base=False)
-    monkeypatch.setitem(registry._registered, "cupy_pool", allocator)
+    monkeypatch.setitem(registry.ALLOCATORS.entries, "cupy_pool", allocator)
     solve(UNET, "60%", solver="greedy_remat", allocator="cupy_pool")
     assert len(orders) > 2
     assert len(set(orders)) == len(orders)
@@ -331,7 +330,7 @@ def test_an_interrupt_after_a_plan_was_found_leaves_that_plan(monkeypatch):
         return 10**12 if len(asked) == 1 else peak
 
     replace_pools(monkeypatch, reserved, base=True)
-    monkeypatch.setattr(reserved_search, "SEARCHES", 1)
+    monkeypatch.setattr(solve_module, "SEARCHES", 1)
     plan = solve(GRAPH, "70%", allocator="cupy_pool")
     assert plan.interrupted
     assert plan.peak_memory in asked
@@ -342,7 +341,7 @@ def test_an_interrupt_after_a_plan_was_found_leaves_that_plan(monkeypatch):
 
 
 def test_an_allocator_from_outside_is_one_function(monkeypatch, tmp_path):
-    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
+    monkeypatch.setattr(registry.ALLOCATORS, "entries", dict(registry.ALLOCATORS.entries))
 
     @registry.allocator()
     def by_pages(simulation, context, *, page=4096):

@@ -105,7 +105,7 @@ def options_of(model: str) -> dict[str, Option]:
     choices = {**CHOICES, "dtype": tuple(name for name in DTYPES if "float" in name)}
     family = get_family(model)
     variant = family.variants.get(model, {})
-    own = [Option(name, o.annotation, variant.get(name, o.default), True) for name, o in family.options.items()]
+    own = [Option(name, o.annotation, variant.get(name, o.default), True) for name, o in family.parameters.items()]
     common = [Option(f.name, str(f.type), f.default, False, choices.get(f.name, ())) for f in fields(Settings)]
     return {option.name: option for option in (*own, *common)}
 

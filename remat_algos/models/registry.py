@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-import remat_algos.models.families as families_room
+import remat_algos.models.families as package
 from remat_algos.errors import GraphError
+from remat_algos.ir.registry import Entries, Registered, Registry
 from remat_algos.ir.wording import shortened
 from remat_algos.models.layers import Layers
 from remat_algos.models.network import Network
@@ -25,8 +24,8 @@ LARGEST_OPTION = 4096
 """Of the values that a rule gives."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Family:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Family(Registered):
     """Models that one function builds.
 
     Parameters
@@ -39,41 +38,27 @@ class Family:
         Values of an option, from the least up, where not every number from 1 on makes sense.
     """
 
-    function: Callable[..., None]
     variants: Variants
     grows: Mapping[str, Values]
 
-    @property
-    def name(self) -> str:
-        """The name of its function and of its file."""
-        return self.function.__name__
+    COLUMNS: ClassVar[tuple[str, ...]] = ("family", "what it builds")
 
     @property
-    def summary(self) -> str:
-        """The first line of its documentation."""
-        return (inspect.getdoc(self.function) or "").split("\n")[0]
-
-    @property
-    def options(self) -> dict[str, inspect.Parameter]:
+    def parameters(self) -> dict[str, inspect.Parameter]:
         """Its own options, each with its default and its type as text."""
-        parameters = inspect.signature(self.function).parameters
-        return {
-            name: p.replace(annotation=kind_of(p.annotation))
-            for name, p in parameters.items()
-            if p.kind is inspect.Parameter.KEYWORD_ONLY
-        }
+        own = super(Family, self).parameters  # a class with slots is made anew, so a bare super() does not find it
+        return {name: parameter.replace(annotation=kind_of(parameter.annotation)) for name, parameter in own.items()}
 
     def values(self, option: str, model: str, given: Mapping[str, Any]) -> Sequence[int] | None:
         """What an option grows through in a model with options `given`; None if every number from 1 on makes sense."""
         grown = self.grows.get(option)
         if not callable(grown):
             return grown
-        defaults = {name: parameter.default for name, parameter in self.options.items()}
-        return grown({**defaults, **self.variants.get(model, {}), **given})
+        return grown({**self.options, **self.variants.get(model, {}), **given})
 
 
 Function = TypeVar("Function", bound=Callable[..., None])
-_registered: dict[str, Family] = {}
+FAMILIES = Registry[Family](package)
 
 
 def multiples_of(option: str, times: int = 1) -> Values:
@@ -90,13 +75,13 @@ def family(variants: Variants, grows: Mapping[str, Values] | None = None) -> Cal
     """Register a family; see `Family` for the parameters."""
 
     def register(function: Function) -> Function:
-        _registered[function.__name__] = Family(function, variants, grows or {})
+        FAMILIES.add(Family(function, variants, grows or {}))
         return function
 
     return register
 
 
-def list_families() -> list[Family]:
+def list_families() -> Entries[Family]:
     """All families, by name.
 
     Examples
@@ -104,10 +89,7 @@ def list_families() -> list[Family]:
     >>> "resnet" in [family.name for family in list_families()]
     True
     """
-    files = (file for folder in families_room.__path__ for file in os.listdir(folder))
-    for name in sorted(file.removesuffix(".py") for file in files if file.endswith(".py") and not file.startswith("_")):
-        importlib.import_module(f"{families_room.__name__}.{name}")
-    return [_registered[name] for name in sorted(_registered)]
+    return FAMILIES.all()
 
 
 def list_models() -> list[str]:
@@ -185,4 +167,4 @@ def _options(found: Family, model: str, options: Mapping[str, Any]) -> tuple[dic
     if own.get("stages") is not None and "depth" in own:
         raise GraphError(f"{model}: stages and depth are both given; stages say how deep it is, so leave depth out")
     whole = {**found.variants.get(model, {}), **own}
-    return {name: checked(model, found.options[name], value) for name, value in whole.items()}, others
+    return {name: checked(model, found.parameters[name], value) for name, value in whole.items()}, others

@@ -19,12 +19,11 @@ from remat_algos.plan.turned import Turned, turned_round
 from remat_algos.schedule.live_set import LiveValue, live_set
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.schedule.turn import idle_gap, reads_of
-from remat_algos.solvers.echo_regions import Region, echo_regions
+from remat_algos.solvers.registry import Report, find_solver
 
 NAMED = 4
 AT_PEAK = 3
 MOST_COUNTED = 1000
-ECHO = "echo"  # decides by regions
 SAID = {"kept": " (kept)", "recomputed": " (recomputed)"}
 
 
@@ -168,14 +167,17 @@ class Explanation:
         The nodes whose decisions are explained.
     left_out : int
         How many other decisions there are about some bytes.
-    regions : tuple of Region
-        What `echo` decided, those that release most first; nothing for plans of other solvers.
+    report : Report, optional
+        What the solver itself reports of its decisions.
+    most : int, optional
+        How many items of the report are shown.
     """
 
     plan: Plan
     nodes: tuple[int, ...]
     left_out: int
-    regions: tuple[Region, ...] = ()
+    report: Report | None = None
+    most: int | None = None
 
     __repr__ = brief
 
@@ -202,9 +204,7 @@ class Explanation:
             "left_out": self.left_out,
             "at_peak": live,
         }
-        if self.regions:
-            record["regions"] = [region.record(self.plan.graph) for region in self.regions]
-        return record
+        return record if self.report is None else record | self.report.record(self.most)
 
     def __str__(self) -> str:
         lines = [part for decision in self.decisions for line in decision.lines() for part in _folded(line)]
@@ -216,7 +216,8 @@ class Explanation:
             f"{shortened(held.name)} {format_bytes(held.memory)}{SAID.get(held.role, '')}" for held in live[:AT_PEAK]
         ]
         more = f", ... {len(live) - AT_PEAK} more" if len(live) > AT_PEAK else ""
-        return "\n".join([*lines, *_folded(f"at the peak: {', '.join(shown) or 'nothing'}{more}")])
+        lines += _folded(f"at the peak: {', '.join(shown) or 'nothing'}{more}")
+        return "\n".join(lines if self.report is None else [*lines, "", self.report.text(self.most)])
 
 
 def _folded(line: str) -> list[str]:
@@ -267,14 +268,16 @@ def explain(plan: Plan, value: str | None = None, *, most: int = 10) -> Explanat
     largest_first = ran[np.argsort(-graph.node_memory[ran], kind="stable")].tolist()
     decided = (v for v in largest_first if not Decision(simulation, v).fixed)
     nodes = tuple(itertools.islice(decided, most))
-    return Explanation(plan, nodes, len(list(itertools.islice(decided, MOST_COUNTED))), _regions(plan))
+    return Explanation(plan, nodes, len(list(itertools.islice(decided, MOST_COUNTED))), _report(plan), most)
 
 
-def _regions(plan: Plan) -> tuple[Region, ...]:
-    """The regions of a plan made by `echo`, or for which it was chosen."""
-    if ECHO not in (plan.solver, plan.method):
-        return ()
-    try:
-        return tuple(echo_regions(plan.graph, **(plan.options if plan.solver == ECHO else {})))
-    except (TypeError, ValueError) as error:
-        raise PlanError(f"the options of the plan do not fit {ECHO}: {error}") from error
+def _report(plan: Plan) -> Report | None:
+    """What the solver that was asked for, or the one whose plan was chosen, reports of its decisions."""
+    for name, options in {plan.method: {}, plan.solver: plan.options}.items():
+        solver = find_solver(name)
+        if solver is not None and solver.explain is not None:
+            try:
+                return solver.explain(plan.graph, **options)
+            except (TypeError, ValueError) as error:
+                raise PlanError(f"the options of the plan do not fit {name}: {error}") from error
+    return None

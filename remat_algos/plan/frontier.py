@@ -215,7 +215,6 @@ def frontier(
         else:
             stopped = "interrupted" if found.interrupted else ""
             reasons[solver.name] = stopped if findings is None else findings.reason or stopped
-    cut = any(findings.cut for findings in found.findings.values())
     return Frontier(
         graph=graph,
         curves=curves,
@@ -223,7 +222,7 @@ def frontier(
         bound_compute=graph.needed_compute,
         base=problem.base,
         reasons=reasons,
-        complete=not (cut or found.interrupted),
+        complete=not (found.cut or found.interrupted),
         interrupted=found.interrupted,
     )
 

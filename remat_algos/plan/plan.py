@@ -25,6 +25,7 @@ from remat_algos.plan.verify import checked
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, check_simulation
+from remat_algos.solvers.registry import find_solver
 
 TRIED = "solvers_tried"  # in the details of a plan of "auto": how many solvers could serve the graph
 SCHEDULES_OF = {  # scopes of bounds that do not hold for every schedule
@@ -271,11 +272,12 @@ class Plan:
             f"{percent(simulation.overhead, graph.needed_compute)} more than one pass",
         )
         yield "schedule", f"{counted(len(self.schedule), 'step')}; {self._recomputed()}"
-        if "formula_peak" in self.details:
-            yield "formulas", self._by_formulas()
+        solver = find_solver(self.method)
+        if solver is not None:
+            yield from solver.describe(graph, self.details)
         if self.bound is not None:
             yield "lower bound", self._certificate()
-        skipped = self.details.get("skipped", self.details.get("given_up"))  # earlier releases wrote that
+        skipped = self.details.get("skipped", self.details.get("given_up"))  # its earlier name
         if skipped:
             yield "skipped", skipped_text(skipped)
         if self.interrupted:
@@ -290,13 +292,6 @@ class Plan:
             return f"{'reordered, ' if self.reordered else ''}no node recomputed"
         return f"{counted(nodes, 'node')} recomputed ({counted(self.extra_runs, 'extra run')})"
 
-    def _by_formulas(self) -> str:
-        """What the solver planned with, where the simulation differs, and why."""
-        peak, overhead = self.details["formula_peak"], self.details["formula_overhead"]
-        text = f"peak {format_bytes(peak)}, overhead {self.graph.labels.compute(overhead)} by the paper's formulas"
-        besides = self.details.get("kept_besides", ())
-        return f"{text}; {counted(len(besides), 'more node')} kept, which must not be recomputed" if besides else text
-
     def _certificate(self) -> str:
         """The lower bound on compute, where it comes from, and how far above it the plan is."""
         bound = self.bound or 0
@@ -308,6 +303,8 @@ class Plan:
         return f"{source}; no {'such ' if whose else ''}schedule computes less"
 
 
-def skipped_text(count: int) -> str:
-    """Schedules that a solver abandoned, and why."""
-    return f"{counted(count, 'schedule')}, longer than length_limit allows or of too wide a decomposition"
+def skipped_text(skipped: Mapping[str, int] | int) -> str:
+    """Schedules that a solver abandoned, and why; earlier releases recorded their number alone."""
+    if isinstance(skipped, int):
+        return counted(skipped, "schedule")
+    return ", ".join(f"{counted(count, 'schedule')} {reason}" for reason, count in skipped.items())

@@ -40,8 +40,10 @@ class Findings:
     kept : ParetoSet of Candidate
         As the solver yielded them.
     polished : list of Candidate
-    simulated, skipped : int
-        Candidates that were simulated, and schedules that the solver abandoned.
+    simulated : int
+        Number of candidates.
+    skipped : mapping of str to int
+        Schedules that the solver abandoned, by reason.
     complete : bool
         Whether nothing cut the solver short.
     seconds : float
@@ -54,7 +56,7 @@ class Findings:
     kept: ParetoSet[Candidate] = field(default_factory=lambda: ParetoSet(figures))
     polished: list[Candidate] = field(default_factory=list)
     simulated: int = 0
-    skipped: int = 0
+    skipped: Mapping[str, int] = field(default_factory=dict)
     complete: bool = False
     seconds: float = 0.0
     reason: str = ""
@@ -73,7 +75,7 @@ class Findings:
     def details(self, candidate: Candidate) -> dict[str, Any]:
         """What a plan says of one of them."""
         said = {**candidate.details, "simulated": self.simulated, "complete": self.complete}
-        return said | {"skipped": self.skipped} if self.skipped else said
+        return said | {"skipped": dict(self.skipped)} if self.skipped else said
 
 
 class Portfolio:
@@ -146,9 +148,18 @@ class Portfolio:
         graph = self.problem.graph
         with suppress(ScheduleError):
             run = baseline(graph) if graph.mark is None else simulate(graph, baseline(graph).schedule)
-            cut = any(findings.cut for findings in self.findings.values())
-            findings = self.findings.setdefault(BASELINE, Findings(complete=not cut))
+            findings = self.findings.setdefault(BASELINE, Findings(complete=not self.cut))
             findings.kept.add(Candidate(run.schedule, simulation=run, solver=BASELINE))
+
+    @property
+    def cut(self) -> bool:
+        """Whether the time limit left something out."""
+        return any(findings.cut for findings in self.findings.values())
+
+    def details(self, candidate: Candidate) -> dict[str, Any]:
+        """What a plan records of the run that led to a candidate."""
+        details = self.findings[candidate.solver].details(candidate)
+        return {**details, "complete": details["complete"] and not self.cut}
 
     def best(self) -> Candidate | None:
         """The candidate that ranks first, None if there is none."""

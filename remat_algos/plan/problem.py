@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from remat_algos.allocate.allocators.registry import Allocator, get_allocator
@@ -105,7 +106,12 @@ class Problem:
         )
 
     def budget_error(
-        self, candidates: Sequence[Candidate], reasons: Mapping[str, str], skipped: int = 0, *, cut: bool = False
+        self,
+        candidates: Sequence[Candidate],
+        reasons: Mapping[str, str],
+        skipped: Mapping[str, int] = MappingProxyType({}),
+        *,
+        cut: bool = False,
     ) -> BudgetError:
         """What was reached, what cannot be beaten, and why."""
         graph = self.graph

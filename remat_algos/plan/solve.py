@@ -1,24 +1,32 @@
 """From a graph and a budget to the best plan found, simulated."""
 
-from collections.abc import Callable
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from remat_algos.allocate.allocators.registry import Allocator, get_allocator
 from remat_algos.allocate.buffers import is_alignment
-from remat_algos.allocate.reservation import PEAK
-from remat_algos.context import Progress, SearchContext
-from remat_algos.errors import AllocationError, GraphError, ScheduleError
+from remat_algos.allocate.reservation import PEAK, Reservation
+from remat_algos.context import Interrupted, Progress, SearchContext, until_stopped
+from remat_algos.errors import AllocationError, BudgetError, GraphError, ScheduleError
 from remat_algos.ir.arrays import as_whole, whole
-from remat_algos.ir.budget import Amount, Budget
+from remat_algos.ir.budget import LEAST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.plan.plan import INTERRUPTED, TRIED, Plan
 from remat_algos.plan.portfolio import Portfolio
 from remat_algos.plan.problem import Problem
-from remat_algos.plan.reserved_search import ReservedSearch
 from remat_algos.solvers.candidates import Candidate
-from remat_algos.solvers.registry import Solver, get_solver, portfolio
+from remat_algos.solvers.registry import BASELINE, Solver, get_solver, portfolio
 
 AUTO = "auto"
+SEARCHES = 6  # of one limit, each for another peak
+REFINED = 2  # more schedules that keep to the limit, where the first of them has a lower peak than it need have
+STOPPED = "interrupted before a plan within the budget was found"
+
+Search = Callable[[Problem], tuple[Portfolio, Candidate]]
+Reserved = tuple[Candidate, Reservation]
 
 
 def solve(
@@ -84,8 +92,8 @@ def solve(
         For an alignment that is no power of two, or an unknown allocator.
     TypeError, ValueError
         For a budget or an option that is none.
-    KeyboardInterrupt
-        If interrupted before a plan within the budget was found; later the best so far is returned, marked
+    Interrupted
+        A KeyboardInterrupt before a plan within the budget was found; after that the best so far is returned, marked
         `Plan.interrupted`.
 
     Examples
@@ -97,10 +105,10 @@ def solve(
     (7, 4)
     """
     check_graph(graph)
-    asked = _asked(solver)
+    named = _named(solver)
     if "packed" in options:
         raise TypeError('packed=True is written allocator="arena" now')
-    if asked is None and options:
+    if named is None and options:
         raise TypeError(f"options {', '.join(options)} belong to one solver; name it, auto takes none")
     if not is_alignment(alignment):
         raise AllocationError(f"alignment is {alignment!r}, which is no power of two below 2**53; give 1, 2, 4, 8, ...")
@@ -112,9 +120,9 @@ def solve(
 
     def search(problem: Problem) -> tuple[Portfolio, Candidate]:
         found = Portfolio(problem, context.share(progress=progress), polish=not raw if polish is None else polish)
-        found.run(portfolio() if asked is None else [asked], options)
-        if asked is not None:
-            _check_served(asked, found)
+        found.run(portfolio() if named is None else [named], options)
+        if named is not None:
+            _check_served(named, found)
         if not raw:
             found.guard()
         return found, _best(found)
@@ -122,13 +130,13 @@ def solve(
     found = ReservedSearch(problem, search, reserving, context, allocator_options(reserving, alignment))
     best, reservation = found.run()
     details = dict(best.details)
-    if asked is None:
+    if named is None:
         details[TRIED] = found.n_tried
     if found.interrupted:
         details[INTERRUPTED] = True
     return problem.plan(
         best,
-        solver=AUTO if asked is None else asked.name,
+        solver=AUTO if named is None else named.name,
         options=options,
         seconds=context.elapsed,
         details=details,
@@ -146,7 +154,7 @@ def allocator_options(allocator: Allocator, alignment: int) -> dict[str, int]:
 
 
 def _check_served(solver: Solver, found: Portfolio) -> None:
-    """Raise what kept the one solver that was asked from finding anything."""
+    """Raise what kept the one solver that was named from finding anything."""
     findings = found.findings[solver.name]
     reason, error = solver.needs(found.problem.graph), findings.error
     if reason is not None:
@@ -163,16 +171,17 @@ def _best(found: Portfolio) -> Candidate:
     if best is not None and problem.fits(best):
         return best
     if found.interrupted:
-        raise KeyboardInterrupt("interrupted before a plan within the budget was found")
+        raise Interrupted(STOPPED)
     errors = [findings.error for findings in found.findings.values() if isinstance(findings.error, ScheduleError)]
     if best is None and errors:
         raise errors[-1]
-    skipped = max((findings.skipped for findings in found.findings.values()), default=0)
-    cut = any(findings.cut for findings in found.findings.values())
-    raise problem.budget_error(found.candidates, found.reasons, skipped, cut=cut)
+    skipped = Counter[str]()
+    for findings in found.findings.values():
+        skipped.update(findings.skipped)
+    raise problem.budget_error(found.candidates, found.reasons, skipped, cut=found.cut)
 
 
-def _asked(solver: str | Callable[..., Any]) -> Solver | None:
+def _named(solver: str | Callable[..., Any]) -> Solver | None:
     if solver == AUTO:
         return None
     if callable(solver):
@@ -181,3 +190,168 @@ def _asked(solver: str | Callable[..., Any]) -> Solver | None:
             raise ValueError(f"{solver.__name__} is the name of another solver; register the function with @solver")
         return known
     return get_solver(solver)
+
+
+class ReservedSearch:
+    """Searches for peaks, until what an allocator reserves keeps to the limit; nothing is reserved twice.
+
+    What an allocator adds to the peak is known only of a schedule. So the best candidates of a search are asked, up to
+    one that keeps to the limit. Where the best of all does not, a peak lower by the share that was added is searched;
+    where that overshoots, one between. Then the candidates of the lowest peaks are asked, and, where the least is
+    wanted or nothing keeps to the limit, cheaper ones are searched for which no more than the least is reserved. So
+    every limit from the least on is met.
+
+    Parameters
+    ----------
+    problem : Problem
+    search : callable
+        What solvers find for a problem, and the best of it; BudgetError if nothing fits.
+    allocator : Allocator
+    context : SearchContext
+    options : mapping
+        Of the allocator.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        search: Search,
+        allocator: Allocator,
+        context: SearchContext,
+        options: Mapping[str, Any],
+    ) -> None:
+        self.problem, self.search, self.context = problem, search, context
+        self.allocator, self.options = allocator, options
+        self.pool: dict[tuple[int, int], Candidate] = {}  # the best of all searches that may still be asked
+        self.reserved: dict[bytes, int] = {}  # bytes reserved for an order
+        self.best: Reserved | None = None  # of what keeps to the limit
+        self.lowest: Reserved | None = None
+        self.n_tried = 0
+        self.interrupted = False
+
+    def run(self) -> Reserved:
+        """The best candidate, and what is reserved for it.
+
+        Raises
+        ------
+        BudgetError
+            If nothing keeps to the limit.
+        Interrupted
+            If interrupted before anything did.
+        """
+        failure: BudgetError | None = None
+        with until_stopped() as ending:
+            try:
+                self._run()
+            except BudgetError as error:
+                failure = error
+        self.interrupted |= ending.interrupted
+        if self.best is not None:
+            return self.best
+        if self.interrupted:
+            raise Interrupted(STOPPED)
+        if self.lowest is not None:
+            raise self.problem.reserved_error(*self.lowest)
+        raise failure or self.problem.budget_error([], {})
+
+    def _run(self) -> None:
+        """Search from the limit downwards, from the lowest peaks upwards, and below the least that was found."""
+        problem, lowest = self.problem, self.problem
+        if not problem.lowest_wanted:
+            if problem.limit is not None and self._within(problem.limit):
+                return
+            lowest = replace(problem, budget=replace(problem.budget, memory=LEAST), limit=None)
+            if self.allocator.candidates == 1 or self._done:
+                return
+        self._reserve_best(lowest, self._searched(lowest))
+        if self.allocator.candidates == 1 or self._done or self.lowest is None:
+            return
+        if problem.lowest_wanted or self.best is None:
+            missed = problem.lowest_wanted and self.best is None
+            self._within(problem.limit if missed and problem.limit is not None else self.lowest[1].memory)
+
+    @property
+    def _done(self) -> bool:
+        """Whether what was found has to do."""
+        return self.interrupted or (self.context.late and self.best is not None)
+
+    def _within(self, limit: int) -> bool:
+        """Search for what keeps to a limit; whether the best of the first search does."""
+        problem, goal, low, high, n_fitting = self.problem, limit, 0, self.problem.base, 0
+        for i in range(SEARCHES):
+            own = goal == problem.limit and not problem.lowest_wanted
+            narrowed = problem if own else replace(problem, budget=replace(problem.budget, memory=goal), limit=goal)
+            try:
+                chosen = self._searched(narrowed)
+            except BudgetError:
+                if not self.reserved:
+                    raise
+                low, guess = goal + 1, (goal + 1 + high) // 2
+            else:
+                n_fitting += self._reserve_best(narrowed, chosen, limit)
+                memory, peak = self.reserved[_key(chosen)], chosen.figures[0]
+                if memory <= limit:
+                    if i == 0:
+                        return True
+                    low, guess = goal + 1, (goal + 1 + high) // 2
+                else:
+                    high, guess = peak - 1, limit * peak // memory
+            if low > high or n_fitting > REFINED or self._done:
+                break
+            goal = max(low, min(high, guess))
+        return False
+
+    def _searched(self, problem: Problem) -> Candidate:
+        """The best candidate of a search; it and others go into the pool."""
+        found, chosen = self.search(problem)
+        self.n_tried = max(self.n_tried, found.n_tried)
+        self.interrupted |= found.interrupted
+        fitting = {each.figures: each for each in found.candidates if problem.fits(each)} | {chosen.figures: chosen}
+        for candidate in sorted(fitting.values(), key=problem.rank)[: self.allocator.candidates]:
+            details = found.details(candidate)
+            bound, scope = (candidate.bound, candidate.scope) if problem is self.problem else (None, None)
+            self.pool[candidate.figures] = replace(candidate, details=details, bound=bound, scope=scope)
+        return self.pool[chosen.figures]
+
+    def _reserve_best(self, problem: Problem, chosen: Candidate, limit: int | None = None) -> bool:
+        """Reserve for the best of the pool, up to one that keeps to a limit; whether there is one."""
+        self._reserve(chosen)
+        self.pool.pop(chosen.figures, None)
+        if limit is not None and self.reserved[_key(chosen)] <= limit:
+            return True
+        waiting = sorted((each for each in self.pool.values() if problem.fits(each)), key=problem.rank)
+        for candidate in waiting[: self.allocator.candidates - 1]:
+            better = self.best is None or self.problem.rank(candidate) < self.problem.rank(self.best[0])
+            if self.context.late or not (better or self.problem.lowest_wanted):
+                return False
+            del self.pool[candidate.figures]
+            if self._reserve(candidate) and limit is not None and self.reserved[_key(candidate)] <= limit:
+                return True
+        return False
+
+    def _reserve(self, candidate: Candidate) -> bool:
+        """Ask the allocator, unless it was asked for the same order."""
+        key = _key(candidate)
+        if key in self.reserved:
+            return False
+        found = self.allocator.reserve(candidate.simulated, self.context, **self.options)
+        self.reserved[key] = found.memory
+        self.interrupted |= found.interrupted
+        if self.lowest is None or found.memory < self.lowest[1].memory:
+            self.lowest = candidate, found
+        if self.problem.limit is None or found.memory <= self.problem.limit:
+            rank = self._rank(candidate, found)
+            if self.best is None or rank < self._rank(*self.best):
+                self.best = candidate, found
+        return True
+
+    def _rank(self, candidate: Candidate, reservation: Reservation) -> tuple[bool | int, ...]:
+        """Sorts what keeps to the limit: by what is reserved first where the least is wanted."""
+        if not self.problem.lowest_wanted or self.allocator.candidates == 1:
+            return self.problem.rank(candidate)
+        peak, compute = candidate.figures
+        return reservation.memory, compute, peak, candidate.solver != BASELINE
+
+
+def _key(candidate: Candidate) -> bytes:
+    return hashlib.sha256(candidate.schedule.order.tobytes()).digest()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from remat_algos.context import Progress
+from remat_algos.context import Interrupted, Progress
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.resident import ROLES
 from remat_algos.plan.solve import solve
@@ -56,7 +56,7 @@ class Case:
     ) -> Case:
         """The plan of each solver for the least memory, without the passes of `solve`.
 
-        `solvers` are names or, by strategy, a name and its options. Raises KeyboardInterrupt where a solver was
+        `solvers` are names or, by strategy, a name and its options. Raises `Interrupted` where a solver was
         stopped: its best so far is no result of the paper.
         """
         asked = solvers if isinstance(solvers, Mapping) else {name: (name, {}) for name in solvers}
@@ -65,7 +65,7 @@ class Case:
             told = named(progress, f"{label}, {strategy}")
             plan = solve(graph, "least", solver=solver, raw=True, progress=told, **options)
             if plan.interrupted:
-                raise KeyboardInterrupt("interrupted; nothing was written")
+                raise Interrupted("interrupted; nothing was written")
             simulations[strategy] = plan.simulation
         return cls(label, size, graph, simulations)
 

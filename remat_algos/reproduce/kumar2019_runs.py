@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.context import Progress
+from remat_algos.context import Interrupted, Progress
 from remat_algos.errors import GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
@@ -108,12 +108,12 @@ def found(
 ) -> Simulation:
     """What a solver finds within a budget.
 
-    Raises KeyboardInterrupt where it was stopped: its best so far is no result.
+    Raises `Interrupted` where it was stopped: its best so far is no result.
     """
     told = progress and (lambda done, total, what: progress(done, total, f"{about}: {what}"))
     plan = solve(graph, budget, progress=told, **options)
     if plan.interrupted:
-        raise KeyboardInterrupt("interrupted; nothing was written")
+        raise Interrupted("interrupted; nothing was written")
     return plan.simulation
 
 

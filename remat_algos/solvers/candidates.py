@@ -240,7 +240,7 @@ class _Maker:
         graph, (make, details) = self.graph, recipe
         decision, key, self.figures = make(), b"", None
         if decision is None:
-            self.context.skip()
+            self.context.skip("too long")
             return None
         if not isinstance(decision, Schedule):
             counts = honoured(graph, decision).astype(np.int32)

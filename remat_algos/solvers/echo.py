@@ -4,6 +4,7 @@ import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +18,20 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.feature_maps import FeatureMaps, lists
 from remat_algos.solvers.heavy_nodes import recomputable_nodes
-from remat_algos.solvers.registry import solver, training_graph
+from remat_algos.solvers.registry import Report, solver, training_graph
 
 MODES = ("exact", "paper")
 REPRODUCED = ("literal", "mxnet")
 
 
-@solver(paper="echo2020", needs=training_graph, cheap=True)
+def region_report(graph: ComputationGraph, **options: Any) -> Report:
+    """What echo decides, region by region."""
+    from remat_algos.solvers.echo_regions import RegionReport
+
+    return RegionReport.of(graph, **options)
+
+
+@solver(paper="echo2020", needs=training_graph, cheap=True, explain=region_report)
 def echo(
     graph: ComputationGraph,
     limit: int | None,

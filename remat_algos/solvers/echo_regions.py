@@ -9,12 +9,15 @@ import numpy as np
 from remat_algos.ir.arrays import Bool, Int32, brief, check_place
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
+from remat_algos.ir.layout import tabulated
 from remat_algos.ir.units import format_bytes
+from remat_algos.ir.wording import counted, shortened
 from remat_algos.kernels import _echo
 from remat_algos.solvers.echo import Choice
 from remat_algos.solvers.feature_maps import FeatureMaps
 
 RECOMPUTED, KEPT = "recompute", "keep"
+COLUMNS = ("region", "nodes", "recomputed", "released", "allocated", "overhead", "decision")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,48 @@ def echo_regions(
     return sorted(
         regions, key=lambda region: (region.decision == KEPT, region.allocated - region.released, region.nodes)
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RegionReport:
+    """The regions of a graph, as `explain` prints them for plans of `echo`."""
+
+    graph: ComputationGraph
+    regions: tuple[Region, ...]
+
+    @classmethod
+    def of(cls, graph: ComputationGraph, **options: Any) -> "RegionReport":
+        """The regions under options of `echo`."""
+        return cls(graph, tuple(echo_regions(graph, **options)))
+
+    def record(self, limit: int | None = None) -> dict[str, Any]:
+        """As JSON has it, with at most `limit` regions."""
+        records = [region.record(self.graph) for region in self.regions[:limit]]
+        return {"regions": records, "regions_left_out": len(self.regions) - len(records)}
+
+    def text(self, limit: int | None = None) -> str:
+        """A table of at most `limit` regions, the reasons, and the sums over all."""
+        graph, shown = self.graph, self.regions[:limit]
+        names = [shortened(region.name(graph)) for region in shown]
+        lines = tabulated(COLUMNS, map(self._cells, names, shown)) if shown else []
+        for reason in dict.fromkeys(region.reason for region in shown if region.reason):
+            of_reason = (name for name, region in zip(names, shown, strict=True) if region.reason == reason)
+            lines.append(f"{', '.join(of_reason)}: {reason}")
+        recomputed = [region for region in self.regions if region.decision == RECOMPUTED]
+        saved = sum(region.released - region.allocated for region in recomputed)
+        feature_maps = sum(region.feature_maps for region in self.regions)
+        share = 100 * sum(region.overhead for region in recomputed) / max(1, graph.needed_compute)
+        lines.append(
+            f"{counted(len(self.regions), 'region')}, {len(recomputed):,} recomputed: {format_bytes(saved)} of "
+            f"{format_bytes(feature_maps)} of feature maps saved, for {share:.2f} % of one pass"
+        )
+        return "\n".join(lines)
+
+    def _cells(self, name: str, region: Region) -> tuple[str, ...]:
+        """The row of a region under `COLUMNS`."""
+        amounts = format_bytes(region.released), format_bytes(region.allocated)
+        overhead = self.graph.labels.compute(region.overhead)
+        return name, f"{len(region.nodes):,}", f"{region.rerun:,}", *amounts, overhead, region.decision
 
 
 def _parts(maps: FeatureMaps) -> tuple[Int32, Int32]:

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from remat_algos.context import SearchContext
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.solvers.candidates import Candidate
-from remat_algos.solvers.formula_chains import formula_candidates
+from remat_algos.solvers.formula_chains import formula_candidates, formula_rows
 from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.structure.lower_set_families import CAP
 
 
-@solver(paper="kusumoto2019", needs=training_graph, portfolio=False)
+@solver(paper="kusumoto2019", needs=training_graph, describe=formula_rows, portfolio=False)
 def exact_dp(
     graph: ComputationGraph,
     limit: int | None,

@@ -11,6 +11,7 @@ from remat_algos.solvers.formula_chains import (
     check_choices,
     formula_bytes,
     formula_details,
+    formula_rows,
     least_budget,
     memory_centric_budgets,
     too_little,
@@ -28,7 +29,7 @@ States = list[dict[State, tuple[int, State]]]
 """For each lower set the states of all chains to it, each with the row and the state that it came from."""
 
 
-@solver(paper="kusumoto2019", needs=training_graph, portfolio=False)
+@solver(paper="kusumoto2019", needs=training_graph, describe=formula_rows, portfolio=False)
 def exhaustive_lower_sets(
     graph: ComputationGraph,
     limit: int | None,

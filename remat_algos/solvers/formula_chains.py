@@ -16,8 +16,8 @@ from remat_algos.context import SearchContext
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.units import exact_bytes
-from remat_algos.ir.wording import shortened
+from remat_algos.ir.units import exact_bytes, format_bytes
+from remat_algos.ir.wording import counted, shortened
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.canonical import canonical_schedule, kept_against
 from remat_algos.solvers.candidates import WORST, Candidate, Details, Thing, coarse_first, evaluated, rank
@@ -278,6 +278,18 @@ def formula_details(
     if kept_besides:  # once, or marked: the formulas know nothing of these
         details["kept_besides"] = [graph.labels[v] for v in kept_besides]
     return details
+
+
+def formula_rows(graph: ComputationGraph, details: Details) -> Iterator[tuple[str, str]]:
+    """The line of a plan's text about the formulas, which the simulation need not agree with."""
+    if "formula_peak" not in details:
+        return
+    peak, overhead = details["formula_peak"], details["formula_overhead"]
+    text = f"peak {format_bytes(peak)}, overhead {graph.labels.compute(overhead)} by the paper's formulas"
+    besides = details.get("kept_besides", ())
+    if besides:
+        text += f"; {counted(len(besides), 'more node')} kept, which must not be recomputed"
+    yield "formulas", text
 
 
 def formula_overhead(graph: ComputationGraph, chain: LowerSets, keep_last: bool) -> int:

@@ -199,9 +199,12 @@ class _Recursion:
         longest = int(min(self.length_limit * max(1, part.nodes.size), LONGEST))
         for batch, name, recursion_limit in choices:
             self.context.check()
-            schedule = None if separators is None else part.schedule(separators, recursion_limit, batch, longest)
+            if separators is None:
+                self.context.skip("of too wide a decomposition")
+                continue
+            schedule = part.schedule(separators, recursion_limit, batch, longest)
             if schedule is None:
-                self.context.skip()
+                self.context.skip("longer than length_limit allows")
                 continue
             key = hashlib.blake2b(schedule.order.tobytes(), digest_size=16).digest()
             if key not in self.ranks:

@@ -1,33 +1,46 @@
 """Solvers, found by looking into this folder."""
 
-import importlib
 import inspect
-import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
-import remat_algos.solvers as room
+import remat_algos.solvers as package
 from remat_algos.context import SearchContext
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.layout import tabulated
-from remat_algos.ir.wording import did_you_mean, one_line, shortened
+from remat_algos.ir.registry import Entries, Registered, Registry
+from remat_algos.ir.wording import did_you_mean, shortened
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.solvers.candidates import Candidate, evaluated
+from remat_algos.solvers.candidates import Candidate, Details, evaluated
 
 SCOPES = ("any order", "fixed order", "canonical", "chain")
-
 BASELINE = "no_remat"  # the solver that others are measured by
-LONGEST_SUMMARY = 90  # characters in the line that shows a solver
 
 Stream = Iterator[Candidate | Schedule]
 """What a solver gives: candidates, or bare schedules, coarse first, so that whoever stops has the best so far."""
 
+Rows = Iterable[tuple[str, str]]
+"""Labels and texts of lines."""
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Solver:
-    """A registered solver and what it says of itself.
+
+class Report(Protocol):
+    """What a solver adds to the explanation of its plans."""
+
+    def record(self, limit: int | None = None) -> dict[str, Any]:
+        """As JSON has it, with at most `limit` items."""
+
+    def text(self, limit: int | None = None) -> str:
+        """The same as text; "" if there is nothing."""
+
+
+def no_rows(graph: ComputationGraph, details: Details) -> Rows:
+    """`describe` of a solver whose details go without words."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Solver(Registered):
+    """A registered solver and its properties.
 
     Parameters
     ----------
@@ -40,49 +53,37 @@ class Solver:
     optimal_in : {"any order", "fixed order", "canonical", "chain"}, optional
         Class of schedules in which its result is optimal.
     improves : bool
-        Whether it wants other solvers' candidates (`context.candidates`); then it comes after them.
+        Whether it reads other solvers' candidates (`context.candidates`); then it comes after them.
     portfolio : bool
-        Whether it is asked where no solver is named.
+        Whether it is run where no solver is named.
     cheap : bool
         Whether it takes hardly more than reading the graph; then it comes before the others.
+    describe : callable
+        `describe(graph, details)` gives (label, text) of lines for the text of a plan.
+    explain : callable, optional
+        `explain(graph, **options)` is a `Report` of its decisions.
     """
 
-    function: Callable[..., Stream]
     paper: str
     needs: Callable[[ComputationGraph], str | None]
     optimal_in: str | None
     improves: bool = False
     portfolio: bool = True
     cheap: bool = False
+    describe: Callable[[ComputationGraph, Details], Rows] = no_rows
+    explain: Callable[..., Report] | None = None
 
-    def __repr__(self) -> str:
-        return one_line(self, self.name, self.paper, shortened(self.summary, LONGEST_SUMMARY))
-
-    @property
-    def name(self) -> str:
-        """The name of its function and of its file."""
-        return self.function.__name__
+    COLUMNS: ClassVar[tuple[str, ...]] = ("solver", "paper", "what it does")
 
     @property
-    def summary(self) -> str:
-        """The first line of its documentation."""
-        return (inspect.getdoc(self.function) or "").split("\n")[0]
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Its options and their defaults."""
-        parameters = inspect.signature(self.function).parameters
-        return {name: p.default for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
+    def cells(self) -> tuple[str, ...]:
+        """Name, paper and summary."""
+        return self.name, self.paper, self.summary
 
     @property
     def order(self) -> tuple[bool, int, str]:
         """Sorts solvers as they are run: the baseline, cheap ones, the others, those that improve candidates."""
         return self.improves, (self.name != BASELINE) + (not self.cheap), self.name
-
-    @property
-    def module(self) -> ModuleType | None:
-        """The module that defines it."""
-        return inspect.getmodule(self.function)
 
     def candidates(
         self, graph: ComputationGraph, limit: int | None, context: SearchContext, options: Mapping[str, Any]
@@ -99,7 +100,7 @@ class Solver:
 
 
 Function = TypeVar("Function", bound=Callable[..., Stream])
-_registered: dict[str, Solver] = {}
+SOLVERS = Registry[Solver](package)
 
 
 def any_graph(graph: ComputationGraph) -> str | None:
@@ -120,29 +121,22 @@ def solver(
     improves: bool = False,
     portfolio: bool = True,
     cheap: bool = False,
+    describe: Callable[[ComputationGraph, Details], Rows] = no_rows,
+    explain: Callable[..., Report] | None = None,
 ) -> Callable[[Function], Function]:
     """Register a solver; see `Solver` for the parameters."""
 
     def register(function: Function) -> Function:
         if optimal_in is not None and optimal_in not in SCOPES:
             raise ValueError(f"optimal_in is {shortened(repr(optimal_in))}; use {', '.join(SCOPES)}")
-        _registered[function.__name__] = Solver(function, paper, needs, optimal_in, improves, portfolio, cheap)
+        known = Solver(function, paper, needs, optimal_in, improves, portfolio, cheap, describe, explain)
+        SOLVERS.add(known)
         return function
 
     return register
 
 
-class Solvers(list[Solver]):
-    """A list of solvers that is shown as a table."""
-
-    def __repr__(self) -> str:
-        rows = [(solver.name, solver.paper, solver.summary) for solver in self]
-        return "\n".join(tabulated(("solver", "paper", "what it does"), rows))
-
-    __str__ = __repr__
-
-
-def list_solvers() -> Solvers:
+def list_solvers() -> Entries[Solver]:
     """All solvers, by name; printed, a table.
 
     Returns
@@ -156,9 +150,7 @@ def list_solvers() -> Solvers:
     >>> print(str(list_solvers()).splitlines()[0])
     solver                 paper         what it does
     """
-    for module in pkgutil.iter_modules(room.__path__):
-        importlib.import_module(f"{room.__name__}.{module.name}")
-    return Solvers(_registered[name] for name in sorted(_registered))
+    return SOLVERS.all()
 
 
 def portfolio() -> list[Solver]:
@@ -188,11 +180,16 @@ def list_candidates(
     return found
 
 
+def find_solver(name: str) -> Solver | None:
+    """The solver of that name; None if it is not registered here, as that of a plan from elsewhere."""
+    return SOLVERS.get(name)
+
+
 def get_solver(name: str) -> Solver:
     """The solver of that name; ValueError, which lists the known ones, if there is none."""
-    if name not in _registered:
+    found = find_solver(name)
+    if found is None:
         known = [solver.name for solver in list_solvers()]
-        if name not in known:
-            near = did_you_mean(name, ["auto", *known]) or f"; use auto, {', '.join(known)}"
-            raise ValueError(f"unknown solver {shortened(name)!r}{near}")
-    return _registered[name]
+        near = did_you_mean(name, ["auto", *known]) or f"; use auto, {', '.join(known)}"
+        raise ValueError(f"unknown solver {shortened(name)!r}{near}")
+    return found

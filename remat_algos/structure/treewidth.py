@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.context import Progress, SearchContext, until_stopped
+from remat_algos.context import Interrupted, Progress, SearchContext, until_stopped
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, brief, by_fields, frozen
 from remat_algos.kernels import _treewidth
@@ -266,7 +266,7 @@ class _Search:
                 if self.context.report is not None:
                     self.context.report(n_tried, len(orders), order[0])
         if self.best is None:
-            raise KeyboardInterrupt("interrupted before the first elimination order was found")
+            raise Interrupted("interrupted before the first elimination order was found")
         details = {"rule": self.chosen[0], "seed": self.chosen[1], "orders": n_tried}
         return WidthBounds(self.best, self.low, ending.complete, ending.interrupted, details)
 

@@ -4,31 +4,24 @@ import argparse
 from typing import TYPE_CHECKING
 
 from remat_algos.cli.graph_argument import add_graph, graph_of, read_source
-from remat_algos.cli.output import add_json, say, say_json, say_reasons, say_table
-from remat_algos.ir.wording import counted, shortened
+from remat_algos.cli.output import add_json, say, say_json
 
 if TYPE_CHECKING:
-    from remat_algos.plan.explain import Explanation
     from remat_algos.plan.plan import Plan
 
 HELP = "explain why values are kept or recomputed: bytes, readers, and what the opposite would free or cost"
-REGION_COLUMNS = ("region", "nodes", "recomputed", "released", "allocated", "overhead", "decision")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The graph, the plan or who makes it, the value."""
     add_graph(parser)
     parser.add_argument("plan", metavar="PLAN", nargs="?", help="the JSON that solve -o wrote for the graph")
-    parser.add_argument(
-        "--solver", metavar="NAME", help="without PLAN: explain the plan of this solver; for echo also its regions"
-    )
+    parser.add_argument("--solver", metavar="NAME", help="without PLAN: explain the plan of this solver")
     parser.add_argument(
         "-O", "--option", metavar="NAME=VALUE", action="append", default=[], help="option of the solver"
     )
     parser.add_argument("--value", metavar="NAME", help="explain only this value; by default the largest ones")
-    parser.add_argument(
-        "--most", type=int, default=10, metavar="N", help="number of values and regions to explain (10)"
-    )
+    parser.add_argument("--most", type=int, default=10, metavar="N", help="number of values to explain (10)")
     add_json(parser)
 
 
@@ -40,16 +33,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise argparse.ArgumentTypeError(f"--most {arguments.most}: give 0 or more")
     explanation = explain(_plan(arguments), arguments.value, most=arguments.most)
     if arguments.json:
-        record = explanation.record()
-        if "regions" in record:
-            record["regions"], rest = record["regions"][: arguments.most], record["regions"][arguments.most :]
-            record["regions_left_out"] = len(rest)
-        say_json(record)
+        say_json(explanation.record())
     else:
         say(explanation)
-        if explanation.regions:
-            print()
-            _say_regions(explanation, arguments.most)
     return 0
 
 
@@ -72,33 +58,3 @@ def _plan(arguments: argparse.Namespace) -> "Plan":
         return solve(graph, solver=arguments.solver, **options)
     except (TypeError, ValueError) as error:
         raise argparse.ArgumentTypeError(f"{arguments.solver}: {error}") from error
-
-
-def _say_regions(explanation: "Explanation", most: int) -> None:
-    """What echo decided, region by region."""
-    from remat_algos.ir.units import format_bytes
-
-    graph, regions = explanation.plan.graph, explanation.regions
-    rows = [
-        (
-            shortened(region.name(graph)),
-            f"{len(region.nodes):,}",
-            f"{region.rerun:,}",
-            format_bytes(region.released),
-            format_bytes(region.allocated),
-            graph.labels.compute(region.overhead),
-            region.decision,
-        )
-        for region in regions[:most]
-    ]
-    if rows:
-        say_table(REGION_COLUMNS, rows)
-        say_reasons({shortened(region.name(graph)): region.reason for region in regions[:most] if region.reason})
-    again = [region for region in regions if region.decision == "recompute"]
-    gained = sum(region.released - region.allocated for region in again)
-    share = 100 * sum(region.overhead for region in again) / max(1, graph.needed_compute)
-    before = sum(region.feature_maps for region in regions)
-    say(
-        f"{counted(len(regions), 'region')}, {len(again):,} recomputed: {format_bytes(gained)} of "
-        f"{format_bytes(before)} of feature maps saved, for {share:.2f} % of one pass"
-    )

@@ -9,6 +9,7 @@ from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, c
 from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import add_json, progress_line, say, say_json, say_table
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
+from remat_algos.context import Interrupted
 
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
@@ -139,5 +140,5 @@ def _solved(arguments: argparse.Namespace, graph: ComputationGraph) -> Plan:
                 raise
             raise argparse.ArgumentTypeError(f"{arguments.solver}: {error}") from error  # a value it cannot take
     if plan.interrupted:
-        raise KeyboardInterrupt("interrupted while solving, so nothing was run; --time-limit makes solvers stop sooner")
+        raise Interrupted("interrupted while solving, so nothing was run; --time-limit makes solvers stop sooner")
     return plan

@@ -1,0 +1,104 @@
+"""Functions that are found by looking into a folder: solvers, allocators, families of models."""
+
+import importlib
+import inspect
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, ClassVar, Generic, TypeVar
+
+from remat_algos.ir.layout import tabulated
+from remat_algos.ir.wording import one_line, shortened
+
+LONGEST_SUMMARY = 90  # characters in the line that shows an entry
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Registered:
+    """A function that was registered, with what its signature and its documentation say.
+
+    Parameters
+    ----------
+    function : callable
+    """
+
+    function: Callable[..., Any]
+
+    COLUMNS: ClassVar[tuple[str, ...]] = ("name", "what it does")
+
+    def __repr__(self) -> str:
+        return one_line(self, *(shortened(cell, LONGEST_SUMMARY) for cell in self.cells))
+
+    @property
+    def name(self) -> str:
+        """The name of its function and of its file."""
+        return self.function.__name__
+
+    @property
+    def summary(self) -> str:
+        """The first line of its documentation."""
+        return (inspect.getdoc(self.function) or "").split("\n")[0]
+
+    @property
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """Its keyword-only parameters."""
+        parameters = inspect.signature(self.function).parameters
+        return {name: p for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Its options and their defaults."""
+        return {name: parameter.default for name, parameter in self.parameters.items()}
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Its row under `COLUMNS`."""
+        return self.name, self.summary
+
+
+Entry = TypeVar("Entry", bound=Registered)
+
+
+class Entries(list[Entry]):
+    """A list of registered functions that is shown as a table."""
+
+    def __repr__(self) -> str:
+        return "\n".join(tabulated(self[0].COLUMNS, [entry.cells for entry in self])) if self else "[]"
+
+    __str__ = __repr__
+
+
+class Registry(Generic[Entry]):
+    """Registered functions by name; the files of a package are imported when they are needed.
+
+    Parameters
+    ----------
+    package : module
+        A file in it is named like the function that it registers.
+    """
+
+    def __init__(self, package: ModuleType) -> None:
+        self.package = package
+        self.entries: dict[str, Entry] = {}
+
+    def add(self, entry: Entry) -> None:
+        """Register; an earlier entry of the same name is replaced."""
+        self.entries[entry.name] = entry
+
+    def all(self) -> Entries[Entry]:
+        """All entries, by name."""
+        for name in self._files():
+            importlib.import_module(f"{self.package.__name__}.{name}")
+        return Entries(self.entries[name] for name in sorted(self.entries))
+
+    def get(self, name: str) -> Entry | None:
+        """The entry of that name, None if there is none; no other file is imported."""
+        if name not in self.entries and name in self._files():
+            importlib.import_module(f"{self.package.__name__}.{name}")
+        return self.entries.get(name)
+
+    def _files(self) -> list[str]:
+        """Names of the package's modules; pkgutil would find them too, but is slow to import."""
+        files = (file for folder in self.package.__path__ for file in os.listdir(folder))
+        return sorted(f.removesuffix(".py") for f in files if f.endswith(".py") and not f.startswith("_"))
