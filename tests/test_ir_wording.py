@@ -86,12 +86,6 @@ def test_a_short_name_is_quoted_as_it_is():
     assert len(shortened("x" * LONGEST_NAME + "y")) == LONGEST_NAME
 
 
-def test_a_quoted_name_stays_on_one_line():
-    path = "two\nlines\tand\x00more"
-    assert shortened(path) == r"two\nlines\tand\x00more"
-    assert len(shortened("\n" * 200)) == LONGEST_NAME
-
-
 def test_a_misspelled_key_with_a_line_break_is_quoted_on_one_line(tmp_path):
     file = tmp_path / "g.json"
     file.write_text('{"format": "remat-graph", "version": 1, "nodes": [{"name": "a", "values": [{"memory\\n": 4}]}]}')

@@ -195,8 +195,9 @@ def check_spelling(where: str, unknown: Iterable[str], known: Known, present: Co
         for name in names:
             allowed = 2 if min(len(name), len(given_name)) > 5 else 1 if len(name) > 3 else 0
             if 0 < _distance(given_name, name, allowed) <= allowed:
+                quoted = shortened(repr(given_name)[1:-1])  # on one line
                 raise GraphError(
-                    f"{where}: {what} `{shortened(given_name)}` is not known; did you mean `{name}`? "
+                    f"{where}: {what} `{quoted}` is not known; did you mean `{name}`? "
                     "Rename it, or remove it"
                 )
 
