@@ -15,7 +15,7 @@ from remat_algos.kernels import _echo
 from remat_algos.schedule.postponed_updates import postponed
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate
-from remat_algos.solvers.echo import Choice, by_frontiers
+from remat_algos.solvers.echo_choice import Choice, by_frontiers
 from remat_algos.solvers.feature_maps import FeatureMaps, lists
 from remat_algos.solvers.heavy_nodes import recomputable_nodes
 

@@ -13,7 +13,7 @@ from remat_algos.ir.layout import tabulated
 from remat_algos.ir.units import format_bytes
 from remat_algos.ir.wording import counted, shortened
 from remat_algos.kernels import _echo
-from remat_algos.solvers.echo import Choice
+from remat_algos.solvers.echo_choice import Choice
 from remat_algos.solvers.feature_maps import FeatureMaps
 
 RECOMPUTED, KEPT = "recompute", "keep"

@@ -8,7 +8,7 @@ import pytest
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.reference import build_reference
 from remat_algos.plan.solve import solve
-from remat_algos.solvers.echo import MODES
+from remat_algos.solvers.echo_choice import MODES
 from tests.echo_cases import echoed
 
 PAPER = {"echo2020, for 15,900 operators:": "300 ms"}

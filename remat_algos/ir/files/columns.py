@@ -197,8 +197,7 @@ def check_spelling(where: str, unknown: Iterable[str], known: Known, present: Co
             if 0 < _distance(given_name, name, allowed) <= allowed:
                 quoted = shortened(repr(given_name)[1:-1])  # on one line
                 raise GraphError(
-                    f"{where}: {what} `{quoted}` is not known; did you mean `{name}`? "
-                    "Rename it, or remove it"
+                    f"{where}: {what} `{quoted}` is not known; did you mean `{name}`? Rename it, or remove it"
                 )
 
 
