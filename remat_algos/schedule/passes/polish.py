@@ -47,13 +47,15 @@ def polished(graph: ComputationGraph, simulation: Simulation, limit: int | None)
     check_simulation(simulation, graph)
     limit = None if limit is None else bytes_limit(limit)
     room = simulation.peak_memory if limit is None else limit
-    found = [simulation, *(_with_key(graph, simulation, room, key) for key in KEYS)]
+    sunk = lower(simulation)
+    found = [simulation, *(_with_key(graph, sunk, room, key) for key in KEYS)]
     return min(found, key=lambda judged: _rank(judged, room))
 
 
 def _with_key(graph: ComputationGraph, judged: Simulation, room: int, key: str) -> Simulation:
-    for _ in range(ROUNDS):
-        judged = lower(judged)
+    """Values stay and runs sink in turn, from a schedule whose runs have sunk."""
+    for i in range(ROUNDS):
+        judged = lower(judged) if i else judged
         order = cached_order(graph, judged.schedule.order, max(room, judged.peak_memory), key)
         if order.size == len(judged.schedule):
             break
