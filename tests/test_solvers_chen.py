@@ -762,6 +762,19 @@ def test_a_deadline_leaves_the_smallest_allocation_so_far(limit):
         next(stream)
 
 
+@pytest.mark.parametrize("limit", [None, 7])
+def test_an_interrupt_leaves_the_smallest_allocation_so_far(limit):
+    def stop_after_five(done, total, what):
+        if done == 5:
+            raise KeyboardInterrupt
+
+    context = SearchContext(progress=stop_after_five)
+    stream = get_solver("chen_greedy").candidates(chain(30), limit, context, {"rank_by": "allocation"})
+    assert next(stream).details["allocation"] > 0
+    with pytest.raises(KeyboardInterrupt):
+        list(stream)
+
+
 @pytest.mark.parametrize("solver", ["chen_sqrt", "chen_recursive"])
 def test_sweeps_over_segments_and_shapes_keep_to_the_cap(monkeypatch, solver):
     graph = chain(60)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.in_place import in_place
 from remat_algos.allocate.sharing import share
-from remat_algos.context import OutOfTime, SearchContext
+from remat_algos.context import OutOfTime, SearchContext, until_stopped
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
@@ -184,8 +184,8 @@ def _smallest_allocated(
     """
     fitting: ParetoSet[Candidate] = ParetoSet(lambda found: found.figures[::-1])  # the cheapest comes first
     kept: ParetoSet[Candidate] = ParetoSet(lambda found: (found.details["allocation"], found.figures[1]))
-    late = unsound = None
-    try:
+    unsound = None
+    with until_stopped() as ending:  # the best so far is yielded then, too
         for each in candidates:
             found = evaluated(graph, each.schedule, each.details)
             if found.simulation is None:
@@ -195,8 +195,6 @@ def _smallest_allocated(
             kept.add(found)
             if limit is not None and max(found.details["allocation"], found.figures[0]) <= limit:
                 fitting.add(found)
-    except OutOfTime as stop:
-        late = stop
     if not kept.things:
         yield from [unsound] if unsound is not None else []
     elif limit is not None:
@@ -205,8 +203,10 @@ def _smallest_allocated(
         first, *others = kept.things
         yield first
         yield from (each for each in others if each.figures[0] > first.figures[0])
-    if late is not None:
-        raise late
+    if ending.interrupted:
+        raise KeyboardInterrupt
+    if not ending.complete:
+        raise OutOfTime
 
 
 # ---------------------------------------------------------------- algorithm 3 and its budgets
