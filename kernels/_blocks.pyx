@@ -18,7 +18,7 @@ cdef class _Blocks(_Order):
     cdef const unsigned char[::1] output, gradient_reads
     cdef const uint64_t *beside           # d-(d+(L)), outside L
     cdef const uint64_t *after            # d+(L), outside L
-    cdef int[::1] seen, held, extender, shown, counted
+    cdef int[::1] seen, held, extender, shown, counted, read, first_read
     cdef vector[Py_ssize_t] hopeless      # for this L: sets whose block, and every larger one, is no use
     cdef unsigned char[::1] later         # outside L, and read by gradients of L, or for them
     cdef int64[::1] extends, keeps        # bytes that a transient needs before it runs, and that it would hold if kept
@@ -41,7 +41,8 @@ cdef class _Blocks(_Order):
         cdef Py_ssize_t n = self.owner.shape[0], n_values = self.memory.shape[0]
         self.state = np.where(np.asarray(self.owner) < 0, <int>outside, <int>gradient).astype(np.int32)
         self.answered, self.shown = np.zeros(n + 1, np.int32), np.zeros(n + 1, np.int32)
-        self.seen, self.held, self.extender, self.counted = (np.zeros(n_values, np.int32) for _ in range(4))
+        self.seen, self.held, self.extender = (np.zeros(n_values, np.int32) for _ in range(3))
+        self.counted, self.read, self.first_read = (np.zeros(n_values, np.int32) for _ in range(3))
         self.later = np.zeros(n_values, np.uint8)
         backward = np.repeat(np.asarray(self.owner) >= 0, np.diff(self.value_indptr))
         np.asarray(self.seen)[np.asarray(self.output, bool) & backward] = for_good
@@ -254,31 +255,44 @@ cdef class _Blocks(_Order):
         """Whether the block of L and any set that holds L' is too much too; `complete`: all of the sequence is known.
 
         What runs again in this block does so in the larger ones, no later in the order of the gradients: what they
-        keep of L' is kept here too. So its values that gradients of this block or of L read are held at the same
-        gradients; so are gradients that are made before the first of this block. What the block keeps, or runs for a
-        value outside L', says nothing of larger ones.
+        keep of L' is kept here too. So from there on to their last read by gradients of this block, or of L, its
+        values are live in all of them; so is every other value outside L from its first to its last read by gradients
+        of this block, and what gradients before these make for them.
         """
         cdef int64 live = 0, made, j
         cdef int v, x
         cdef Py_ssize_t i
         if self.spent - self.transient_spent > self.most_rerun or self.first_need - self.kept_need > self.most:
             return True
+        for i in range(self.steps):
+            v = self.sequence[i]
+            if self.state[v] == gradient:
+                for j in range(self.ask_indptr[self.ask[v]], self.ask_indptr[self.ask[v] + 1]):
+                    x = self.ask_indices[j]
+                    if self.read[x] != self.pair:
+                        self.read[x], self.first_read[x] = self.pair, <int>i
         if complete:
             for i in range(<Py_ssize_t>self.later_values.size()):
                 x = self.later_values[i]
                 v = self.producer[x]
-                if self.made_early(v) if self.state[v] == gradient else self.state[v] == again and has_bit(self.beside, v):
+                if self.made_early(v) if self.state[v] == gradient else has_bit(self.beside, v) and (
+                    self.state[v] == again or self.read[x] == self.pair
+                ):
                     live += self.count(x)
         for i in range(self.steps - 1, -1, -1):
             v = self.sequence[i]
+            made = 0
             if self.state[v] == gradient:
                 for j in range(self.ask_indptr[self.ask[v]], self.ask_indptr[self.ask[v] + 1]):
-                    if self.state[self.ask_nodes[j]] == again:
-                        live += self.count(self.ask_indices[j])
+                    x = self.ask_indices[j]
+                    if self.state[self.ask_nodes[j]] != charged:
+                        live += self.count(x)
+                        if self.first_read[x] == i and self.state[self.ask_nodes[j]] != again:
+                            self.first_read[x] = -1
+                            made += self.memory[x]
                 for j in range(self.change_indptr[v], self.change_indptr[v + 1]):
                     if self.made_early(self.producer[self.change_indices[j]]):
                         live += self.count(self.change_indices[j])
-            made = 0
             if self.state[v] == gradient or self.state[v] == again:
                 for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
                     made += self.memory[x] * (self.counted[x] == self.pair)

@@ -1,7 +1,7 @@
 """The dynamic program over lower sets that plans with the simulated memory of blocks."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -80,6 +80,7 @@ def liveness_dp(
     one_block = evaluated(graph, canonical_schedule(graph, sets.chain([]), lazy=lazies[0]))
     most = baseline_peak(graph) if one_block.simulation is None else one_block.figures[0]  # more is of no use
     yield replace(one_block, details=_details(sets, family, Point(0, most, []), lazies[0]))
+    fits = False
     for each in lazies:
 
         def made(point: Point, lazy: bool = each) -> Candidate:
@@ -89,7 +90,7 @@ def liveness_dp(
         if limit is None or len(sets) <= TINY:
             yield from map(made, _curve(_program(sets, each, most, context), few, graph.n_nodes))
         elif few:
-            yield from _near(sets, each, most, limit, made, context)
+            fits = yield from _near(sets, each, most, limit, made, context, fits)
         else:
             yield from map(made, _best_of_many(sets, each, most, limit, context))
 
@@ -153,18 +154,24 @@ def _near(
     limit: int,
     made: Callable[[Point], Candidate],
     context: SearchContext,
-) -> Iterator[Candidate]:
+    fits: bool,
+) -> Generator[Candidate, None, bool]:
     """The best chains for promises around a limit, then for larger ones as long as what is simulated fits.
+
+    Returns whether some chain promises to fit, or does so already (`fits`); then only promises near the limit are of
+    interest.
 
     The chains of some of the sets say which promises can be met and what the best chains cost at most; only blocks
     within that are simulated.
     """
     some = _program(sets.subset(spread(len(sets), SOME_SETS)), lazy, most, context)
     reached, lowest = some.least_budget(), int(AROUND[0] * limit)
-    largest = AROUND[1] * limit if reached <= limit else max(AROUND[1] * limit, ABOVE[1] * reached)
+    largest = AROUND[1] * limit if fits or reached <= limit else max(AROUND[1] * limit, ABOVE[1] * reached)
     dearest = some.least_cost(lowest) if reached <= lowest else None
     program = _program(sets, lazy, min(int(largest), most), context, None if dearest is None else dearest.cost)
     least = program.least_budget()
+    if least > program.most:
+        return fits
     low, high = (share * limit for share in AROUND) if least <= limit else (share * least for share in ABOVE)
     promises = geometric(max(least, int(low)), min(int(high), program.most), PROMISES)
     waiting, highest = [max(least, min(limit, program.most)), *coarse_first(promises)], promises[-1]
@@ -186,6 +193,7 @@ def _near(
             waiting = [highest]
             if highest > program.most:
                 program = _program(sets, lazy, min(int(highest * WIDER), most), context, cheapest)
+    return fits or least <= limit
 
 
 def _best_of_many(sets: LowerSetFamily, lazy: bool, most: int, limit: int, context: SearchContext) -> Iterator[Point]:
