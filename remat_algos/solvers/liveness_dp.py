@@ -167,7 +167,7 @@ def _near(
     some = _program(sets.subset(spread(len(sets), SOME_SETS)), lazy, most, context)
     reached, lowest = some.least_budget(), int(AROUND[0] * limit)
     largest = AROUND[1] * limit if fits or reached <= limit else max(AROUND[1] * limit, ABOVE[1] * reached)
-    dearest = some.least_cost(lowest) if reached <= lowest else None
+    dearest = some.least_cost(max(reached, lowest))
     program = _program(sets, lazy, min(int(largest), most), context, None if dearest is None else dearest.cost)
     least = program.least_budget()
     if least > program.most:
