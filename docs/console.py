@@ -1,6 +1,6 @@
-"""The `console` blocks of these pages: what stands behind `$` is run, what follows is what it says.
+"""The `console` blocks of these pages: what stands behind `$` is run, what follows is what it prints.
 
-`python docs/console.py` writes into every page what the commands say now; a test compares.
+`python docs/console.py` writes into every page what the commands print now; a test compares.
 """
 
 import os
@@ -14,6 +14,7 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parent
 GRAPHS = DOCS.parent / "examples" / "graphs"
 README = DOCS.parent / "README.md"
+EXTENDS = DOCS / "contributing.md"  # its blocks are run by contributing.py, in a project that has its examples
 MARKED = re.compile(r"^<!-- file: ([^\s,]+).*? -->\n```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 WRITTEN = re.compile(r"^```\{code-cell\}\n%%writefile (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -29,10 +30,10 @@ def prepare(folder, text=""):
         shutil.copy(path, folder)
 
 
-def transcript(block, folder):
-    """The commands of a block, each followed by what it says."""
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    said = []
+def transcript(block, folder, environment=os.environ):
+    """The commands of a block, each followed by what it prints."""
+    environment = {**environment, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    printed = []
     for command in re.findall(r"^\$ (.*)$", block, re.MULTILINE):
         run = subprocess.run(
             command,
@@ -44,12 +45,12 @@ def transcript(block, folder):
             timeout=60,
             encoding="utf-8",
         )
-        said.append(f"$ {command}\n{run.stdout}")
-    return "".join(said)
+        printed.append(f"$ {command}\n{run.stdout}")
+    return "".join(printed)
 
 
 def renewed(text):
-    """A page whose commands, run one after the other in one folder, say what they say now."""
+    """A page whose commands, run one after the other in one folder, show what they print now."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         prepare(folder, text)
@@ -62,7 +63,7 @@ def timeless(text):
 
 
 if __name__ == "__main__":
-    for page in [README, *sorted(DOCS.rglob("*.md"))]:
+    for page in [README, *sorted({*DOCS.rglob("*.md")} - {EXTENDS})]:
         old = page.read_text("utf-8")
         new = renewed(old)
         if timeless(new) != timeless(old):

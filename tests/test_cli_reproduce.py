@@ -69,7 +69,7 @@ def test_tables_of_whole_pages_fit_80_columns(paper):
     page = (ROOT / "docs" / "reproductions" / f"{paper}.md").read_text("utf-8")
     tables = re.findall(r"^\|.*\|\n\| -.*\n((?:\|.*\n)+)", page, re.MULTILINE)
     heads = re.findall(r"^(\|.*\|)\n\| -", page, re.MULTILINE)
-    assert len(tables) == len(heads) > 5
+    assert len(tables) == len(heads) > 0
     for head, body in zip(heads, tables, strict=True):
         columns, *rows = [
             [cell.replace(BAR, "|").strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]

@@ -23,6 +23,7 @@ from remat_algos.models.norms import Norms
 from remat_algos.models.pointwise import Pointwise
 from remat_algos.models.sequences import Sequences
 from remat_algos.models.windows import Windows
+from remat_algos.reproduce.registry import list_papers
 from remat_algos.solvers import registry
 from remat_algos.solvers.registry import list_solvers
 
@@ -36,7 +37,8 @@ FAMILIES = models_registry.list_families()  # loads them, so that a page does no
 
 
 def pages_with(pattern):
-    return [name for name, text in PAGES.items() if re.search(pattern, text)]
+    """Pages to run; that for contributors is run by tests/test_docs_contributing.py."""
+    return [name for name, text in PAGES.items() if re.search(pattern, text) and name != console.EXTENDS.name]
 
 
 def table(text):
@@ -107,7 +109,7 @@ def test_every_layer_of_the_vocabulary_has_a_table():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("paper", ["chen2016", "echo2020", "kumar2019", "kusumoto2019"])
+@pytest.mark.parametrize("paper", list_papers())
 def test_reproductions_are_what_the_command_writes(paper, tmp_path):
     """`remat reproduce PAPER` writes them."""
     assert main(["reproduce", paper, "-o", str(tmp_path)]) == 0
@@ -187,19 +189,42 @@ def test_the_interpreter_gets_the_same_numbers_within_the_peak(name, budget, tmp
 # solvers
 
 
+def options_on(page, name):
+    """Name and default of each option in the table of a page, which is called as what it describes."""
+    assert f"\n# {name}\n" in f"\n{page}"
+    rows = table(page.partition("\n## Options\n")[2].partition("\n## ")[0])
+    return {option.strip("`"): default.strip("`") for option, default, _ in rows[1:]}
+
+
 @pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.name)
 def test_every_solver_has_a_page_that_describes_its_options(solver):
     page = PAGES[f"solvers/{solver.name}.md"]
-    assert f"\n# {solver.name}\n" in page
-    rows = table(page.partition("\n## Options\n")[2].partition("\n## ")[0])
-    defaults = {name.strip("`"): default.strip("`") for name, default, _ in rows[1:]}
-    assert defaults == {name: "" if value is None else str(value) for name, value in solver.options.items()}
+    defaults = {name: "" if value is None else str(value) for name, value in solver.options.items()}
+    assert options_on(page, solver.name) == defaults
     assert solver.paper in page
 
 
 def test_the_list_of_solvers_leads_to_their_pages():
     linked = re.findall(r"^\| \[(\w+)\]\(\1\.md\)", PAGES["solvers/index.md"], re.MULTILINE)
     assert sorted(linked) == [solver.name for solver in SOLVERS]
+
+
+# allocators
+
+
+@pytest.mark.parametrize("allocator", ALLOCATORS, ids=lambda allocator: allocator.name)
+def test_every_allocator_has_a_page_that_describes_its_options(allocator):
+    defaults = {name: str(value) for name, value in allocator.options.items()}
+    assert options_on(PAGES[f"allocators/{allocator.name}.md"], allocator.name) == defaults
+
+
+def test_the_list_of_allocators_leads_to_their_pages():
+    linked = re.findall(r"^\| \[(\w+)\]\(\1\.md\)", PAGES["allocators/index.md"], re.MULTILINE)
+    assert sorted(linked) == [allocator.name for allocator in ALLOCATORS]
+    assert {page for page in PAGES if page.startswith("allocators/")} == {
+        "allocators/index.md",
+        *(f"allocators/{allocator.name}.md" for allocator in ALLOCATORS),
+    }
 
 
 # reference
