@@ -96,11 +96,11 @@ if TYPE_CHECKING:
     from remat_algos.schedule.checkpoints import checkpoint_schedule
     from remat_algos.schedule.mirror import mirror_schedule
     from remat_algos.schedule.one_pass import lowest_pass
-    from remat_algos.schedule.passes.cache import cached
-    from remat_algos.schedule.passes.dead_runs import without_dead_runs
-    from remat_algos.schedule.passes.polish import polished
-    from remat_algos.schedule.passes.sinking import sunk
-    from remat_algos.schedule.postponed_updates import postponed
+    from remat_algos.schedule.passes.cache import reuse_values
+    from remat_algos.schedule.passes.dead_runs import drop_dead_runs
+    from remat_algos.schedule.passes.polish import polish
+    from remat_algos.schedule.passes.sinking import sink_runs
+    from remat_algos.schedule.postponed_updates import postpone
     from remat_algos.schedule.schedule import Schedule
     from remat_algos.schedule.simulation import Simulation, simulate
     from remat_algos.schedule.unroll import unroll
@@ -142,11 +142,11 @@ _HOMES = {
     "list_solvers": "solvers.registry",
     "canonical_schedule": "schedule.canonical",
     "canonical_trace": "schedule.canonical",
-    "polished": "schedule.passes.polish",
-    "cached": "schedule.passes.cache",
-    "without_dead_runs": "schedule.passes.dead_runs",
-    "sunk": "schedule.passes.sinking",
-    "postponed": "schedule.postponed_updates",
+    "polish": "schedule.passes.polish",
+    "reuse_values": "schedule.passes.cache",
+    "drop_dead_runs": "schedule.passes.dead_runs",
+    "sink_runs": "schedule.passes.sinking",
+    "postpone": "schedule.postponed_updates",
     "lowest_pass": "schedule.one_pass",
     "LowerSets": "structure.lower_sets",
     "LowerSetFamily": "structure.lower_set_families",
@@ -277,11 +277,11 @@ __all__ = [
     "formula_frontier",
     "canonical_schedule",
     "canonical_trace",
-    "polished",
-    "cached",
-    "without_dead_runs",
-    "sunk",
-    "postponed",
+    "polish",
+    "reuse_values",
+    "drop_dead_runs",
+    "sink_runs",
+    "postpone",
     "lowest_pass",
     "UndirectedGraph",
     "width_bounds",

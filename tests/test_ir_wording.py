@@ -61,7 +61,7 @@ FAULTS = {
     "a bare number": lambda _: ra.Budget("1" * 20_000 + ".5"),
     "a family": lambda _: ra.lower_set_family(_pair(), LONG),
     "a rule": lambda _: ra.eliminate(ra.UndirectedGraph.of(_pair()), LONG),
-    "a key": lambda _: ra.cached(_pair(), ra.Schedule([0, 1, 2]), 3, key=LONG),
+    "a key": lambda _: ra.reuse_values(_pair(), ra.Schedule([0, 1, 2]), 3, key=LONG),
     "an allocator": lambda _: ra.solve(_pair(), allocator=LONG),
     "candidates": lambda _: ra.solve(ra.differentiate(_pair()), solver="chen_sqrt", candidates=LONG),
     "a strategy": lambda _: ra.solve(ra.differentiate(_pair()), solver="exact_dp", strategy=LONG),

@@ -196,7 +196,7 @@ FITS = {
     ("plot_decomposition", "names"): "larger",
     ("decomposition_text", "graph"): "larger",
     ("decomposition_text", "names"): "larger",
-    ("postponed", "graph"): "larger",
+    ("postpone", "graph"): "larger",
     ("Schedule.names", "graph"): "larger",
     ("write_td", "n_vertices"): "larger",
     ("Schedule.from_names", "graph"): "larger",
@@ -207,7 +207,7 @@ FITS = {
     ("SeparatorTree.cheapest", "decomposition"): "smaller",
     ("SeparatorTree.middle", "path"): "smaller",
     ("write_td", "decomposition"): "smaller",
-    ("postponed", "order"): "smaller",
+    ("postpone", "order"): "smaller",
     ("Schedule.from_names", "names"): "smaller",
 }
 

@@ -13,10 +13,10 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.schedule.mirror import honoured, mirror_schedule
-from remat_algos.schedule.passes.cache import KEYS, cached, chain_prices, replayed
-from remat_algos.schedule.passes.dead_runs import without_dead_runs
-from remat_algos.schedule.passes.polish import polished
-from remat_algos.schedule.passes.sinking import sunk
+from remat_algos.schedule.passes.cache import KEYS, chain_prices, replay, reuse_values
+from remat_algos.schedule.passes.dead_runs import drop_dead_runs
+from remat_algos.schedule.passes.polish import polish
+from remat_algos.schedule.passes.sinking import sink_runs
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from tests.oracles import passes as oracle
@@ -62,10 +62,10 @@ def after(change, graph, names):
 @given(scheduled())
 def test_dead_runs_are_the_ones_that_serve_nobody(case):
     graph, schedule, _ = case
-    found = without_dead_runs(graph, schedule)
-    assert found.order.tolist() == oracle.without_dead_runs(graph, schedule.order.tolist())
+    found = drop_dead_runs(graph, schedule)
+    assert found.order.tolist() == oracle.drop_dead_runs(graph, schedule.order.tolist())
     assert judge(graph, found.order).peak <= judge(graph, schedule.order).peak
-    assert without_dead_runs(graph, found).order.tolist() == found.order.tolist()
+    assert drop_dead_runs(graph, found).order.tolist() == found.order.tolist()
 
 
 @PLAYED
@@ -76,7 +76,7 @@ def test_a_replay_decides_step_for_step_as_the_oracle(case):
     prices = {"density": [int(graph.compute[v]) for v in order], "chain": oracle.prices(graph, order)}
     assert chain_prices(graph, schedule.order).tolist() == prices["chain"]
     for key in KEYS:
-        assert replayed(graph, schedule.order, limit, key).tolist() == oracle.replay(graph, order, limit, prices[key])
+        assert replay(graph, schedule.order, limit, key).tolist() == oracle.replay(graph, order, limit, prices[key])
 
 
 def test_a_replay_chooses_among_hundreds_as_the_oracle():
@@ -87,7 +87,7 @@ def test_a_replay_chooses_among_hundreds_as_the_oracle():
     graph = ComputationGraph.from_arrays(**rows("read", reads), memory=memory, compute=rng.integers(0, 9, 451))
     order = [0, *(v for k in range(2) for i in rng.permutation(150).tolist() for v in (1 + i, 151 + 2 * i + k))]
     limit = int(memory.sum()) // 2
-    found = replayed(graph, np.array(order, np.int32), limit, "density").tolist()
+    found = replay(graph, np.array(order, np.int32), limit, "density").tolist()
     assert found == oracle.replay(graph, order, limit, [int(graph.compute[v]) for v in order])
     assert 451 < len(found) < len(order)
 
@@ -102,7 +102,7 @@ def test_what_stays_never_costs_more_nor_breaks_the_limit(case):
     before = judge(graph, schedule.order)
     for key in KEYS:
         for rounds in (1, 6):
-            found = judge(graph, cached(graph, schedule, limit, key=key, rounds=rounds).order)
+            found = judge(graph, reuse_values(graph, schedule, limit, key=key, rounds=rounds).order)
             assert found.peak <= max(limit, before.peak)
             assert found.compute <= before.compute
 
@@ -111,14 +111,14 @@ def test_what_stays_never_costs_more_nor_breaks_the_limit(case):
 @given(scheduled())
 def test_sinking_never_raises_the_peak(case):
     graph, schedule, _ = case
-    assert judge(graph, sunk(graph, schedule).order).peak <= judge(graph, schedule.order).peak
+    assert judge(graph, sink_runs(graph, schedule).order).peak <= judge(graph, schedule.order).peak
 
 
 @PLAYED
 @given(scheduled())
 def test_sunk_runs_read_what_they_read_before(case):
     graph, schedule, _ = case
-    assert sources(graph, sunk(graph, schedule).order.tolist()) == sources(graph, schedule.order.tolist())
+    assert sources(graph, sink_runs(graph, schedule).order.tolist()) == sources(graph, schedule.order.tolist())
 
 
 def sources(graph, order):
@@ -138,7 +138,7 @@ def test_polished_schedules_are_never_worse(case, limited):
     graph, schedule, limit = case
     before = simulate(graph, schedule)
     limit = limit if limited else None
-    found = polished(graph, before, limit)
+    found = polish(graph, before, limit)
     room = before.peak_memory if limit is None else limit
     told = judge(graph, found.schedule.order)
     assert (told.peak, told.compute) == (found.peak_memory, found.compute)
@@ -146,7 +146,7 @@ def test_polished_schedules_are_never_worse(case, limited):
     assert told.peak <= max(room, before.peak_memory)
     if told.compute == before.compute:
         assert found is before or told.peak < before.peak_memory
-    assert polished(graph, found, limit).compute <= found.compute
+    assert polish(graph, found, limit).compute <= found.compute
 
 
 # ---------------------------------------------------------------- by hand
@@ -165,7 +165,7 @@ def test_polished_schedules_are_never_worse(case, limited):
 def test_dead_runs_by_hand(edges, outputs, before, left):
     graph = named(edges)
     graph = replace(graph, output=[name in outputs for name in graph.node_names()])
-    assert after(without_dead_runs, graph, before) == left
+    assert after(drop_dead_runs, graph, before) == left
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_where_there_is_no_room_the_greatest_burden_goes(costs, left):
         workspace=[0] * 4 + [2, 0],
     )
     assert graph.node_names() == list("PXQYBZ")
-    assert after(lambda graph, schedule: cached(graph, schedule, 4), graph, "PXQYBPQZ") == left
+    assert after(lambda graph, schedule: reuse_values(graph, schedule, 4), graph, "PXQYBPQZ") == left
 
 
 @pytest.mark.parametrize(("key", "left"), [("density", "RPXQYBRPQZ"), ("chain", "RPXQYBQZ")])
@@ -203,7 +203,7 @@ def test_a_chain_is_worth_more_than_its_last_node(key, left):
         workspace=[0, 0, 0, 0, 0, 4, 0],
     )
     assert graph.node_names() == list("RPXQYBZ")
-    assert after(lambda graph, schedule: cached(graph, schedule, 6, key=key), graph, "RPXQYBRPQZ") == left
+    assert after(lambda graph, schedule: reuse_values(graph, schedule, 6, key=key), graph, "RPXQYBRPQZ") == left
 
 
 @pytest.mark.parametrize(("wanted", "left"), [([1], [0, 1, 2, 3]), ([0, 1], [0, 1, 2, 0, 3])])
@@ -220,7 +220,7 @@ def test_a_node_runs_again_unless_all_that_is_read_of_it_is_there(wanted, left):
         workspace=[0, 0, 5, 0],
         output=[0, 0, 1, 1, 1],
     )
-    assert cached(graph, Schedule([0, 1, 2, 0, 3]), 6).order.tolist() == left
+    assert reuse_values(graph, Schedule([0, 1, 2, 0, 3]), 6).order.tolist() == left
 
 
 @pytest.mark.parametrize(
@@ -233,14 +233,14 @@ def test_a_node_runs_again_unless_all_that_is_read_of_it_is_there(wanted, left):
 )
 def test_sinking_by_hand(memory, left):
     graph = named("AB AC AD BD CE DE", memory=memory)
-    assert after(sunk, graph, "ABCDE") == left
+    assert after(sink_runs, graph, "ABCDE") == left
 
 
 @pytest.mark.parametrize(("workspace", "left"), [(0, [1, 0, 2]), (4, [0, 1, 2])])
 def test_a_run_that_would_hold_too_much_does_not_move(workspace, left):
     """0, of 3 bytes, can wait for 2; but beside 1, of 6 bytes, a workspace of 4 would make 13, and the peak is 9."""
     graph = ComputationGraph.from_edges([(0, 2), (1, 2)], memory=[3, 6, 0], workspace=[workspace, 0, 0])
-    assert sunk(graph, Schedule([0, 1, 2])).order.tolist() == left
+    assert sink_runs(graph, Schedule([0, 1, 2])).order.tolist() == left
 
 
 def test_polish_holds_what_fits():
@@ -248,9 +248,9 @@ def test_polish_holds_what_fits():
     chain = differentiate(ComputationGraph.from_edges(list(pairwise(range(4)))))
     first, last = ["0", "1", "2", "3", "grad(3)"], ["grad(2)", "grad(1)", "grad(0)"]
     again = simulate(chain, Schedule.from_names(chain, [*first, "0", "1", *last]))
-    held = polished(chain, again, 10)
+    held = polish(chain, again, 10)
     assert held.schedule.names(chain) == first + last
-    assert polished(chain, held, 10) is held
+    assert polish(chain, held, 10) is held
 
 
 @pytest.mark.parametrize("limit", [None, 0])
@@ -258,7 +258,7 @@ def test_polish_lowers_the_peak_where_there_is_nothing_to_hold(limit):
     """When D runs, A, B, C and itself take 1 + 4 + 2 + 1 bytes; without C, which can wait, 6, the most of all steps."""
     graph = named("AB AC AD BD CE DE", memory=[1, 4, 2, 1, 1])
     judged = simulate(graph, Schedule.from_names(graph, "ABCDE"))
-    assert (judged.peak_memory, polished(graph, judged, limit).peak_memory) == (8, 6)
+    assert (judged.peak_memory, polish(graph, judged, limit).peak_memory) == (8, 6)
 
 
 # ---------------------------------------------------------------- what is refused
@@ -266,20 +266,20 @@ def test_polish_lowers_the_peak_where_there_is_nothing_to_hold(limit):
 
 def test_unsound_schedules_and_unknown_options_are_refused():
     graph = named("AB BC")
-    for change in (without_dead_runs, sunk, lambda g, s: cached(g, s, 9)):
+    for change in (drop_dead_runs, sink_runs, lambda g, s: reuse_values(g, s, 9)):
         with pytest.raises(ScheduleError, match="step 1 runs C, which reads B before it has been made"):
             after(change, graph, "AC")
     sound = Schedule([0, 1, 2])
     with pytest.raises(ValueError, match="key is 'cost'; use 'density' or 'chain'"):
-        cached(graph, sound, 9, key="cost")
+        reuse_values(graph, sound, 9, key="cost")
     with pytest.raises(ValueError, match="rounds is 0; give 1 or more"):
-        cached(graph, sound, 9, rounds=0)
+        reuse_values(graph, sound, 9, rounds=0)
 
 
 def test_nothing_to_run_is_left_as_it_is():
     graph = ComputationGraph.from_edges([], n_nodes=0)
     empty = Schedule([])
-    assert [len(change(graph, empty)) for change in (without_dead_runs, sunk)] == [0, 0]
-    assert len(cached(graph, empty, 0)) == 0
+    assert [len(change(graph, empty)) for change in (drop_dead_runs, sink_runs)] == [0, 0]
+    assert len(reuse_values(graph, empty, 0)) == 0
     judged = simulate(graph, empty)
-    assert polished(graph, judged, None) is judged
+    assert polish(graph, judged, None) is judged

@@ -205,7 +205,7 @@ def test_a_deadline_leaves_a_coarse_row(ticking):
 @pytest.mark.parametrize("length", [5, 200])
 @pytest.mark.parametrize("limit", [None, 1])
 def test_one_candidate_comes_even_without_time_and_no_other_is_made(monkeypatch, limit, length):
-    monkeypatch.setattr(candidates, "MOST_STEPS", 0)
+    monkeypatch.setattr(candidates, "MAX_SIMULATED_STEPS", 0)
     made = []
     row = [(lambda k=k: made.append(k) or np.zeros(8, int), {"k": k}) for k in range(length)]
     assert numbers(until_late(near(chain(4), [row], limit, SearchContext(0)))) == made == [0]
@@ -241,7 +241,7 @@ def test_a_long_row_is_searched_and_its_best_found(n, more, data):
     limit = data.draw(st.integers(min(peaks.values()) - 2, n + 5))
     whole = [evaluated(graph, each.schedule).figures for each in near(graph, [row], None, SearchContext())]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(candidates, "MOST_STEPS", 0)
+        patch.setattr(candidates, "MAX_SIMULATED_STEPS", 0)
         found = list(near(graph, [row, *[row[:1]] * more], limit, SearchContext()))
     assert all(candidate.figures == evaluated(graph, candidate.schedule).figures for candidate in found)
     assert len(found) == len({tuple(candidate.schedule.order) for candidate in found}) < n
@@ -250,7 +250,7 @@ def test_a_long_row_is_searched_and_its_best_found(n, more, data):
 
 
 def test_a_deadline_leaves_all_rows_searched_equally_far(monkeypatch, ticking):
-    monkeypatch.setattr(candidates, "MOST_STEPS", 0)
+    monkeypatch.setattr(candidates, "MAX_SIMULATED_STEPS", 0)
     rows = [prefixes(300, range(300)), prefixes(300, range(300, 0, -1))]
     for at, row in enumerate(rows):
         row[:] = [(make, {"row": at}) for make, _ in row]
@@ -259,7 +259,7 @@ def test_a_deadline_leaves_all_rows_searched_equally_far(monkeypatch, ticking):
 
 
 def test_a_searched_row_passes_over_what_is_abandoned_or_against_a_mark(monkeypatch):
-    monkeypatch.setattr(candidates, "MOST_STEPS", 0)
+    monkeypatch.setattr(candidates, "MAX_SIMULATED_STEPS", 0)
     n = 100
     mark = np.zeros(2 * n, int)
     mark[n // 2] = KEEP
@@ -275,10 +275,10 @@ def test_a_searched_row_passes_over_what_is_abandoned_or_against_a_mark(monkeypa
 
 
 def test_a_search_reports_its_stages(monkeypatch):
-    monkeypatch.setattr(candidates, "MOST_STEPS", 0)
+    monkeypatch.setattr(candidates, "MAX_SIMULATED_STEPS", 0)
     told = []
     context = SearchContext(progress=lambda *news: told.append(news))
     list(near(chain(150), [prefixes(150, range(150))], 90, context))
     assert [done for done, _, _ in told] == list(range(1, len(told) + 1))
-    assert told[0][:2] == (1, candidates.FIRST)
-    assert told[-1][0] == told[-1][1] > candidates.FIRST
+    assert told[0][:2] == (1, candidates.FIRST_PLACES)
+    assert told[-1][0] == told[-1][1] > candidates.FIRST_PLACES

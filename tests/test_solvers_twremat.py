@@ -295,7 +295,7 @@ def test_weightless_nodes_run_first_and_once():
     """0 and its cast 1 hold nothing; 4 rests on what holds something; 5 is an output."""
     graph = graph_of([[], [0], [], [1, 2], [3], [], [1, 3, 4]], memory=[0, 0, 1, 1, 0, 0, 1], output=[0] * 5 + [1, 1])
     part = Part(graph, simplified=True)
-    assert (part.ahead.tolist(), part.nodes.tolist()) == ([0, 1], [2, 3, 4, 5, 6])
+    assert (part.weightless.tolist(), part.nodes.tolist()) == ([0, 1], [2, 3, 4, 5, 6])
     for solver in SOLVERS:
         simplified = [each for each in list_candidates(graph, solver) if each.details.get("simplified", True)]
         assert all(each.schedule.order.tolist()[:2] == [0, 1] for each in simplified)
@@ -307,10 +307,10 @@ def test_what_runs_ahead_runs_once_and_holds_nothing(graph, data):
     part = Part(graph, simplified=True)
     tree, _ = data.draw(trees(part))
     order = order_of(part, tree)
-    assert order[: part.ahead.size] == part.ahead.tolist()
-    assert not set(order[part.ahead.size :]) & set(part.ahead.tolist())
-    assert graph.node_memory[part.ahead].sum() == 0
-    assert not set(graph.producer[graph.output]) & set(part.ahead.tolist())
+    assert order[: part.weightless.size] == part.weightless.tolist()
+    assert not set(order[part.weightless.size :]) & set(part.weightless.tolist())
+    assert graph.node_memory[part.weightless].sum() == 0
+    assert not set(graph.producer[graph.output]) & set(part.weightless.tolist())
 
 
 # ---------------------------------------------------------------- options, limits, interrupts
@@ -345,10 +345,10 @@ def test_schedules_that_are_abandoned_are_counted(solver):
 def test_of_long_schedules_all_are_made_from_the_best_trees_alone(monkeypatch):
     graph = ladder(32)
     for limit in (8, 12, 20):
-        monkeypatch.setattr(recursion, "SHORT", 0)
+        monkeypatch.setattr(recursion, "ALL_TREES_STEPS", 0)
         few = list_candidates(graph, "twremat", limit)
         assert len(list_candidates(graph, "twremat")) > len(few)
-        monkeypatch.setattr(recursion, "SHORT", 10**9)
+        monkeypatch.setattr(recursion, "ALL_TREES_STEPS", 10**9)
         every = list_candidates(graph, "twremat", limit)
         names = [frozenset(each.details.items()) for each in every]
         assert len(set(names)) == len(names) == len(list_candidates(graph, "twremat")) > len(few)

@@ -10,7 +10,7 @@ from remat_algos.context import OutOfTime, Progress, SearchContext, until_stoppe
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.plan.problem import Problem
 from remat_algos.schedule.baseline import baseline
-from remat_algos.schedule.passes.polish import polished
+from remat_algos.schedule.passes.polish import polish
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.candidates import Candidate, ParetoSet
 from remat_algos.solvers.registry import BASELINE, Solver, Stream
@@ -319,8 +319,8 @@ class Portfolio:
         graph, problem = self.problem.graph, self.problem
         too_high = simulation.peak_memory > limit if limit is not None else problem.overhead_limit is None
         if too_high:
-            simulation = polished(graph, simulation, 0)
-        return polished(graph, simulation, max(limit or 0, simulation.peak_memory))
+            simulation = polish(graph, simulation, 0)
+        return polish(graph, simulation, max(limit or 0, simulation.peak_memory))
 
 
 def _improved(candidate: Candidate, simulation: Simulation) -> Candidate:

@@ -63,7 +63,7 @@ def solve(
         Give the solver's plan as it is, even where no rematerialization would be better.
     polish : bool, optional
         Whether passes over the schedule may skip runs whose values are still there or fit beside the rest, and move
-        others (`polished`); by default unless `raw`.
+        others (`polish`); by default unless `raw`.
     allocator : str
         A name of `list_allocators()`: whose reserved bytes the memory budget is for (`Plan.reservation`). "peak", the
         default, is of live bytes alone. Of "cupy_pool" and "cuda_caching", which are models, it is the most over

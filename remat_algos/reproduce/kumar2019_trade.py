@@ -15,7 +15,7 @@ from remat_algos.reproduce.kumar2019_plots import plot_trade
 from remat_algos.reproduce.kumar2019_runs import GREEDY, TWREMAT, AlgorithmOne, length, share
 from remat_algos.reproduce.page import Figure, Table, percent
 from remat_algos.schedule.baseline import baseline
-from remat_algos.schedule.passes.polish import polished
+from remat_algos.schedule.passes.polish import polish
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.solvers.candidates import pareto
 from remat_algos.solvers.registry import list_candidates
@@ -64,10 +64,10 @@ class Trade:
     def passed(self, simulations: Sequence[Simulation]) -> list[Simulation]:
         """The best of schedules (a sample of many) after passes within their peaks and several limits."""
         simulations = simulations[:: 1 + len(simulations) // MOST_PASSED]
-        found = [polished(self.graph, simulation, None) for simulation in simulations]
+        found = [polish(self.graph, simulation, None) for simulation in simulations]
         for limit in self.limits.values():
             within = [simulation for simulation in simulations if simulation.peak_memory <= limit]
-            found += [polished(self.graph, simulation, limit) for simulation in within]
+            found += [polish(self.graph, simulation, limit) for simulation in within]
         return undominated([*found, baseline(self.graph)])
 
     @property
@@ -95,7 +95,7 @@ class Trade:
         columns: dict[str, Callable[[Any], str]] = {"k": str, "peak": format_bytes, "of NoRemat": percent}
         columns |= dict.fromkeys(("length", "length after passes"), "{:.2f}".format)
         rows = [
-            (k, found.peak_memory, share(found), length(found), length(polished(self.graph, found, None)))
+            (k, found.peak_memory, share(found), length(found), length(polish(self.graph, found, None)))
             for k, found in self.by_limit.items()
         ]
         note = f"The decomposition has {self.n_bags:,} bags, the graph {self.graph.n_nodes:,} nodes."

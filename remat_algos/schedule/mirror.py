@@ -9,7 +9,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _emitter
-from remat_algos.schedule.postponed_updates import postponed
+from remat_algos.schedule.postponed_updates import postpone
 from remat_algos.schedule.schedule import Schedule
 
 LONGEST = 2**31
@@ -69,7 +69,7 @@ def mirror_schedule(graph: ComputationGraph, mirror_count: ArrayLike) -> Schedul
         graph.output.view(np.uint8),
         count,
     )
-    return Schedule(postponed(graph, order))
+    return Schedule(postpone(graph, order))
 
 
 def part_of(graph: ComputationGraph) -> Int32:

@@ -5,7 +5,7 @@ import numpy as np
 from remat_algos.ir.arrays import Int32
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.kernels import _one_pass
-from remat_algos.schedule.postponed_updates import postponed
+from remat_algos.schedule.postponed_updates import postpone
 from remat_algos.schedule.schedule import Schedule
 
 MAX_BEAM = 64
@@ -42,7 +42,7 @@ def lowest_pass(graph: ComputationGraph, beam: int | None = None) -> Schedule:
     if beam is None:
         beam = min(MAX_BEAM, MAX_WORK // max(1, nodes.size) ** 2)
     if beam < 1:
-        return Schedule(postponed(graph, nodes))
+        return Schedule(postpone(graph, nodes))
     order: Int32 = _one_pass.lowest_pass(
         graph.value_indptr,
         graph.read_indptr,
@@ -56,4 +56,4 @@ def lowest_pass(graph: ComputationGraph, beam: int | None = None) -> Schedule:
         nodes,
         beam,
     )
-    return Schedule(postponed(graph, order))
+    return Schedule(postpone(graph, order))

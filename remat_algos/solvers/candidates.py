@@ -23,13 +23,13 @@ Decision = Int64 | Schedule | None
 Recipe = tuple[Callable[[], Decision], Details]
 """What makes a candidate, and what was chosen for it."""
 
-LONGEST_ROW = 2_000
-ROW_STEPS = 5_000_000  # of all schedules of a row that is not searched
-MOST_STEPS = 60_000  # of all schedules of a row that is searched
-LEAST_TRIED = 96  # candidates of a row, however long each is
-FIRST = 24  # places of a row that are tried first where not all are
-WORST = (2, 2**63, 2**63)
-BEST = 3  # between these and their neighbours the row is searched on
+LONGEST_ROW = 2_000  # candidates of a row, on graphs of any size
+MAX_ROW_STEPS = 5_000_000  # steps in all schedules of a row; it has fewer candidates on larger graphs
+MAX_SIMULATED_STEPS = 60_000  # steps simulated per row; longer rows are searched near the limit
+MIN_SIMULATED = 96  # candidates of a row that are simulated, on graphs of any size
+FIRST_PLACES = 24  # places, evenly spaced, where the search of a row starts
+WORST = (2, 2**63, 2**63)  # the rank of no candidate
+BEST_PLACES = 3  # places of a row; between them and their neighbours the search continues
 Thing = TypeVar("Thing")
 
 
@@ -186,7 +186,7 @@ def near(
     context : SearchContext
     """
     maker = _Maker(graph, context)
-    most = max(LEAST_TRIED, MOST_STEPS // max(1, graph.n_nodes))
+    most = max(MIN_SIMULATED, MAX_SIMULATED_STEPS // max(1, graph.n_nodes))
     if limit is None or all(len(row) <= most for row in rows):
         together = coarse_first([recipe for row in rows for recipe in row])
         context.stage(len(together))
@@ -203,7 +203,7 @@ def _searched(maker: "_Maker", rows: Sequence[Sequence[Recipe]], limit: int, mos
     """The best of each row near a limit; a deadline leaves all rows searched equally far."""
     context = maker.context
     ranks: list[dict[int, tuple[int, int, int]]] = [{} for _ in rows]
-    waiting = [sorted({round(i * (len(row) - 1) / (FIRST - 1)) for i in range(FIRST)}) for row in rows]
+    waiting = [sorted({round(i * (len(row) - 1) / (FIRST_PLACES - 1)) for i in range(FIRST_PLACES)}) for row in rows]
     while any(waiting):
         together = coarse_first([(at, place) for at, places in enumerate(waiting) for place in places])
         context.stage(len(together))
@@ -213,7 +213,7 @@ def _searched(maker: "_Maker", rows: Sequence[Sequence[Recipe]], limit: int, mos
             if candidate is not None:
                 yield candidate
             context.progress(done + 1)
-        waiting = [_between(tried, BEST) if len(tried) < most else [] for tried in ranks]
+        waiting = [_between(tried, BEST_PLACES) if len(tried) < most else [] for tried in ranks]
 
 
 def _between(ranks: Mapping[int, tuple[int, int, int]], best: int) -> list[int]:
@@ -259,7 +259,7 @@ class _Maker:
 
 def longest_row(graph: ComputationGraph) -> int:
     """How many candidates a row over this graph may have: fewer where each takes long to simulate."""
-    return max(100, min(LONGEST_ROW, ROW_STEPS // max(1, graph.n_nodes)))
+    return max(100, min(LONGEST_ROW, MAX_ROW_STEPS // max(1, graph.n_nodes)))
 
 
 def thinned(things: Sequence[Thing], most: int) -> list[Thing]:

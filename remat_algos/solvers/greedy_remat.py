@@ -15,21 +15,21 @@ from remat_algos.ir.labels import KEEP
 from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _greedy_remat
 from remat_algos.schedule.one_pass import lowest_pass
-from remat_algos.schedule.postponed_updates import postponed
+from remat_algos.schedule.postponed_updates import postpone
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.registry import any_graph, solver
 
 BLOCKS = (64, 1, 8, 2, 16, 4, 32)  # in the order in which they are tried
-MAX_LIMITS, MIN_LIMITS = 32, 8
-VAIN = 2  # limits in a row that bring nothing, after which none below is tried
-ROUNDS = 6  # of halving between the lowest limit that was met and the next
+MAX_LIMITS, MIN_LIMITS = 32, 8  # limits per start; fewer on large graphs, where a walk takes longer
+MAX_FAILED = 2  # limits in a row without a lower peak, after which no lower limit is tried
+BISECTIONS = 6  # steps of halving between the lowest limit that was met and the next
 MAX_LENGTH = 8  # runs that a walk may make for each node
 FACTOR = 2  # how much more blocks of several runs may cost than single ones
 MIN_WORK = 500_000
 MAX_WORK = 200_000_000  # of all walks from one start, about two seconds
-SMALL = 100  # nodes of a graph where walks begin from other orders too
+MAX_NODES_RESTARTED = 100  # nodes of a graph where walks begin from other orders too
 TURNS, STARTS, START_BLOCKS = 3, 8, 5  # turns from the lowest schedules so far, how many, with how many sizes of blocks
 PAIRS_A_SECOND = 500_000_000
 """Pairs of nodes that a walk covers in a second; as it cannot be stopped, none begins that may not end in time."""
@@ -71,7 +71,7 @@ def greedy_remat(
     one_pass = lowest_pass(graph, beam=0)
     yield from walks.new(one_pass, {"one_pass": True})
     yield from walks.along(one_pass, blocks, {})
-    if graph.n_nodes > SMALL:
+    if graph.n_nodes > MAX_NODES_RESTARTED:
         return
     yield from walks.along(lowest_pass(graph), blocks, {"start": "lowest pass"})
     for turn in range(TURNS):
@@ -101,7 +101,7 @@ def walk(graph: ComputationGraph, start: Schedule, limit: int, max_block: int) -
         FACTOR,
         MIN_WORK,
     )
-    return Schedule(postponed(graph, order)), reached, work
+    return Schedule(postpone(graph, order)), reached, work
 
 
 class _Walks:
@@ -128,7 +128,7 @@ class _Walks:
         if key not in self.figures:
             candidate = evaluated(self.graph, schedule, details)
             self.figures[key] = (math.inf, math.inf) if candidate.simulation is None else candidate.figures
-            if self.graph.n_nodes <= SMALL and candidate.simulation is not None:
+            if self.graph.n_nodes <= MAX_NODES_RESTARTED and candidate.simulation is not None:
                 self.schedules[key] = schedule
             yield candidate
         self.done += 1
@@ -139,7 +139,7 @@ class _Walks:
         key = _key(start)
         if key not in self.started:
             self.started.add(key)
-            yield from _Staircase(self, start, blocks, details).candidates()
+            yield from _LimitSweep(self, start, blocks, details).candidates()
 
     def peak(self, schedule: Schedule) -> float:
         """Bytes of a schedule that has been simulated."""
@@ -151,8 +151,8 @@ class _Walks:
         return [self.schedules[key] for key in keys[:STARTS]]
 
 
-class _Staircase:
-    """Walks along one order: down a coarse staircase of limits, then a finer one, then to the end of each.
+class _LimitSweep:
+    """Walks along one order: for coarsely spaced falling limits, then finer ones, then bisected below the lowest met.
 
     Parameters
     ----------
@@ -171,15 +171,15 @@ class _Staircase:
         self.details = details
         self.work = 0
         self.peak: dict[tuple[int, int], float] = {}  # by limit and block
-        self.settled: dict[int, tuple[int, float]] = {}  # level of blocks from which on nothing changes, and the peak
+        self.final: dict[int, tuple[int, float]] = {}  # by limit: the last level of blocks, the peak
 
     def candidates(self) -> Iterator[Candidate]:
         limits = self._limits()[::-1]
         for first, stride in ((0, 4), (2, 4), (1, 2)):
             for block in self.blocks:
-                yield from self._down(limits[first::stride], block)
+                yield from self._descend(limits[first::stride], block)
         for block in self.blocks:
-            yield from self._to_the_end(block)
+            yield from self._bisect(block)
 
     def _limits(self) -> list[int]:
         """Limits for the walks, rising, from the lower bound of the peak to that of the start."""
@@ -193,24 +193,24 @@ class _Staircase:
         ).tolist()
         return limits
 
-    def _down(self, limits: Sequence[int], block: int) -> Iterator[Candidate]:
-        """Falling limits, until some in a row bring nothing."""
-        lowest, vain = math.inf, 0
+    def _descend(self, limits: Sequence[int], block: int) -> Iterator[Candidate]:
+        """Falling limits, until several in a row do not lower the peak."""
+        lowest, failed = math.inf, 0
         for limit in limits:
-            if vain == VAIN or self.work > MAX_WORK:
+            if failed == MAX_FAILED or self.work > MAX_WORK:
                 return
             yield from self._walk(limit, block)
-            vain = 0 if self.peak[limit, block] < lowest else vain + 1
+            failed = 0 if self.peak[limit, block] < lowest else failed + 1
             lowest = min(lowest, self.peak[limit, block])
 
-    def _to_the_end(self, block: int) -> Iterator[Candidate]:
+    def _bisect(self, block: int) -> Iterator[Candidate]:
         """Between the lowest limit that is met and the next below, halving."""
-        tried = {limit: peak for (limit, other), peak in self.peak.items() if other == block}
-        high = min((limit for limit, peak in tried.items() if peak <= limit), default=None)
+        peaks = {limit: peak for (limit, other), peak in self.peak.items() if other == block}
+        high = min((limit for limit, peak in peaks.items() if peak <= limit), default=None)
         if high is None:
             return
-        low = max((limit for limit in tried if limit < high), default=high)
-        for _ in range(ROUNDS):
+        low = max((limit for limit in peaks if limit < high), default=high)
+        for _ in range(BISECTIONS):
             limit = (low + high) // 2
             if high - low < 2 or self.work > MAX_WORK:
                 return
@@ -224,8 +224,8 @@ class _Staircase:
         """One walk, unless its peak is known: from itself or one that asked for no larger blocks."""
         if (limit, block) in self.peak:
             return
-        if block > 1 and limit in self.settled:
-            reached, peak = self.settled[limit]
+        if block > 1 and limit in self.final:
+            reached, peak = self.final[limit]
             if reached <= (block - 1).bit_length():
                 self.peak[limit, block] = peak
                 return
@@ -237,7 +237,7 @@ class _Staircase:
         yield from self.walks.new(schedule, {**self.details, "max_block": block, "walk_limit": limit})
         peak = self.peak[limit, block] = self.walks.peak(schedule)
         if block > 1 and reached <= (block - 1).bit_length():
-            self.settled[limit] = reached, peak
+            self.final[limit] = reached, peak
 
 
 def _key(schedule: Schedule) -> bytes:

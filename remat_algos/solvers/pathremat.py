@@ -6,7 +6,7 @@ from functools import partial
 from remat_algos.context import SearchContext
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.solvers.candidates import Candidate
-from remat_algos.solvers.recursion import LENGTH_LIMIT, WIDEST, Part, Tree, by_recursion, check_options
+from remat_algos.solvers.recursion import LENGTH_LIMIT, MAX_WIDTH, Part, Tree, by_recursion, check_options
 from remat_algos.solvers.registry import solver
 from remat_algos.structure.path_decomposition import PathDecomposition, greedy_layout, separation
 from remat_algos.structure.separators import SeparatorTree
@@ -66,7 +66,7 @@ def pathremat(
 def _trees(part: Part, context: SearchContext) -> Iterator[Tree]:
     """The middle bags of one path decomposition."""
     layout = greedy_layout(part.undirected, seed=context.seed, look=context.check)
-    if separation(part.undirected, layout) > WIDEST:
+    if separation(part.undirected, layout) > MAX_WIDTH:
         yield None, {}
     else:
         path = PathDecomposition.of(part.undirected, layout)

@@ -13,21 +13,26 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
 from remat_algos.ir.wording import shortened
 from remat_algos.kernels import _twremat
-from remat_algos.schedule.postponed_updates import postponed
+from remat_algos.schedule.postponed_updates import postpone
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import WORST, Candidate, Details, evaluated, rank
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.undirected import UndirectedGraph
 
-LIMITS = (1, 32, 128, 512)  # fewest bags of a component that is divided again
-SHARES = {"zero": 0, "eighth": 1 / 8, "half": 1 / 2, "largest": 1}  # of the largest node, that a visit may bring ahead
-VARIED = 2  # trees from which schedules of all these limits are made; they matter little beside the cache pass
-FIRST = 2  # schedules of each other tree that are made before the trees are compared
-BEST = 6  # trees of which all schedules are made, under a limit
-SHORT = 100_000  # nodes in all schedules up to which all are made
+RECURSION_LIMITS = (1, 32, 128, 512)  # fewest bags of a component that is divided again
+BATCH_SHARES = {
+    "zero": 0,
+    "eighth": 1 / 8,
+    "half": 1 / 2,
+    "largest": 1,
+}  # of the largest node, computed early
+VARIED_TREES = 2  # trees from which schedules of all these limits are made; they matter little beside the cache pass
+FIRST_SCHEDULES = 2  # schedules of each other tree that are made before the trees are compared
+BEST_TREES = 6  # trees of which all schedules are made, under a limit
+ALL_TREES_STEPS = 100_000  # nodes in all schedules up to which all are made
 LENGTH_LIMIT = 30.0
-LONGEST = 2**31 - 1
-WIDEST = 400  # of decompositions; wider ones take long to find, and their separators hold too much
+MAX_RUNS = 2**31 - 1
+MAX_WIDTH = 400  # of decompositions; wider ones take long to find, and their separators hold too much
 
 Rank = tuple[int, int, int]
 Choice = tuple[int, str, int]
@@ -49,7 +54,7 @@ class Part:
     def __init__(self, graph: ComputationGraph, simplified: bool) -> None:
         self.graph = graph
         decided = graph.needed & ~_weightless(graph) if simplified else graph.needed
-        self.ahead = np.flatnonzero(graph.needed & ~decided).astype(np.int32)
+        self.weightless = np.flatnonzero(graph.needed & ~decided).astype(np.int32)
         self.nodes = np.flatnonzero(decided).astype(np.int32)
         number = np.full(graph.n_nodes, -1, np.int32)
         number[self.nodes] = np.arange(self.nodes.size, dtype=np.int32)
@@ -102,15 +107,15 @@ class Part:
         return None if order is None else self.completed(order)
 
     def completed(self, order: Int32) -> Schedule:
-        """A schedule of the graph: what was left out runs ahead, what must run once the first time, updates late."""
+        """A schedule of the graph: weightless nodes run first, what must run once the first time, updates late."""
         graph = self.graph
         firm = graph.once if graph.mark is None else graph.once | (graph.mark == KEEP)
-        runs = np.concatenate([self.ahead, self.nodes[order]])
+        runs = np.concatenate([self.weightless, self.nodes[order]])
         if firm.any():
             first = np.zeros(runs.size, bool)
             first[np.unique(runs, return_index=True)[1]] = True
             runs = runs[first | ~firm[runs]]
-        return Schedule(postponed(graph, runs))
+        return Schedule(postpone(graph, runs))
 
     def one_pass(self) -> Schedule:
         """Every node once."""
@@ -150,7 +155,7 @@ def by_recursion(
         Runs for each needed node at which a schedule is abandoned.
     """
     whole, simple = Part(graph, simplified=False), Part(graph, simplified=True)
-    parts = [simple, whole] if simple.ahead.size else [whole]
+    parts = [simple, whole] if simple.weightless.size else [whole]
     if recursion_limit is None:
         yield Candidate(parts[0].one_pass(), {"recursion_limit": "all"})
     recursion = _Recursion(graph, limit, context, length_limit)
@@ -160,13 +165,13 @@ def by_recursion(
     for number, (part, tree) in enumerate((each, tree) for each in parts for tree in trees(each)):
         if len(parts) > 1 and part is whole:
             tree = tree[0], {**tree[1], "simplified": False}
-        choices = _choices(part, recursion_limit, batching, number < VARIED)
-        first = len(choices) if number < VARIED else FIRST
+        choices = _choices(part, recursion_limit, batching, number < VARIED_TREES)
+        first = len(choices) if number < VARIED_TREES else FIRST_SCHEDULES
         yield from recursion.candidates(part, tree, choices[:first])
         made.append((recursion.best, number, part, tree, choices[first:]))
         count += len(choices)
         context.progress(number + 1)
-    best = len(made) if limit is None or count * graph.n_nodes < SHORT else min(BEST, len(made))
+    best = len(made) if limit is None or count * graph.n_nodes < ALL_TREES_STEPS else min(BEST_TREES, len(made))
     context.stage(best, "best trees")
     for done, (_, _, part, tree, choices) in enumerate(sorted(made, key=itemgetter(0, 1))[:best]):
         yield from recursion.candidates(part, tree, choices)
@@ -196,7 +201,7 @@ class _Recursion:
         """Candidates of one tree; `best` is the rank of the best afterwards."""
         self.best = WORST
         separators, details = tree
-        longest = int(min(self.length_limit * max(1, part.nodes.size), LONGEST))
+        longest = int(min(self.length_limit * max(1, part.nodes.size), MAX_RUNS))
         for batch, name, recursion_limit in choices:
             self.context.check()
             if separators is None:
@@ -219,11 +224,11 @@ def _choices(part: Part, recursion_limit: int | None, batching: bool | None, var
     """Schedules that a tree of a part may make: plain, then in batches of at most so many bytes."""
     batches = {} if batching else {_twremat.PLAIN: "none"}
     if batching is not False:
-        batches |= {int(share * part.largest): name for name, share in reversed(SHARES.items())}
+        batches |= {int(share * part.largest): name for name, share in reversed(BATCH_SHARES.items())}
         batches[_twremat.UNLIMITED] = "unlimited"
     limits = [recursion_limit] if recursion_limit is not None else [1]
     if recursion_limit is None and varied:
-        limits = [k for k in LIMITS if k <= max(1, part.nodes.size)]
+        limits = [k for k in RECURSION_LIMITS if k <= max(1, part.nodes.size)]
     return [(batch, name, k) for batch, name in batches.items() for k in limits]
 
 

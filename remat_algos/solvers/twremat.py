@@ -8,15 +8,15 @@ from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
 from remat_algos.solvers.candidates import Candidate
-from remat_algos.solvers.recursion import LENGTH_LIMIT, WIDEST, Part, Tree, by_recursion, check_options
+from remat_algos.solvers.recursion import LENGTH_LIMIT, MAX_WIDTH, Part, Tree, by_recursion, check_options
 from remat_algos.solvers.registry import solver
 from remat_algos.structure.elimination import Run
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 
-RULES = ("fill", "degree", "density")
-ORDERS = 16
-MOST_NODES = 40_000  # in all decompositions of a large graph
+ORDER_RULES = ("fill", "degree", "density")
+MAX_ORDERS = 16
+MAX_TREE_NODES = 40_000  # in all decompositions of a large graph
 
 
 @solver(paper="kumar2019")
@@ -61,7 +61,7 @@ def twremat(
     """
     check_options(recursion_limit, batching, length_limit)
     if orders is None:
-        orders = max(2, min(ORDERS, graph.n_nodes // 8, MOST_NODES // max(1, graph.n_nodes)))
+        orders = max(2, min(MAX_ORDERS, graph.n_nodes // 8, MAX_TREE_NODES // max(1, graph.n_nodes)))
     elif (as_whole(orders) or 0) < 1:
         raise ValueError(f"orders is {shortened(repr(orders))}; give a whole number of elimination orders, 1 or more")
     return by_recursion(
@@ -79,10 +79,10 @@ def twremat(
 def _trees(part: Part, orders: int, context: SearchContext) -> Iterator[Tree]:
     """Separators by each elimination order, balanced and with few bytes."""
     for number in range(orders):
-        turn, which = divmod(number, len(RULES))
-        rule, seed = RULES[which], None if turn == 0 else context.seed + turn - 1  # at first with its own ties
+        turn, which = divmod(number, len(ORDER_RULES))
+        rule, seed = ORDER_RULES[which], None if turn == 0 else context.seed + turn - 1  # at first with its own ties
         order = rule if seed is None else f"{rule}, seed {seed}"
-        run = Run(part.undirected, rule, seed, WIDEST)
+        run = Run(part.undirected, rule, seed, MAX_WIDTH)
         while run.go_on():
             context.check()
         if run.done:

@@ -12,7 +12,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.reference import build_reference
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline
-from remat_algos.schedule.passes.polish import polished
+from remat_algos.schedule.passes.polish import polish
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.recursion import Part
 from remat_algos.structure.elimination import eliminate
@@ -113,7 +113,7 @@ def pipeline(graph):
     part = Part(graph, simplified=True)
     bags = TreeDecomposition.of(eliminate(part.undirected)).shrunk()
     tree = SeparatorTree.balanced(bags, part.nodes.size)
-    return polished(graph, simulate(graph, part.schedule(tree, 1, _twremat.PLAIN, 30 * part.nodes.size)), None)
+    return polish(graph, simulate(graph, part.schedule(tree, 1, _twremat.PLAIN, 30 * part.nodes.size)), None)
 
 
 def test_the_whole_pipeline_of_twremat(benchmark):

@@ -208,11 +208,11 @@ def _what_if(a):
 CALLS: dict[str, Callable[[Arguments], Any]] = {
     # schedules
     "simulate": lambda a: ra.simulate(a.graph(), a.order()),
-    "polished": lambda a: ra.polished(a.graph(), a.simulation(), a.limit()),
-    "cached": lambda a: ra.cached(a.graph(), a.schedule(), a.limit(), rounds=a.one(0, 1, 6)),
-    "without_dead_runs": lambda a: ra.without_dead_runs(a.graph(), a.schedule()),
-    "sunk": lambda a: ra.sunk(a.graph(), a.schedule()),
-    "postponed": lambda a: ra.postponed(a.graph(), a.order()),
+    "polish": lambda a: ra.polish(a.graph(), a.simulation(), a.limit()),
+    "reuse_values": lambda a: ra.reuse_values(a.graph(), a.schedule(), a.limit(), rounds=a.one(0, 1, 6)),
+    "drop_dead_runs": lambda a: ra.drop_dead_runs(a.graph(), a.schedule()),
+    "sink_runs": lambda a: ra.sink_runs(a.graph(), a.schedule()),
+    "postpone": lambda a: ra.postpone(a.graph(), a.order()),
     "unroll": lambda a: ra.unroll(a.graph(), a.schedule()),
     "lowest_pass": lambda a: ra.lowest_pass(a.graph(), a.one(None, 1, 0, -1, 3)),
     "checkpoint_schedule": lambda a: ra.checkpoint_schedule(

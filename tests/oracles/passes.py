@@ -6,12 +6,12 @@ from tests.oracles.plain import plain
 RECOMPUTE = 2
 
 
-def without_dead_runs(graph, order):
+def drop_dead_runs(graph, order):
     """Drop one run that serves nobody, the last of them, and look again."""
     g, order = plain(graph), list(order)
     for step in range(len(order) - 1, -1, -1):
         if not serves(g, order, step):
-            return without_dead_runs(g, order[:step] + order[step + 1 :])
+            return drop_dead_runs(g, order[:step] + order[step + 1 :])
     return order
 
 

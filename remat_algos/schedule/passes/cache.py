@@ -1,4 +1,4 @@
-"""Values that a schedule lets die and makes again later, held while there is room."""
+"""Values that a schedule frees and recomputes later, kept live while there is room."""
 
 from operator import index
 
@@ -16,7 +16,7 @@ KEYS = ("density", "chain")
 ROUNDS = 6
 
 
-def cached(
+def reuse_values(
     graph: ComputationGraph, schedule: Schedule, limit: int, *, key: str = "density", rounds: int = ROUNDS
 ) -> Schedule:
     """The same order without the runs whose values can stay live until then, within a limit.
@@ -55,7 +55,7 @@ def cached(
     >>> names = [("A", "B"), ("A", "C"), ("B", "D"), ("C", "D"), ("A", "E"), ("D", "E")]
     >>> graph = ComputationGraph.from_edges(names)
     >>> schedule = Schedule.from_names(graph, "ABCDAE")
-    >>> ["".join(cached(graph, schedule, limit).names(graph)) for limit in (3, 4)]
+    >>> ["".join(reuse_values(graph, schedule, limit).names(graph)) for limit in (3, 4)]
     ['ABCDAE', 'ABCDE']
     """
     if key not in KEYS:
@@ -63,7 +63,7 @@ def cached(
     if rounds < 1:
         raise ValueError(f"rounds is {rounds}; give 1 or more")
     order = simulate(graph, schedule).schedule.order
-    return Schedule(cached_order(graph, order, bytes_limit(limit), key, rounds))
+    return Schedule(reuse_in_order(graph, order, bytes_limit(limit), key, rounds))
 
 
 def bytes_limit(limit: int) -> int:
@@ -74,18 +74,18 @@ def bytes_limit(limit: int) -> int:
         raise TypeError(f"limit is {shortened(repr(limit))}; give whole bytes") from error
 
 
-def cached_order(graph: ComputationGraph, order: Int32, limit: int, key: str, rounds: int = ROUNDS) -> Int32:
+def reuse_in_order(graph: ComputationGraph, order: Int32, limit: int, key: str, rounds: int = ROUNDS) -> Int32:
     """int32[<= m]: a sound order after at most so many rounds."""
     order = serving_runs(graph, order)
     for _ in range(rounds):
         before = order.size
-        order = serving_runs(graph, replayed(graph, order, limit, key))
+        order = serving_runs(graph, replay(graph, order, limit, key))
         if order.size == before:
             break
     return order
 
 
-def replayed(graph: ComputationGraph, order: Int32, limit: int, key: str) -> Int32:
+def replay(graph: ComputationGraph, order: Int32, limit: int, key: str) -> Int32:
     """int32[<= m]: a sound order without the runs whose values stay."""
     return _passes.replay(
         order,

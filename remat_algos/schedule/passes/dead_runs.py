@@ -11,7 +11,7 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 
 
-def without_dead_runs(graph: ComputationGraph, schedule: Schedule) -> Schedule:
+def drop_dead_runs(graph: ComputationGraph, schedule: Schedule) -> Schedule:
     """The same order without the runs of which nothing is read before their node is recomputed.
 
     What only they read is then not read either, and so on. The first run of an output stays: it makes the copy that
@@ -35,7 +35,7 @@ def without_dead_runs(graph: ComputationGraph, schedule: Schedule) -> Schedule:
     Examples
     --------
     >>> graph = ComputationGraph.from_edges([("A", "B"), ("B", "C"), ("A", "C")])
-    >>> without_dead_runs(graph, Schedule.from_names(graph, "ABABC")).names(graph)
+    >>> drop_dead_runs(graph, Schedule.from_names(graph, "ABABC")).names(graph)
     ['A', 'B', 'C']
     """
     return Schedule(serving_runs(graph, simulate(graph, schedule).schedule.order))

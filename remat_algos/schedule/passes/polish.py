@@ -1,13 +1,13 @@
 """All passes over a schedule, until nothing gets better."""
 
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.schedule.passes.cache import KEYS, ROUNDS, bytes_limit, cached_order
-from remat_algos.schedule.passes.sinking import lower
+from remat_algos.schedule.passes.cache import KEYS, ROUNDS, bytes_limit, reuse_in_order
+from remat_algos.schedule.passes.sinking import sink
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, check_simulation, simulate
 
 
-def polished(graph: ComputationGraph, simulation: Simulation, limit: int | None) -> Simulation:
+def polish(graph: ComputationGraph, simulation: Simulation, limit: int | None) -> Simulation:
     """The best schedule that the passes make of a simulated one.
 
     With each key of the cache pass in turn: runs sink, which makes room, then values stay, as far as there is room,
@@ -38,32 +38,32 @@ def polished(graph: ComputationGraph, simulation: Simulation, limit: int | None)
     --------
     >>> names = [("A", "B"), ("A", "C"), ("B", "D"), ("C", "D"), ("A", "E"), ("D", "E")]
     >>> graph = ComputationGraph.from_edges(names)
-    >>> judged = simulate(graph, Schedule.from_names(graph, "ABCDAE"))
-    >>> polished(graph, judged, None) is judged
+    >>> simulation = simulate(graph, Schedule.from_names(graph, "ABCDAE"))
+    >>> polish(graph, simulation, None) is simulation
     True
-    >>> polished(graph, judged, 4).schedule.names(graph)
+    >>> polish(graph, simulation, 4).schedule.names(graph)
     ['A', 'B', 'C', 'D', 'E']
     """
     check_simulation(simulation, graph)
     limit = None if limit is None else bytes_limit(limit)
     room = simulation.peak_memory if limit is None else limit
-    sunk = lower(simulation)
-    found = [simulation, *(_with_key(graph, sunk, room, key) for key in KEYS)]
-    return min(found, key=lambda judged: _rank(judged, room))
+    sunk = sink(simulation)
+    results = [simulation, *(_with_key(graph, sunk, room, key) for key in KEYS)]
+    return min(results, key=lambda result: _rank(result, room))
 
 
-def _with_key(graph: ComputationGraph, judged: Simulation, room: int, key: str) -> Simulation:
+def _with_key(graph: ComputationGraph, simulation: Simulation, room: int, key: str) -> Simulation:
     """Values stay and runs sink in turn, from a schedule whose runs have sunk."""
     for i in range(ROUNDS):
-        judged = lower(judged) if i else judged
-        order = cached_order(graph, judged.schedule.order, max(room, judged.peak_memory), key)
-        if order.size == len(judged.schedule):
+        simulation = sink(simulation) if i else simulation
+        order = reuse_in_order(graph, simulation.schedule.order, max(room, simulation.peak_memory), key)
+        if order.size == len(simulation.schedule):
             break
-        judged = simulate(graph, Schedule(order))
-    return judged
+        simulation = simulate(graph, Schedule(order))
+    return simulation
 
 
-def _rank(judged: Simulation, room: int) -> tuple[bool, int, int]:
-    if judged.peak_memory > room:
-        return True, judged.peak_memory, judged.compute
-    return False, judged.compute, judged.peak_memory
+def _rank(simulation: Simulation, room: int) -> tuple[bool, int, int]:
+    if simulation.peak_memory > room:
+        return True, simulation.peak_memory, simulation.compute
+    return False, simulation.compute, simulation.peak_memory

@@ -4,12 +4,12 @@ import numpy as np
 
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels import _passes
-from remat_algos.schedule.postponed_updates import postponed
+from remat_algos.schedule.postponed_updates import postpone
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 
 
-def sunk(graph: ComputationGraph, schedule: Schedule) -> Schedule:
+def sink_runs(graph: ComputationGraph, schedule: Schedule) -> Schedule:
     """The same runs, some of them later: as long as a run makes at least as many bytes as it frees.
 
     A run waits until right before its first reader, or until what it reads would stay live for it alone and is
@@ -37,14 +37,14 @@ def sunk(graph: ComputationGraph, schedule: Schedule) -> Schedule:
 
     >>> names = [("A", "B"), ("A", "C"), ("A", "D"), ("B", "D"), ("C", "E"), ("D", "E")]
     >>> graph = ComputationGraph.from_edges(names, memory=[1, 4, 2, 1, 1])
-    >>> sunk(graph, Schedule.from_names(graph, "ABCDE")).names(graph)
+    >>> sink_runs(graph, Schedule.from_names(graph, "ABCDE")).names(graph)
     ['A', 'B', 'D', 'C', 'E']
     """
-    return lower(simulate(graph, schedule)).schedule
+    return sink(simulate(graph, schedule)).schedule
 
 
-def lower(simulation: Simulation) -> Simulation:
-    """A judged schedule with its runs moved on; the simulation itself if none moves."""
+def sink(simulation: Simulation) -> Simulation:
+    """A simulated schedule with its runs moved on; the simulation itself if none moves."""
     graph, order = simulation.graph, simulation.schedule.order
     before = simulation.memory_trace - (graph.workspace + graph.node_memory)[order]
     later = _passes.sink(
@@ -61,6 +61,6 @@ def lower(simulation: Simulation) -> Simulation:
     )
     if np.array_equal(later, order):
         return simulation
-    lowered = simulate(graph, Schedule(postponed(graph, later)))
+    lowered = simulate(graph, Schedule(postpone(graph, later)))
     # a parameter may only change when all have read it, whatever its update holds until then
     return lowered if lowered.peak_memory <= simulation.peak_memory else simulation
