@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import remat_algos as ra
-from docs import console, zoo
+from docs import console, measured, zoo
 from remat_algos.allocate.allocators import registry as allocators
 from remat_algos.cli import commands
 from remat_algos.cli.main import main
@@ -115,6 +115,21 @@ def test_reproductions_are_what_the_command_writes(paper, tmp_path):
     assert main(["reproduce", paper, "-o", str(tmp_path)]) == 0
     for path in tmp_path.iterdir():
         assert path.read_bytes() == (DOCS / "reproductions" / path.name).read_bytes(), path.name
+
+
+# figures in sentences
+
+
+@pytest.mark.parametrize(("name", "sentence"), [(name, sentence) for name, sentence, _ in measured.SENTENCES])
+def test_sentences_with_figures_are_on_their_pages(name, sentence):
+    assert measured.place(PAGES[name], sentence)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "sentence", "measure"), measured.SENTENCES)
+def test_figures_in_sentences_are_what_the_script_measures(name, sentence, measure):
+    """`python docs/measured.py` writes them."""
+    assert measured.renewed(PAGES[name], sentence, measure()) == PAGES[name]
 
 
 # Python
