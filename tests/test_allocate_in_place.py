@@ -280,7 +280,7 @@ def test_a_plan_says_where_its_simulation_is(call):
         ({"b": "a"}, "b cannot be written over a at step 1: d reads it at step 3; leave the pair out"),
         ({"d": "b"}, "d cannot be written over b, an output, which stays live to the end"),
         ({"c": "a"}, "c cannot be written over a, which c does not read"),
-        ({"e": "d"}, "e cannot be written over d; they have 2 and 4 bytes, and the same size is wanted"),
+        ({"e": "d"}, "e cannot be written over d; they have 2 and 4 bytes, but must have the same size"),
         ({"b": "z"}, "the in-place table names an unknown value: "),
         ({"ReLu": 0}, "the in-place table names 'ReLu', which is not an operation of the graph; did you mean ReLU"),
         ({"grad(Warp)": 0}, "the in-place table names 'grad(Warp)', which is not an operation of the graph"),

@@ -63,7 +63,7 @@ def test_the_written_default_of_every_option_means_the_default(model):
     for known in options_of(model).values():
         default = tuple(known.default) if isinstance(known.default, list) else known.default
         assert known.read(known.written) == default
-        assert known.wanted
+        assert known.allowed
 
 
 def test_every_option_of_build_can_be_set_by_text():

@@ -113,7 +113,7 @@ class PoolUse:
 
     @property
     def used(self) -> Int64:
-        """int64[m]: bytes handed out during each step; the maximum of all runs."""
+        """int64[m]: bytes allocated during each step; the maximum of all runs."""
         return np.max([run.used for run in self.runs], axis=0)
 
     @property
@@ -128,7 +128,7 @@ class PoolUse:
 
     @property
     def peak_used(self) -> int:
-        """Bytes handed out at the worst step."""
+        """Bytes allocated at the worst step."""
         return max(int(run.used.max(initial=0)) for run in self.runs)
 
     @property

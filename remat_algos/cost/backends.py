@@ -39,10 +39,10 @@ def usable_cupy() -> Any:
     Examples
     --------
     >>> try:
-    ...     found = usable_cupy().__name__
+    ...     result = usable_cupy().__name__
     ... except BackendError as error:
-    ...     found = str(error)[:6]
-    >>> found in ("cupy", "backen")
+    ...     result = str(error)[:6]
+    >>> result in ("cupy", "backen")
     True
     """
     cupy, missing = _cupy()
@@ -76,14 +76,14 @@ def _cupy() -> tuple[Any, str | None]:
     except Exception as error:  # broken libraries raise anything
         if isinstance(error, ImportError) and error.name == "cupy":
             return None, "CuPy is not installed; run python -m pip install 'remat_algos[cuda12]' (or cuda13)"
-        said = first_line(error)
-        return None, f"CuPy cannot be loaded ({said}); install it again for the CUDA version of this machine"
+        reason = first_line(error)
+        return None, f"CuPy cannot be loaded ({reason}); install it again for the CUDA version of this machine"
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except Exception as error:
         if "NoDevice" not in str(error):
-            said = first_line(error)
-            return None, f"CuPy finds no CUDA driver that it can use ({said}); install one, or use backend numpy"
+            reason = first_line(error)
+            return None, f"CuPy finds no CUDA driver that it can use ({reason}); install one, or use backend numpy"
         count = 0
     if count == 0:
         return None, "CuPy finds no CUDA device; run on a machine with an NVIDIA GPU, or use backend numpy"
@@ -95,7 +95,7 @@ def _cupy() -> tuple[Any, str | None]:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an error says, without the full stop.
+    """The first line of an error message, without the full stop.
 
     Examples
     --------

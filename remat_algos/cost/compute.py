@@ -91,8 +91,8 @@ def _convolutions(ops: Sequence[str]) -> set[str]:
     return {op for op, kind in kinds.items() if kind is not None and kind.name == "Convolution"}
 
 
-def _counts(given: ArrayLike, what: str, size: int) -> Int64:
-    counts = frozen(given, np.int64, what, size)
+def _counts(numbers: ArrayLike, what: str, size: int) -> Int64:
+    counts = frozen(numbers, np.int64, what, size)
     if size and counts.min() < 0:
         at = int(np.argmin(counts))
         raise GraphError(f"{what}[{at}] is {counts[at]}; give 0 or more")
@@ -103,9 +103,9 @@ def _chosen(cost: str, device: Device | str | os.PathLike[str] | None) -> Device
     if isinstance(device, Device):
         return device
     if cost == "measured" and (device is None or (isinstance(device, str) and named_device(device))):
-        found = "no device" if device is None else f"{device!r}, whose numbers are those of its data sheet"
+        source = "no device" if device is None else f"{device!r}, whose numbers are those of its data sheet"
         remedy = "run `remat calibrate -o my_device.json` and name that file"
-        raise GraphError(f'cost "measured" was given {found}; {remedy}')
+        raise GraphError(f'cost "measured" was given {source}; {remedy}')
     return get_device(DEFAULT_DEVICE if device is None else device)
 
 

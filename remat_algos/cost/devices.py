@@ -17,11 +17,11 @@ from remat_algos.ir.wording import shortened
 
 FORMAT, VERSION = "remat-device", 1
 LAUNCH = 5e-6
-"""Seconds per launch of the GPUs in the table: an assumption, since no data sheet says, of the order of what
+"""Seconds per launch of the GPUs in the table: an assumption, absent from data sheets, of the order of what
 back-to-back launches from a framework take. `remat calibrate` measures it."""
 
 _KEYS = ("name", "flops", "bandwidth", "launch", "memory")
-_MOST = 1e30  # of any rate: beyond it sums would not be numbers
+_MAX_RATE = 1e30  # of any rate: beyond it sums would not be numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +86,12 @@ class Device:
     def __hash__(self) -> int:
         return hash((self.name, self.bandwidth, self.launch, self.memory))
 
-    def _positive(self, given: Any, what: str, *, or_zero: bool = False) -> float:
-        number = isinstance(given, int | float) and not isinstance(given, bool)
-        if not number or not 0 <= given < _MOST or (given == 0 and not or_zero):
-            wanted = "a number, 0 or more" if or_zero else "a number above 0"
-            raise GraphError(f'"{what}" of {shortened(self.name)!r} is {_shown(given)}; give {wanted}')
-        return float(given)
+    def _positive(self, number: Any, what: str, *, or_zero: bool = False) -> float:
+        is_number = isinstance(number, int | float) and not isinstance(number, bool)
+        if not is_number or not 0 <= number < _MAX_RATE or (number == 0 and not or_zero):
+            expected = "a number, 0 or more" if or_zero else "a number above 0"
+            raise GraphError(f'"{what}" of {shortened(self.name)!r} is {_shown(number)}; give {expected}')
+        return float(number)
 
     def rate(self, dtype: str) -> float:
         """FLOP/s for a type of element.
@@ -133,8 +133,8 @@ class Device:
         write_whole(Path(path), (json.dumps(self.record(), indent=1) + "\n").encode())
 
 
-def _shown(given: object) -> str:
-    return "missing" if given is None else repr(given)[:40]
+def _shown(number: object) -> str:
+    return "missing" if number is None else repr(number)[:40]
 
 
 # TFLOP/s by type, GB/s, GiB and where NVIDIA says so. Rates are of dense matrix products: not sparse (half of the
@@ -216,14 +216,14 @@ def get_device(name_or_path: str | os.PathLike[str]) -> Device:
     >>> get_device("v100-16gb").memory == 16 * 2**30
     True
     """
-    given = os.fspath(name_or_path)
+    text = os.fspath(name_or_path)
     named = isinstance(name_or_path, str)
-    found = named_device(given) if named else None
-    if found is not None:
-        return found
-    if named and not given.endswith(".json") and os.sep not in given and not os.path.isfile(given):
-        raise unknown_name("device", given, _DEVICES)
-    return _read(Path(given))
+    known = named_device(text) if named else None
+    if known is not None:
+        return known
+    if named and not text.endswith(".json") and os.sep not in text and not os.path.isfile(text):
+        raise unknown_name("device", text, _DEVICES)
+    return _read(Path(text))
 
 
 def _plain(name: str) -> str:

@@ -47,7 +47,7 @@ def element_bytes(dtype: str) -> int:
     """
     try:
         return DTYPES[dtype]
-    except (KeyError, TypeError):  # TypeError: a list, say
+    except (KeyError, TypeError):  # TypeError: a list, for example
         raise unknown_name("dtype", dtype, DTYPES) from None
 
 
@@ -86,7 +86,7 @@ def unknown_name(what: str, name: object, known: Iterable[str]) -> GraphError:
     Parameters
     ----------
     what : str
-        The kind of thing.
+        The kind of name, for the message.
     name : object
         What was given.
     known : iterable of str

@@ -1,1 +1,1 @@
-"""Schedules run for real, on NumPy or CuPy, and held against what was predicted."""
+"""Schedules executed on NumPy or CuPy, and compared with their prediction."""

@@ -1,4 +1,4 @@
-"""The kernels of kernels/cuda, compiled by CuPy when they are first wanted."""
+"""The kernels of kernels/cuda, compiled by CuPy on first use."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def check_network(network: object) -> None:
 class LayerOperators:
     """Operators that are the layers of a network, with their true gradients.
 
-    A forward node computes what its `Layer` says. The gradient of w with respect to x is computed from what its node
+    A forward node computes its `Layer`. The gradient of w with respect to x is computed from what its node
     reads and nothing else: gradients of w's values, what w saved, w's residents; it is added to the sum so far. On one
     backend all is deterministic, so a recomputed value is bit-identical. Values of float16 are read as
     float32, and results are rounded once, when they are written. Supported are the kinds of `FORMULAS`, of

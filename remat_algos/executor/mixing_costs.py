@@ -149,5 +149,5 @@ def _deeds(graph: ComputationGraph) -> NDArray[np.float64]:
 
 
 def _words(nbytes: Int64) -> Int64:
-    """Words that so many bytes fill or begin."""
+    """Words of `nbytes` bytes, the last perhaps partial."""
     return -(-nbytes // 4)

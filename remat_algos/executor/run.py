@@ -77,7 +77,7 @@ def execute(
     AllocationError
         If the allocation is not one of this schedule's buffers.
     BackendError
-        If the backend cannot run here, or the operators are not what `Operators` says.
+        If the backend cannot run here, or the operators do not follow `Operators`.
     OutOfMemoryError
         If memory runs out, with step, node, bytes requested and bytes free.
     TypeError

@@ -32,7 +32,7 @@ Amounts = str | Mapping[Any, Any] | Callable[[Any], Any] | float
 
 
 def from_networkx(digraph: Any, memory: Amounts = "memory", compute: Amounts = "compute") -> ComputationGraph:
-    """The graph of a networkx DiGraph, in which an edge (u, v) says that v reads u.
+    """The graph of a networkx DiGraph, in which an edge (u, v) means that v reads u.
 
     Parameters
     ----------
@@ -77,8 +77,8 @@ def from_networkx(digraph: Any, memory: Amounts = "memory", compute: Amounts = "
     amounts = {"memory": _amounts(digraph, "memory", memory), "compute": _amounts(digraph, "compute", compute)}
     drawing = Drawing(graph={key: digraph.graph[key] for key in GRAPH_ATTRIBUTES if digraph.graph.get(key) is not None})
     for node in nodes:
-        said = digraph.nodes[node]
-        record = {key: said[key] for key in READ if said.get(key) is not None}
+        data = digraph.nodes[node]
+        record = {key: data[key] for key in READ if data.get(key) is not None}
         drawing.nodes[names[node]] = record | {what: of[node] for what, of in amounts.items() if node in of}
     for v in nodes:
         for u in digraph.predecessors(v):
@@ -102,38 +102,40 @@ def _names(nodes: Sequence[Hashable]) -> dict[Hashable, str]:
     return names
 
 
-def _amounts(digraph: Any, what: str, given: Amounts) -> dict[Hashable, Any]:
+def _amounts(digraph: Any, what: str, amounts: Amounts) -> dict[Hashable, Any]:
     """Size or cost of each node; of none, where no node has the attribute that is the default."""
-    if isinstance(given, Real):
-        return dict.fromkeys(digraph.nodes, given)
-    if isinstance(given, str):
-        if given == what:  # or what else tables call it
-            used = {key for _, said in digraph.nodes(data=True) for key in said}
-            given = next((name for name in _called(what) if name in used), what)
-        found = {node: said[given] for node, said in digraph.nodes(data=True) if not _blank(said.get(given))}
-        if not found:
-            _check_absent(digraph, what, given)
+    if isinstance(amounts, Real):
+        return dict.fromkeys(digraph.nodes, amounts)
+    if isinstance(amounts, str):
+        if amounts == what:  # or what else tables call it
+            used = {key for _, record in digraph.nodes(data=True) for key in record}
+            amounts = next((name for name in _called(what) if name in used), what)
+        by_node = {
+            node: record[amounts] for node, record in digraph.nodes(data=True) if not _blank(record.get(amounts))
+        }
+        if not by_node:
+            _check_absent(digraph, what, amounts)
             return {}
-        missing, remedy = [node for node in digraph if node not in found], f"set the attribute {given!r}"
-    elif callable(given):
-        amounts = {node: given(node) for node in digraph.nodes}
-        found = {node: amount for node, amount in amounts.items() if not _blank(amount)}
-        missing, remedy = [node for node in digraph if node not in found], "return a number for each node"
-    elif isinstance(given, Mapping):
-        unknown = next((node for node in given if node not in digraph), None)
+        missing, remedy = [node for node in digraph if node not in by_node], f"set the attribute {amounts!r}"
+    elif callable(amounts):
+        results = {node: amounts(node) for node in digraph.nodes}
+        by_node = {node: amount for node, amount in results.items() if not _blank(amount)}
+        missing, remedy = [node for node in digraph if node not in by_node], "return a number for each node"
+    elif isinstance(amounts, Mapping):
+        unknown = next((node for node in amounts if node not in digraph), None)
         if unknown is not None:
             near = did_you_mean(unknown, map(str, digraph.nodes)) or "; remove it"
             raise GraphError(f"{what} has an entry for {shortened(repr(unknown))}, which is no node{near}")
-        found = {node: amount for node, amount in given.items() if not _blank(amount)}
-        missing, remedy = [node for node in digraph if node not in found], "add an entry"
+        by_node = {node: amount for node, amount in amounts.items() if not _blank(amount)}
+        missing, remedy = [node for node in digraph if node not in by_node], "add an entry"
     else:
-        wanted = "an attribute's name, a mapping from nodes, a function of a node or a number"
-        raise TypeError(f"{what} is {shortened(repr(given))}, expected {wanted}")
+        expected = "an attribute's name, a mapping from nodes, a function of a node or a number"
+        raise TypeError(f"{what} is {shortened(repr(amounts))}, expected {expected}")
     missing = [node for node in missing if not any(digraph.nodes[node].get(key) for key in NOT_NODES)]
     if missing:
         some = listed([shortened(repr(node)) for node in missing[:NAMED]], NAMED, len(missing))
         raise GraphError(f"the {SOURCE} has no {what} for {some}; {remedy}")
-    return found
+    return by_node
 
 
 def _called(what: str) -> tuple[str, ...]:
@@ -146,14 +148,14 @@ def _blank(amount: Any) -> bool:
     return amount is None or (isinstance(amount, str) and not amount.strip())
 
 
-def _check_absent(digraph: Any, what: str, given: str) -> None:
+def _check_absent(digraph: Any, what: str, attribute: str) -> None:
     """GraphError for an attribute that no node has, unless it is the default and nothing is called nearly so."""
-    attributes = list(dict.fromkeys(str(key) for _, said in digraph.nodes(data=True) for key in said))
-    if given == what:
+    attributes = list(dict.fromkeys(str(key) for _, record in digraph.nodes(data=True) for key in record))
+    if attribute == what:
         check_spelling(SOURCE, attributes, {what: NODE_ATTRIBUTES[what]}, (), "attribute")
     elif len(digraph):
-        found = f" (found: {listed(list(map(shortened, attributes)), NAMED)})" if attributes else ""
-        raise GraphError(f"no node of the {SOURCE} has the attribute {shortened(given)!r}{found}")
+        present = f" (found: {listed(list(map(shortened, attributes)), NAMED)})" if attributes else ""
+        raise GraphError(f"no node of the {SOURCE} has the attribute {shortened(attribute)!r}{present}")
 
 
 def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[Any] = ()) -> Any:
@@ -201,9 +203,9 @@ def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[A
     graph = subject if isinstance(subject, ComputationGraph) else subject.graph
     drawing, own = drawing_of(graph.to_tables()), {str(node): node for node in nodes}
     digraph = networkx.DiGraph(**drawing.graph)
-    for name, said in drawing.nodes.items():
-        digraph.add_node(own.get(name, name), **{key: _number(entry) for key, entry in said.items()})
-    digraph.add_edges_from((own.get(u, u), own.get(v, v), said) for u, v, said in drawing.edges)
+    for name, record in drawing.nodes.items():
+        digraph.add_node(own.get(name, name), **{key: _number(entry) for key, entry in record.items()})
+    digraph.add_edges_from((own.get(u, u), own.get(v, v), record) for u, v, record in drawing.edges)
     if not isinstance(subject, ComputationGraph):
         simulation = subject.simulation if isinstance(subject, Plan) else subject
         for name, runs in zip(graph.node_names(), simulation.runs.tolist(), strict=True):

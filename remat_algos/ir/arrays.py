@@ -24,7 +24,7 @@ LARGEST_SUM = 2**53  # sums stay exact in float64 and JSON readers everywhere
 def frozen(
     values: ArrayLike, dtype: type[np.generic], what: str = "array", size: int | None = None, per: str = ""
 ) -> NDArray[Any]:
-    """A contiguous array of whole numbers that nobody can write to; a scalar fills `size` entries, one per node, ...
+    """A contiguous read-only array of whole numbers; a scalar fills `size` entries, one per node, ...
 
     Raises GraphError if the values do not fit `dtype` exactly, or their number is not `size`.
 
@@ -67,7 +67,7 @@ def frozen(
 
 
 def _over_bytes(array: NDArray[Any]) -> NDArray[Any]:
-    """A copy in the memory of a bytes object, which NumPy lets nobody make writable."""
+    """A copy in the memory of a bytes object, which NumPy never makes writable."""
     return np.frombuffer(array.tobytes(), array.dtype)
 
 
@@ -103,7 +103,7 @@ def row(indptr: Int64, indices: Int32, i: int, what: str) -> list[int]:
 
 
 def check_place(i: int, count: int, what: str) -> int:
-    """The number i as an int; GraphError unless it is one of `count` things that are numbered from 0."""
+    """The number i as an int; GraphError unless it is between 0 and `count` - 1."""
     place = i if type(i) is int else whole(i, what)
     if not 0 <= place < count:
         raise GraphError(f"there is no {what} {place}; there are {max(count, 0)}, numbered from 0")

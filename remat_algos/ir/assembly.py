@@ -287,7 +287,7 @@ class _Assembly:
         return int(self.node_id[self.owner[found]])
 
     def _saved(self, read_indptr: Int64, read_indices: Int64) -> tuple[Int64, Int64]:
-        """What the gradient of each node reads; where nothing is said, all that the node reads and makes."""
+        """Reads of the gradient of each node; by default all reads and values of the node."""
         said = [node.saved is not None for node in self.nodes]
         indptr, places = self.names.resolve_rows(self.nodes, [node.saved or () for node in self.nodes])
         node, place = _pairs(indptr, places)

@@ -34,7 +34,7 @@ def whole_bytes(amounts: Sequence[int | Decimal], source: str) -> list[int]:
 
 
 def whole_costs(amounts: Sequence[int | Decimal], source: str) -> tuple[list[int], int]:
-    """Costs times the least power of ten, up to 1e6, that makes all whole, and that power.
+    """Costs times the smallest power of ten, up to 1e6, that makes all whole, and that power.
 
     What is finer still is rounded, with one notice. A cost of -1 (none given) stays.
     """

@@ -33,7 +33,7 @@ def differentiate(
     For each node w from the last to the first, and each value x that w reads and that has a gradient, one node: it
     reads the gradients of w's values, what w saves, and the running sum of x's gradient, and gives the new sum. The
     last node of x is called `grad(x)`, earlier ones `grad(x)@w`. A seed of cost 0, which reads the value itself,
-    begins at each loss. The outputs are then the gradients that nobody reads.
+    begins at each loss. The outputs are then the gradients without readers.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def differentiate(
     )
     unread = np.ones(target.size, bool)
     unread[read_indices[read_indices >= graph.n_values] - graph.n_values] = False
-    options = {  # plain Python, as JSON wants them, whatever was given
+    options = {  # plain Python types for JSON
         "factor": int(factor) if isinstance(factor, int | np.integer) else float(factor),
         "parameter_gradients": bool(parameter_gradients),
         "loss": list(map(str, loss)) if loss is not None else None,

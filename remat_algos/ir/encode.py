@@ -232,7 +232,7 @@ def _is_relu(op: str) -> bool:
 
 
 def n_encoded(graph: ComputationGraph, bits: int) -> int:
-    """How many feature maps `encode` turns into bits."""
+    """Number of feature maps that `encode` stores as bits."""
     if graph.backward is None or graph.labels.ops is None:
         return 0
     return len(Codes.of(graph, graph.backward, bits))

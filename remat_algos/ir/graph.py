@@ -491,7 +491,7 @@ def check_graph(graph: Any) -> None:
 
 
 def derived(graph: ComputationGraph, name: str, make: Callable[[], Any]) -> Any:
-    """What follows from a graph, made when it is first asked for; arrays are read-only."""
+    """An attribute derived from a graph on first use; arrays are read-only."""
     if name not in graph._derived:
         made = make()
         if isinstance(made, tuple):

@@ -91,7 +91,7 @@ class Labels:
     """Names of nodes and values, operations, views that were contracted, and the unit of compute.
 
     Without names a node is called by its id. Value 0 of a node is called as the node is, value k `v:k`,
-    unless `value_names` says otherwise.
+    unless `value_names` has another name.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Types of layers, told from the names and operations of nodes."""
+"""Types of layers, from the names and operations of nodes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FAMILIES: Mapping[str, str] = {
     **dict.fromkeys(("SoftmaxCrossEntropy", "CTCLoss", "MeanSquare"), "output"),
     **dict.fromkeys(("Add", "Subtract", "Multiply", "Scale"), "element-wise"),
 }
-"""Types by kind of operation, where the name says none."""
+"""Types by kind of operation, where the name has none."""
 
 _RANK = {name: rank for rank, name in enumerate(dict.fromkeys([*WORDS.values(), *INNER.values()]))}
 

@@ -1,4 +1,4 @@
-"""What running a block holds beyond its values: the nodes inside, run without rematerialization."""
+"""Workspace of a block: bytes beyond its values while its nodes run without rematerialization."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from remat_algos.kernels import _graph
 
 
 def workspaces(graph: ComputationGraph, rules: Backward, group: Int64, kept: Bool) -> tuple[Int64, Int64]:
-    """Scratch bytes of each block and of its gradients: what is held inside at most, less what the block itself holds.
+    """Scratch bytes of each block and of its gradients: the peak inside, minus the bytes of the block itself.
 
-    Inside, nodes run once in id order, and a value that nothing saves or reads outside is freed after its last read.
+    Inside, nodes run once in id order, and a value that is neither saved nor read outside is freed after its last read.
     Gradients run as `differentiate` orders them, with every output that has a gradient as a loss; the larger figure
     of those with and without gradients of parameters counts.
 
@@ -31,12 +31,12 @@ def workspaces(graph: ComputationGraph, rules: Backward, group: Int64, kept: Boo
     group : int64[n]
         The block of each node.
     kept : bool[n_values]
-        The values that are those of the blocks; of all others that gradients read, a block holds the sum.
+        Values of the blocks; all others that gradients read are one value per block.
 
     Returns
     -------
     workspace, grad_workspace : int64[blocks]
-        Those of the node, for a block of one.
+        Of a block of one node, those of the node.
     """
     blocks = _Spans.of(group)
     alone = np.flatnonzero(np.bincount(group)[group] == 1)
@@ -53,26 +53,26 @@ def workspaces(graph: ComputationGraph, rules: Backward, group: Int64, kept: Boo
 
 
 def able(graph: ComputationGraph, rules: Backward) -> Bool:
-    """bool[n]: nodes that can have a gradient, as they read a value that has one, or a parameter."""
-    found = np.zeros(graph.n_nodes, bool)
-    found[_row_of(graph.read_indptr)[(rules.grad_memory >= 0)[graph.read_indices]]] = True
+    """bool[n]: nodes that can have a gradient: they read a value with a gradient, or a parameter."""
+    flags = np.zeros(graph.n_nodes, bool)
+    flags[_row_of(graph.read_indptr)[(rules.grad_memory >= 0)[graph.read_indices]]] = True
     if graph.resident is not None:
         is_parameter = (graph.resident.role == PARAMETER)[graph.resident.read_indices]
-        found[_row_of(graph.resident.read_indptr)[is_parameter]] = True
-    return found
+        flags[_row_of(graph.resident.read_indptr)[is_parameter]] = True
+    return flags
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Spans:
     """Blocks of several nodes, and all nodes from the first to the last of each.
 
-    A node in between that stands alone goes before the block, but in the fine graph it runs there.
+    A single node in between moves before the block, but runs there in the original graph.
     """
 
     block: Int64  # [spans] its id
     first: Int64  # [spans]
     last: Int64  # [spans]
-    span: Int64  # [n] the place in these lists, -1: none
+    span: Int64  # [n] index in these arrays, -1: none
     inside: Bool  # [n] whether a node is one of the block
 
     @classmethod
@@ -87,10 +87,10 @@ class _Spans:
         return cls(block, first, last, span, size[group] > 1)
 
 
-def _saved(graph: ComputationGraph, rules: Backward, wanted: Bool) -> tuple[Int32, Int64]:
-    """Those of the wanted values that gradients read, and the first node whose gradient does."""
+def _saved(graph: ComputationGraph, rules: Backward, selected: Bool) -> tuple[Int32, Int64]:
+    """The selected values that gradients read, and the first node whose gradient does."""
     saver = _row_of(rules.saved_indptr)
-    entries = able(graph, rules)[saver] & wanted[rules.saved_indices]
+    entries = able(graph, rules)[saver] & selected[rules.saved_indices]
     values, first = np.unique(rules.saved_indices[entries], return_index=True)
     return values, saver[entries][first]
 
@@ -102,18 +102,18 @@ def _scratch(graph: ComputationGraph, rules: Backward, kept: Bool, blocks: _Span
     np.maximum.at(last_use, graph.read_indices, _row_of(graph.read_indptr))
     freed = np.zeros(graph.n_nodes, np.int64)
     np.add.at(freed, last_use[~stays], graph.memory[~stays])
-    left = np.cumsum(graph.node_memory - freed)  # what is held after each node
-    peak = left + freed + graph.workspace
-    # the block holds what is there at its start, its values, and those of nodes that go before it
+    after = np.cumsum(graph.node_memory - freed)  # live bytes after each node
+    peak = after + freed + graph.workspace
+    # live anyway: bytes at its start, its values, and those of nodes that move before it
     own = kept | np.isin(np.arange(graph.n_values), _saved(graph, rules, ~kept)[0])
     own &= blocks.inside[graph.producer] | stays | (last_use > graph.producer)
     bytes_of = np.zeros(blocks.block.size, np.int64)
     in_span = blocks.span[graph.producer]
     np.add.at(bytes_of, in_span[own & (in_span >= 0)], graph.memory[own & (in_span >= 0)])
-    held = np.append(left, 0)[blocks.first - 1] + bytes_of
-    most = np.zeros(blocks.block.size, np.int64)
-    np.maximum.at(most, blocks.span[blocks.span >= 0], peak[blocks.span >= 0])
-    return np.maximum(most - held, 0)
+    outside = np.append(after, 0)[blocks.first - 1] + bytes_of
+    peaks = np.zeros(blocks.block.size, np.int64)
+    np.maximum.at(peaks, blocks.span[blocks.span >= 0], peak[blocks.span >= 0])
+    return np.maximum(peaks - outside, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class _Gradients:
     workspace: list[int]
     active: list[bool]  # nodes that lead to a loss
     seeded: list[bool]
-    awaited: list[int]  # bytes of a loss that is there only for its seed
+    awaited: list[int]  # bytes of a loss that is live only for its seed
     freed: list[int]  # bytes of values that the gradient of a node is the last to read
     kept: list[bool]
     blocks: _Spans
@@ -164,51 +164,51 @@ class _Gradients:
 
     def scratch(self, *, with_parameters: bool) -> Int64:
         """int64[spans]: of the gradients of blocks."""
-        begun, held = [False] * len(self.size), sum(self.freed)
+        begun, live = [False] * len(self.size), sum(self.freed)
         span, place = self.blocks.span.tolist(), {v: i for i, v in enumerate(self.blocks.last.tolist())}
-        most, room = [0] * len(place), [0] * len(place)
+        peaks, room = [0] * len(place), [0] * len(place)
         for v in reversed(range(len(self.values))):
             if v in place:
-                room[place[v]] = self._block(place[v], begun, held, with_parameters)
+                room[place[v]] = self._block(place[v], begun, live, with_parameters)
             if not self.active[v]:
                 continue  # it leads to no loss
             targets = self.reads[v] + self.parameters[v] if with_parameters else self.reads[v]
-            held, peak, of_seeds = self._run(begun, held, self.values[v], targets, self.workspace[v])
-            held -= self.freed[v] + (sum(self.size[y] for y in self.values[v] if begun[y]) if targets else 0)
+            live, peak, of_seeds = self._run(begun, live, self.values[v], targets, self.workspace[v])
+            live -= self.freed[v] + (sum(self.size[y] for y in self.values[v] if begun[y]) if targets else 0)
             if span[v] >= 0:
-                most[span[v]] = max(most[span[v]], peak, of_seeds)
-        return np.maximum(np.subtract(most, room), 0)
+                peaks[span[v]] = max(peaks[span[v]], peak, of_seeds)
+        return np.maximum(np.subtract(peaks, room), 0)
 
-    def _block(self, span: int, begun: list[bool], held: int, with_parameters: bool) -> int:
-        """What the gradients of a block hold at most without workspace, those of seeds aside: they have none."""
+    def _block(self, span: int, begun: list[bool], live: int, with_parameters: bool) -> int:
+        """Peak of the gradients of a block without workspace; seeds have no workspace."""
         ends = self.blocks.first[span], self.blocks.last[span] + 1
         nodes = [v for v in range(*ends) if self.blocks.inside[v]]
         own = dict.fromkeys(x for v in nodes for x in self.values[v])
         targets = [x for x in dict.fromkeys(x for v in nodes for x in self.reads[v]) if x not in own]
         if with_parameters:
             targets += sorted({p for v in nodes for p in self.parameters[v]})
-        made = [x for x in own if self.kept[x]]
-        new = [x for x in (*made, *targets) if not begun[x]]
-        _, peak, _ = self._run(begun, held, made, targets, 0)
+        own_kept = [x for x in own if self.kept[x]]
+        new = [x for x in (*own_kept, *targets) if not begun[x]]
+        _, peak, _ = self._run(begun, live, own_kept, targets, 0)
         for x in new:
             begun[x] = False
         return peak if targets else LARGEST_SUM
 
     def _run(
-        self, begun: list[bool], held: int, own: Iterable[int], targets: Sequence[int], workspace: int
+        self, begun: list[bool], live: int, own: Iterable[int], targets: Sequence[int], workspace: int
     ) -> tuple[int, int, int]:
-        """Bytes held after the gradients of a node, held at most while they run, and while seeds do."""
+        """Live bytes after the gradients of a node, their peak, and the peak of seeds."""
         peak = of_seeds = 0
         for x, scratch in (*((y, -1) for y in own), *((x, workspace) for x in targets)):
             if self.seeded[x] and not begun[x]:
-                of_seeds = max(of_seeds, held + self.size[x])
-                held += self.size[x] - self.awaited[x]
+                of_seeds = max(of_seeds, live + self.size[x])
+                live += self.size[x] - self.awaited[x]
                 begun[x] = True
             if scratch >= 0:
-                peak = max(peak, held + self.size[x] + scratch)  # an earlier sum is there until the new one is made
-                held += 0 if begun[x] else self.size[x]
+                peak = max(peak, live + self.size[x] + scratch)  # the earlier sum is live until the new one is computed
+                live += 0 if begun[x] else self.size[x]
                 begun[x] = True
-        return held, peak, of_seeds
+        return live, peak, of_seeds
 
 
 def _row_of(indptr: Int64) -> Int64:
@@ -221,7 +221,7 @@ def _rows(indptr: Int64, indices: Int32) -> list[list[int]]:
     return [entries[begin:end] for begin, end in pairwise(indptr.tolist())]
 
 
-def _only(indptr: Int64, indices: Int32, wanted: Bool) -> tuple[Int64, Int32]:
-    """Rows without the entries that are not wanted."""
-    left = wanted[indices]
-    return np.concatenate([[0], np.cumsum(left)])[indptr], indices[left]
+def _only(indptr: Int64, indices: Int32, selected: Bool) -> tuple[Int64, Int32]:
+    """Rows with the selected entries only."""
+    entries = selected[indices]
+    return np.concatenate([[0], np.cumsum(entries)])[indptr], indices[entries]

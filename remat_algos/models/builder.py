@@ -18,7 +18,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.operation_kinds import operation_kind
 from remat_algos.ir.resident import ROLES, Resident
-from remat_algos.models.blocks import contract
+from remat_algos.models.contraction import contract
 from remat_algos.models.names import Names
 from remat_algos.models.network import Layer, Network, Shape, Tensor
 from remat_algos.models.optimizers import FLOPS as UPDATE_FLOPS
@@ -30,7 +30,7 @@ WHOLE = (int, np.integer)
 
 
 class ExtraValue(NamedTuple):
-    """A value that an operation makes beside its first one.
+    """A value of an operation beside its first one.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class ExtraValue(NamedTuple):
 
 
 class Builder(Names):
-    """Gathers operations; `network` makes the graph.
+    """Collects operations; `network` builds the graph.
 
     Parameters
     ----------
@@ -112,11 +112,11 @@ class Builder(Names):
         Raises
         ------
         GraphError
-            If the name is taken, or a length is not positive.
+            If the name is in use, or a length is not positive.
         """
-        made = self._resident(self._take(name), shape, self.settings.dtype, "parameter")
+        parameter = self._resident(self._claim(name), shape, self.settings.dtype, "parameter")
         self.parameter_shapes[name] = shape
-        return made
+        return parameter
 
     def state(self, name: str, shape: Shape, dtype: str = "float32") -> Tensor:
         """A resident that goes from step to step; `name` is a full one.
@@ -124,9 +124,9 @@ class Builder(Names):
         Raises
         ------
         GraphError
-            If the name is taken, or a length is not positive.
+            If the name is in use, or a length is not positive.
         """
-        return self._resident(self._take(name), shape, dtype, "state")
+        return self._resident(self._claim(name), shape, dtype, "state")
 
     def _resident(self, name: str, shape: Shape, dtype: str, role: str) -> Tensor:
         if min(shape, default=1) < 1:
@@ -194,7 +194,7 @@ class Builder(Names):
         macs, flops : int
             Multiply-adds, and floating-point operations beside two for each of these.
         bytes_moved : int, optional
-            By default all that it reads and makes.
+            By default all its reads and values.
         workspace, grad_workspace : int
             Scratch bytes of it and of its gradient.
         once : bool
@@ -244,15 +244,15 @@ class Builder(Names):
         return values
 
     def _values(self, name: str, shape: Shape, dtype: str, gradient: bool, extra: Sequence[ExtraValue]) -> list[Tensor]:
-        made = [self._value(name, shape, dtype, gradient)]
+        values = [self._value(name, shape, dtype, gradient)]
         for value in extra:
             full = self._unique(f"{name}.{value.name}")
             self._value_names[len(self._memory)] = full
             if value.effect:
                 self._effects.append(len(self._memory))
-            made.append(self._value(full, value.shape, value.dtype, value.gradient))
-        self._value_counts.append(len(made))
-        return made
+            values.append(self._value(full, value.shape, value.dtype, value.gradient))
+        self._value_counts.append(len(values))
+        return values
 
     def _value(self, name: str, shape: Shape, dtype: str, gradient: bool) -> Tensor:
         size = self._bytes(name, shape, dtype)
@@ -292,8 +292,8 @@ class Builder(Names):
             saved = [*saved, values[0].value]
         if not extra:
             return saved
-        made = zip(values[1:], extra, strict=True)
-        return saved + [x.value for x, f in made if not (f.gradient or f.effect)]
+        pairs = zip(values[1:], extra, strict=True)
+        return saved + [x.value for x, f in pairs if not (f.gradient or f.effect)]
 
     # ---------------------------------------------------------------- the network
 
@@ -358,7 +358,7 @@ class Builder(Names):
         )
 
     def _update_cost(self, op: str, size: int, bytes_moved: int) -> int:
-        """Cost of an update of a parameter of so many bytes, or of one of its element-wise steps."""
+        """Cost of an update of a parameter, or of one of its element-wise steps."""
         elements = size // element_bytes(self.settings.dtype)
         cost, _ = self._costs((op,), [UPDATE_FLOPS.get(op, 1) * elements], [bytes_moved])
         return int(cost[0])

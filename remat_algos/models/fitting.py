@@ -1,4 +1,4 @@
-"""What fits: shapes and sizes of what a layer reads, and the sentences where they are impossible."""
+"""Checks of shapes and sizes, and the messages where they are impossible."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ class Fitting(Builder):
     def _broadcast(self, name: str, tensors: Sequence[Tensor], shape: Shape) -> None:
         for x in tensors:
             if x.shape != shape and not broadcasts(x.shape, shape):
-                found = f"{name} reads shapes {shape} and {x.shape}"
-                raise GraphError(f"{self.model}: {found}; give the lengths of the first, from the last one on, or 1")
+                fault = f"{name} reads shapes {shape} and {x.shape}"
+                raise GraphError(f"{self.model}: {fault}; give the lengths of the first, from the last one on, or 1")
 
-    def _as_many(self, name: str, x: Tensor, shape: Shape) -> None:
+    def _same_size(self, name: str, x: Tensor, shape: Shape) -> None:
         if prod(shape) != prod(x.shape) or min(shape, default=1) < 1:
             raise GraphError(f"{self.model}: {name} gives {x.shape} the shape {shape}; give as many elements")
 
     def _axis(self, name: str, x: Tensor, axis: int) -> int:
-        """Counted from the first one."""
+        """The axis, counted from the first."""
         rank = len(x.shape)
         if axis not in range(-rank, rank):
-            found = f"{name} goes along axis {axis} of shape {x.shape}"
-            raise GraphError(f"{self.model}: {found}; give an axis that it has, or a tensor that has that axis")
+            fault = f"{name} goes along axis {axis} of shape {x.shape}"
+            raise GraphError(f"{self.model}: {fault}; give an axis that it has, or a tensor that has that axis")
         return axis % rank
 
-    def _wanted(self, name: str, what: str, found: Tensor, shape: Shape) -> None:
-        if found.shape != shape:
-            raise GraphError(f"{self.model}: {name} has a {what} of {found.shape}, expected {shape}")
+    def _expect_shape(self, name: str, what: str, x: Tensor, shape: Shape) -> None:
+        if x.shape != shape:
+            raise GraphError(f"{self.model}: {name} has a {what} of {x.shape}, expected {shape}")
 
     def _rank(self, name: str, x: Tensor) -> int:
-        """How many lengths the image has."""
+        """Number of spatial axes of an image."""
         if len(x.shape) < 3:
             raise GraphError(f"{self.model}: {name} reads shape {x.shape}; give an image, (batch, channels, *lengths)")
         return len(x.shape) - 2
 
     def _each(self, name: str, what: str, size: Size, rank: int) -> Shape:
-        """A size for each of so many lengths."""
+        """A size for each of `rank` axes."""
         sizes = size if isinstance(size, tuple) else (size,) * rank
         if len(sizes) != rank or not all(isinstance(n, WHOLE) for n in sizes):
-            found = f"{name} has {what} {size!r} for an image of {rank} {'lengths' if rank > 1 else 'length'}"
-            raise GraphError(f"{self.model}: {found}; give a whole number for each")
+            fault = f"{name} has {what} {size!r} for an image of {rank} {'lengths' if rank > 1 else 'length'}"
+            raise GraphError(f"{self.model}: {fault}; give a whole number for each")
         return sizes

@@ -1,4 +1,4 @@
-"""Names of what a network is gathered from."""
+"""Names of the parts of a network."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from remat_algos.errors import GraphError
 
 
 class Names:
-    """Full names, each given once, inside scopes and blocks.
+    """Unique full names, inside scopes and blocks.
 
     Parameters
     ----------
@@ -28,8 +28,8 @@ class Names:
         self.model = model
         self._scope: list[str] = []
         self._block: list[str] = [""]
-        self._taken: dict[str, int] = {}  # names that were given
-        self._used: set[str] = set()  # names that residents and values have
+        self._counts: dict[str, int] = {}  # uses of each name
+        self._used: set[str] = set()  # names of residents and values
 
     @contextmanager
     def block(self, name: str) -> Iterator[None]:
@@ -51,19 +51,19 @@ class Names:
             self._scope.pop()
 
     def named(self, name: str) -> str:
-        """A full name that nothing else has: `name` inside the present scopes, with a number if it is taken."""
+        """A unique full name: `name` inside the present scopes, with a number if it is in use."""
         return self._unique(".".join((*self._scope, name)))
 
     def _unique(self, full: str) -> str:
-        times = self._taken.get(full, 0)
-        self._taken[full] = times + 1
+        times = self._counts.get(full, 0)
+        self._counts[full] = times + 1
         return self._unique(f"{full}_{times + 1}") if times else full
 
-    def _take(self, name: str) -> str:
-        """A full name that a caller chose, perhaps one that `named` gave."""
+    def _claim(self, name: str) -> str:
+        """A full name chosen by a caller, perhaps from `named`."""
         if name in self._used:
             raise GraphError(
                 f"{self.model}: the name {name} is taken; give another one, or read the tensor that has it"
             )
-        self._taken[name] = 1
+        self._counts[name] = 1
         return name

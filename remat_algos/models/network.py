@@ -1,4 +1,4 @@
-"""What a model is built into: a graph, and what the graph does not say of its operations."""
+"""A network: a graph, and the attributes of its operations that the graph does not have."""
 
 from __future__ import annotations
 

@@ -178,12 +178,12 @@ class _Updates:
         resident, value, owner = graph.resident, graph.value_indptr.tolist(), graph.forward_of.tolist()
         if resident is None or not (resident.role == PARAMETER).any():
             raise GraphError("no node reads a parameter, so there is nothing to update; give residents that role")
-        wanted = {f"grad({resident.names[p]})": int(p) for p in np.flatnonzero(resident.role == PARAMETER)}
+        by_name = {f"grad({resident.names[p]})": int(p) for p in np.flatnonzero(resident.role == PARAMETER)}
         nodes = enumerate(graph.node_names())
-        found = [(wanted[name], value[v], owner[v]) for v, name in nodes if name in wanted]
-        if not found:
+        gradients = [(by_name[name], value[v], owner[v]) for v, name in nodes if name in by_name]
+        if not gradients:
             raise GraphError("no parameter leads to a loss, so there is nothing to update; name another loss")
-        return cls(found, states, resident, graph.forward_of, graph.n_values)
+        return cls(gradients, states, resident, graph.forward_of, graph.n_values)
 
     def nodes(self, steps: Sequence[_Step], cost: Callable[[str, int, int], int]) -> Iterator[_Node]:
         """Parameter by parameter, the operations of its update."""

@@ -12,7 +12,7 @@ from remat_algos.ir.arrays import as_whole
 
 
 def kind_of(annotation: Any) -> str:
-    """A type as its source has it, also where annotations are no text."""
+    """A type as in the source, also where annotations are no text."""
     return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
 
 
@@ -30,33 +30,33 @@ def checked(model: str, option: inspect.Parameter, value: Any) -> Any:
     >>> checked("vgg19", batch, 8)
     8
     """
-    kind, least = option.annotation, 0 if option.default == 0 else 1
+    kind, minimum = option.annotation, 0 if option.default == 0 else 1
     plain: Any = None
     if "None" in kind and value is None:
         return None
     if kind.startswith("tuple"):
-        wanted = "positive whole numbers, such as (3, 4, 6, 3)"
+        expected = "positive whole numbers, such as (3, 4, 6, 3)"
         numbers = [_count(k, 1) for k in value] if isinstance(value, tuple | list) else []
         plain = tuple(numbers) if numbers and None not in numbers else None
     elif kind.startswith("int"):
-        wanted, plain = f"a whole number from {least} on", _count(value, least)
+        expected, plain = f"a whole number from {minimum} on", _count(value, minimum)
     elif kind.startswith("bool"):
-        wanted, plain = "True or False", value if isinstance(value, bool) else None
+        expected, plain = "True or False", value if isinstance(value, bool) else None
     else:
-        wanted, plain = "a name", value if isinstance(value, str) else None
+        expected, plain = "a name", value if isinstance(value, str) else None
     if plain is None:
-        raise GraphError(f"{model}: {option.name} is {value!r}; give {wanted}")
+        raise GraphError(f"{model}: {option.name} is {value!r}; give {expected}")
     return plain
 
 
 def offer(name: Any, known: Iterable[str], otherwise: str = "") -> str:
-    """The known names that look like it, whatever its case and hyphens, as a question; else all, or something else."""
+    """A question with similar known names, ignoring case and hyphens; else `otherwise`, or all names."""
     names = list(dict.fromkeys(known))
     near = get_close_matches(str(name).lower().replace("-", "_"), names, n=3, cutoff=0.5)
     return f"did you mean {' or '.join(near)}?" if near else otherwise or f"use {', '.join(names)}"
 
 
-def _count(value: Any, least: int) -> int | None:
+def _count(value: Any, minimum: int) -> int | None:
     """A whole number of any type; None if it is none, or too small."""
     number = as_whole(value)
-    return number if number is not None and number >= least else None
+    return number if number is not None and number >= minimum else None

@@ -168,8 +168,8 @@ class Pointwise(Fitting):
         """
         rows = {axis: prod(x.shape) // x.shape[axis] for axis in (-1, 1) if -len(x.shape) <= axis < len(x.shape)}
         if prod(targets.shape) not in rows.values():
-            found = f"{name} has scores of shape {x.shape} for targets of {targets.shape}"
-            raise GraphError(f"{self.model}: {found}; give a target for each row of scores")
+            fault = f"{name} has scores of shape {x.shape} for targets of {targets.shape}"
+            raise GraphError(f"{self.model}: {fault}; give a target for each row of scores")
         if self.settings.primitive:
             axis = -1 if prod(targets.shape) == rows[-1] else 1
             with self.scope(name):
@@ -231,8 +231,8 @@ class Pointwise(Fitting):
         axis = self._axis(name, tensors[0], axis)
         for x in tensors[1:]:
             if len(x.shape) != len(first) or (*x.shape[:axis], first[axis], *x.shape[axis + 1 :]) != first:
-                found = f"{name} joins shapes {first} and {x.shape}"
-                raise GraphError(f"{self.model}: {found}; give equal ones but on axis {axis}")
+                fault = f"{name} joins shapes {first} and {x.shape}"
+                raise GraphError(f"{self.model}: {fault}; give equal ones but on axis {axis}")
         shape = (*first[:axis], sum(x.shape[axis] for x in tensors), *first[axis + 1 :])
         return self.run("Concat", tensors, shape, name=self.named(name), dtype=tensors[0].dtype, axis=axis)
 
@@ -272,7 +272,7 @@ class Pointwise(Fitting):
         GraphError
             If the number of elements differs.
         """
-        self._as_many(name, x, shape)
+        self._same_size(name, x, shape)
         return self.run("Reshape", [x], shape, name=self.named(name), dtype=x.dtype)
 
     def copy(self, x: Tensor, *shape: int, name: str = "copy") -> Tensor:
@@ -284,5 +284,5 @@ class Pointwise(Fitting):
             If the number of elements differs.
         """
         shape = shape or x.shape
-        self._as_many(name, x, shape)
+        self._same_size(name, x, shape)
         return self.run("Copy", [x], shape, name=self.named(name), dtype=x.dtype)

@@ -36,7 +36,7 @@ def chain(n: int, memory: ArrayLike = 1, compute: ArrayLike = 1) -> ComputationG
     >>> graph.n_nodes, graph.reads(3), graph.memory.tolist()
     (4, [2], [8, 4, 2, 1])
     """
-    _at_least(0, n=n)
+    _check_minimum(0, n=n)
     indptr = np.maximum(np.arange(n + 1) - 1, 0)
     indices = np.arange(max(n - 1, 0))
     return ComputationGraph.from_arrays(read_indptr=indptr, read_indices=indices, memory=memory, compute=compute)
@@ -71,7 +71,7 @@ def ladder(length: int, skip: bool = False) -> ComputationGraph:
     >>> ladder(1).labels.names, ladder(1).reads(3)
     (('f0', 'f1', 'loss', 'b1', 'b0'), [2, 1])
     """
-    _at_least(0, length=length)
+    _check_minimum(0, length=length)
     loss, last = length + 1, 2 * length + 2
     node, forward = np.arange(1, last + 1), np.arange(loss)
     edges = [(node - 1, node), (forward, last - forward)]
@@ -112,7 +112,7 @@ def parallel_chains(chains: int, length: int, seed: int | None = None) -> Comput
     >>> graph.n_nodes, graph.reads(3), graph.reads(7)
     (8, [0], [2, 4, 6])
     """
-    _at_least(1, chains=chains, length=length)
+    _check_minimum(1, chains=chains, length=length)
     join = chains * length + 1
     inner = np.arange(1, join)
     source = np.where((inner - 1) % length == 0, 0, inner - 1)
@@ -164,8 +164,8 @@ def u_shape(
     >>> graph.labels.names, graph.memory.tolist(), graph.reads(4)
     (('e0.0', 'e1.0', 'b.0', 'd1.0', 'd0.0'), [4, 2, 1, 2, 4], [3, 0])
     """
-    _at_least(0, depth=depth)
-    _at_least(1, width=width)
+    _check_minimum(0, depth=depth)
+    _check_minimum(1, width=width)
     down = np.arange(depth)
     level = np.repeat(np.concatenate([down, [depth], down[::-1]]), width)
     n = level.size
@@ -204,11 +204,11 @@ def layered_dag(
     ----------
     n_nodes : int
     width : int, optional
-        Nodes in a layer; by default the rounded root of `n_nodes`, or less where `reach` asks for it.
+        Nodes in a layer; by default the rounded root of `n_nodes`, or less if `reach` requires it.
     reads : (int, int)
-        Least and largest number of values that a node reads; nodes near the start read as many as there are.
+        Minimum and maximum number of values that a node reads; nodes near the start read all earlier ones.
     reach : int
-        How many ids back a node may read; at least the width - 1 plus the width or the largest number of reads.
+        Maximum distance of ids that a node reads; at least the width - 1 plus the width or the largest number of reads.
     seed : int
         The same seed gives the same graph.
 
@@ -223,25 +223,25 @@ def layered_dag(
     >>> graph.n_nodes, graph.depth, len(graph.reads(9_999)) in (2, 3)
     (10000, 100, True)
     """
-    least, most = reads
-    _at_least(0, n_nodes=n_nodes)
-    if not 1 <= least <= most:
+    fewest, highest = reads
+    _check_minimum(0, n_nodes=n_nodes)
+    if not 1 <= fewest <= highest:
         raise GraphError(f"reads is {reads}; give two numbers (least, largest) from 1 on")
     if width is None:
-        width = max(1, min(round(math.sqrt(n_nodes)), (reach + 1) // 2, reach + 1 - most))
-    _at_least(1, width=width)
-    if reach < (needed := width - 1 + max(width, most)):
-        raise GraphError(f"reach is {reach}; for layers of {width} nodes and {most} reads give {needed} or more")
+        width = max(1, min(round(math.sqrt(n_nodes)), (reach + 1) // 2, reach + 1 - highest))
+    _check_minimum(1, width=width)
+    if reach < (needed := width - 1 + max(width, highest)):
+        raise GraphError(f"reach is {reach}; for layers of {width} nodes and {highest} reads give {needed} or more")
     rng = np.random.default_rng(seed)
     node = np.arange(n_nodes)
     layer_start = node - node % width
     first = np.maximum(node - reach, 0)
     available = np.maximum(layer_start - first, 0)
-    counts = np.minimum(rng.integers(least, most, n_nodes, endpoint=True), available)
+    counts = np.minimum(rng.integers(fewest, highest, n_nodes, endpoint=True), available)
     layers = -(-n_nodes // width)
     dealt = rng.permuted(np.tile(np.arange(width), (layers, 1)), axis=1).ravel()[:n_nodes]
-    columns = _distinct(layer_start - width + dealt - first, available, most, rng)
-    read = np.arange(most) < counts[:, np.newaxis]
+    columns = _distinct(layer_start - width + dealt - first, available, highest, rng)
+    read = np.arange(highest) < counts[:, np.newaxis]
     memory, compute = rng.integers(1, LARGEST, (2, n_nodes), endpoint=True)
     return ComputationGraph.from_arrays(
         read_indptr=np.concatenate([[0], np.cumsum(counts)]),
@@ -251,14 +251,14 @@ def layered_dag(
     )
 
 
-def _distinct(first: Int64, available: Int64, most: int, rng: np.random.Generator) -> Int64:
-    """int64[n, most]: different numbers below `available`, the first given; rows are good up to `available`."""
-    columns = np.empty((first.size, most), np.int64)
+def _distinct(first: Int64, available: Int64, n_columns: int, rng: np.random.Generator) -> Int64:
+    """int64[n, n_columns]: distinct numbers below `available`, first `first`; rows are valid up to `available`."""
+    columns = np.empty((first.size, n_columns), np.int64)
     columns[:, 0] = first
-    for k in range(1, most):
+    for k in range(1, n_columns):
         drawn = rng.integers(0, np.maximum(available - k, 1))
-        for taken in np.sort(columns[:, :k], axis=1).T:
-            drawn += drawn >= taken
+        for used in np.sort(columns[:, :k], axis=1).T:
+            drawn += drawn >= used
         columns[:, k] = drawn
     return columns
 
@@ -270,7 +270,7 @@ def _amounts(seed: int | None, n: int) -> Int64:
     return np.random.default_rng(seed).integers(1, LARGEST, (2, n), endpoint=True)
 
 
-def _at_least(least: int, **given: int) -> None:
-    for name, number in given.items():
-        if number < least:
-            raise GraphError(f"{name} is {number}; give {least} or more")
+def _check_minimum(minimum: int, **numbers: int) -> None:
+    for name, number in numbers.items():
+        if number < minimum:
+            raise GraphError(f"{name} is {number}; give {minimum} or more")

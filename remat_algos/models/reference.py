@@ -24,13 +24,13 @@ class Option:
     ----------
     name : str
     kind : str
-        Its type, as its signature has it: "int", "str", "tuple[int, ...] | None".
+        Its type, as in the signature: "int", "str", "tuple[int, ...] | None".
     default : object
-        Of the model: what its variant says, else its family.
+        Of the variant, else of the family.
     own : bool
         Whether it belongs to the family; the others are those of `Settings`, which all models have.
     choices : tuple of str
-        All that it may be, where it is one of a few names.
+        Allowed names, if they are few.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Option:
     choices: tuple[str, ...] = ()
 
     def read(self, text: str) -> Any:
-        """The value that text means; the text itself where it is of another type, which `build` complains of.
+        """The value of a text; the text itself where it is of another type, which `build` rejects.
 
         Examples
         --------
@@ -62,7 +62,7 @@ class Option:
 
     @property
     def written(self) -> str:
-        """Its default as text sets it."""
+        """Its default as text."""
         if isinstance(self.default, tuple | list):
             return ",".join(map(str, self.default))
         return (
@@ -70,13 +70,13 @@ class Option:
         )
 
     @property
-    def wanted(self) -> str:
-        """What it may be, in words."""
+    def allowed(self) -> str:
+        """Allowed values, in words."""
         if self.choices:
             return ", ".join(self.choices)
         kinds = {"int |": "a number or a size", "int": "a number", "bool": "true, false", "tuple": "numbers: 3,4,6,3"}
-        found = next((words for kind, words in kinds.items() if self.kind.startswith(kind)), "a name")
-        return f"{found}, or none" if "None" in self.kind else found
+        text = next((words for kind, words in kinds.items() if self.kind.startswith(kind)), "a name")
+        return f"{text}, or none" if "None" in self.kind else text
 
 
 def is_reference(text: str) -> bool:
@@ -127,15 +127,15 @@ def split_reference(text: str) -> tuple[str, dict[str, str]]:
     """
     model, _, query = text.removeprefix(PREFIX).partition("?")
     model = unquote(model)
-    given: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for word in query.split("&") if query else []:
         name, equals, value = map(unquote, word.partition("="))
         if not equals or not name:
             raise GraphError(f"{model}: {word!r} is no option; write {PREFIX}{model}?{name or 'batch'}=VALUE")
-        if name in given:
+        if name in texts:
             raise GraphError(f"{model}: {name} is given twice; leave one out")
-        given[name] = value
-    return model, given
+        texts[name] = value
+    return model, texts
 
 
 def read_reference(text: str) -> tuple[str, dict[str, Any]]:
@@ -151,9 +151,9 @@ def read_reference(text: str) -> tuple[str, dict[str, Any]]:
     >>> read_reference("model:resnet?depth=18&stages=none&dtype=float16")
     ('resnet', {'depth': 18, 'stages': None, 'dtype': 'float16'})
     """
-    model, given = split_reference(text)
+    model, texts = split_reference(text)
     known = options_of(model)
-    return model, {name: known[name].read(value) if name in known else value for name, value in given.items()}
+    return model, {name: known[name].read(value) if name in known else value for name, value in texts.items()}
 
 
 def write_reference(model: str, texts: Mapping[str, str]) -> str:

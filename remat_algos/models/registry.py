@@ -1,4 +1,4 @@
-"""Families of models, found by looking into their folder, and `build`."""
+"""Registry of the families of models in their folder, and `build`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from remat_algos.models.settings import Settings
 
 Variants = Mapping[str, Mapping[str, Any]]
 Values = Sequence[int] | Callable[[Mapping[str, Any]], Sequence[int]]
-"""Numbers from the least up, or a function that gives them for the other options of a model."""
+"""Ascending numbers, or a function of the other options of a model that returns them."""
 
 LARGEST_OPTION = 4096
-"""Of the values that a rule gives."""
+"""Limit of values from a rule."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -35,7 +35,7 @@ class Family(Registered):
     variants : mapping of str to mapping
         Name of each model of the family, and the options in which it differs from the defaults.
     grows : mapping of str to sequence of int or callable
-        Values of an option, from the least up, where not every number from 1 on makes sense.
+        Ascending values of an option, where not every number from 1 on makes sense.
     """
 
     variants: Variants
@@ -46,15 +46,15 @@ class Family(Registered):
     @property
     def parameters(self) -> dict[str, inspect.Parameter]:
         """Its own options, each with its default and its type as text."""
-        own = super(Family, self).parameters  # a class with slots is made anew, so a bare super() does not find it
+        own = super(Family, self).parameters  # slots create a new class, which a bare super() does not find
         return {name: parameter.replace(annotation=kind_of(parameter.annotation)) for name, parameter in own.items()}
 
-    def values(self, option: str, model: str, given: Mapping[str, Any]) -> Sequence[int] | None:
-        """What an option grows through in a model with options `given`; None if every number from 1 on makes sense."""
+    def values(self, option: str, model: str, options: Mapping[str, Any]) -> Sequence[int] | None:
+        """Possible values of an option, given the other `options`; None if every number from 1 on makes sense."""
         grown = self.grows.get(option)
         if not callable(grown):
             return grown
-        return grown({**self.options, **self.variants.get(model, {}), **given})
+        return grown({**self.options, **self.variants.get(model, {}), **options})
 
 
 Function = TypeVar("Function", bound=Callable[..., None])
@@ -62,13 +62,13 @@ FAMILIES = Registry[Family](package)
 
 
 def multiples_of(option: str, times: int = 1) -> Values:
-    """Values that another option, so many times, divides."""
-    return lambda given: range(times * given[option], LARGEST_OPTION + 1, times * given[option])
+    """Multiples of `times` another option."""
+    return lambda options: range(times * options[option], LARGEST_OPTION + 1, times * options[option])
 
 
 def divisors_of(option: str) -> Values:
     """Values that divide another option."""
-    return lambda given: [d for d in range(1, given[option] + 1) if given[option] % d == 0]
+    return lambda options: [d for d in range(1, options[option] + 1) if options[option] % d == 0]
 
 
 def family(variants: Variants, grows: Mapping[str, Values] | None = None) -> Callable[[Function], Function]:
@@ -111,10 +111,10 @@ def get_family(model: str) -> Family:
     GraphError
         If there is none; the nearest names are offered.
     """
-    for found in list_families():
-        if model == found.name or model in found.variants:
-            return found
-    families = [found.name for found in list_families()]
+    for candidate in list_families():
+        if model == candidate.name or model in candidate.variants:
+            return candidate
+    families = [candidate.name for candidate in list_families()]
     otherwise = f"there are the families {', '.join(families)}"
     raise GraphError(f"no model is called {model!r}; {offer(model, [*list_models(), *families], otherwise)}")
 
@@ -146,25 +146,25 @@ def build(model: str, **options: Any) -> Network:
     >>> build("vgg19", dropout="single").graph.n_nodes
     46
     """
-    found = get_family(model)
-    own, others = _options(found, model, options)
+    chosen = get_family(model)
+    own, others = _options(chosen, model, options)
     net = Layers(model, Settings(**others))
     try:
-        found.function(net, **own)
+        chosen.function(net, **own)
         return net.network()
     except OverflowError as error:
         raise GraphError(f"{model}: a size is 2**63 or more; give smaller numbers") from error
 
 
-def _options(found: Family, model: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Those of the family, which are checked, and those that all have."""
-    own = {name: value for name, value in options.items() if name in found.options}
-    others = {name: value for name, value in options.items() if name not in found.options}
+def _options(family: Family, model: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Options of the family, checked, and common options."""
+    own = {name: value for name, value in options.items() if name in family.options}
+    others = {name: value for name, value in options.items() if name not in family.options}
     known = Settings.names()
     for name in others:
         if name not in known:
-            raise GraphError(f"{model} has no option {shortened(name)!r}; {offer(name, [*found.options, *known])}")
+            raise GraphError(f"{model} has no option {shortened(name)!r}; {offer(name, [*family.options, *known])}")
     if own.get("stages") is not None and "depth" in own:
         raise GraphError(f"{model}: stages and depth are both given; stages say how deep it is, so leave depth out")
-    whole = {**found.variants.get(model, {}), **own}
-    return {name: checked(model, found.parameters[name], value) for name, value in whole.items()}, others
+    whole = {**family.variants.get(model, {}), **own}
+    return {name: checked(model, family.parameters[name], value) for name, value in whole.items()}, others

@@ -45,9 +45,9 @@ class Sequences(Pointwise):
             made = [self.parameter(f"{full}.weight", (features, before))]
             parameters = [*made, self.parameter(f"{full}.bias", (features,))] if bias else made
         else:
-            self._wanted(full, "weight", parameters[0], (features, before))
+            self._expect_shape(full, "weight", parameters[0], (features, before))
             for shared in parameters[1:]:
-                self._wanted(full, "bias", shared, (features,))
+                self._expect_shape(full, "bias", shared, (features,))
         shape = (*x.shape[:-1], features)
         if self.settings.primitive and len(parameters) > 1:
             product = self.run("Linear", [x, parameters[0]], shape, name=f"{full}.product", macs=prod(shape) * before)
@@ -75,7 +75,7 @@ class Sequences(Pointwise):
         full = self.named(name)
         if weight is None:
             weight = self.parameter(f"{full}.weight", (words, width))
-        self._wanted(full, "weight", weight, (words, width))
+        self._expect_shape(full, "weight", weight, (words, width))
         shape = (*tokens.shape, width)
         size = tensor_bytes(shape, self.settings.dtype)
         return self.run("Embedding", [tokens, weight], shape, name=full, bytes_moved=2 * size)
@@ -89,12 +89,12 @@ class Sequences(Pointwise):
             If the matrices do not fit, or there are not as many. Only heads may share one, each as many.
         """
         full = self.named(name)
-        found = f"{full} multiplies {x.shape} by {y.shape}{' transposed' if transposed else ''}"
+        fault = f"{full} multiplies {x.shape} by {y.shape}{' transposed' if transposed else ''}"
         if not len(x.shape) == len(y.shape) >= 2 or x.shape[:-3] != y.shape[:-3] or not _shared(x, y):
-            raise GraphError(f"{self.model}: {found}; give as many matrices, or heads that divide")
+            raise GraphError(f"{self.model}: {fault}; give as many matrices, or heads that divide")
         inner, columns = (y.shape[-1], y.shape[-2]) if transposed else (y.shape[-2], y.shape[-1])
         if x.shape[-1] != inner:
-            raise GraphError(f"{self.model}: {found}; give equal inner lengths")
+            raise GraphError(f"{self.model}: {fault}; give equal inner lengths")
         shape = (*x.shape[:-1], columns)
         return self.run(
             "MatMul", [x, y], shape, name=full, macs=prod(shape) * inner, dtype=x.dtype, transposed=transposed
@@ -140,12 +140,12 @@ class Sequences(Pointwise):
     def _scores(self, name: str, q: Tensor, k: Tensor, v: Tensor, heads: int, kv_heads: int) -> Shape:
         """The shape of the scores: batch, heads, rows of q, rows of k."""
         if any(len(x.shape) != 3 for x in (q, k, v)) or q.shape[0] != k.shape[0]:
-            found = f"{name} reads shapes {q.shape}, {k.shape} and {v.shape}"
-            raise GraphError(f"{self.model}: {found}; give (batch, length, width) of one batch")
+            fault = f"{name} reads shapes {q.shape}, {k.shape} and {v.shape}"
+            raise GraphError(f"{self.model}: {fault}; give (batch, length, width) of one batch")
         width, before = q.shape[-1], k.shape[-1]
         if min(heads, kv_heads) < 1 or width % heads or heads % kv_heads or before != width // heads * kv_heads:
-            found = f"{name} has width {width} in {heads} heads, and keys of width {before} in {kv_heads} heads"
-            raise GraphError(f"{self.model}: {found}; give numbers that divide")
+            fault = f"{name} has width {width} in {heads} heads, and keys of width {before} in {kv_heads} heads"
+            raise GraphError(f"{self.model}: {fault}; give numbers that divide")
         self._same_shape(name, [k, v])
         return q.shape[0], heads, q.shape[1], k.shape[1]
 
@@ -224,8 +224,8 @@ class Sequences(Pointwise):
             If the scores are not of three axes, or the targets not of two.
         """
         if (len(x.shape), len(targets.shape)) != (3, 2):
-            found = f"{name} has scores of shape {x.shape} for targets of {targets.shape}"
-            raise GraphError(f"{self.model}: {found}; give (steps, batch, classes) and (batch, length)")
+            fault = f"{name} has scores of shape {x.shape} for targets of {targets.shape}"
+            raise GraphError(f"{self.model}: {fault}; give (steps, batch, classes) and (batch, length)")
         rows = (x.shape[0], x.shape[1], 2 * targets.shape[1] + 1)
         return self.run(
             "CTCLoss",

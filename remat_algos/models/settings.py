@@ -39,7 +39,7 @@ class Settings:
         `operation`: what frameworks run. `layer`: a node per block. `primitive`: norms, softmax, activations and
         optimizers as element-wise steps and reductions.
     workspace : int or str
-        The most bytes that a convolution takes to lay out its input ("64MiB"); 0 for none.
+        Maximum bytes of workspace that a convolution uses to lay out its input ("64MiB"); 0 for none.
     cost : {"flops", "paper", "unit", "roofline", "measured"}
         What `compute` is (docs/costs.md).
     device : str or Device, optional
@@ -74,8 +74,8 @@ class Settings:
     def __post_init__(self) -> None:
         element_bytes(self.dtype)
         if "float" not in self.dtype:
-            found = f"dtype is {self.dtype!r}, of which there are no gradients"
-            raise GraphError(f"{found}; use float32, float16 or bfloat16")
+            fault = f"dtype is {self.dtype!r}, of which there are no gradients"
+            raise GraphError(f"{fault}; use float32, float16 or bfloat16")
         for name, known in CHOICES.items():
             chosen = getattr(self, name)
             if chosen not in known:

@@ -38,8 +38,8 @@ class Windows(Fitting):
         rank = self._rank(full, x)
         before = x.shape[1]
         if groups < 1 or before % groups or channels % groups:
-            found = f"{full} makes {channels} channels of {before} in {groups} groups"
-            raise GraphError(f"{self.model}: {found}; give a number that divides both")
+            fault = f"{full} makes {channels} channels of {before} in {groups} groups"
+            raise GraphError(f"{self.model}: {fault}; give a number that divides both")
         lengths = self._lengths(full, x, kernel, stride, padding, dilation)
         shape = (x.shape[0], channels, *lengths)
         window = self._each(full, "kernel", kernel, rank)
@@ -73,7 +73,7 @@ class Windows(Fitting):
         bias: bool = True,
         name: str = "up",
     ) -> Tensor:
-        """A convolution the other way round, which makes images larger; its gradient reads x.
+        """A transposed convolution, which enlarges images; its gradient reads x.
 
         Raises
         ------
@@ -82,13 +82,13 @@ class Windows(Fitting):
         """
         full = self.named(name)
         rank = self._rank(full, x)
-        given = {"kernel": kernel, "stride": stride, "padding": padding}
-        window, step, edge = (self._each(full, what, size, rank) for what, size in given.items())
+        options = {"kernel": kernel, "stride": stride, "padding": padding}
+        window, step, edge = (self._each(full, what, size, rank) for what, size in options.items())
         lengths = tuple((n - 1) * s - 2 * p + k for n, s, p, k in zip(x.shape[2:], step, edge, window, strict=True))
         shape = (x.shape[0], channels, *lengths)
         if min(*lengths, *step) < 1 or min(edge) < 0:
-            found = f"{full} makes an image of {lengths} with stride {stride} and padding {padding}"
-            raise GraphError(f"{self.model}: {found}; give a stride of 1 or more and less padding")
+            fault = f"{full} makes an image of {lengths} with stride {stride} and padding {padding}"
+            raise GraphError(f"{self.model}: {fault}; give a stride of 1 or more and less padding")
         parameters = self._weights(full, (x.shape[1], channels, *window), channels if bias else 0)
         workspace = self._layout(channels * prod(window) * prod(x.shape[2:])) if prod(window) > 1 else 0
         return self.run(
@@ -174,13 +174,13 @@ class Windows(Fitting):
     ) -> Shape:
         """How many places a window has along each length."""
         rank = self._rank(name, x)
-        given = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
-        sizes = [self._each(name, what, size, rank) for what, size in given.items()]
+        options = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+        sizes = [self._each(name, what, size, rank) for what, size in options.items()]
         places = []
         for n, k, s, p, d in zip(x.shape[2:], *sizes, strict=True):
             if min(k, s, d) < 1 or p < 0:
-                found = f"kernel {kernel}, stride {stride}, padding {padding} and dilation {dilation}"
-                raise GraphError(f"{self.model}: {name} has {found}; give 1 or more, 0 of padding")
+                fault = f"kernel {kernel}, stride {stride}, padding {padding} and dilation {dilation}"
+                raise GraphError(f"{self.model}: {name} has {fault}; give 1 or more, 0 of padding")
             if (room := n + 2 * p - d * (k - 1) - 1) < 0:
                 raise GraphError(
                     f"{self.model}: {name} has a window of {d * (k - 1) + 1} on a padded length of {n + 2 * p}; "
@@ -193,12 +193,12 @@ class Windows(Fitting):
     def _pooled(
         self, name: str, x: Tensor, kernel: Size, stride: Size, padding: Size, cover: bool
     ) -> tuple[Shape, int]:
-        """Shape of what pooling makes, and how many elements it reads for that."""
+        """Shape of the result of pooling, and the number of elements read."""
         shape = (*x.shape[:2], *self._lengths(name, x, kernel, stride, padding, 1, cover))
         window, edge = (self._each(name, "size", size, len(shape) - 2) for size in (kernel, padding))
         if any(2 * p > k for k, p in zip(window, edge, strict=True)):
-            found = f"{name} has a padding of {padding} around windows of {kernel}"
-            raise GraphError(f"{self.model}: {found}; give at most half the window")
+            fault = f"{name} has a padding of {padding} around windows of {kernel}"
+            raise GraphError(f"{self.model}: {fault}; give at most half the window")
         return shape, prod(shape) * prod(window)
 
     def _weights(self, name: str, weight: Shape, bias: int) -> list[Tensor]:

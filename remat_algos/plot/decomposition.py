@@ -50,9 +50,9 @@ def plot_decomposition(
     names : sequence of str, optional
         Of the vertices; by default the labels of a ComputationGraph, else ids.
     graph : ComputationGraph or UndirectedGraph, optional
-        What is decomposed; the title says how large it is.
+        The decomposed graph; the title states its size.
     separators : SeparatorTree, optional
-        Colours say the level of each bag as a separator. The top one is drawn as the root, and vertices that a
+        Colours show the level of each bag as a separator. The top one is drawn as the root, and vertices that a
         separator of an upper level owns stand in brackets.
     ax : Axes, optional
         By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.

@@ -41,7 +41,7 @@ def plot_graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | 
     Parameters
     ----------
     subject : Plan, Simulation or ComputationGraph
-        With a schedule the colours say what is kept and what runs again, without one what must run only once.
+        With a schedule the colours show kept and recomputed nodes, without one nodes that must run only once.
     copies : bool[n], optional
         Which nodes of a graph, given without a schedule, are later runs of others, as in one that `unroll` makes.
     ax : Axes, optional
@@ -55,7 +55,7 @@ def plot_graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | 
     Raises
     ------
     ValueError
-        For more than 50,000 nodes, of which nobody would see anything.
+        For more than 50,000 nodes, which would not be distinguishable.
 
     Examples
     --------
@@ -296,7 +296,7 @@ def _listed(names: list[str], width: int) -> str:
 
 
 def _ends(count: int, limit: int) -> tuple[list[int], tuple[int, int]]:
-    """Of so many nodes those to show, and the range left out between them; (0, -1) if none is."""
+    """Nodes to show, and the range left out between them; (0, -1) if none is."""
     if count <= limit:
         return list(range(count)), (0, -1)
     first = limit // 2

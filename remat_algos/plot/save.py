@@ -38,7 +38,7 @@ def save_picture(picture: Axes | Figure, path: str | os.PathLike[str], *, dpi: i
     picture : Axes or Figure
         Axes stand for their figure.
     path : path
-        The ending says what it is: png, svg or pdf.
+        The extension selects the format: png, svg or pdf.
     dpi : int
         Points per inch of a png.
 

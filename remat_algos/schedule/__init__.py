@@ -1,1 +1,1 @@
-"""Orders of running nodes, and the judge."""
+"""Orders of running nodes, and the simulator."""

@@ -174,7 +174,7 @@ def width_bounds(
 ) -> WidthBounds:
     """The treewidth from above, by elimination orders of all rules, and from below, by contraction.
 
-    The rules come first, with their own ties, then `seeds` random ties, each for another rule in turn. An order is
+    The rules come first, with their own ties, then `seeds` random ties, with the rules in rotation. An order is
     abandoned as soon as it is no better than the best, and the search when the bounds meet.
 
     Parameters

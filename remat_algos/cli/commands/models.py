@@ -119,7 +119,7 @@ def _option_rows(model: str, own: bool) -> list[tuple[str, str, str]]:
     from remat_algos.models.reference import options_of
 
     options = [option for option in options_of(model).values() if option.own == own]
-    return [(option.name, option.written, option.wanted) for option in options]
+    return [(option.name, option.written, option.allowed) for option in options]
 
 
 # ---------------------------------------------------------------- export
@@ -176,7 +176,7 @@ def _exporter(kind: type[argparse.ArgumentParser], options: dict[str, Option]) -
     add_output_form(parser)
     groups = {own: parser.add_argument_group(title) for own, title in ((True, "model"), (False, "every model"))}
     for name, option in options.items():
-        about = f"{option.wanted}; by default {option.written}".replace("%", "%%")
+        about = f"{option.allowed}; by default {option.written}".replace("%", "%%")
         groups[option.own].add_argument(
             _flag(name), dest=_place(name), metavar="VALUE", action="append", default=[], help=about
         )

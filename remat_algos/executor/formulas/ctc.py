@@ -27,7 +27,7 @@ def _places(xp: Any, targets: Array) -> Array:
 
 
 def _shift(xp: Any, rows: Array, by: int, filling: float) -> Array:
-    """What stands so many places before."""
+    """The array shifted by a number of places."""
     out = xp.full(rows.shape, filling, rows.dtype)
     out[:, by:] = rows[:, :-by]
     return out

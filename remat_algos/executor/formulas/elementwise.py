@@ -111,7 +111,7 @@ def _dropout_gradient(call: Call, k: int, reads: Readable, values: Readable, gra
 
 
 def _rotate(call: Call, x: Array, sign: int) -> Array:
-    """Pairs of elements of a row turned by angles that grow with the place of the row."""
+    """Pairs of elements of a row rotated by angles that grow with the position of the row."""
     xp = call.xp
     rows, width = x.shape[-2:]
     frequency = BASE ** (-2 * np.arange(width // 2) / width)

@@ -124,7 +124,7 @@ def _group_refusal(call: Call) -> str | None:
 
 
 def _neighbour_sums(call: Call, x: Array) -> Array:
-    """Of each channel and its neighbours, as many on both sides."""
+    """Sums over each channel and its neighbours, equally many on both sides."""
     size = call.option("size", 5)
     before, channels = size // 2, x.shape[1]
     wide = call.xp.zeros((x.shape[0], channels + size - 1, *x.shape[2:]), x.dtype)

@@ -74,7 +74,7 @@ class Window:
         return out
 
     def fold(self, xp: Any, seen: Array) -> Array:
-        """The sums of what windows say of each element: (batch, channels, *image) of (channels, kernel, batch, ...).
+        """Sums of the windows over each element: (batch, channels, *image) of (channels, kernel, batch, ...).
 
         One element of the kernel after the other, so in the same order each time.
         """

@@ -68,7 +68,7 @@ def tables_of(drawing: Drawing, source: str, attributes: Known = NODE_ATTRIBUTES
 def _known(
     records: Sequence[Record], attributes: Known, source: str, called: Callable[[int], str]
 ) -> tuple[list[Texts], list[str]]:
-    """What each record says under the attributes that are known, and the names of all others."""
+    """The known attributes of each record, and the names of all others."""
     column_of = aliases(attributes)
     found: list[Texts] = []
     ignored: dict[str, None] = {}
@@ -87,7 +87,7 @@ def _known(
 
 
 def _apart(nodes: Mapping[str, Texts]) -> tuple[list[Texts], list[Texts]]:
-    """Rows of nodes and rows of values: all values of the nodes that say more of them than a row of nodes can."""
+    """Rows of nodes and rows of values: all values of the nodes whose row cannot describe them."""
     extra: dict[str, list[Texts]] = {}
     for key, texts in nodes.items():
         if texts.get("value_of"):
@@ -102,7 +102,7 @@ def _apart(nodes: Mapping[str, Texts]) -> tuple[list[Texts], list[Texts]]:
         if key in extra or row.get("value") or row.get("saved"):
             first = {column: row.pop(column) for column in (*VALUE_CELLS, "saved") if column in texts}
             values += [{"node": key, "name": row.get("value", ""), **first}, *extra.pop(key, ())]
-    values += [value for lost in extra.values() for value in lost]  # of no node: the reader says so
+    values += [value for lost in extra.values() for value in lost]  # of no node: the reader reports it
     for value in values:
         if "memory" in value:
             value["memory_bytes"] = value.pop("memory")

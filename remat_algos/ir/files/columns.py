@@ -40,7 +40,7 @@ class ColumnTable:
     source : str
         The file's name, for messages.
     columns : mapping of str to list of str
-        Cells without white space around them, "" where nothing is said.
+        Cells without white space around them, "" where empty.
     lines : list of int, optional
         Where each row stands in the file; without them messages name the row.
     noun : str
@@ -67,7 +67,7 @@ class ColumnTable:
 
     @classmethod
     def of_records(cls, records: Sequence[Mapping[str, str]], source: str, known: Known, noun: str) -> "ColumnTable":
-        """What the records say in the columns that are known."""
+        """The records in the known columns."""
         found = {key for record in records for key in record}
         return cls(
             source,
@@ -113,7 +113,7 @@ class ColumnTable:
         return self._numbers(column, default, None)
 
     def sizes(self, column: str, default: Any = None) -> list[Any]:
-        """Bytes, with a unit if wanted; the default for empty cells."""
+        """Bytes, with an optional unit; the default for empty cells."""
         return self._numbers(column, default, parse_bytes)
 
     def _looked_up(self, column: str, meanings: Mapping[str, Any], remedy: str) -> list[Any]:

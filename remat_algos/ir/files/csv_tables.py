@@ -38,7 +38,7 @@ def parse_edges(text: str, source: str) -> Tables:
 
 
 def read_edges(text: str, source: str) -> ColumnTable:
-    """The table of edges; GraphError if it does not say what leads where."""
+    """The table of edges; GraphError without columns for both ends."""
     of_nodes = {column: NODE_COLUMNS[column] for column in ("memory", "compute")}
     edges = read_table(text, source, {**EDGE_COLUMNS, **of_nodes}, ("src", "dst"))
     for name in edges.header:
@@ -122,7 +122,7 @@ def _rows(text: str, source: str, mark: str) -> tuple[list[list[str]], list[int]
 def dump(tables: Tables) -> dict[str, str]:
     """Texts of the tables by kind: "nodes", "edges", and "values" where a node has several or named ones.
 
-    Columns that say nothing are left out.
+    Empty columns are left out.
     """
     records = records_of(tables, tables.compute_scale or 1)
     texts = {

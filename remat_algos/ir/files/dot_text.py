@@ -89,7 +89,7 @@ def _check_nesting(text: str, source: str) -> None:
 
 
 class _DotReader:
-    """Walks statement by statement, since what `node [...]` says holds from there on."""
+    """Reads statement by statement, since `node [...]` applies to later ones."""
 
     def __init__(self, source: str) -> None:
         self.drawing, self.source = Drawing(), source
@@ -146,7 +146,7 @@ def _plain(text: Any) -> str:
 
 
 def _place(printed: str, lines: int) -> str:
-    """Where the fault is that pydot printed, and what it says of it; beyond the last line stands only what we added."""
+    """Position and reason of the error that pydot printed; lines beyond the last were added here."""
     match = _PLACE.fullmatch(printed)
     if match is None:
         return f" ({printed[:100]})"

@@ -1,4 +1,4 @@
-"""Graphs as plain text: a line `u v` or `u -> v` says that v reads u."""
+"""Graphs as plain text: a line `u v` or `u -> v` means that v reads u."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

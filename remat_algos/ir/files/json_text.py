@@ -180,7 +180,7 @@ def _fail(source: str, message: str) -> NoReturn:
 
 
 class _Fields:
-    """The entries of one JSON object, each of the wanted kind."""
+    """The entries of one JSON object, each of its required type."""
 
     def __init__(self, record: Any, source: str, what: str, known: Known) -> None:
         if not isinstance(record, dict):

@@ -1,4 +1,4 @@
-"""Any file to a graph: the content tells what it is."""
+"""Any file to a graph; the format is detected from the content."""
 
 import contextlib
 import functools
@@ -201,7 +201,7 @@ def _some(names: Sequence[str], total: int | None = None) -> str:
 
 
 def _kind(text: str, file: Path) -> str:
-    """What a text is; its name decides only where it could be several things."""
+    """The format of a text; its name decides only between several possible ones."""
     start = text.lstrip()[:1]
     first = _QUOTED.sub("", _first_line(text))
     ending = Path(_bare(file)).suffix
@@ -269,7 +269,7 @@ def _beside(file: Path) -> dict[str, Path]:
 
 
 def files_read(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None = None) -> list[Path]:
-    """The files that reading a graph may look at."""
+    """The files that reading a graph may open."""
     given = [Path(path), *([Path(nodes)] if nodes is not None else [])]
     beside = (table for file in given if file.name.endswith(TABLE_ENDINGS) for table in _beside(file).values())
     return [*given, *(table for table in beside if table.exists())]

@@ -50,7 +50,7 @@ def rows_of(nodes: ColumnTable, edges: ColumnTable, values: ColumnTable | None =
 
 
 class _RowReader:
-    """Rows of the three tables, held together by the ids of the nodes."""
+    """Rows of the three tables, joined by the ids of the nodes."""
 
     def __init__(self, nodes: ColumnTable, edges: ColumnTable, values: ColumnTable | None) -> None:
         if not len(nodes):
@@ -58,8 +58,8 @@ class _RowReader:
         self.table = nodes
         self.nodes: dict[str, NodeRow] = {}
         self.residents: dict[str, ResidentRow] = {}
-        self.called: dict[str, str] = {}  # what an edge may say, to the name of a node, value or resident
-        self.saved_flags: dict[str, dict[str, bool]] = {}  # node: what it says of single reads and values being saved
+        self.called: dict[str, str] = {}  # names that an edge may use, to the name of a node, value or resident
+        self.saved_flags: dict[str, dict[str, bool]] = {}  # node: which single reads and values it saves
         self.unsized: list[str] = []
         self.uncosted: list[str] = []
         self._add_rows(nodes)
@@ -125,7 +125,7 @@ class _RowReader:
             seen_names.add(name)
 
     def _node_rows(self, table: ColumnTable, names: list[str]) -> list[NodeRow]:
-        """Each row as if it were a node; where a view says nothing of its size and cost they are 0, else 1."""
+        """Each row as if it were a node; missing sizes and costs are 0 for a view, else 1."""
         views = [view_of or None for view_of in table.texts("view_of")]
         silent = [0 if view_of else 1 for view_of in views]
         self.memory = table.sizes("memory")
@@ -206,7 +206,7 @@ class _RowReader:
         self.called.setdefault(rule, name)
 
     def _check_left_empty(self, row: int, key: str, values: ColumnTable) -> None:
-        """The node's own cells must leave to its values what they say."""
+        """GraphError for a cell of a node that its rows of values have too."""
         for column in VALUE_CELLS:
             if column in self.table and self.table.columns[column][row]:
                 message = f"node {shortened(key)!r} has rows in {values.source}; leave its {column} empty here"
@@ -240,7 +240,7 @@ class _RowReader:
                 value.view_of = value.view_of and self.called.get(value.view_of, value.view_of)
 
     def _saved(self, node: NodeRow, inputs: bool, output: bool) -> list[str]:
-        """What the gradient reads: each read and value as its own flag says, else as the node's flags say."""
+        """Reads of the gradient: by the flag of each read and value, else by the flags of the node."""
         saved_flags = self.saved_flags.get(node.name, {})
         own = [node.value_name(k) for k in range(len(node.values))]
         return [

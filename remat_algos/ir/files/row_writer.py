@@ -11,7 +11,7 @@ POWERS = [10**k for k in range(1, 7)]
 """Scales that decimals lead to (decimals.py)."""
 
 Record = dict[str, Any]
-"""Text or number by column; "" says nothing."""
+"""Text or number by column; "" is empty."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ def write_graph(graph: ComputationGraph, path: str | os.PathLike[str]) -> None:
     ----------
     graph : ComputationGraph
     path : path
-        Its ending says which: .json, .npz, .graphml, .dot or .gv, .nodes.csv.
+        By its extension: .json, .npz, .graphml, .dot or .gv, .nodes.csv.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def files_written(path: str | os.PathLike[str]) -> list[Path]:
 
 
 def _contents(graph: ComputationGraph, file: Path) -> list[bytes | None]:
-    """What goes into each of the files; None where a table says nothing."""
+    """Contents of each file; None for an empty table."""
     if file.suffix == ".npz":
         return [graph.to_npz()]
     if file.suffix in _WRITERS:

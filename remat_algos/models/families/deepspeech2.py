@@ -117,8 +117,8 @@ def _recurrent(net: Layers, x: Tensor, start: Tensor, steps: int, gated: bool) -
     """One layer: what the input gives to all steps, the steps forwards and backwards, the sum of both."""
     width = start.shape[-1]
     with net.block("input"):
-        given = net.batch_norm(net.linear(x, 3 * width if gated else width, bias=False))
-        parts = net.split(given, steps, axis=0)
+        gates = net.batch_norm(net.linear(x, 3 * width if gated else width, bias=False))
+        parts = net.split(gates, steps, axis=0)
     forwards = _one_way(net, parts, start, gated, "forwards")
     backwards = _one_way(net, parts[::-1], start, gated, "backwards")[::-1]
     with net.block("sum"):
@@ -142,7 +142,7 @@ def _cell(net: Layers, x: Tensor, h: Tensor, weight: Tensor) -> Tensor:
 
 
 def _gated_cell(net: Layers, x: Tensor, h: Tensor, weight: Tensor) -> Tensor:
-    """A share z of the new state and 1 - z of the old one; r says how much the new one hears of the old."""
+    """A share z of the new state and 1 - z of the old one; r scales the influence of the old one on the new one."""
     of_h = net.split(net.linear(h, weight.shape[0], parameters=[weight], name="from_state"), 3, name="state_parts")
     of_x = net.split(x, 3, name="input_parts")
     z, r = (net.sigmoid(net.add(of_x[k], of_h[k], name=f"{gate}_sum"), name=gate) for k, gate in enumerate("zr"))

@@ -93,7 +93,7 @@ def densenet(
 
 
 def _layer(net: Layers, x: Tensor, width: int) -> Tensor:
-    """As many new channels as the width says, from all."""
+    """`width` new channels from all previous ones."""
     x = net.relu(net.batch_norm(x, name="norm1"), name="relu1")
     x = net.convolution(x, BOTTLENECK * width, 1, bias=False, name="conv1")
     x = net.relu(net.batch_norm(x, name="norm2"), name="relu2")

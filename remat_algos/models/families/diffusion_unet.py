@@ -48,7 +48,7 @@ def diffusion_unet(
 ) -> None:
     """Residual blocks and attention down to a small image and up again, given the time step (ho2020, appendix B).
 
-    With a text its attention becomes a Transformer block that also looks at the text (rombach2022, section 3.3).
+    With a text its attention becomes a Transformer block that also attends to the text (rombach2022, section 3.3).
 
     Parameters
     ----------

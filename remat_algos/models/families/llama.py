@@ -61,7 +61,7 @@ def llama(
     Raises
     ------
     GraphError
-        If the heads do not divide the width into even lengths: rotary positions turn pairs.
+        If the heads do not divide the width into even lengths: rotary positions rotate pairs.
 
     Examples
     --------

@@ -69,7 +69,7 @@ def mobilenet_v2(
 
 
 def scaled(channels: int, width: int) -> int:
-    """So many percent of the channels, to the nearest multiple of 8, but not under 90 % of that.
+    """A percentage of the channels, rounded to a multiple of 8, but at least 90 % of that.
 
     Examples
     --------

@@ -9,12 +9,12 @@ from remat_algos.models.registry import family
 
 BINS = (1, 2, 3, 6)
 STRIDES, DILATIONS = (1, 2, 1, 1), (1, 1, 2, 4)  # of the four stages: the image stays at an eighth
-LEAST_DEPTH = 35
+MIN_DEPTH = 35
 
 
 @family(
     {"pspnet": {}, "pspnet50": {"depth": 50}},
-    grows={"depth": range(LEAST_DEPTH, 1000, 3), "image": range(97, 4098, 8)},
+    grows={"depth": range(MIN_DEPTH, 1000, 3), "image": range(97, 4098, 8)},
 )
 def pspnet(
     net: Layers, *, batch: int = 2, image: int = 713, depth: int = 101, width: int = 64, classes: int = 19
@@ -49,9 +49,9 @@ def pspnet(
     >>> build("pspnet", batch=1, image=65, width=4, dropout="single").graph.n_nodes
     385
     """
-    if depth < LEAST_DEPTH or depth % 3 != 2:
+    if depth < MIN_DEPTH or depth % 3 != 2:
         raise GraphError(
-            f"{net.model}: depth is {depth}; give {LEAST_DEPTH} or 3, 6, 9, ... more, such as 50 (stages 3, 4, 6, 3)"
+            f"{net.model}: depth is {depth}; give {MIN_DEPTH} or 3, 6, 9, ... more, such as 50 (stages 3, 4, 6, 3)"
         )
     x = _stem(net, net.input("image", (batch, 3, image, image)), width)
     stages = []

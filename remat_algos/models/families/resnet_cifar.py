@@ -15,7 +15,7 @@ N_STAGES = 3
         **{f"resnet{depth}": {"depth": depth} for depth in (20, 32, 44, 56, 110, 1202)},
         **{f"resnet{depth}": {"depth": depth, "bottleneck": True, "preactivation": True} for depth in (164, 1001)},
     },
-    grows={"depth": lambda given: range(11, 5000, 9) if given["bottleneck"] else range(8, 5000, 6)},
+    grows={"depth": lambda options: range(11, 5000, 9) if options["bottleneck"] else range(8, 5000, 6)},
 )
 def resnet_cifar(
     net: Layers,

@@ -20,7 +20,7 @@ def unet(
     padding: bool = False,
     wide_last: bool = False,
 ) -> None:
-    """Convolutions down to a small image and up again, each level handed across (ronneberger2015, figure 1).
+    """Convolutions down to a small image and up again, each level passed across (ronneberger2015, figure 1).
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from remat_algos.ir.differentiate import PARAMETER, differentiate, everything_sa
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
 from remat_algos.ir.resident import Resident
-from remat_algos.models.blocks import contract
+from remat_algos.models.contraction import contract
 from tests.oracles.judge import judge
 from tests.oracles.plain import plain
 from tests.strategies import graphs, rows

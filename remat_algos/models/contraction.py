@@ -1,4 +1,4 @@
-"""A graph with a node per block: what granularity="layer" means."""
+"""A graph with one node per block, for granularity="layer"."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from remat_algos.models.block_workspace import able, workspaces
 
 
 def contract(graph: ComputationGraph, block: Sequence[str]) -> ComputationGraph:
-    """The forward graph with one node for the nodes of each block: whole blocks are rematerialized, or kept.
+    """The forward graph with one node for the nodes of each block: a block is kept or recomputed as a whole.
 
-    Nodes that follow one another and have the same block become a node of that name. It makes those of their values
-    that are read outside or are outputs, under their names, and `BLOCK:inner`: the bytes of the others that gradients
-    read. What its run takes beyond that is workspace. So the same bytes are held between forward and backward part,
-    and the peak without rematerialization is not lower than before; only gradients inside that nobody reads are lost.
+    Consecutive nodes of the same block become a node of that name. Its values are those that are read outside or are
+    outputs, under their names, and `BLOCK:inner`: the bytes of the others that gradients read. Other bytes of its run
+    are workspace. So the same bytes are live between forward and backward part, and the peak without
+    rematerialization is not lower than before; only inner gradients without a reader are lost.
 
     Parameters
     ----------
     graph : ComputationGraph
         Without a backward part.
     block : sequence of str
-        The name of each node's block, "" for a node that stays alone. Nodes of one name that do not follow one another
-        are several blocks: `b`, `b#2`, ... A `once` node stays alone; one that reads no value, as a dropout mask, goes
-        before the block that it stands in, any other cuts it in two. A block that reads no value with a gradient is cut
-        where gradients begin, as it would have none itself.
+        The name of each node's block, "" for a node that stays single. Nodes of one name that are not consecutive are
+        several blocks: `b`, `b#2`, ... A `once` node stays single; one that reads no value, as a dropout mask, moves
+        before its block, any other splits it. A block that reads no value with a gradient is split where gradients
+        begin, since it would have none itself.
 
     Returns
     -------
@@ -60,12 +60,12 @@ def contract(graph: ComputationGraph, block: Sequence[str]) -> ComputationGraph:
     if not any(block):
         return graph
     rules = graph.backward or everything_saved(graph)
-    blocks = _Blocks.of(graph, rules, block)
+    blocks = _Contraction.of(graph, rules, block)
     reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
     outer = blocks.group[reader] != blocks.home[graph.read_indices]
     read_indptr, read_indices = blocks.rows(reader[outer], blocks.value[graph.read_indices[outer]])
     workspace, grad_workspace = workspaces(graph, rules, blocks.group, blocks.kept)
-    described = graph.backward is not None or bool(blocks.many.any())
+    described = graph.backward is not None or bool(blocks.merged.any())
     return ComputationGraph(
         value_indptr=blocks.value_indptr,
         read_indptr=read_indptr,
@@ -83,20 +83,20 @@ def contract(graph: ComputationGraph, block: Sequence[str]) -> ComputationGraph:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Blocks:
-    """Where each node and value of the fine graph goes."""
+class _Contraction:
+    """Blocks of the nodes and values of the original graph."""
 
     group: Int64  # [n] the block of each node
-    size: Int64  # [blocks] how many nodes it has
-    home: Int64  # [n_values] the block that makes a value
-    kept: Bool  # [n_values] whether its block makes it under its name
+    size: Int64  # [blocks] number of its nodes
+    home: Int64  # [n_values] the block of a value
+    kept: Bool  # [n_values] whether it is a value of its block
     inner: Int64  # [blocks] bytes of the others that gradients read, -1: there are none
     origin: Int64  # [new values] the old value, -1 for inner ones
     value_indptr: Int64  # [blocks + 1]
-    value: Int32  # [n_values] the new value that holds it, -1: none
+    value: Int32  # [n_values] the new value that contains it, -1: none
 
     @classmethod
-    def of(cls, graph: ComputationGraph, rules: Backward, block: Sequence[str]) -> _Blocks:
+    def of(cls, graph: ComputationGraph, rules: Backward, block: Sequence[str]) -> _Contraction:
         group = _groups(graph, rules, block)
         size = np.bincount(group)
         home = group[graph.producer]
@@ -117,23 +117,23 @@ class _Blocks:
         return cls(group, size, home, kept, inner, origin, value_indptr, value)
 
     @property
-    def many(self) -> Bool:
+    def merged(self) -> Bool:
         """bool[blocks]: blocks of more than one node."""
         return self.size > 1
 
     def sums(self, amounts: Int64 | Bool) -> Int64:
-        """int64[blocks]: amounts of nodes, added up."""
+        """int64[blocks]: sums over the nodes of each block."""
         total = np.zeros(self.size.size, np.int64)
         np.add.at(total, self.group, amounts)
         return total
 
     def of_values(self, old: Int64, inner: Int64) -> Int64:
-        """An entry per new value: that of the old one, or that of the inner ones of its block."""
+        """An entry per new value: of the old value, or of the inner values of its block."""
         owner = np.repeat(np.arange(self.size.size), np.diff(self.value_indptr))
         return np.where(self.origin >= 0, old[self.origin], inner[owner])
 
     def rows(self, node: Int64, entry: Int32) -> tuple[Int64, Int32]:
-        """Entries of nodes as rows of their blocks: each once, where it comes first."""
+        """Entries of nodes as rows of their blocks: each once, in order of first appearance."""
         row = self.group[node]
         _, first = np.unique((row << 32) + entry, return_index=True)
         first.sort()
@@ -156,7 +156,7 @@ def _groups(graph: ComputationGraph, rules: Backward, block: Sequence[str]) -> I
     begins[np.searchsorted(rest, _first_fed(graph, rules, np.where(moved, 0, run)))] = True
     run[rest] = np.cumsum(begins)
     following = np.append(run[rest], run.max() + 1)[np.searchsorted(rest, np.flatnonzero(moved))]
-    place = 2 * run  # even for what stays, and one less for what goes before it
+    place = 2 * run  # even for nodes that stay, one less for nodes that move before them
     place[moved] = 2 * following - 1
     order = np.argsort(place, kind="stable")
     group = np.empty(graph.n_nodes, np.int64)
@@ -174,36 +174,36 @@ def _first_fed(graph: ComputationGraph, rules: Backward, run: Int64) -> Int64:
     return reader[inside][first[~np.isin(runs, run[reader[~inside]])]]
 
 
-def _kept(graph: ComputationGraph, group: Int64, many: Bool) -> Bool:
-    """bool[n_values]: all values of nodes that stay alone; of blocks, outputs and what is read outside."""
+def _kept(graph: ComputationGraph, group: Int64, merged: Bool) -> Bool:
+    """bool[n_values]: all values of single nodes; of blocks, outputs and values that are read outside."""
     home, reader = group[graph.producer], np.repeat(group, np.diff(graph.read_indptr))
-    kept = graph.output | ~many[home]
+    kept = graph.output | ~merged[home]
     kept[graph.read_indices[home[graph.read_indices] != reader]] = True
-    last = np.zeros(many.size, np.int64)
+    last = np.zeros(merged.size, np.int64)
     np.maximum.at(last, group, np.arange(graph.n_nodes))
-    silent = ~np.isin(np.arange(many.size), home[kept])
+    silent = ~np.isin(np.arange(merged.size), home[kept])
     kept[graph.value_indptr[last[silent]]] = True  # every node has a value
     return kept
 
 
-def _backward(graph: ComputationGraph, rules: Backward, blocks: _Blocks, grad_workspace: Int64) -> Backward:
+def _backward(graph: ComputationGraph, rules: Backward, blocks: _Contraction, grad_workspace: Int64) -> Backward:
     saver = np.repeat(np.arange(graph.n_nodes), np.diff(rules.saved_indptr))
-    can, alone = able(graph, rules), ~blocks.many[blocks.group]
-    wanted = (can | alone)[saver]
-    saved_indptr, saved_indices = blocks.rows(saver[wanted], blocks.value[rules.saved_indices[wanted]])
-    given = rules.grad_compute
-    twice = np.where(given < 0, 2 * graph.compute, given) * can
-    explicit = np.where(blocks.many, blocks.sums(twice), blocks.sums(given))
+    can, alone = able(graph, rules), ~blocks.merged[blocks.group]
+    saves = (can | alone)[saver]
+    saved_indptr, saved_indices = blocks.rows(saver[saves], blocks.value[rules.saved_indices[saves]])
+    grad_compute = rules.grad_compute
+    twice = np.where(grad_compute < 0, 2 * graph.compute, grad_compute) * can
+    explicit = np.where(blocks.merged, blocks.sums(twice), blocks.sums(grad_compute))
     return Backward(
         saved_indptr=saved_indptr,
         saved_indices=saved_indices,
         grad_memory=blocks.of_values(rules.grad_memory, np.full(blocks.size.size, -1)),
-        grad_compute=np.where(blocks.sums(given >= 0) > 0, explicit, -1),
+        grad_compute=np.where(blocks.sums(grad_compute >= 0) > 0, explicit, -1),
         grad_workspace=grad_workspace,
     )
 
 
-def _resident(graph: ComputationGraph, blocks: _Blocks) -> Resident | None:
+def _resident(graph: ComputationGraph, blocks: _Contraction) -> Resident | None:
     resident = graph.resident
     if resident is None:
         return None
@@ -212,30 +212,32 @@ def _resident(graph: ComputationGraph, blocks: _Blocks) -> Resident | None:
     return replace(resident, read_indptr=read_indptr, read_indices=read_indices)
 
 
-def _mark(graph: ComputationGraph, blocks: _Blocks) -> Int8 | None:
-    """A wish that all nodes of a block share."""
+def _mark(graph: ComputationGraph, blocks: _Contraction) -> Int8 | None:
+    """A mark that all nodes of a block share."""
     if graph.mark is None:
         return None
     keep, recompute = (blocks.sums(graph.mark == wish) == blocks.size for wish in (KEEP, RECOMPUTE))
     return (KEEP * keep + RECOMPUTE * recompute).astype(np.int8)
 
 
-def _labels(graph: ComputationGraph, blocks: _Blocks, block: Sequence[str]) -> Labels:
+def _labels(graph: ComputationGraph, blocks: _Contraction, block: Sequence[str]) -> Labels:
     first = np.unique(blocks.group, return_index=True)[1].tolist()
     node_names, value_names = graph.node_names(), graph.value_names()
     views = _views(graph, blocks.kept, node_names, value_names)
     wishes = ["" if graph.once[v] else block[v] for v in first]
-    made = ["" if x < 0 else value_names[x] for x in blocks.origin.tolist()]
-    names = _Names({*made, *graph.resident_names, *views})
-    names.taken.update(node_names[v] for v, wish in zip(first, wishes, strict=True) if not wish)
+    names_of_values = ["" if x < 0 else value_names[x] for x in blocks.origin.tolist()]
+    names = _UniqueNames({*names_of_values, *graph.resident_names, *views})
+    names.used.update(node_names[v] for v, wish in zip(first, wishes, strict=True) if not wish)
     own = [
-        names.free(wish, made[x]) if wish else node_names[v]
+        names.free(wish, names_of_values[x]) if wish else node_names[v]
         for v, wish, x in zip(first, wishes, blocks.value_indptr.tolist(), strict=False)
     ]
     for x, home in zip(np.flatnonzero(blocks.origin < 0).tolist(), np.flatnonzero(blocks.inner >= 0), strict=True):
-        made[x] = names.free(f"{own[home]}:inner")
-    ops = ["Block" if many else graph.labels.op(v) for v, many in zip(first, blocks.many.tolist(), strict=True)]
-    return replace(graph.labels, names=tuple(own), value_names=dict(enumerate(made)), ops=tuple(ops), views=views)
+        names_of_values[x] = names.free(f"{own[home]}:inner")
+    ops = ["Block" if merged else graph.labels.op(v) for v, merged in zip(first, blocks.merged.tolist(), strict=True)]
+    return replace(
+        graph.labels, names=tuple(own), value_names=dict(enumerate(names_of_values)), ops=tuple(ops), views=views
+    )
 
 
 def _views(
@@ -256,17 +258,17 @@ def _views(
 
 
 @dataclass(frozen=True, slots=True)
-class _Names:
-    """Names that are taken, and how far each has been numbered."""
+class _UniqueNames:
+    """Names in use, and the last number of each."""
 
-    taken: set[str]
+    used: set[str]
     numbers: dict[str, int] = field(default_factory=dict)
 
     def free(self, name: str, own: str = "") -> str:
         """The name or, where something other than its own first value has it, the next of name#2, name#3, ..."""
         candidate = name
-        while candidate in self.taken and candidate != own:
+        while candidate in self.used and candidate != own:
             self.numbers[name] = self.numbers.get(name, 1) + 1
             candidate = f"{name}#{self.numbers[name]}"
-        self.taken.add(candidate)
+        self.used.add(candidate)
         return candidate
