@@ -111,13 +111,13 @@ def validation_text(validation: Validation, *, width: int = 72, height: int = 16
     edges, predicted, measured, _ = _curves(validation, width - GUTTER)
     count = edges.size - 1 if predicted.size else 0
     wide = max(1, min(MAX_WIDE, (width - GUTTER) // max(1, count)))
-    top = max([1, *predicted, *measured])
-    low, high = (_rows(both, top, height) for both in (np.minimum(predicted, measured), predicted))
-    top = _rows(measured, top, height)
+    highest = max([1, *predicted, *measured])
+    low, high = (_rows(both, highest, height) for both in (np.minimum(predicted, measured), predicted))
+    top = _rows(measured, highest, height)
     lines = [line for sentence in _sentences(validation) for line in wrapped(sentence, width)]
     for row in range(height)[::-1]:
         cells = np.select([row < low, row < high, row < top], ["█", "░", "+"], " ")
-        mark = format_bytes(int(top)) if row == height - 1 else ""
+        mark = format_bytes(int(highest)) if row == height - 1 else ""
         lines.append(f"{mark:>{GUTTER - 2}} │{''.join(cell * wide for cell in cells)}".rstrip())
     used, last = max(1, count) * wide, str(max(0, len(validation.simulation.schedule) - 1))
     lines.append(f"{'0':>{GUTTER - 2}} └{'─' * used}")
