@@ -93,23 +93,25 @@ def test_a_schedule_against_a_mark_has_no_simulation_and_any_other_unsound_one_i
 
 
 @given(st.lists(figures, min_size=1), limits, limits, st.booleans())
-def test_the_first_is_the_cheapest_that_fits_else_the_lowest(found, limit, most_compute, lowest):
-    best = min(found, key=lambda each: rank(each, limit, most_compute, lowest=lowest))
+def test_the_first_is_the_cheapest_that_fits_else_the_lowest(found, limit, compute_limit, lowest):
+    best = min(found, key=lambda each: rank(each, limit, compute_limit, lowest=lowest))
     within = [each for each in found if limit is None or each[0] <= limit]
-    fit = [(p, c) for p, c in within if most_compute is None or c <= most_compute]
+    fit = [(p, c) for p, c in within if compute_limit is None or c <= compute_limit]
     if fit and (lowest or limit is None):
         assert best == min(fit)
     elif fit:
         assert best == min(fit, key=lambda each: each[::-1])
-    elif limit is None or not within:
+    elif within:  # all of them cost too much
+        assert best == min(within, key=lambda each: each[::-1])
+    else:
         assert best == min(found)
 
 
 @given(figures, figures, limits, limits, st.booleans())
-def test_nothing_ranks_before_what_dominates_it(one, other, limit, most_compute, lowest):
-    assert (one == other) == (rank(one, limit, most_compute) == rank(other, limit, most_compute))
+def test_nothing_ranks_before_what_dominates_it(one, other, limit, compute_limit, lowest):
+    assert (one == other) == (rank(one, limit, compute_limit) == rank(other, limit, compute_limit))
     if one[0] <= other[0] and one[1] <= other[1]:
-        assert rank(one, limit, most_compute, lowest=lowest) <= rank(other, limit, most_compute, lowest=lowest)
+        assert rank(one, limit, compute_limit, lowest=lowest) <= rank(other, limit, compute_limit, lowest=lowest)
 
 
 # ---------------------------------------------------------------- Pareto sets
@@ -142,10 +144,10 @@ def test_the_order_of_coming_changes_no_figures(found, random):
 def test_a_pareto_set_tells_whether_it_keeps_a_thing(found):
     kept = ParetoSet(lambda each: each)
     for each in found:
-        is_new = not any(other == each or dominates(other, each) for other in kept.things)
+        is_new = not any(other == each or dominates(other, each) for other in kept.items)
         assert kept.add(each) == is_new
-        assert (each in kept.things) or not is_new
-    assert len(kept) == len(kept.things)
+        assert (each in kept.items) or not is_new
+    assert len(kept) == len(kept.items)
 
 
 # ---------------------------------------------------------------- which things, in which order

@@ -14,7 +14,7 @@ from remat_algos.structure.elimination import RULES, eliminate
 from remat_algos.structure.path_decomposition import (
     PathDecomposition,
     greedy_layout,
-    least_separation_layout,
+    minimum_separation_layout,
     separation,
 )
 from remat_algos.structure.spine import spine
@@ -70,7 +70,7 @@ def test_separation_is_the_largest_boundary(case):
 @settings(max_examples=15)
 @given(undirected_graphs(6))
 def test_the_least_layout_is_the_least_of_all_orders(graph):
-    layout = least_separation_layout(graph)
+    layout = minimum_separation_layout(graph)
     least = min(largest_boundary(graph, order) for order in permutations(range(graph.n_vertices)))
     assert separation(graph, layout) == least
 
@@ -79,7 +79,7 @@ def test_the_least_layout_is_the_least_of_all_orders(graph):
 @given(undirected_graphs(), st.integers(0, 3))
 def test_the_greedy_layout_lies_between_the_least_and_the_ids(graph, seed):
     layout = greedy_layout(graph, starts=3, seed=seed)
-    least = separation(graph, least_separation_layout(graph))
+    least = separation(graph, minimum_separation_layout(graph))
     assert least <= separation(graph, layout) <= separation(graph, np.arange(graph.n_vertices))
     assert np.array_equal(layout, greedy_layout(graph, starts=3, seed=seed))
 
@@ -146,7 +146,7 @@ def test_breadth_first_is_by_distance(graph, data):
     ],
 )
 def test_known_pathwidths(graph, pathwidth):
-    assert separation(graph, least_separation_layout(graph)) == pathwidth
+    assert separation(graph, minimum_separation_layout(graph)) == pathwidth
     assert separation(graph, greedy_layout(graph)) == pathwidth
 
 
@@ -171,7 +171,7 @@ def test_what_looks_on_is_called_in_each_portion_and_may_end_the_search(monkeypa
 
 def test_the_least_layout_is_refused_for_many_vertices():
     with pytest.raises(GraphError, match="17 vertices are too many for the minimum layout, which takes up to 16"):
-        least_separation_layout(UndirectedGraph.from_edges(17, []))
+        minimum_separation_layout(UndirectedGraph.from_edges(17, []))
 
 
 # ---------------------------------------------------------------- decompositions

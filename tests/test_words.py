@@ -82,16 +82,11 @@ FILES_LEFT = {
     "remat_algos/reproduce/kumar2019_widths.py",
     "remat_algos/reproduce/kusumoto2019.py",
     "remat_algos/schedule/blocks.py",
-    "remat_algos/solvers/candidates.py",
     "remat_algos/solvers/chain_program.py",
-    "remat_algos/solvers/chen_greedy.py",
     "remat_algos/solvers/exhaustive_lower_sets.py",
     "remat_algos/solvers/formula_chains.py",
     "remat_algos/solvers/liveness_dp.py",
-    "remat_algos/solvers/segments.py",
-    "remat_algos/structure/elimination.py",
     "remat_algos/structure/lower_set_families.py",
-    "remat_algos/structure/path_decomposition.py",
 }
 
 

@@ -70,7 +70,7 @@ class Findings:
     @property
     def candidates(self) -> list[Candidate]:
         """All of them."""
-        return [*self.kept.things, *self.polished]
+        return [*self.kept.items, *self.polished]
 
     def details(self, candidate: Candidate) -> dict[str, Any]:
         """What a plan says of one of them."""
@@ -248,10 +248,10 @@ class Portfolio:
 
     def _thin(self, findings: Findings) -> None:
         """Under a limit keep every other candidate, and the best, where they are many."""
-        kept = findings.kept.things
+        kept = findings.kept.items
         if self.limit is not None and len(kept) > MOST_KEPT:
             best = kept.index(min(kept, key=self.problem.rank))
-            findings.kept.things = kept[best % 2 :: 2]
+            findings.kept.items = kept[best % 2 :: 2]
 
     def _report(self, name: str) -> Progress | None:
         """What a solver's progress comes to: its name and the best candidate so far."""
@@ -288,7 +288,7 @@ class Portfolio:
 
     def _worth_polishing(self, findings: Findings) -> Iterator[tuple[Candidate, int | None]]:
         """Candidates, the most promising first, each with the limit to polish it within; None: as low as possible."""
-        problem, kept = self.problem, list(findings.kept.things)
+        problem, kept = self.problem, list(findings.kept.items)
         if self.budgets and kept:
             yield from self._along_the_curve(kept)
         elif problem.lowest_wanted:

@@ -61,7 +61,7 @@ class Problem:
         return least_peak_bound(self.graph)[0] if self.overhead_limit is None else None
 
     @property
-    def most_compute(self) -> int | None:
+    def compute_limit(self) -> int | None:
         """Compute that the overhead budget allows."""
         return None if self.overhead_limit is None else self.graph.needed_compute + self.overhead_limit
 
@@ -71,7 +71,7 @@ class Problem:
 
     def rank(self, candidate: Candidate) -> tuple[int, int, int, bool]:
         """As `rank` of candidates; of equals the run without rematerialization comes first."""
-        best_first = rank(candidate.figures, self.limit, self.most_compute, lowest=self.lowest_wanted)
+        best_first = rank(candidate.figures, self.limit, self.compute_limit, lowest=self.lowest_wanted)
         return (*best_first, candidate.solver != BASELINE)
 
     def plan(

@@ -30,7 +30,7 @@ MIN_SIMULATED = 96  # candidates of a row that are simulated, on graphs of any s
 FIRST_PLACES = 24  # places, evenly spaced, where the search of a row starts
 WORST = (2, 2**63, 2**63)  # the rank of no candidate
 BEST_PLACES = 3  # places of a row; between them and their neighbours the search continues
-Thing = TypeVar("Thing")
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +93,7 @@ def evaluated(graph: ComputationGraph, schedule: Schedule, details: Details = Ma
 
 
 def rank(
-    figures: tuple[int, int], limit: int | None, most_compute: int | None = None, *, lowest: bool = False
+    figures: tuple[int, int], limit: int | None, compute_limit: int | None = None, *, lowest: bool = False
 ) -> tuple[int, int, int]:
     """Sorts the best first: what fits by compute, then peak; then what costs too much, then what is too high by peak.
 
@@ -101,7 +101,7 @@ def rank(
     ----------
     figures : (int, int)
         Peak and compute.
-    limit, most_compute : int, optional
+    limit, compute_limit : int, optional
     lowest : bool
         Whether the lowest peak is wanted of what fits; so it is without a limit.
 
@@ -118,53 +118,53 @@ def rank(
     peak, compute = figures
     if limit is not None and peak > limit:
         return 2, peak, compute
-    if most_compute is not None and compute > most_compute:
+    if compute_limit is not None and compute > compute_limit:
         return 1, compute, peak
     return (0, peak, compute) if lowest or limit is None else (0, compute, peak)
 
 
-class ParetoSet(Generic[Thing]):
-    """Things of which none dominates another in peak and compute: peaks rise, computes fall; of equals the first.
+class ParetoSet(Generic[Item]):
+    """Items none of which dominates another in peak and compute: peaks rise, computes fall; of equals the first.
 
     Parameters
     ----------
     figures : callable
-        Peak and compute of a thing.
+        Peak and compute of an item.
 
     Examples
     --------
     >>> kept = ParetoSet(lambda figures: figures)
-    >>> [kept.add(figures) for figures in [(5, 9), (6, 9), (7, 6), (7, 5)]], kept.things
+    >>> [kept.add(figures) for figures in [(5, 9), (6, 9), (7, 6), (7, 5)]], kept.items
     ([True, False, True, True], [(5, 9), (7, 5)])
     """
 
-    def __init__(self, figures: Callable[[Thing], tuple[int, int]]) -> None:
+    def __init__(self, figures: Callable[[Item], tuple[int, int]]) -> None:
         self.figures = figures
-        self.things: list[Thing] = []
+        self.items: list[Item] = []
 
     def __len__(self) -> int:
-        return len(self.things)
+        return len(self.items)
 
-    def add(self, thing: Thing) -> bool:
+    def add(self, item: Item) -> bool:
         """Whether nothing dominates or equals it; then it is kept, and what it dominates is not."""
-        peak, compute = self.figures(thing)
-        end = begin = bisect_right(self.things, peak, key=lambda kept: self.figures(kept)[0])
-        if begin and self.figures(self.things[begin - 1])[1] <= compute:
+        peak, compute = self.figures(item)
+        end = begin = bisect_right(self.items, peak, key=lambda kept: self.figures(kept)[0])
+        if begin and self.figures(self.items[begin - 1])[1] <= compute:
             return False
-        while begin and self.figures(self.things[begin - 1])[0] == peak:
+        while begin and self.figures(self.items[begin - 1])[0] == peak:
             begin -= 1
-        while end < len(self.things) and self.figures(self.things[end])[1] >= compute:
+        while end < len(self.items) and self.figures(self.items[end])[1] >= compute:
             end += 1
-        self.things[begin:end] = [thing]
+        self.items[begin:end] = [item]
         return True
 
 
-def pareto(things: Iterable[Thing], figures: Callable[[Thing], tuple[int, int]]) -> list[Thing]:
+def pareto(items: Iterable[Item], figures: Callable[[Item], tuple[int, int]]) -> list[Item]:
     """Those that no other dominates, peaks rising; of equals the first."""
     kept = ParetoSet(figures)
-    for thing in things:
-        kept.add(thing)
-    return kept.things
+    for item in items:
+        kept.add(item)
+    return kept.items
 
 
 # ---------------------------------------------------------------- rows
@@ -185,35 +185,37 @@ def near(
     limit : int, optional
     context : SearchContext
     """
-    maker = _Maker(graph, context)
-    most = max(MIN_SIMULATED, MAX_SIMULATED_STEPS // max(1, graph.n_nodes))
-    if limit is None or all(len(row) <= most for row in rows):
+    builder = _RowBuilder(graph, context)
+    max_simulated = max(MIN_SIMULATED, MAX_SIMULATED_STEPS // max(1, graph.n_nodes))
+    if limit is None or all(len(row) <= max_simulated for row in rows):
         together = coarse_first([recipe for row in rows for recipe in row])
         context.stage(len(together))
         for done, recipe in enumerate(together):
-            candidate = maker.candidate(recipe)
+            candidate = builder.candidate(recipe)
             if candidate is not None:
                 yield candidate
             context.progress(done + 1)
         return
-    yield from _searched(maker, rows, limit, most)
+    yield from _searched(builder, rows, limit, max_simulated)
 
 
-def _searched(maker: "_Maker", rows: Sequence[Sequence[Recipe]], limit: int, most: int) -> Iterator[Candidate]:
+def _searched(
+    builder: "_RowBuilder", rows: Sequence[Sequence[Recipe]], limit: int, max_simulated: int
+) -> Iterator[Candidate]:
     """The best of each row near a limit; a deadline leaves all rows searched equally far."""
-    context = maker.context
+    context = builder.context
     ranks: list[dict[int, tuple[int, int, int]]] = [{} for _ in rows]
     waiting = [sorted({round(i * (len(row) - 1) / (FIRST_PLACES - 1)) for i in range(FIRST_PLACES)}) for row in rows]
     while any(waiting):
         together = coarse_first([(at, place) for at, places in enumerate(waiting) for place in places])
         context.stage(len(together))
         for done, (at, place) in enumerate(together):
-            candidate = maker.candidate(rows[at][place], evaluate=True)
-            ranks[at][place] = WORST if maker.figures is None else rank(maker.figures, limit)
+            candidate = builder.candidate(rows[at][place], evaluate=True)
+            ranks[at][place] = WORST if builder.figures is None else rank(builder.figures, limit)
             if candidate is not None:
                 yield candidate
             context.progress(done + 1)
-        waiting = [_between(tried, BEST_PLACES) if len(tried) < most else [] for tried in ranks]
+        waiting = [_between(tried, BEST_PLACES) if len(tried) < max_simulated else [] for tried in ranks]
 
 
 def _between(ranks: Mapping[int, tuple[int, int, int]], best: int) -> list[int]:
@@ -226,8 +228,8 @@ def _between(ranks: Mapping[int, tuple[int, int, int]], best: int) -> list[int]:
     return sorted(middles - ranks.keys())
 
 
-class _Maker:
-    """Makes candidates of recipes, those of equal mirror counts once; keeps the figures of the last, if it has any."""
+class _RowBuilder:
+    """Builds candidates from recipes, those of equal mirror counts once; keeps the figures of the last one."""
 
     def __init__(self, graph: ComputationGraph, context: SearchContext) -> None:
         self.graph = graph
@@ -262,25 +264,25 @@ def longest_row(graph: ComputationGraph) -> int:
     return max(100, min(LONGEST_ROW, MAX_ROW_STEPS // max(1, graph.n_nodes)))
 
 
-def thinned(things: Sequence[Thing], most: int) -> list[Thing]:
-    """At most `most` of them, at geometrically growing distances, the first and the last among them."""
-    if len(things) <= most:
-        return list(things)
-    places = np.unique(np.geomspace(1, len(things), most).round().astype(np.int64)) - 1
-    return [things[int(place)] for place in places]
+def thinned(items: Sequence[Item], max_items: int) -> list[Item]:
+    """At most `max_items` of them, at geometrically growing distances, the first and the last among them."""
+    if len(items) <= max_items:
+        return list(items)
+    places = np.unique(np.geomspace(1, len(items), max_items).round().astype(np.int64)) - 1
+    return [items[int(place)] for place in places]
 
 
-def coarse_first(things: Sequence[Thing]) -> list[Thing]:
-    """The same things, so that every beginning of the list is spread over all of it.
+def coarse_first(items: Sequence[Item]) -> list[Item]:
+    """The same items, so that every beginning of the list is spread over all of it.
 
     Examples
     --------
     >>> coarse_first("abcdefgh")
     ['a', 'e', 'c', 'g', 'b', 'd', 'f', 'h']
     """
-    stride = 1 << max(0, len(things) - 1).bit_length()
-    places = list(range(0, len(things), stride))
+    stride = 1 << max(0, len(items) - 1).bit_length()
+    places = list(range(0, len(items), stride))
     while stride > 1:
-        places += range(stride // 2, len(things), stride)
+        places += range(stride // 2, len(items), stride)
         stride //= 2
-    return [things[place] for place in places]
+    return [items[place] for place in places]

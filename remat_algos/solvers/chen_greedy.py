@@ -33,8 +33,8 @@ from remat_algos.solvers.segments import both, candidate_kinds, candidate_places
 from remat_algos.structure.articulation import ForwardPart
 
 PAPER_GRID = 6
-MOST_CUTS = 1_000_000  # that an exact sweep may list, a second or so
-MOST_COSTS = 16  # thresholds of compute per byte
+MAX_CUTS = 1_000_000  # that an exact sweep may list, a second or so
+MAX_COSTS = 16  # thresholds of compute per byte
 FEWEST_BUDGETS = 16  # for each of these
 
 
@@ -120,11 +120,11 @@ def _rows(
         if grid == "paper":
             found, sweep = paper_grid(walk), "paper"
         else:
-            most = [LONGEST_ROW, longest_row(graph)]
+            max_budgets = [LONGEST_ROW, longest_row(graph)]
             if costly is not None:
-                most = [max(FEWEST_BUDGETS, budgets // len(costs)) for budgets in most]
+                max_budgets = [max(FEWEST_BUDGETS, budgets // len(costs)) for budgets in max_budgets]
             part_of_time = walking.share(1 / (len(walks) - done))
-            found, sweep = exact_sweep(walk, most[0], most[1], part_of_time)
+            found, sweep = exact_sweep(walk, *max_budgets, part_of_time)
             if part_of_time.cut_short:
                 context.cut()
         chosen = {"candidates": kind, "sweep": sweep} | ({"cost": cost} if weigh_cost else {})
@@ -145,7 +145,7 @@ def _costs(graph: ComputationGraph, part: ForwardPart) -> list[tuple[float, Bool
     """Thresholds of compute per byte, and bool[f]: the places of the nodes that reach them."""
     cost = cost_per_byte(graph)[part.nodes]
     amounts = np.unique(cost[np.isfinite(cost)])
-    some = np.unique(np.linspace(0, max(0, amounts.size - 1), MOST_COSTS).round().astype(np.int64))
+    some = np.unique(np.linspace(0, max(0, amounts.size - 1), MAX_COSTS).round().astype(np.int64))
     return [(float(amount), cost >= amount) for amount in amounts[some[: amounts.size]]]
 
 
@@ -182,8 +182,8 @@ def _smallest_allocated(
     Without a limit none that another dominates in allocation and compute, and of these the smallest allocation and
     those of higher peaks, so that the lowest peak is that of the smallest allocation.
     """
-    fitting: ParetoSet[Candidate] = ParetoSet(lambda found: found.figures[::-1])  # the cheapest comes first
-    kept: ParetoSet[Candidate] = ParetoSet(lambda found: (found.details["allocation"], found.figures[1]))
+    fitting: ParetoSet[Candidate] = ParetoSet(lambda candidate: candidate.figures[::-1])  # the cheapest comes first
+    kept: ParetoSet[Candidate] = ParetoSet(lambda candidate: (candidate.details["allocation"], candidate.figures[1]))
     unsound = None
     with until_stopped() as ending:  # the best so far is yielded then, too
         for each in candidates:
@@ -195,12 +195,12 @@ def _smallest_allocated(
             kept.add(found)
             if limit is not None and max(found.details["allocation"], found.figures[0]) <= limit:
                 fitting.add(found)
-    if not kept.things:
+    if not kept.items:
         yield from [unsound] if unsound is not None else []
     elif limit is not None:
-        yield (fitting.things or kept.things)[0]
+        yield (fitting.items or kept.items)[0]
     else:
-        first, *others = kept.things
+        first, *others = kept.items
         yield first
         yield from (each for each in others if each.figures[0] > first.figures[0])
     if ending.interrupted:
@@ -272,9 +272,9 @@ class Walk:
 
 
 def exact_sweep(
-    walk: Walk, most: int, otherwise: int, context: SearchContext | None = None
+    walk: Walk, max_exact: int, otherwise: int, context: SearchContext | None = None
 ) -> tuple[list[Segmentation], str]:
-    """Every distinct segmentation, or, past `most`, those of `otherwise` growing budgets; "exact" or "thinned".
+    """Every distinct segmentation, or, past `max_exact`, those of `otherwise` growing budgets; "exact" or "thinned".
 
     At the deadline: those of the growing budgets that were tried by then, spread over all of them.
     """
@@ -283,7 +283,7 @@ def exact_sweep(
     for segmentation in _rising(walk):
         found.append(segmentation)
         work += len(segmentation.cuts)
-        if len(found) > most or work > MOST_CUTS or half.late:
+        if len(found) > max_exact or work > MAX_CUTS or half.late:
             if half.late:
                 context.cut()
             return _growing(walk, found[0], otherwise, context), "thinned"

@@ -20,7 +20,7 @@ from remat_algos.ir.units import exact_bytes, format_bytes
 from remat_algos.ir.wording import counted, shortened
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.canonical import canonical_schedule, kept_against
-from remat_algos.solvers.candidates import WORST, Candidate, Details, Thing, coarse_first, evaluated, rank
+from remat_algos.solvers.candidates import WORST, Candidate, Details, Item, coarse_first, evaluated, rank
 from remat_algos.solvers.chain_program import ChainProgram
 from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_set_family, spread
 from remat_algos.structure.lower_sets import LowerSets
@@ -250,10 +250,10 @@ def rank_of(candidate: Candidate, limit: int) -> tuple[int, int, int]:
     return WORST if candidate.simulation is None else rank(candidate.figures, limit)
 
 
-def evenly(things: Sequence[Thing], n_nodes: int) -> list[Thing]:
+def evenly(items: Sequence[Item], n_nodes: int) -> list[Item]:
     """As many of them as are worth simulating on a graph of so many nodes, evenly spread, the coarsest first."""
     most = max(16, min(MOST_SIMULATED, MOST_STEPS // max(1, n_nodes)))
-    return coarse_first([things[int(place)] for place in spread(len(things), most)])
+    return coarse_first([items[int(place)] for place in spread(len(items), most)])
 
 
 def formula_details(

@@ -14,7 +14,7 @@ from remat_algos.kernels import _segments
 from remat_algos.structure.articulation import ForwardPart
 
 CANDIDATES = ("articulation", "all")
-MOST = 2**31  # of segments and splits: multiples of them stay exact in int64
+MAX_COUNT = 2**31  # of segments and splits: multiples of them stay exact in int64
 KNOWN = (*CANDIDATES, "boundary1 (of chen_sqrt)")
 
 
@@ -98,5 +98,5 @@ def check_positive(**options: Any) -> None:
     for name, given in options.items():
         if given is not None and (not hasattr(given, "__index__") or isinstance(given, bool) or given < 1):
             raise ValueError(f"{name} is {shortened(repr(given))}; give a whole number of 1 or more")
-        if given is not None and given > MOST:
-            raise ValueError(f"{name} is {given}; give at most {MOST}")
+        if given is not None and given > MAX_COUNT:
+            raise ValueError(f"{name} is {given}; give at most {MAX_COUNT}")

@@ -123,7 +123,7 @@ def eliminate(
     while run.go_on():
         if look is not None:
             look()
-    return run.found()
+    return run.elimination()
 
 
 class Run:
@@ -164,7 +164,7 @@ class Run:
         """Whether all vertices are eliminated."""
         return self.state == _elimination.DONE
 
-    def found(self) -> Elimination:
+    def elimination(self) -> Elimination:
         """The order and the bags, once it is done."""
         return Elimination(*self._kernel.found())
 

@@ -15,7 +15,7 @@ from remat_algos.structure.elimination import RULES, eliminate
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.undirected import UndirectedGraph, check_undirected
 
-MOST_EXACT = 16  # vertices; the subset program has 2^n states
+MAX_EXACT = 16  # vertices; the subset program has 2^n states
 SMALL = 1000  # vertices; up to here, and where a boundary is at most one in NARROW of them, elimination is tried
 NARROW = 16
 IDLE = 2  # turns that may bring nothing before an order counts as settled
@@ -208,7 +208,7 @@ def _best(
     graph: UndirectedGraph, orders: Iterable[Int32], best: tuple[Int32, int], look: Callable[[], None] | None
 ) -> tuple[Int32, int]:
     """The best of one layout and those that orders lead to, with its largest boundary."""
-    return min([best, *(_settled(graph, order, look) for order in orders)], key=lambda layout: layout[1])
+    return min([best, *(_improved(graph, order, look) for order in orders)], key=lambda layout: layout[1])
 
 
 def _sweeps(graph: UndirectedGraph, starts: int, seed: int) -> Iterator[Int32]:
@@ -236,7 +236,7 @@ def _start_vertices(graph: UndirectedGraph, starts: int, seed: int) -> list[int]
     return list(dict.fromkeys([least, furthest, 0, n - 1, *others]))[:starts]
 
 
-def _settled(graph: UndirectedGraph, order: Int32, look: Callable[[], None] | None) -> tuple[Int32, int]:
+def _improved(graph: UndirectedGraph, order: Int32, look: Callable[[], None] | None) -> tuple[Int32, int]:
     """A layout that is no worse than the order, and its largest boundary.
 
     Placed sets are not spoilt by a vertex that adds nothing: with b(S) the boundary of S, b(S | T) + b(S & T) <=
@@ -256,7 +256,7 @@ def _settled(graph: UndirectedGraph, order: Int32, look: Callable[[], None] | No
     return best, least
 
 
-def least_separation_layout(graph: UndirectedGraph) -> Int32:
+def minimum_separation_layout(graph: UndirectedGraph) -> Int32:
     """An order of the vertices whose largest boundary is the least of all: the pathwidth.
 
     Parameters
@@ -275,12 +275,12 @@ def least_separation_layout(graph: UndirectedGraph) -> Int32:
     Examples
     --------
     >>> cycle = UndirectedGraph.from_edges(4, [(0, 1), (1, 2), (2, 3), (3, 0)])
-    >>> separation(cycle, least_separation_layout(cycle))
+    >>> separation(cycle, minimum_separation_layout(cycle))
     2
     """
-    if graph.n_vertices > MOST_EXACT:
+    if graph.n_vertices > MAX_EXACT:
         raise GraphError(
-            f"{graph.n_vertices} vertices are too many for the minimum layout, which takes up to {MOST_EXACT}; "
+            f"{graph.n_vertices} vertices are too many for the minimum layout, which takes up to {MAX_EXACT}; "
             "use greedy_layout"
         )
     layout: Int32 = _layout.least_separation(graph.indptr, graph.indices)

@@ -280,4 +280,4 @@ class _Search:
             if not first:
                 self.context.check()
         if run.done:
-            self.best, self.chosen = run.found(), (rule, seed)
+            self.best, self.chosen = run.elimination(), (rule, seed)
