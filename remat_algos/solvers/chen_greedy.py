@@ -124,7 +124,7 @@ def _rows(
             if costly is not None:
                 max_budgets = [max(FEWEST_BUDGETS, budgets // len(costs)) for budgets in max_budgets]
             part_of_time = walking.share(1 / (len(walks) - done))
-            found, sweep = exact_sweep(walk, *max_budgets, part_of_time)
+            found, sweep = exact_sweep(walk, max_budgets[0], max_budgets[1], part_of_time)
             if part_of_time.cut_short:
                 context.cut()
         chosen = {"candidates": kind, "sweep": sweep} | ({"cost": cost} if weigh_cost else {})
