@@ -1,4 +1,4 @@
-# The order in which the block of a pair L -> L' runs again and finds its gradients: include "_block_order.pxi",
+# The order in which the block of a pair L -> L' recomputes its nodes and runs its gradients: include "_block_order.pxi",
 # after "_bitsets.pxi".
 
 cimport cython
@@ -10,28 +10,28 @@ cdef enum State:
     outside = 0                           # not in L'
     unsure = 1                            # in L; whether it is kept depends on the chain
     missing = 2                           # in the block, not kept; from here on it can be read
-    charged = 3                           # in L and kept: the block that it is of answers for it
+    charged = 3                           # in L and kept: counted in the block that it is of
     kept = 4                              # in the block
-    again = 5                             # in the block, has run again
-    passing = 6                           # not in L', has run again, if it was not kept
+    again = 5                             # in the block, was recomputed
+    passing = 6                           # not in L', was recomputed, if it was not kept
     gradient = 7
 
 cdef enum Need:
     at_hand = -1
-    unknown = -2                          # the pair does not say whether it is there
+    unknown = -2                          # the pair does not determine whether it is there
 
 
 cdef class _Order:
     """The graph, what its lower sets border on, and the pair that is looked at.
 
-    A mark equal to `pair` is set; nothing is cleared between pairs but states. Reads are of unpinned values: `asks` is
-    the row of forward values that a node reads, which gradients of one reader share; `ask_nodes` make them.
+    A mark equal to `pair` is set; nothing is cleared between pairs but states. Reads are of unpinned values: `row`
+    is the row of forward values that a node reads, which gradients of one reader share.
     """
-    cdef const int[::1] producer, ask, ask_indices, ask_nodes, owned_indices, claim_indices, strange_indices
-    cdef const int64[::1] ask_indptr, owned_indptr, claim_indptr, strange_indptr, awaited, compute
-    cdef const unsigned char[::1] runs, settled, never
+    cdef const int[::1] producer, row, row_values, row_producers, owned_indices, claim_indices, external_indices
+    cdef const int64[::1] row_indptr, owned_indptr, claim_indptr, external_indptr, awaited, compute
+    cdef const unsigned char[::1] runs, fixed, never
     cdef bint lazy
-    cdef int64 most, most_rerun           # a pair that holds or costs more is no use; set for each L
+    cdef int64 max_peak, max_recompute     # bounds of a pair, for each L
     # rows: of L, of L', and of what they border on
     cdef const uint64_t *inside
     cdef const uint64_t *upto
@@ -43,7 +43,7 @@ cdef class _Order:
     cdef uint64_t[::1] pending
     cdef int[::1] sequence
     cdef vector[int] members, path
-    cdef vector[int64] path_ask
+    cdef vector[int64] path_place
     cdef int64 first_need, kept_need, spent, transient_spent
     cdef Py_ssize_t steps                 # of the sequence
     cdef int first_gradient
@@ -57,7 +57,7 @@ cdef class _Order:
             if self.state[v] != gradient:
                 self.state[v] = outside
                 if has_bit(self.inside, v):
-                    self.state[v] = charged if has_bit(edge, v) or self.settled[v] else unsure
+                    self.state[v] = charged if has_bit(edge, v) or self.fixed[v] else unsure
 
     @cython.final
     cdef bint gather(self, Py_ssize_t w, bint keep_all) noexcept nogil:
@@ -82,7 +82,7 @@ cdef class _Order:
                 on_edge = has_bit(self.edge_upto, v)
                 if self.never[v]:
                     sound = sound and not on_edge
-                elif on_edge or keep_all or self.settled[v]:
+                elif on_edge or keep_all or self.fixed[v]:
                     self.state[v] = kept
                     self.first_need += self.awaited[v]
         self.kept_need = self.first_need
@@ -121,14 +121,14 @@ cdef class _Order:
 
     @cython.final
     cdef int need(self, int v, int u) noexcept nogil:
-        """The node to run before v can read u, which is not at hand as far as states say."""
+        """The node to run before v can read u, which is not at hand by its state."""
         if self.state[u] == missing:
             return u
         if self.state[u] == unsure:
             return unknown
-        if self.settled[u] or has_bit(self.beside_upto, u) and (not self.lazy or self.claimed_outside(u)):
+        if self.fixed[u] or has_bit(self.beside_upto, u) and (not self.lazy or self.claimed_outside(u)):
             return at_hand
-        if self.state[v] != gradient and self.claims(u, v):    # where v was not kept but run, u was run too, and left
+        if self.state[v] != gradient and self.claims(u, v):    # where v was recomputed, u was too, and left
             return at_hand
         return u if has_bit(self.after_upto, u) else unknown
 
@@ -136,35 +136,35 @@ cdef class _Order:
     cdef bint run(self, int v) noexcept nogil:
         """Append v to the sequence, preceded by what it misses; False if the pair does not determine that."""
         cdef int u = at_hand
-        cdef int64 j = self.ask_indptr[self.ask[v]]
+        cdef int64 j = self.row_indptr[self.row[v]]
         while True:
-            while j < self.ask_indptr[self.ask[v] + 1] and u == at_hand:
-                if self.state[self.ask_nodes[j]] < charged:
-                    u = self.need(v, self.ask_nodes[j])
+            while j < self.row_indptr[self.row[v] + 1] and u == at_hand:
+                if self.state[self.row_producers[j]] < charged:
+                    u = self.need(v, self.row_producers[j])
                 j += 1
             if u == unknown:
                 self.path.clear()
-                self.path_ask.clear()
+                self.path_place.clear()
                 return False
             if u >= 0:
                 self.path.push_back(v)
-                self.path_ask.push_back(j)
-                v, j, u = u, self.ask_indptr[self.ask[u]], at_hand
+                self.path_place.push_back(j)
+                v, j, u = u, self.row_indptr[self.row[u]], at_hand
                 continue
             self.append(v)
             if self.path.empty():
                 return True
-            v, j = self.path.back(), self.path_ask.back()
+            v, j = self.path.back(), self.path_place.back()
             self.path.pop_back()
-            self.path_ask.pop_back()
+            self.path_place.pop_back()
 
     @cython.final
     cdef void append(self, int v) noexcept nogil:
         self.sequence[self.steps] = v
         self.steps += 1
         self.spent += self.compute[v] if self.state[v] != gradient else 0
-        if self.state[v] != outside:                           # what a transient asks for need not be there for others
-            self.answered[self.ask[v]] = self.pair
+        if self.state[v] != outside:                           # what a transient reads need not be there for others
+            self.answered[self.row[v]] = self.pair
         if self.state[v] == missing:
             self.state[v] = again
             self.first_need += 0 if self.begun else self.awaited[v]  # all is there when the first gradient runs
@@ -177,29 +177,29 @@ cdef class _Order:
     cdef bint too_early(self, int b) noexcept nogil:
         """Whether b reads a gradient of a node of L, which would then run in this block."""
         cdef int64 j
-        for j in range(self.strange_indptr[b], self.strange_indptr[b + 1]):
-            if self.state[self.strange_indices[j]] == charged or self.state[self.strange_indices[j]] == unsure:
+        for j in range(self.external_indptr[b], self.external_indptr[b + 1]):
+            if self.state[self.external_indices[j]] == charged or self.state[self.external_indices[j]] == unsure:
                 return True
         return False
 
     @cython.final
-    cdef bint useful(self) noexcept nogil:
-        """Whether what is known of the pair so far leaves it of use."""
-        return self.first_need <= self.most and self.spent <= self.most_rerun
+    cdef bint within_bounds(self) noexcept nogil:
+        """Whether the pair is within its bounds so far."""
+        return self.first_need <= self.max_peak and self.spent <= self.max_recompute
 
     @cython.final
     cdef bint emit(self) noexcept nogil:
-        """What the block runs on the way back; False where the pair is no use."""
+        """The sequence of the backward part of the block; False where the pair is unusable."""
         cdef Py_ssize_t i
         cdef int b
         cdef uint64_t word
-        cdef bint sound = True, any_strange = self.strange_indices.shape[0] > 0
+        cdef bint sound = True, any_external = self.external_indices.shape[0] > 0
         self.steps, self.spent, self.transient_spent = 0, 0, 0
         self.begun, self.transient, self.first_gradient = False, False, -1
         if not self.lazy:
             for i in range(<Py_ssize_t>self.members.size()):
                 if sound and self.state[self.members[i]] == missing:
-                    sound = self.run(self.members[i]) and self.useful()
+                    sound = self.run(self.members[i]) and self.within_bounds()
         for i in range(self.pending.shape[0]):
             word = self.pending[i]
             self.pending[i] = 0
@@ -208,13 +208,13 @@ cdef class _Order:
                 word &= word - 1
                 if not self.begun:
                     self.first_gradient = b
-                if any_strange and self.too_early(b):
+                if any_external and self.too_early(b):
                     sound = False
-                elif self.answered[self.ask[b]] == self.pair:  # all that it asks for is there
+                elif self.answered[self.row[b]] == self.pair:  # all that it reads is there
                     self.sequence[self.steps] = b
                     self.steps += 1
                 else:
-                    sound = self.run(b) and self.useful()
+                    sound = self.run(b) and self.within_bounds()
                 self.begun = True
         return sound
 

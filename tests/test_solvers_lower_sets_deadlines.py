@@ -167,16 +167,16 @@ def test_steps_that_are_not_stored_are_those_that_are(branches, monkeypatch):
 
 def test_a_family_can_be_made_of_some_of_the_nodes(branches):
     whole = {tuple(nodes) for nodes in lower_set_family(branches, "wide").sets()}
-    some = lower_set_family(branches, "wide", most=20)
+    some = lower_set_family(branches, "wide", max_sets=20)
     assert some.thinned
     assert len(some) == 20
     assert {tuple(nodes) for nodes in some.sets()} < whole
-    assert not lower_set_family(branches, "wide", most=10_000).thinned
+    assert not lower_set_family(branches, "wide", max_sets=10_000).thinned
     assert repr(some) == "<LowerSetFamily: 20 lower sets of 23 nodes>"
 
 
 def test_plans_from_some_of_the_sets_are_marked_as_thinned(branches, monkeypatch):
-    monkeypatch.setattr(formula_chains, "MOST_SETS", 20)
+    monkeypatch.setattr(formula_chains, "MAX_SETS", 20)
     plan = solve(branches, "100%", solver="approximate_dp", raw=True)
     assert (plan.details["lower_sets"], plan.details["thinned"]) == (20, True)
 

@@ -15,17 +15,17 @@ import numpy as np
 from remat_algos.context import SearchContext
 from remat_algos.ir.arrays import Int64
 from remat_algos.kernels import _lattice, _lower_set_dp
-from remat_algos.schedule.blocks import BlockFigures
+from remat_algos.schedule.block_figures import BlockFigures
 from remat_algos.solvers.candidates import pareto
 from remat_algos.structure.lower_set_families import LowerSetFamily
 
 LEVELS = 4096  # costs that a table distinguishes
 TABLES = 2**30  # bytes that the rows of a table may take
-WORK = 2_000_000  # relaxations and visits between two looks at the deadline, a tenth of a second
-STORED = 2_000_000  # steps that are stored; more are computed again whenever they are read
-PIECE = 100_000  # lower sets between two looks at the deadline
-FIRST_CAP = 16
-GROWTH = 3.0  # of the work from one cap to the next
+WORK = 2_000_000  # relaxations and visits between two checks of the deadline, a tenth of a second
+STORED = 2_000_000  # steps that are stored; more are recomputed whenever they are read
+PIECE = 100_000  # lower sets between two checks of the deadline
+FIRST_CAP = 16  # units of cost that the first table reaches
+GROWTH = 3.0  # factor of the work from one table to the next, which reaches a higher cost
 SLACK = 64  # parts of the range of costs that one pass of labels may take
 
 
@@ -54,19 +54,21 @@ class ChainProgram:
     Parameters
     ----------
     steps : Steps
-    most : int
+    max_peak : int
         No peak is higher.
-    costs : int
+    max_cost : int
         No cost is higher.
     unit : int
         All costs are multiples of it.
     context : SearchContext
     """
 
-    def __init__(self, steps: _lower_set_dp.Steps, most: int, costs: int, unit: int, context: SearchContext) -> None:
+    def __init__(
+        self, steps: _lower_set_dp.Steps, max_peak: int, max_cost: int, unit: int, context: SearchContext
+    ) -> None:
         self.steps = steps
-        self.most = most
-        self.costs = costs
+        self.max_peak = max_peak
+        self.max_cost = max_cost
         self.unit = max(1, unit)
         self.context = context
 
@@ -85,39 +87,39 @@ class ChainProgram:
 
     @classmethod
     def by_blocks(
-        cls, family: LowerSetFamily, figures: BlockFigures, most: int, context: SearchContext
+        cls, family: LowerSetFamily, figures: BlockFigures, max_peak: int, context: SearchContext
     ) -> "ChainProgram":
-        """By the simulated memory and compute of blocks; steps that need more than `most` are left out."""
+        """By the simulated memory and compute of blocks; steps that need more than `max_peak` are left out."""
         memory = family.graph.node_memory[family.nodes]
         zeros = np.zeros(len(family), np.int64)
         attributes = zeros, zeros, zeros, np.zeros(len(family) + 1, np.int64), np.zeros(0, np.int32)
         steps = _lower_set_dp.Steps(family.words, memory, memory, *attributes, None, False, True)
-        steps.store_figures(*family.pairs, figures.held, figures.cached, figures.rerun, most)
-        usable = figures.rerun[figures.held <= most]
-        return cls(steps, most, int(usable.max(initial=0)) * len(family), _common_unit(usable), context)
+        steps.store_figures(*family.pairs, figures.peak, figures.cached, figures.recompute, max_peak)
+        usable = figures.recompute[figures.peak <= max_peak]
+        return cls(steps, max_peak, int(usable.max(initial=0)) * len(family), _common_unit(usable), context)
 
     def least_budget(self, below: int | None = None) -> int:
         """The minimum peak of all chains; `below` is known to be reached."""
         if self.steps.size < 2:
             return 0
-        search = _lower_set_dp.LeastBudget(self.steps, (self.most if below is None else below) + 1)
+        search = _lower_set_dp.LeastBudget(self.steps, (self.max_peak if below is None else below) + 1)
         self._run(search, "the least budget")
         return int(search.budget)
 
-    def least_cost(self, budget: int, most: int | None = None) -> Point | None:
-        """The cheapest chain within a budget, None if there is none that costs at most `most`.
+    def cheapest(self, budget: int, max_cost: int | None = None) -> Point | None:
+        """The cheapest chain within a budget, None if there is none that costs at most `max_cost`.
 
         A table distinguishes `LEVELS` costs. Where the cheapest chain costs more units than that, costs are counted in
         larger ones, `rounded`, and each step is rounded; so the chain may cost that much more for each block.
         """
         if self.steps.size < 2:
             return Point(0, 0, [])
-        most = self.costs if most is None else min(most, self.costs)
-        least = _lower_set_dp.cost_bound(self.steps, budget) if self.steps.stored_all else 0
-        if not 0 <= least <= most:
+        max_cost = self.max_cost if max_cost is None else min(max_cost, self.max_cost)
+        lower_bound = _lower_set_dp.cost_bound(self.steps, budget) if self.steps.stored_all else 0
+        if not 0 <= lower_bound <= max_cost:
             return None
         levels = int(np.clip(TABLES // (8 * self.steps.size), 64, LEVELS))
-        cap, before, work_before = min(max(FIRST_CAP * self.unit, least), most), 0, 0
+        cap, before, work_before = min(max(FIRST_CAP * self.unit, lower_bound), max_cost), 0, 0
         while True:
             unit = self._unit(cap, levels)
             rounded = unit if unit != self.unit else 0
@@ -127,22 +129,22 @@ class ChainProgram:
             )
             self._run(table, "the cheapest chain")
             if table.best() >= 0:
-                found = self.point(table.chain(), rounded)
-                return found if not rounded or found.cost <= most else None
-            if cap >= most:
+                point = self.point(table.chain(), rounded)
+                return point if not rounded or point.cost <= max_cost else None
+            if cap >= max_cost:
                 return None
             factor = 2.0
             if before:  # as much work again as `GROWTH` says, by how it has grown so far
                 power = math.log(max(2.0, table.work / work_before)) / math.log(cap / before)
                 factor = min(2.0, max(1.1, GROWTH ** (1 / power)))
             before, work_before = cap, max(1, table.work)
-            cap = min(max(cap + self.unit, int(cap * factor)), most)
+            cap = min(max(cap + self.unit, int(cap * factor)), max_cost)
 
-    def least_cache(self, budget: int, most: int | None = None) -> Point | None:
-        """The chain within a budget that caches fewest bytes, None if there is none that caches at most `most`."""
+    def minimum_cache(self, budget: int, max_cache: int | None = None) -> Point | None:
+        """The chain within a budget that caches fewest bytes, None if there is none that caches at most `max_cache`."""
         if self.steps.size < 2:
             return Point(0, 0, [])
-        search = _lower_set_dp.LeastCache(self.steps, budget, self.most if most is None else most)
+        search = _lower_set_dp.LeastCache(self.steps, budget, self.max_peak if max_cache is None else max_cache)
         self._run(search, "the chain that caches least")
         rows = search.chain()
         return None if rows is None else self.point(rows)
@@ -151,8 +153,8 @@ class ChainProgram:
         """The Pareto points of all chains in cost and peak, peaks rising."""
         if self.steps.size < 2:
             return [Point(0, 0, [])]
-        found = self._between_budgets() if self.steps.stored_all else self._one_by_one()
-        return pareto(found, lambda point: (point.peak, point.cost))
+        points = self._between_budgets() if self.steps.stored_all else self._one_by_one()
+        return pareto(points, lambda point: (point.peak, point.cost))
 
     def point(self, rows: list[int], rounded: int = 0) -> Point:
         """A chain with its figures."""
@@ -171,8 +173,8 @@ class ChainProgram:
 
     def _one_by_one(self) -> Iterator[Point]:
         """The cheapest chain, then the cheapest with a lower peak, and so on."""
-        budget = self.most
-        while (point := self.least_cost(budget)) is not None:
+        budget = self.max_peak
+        while (point := self.cheapest(budget)) is not None:
             yield point
             budget = point.peak - 1
 
@@ -183,12 +185,12 @@ class ChainProgram:
         fewer they are. So budgets are halved until the costs are close.
         """
         least = self.least_budget()
-        lowest = self.least_cost(least) or Point(0, 0, [])
+        lowest = self.cheapest(least) or Point(0, 0, [])
         unit = self._unit(lowest.cost + 1, int(np.clip(TABLES // (16 * self.steps.size), 64, LEVELS // 2)))
         rounded = unit if unit != self.unit else 0
         dearest = lowest.cost // unit + bool(rounded) * len(lowest.rows)  # each step is rounded
-        table = _lower_set_dp.Completion(self.steps, self.most, unit, dearest)
-        waiting = [(least, dearest + 1, self.most, table.best())]
+        table = _lower_set_dp.Completion(self.steps, self.max_peak, unit, dearest)
+        waiting = [(least, dearest + 1, self.max_peak, table.best())]
         while waiting:
             low, dear, high, cheap = waiting.pop()
             if dear <= cheap or cheap < 0:
@@ -207,7 +209,7 @@ class ChainProgram:
 
 
 def _attributes(family: LowerSetFamily, memory: Int64, compute: Int64, context: SearchContext) -> tuple[Any, ...]:
-    """What the formulas need of each set, found in pieces, so that the deadline is looked at."""
+    """What the formulas need of each set, found in pieces, so that the deadline is checked."""
     context.stage(len(family), "the memory of each lower set")
     context.check()
     pieces = []
@@ -215,10 +217,10 @@ def _attributes(family: LowerSetFamily, memory: Int64, compute: Int64, context: 
         words = family.words[begin : begin + PIECE]
         pieces.append(_lattice.attributes(words, *family.edges, memory, compute))
         context.progress(begin + len(words))
-    held, cost, beside, indptr, boundary = (list(arrays) for arrays in zip(*pieces, strict=True))
+    memory_of, cost, beside, indptr, boundary = (list(arrays) for arrays in zip(*pieces, strict=True))
     ends = np.cumsum([0, *(each[-1] for each in indptr)])
     indptr = [each[1:] + end for each, end in zip(indptr, ends[:-1], strict=True)]
-    return (*map(np.concatenate, (held, cost, beside)), np.concatenate([[0], *indptr]), np.concatenate(boundary))
+    return (*map(np.concatenate, (memory_of, cost, beside)), np.concatenate([[0], *indptr]), np.concatenate(boundary))
 
 
 def _common_unit(costs: Int64) -> int:

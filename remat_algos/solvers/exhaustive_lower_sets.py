@@ -20,8 +20,8 @@ from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.structure.lower_set_families import LowerSetFamily, lower_set_family
 from remat_algos.structure.lower_sets import LowerSets
 
-MOST_SETS = 2_000
-MOST_STATES = 500_000
+MAX_SETS = 2_000  # lower sets of a graph that is served
+MAX_STATES = 500_000  # states of all chains; more end the search
 
 State = tuple[int, int, int]
 """t, the overhead so far; m = M(U_i); and the greatest M(i) so far."""
@@ -68,24 +68,24 @@ def exhaustive_lower_sets(
     check_choices(strategy, keep_last, lazy)
     budget = None if formula_budget is None else formula_bytes(formula_budget)
     try:
-        family = lower_set_family(graph, "exact", cap=MOST_SETS)
+        family = lower_set_family(graph, "exact", cap=MAX_SETS)
     except GraphError as error:
         raise GraphError(
-            f"there are more than {MOST_SETS:,} lower sets, too many to visit; use exact_dp or approximate_dp"
+            f"there are more than {MAX_SETS:,} lower sets, too many to visit; use exact_dp or approximate_dp"
         ) from error
 
-    def made(chain: LowerSets, centric: str, most: int, **more: int) -> Iterator[Candidate]:
-        details = formula_details(family, (chain, 0), "exact", centric, most, keep_last)
+    def candidates_of(chain: LowerSets, centric: str, formula_budget: int, **more: int) -> Iterator[Candidate]:
+        details = formula_details(family, (chain, 0), "exact", centric, formula_budget, keep_last)
         return chain_candidates(graph, chain, {**details, **more}, keep_last, lazy)
 
     if budget is None:
-        yield from made(family.chain([]), "time", 2 * int(graph.node_memory[family.nodes].sum()))
+        yield from candidates_of(family.chain([]), "time", 2 * int(graph.node_memory[family.nodes].sum()))
     states = _visited(_Sets(family), budget, keep_last, context)
     if not states[-1]:
         raise too_little(graph, "exact", budget or 0, least_budget(graph))
     triplets = sum(len({(t, m) for t, m, _ in reached}) for reached in states)
-    for centric, most in _asked(states, strategy, budget):
-        yield from made(family.chain(_rows(states, centric, most)), centric, most, triplets=triplets)
+    for centric, each in _selected(states, strategy, budget):
+        yield from candidates_of(family.chain(_rows(states, centric, each)), centric, each, triplets=triplets)
 
 
 def _visited(sets: "_Sets", budget: int | None, keep_last: bool, context: SearchContext) -> States:
@@ -105,23 +105,23 @@ def _visited(sets: "_Sets", budget: int | None, keep_last: bool, context: Search
                     states[j].setdefault((t + cost, m + adds, max(peak, m + need)), (i, (t, m, peak)))
             count += len(states[j])
             context.check()
-            if count > MOST_STATES:
-                many = f"chains reach more than {MOST_STATES:,} states, too many to visit"
+            if count > MAX_STATES:
+                many = f"chains reach more than {MAX_STATES:,} states, too many to visit"
                 raise GraphError(f"{many}; use exact_dp or approximate_dp")
         context.progress(i + 1)
     return states
 
 
-def _asked(states: States, strategy: str | None, budget: int | None) -> list[tuple[str, int]]:
-    """Strategies and formula budgets for which the best chain is wanted: one, or those of all Pareto points."""
+def _selected(states: States, strategy: str | None, budget: int | None) -> list[tuple[str, int]]:
+    """Strategies and formula budgets for which the best chain is yielded: one, or those of all Pareto points."""
     if budget is not None:
         return [(strategy or "time", budget)]
     points = pareto(((peak, t) for t, _, peak in states[-1]), lambda point: point)
     peaks = [peak for _, _, peak in states[-1]]
-    asked = [("time", peak) for peak, _ in points] if strategy in (None, "time") else []
+    selected = [("time", peak) for peak, _ in points] if strategy in (None, "time") else []
     if strategy != "time":
-        asked += [(strategy or "memory", most) for most in memory_centric_budgets(min(peaks), max(peaks))]
-    return asked
+        selected += [(strategy or "memory", each) for each in memory_centric_budgets(min(peaks), max(peaks))]
+    return selected
 
 
 def _rows(states: States, strategy: str, budget: int) -> list[int]:

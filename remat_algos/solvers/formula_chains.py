@@ -26,19 +26,19 @@ from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_
 from remat_algos.structure.lower_sets import LowerSets
 
 STRATEGIES = ("time", "memory", "cache")
-MEMORY_CENTRIC = (1.0, 1.1, 1.25, 1.5, 2.0)  # budgets, in times of the least, of memory-centric chains
-MOST_SETS = 600  # of a small family that is solved for many budgets
-FEW_PAIRS = 4_000  # of lower sets, up to which all Pareto points are found under a limit too
-MOST_PAIRS = 50_000  # the same without a limit; that takes half a second
+MEMORY_CENTRIC = (1.0, 1.1, 1.25, 1.5, 2.0)  # budgets of memory-centric chains, as multiples of the minimum
+MAX_SETS = 600  # of a small family that is solved for many budgets
+FEW_PAIRS = 4_000  # of lower sets, up to which all Pareto points are tried under a limit too
+MAX_PAIRS = 50_000  # the same without a limit; that takes half a second
 SPREAD = 5  # budgets that are tried first under a limit
 BISECTED = 6  # budgets that are tried after them, between the one that fits and the next
 GRID = 48  # budgets that are tried without a limit, of a family of more pairs
 SAMPLED = 16  # the same where the steps of the family are not stored
-MOST_SIMULATED = 160  # chains of a frontier that are simulated,
-MOST_STEPS = 400_000  # and steps of their schedules
+MAX_SIMULATED = 160  # chains of a frontier that are simulated,
+MAX_STEPS = 400_000  # and steps of their schedules
 
-Found = tuple[LowerSets, int]
-"""A chain, and the unit of the costs by which it was found, 0 if they were exact."""
+RoundedChain = tuple[LowerSets, int]
+"""A chain, and the unit to which costs were rounded, 0 if they were exact."""
 
 
 class FormulaChains:
@@ -89,26 +89,26 @@ class FormulaChains:
         """The minimum formula budget."""
         return self.program.least_budget(None if self.smaller is None else self.smaller.least_budget)
 
-    def best(self, budget: int, strategy: str) -> Found | None:
+    def best(self, budget: int, strategy: str) -> RoundedChain | None:
         """The best chain within a formula budget, None if there is none; that of the smaller family bounds the cost."""
         graph = self.family.graph
         known = None if self.smaller is None else self.smaller.best(budget, strategy)
         if strategy == "cache":
-            most = None if known is None else int(graph.node_memory[known[0].kept(graph)].sum())
-            point = self.program.least_cache(budget, most)
+            max_cache = None if known is None else int(graph.node_memory[known[0].kept(graph)].sum())
+            point = self.program.minimum_cache(budget, max_cache)
         else:
-            most = None if known is None else self._cost(known[0], strategy) - 1
+            max_cost = None if known is None else self._cost(known[0], strategy) - 1
             program = self.program if strategy == "time" else self.complement
-            point = program.least_cost(budget, most) if most is None or most >= 0 else None
+            point = program.cheapest(budget, max_cost) if max_cost is None or max_cost >= 0 else None
         return known if point is None else (self.family.chain(point.rows), point.rounded)
 
-    def frontier(self) -> list[tuple[Found, int]]:
+    def frontier(self) -> list[tuple[RoundedChain, int]]:
         """The chains of all Pareto points, each with its formula budget, which rises."""
         return [((self.family.chain(each.rows), each.rounded), each.peak) for each in self.program.frontier()]
 
-    def has_few_pairs(self, most: int) -> bool:
-        """Whether at most so many steps are stored."""
-        return self.program.steps.stored_all and self.family.pairs[1].size <= most
+    def has_few_pairs(self, max_pairs: int) -> bool:
+        """Whether all steps are stored, and are `max_pairs` or fewer."""
+        return self.program.steps.stored_all and self.family.pairs[1].size <= max_pairs
 
     def _cost(self, chain: LowerSets, strategy: str) -> int:
         """What the program minimizes, for a chain of another family."""
@@ -123,11 +123,11 @@ def formula_chains(
     *,
     keep_last: bool,
     cap: int = CAP,
-    most: int | None = None,
+    max_sets: int | None = None,
 ) -> FormulaChains:
     """The chains of a family, for all lower sets with those of some as the smaller part; as in `lower_set_family`."""
-    few = MOST_SETS if family == "exact" else most
-    wide = lower_set_family(graph, "wide" if family == "exact" else family, cap=cap, most=few)
+    few = MAX_SETS if family == "exact" else max_sets
+    wide = lower_set_family(graph, "wide" if family == "exact" else family, cap=cap, max_sets=few)
     chains = FormulaChains(wide, context, keep_last=keep_last)
     if family != "exact":
         return chains
@@ -162,57 +162,57 @@ def formula_candidates(
     check_choices(strategy, keep_last, lazy)
     budget = None if formula_budget is None else formula_bytes(formula_budget)
     chains = formula_chains(
-        graph, family, context, keep_last=keep_last, cap=cap, most=MOST_SETS if budget is None else None
+        graph, family, context, keep_last=keep_last, cap=cap, max_sets=MAX_SETS if budget is None else None
     )
     sets = chains.family
 
-    def made(found: Found | None, strategy: str, budget: int) -> Iterator[Candidate]:
-        if found is None:
+    def candidates_of(chain: RoundedChain | None, strategy: str, budget: int) -> Iterator[Candidate]:
+        if chain is None:
             raise ArithmeticError(f"no chain within {budget} bytes, though the minimum is not larger")
-        details = formula_details(sets, found, family, strategy, budget, keep_last)
-        yield from chain_candidates(graph, found[0], details, keep_last, lazy)
+        details = formula_details(sets, chain, family, strategy, budget, keep_last)
+        yield from chain_candidates(graph, chain[0], details, keep_last, lazy)
 
     if budget is not None:
         strategy = strategy or "time"
-        found = chains.best(budget, strategy)
-        if found is None:
+        best = chains.best(budget, strategy)
+        if best is None:
             raise too_little(graph, family, budget, chains.least_budget)
-        yield from made(found, strategy, budget)
+        yield from candidates_of(best, strategy, budget)
         return
-    yield from made((sets.chain([]), 0), "time", 2 * int(graph.node_memory[sets.nodes].sum()))
+    yield from candidates_of((sets.chain([]), 0), "time", 2 * int(graph.node_memory[sets.nodes].sum()))
     for each in (chains,) if chains.smaller is None else (chains.smaller, chains):
         if strategy in (None, "time"):
             few = each.has_few_pairs(FEW_PAIRS)
-            yield from _curve(each, made) if limit is None or few else _near(each, limit, made)
+            yield from _curve(each, candidates_of) if limit is None or few else _near(each, limit, candidates_of)
         if strategy != "time":  # polishing keeps again what they need not recompute, which is often the best plan
             centric = strategy or "memory"
-            for budget in memory_centric_budgets(each.least_budget, each.program.most):
-                yield from made(each.best(budget, centric), centric, budget)
+            for budget in memory_centric_budgets(each.least_budget, each.program.max_peak):
+                yield from candidates_of(each.best(budget, centric), centric, budget)
 
 
-def _curve(chains: FormulaChains, made: Callable[..., Iterator[Candidate]]) -> Iterator[Candidate]:
+def _curve(chains: FormulaChains, candidates_of: Callable[..., Iterator[Candidate]]) -> Iterator[Candidate]:
     """Time-centric chains of all Pareto points, or of a grid of budgets where these are many, the lowest first."""
-    points: Iterable[tuple[Found | None, int]]
-    if chains.has_few_pairs(MOST_PAIRS):
+    points: Iterable[tuple[RoundedChain | None, int]]
+    if chains.has_few_pairs(MAX_PAIRS):
         points = evenly(chains.frontier(), chains.family.graph.n_nodes)
     else:
         count = GRID if chains.program.steps.stored_all else SAMPLED
-        budgets = geometric(chains.least_budget, chains.program.most, count)
+        budgets = geometric(chains.least_budget, chains.program.max_peak, count)
         points = ((chains.best(budget, "time"), budget) for budget in coarse_first(budgets))
-    for found, budget in points:
-        yield from made(found, "time", budget)
+    for chain, budget in points:
+        yield from candidates_of(chain, "time", budget)
 
 
-def _near(chains: FormulaChains, limit: int, made: Callable[..., Iterator[Candidate]]) -> Iterator[Candidate]:
+def _near(chains: FormulaChains, limit: int, candidates_of: Callable[..., Iterator[Candidate]]) -> Iterator[Candidate]:
     """Time-centric chains whose simulated peak is near a limit: some budgets, then between the best and the next."""
     tried: list[tuple[int, int, tuple[int, int, int]]] = []  # budget, formula peak, and rank of the simulation
-    waiting = geometric(chains.least_budget, chains.program.most, SPREAD)
+    waiting = geometric(chains.least_budget, chains.program.max_peak, SPREAD)
     for _ in range(len(waiting) + BISECTED):
         budget = waiting.pop(0) if waiting else _between(tried)
         if budget is None:
             return
-        found, best = chains.best(budget, "time"), WORST
-        for candidate in made(found, "time", budget):
+        chain, best = chains.best(budget, "time"), WORST
+        for candidate in candidates_of(chain, "time", budget):
             best = min(best, rank_of(candidate, limit))
             formula_peak = candidate.details["formula_peak"]
             yield candidate
@@ -252,15 +252,15 @@ def rank_of(candidate: Candidate, limit: int) -> tuple[int, int, int]:
 
 def evenly(items: Sequence[Item], n_nodes: int) -> list[Item]:
     """As many of them as are worth simulating on a graph of so many nodes, evenly spread, the coarsest first."""
-    most = max(16, min(MOST_SIMULATED, MOST_STEPS // max(1, n_nodes)))
-    return coarse_first([items[int(place)] for place in spread(len(items), most)])
+    count = max(16, min(MAX_SIMULATED, MAX_STEPS // max(1, n_nodes)))
+    return coarse_first([items[int(place)] for place in spread(len(items), count)])
 
 
 def formula_details(
-    family: LowerSetFamily, found: Found, name: str, strategy: str, budget: int, keep_last: bool
+    family: LowerSetFamily, rounded_chain: RoundedChain, name: str, strategy: str, budget: int, keep_last: bool
 ) -> dict[str, Any]:
     """What a plan says of its chain."""
-    graph, (chain, rounded) = family.graph, found
+    graph, (chain, rounded) = family.graph, rounded_chain
     details: dict[str, Any] = {
         "family": name,
         "lower_sets": len(family),
@@ -316,14 +316,14 @@ def check_choices(strategy: str | None, keep_last: bool, lazy: bool | None) -> N
         raise ValueError(f"lazy is {shortened(repr(lazy))}; use True, False or None")
 
 
-def geometric(least: int, most: int, count: int) -> list[int]:
+def geometric(low: int, high: int, count: int) -> list[int]:
     """At most `count` budgets at growing distances, the smallest first."""
-    return np.unique(np.geomspace(max(1, least), max(1, least, most), count).astype(np.int64)).clip(least).tolist()
+    return np.unique(np.geomspace(max(1, low), max(1, low, high), count).astype(np.int64)).clip(low).tolist()
 
 
-def memory_centric_budgets(least: int, most: int) -> list[int]:
+def memory_centric_budgets(low: int, high: int) -> list[int]:
     """Formula budgets of memory-centric chains, the smallest first."""
-    return sorted({min(most, int(least * times)) for times in MEMORY_CENTRIC})
+    return sorted({min(high, int(low * times)) for times in MEMORY_CENTRIC})
 
 
 def formula_bytes(budget: int | str) -> int:
@@ -420,5 +420,5 @@ def formula_frontier(
     [(1, 6), (2, 5)]
     """
     chains = formula_chains(graph, family, SearchContext(), keep_last=keep_last, cap=cap)
-    found = [chain for (chain, _), _ in reversed(chains.frontier())]
-    return [(formula_overhead(graph, chain, keep_last), chain.peak(graph), chain) for chain in found]
+    best = [chain for (chain, _), _ in reversed(chains.frontier())]
+    return [(formula_overhead(graph, chain, keep_last), chain.peak(graph), chain) for chain in best]

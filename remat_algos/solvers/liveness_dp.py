@@ -12,7 +12,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.ir.wording import shortened
 from remat_algos.schedule.baseline import baseline_peak
-from remat_algos.schedule.blocks import NO_USE, block_figures
+from remat_algos.schedule.block_figures import UNUSABLE, block_figures
 from remat_algos.schedule.canonical import canonical_schedule
 from remat_algos.solvers.candidates import Candidate, Details, coarse_first, evaluated
 from remat_algos.solvers.chain_program import ChainProgram, Point
@@ -20,16 +20,16 @@ from remat_algos.solvers.formula_chains import GRID, evenly, geometric, rank_of
 from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_set_family, spread
 
-MOST_VISITS = 200_000_000  # of nodes in blocks, if each of the sets were simulated with each
+MAX_VISITS = 200_000_000  # nodes of the blocks of all pairs of sets, if each were the whole part; limits the sets
 COARSE = 128  # sets that are tried first where there are many
-FEW_SETS = 316  # sets up to which the blocks of all pairs are simulated, for both values of `lazy`
-SOME_SETS = 48  # of few, whose best chains bound the search near a limit
-TINY = 60  # sets up to which all Pareto points are found under a limit too
+FEW_SETS = 316  # sets up to which many chains are tried, for both values of `lazy`
+SOME_SETS = 48  # of few sets, those whose best chains bound the search near a limit
+TINY = 60  # sets up to which all Pareto points are tried under a limit too
 PROMISES = 16  # chains that are tried near a limit
-AROUND = 0.7, 1.1  # their promises, in times of the limit,
+AROUND = 0.7, 1.1  # the lowest and the highest of their promises, as multiples of the limit,
 ABOVE = 1.0, 1.5  # or of the lowest promise, where the limit is below it
-FURTHER = 1.1  # from a promise to the next, as long as the simulation fits
-WIDER = 1.5  # how much more than such a promise blocks may need that are simulated for it and the next
+RAISE = 1.1  # factor from one promise to the next, as long as the simulation fits
+WIDER = 1.5  # peak within which blocks are simulated for these, as a multiple of such a promise
 
 
 @solver(paper="kusumoto2019", needs=training_graph)
@@ -78,21 +78,23 @@ def liveness_dp(
     few = len(sets) <= FEW_SETS
     lazies = (True, False) if lazy is None and few else (lazy is not False,)
     one_block = evaluated(graph, canonical_schedule(graph, sets.chain([]), lazy=lazies[0]))
-    most = baseline_peak(graph) if one_block.simulation is None else one_block.figures[0]  # more is of no use
-    yield replace(one_block, details=_details(sets, family, Point(0, most, []), lazies[0]))
+    max_peak = (
+        baseline_peak(graph) if one_block.simulation is None else one_block.figures[0]
+    )  # a higher peak saves nothing
+    yield replace(one_block, details=_details(sets, family, Point(0, max_peak, []), lazies[0]))
     fits = False
     for each in lazies:
 
-        def made(point: Point, lazy: bool = each) -> Candidate:
+        def candidate_of(point: Point, lazy: bool = each) -> Candidate:
             schedule = canonical_schedule(graph, sets.chain(point.rows), lazy=lazy)
             return evaluated(graph, schedule, _details(sets, family, point, lazy))
 
         if limit is None or len(sets) <= TINY:
-            yield from map(made, _curve(_program(sets, each, most, context), few, graph.n_nodes))
+            yield from map(candidate_of, _curve(_program(sets, each, max_peak, context), few, graph.n_nodes))
         elif few:
-            fits = yield from _near(sets, each, most, limit, made, context, fits)
+            fits = yield from _near(sets, each, max_peak, limit, candidate_of, context, fits)
         else:
-            yield from map(made, _best_of_many(sets, each, most, limit, context))
+            yield from map(candidate_of, _best_of_many(sets, each, max_peak, limit, context))
 
 
 def _details(sets: LowerSetFamily, family: str, point: Point, lazy: bool) -> Details:
@@ -111,29 +113,29 @@ def _details(sets: LowerSetFamily, family: str, point: Point, lazy: bool) -> Det
 def _sets(graph: ComputationGraph, family: str, cap: int) -> LowerSetFamily:
     """The lower sets of a family, fewer where nodes are many; GraphError if there are too many all the same."""
     n_nodes = int((graph.forward & graph.needed).sum())
-    most = max(COARSE, math.isqrt(MOST_VISITS // max(1, n_nodes)))
-    sets = lower_set_family(graph, family, cap=cap, most=most)
-    if len(sets) > 2 * most:
+    max_sets = max(COARSE, math.isqrt(MAX_VISITS // max(1, n_nodes)))
+    sets = lower_set_family(graph, family, cap=cap, max_sets=max_sets)
+    if len(sets) > 2 * max_sets:
         raise GraphError(f"{len(sets):,} lower sets are too many for this solver; use the family wide")
     return sets
 
 
 def _program(
-    sets: LowerSetFamily, lazy: bool, most: int, context: SearchContext, most_rerun: int | None = None
+    sets: LowerSetFamily, lazy: bool, max_peak: int, context: SearchContext, max_recompute: int | None = None
 ) -> ChainProgram:
-    """Chains of blocks that need at most `most` bytes and recompute at most `most_rerun`."""
+    """Chains of blocks that need `max_peak` bytes or less and recompute `max_recompute` or less."""
     context.stage(sets.pairs[1].size, "blocks, simulated")
     figures = block_figures(
         sets.graph,
         sets.on_graph(),
         *sets.pairs,
         lazy=lazy,
-        most=most,
-        most_rerun=most_rerun,
+        max_peak=max_peak,
+        max_recompute=max_recompute,
         chains=True,
-        look=context.progress,
+        check=context.progress,
     )
-    return ChainProgram.by_blocks(sets, figures, most, context)
+    return ChainProgram.by_blocks(sets, figures, max_peak, context)
 
 
 def _curve(program: ChainProgram, whole: bool, n_nodes: int) -> Iterator[Point]:
@@ -141,8 +143,8 @@ def _curve(program: ChainProgram, whole: bool, n_nodes: int) -> Iterator[Point]:
     if whole:
         yield from evenly(program.frontier(), n_nodes)
         return
-    for promise in coarse_first(geometric(program.least_budget(), program.most, GRID)):
-        point = program.least_cost(promise)
+    for promise in coarse_first(geometric(program.least_budget(), program.max_peak, GRID)):
+        point = program.cheapest(promise)
         if point is not None:
             yield point
 
@@ -150,9 +152,9 @@ def _curve(program: ChainProgram, whole: bool, n_nodes: int) -> Iterator[Point]:
 def _near(
     sets: LowerSetFamily,
     lazy: bool,
-    most: int,
+    max_peak: int,
     limit: int,
-    made: Callable[[Point], Candidate],
+    candidate_of: Callable[[Point], Candidate],
     context: SearchContext,
     fits: bool,
 ) -> Generator[Candidate, None, bool]:
@@ -161,65 +163,67 @@ def _near(
     Returns whether some chain promises to fit, or does so already (`fits`); then only promises near the limit are of
     interest.
 
-    The chains of some of the sets say which promises can be met and what the best chains cost at most; only blocks
-    within that are simulated.
+    The chains of some of the sets say which promises can be met and what the best chains cost as an upper bound; only
+    blocks within these are simulated.
     """
-    some = _program(sets.subset(spread(len(sets), SOME_SETS)), lazy, most, context)
-    reached, lowest = some.least_budget(), int(AROUND[0] * limit)
+    some = _program(sets.subset(spread(len(sets), SOME_SETS)), lazy, max_peak, context)
+    reached = some.least_budget()
     largest = AROUND[1] * limit if fits or reached <= limit else max(AROUND[1] * limit, ABOVE[1] * reached)
-    dearest = some.least_cost(max(reached, lowest))
-    program = _program(sets, lazy, min(int(largest), most), context, None if dearest is None else dearest.cost)
-    least = program.least_budget()
-    if least > program.most:
+    dearest = some.cheapest(max(reached, int(AROUND[0] * limit)))
+    program = _program(sets, lazy, min(int(largest), max_peak), context, None if dearest is None else dearest.cost)
+    lowest = program.least_budget()
+    if lowest > program.max_peak:
         return fits
-    low, high = (share * limit for share in AROUND) if least <= limit else (share * least for share in ABOVE)
-    promises = geometric(max(least, int(low)), min(int(high), program.most), PROMISES)
-    waiting, highest = [max(least, min(limit, program.most)), *coarse_first(promises)], promises[-1]
+    low, high = (share * limit for share in AROUND) if lowest <= limit else (share * lowest for share in ABOVE)
+    promises = geometric(max(lowest, int(low)), min(int(high), program.max_peak), PROMISES)
+    waiting, highest = [max(lowest, min(limit, program.max_peak)), *coarse_first(promises)], promises[-1]
     answered: dict[int, int] = {}  # promises of chains, and the largest that was asked for to get each
-    largest_fits, cheapest = (0, False), NO_USE
+    largest_fits, cheapest = (0, False), UNUSABLE
     while waiting:
         promise = waiting.pop(0)
         known = any(own <= promise <= asked for own, asked in answered.items())
-        point = None if known else program.least_cost(promise)
+        point = None if known else program.cheapest(promise)
         if point is not None and point.peak not in answered:
-            candidate = made(point)
+            candidate = candidate_of(point)
             yield candidate
             largest_fits = max(largest_fits, (point.peak, not rank_of(candidate, limit)[0]))
         if point is not None:
             answered[point.peak] = max(promise, answered.get(point.peak, 0))
             cheapest = min(cheapest, point.cost)
-        if not waiting and largest_fits[1] and highest < most:
-            highest = min(int(highest * FURTHER) + 1, most)
+        if not waiting and largest_fits[1] and highest < max_peak:
+            highest = min(int(highest * RAISE) + 1, max_peak)
             waiting = [highest]
-            if highest > program.most:
-                program = _program(sets, lazy, min(int(highest * WIDER), most), context, cheapest)
-    return fits or least <= limit
+            if highest > program.max_peak:
+                program = _program(sets, lazy, min(int(highest * WIDER), max_peak), context, cheapest)
+    return fits or lowest <= limit
 
 
-def _best_of_many(sets: LowerSetFamily, lazy: bool, most: int, limit: int, context: SearchContext) -> Iterator[Point]:
+def _best_of_many(
+    sets: LowerSetFamily, lazy: bool, max_peak: int, limit: int, context: SearchContext
+) -> Iterator[Point]:
     """The cheapest chain that promises to fit, or the one with the lowest promise if none does.
 
     The best chain of some of the sets comes first; only blocks that recompute less are simulated after it.
     """
     rows = spread(len(sets), COARSE)
     some = sets.subset(rows)
-    program = _program(some, lazy, min(limit, most), context)
-    first = program.least_cost(program.most)
+    program = _program(some, lazy, min(limit, max_peak), context)
+    first = program.cheapest(program.max_peak)
     if first is not None:
         yield _among_all(first, rows)
-    every = _program(sets, lazy, program.most, context, None if first is None else first.cost)
-    point = every.least_cost(every.most, None if first is None else first.cost)
+    every = _program(sets, lazy, program.max_peak, context, None if first is None else first.cost)
+    point = every.cheapest(every.max_peak, None if first is None else first.cost)
     if point is not None:
         yield point
     if point is not None or first is not None:
         return
-    program = _program(some, lazy, most, context)
+    program = _program(some, lazy, max_peak, context)
     lowest = program.least_budget()
-    first = program.least_cost(lowest)
+    first = program.cheapest(lowest)
     if first is not None:
         yield _among_all(first, rows)
     every = _program(sets, lazy, lowest, context)
-    point = every.least_cost(every.least_budget())
+    point = every.cheapest(every.least_budget())
     if point is not None:
         yield point
 

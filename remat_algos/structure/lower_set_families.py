@@ -15,8 +15,9 @@ from remat_algos.kernels import _lattice, _lower_sets
 from remat_algos.structure.lower_sets import LowerSets, checked_words
 
 FAMILIES = ("pruned", "wide", "exact")
-CAP = 1_000_000
-WORDS, MOST_WORDS = 2**22, 2**27  # of a family that is made whole before it is thinned, 32 MiB; of any, 1 GiB
+CAP = 1_000_000  # lower sets of the exact family
+WORDS = 2**22  # of bits, 32 MiB, of a family that is built whole before it is thinned
+MAX_WORDS = 2**27  # of bits, 1 GiB, of any family
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +34,7 @@ class LowerSetFamily:
     covers : (int64[k + 1], int32[c]), optional
         Rows that contain each row and one node more; None if some lower sets are left out.
     thinned : bool
-        Whether some sets of the family were left out, because `most` limits their number.
+        Whether some sets of the family were left out, because `max_sets` limits their number.
 
     Examples
     --------
@@ -81,7 +82,7 @@ class LowerSetFamily:
             object.__setattr__(self, "covers", (indptr, rows))
 
     @classmethod
-    def _made(
+    def _unchecked(
         cls,
         graph: ComputationGraph,
         nodes: Int64,
@@ -89,13 +90,13 @@ class LowerSetFamily:
         covers: tuple[Int64, Int32] | None = None,
         thinned: bool = False,
     ) -> "LowerSetFamily":
-        """What this module made, which needs no check and no copy."""
-        made = object.__new__(cls)
+        """A family of arrays that need no check and no copy."""
+        family = object.__new__(cls)
         covers = None if covers is None else (sealed(covers[0]), sealed(covers[1]))
-        given = {"graph": graph, "nodes": sealed(nodes), "words": sealed(words), "covers": covers, "thinned": thinned}
-        for name, value in given.items():
-            object.__setattr__(made, name, value)
-        return made
+        fields = {"graph": graph, "nodes": sealed(nodes), "words": sealed(words), "covers": covers, "thinned": thinned}
+        for name, value in fields.items():
+            object.__setattr__(family, name, value)
+        return family
 
     def __len__(self) -> int:
         return int(self.words.shape[0])
@@ -126,7 +127,7 @@ class LowerSetFamily:
             )
         if rows.size == len(self):
             return self
-        return LowerSetFamily._made(self.graph, self.nodes, self.words[rows], thinned=True)
+        return LowerSetFamily._unchecked(self.graph, self.nodes, self.words[rows], thinned=True)
 
     def on_graph(self) -> NDArray[np.uint64]:
         """uint64[k, ceil(n / 64)]: the rows as `LowerSets.words` has them; bit v stands for node v."""
@@ -153,7 +154,7 @@ class LowerSetFamily:
 
 
 def lower_set_family(
-    graph: ComputationGraph, family: str = "exact", *, cap: int = CAP, most: int | None = None
+    graph: ComputationGraph, family: str = "exact", *, cap: int = CAP, max_sets: int | None = None
 ) -> LowerSetFamily:
     """The lower sets of a family.
 
@@ -165,8 +166,8 @@ def lower_set_family(
         of the id order, and what remains without v and all that rests on it. The empty set and the whole part belong
         to all of them.
     cap : int
-        The most sets that "exact" may list; their number can be exponential in the width of the graph.
-    most : int, optional
+        Maximum number of sets that "exact" may list; their number can be exponential in the width of the graph.
+    max_sets : int, optional
         How many sets "pruned" and "wide" make, evenly spread; by default those of all nodes.
 
     Returns
@@ -201,19 +202,21 @@ def lower_set_family(
         return _all(graph, nodes, cap)
     kinds, width = (1 if family == "pruned" else 3), nodes.size // 64 + 1
     chosen = spread(nodes.size, nodes.size)
-    if most is not None and kinds * nodes.size * width > WORDS:
-        chosen = spread(nodes.size, max(1, most // kinds))
-    if kinds * chosen.size * width > MOST_WORDS:
-        raise GraphError(f"the family {family} of {counted(nodes.size, 'node')} is too large; give most, such as 600")
-    found = LowerSetFamily._made(
+    if max_sets is not None and kinds * nodes.size * width > WORDS:
+        chosen = spread(nodes.size, max(1, max_sets // kinds))
+    if kinds * chosen.size * width > MAX_WORDS:
+        raise GraphError(
+            f"the family {family} of {counted(nodes.size, 'node')} is too large; give max_sets, such as 600"
+        )
+    sets = LowerSetFamily._unchecked(
         graph, nodes, _by_size(_few(graph, nodes, chosen, kinds)), thinned=chosen.size < nodes.size
     )
-    return found if most is None or len(found) <= most else found.subset(spread(len(found), most))
+    return sets if max_sets is None or len(sets) <= max_sets else sets.subset(spread(len(sets), max_sets))
 
 
-def spread(count: int, most: int) -> Int64:
-    """At most so many places of `count`, evenly spread, the first and the last among them."""
-    return np.unique(np.linspace(0, max(0, count - 1), min(most, count)).astype(np.int64))
+def spread(count: int, n: int) -> Int64:
+    """At most `n` places of `count`, evenly spread, the first and the last among them."""
+    return np.unique(np.linspace(0, max(0, count - 1), min(n, count)).astype(np.int64))
 
 
 def _few(graph: ComputationGraph, nodes: Int64, chosen: Int64, kinds: int) -> NDArray[np.uint64]:
@@ -243,7 +246,7 @@ def _all(graph: ComputationGraph, nodes: Int64, cap: int) -> LowerSetFamily:
             f"{counted(nodes.size, 'node')} were listed; use the family wide (approximate_dp, liveness_dp) "
             "or a larger cap"
         )
-    return LowerSetFamily._made(graph, nodes, words, (indptr, covers))
+    return LowerSetFamily._unchecked(graph, nodes, words, (indptr, covers))
 
 
 def _by_size(words: NDArray[np.uint64]) -> NDArray[np.uint64]:

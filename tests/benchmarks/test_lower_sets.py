@@ -126,7 +126,7 @@ def bisected(graph):
     low, high, solves = 0, 2 * int(graph.node_memory[graph.forward].sum()), 0
     while high - low > 1:
         middle, solves = (low + high) // 2, solves + 1
-        low, high = (middle, high) if program.least_cost(middle) is None else (low, middle)
+        low, high = (middle, high) if program.cheapest(middle) is None else (low, middle)
     return high, solves
 
 

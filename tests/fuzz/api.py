@@ -240,7 +240,9 @@ CALLS: dict[str, Callable[[Arguments], Any]] = {
     "LowerSetFamily": lambda a: ra.LowerSetFamily(a.training(), a.array(a.ids()), a.words()).sets(),
     "LowerSetFamily.chain": lambda a: a.family().chain(a.ids()),
     "LowerSetFamily.subset": lambda a: a.family().subset(a.array(a.ids())).sets(),
-    "lower_set_family": lambda a: ra.lower_set_family(a.training(), cap=a.one(0, 1, -1, 5), most=a.one(None, 0, 1, -1)),
+    "lower_set_family": lambda a: ra.lower_set_family(
+        a.training(), cap=a.one(0, 1, -1, 5), max_sets=a.one(None, 0, 1, -1)
+    ),
     # memory
     "pack": lambda a: ra.pack(
         a.buffers(), capacity=a.limit(), alignment=a.one(1, 64, 2**40), time_limit=a.one(0, 0.01)

@@ -1,4 +1,4 @@
-"""What each block of a canonical schedule holds and costs when it is really run."""
+"""Peak, cached bytes and recomputed work of each block of a canonical schedule when it is executed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels import _blocks
 from remat_algos.schedule.mirror import honoured, part_of
 
-NO_USE = 2**62
-"""What a pair holds whose block depends on the rest of the chain, or holds more than was asked for."""
+UNUSABLE = 2**62
+"""The peak of a pair whose block depends on the rest of the chain, or exceeds a bound."""
 
-PIECE = 10_000  # pairs between two looks, or fewer of them:
-VISITS = 5_000_000  # nodes that they may have, a tenth of a second
+PIECE = 10_000  # pairs between two calls of `check`, or fewer:
+VISITS = 5_000_000  # nodes of their blocks between two calls, which take a tenth of a second
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,18 +27,18 @@ class BlockFigures:
 
     Parameters
     ----------
-    held : int64[p]
-        Bytes at the block's worst step, forward or backward, apart from what the blocks before it have `cached`;
-        `NO_USE` where the pair does not determine them.
+    peak : int64[p]
+        Bytes live at the block's worst step, forward or backward, apart from what the blocks before it have `cached`;
+        `UNUSABLE` where the pair does not determine them.
     cached : int64[p]
-        Bytes that the block adds to what is there while later blocks run.
-    rerun : int64[p]
-        Compute of what runs again for the block's gradients.
+        Bytes of the block that stay live while later blocks run.
+    recompute : int64[p]
+        Compute of what is recomputed for the block's gradients.
     """
 
-    held: Int64
+    peak: Int64
     cached: Int64
-    rerun: Int64
+    recompute: Int64
 
 
 def block_figures(
@@ -49,38 +49,40 @@ def block_figures(
     *,
     lazy: bool,
     keep_last: bool = True,
-    most: int | None = None,
-    most_rerun: int | None = None,
+    max_peak: int | None = None,
+    max_recompute: int | None = None,
     chains: bool = False,
-    look: Callable[[int], None] | None = None,
+    check: Callable[[int], None] | None = None,
 ) -> BlockFigures:
-    """What the block of each pair of lower sets holds, leaves and runs again in `canonical_schedule`.
+    """Peak, cached bytes and recomputed work of the block of each pair of lower sets in `canonical_schedule`.
 
-    For a chain {} = L_0 < L_1 < .. < L_k whose pairs all have figures, the judged peak is at most the greatest
-    `held` of a block with the `cached` of the blocks before it, and the judged overhead at most the sum of `rerun`.
-    The figures depend on the pair alone. What does not, is counted at its worst: a node outside L' that a gradient of
-    the block asks for may be kept, or run again; a kept value that a node outside L' reads is held to the end.
+    For a chain {} = L_0 < L_1 < .. < L_k whose pairs all have figures, the simulated peak is at most the greatest
+    `peak` of a block plus the `cached` of the blocks before it, and the simulated overhead at most the sum of
+    `recompute`.
+    The figures depend on the pair alone; what does not is counted at its worst: a node outside L' whose value a
+    gradient of the block reads may be kept or recomputed; a kept value that a node outside L' reads is live to the
+    end.
 
     Parameters
     ----------
     graph : ComputationGraph
     words : uint64[k, ceil(n / 64)]
-        The lower sets, as in `LowerSets.words`; the whole forward part is one that holds all the others.
+        The lower sets, as in `LowerSets.words`; the whole forward part is one that contains all the others.
     indptr : int64[k + 1]
     target : int32[p]
-        Row i: the sets that hold set i and more.
+        Row i: the sets that contain set i and more.
     lazy, keep_last : bool
         As in `canonical_schedule`.
-    most : int, optional
-        Bytes; a pair that holds more gets `NO_USE`.
-    most_rerun : int, optional
-        Compute; so does a pair that runs more again.
+    max_peak : int, optional
+        Bytes; a pair with a higher peak gets `UNUSABLE`.
+    max_recompute : int, optional
+        Compute; so does a pair that recomputes more.
     chains : bool
-        Whether only chains from the first set on are of interest, each set before those that hold it: then `most` and
-        `most_rerun` bound the whole chain, and a pair also gets `NO_USE` if it is too much together with the least
-        that the blocks before it cache or run again.
-    look : callable, optional
-        Called every now and then with the number of pairs that are done; it may raise.
+        Whether only chains from the first set on are of interest; sets then stand before those that contain them.
+        `max_peak` and `max_recompute` bound the whole chain: a pair also gets `UNUSABLE` if it exceeds them together
+        with the minimum that the blocks before it cache or recompute.
+    check : callable, optional
+        Called every tenth of a second with the number of pairs that are done; it may raise.
 
     Returns
     -------
@@ -97,7 +99,7 @@ def block_figures(
     >>> chain = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2)]))
     >>> words = np.array([[0b000], [0b011], [0b111]], np.uint64)  # {} < {0, 1} < {0, 1, 2}
     >>> figures = block_figures(chain, words, [0, 2, 3, 3], [1, 2, 2], lazy=True)
-    >>> figures.held.tolist(), figures.cached.tolist(), figures.rerun.tolist()
+    >>> figures.peak.tolist(), figures.cached.tolist(), figures.recompute.tolist()
     ([4, 5, 2], [1, 3, 1], [2, 0, 0])
     """
     if words.shape[1:] != ((graph.n_nodes + 63) // 64,):
@@ -107,30 +109,30 @@ def block_figures(
     if target.size and not 0 <= target.min() <= target.max() < len(words):
         raise GraphError(f"target names an unknown lower set; lower sets are 0 to {len(words) - 1}")
     if chains and (target <= np.repeat(np.arange(len(words)), np.diff(indptr))).any():
-        raise GraphError("in a family of chains each set stands before those that hold it")
-    if look is not None:
-        look(0)  # on a large graph what comes before the first pair takes time too
+        raise GraphError("in a family of chains each set stands before those that contain it")
+    if check is not None:
+        check(0)  # on a large graph what comes before the first pair takes time too
     inside = _inside(graph, words)
     owner = _owners(graph, inside)
     rows, whole = _rows(words, inside)
     pinned = _total(np.where(graph.output, graph.memory, 0), graph.producer, owner, inside.size)
     borders = _blocks.borders(rows, *_edges(graph, inside), pinned)
-    bounds = [NO_USE if bound is None else bound for bound in (most, most_rerun)]
+    bounds = [UNUSABLE if bound is None else bound for bound in (max_peak, max_recompute)]
     prepared, keep_all = (*_arrays(graph, inside, owner), lazy), (whole & keep_last).view(np.uint8)
     before = [np.full(len(words) if chains else 0, -1) for _ in range(2)]
-    for least in before:
-        least[:1] = 0
-    if look is not None:
-        look(0)
-    found, size = [], max(1, min(PIECE, VISITS // inside.size))
+    for minimum in before:
+        minimum[:1] = 0
+    if check is not None:
+        check(0)
+    pieces, size = [], max(1, min(PIECE, VISITS // inside.size))
     for begin in range(0, max(1, target.size), size):
         end = min(begin + size, target.size)
         piece = np.clip(indptr, begin, end) - begin
-        found.append(_blocks.figures(rows, piece, target[begin:end], borders, prepared, keep_all, *bounds, *before))
-        if look is not None:
-            look(end)
-    held, cached, rerun = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
-    return BlockFigures(np.where(held < 0, NO_USE, held), cached, rerun)
+        pieces.append(_blocks.figures(rows, piece, target[begin:end], borders, prepared, keep_all, *bounds, *before))
+        if check is not None:
+            check(end)
+    peak, cached, recompute = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
+    return BlockFigures(np.where(peak < 0, UNUSABLE, peak), cached, recompute)
 
 
 def _inside(graph: ComputationGraph, words: NDArray[np.uint64]) -> Bool:
@@ -182,27 +184,27 @@ def _total(amount: Int64, node: Int32, owner: Int32, m: int) -> Int64:
 
 
 def _arrays(graph: ComputationGraph, inside: Bool, owner: Int32) -> tuple[Any, ...]:
-    """What the kernel wants to know of the graph; reads of nodes that do not run are left out."""
+    """The arrays of the graph that the kernel reads; reads of nodes that do not run are left out."""
     m, n_values, producer = inside.size, graph.n_values, graph.producer
     reader = np.repeat(np.arange(graph.n_nodes, dtype=np.int32), np.diff(graph.read_indptr))
     reader, value = reader[graph.needed[reader]], graph.read_indices[graph.needed[reader]]
     of_forward, by_gradient = graph.forward[producer[value]], ~graph.forward[reader]
-    asks, changes = of_forward & ~graph.output[value], ~of_forward & ~graph.output[value]
-    own = np.bincount(value[asks & by_gradient & (owner[reader] == producer[value])], minlength=n_values) > 0
+    read_forward, changes = of_forward & ~graph.output[value], ~of_forward & ~graph.output[value]
+    own = np.bincount(value[read_forward & by_gradient & (owner[reader] == producer[value])], minlength=n_values) > 0
     gradient_reads = np.bincount(value[by_gradient], minlength=n_values) > 0
     first = of_forward & ~by_gradient
     gradients = np.flatnonzero(graph.needed & ~graph.forward).astype(np.int32)
-    claims = asks & by_gradient
-    runs, settled, never = (np.append(flags[: m - 1], False) for flags in (graph.needed, *_wishes(graph)))
-    flags = (runs & inside, settled, never, graph.output, gradient_reads)
+    claims = read_forward & by_gradient
+    runs, fixed, never = (np.append(flags[: m - 1], False) for flags in (graph.needed, *_marked(graph)))
+    flags = (runs & inside, fixed, never, graph.output, gradient_reads)
     return (
         (owner, producer, graph.value_indptr),
-        _shared(*_csr(reader[asks], value[asks], graph.n_nodes)),
+        _shared(*_csr(reader[read_forward], value[read_forward], graph.n_nodes)),
         _csr(reader[changes], value[changes], graph.n_nodes),
         _csr(owner[gradients], gradients, m),
         _csr(value[first], reader[first], n_values),
         _claims(graph, producer[value[claims]], owner[reader[claims]]),
-        _strange(graph, reader[~of_forward], owner, producer[value[~of_forward]], m - 1),
+        _external(graph, reader[~of_forward], owner, producer[value[~of_forward]], m - 1),
         tuple(flag.view(np.uint8) for flag in flags),
         (graph.memory, graph.compute, graph.workspace, _total(np.where(own, graph.memory, 0), producer, owner, m)),
     )
@@ -216,18 +218,18 @@ def _shared(indptr: Int64, indices: Int32) -> tuple[Int32, Int64, Int32]:
     return np.array(row, np.int32), ends.astype(np.int64), np.frombuffer(b"".join(rows), indices.dtype)
 
 
-def _strange(graph: ComputationGraph, reader: Int32, owner: Int32, read: Int32, beside: int) -> tuple[Int64, Int32]:
+def _external(graph: ComputationGraph, reader: Int32, owner: Int32, read: Int32, beside: int) -> tuple[Int64, Int32]:
     """Rows of the owners that a gradient's own may come after: whose gradients it reads, and that do not read it."""
     n = np.int64(graph.n_nodes + 1)
     mine, other = owner[reader].astype(np.int64), owner[read]
     indptr, succ = graph.successors
     follow = np.repeat(np.arange(graph.n_nodes), np.diff(indptr)) * n + succ
-    strange = (mine != other) & (other != beside)
-    strange[strange] = ~_among(mine[strange] * n + other[strange], follow)
-    return _csr(reader[strange], other[strange], graph.n_nodes)
+    external = (mine != other) & (other != beside)
+    external[external] = ~_among(mine[external] * n + other[external], follow)
+    return _csr(reader[external], other[external], graph.n_nodes)
 
 
-def _wishes(graph: ComputationGraph) -> tuple[Bool, Bool]:
+def _marked(graph: ComputationGraph) -> tuple[Bool, Bool]:
     """Nodes that are kept, and that are not, whatever the chain; as in `canonical_schedule`."""
     pinned = np.ones(graph.n_nodes, bool)
     pinned[graph.producer[~graph.output]] = False

@@ -1,4 +1,4 @@
-"""What one block of a canonical schedule holds and costs, whatever the rest of the chain."""
+"""Figures of one block of a canonical schedule, whatever the rest of the chain."""
 
 import itertools
 import re
@@ -13,7 +13,7 @@ from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.files.read import read_graph
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.schedule.blocks import NO_USE, block_figures
+from remat_algos.schedule.block_figures import UNUSABLE, block_figures
 from remat_algos.schedule.canonical import canonical_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.structure.lower_set_families import lower_set_family
@@ -67,10 +67,10 @@ def figures_of(graph, sets, **options):
 def promised(figures):
     """(peak, overhead) of the chain whose pairs these are."""
     before = np.cumsum(figures.cached) - figures.cached
-    return int((before + figures.held).max(initial=0)), int(figures.rerun.sum())
+    return int((before + figures.peak).max(initial=0)), int(figures.recompute.sum())
 
 
-def judged(graph, sets, **options):
+def simulated(graph, sets, **options):
     simulation = simulate(graph, canonical_schedule(graph, sets, **options))
     return simulation.peak_memory, simulation.overhead
 
@@ -79,12 +79,12 @@ def judged(graph, sets, **options):
 
 
 def check(graph, sets, **options):
-    """The law; True where the chain is of use. Where no order honours the marks there is nothing to judge."""
+    """The law; True where the chain is of use. Where no order honours the marks there is nothing to simulate."""
     figures = figures_of(graph, sets, **options)
-    if (figures.held == NO_USE).any():
+    if (figures.peak == UNUSABLE).any():
         return False
     try:
-        peak, overhead = judged(graph, sets, **options)
+        peak, overhead = simulated(graph, sets, **options)
     except ScheduleError:
         return graph.mark is not None
     assert promised(figures)[0] >= peak
@@ -93,7 +93,7 @@ def check(graph, sets, **options):
 
 
 @given(chained(training_graphs() | graphs(max_nodes=10, min_nodes=1)))
-def test_the_promise_is_never_below_the_judge(decision):
+def test_the_promise_is_never_below_the_simulation(decision):
     """A chain may be of no use; all of the forward part in one block never is."""
     graph, sets = decision
     whole = LowerSets.of(graph, [np.flatnonzero(graph.forward).tolist()])
@@ -112,32 +112,32 @@ def test_the_promise_holds_whoever_owns_the_gradients(decision):
 
 @settings(max_examples=50)
 @given(training_graphs())
-def test_one_block_is_as_judged(graph):
+def test_one_block_is_as_simulated(graph):
     sets = LowerSets.of(graph, [np.flatnonzero(graph.forward).tolist()])
     for keep_last, lazy in FLAGS:
         options = {"keep_last": keep_last, "lazy": lazy}
-        assert promised(figures_of(graph, sets, **options)) == judged(graph, sets, **options)
+        assert promised(figures_of(graph, sets, **options)) == simulated(graph, sets, **options)
     kept = simulate(graph, np.flatnonzero(graph.needed))
     assert promised(figures_of(graph, sets, lazy=True)) == (kept.peak_memory, 0)
 
 
 @given(chained(paths()))
-def test_the_promise_of_a_path_is_what_is_judged(decision):
+def test_the_promise_of_a_path_is_what_is_simulated(decision):
     for keep_last, lazy in FLAGS:
         options = {"keep_last": keep_last, "lazy": lazy}
-        assert promised(figures_of(*decision, **options)) == judged(*decision, **options)
+        assert promised(figures_of(*decision, **options)) == simulated(*decision, **options)
 
 
 @settings(max_examples=50)
 @given(chained(training_graphs()), st.integers(0, 60))
-def test_pairs_that_hold_more_than_asked_for_are_left_off(decision, most):
+def test_pairs_of_a_higher_peak_are_left_out(decision, max_peak):
     graph, sets = decision
     everything = figures_of(graph, sets, lazy=True)
-    figures = figures_of(graph, sets, lazy=True, most=most)
-    within = everything.held <= most
-    assert (figures.held == np.where(within, everything.held, NO_USE)).all()
+    figures = figures_of(graph, sets, lazy=True, max_peak=max_peak)
+    within = everything.peak <= max_peak
+    assert (figures.peak == np.where(within, everything.peak, UNUSABLE)).all()
     assert (figures.cached[within] == everything.cached[within]).all()
-    assert (figures.rerun[within] == everything.rerun[within]).all()
+    assert (figures.recompute[within] == everything.recompute[within]).all()
 
 
 @st.composite
@@ -160,29 +160,31 @@ def pairs_of(indptr, target):
 def test_figures_depend_on_the_pair_alone(family, data):
     graph, words, indptr, target = family
     figures = block_figures(graph, words, indptr, target, lazy=True)
-    held = dict(zip(pairs_of(indptr, target), figures.held.tolist(), strict=True))
-    rows = data.draw(st.sampled_from([(s, t) for s, t in held if s == 0]))
-    path = [*rows, *(t for t in range(len(words)) if all((row, t) in held for row in rows))][:3]
-    sets = LowerSets(words[path[1:]])
-    alone = figures_of(graph, sets, lazy=True)
-    assert [held[pair] for pair in itertools.pairwise(path)] == alone.held.tolist()
+    peaks, row = [], 0
+    rows = [row]
+    while indptr[row] < indptr[row + 1]:
+        pair = data.draw(st.integers(int(indptr[row]), int(indptr[row + 1]) - 1))
+        row = int(target[pair])
+        rows.append(row)
+        peaks.append(int(figures.peak[pair]))
+    assert figures_of(graph, LowerSets(words[rows[1:]]), lazy=True).peak.tolist() == peaks
 
 
 @pytest.mark.parametrize("lazy", [True, False])
 @given(family=families(training_graphs() | owned_by_anybody()), shares=st.tuples(*[st.floats(0, 1)] * 2))
-def test_bounds_leave_off_what_is_beyond_them_and_nothing_else(lazy, family, shares):
+def test_pairs_beyond_the_bounds_are_left_out_and_no_others(lazy, family, shares):
     graph, words, indptr, target = family
     everything = block_figures(graph, words, indptr, target, lazy=lazy)
-    known = everything.held < NO_USE
-    most, most_rerun = (
+    known = everything.peak < UNUSABLE
+    max_peak, max_recompute = (
         int(share * every[known].max(initial=0))
-        for share, every in zip(shares, (everything.held, everything.rerun), strict=True)
+        for share, every in zip(shares, (everything.peak, everything.recompute), strict=True)
     )
-    figures = block_figures(graph, words, indptr, target, lazy=lazy, most=most, most_rerun=most_rerun)
-    within = known & (everything.held <= most) & (everything.rerun <= most_rerun)
-    assert (figures.held == np.where(within, everything.held, NO_USE)).all()
+    figures = block_figures(graph, words, indptr, target, lazy=lazy, max_peak=max_peak, max_recompute=max_recompute)
+    within = known & (everything.peak <= max_peak) & (everything.recompute <= max_recompute)
+    assert (figures.peak == np.where(within, everything.peak, UNUSABLE)).all()
     assert (figures.cached[within] == everything.cached[within]).all()
-    assert (figures.rerun[within] == everything.rerun[within]).all()
+    assert (figures.recompute[within] == everything.recompute[within]).all()
 
 
 @pytest.mark.parametrize("lazy", [True, False])
@@ -190,18 +192,20 @@ def test_bounds_leave_off_what_is_beyond_them_and_nothing_else(lazy, family, sha
 def test_along_chains_the_blocks_before_count_too(lazy, family, shares):
     graph, words, indptr, target = family
     everything = block_figures(graph, words, indptr, target, lazy=lazy)
-    known = everything.held < NO_USE
-    most = int(shares[0] * 2 * everything.held[known].max(initial=0))
-    most_rerun = int(shares[1] * 2 * everything.rerun[known].max(initial=0))
-    figures = block_figures(graph, words, indptr, target, lazy=lazy, most=most, most_rerun=most_rerun, chains=True)
+    known = everything.peak < UNUSABLE
+    max_peak = int(shares[0] * 2 * everything.peak[known].max(initial=0))
+    max_recompute = int(shares[1] * 2 * everything.recompute[known].max(initial=0))
+    figures = block_figures(
+        graph, words, indptr, target, lazy=lazy, max_peak=max_peak, max_recompute=max_recompute, chains=True
+    )
     least = {0: (0, 0)}  # cached and run again before a set
     for (s, t), held, cached, rerun, found in zip(
-        pairs_of(indptr, target), everything.held, everything.cached, everything.rerun, figures.held, strict=True
+        pairs_of(indptr, target), everything.peak, everything.cached, everything.recompute, figures.peak, strict=True
     ):
-        within = s in least and least[s][0] + held <= most and least[s][1] + rerun <= most_rerun
-        assert found == (held if within else NO_USE)
+        within = s in least and least[s][0] + held <= max_peak and least[s][1] + rerun <= max_recompute
+        assert found == (held if within else UNUSABLE)
         if within:
-            before = least.get(t, (NO_USE, NO_USE))
+            before = least.get(t, (UNUSABLE, UNUSABLE))
             least[t] = min(before[0], least[s][0] + cached), min(before[1], least[s][1] + rerun)
 
 
@@ -227,7 +231,7 @@ def pair_figures(graph, source, target, **options):
         members[i, nodes] = 1
     words = np.packbits(members, axis=1, bitorder="little").view(np.uint64)
     figures = block_figures(graph, words, [0, 1, 1, 1], [1], **options)
-    return int(figures.held[0]), int(figures.cached[0]), int(figures.rerun[0])
+    return int(figures.peak[0]), int(figures.cached[0]), int(figures.recompute[0])
 
 
 def test_the_block_in_the_middle_of_a_path():
@@ -265,7 +269,7 @@ def test_a_consumer_may_be_kept_or_run_again():
     # b is run or kept; a chain with either is promised no less
     for chain in ([[0], [0, 1, 2]], [[0], [0, 1], [0, 1, 2]]):
         sets = LowerSets.of(graph, chain)
-        assert promised(figures_of(graph, sets, lazy=True))[0] >= judged(graph, sets)[0]
+        assert promised(figures_of(graph, sets, lazy=True))[0] >= simulated(graph, sets)[0]
 
 
 def gated(once=False):
@@ -280,16 +284,16 @@ def gated(once=False):
 
 
 def test_what_no_later_block_is_sure_to_leave_makes_a_pair_no_use():
-    assert pair_figures(gated(), [], [0], lazy=True) == (NO_USE, 0, 0)  # whether p is there, the chain must say
-    assert pair_figures(gated(), [], [0], lazy=False)[0] < NO_USE  # as printed, the block of p runs it again
-    assert pair_figures(gated(once=True), [], [0], lazy=True)[0] < NO_USE  # p is kept
-    assert pair_figures(gated(), [], [0, 1], lazy=True)[0] < NO_USE  # p is on the boundary
+    assert pair_figures(gated(), [], [0], lazy=True) == (UNUSABLE, 0, 0)  # whether p is there, the chain must say
+    assert pair_figures(gated(), [], [0], lazy=False)[0] < UNUSABLE  # as printed, the block of p runs it again
+    assert pair_figures(gated(once=True), [], [0], lazy=True)[0] < UNUSABLE  # p is kept
+    assert pair_figures(gated(), [], [0, 1], lazy=True)[0] < UNUSABLE  # p is on the boundary
 
 
 def test_a_boundary_that_is_not_kept_makes_a_pair_no_use():
     graph = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2)], mark=[0, 2, 0]))
-    assert pair_figures(graph, [], [0, 1], lazy=True)[0] == NO_USE
-    assert pair_figures(graph, [], [0], lazy=True)[0] < NO_USE
+    assert pair_figures(graph, [], [0, 1], lazy=True)[0] == UNUSABLE
+    assert pair_figures(graph, [], [0], lazy=True)[0] < UNUSABLE
 
 
 @pytest.mark.parametrize(
@@ -311,14 +315,14 @@ def test_sets_and_pairs_must_fit(words, indptr, target, message):
 
 def fits(figures, indptr, target, limit):
     """Whether some chain promises `limit`: least cache per set, which no path of more cache can better."""
-    least = np.full(indptr.size - 1, NO_USE)
+    least = np.full(indptr.size - 1, UNUSABLE)
     least[0] = 0
     for source in range(least.size - 1):
         pairs = slice(indptr[source], indptr[source + 1])
         cached = least[source] + figures.cached[pairs]
-        allowed = least[source] + figures.held[pairs] <= limit
+        allowed = least[source] + figures.peak[pairs] <= limit
         np.minimum.at(least, target[pairs][allowed], cached[allowed])
-    return least[-1] < NO_USE
+    return least[-1] < UNUSABLE
 
 
 @pytest.mark.filterwarnings("ignore::remat_algos.errors.GraphWarning")
@@ -337,6 +341,6 @@ def test_least_promise_of_the_authors_networks(shared_graphs, name, family, prin
     sets = lower_set_family(graph, family)
     indptr, target = sets.pairs
     for is_lazy, least in ((False, printed), (True, lazy)):
-        figures = block_figures(graph, sets.on_graph(), indptr, target, lazy=is_lazy, most=least)
+        figures = block_figures(graph, sets.on_graph(), indptr, target, lazy=is_lazy, max_peak=least)
         assert fits(figures, indptr, target, least)
         assert not fits(figures, indptr, target, least - 1)
