@@ -199,14 +199,14 @@ def test_along_chains_the_blocks_before_count_too(lazy, family, shares):
         graph, words, indptr, target, lazy=lazy, max_peak=max_peak, max_recompute=max_recompute, chains=True
     )
     least = {0: (0, 0)}  # cached and run again before a set
-    for (s, t), held, cached, rerun, found in zip(
+    for (s, t), peak, cached, recompute, result in zip(
         pairs_of(indptr, target), everything.peak, everything.cached, everything.recompute, figures.peak, strict=True
     ):
-        within = s in least and least[s][0] + held <= max_peak and least[s][1] + rerun <= max_recompute
-        assert found == (held if within else UNUSABLE)
+        within = s in least and least[s][0] + peak <= max_peak and least[s][1] + recompute <= max_recompute
+        assert result == (peak if within else UNUSABLE)
         if within:
             before = least.get(t, (UNUSABLE, UNUSABLE))
-            least[t] = min(before[0], least[s][0] + cached), min(before[1], least[s][1] + rerun)
+            least[t] = min(before[0], least[s][0] + cached), min(before[1], least[s][1] + recompute)
 
 
 # ---------------------------------------------------------------- by hand
@@ -224,7 +224,7 @@ def training(reads, saved, **arrays):
 
 
 def pair_figures(graph, source, target, **options):
-    """(held, cached, rerun) of the pair of two sets of nodes."""
+    """(peak, cached, recompute) of the pair of two sets of nodes."""
     whole = np.flatnonzero(graph.forward & graph.needed).tolist()
     members = np.zeros((3, 64), np.uint8)
     for i, nodes in enumerate((source, target, whole)):
