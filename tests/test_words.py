@@ -46,7 +46,6 @@ FILES_LEFT = {
     "kernels/_replay.pxi",
     "kernels/_segments.pyx",
     "kernels/_twremat.pyx",
-    "remat_algos/allocate/pools.py",
     "remat_algos/cli/allocator_argument.py",
     "remat_algos/cli/commands/allocate.py",
     "remat_algos/cli/commands/fit.py",

@@ -112,7 +112,7 @@ class Reservation:
 
     @property
     def remedy(self) -> str:
-        """What a user can do where no schedule is within a limit."""
+        """The remedy where no schedule is within a limit."""
         if self.bound is None:
             return "give more, or pack into an arena (--allocator arena)"
         return f"give more, or an alignment below {self.alignment}" if self.alignment > 1 else "give more"

@@ -1,4 +1,4 @@
-"""What computes: NumPy on the processors, CuPy on a GPU if there is one; else what is missing."""
+"""Backends: NumPy on the processors, CuPy on a GPU; the reason where it is not available."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def usable_cupy() -> Any:
 
 
 def gpu_missing() -> str | None:
-    """What keeps CuPy from a GPU, in one sentence with the remedy; None if nothing does.
+    """Why CuPy cannot use a GPU, in one sentence with the remedy; None if it can.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What running a node costs."""
+"""Compute cost of nodes."""
 
 import os
 from collections.abc import Sequence

@@ -26,7 +26,7 @@ _MAX_RATE = 1e30  # of any rate: beyond it sums would not be numbers
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What a roofline needs to know of a device.
+    """Rates and memory of a device, for rooflines.
 
     Parameters
     ----------

@@ -186,7 +186,7 @@ class _Slots:
         return self.device[self.used - count : self.used]
 
     def value(self, slot: int) -> int:
-        """What has been added to a slot, read together with all other used slots."""
+        """The sum in a slot, read together with all other used slots."""
         if slot >= self._known:
             self._host[self._known : self.used] = self._backend.to_host(self.device[self._known : self.used])
             self._known = self.used

@@ -1,4 +1,4 @@
-"""What synthetic operators cost in time: measured on a few sizes, then known for every node."""
+"""Time of synthetic operators: measured on a few sizes, then estimated for every node."""
 
 from __future__ import annotations
 

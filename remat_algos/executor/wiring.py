@@ -34,7 +34,7 @@ class ArrayPlace(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What a node computes.
+    """The computation of a node.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class Wiring:
         return {self.graph.resident_names[x - n_values]: value for x, value in last.items()}
 
     def work(self, node: int) -> Work:
-        """What a node computes."""
+        """The computation of a node."""
         if node < self.n_forward:
             return Work(node, self._arguments(node, self._read_places(node)))
         if node >= self.n_forward + self._target.size:

@@ -39,7 +39,7 @@ def assemble(tables: Tables) -> dict[str, Any]:
 
 
 class _NameIndex:
-    """What each name stands for: values by their place in the file, 0 and up, residents -1 and down."""
+    """Names to numbers: values by their place in the file, 0 and up, residents -1 and down."""
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
@@ -86,7 +86,7 @@ class _NameIndex:
                 self.of[first + k] = name
 
     def _base(self, name: str, view_of: dict[str, str]) -> int:
-        """What a view stands for in the end."""
+        """The number of the base of a view."""
         seen = [name]
         while True:
             base = view_of[seen[-1]]
@@ -102,7 +102,7 @@ class _NameIndex:
             seen.append(canonical)
 
     def resolve(self, row: Any, names: Iterable[str]) -> list[int]:
-        """What names stand for, views replaced by their bases."""
+        """Numbers of names, views replaced by their bases."""
         found = []
         for name in names:
             if name not in self.place and name not in self.views:
@@ -117,7 +117,7 @@ class _NameIndex:
         return name if name in views or name not in self.place else self.of[self.place[name]]
 
     def resolve_rows(self, rows: Sequence[NodeRow], named: Sequence[Sequence[str]]) -> tuple[Int64, Int64]:
-        """What the names of each row stand for, each once, as CSR rows."""
+        """Distinct numbers of the names of each row, as CSR rows."""
         indptr = _indptr([len(names) for names in named])
         try:
             if self.views:

@@ -1,4 +1,4 @@
-"""What the gradient of a graph will need."""
+"""Saved values and costs of gradients, before `differentiate`."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ from remat_algos.ir.arrays import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Backward:
-    """What `differentiate` needs to know of a forward graph of n nodes.
+    """Saved values and costs of the gradients of a forward graph of n nodes, for `differentiate`.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from remat_algos.ir.wording import shortened
 
 FINEST_SCALE = 10**6
 ABSURD = 2**63
-"""What numbers are cut to, so that 1e999999 does not become a million digits; checks of sums refuse it."""
+"""Largest number, so that 1e999999 does not become a million digits; checks of sums refuse it."""
 
 _ENDLESS = re.compile(r"\s*[0-9]+(\.[0-9]*)?[eE]\+?[0-9]{8,}\s*")  # more than Decimal takes
 

@@ -19,7 +19,7 @@ class Derivation:
 
     @classmethod
     def of(cls, record: Any, source: str) -> Derivation:
-        """What `record` gave; GraphError, with the file, if it is something else."""
+        """From the result of `record`; GraphError, with the file, for anything else."""
         if (
             not isinstance(record, dict)
             or record.keys() != {"source_hash", "options"}

@@ -113,7 +113,7 @@ def differentiate(
 def gradient_pairs(
     graph: ComputationGraph, *, parameter_gradients: bool = False, loss: str | Sequence[str] | None = None
 ) -> tuple[Int32, Int32]:
-    """What each node that `differentiate` adds to a forward graph is the gradient of, and the reader it goes through.
+    """For each node that `differentiate` adds: the target of its gradient, and the reader it goes through.
 
     Returns
     -------
@@ -171,7 +171,7 @@ def _seeds(graph: ComputationGraph, backward: Backward, loss: Sequence[str] | No
 
 
 def _targets(graph: ComputationGraph, backward: Backward, parameter_gradients: bool) -> tuple[Int64, Int32]:
-    """What the gradients of each node can be of: its reads, then its parameters, whose ids follow those of values."""
+    """Targets of the gradients of each node: its reads, then its parameters, whose ids follow those of values."""
     has_gradient = (backward.grad_memory >= 0)[graph.read_indices]
     reads = _only(graph.read_indptr, graph.read_indices, has_gradient)
     resident = graph.resident

@@ -20,7 +20,7 @@ OF_NAMED: Mapping[str, type[np.generic]] = {
     "output": np.bool_,
     "mark": np.int8,
 }
-"""What edges between names take besides, one entry per node."""
+"""Arrays that may accompany edges between names, one entry per node."""
 
 COMPLETE = ("memory", "compute")  # a mapping gives these for every node; what others leave out is 0
 NO_PAIRS = "edges are not pairs (u, v) of node ids or names; give [(0, 1), ...] or [('a', 'b'), ...]"

@@ -80,7 +80,7 @@ def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Codes:
-    """What becomes one bit per element.
+    """Values that are stored as one bit per element.
 
     Parameters
     ----------

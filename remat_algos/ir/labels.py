@@ -1,4 +1,4 @@
-"""What people call the nodes and values of a graph."""
+"""Names of the nodes and values of a graph."""
 
 from __future__ import annotations
 

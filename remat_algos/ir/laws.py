@@ -1,4 +1,4 @@
-"""What holds of every graph, checked once where it is made."""
+"""Invariants of graphs, checked once in the constructor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What notebooks show of graphs, simulations and plans: types import no pictures, the public face brings them."""
+"""HTML of graphs, simulations and plans in notebooks: types import no pictures, the public face sets the hook."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from functools import cache
 
 @dataclass(frozen=True, slots=True)
 class OperationKind:
-    """What is known of every operation of a kind.
+    """Properties of every operation of a kind.
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ def shortened(name: object, limit: int = LONGEST_NAME) -> str:
 
 
 def one_line(subject: object, *facts: str) -> str:
-    """What an object is in a line, as Python shows what is no expression.
+    """An object in one line, in angle brackets as Python shows objects.
 
     Examples
     --------

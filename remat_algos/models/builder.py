@@ -276,7 +276,7 @@ class Builder(Names):
         values: Sequence[Tensor],
         extra: Sequence[ExtraValue],
     ) -> list[int]:
-        """What the gradient reads, as ids of values."""
+        """Values that the gradient reads, by id."""
         kind = operation_kind(op)
         if kind is None:
             inputs = output = True
@@ -298,7 +298,7 @@ class Builder(Names):
     # ---------------------------------------------------------------- the network
 
     def network(self) -> Network:
-        """What was gathered, at the granularity and with the gradients that the settings name.
+        """The network, at the granularity and with the gradients of the settings.
 
         Raises
         ------

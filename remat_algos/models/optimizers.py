@@ -18,10 +18,10 @@ from remat_algos.models.options import offer
 STATE = ROLES.index("state")
 
 KINDS = {"sgd": "SGD", "momentum": "Momentum", "adam": "Adam", "adamw": "AdamW"}
-"""What the update is called as an operation."""
+"""Operations of the updates."""
 
 STATES: dict[str, tuple[str, ...]] = {"sgd": (), "momentum": ("momentum",), "adam": ("m", "v"), "adamw": ("m", "v")}
-"""What an optimizer remembers of each parameter, as large as the parameter."""
+"""States of an optimizer for each parameter, of the same size."""
 
 
 def with_optimizer(
@@ -160,7 +160,7 @@ class _Node:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Updates:
-    """What is to be updated, first finished gradient first."""
+    """Parameters to update, in the order of their finished gradients."""
 
     gradients: list[tuple[int, int, int]]  # a parameter, the value that is its gradient, the node this belongs to
     states: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What is published of the models of the zoo: parameters, and multiply-adds of one example."""
+"""Published figures of the models of the zoo: parameters, and multiply-adds of one example."""
 
 from __future__ import annotations
 

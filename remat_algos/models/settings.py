@@ -1,4 +1,4 @@
-"""What can be wished of any model."""
+"""Options common to all models."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ def _shares(ax: Axes, places: Any, bottom: Any, height: Any, wholes: Any) -> Non
 
 
 def _kind(breakdowns: Mapping[str, Breakdown]) -> str:
-    """What the types are: layers, or operations."""
+    """Kind of the types: layers, or operations."""
     return next(iter(breakdowns.values())).by
 
 

@@ -1,4 +1,4 @@
-"""What is live during one step."""
+"""Live values of one step."""
 
 from dataclasses import dataclass
 

@@ -1,1 +1,1 @@
-"""What can be seen in a graph: lower sets, articulation values."""
+"""Structure of graphs: lower sets, articulation values, tree decompositions."""

@@ -41,7 +41,7 @@ class Allocator(Registered):
     COLUMNS: ClassVar[tuple[str, ...]] = ("allocator", "what it reserves")
 
     def reserve(self, simulation: Simulation, context: SearchContext | None = None, **options: Any) -> Reservation:
-        """What it reserves for a schedule.
+        """Run the allocator on a schedule.
 
         Parameters
         ----------

@@ -110,4 +110,4 @@ def _load(call: Call, places: Array) -> Array:
 
 EXPERTS = {"Route": Formula(_route, None)}
 BY_PLACES = {"Slice": Formula(_slice, _slice_gradient, _slice_refusal), "Sum": Formula(_load, None)}
-"""What operations are that go by places."""
+"""Formulas of operations that go by places."""

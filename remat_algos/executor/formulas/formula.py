@@ -107,7 +107,7 @@ def accept_all(call: Call) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """What a kind of operation computes.
+    """Forward and gradient of a kind of operation.
 
     Parameters
     ----------

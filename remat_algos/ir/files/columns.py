@@ -156,7 +156,7 @@ class ColumnTable:
         self.fail(row, f"{column} of {self._name(row)!r} is {shortened(text)!r}; write a number{point}")
 
     def _name(self, row: int) -> str:
-        """What the row is called, shortened."""
+        """The name of a row, shortened."""
         cells = (self.columns[c][row] for c in ("name", "id", "node", "dst") if c in self)
         return shortened(next(filter(None, cells), ""))
 

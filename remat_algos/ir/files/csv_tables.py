@@ -92,7 +92,7 @@ def plain(column: str) -> str:
 
 
 def separator(text: str) -> str:
-    """What separates the cells of a table, by its first line: commas, semicolons or tabs.
+    """The separator of a table, by its first line: comma, semicolon or tab.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def dump(tables: Tables) -> dict[str, str]:
 
 
 def left_out(tables: Tables) -> list[str]:
-    """What of the graph tables have no place for."""
+    """Properties of the graph that tables cannot store."""
     return [
         *([f"the unit of compute ({tables.compute_unit})"] if tables.compute_unit else []),
         *([] if scale_shows(tables) else [f"the scale of compute ({tables.compute_scale})"]),

@@ -130,7 +130,7 @@ class _DotReader:
         return [name]
 
     def attributes(self, part: Any) -> Texts:
-        """What stands in brackets; pydot ends a number at its first letter and takes the rest for a name."""
+        """Attributes in brackets; pydot ends a number at its first letter and reads the rest as a name."""
         given = part.get_attributes()
         for name, text in given.items():
             if text is None:

@@ -35,7 +35,7 @@ def parse(text: str, source: str) -> Tables:
 
 
 def _check(root: ElementTree.Element, source: str) -> None:
-    """What networkx would take for another graph without a word: graphs in nodes, ids that are missing or double."""
+    """GraphError for files that networkx would silently misread: graphs in nodes, missing or duplicate ids."""
     graphs = len(root.findall(".//{*}graph"))
     if graphs != 1:
         remedy = "keep one, and ungroup nodes that hold others" if graphs else "export the graph as GraphML"

@@ -37,7 +37,7 @@ def parse(text: str, source: str) -> Tables:
 
 
 def load(text: str, source: str) -> Any:
-    """What the text holds, decimals exactly; GraphError with line and column if it is no JSON."""
+    """The parsed text, decimals exact; GraphError with line and column if it is no JSON."""
     try:
         return json.loads(
             text, parse_float=decimal, parse_constant=lambda name: _fail(source, f"{name} is not a number")

@@ -176,7 +176,7 @@ def _read(file: Path, nodes: Path | None) -> tuple[ComputationGraph, list[_Note]
 
 
 def _notes(tables: Tables, graph: ComputationGraph, kind: str, option: str) -> list[_Note]:
-    """What stands for sizes and costs that the file does not give, and nodes without edges."""
+    """Notices of assumed sizes and costs, and of nodes without edges."""
     n = graph.n_nodes
     notes = []
     for noun, missing, whole, each, giver in (

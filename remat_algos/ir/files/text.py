@@ -1,4 +1,4 @@
-"""What a file holds, read within a bound: bytes, or text of UTF-8."""
+"""Contents of a file, read within a bound: bytes, or UTF-8 text."""
 
 import contextlib
 import io
@@ -122,7 +122,7 @@ def read_limit() -> int:
 
 
 def too_large(what: str) -> GraphError:
-    """What is raised for a file beyond the limit."""
+    """The error for a file beyond the limit."""
     limit = format_bytes(read_limit())
     return GraphError(f"{what} holds more than {limit}; to read it, set the environment variable {LIMIT_VARIABLE}")
 

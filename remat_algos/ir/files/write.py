@@ -76,7 +76,7 @@ def _contents(graph: ComputationGraph, file: Path) -> list[bytes | None]:
 
 
 def left_out(graph: ComputationGraph, path: str | os.PathLike[str]) -> list[str]:
-    """What of the graph has no place in the format of the path."""
+    """Properties of the graph that the format of the path cannot store."""
     return csv_tables.left_out(graph.to_tables()) if str(path).endswith(TABLES) else []
 
 

@@ -136,7 +136,7 @@ def _time(net: Layers, batch: int, width: int) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What all blocks of a network have in common."""
+    """Options common to all blocks of a network."""
 
     net: Layers
     time: Tensor

@@ -85,7 +85,7 @@ def switch_transformer(
 
 
 def _bias(net: Layers, sequence: int, heads: int, causal: bool) -> Tensor:
-    """What is added to the scores of all layers: a number per head and bucket of distances, and the mask."""
+    """Bias of the scores of all layers: a number per head and bucket of distances, and the mask."""
     with net.scope("bias"):
         buckets = net.input("buckets", (sequence, sequence), "int64")
         bias = net.copy(net.embedding(buckets, BUCKETS, heads), heads, sequence, sequence)
@@ -93,7 +93,7 @@ def _bias(net: Layers, sequence: int, heads: int, causal: bool) -> Tensor:
 
 
 def _attended(net: Layers, name: str, x: Tensor, other: Tensor | None, heads: int, bias: Tensor | None) -> Tensor:
-    """What the normed rows of x gather from those of `other`, or from one another, added to x."""
+    """Attention of the normed rows of x to those of `other`, or to each other, added to x."""
     with net.scope(name):
         normal = net.rms_norm(x)
         width = x.shape[-1]

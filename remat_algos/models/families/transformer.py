@@ -87,7 +87,7 @@ def _embedded(net: Layers, side: str, shape: tuple[int, int], shared: Tensor, po
 
 
 def _attended(net: Layers, name: str, x: Tensor, other: Tensor, heads: int, mask: Tensor, fused: bool) -> Tensor:
-    """What x gathers from the rows of `other`, added to it."""
+    """Attention of x to the rows of `other`, added to x."""
     with net.scope(name):
         q, k, v = (
             net.linear(rows, x.shape[-1], bias=False, name=f"{side}_proj")
