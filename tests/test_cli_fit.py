@@ -138,7 +138,7 @@ def test_an_interrupt_leaves_what_was_found(remat, monkeypatch):
 def test_help_says_what_is_not_counted(remat):
     said = " ".join(remat("fit", "--help").out.split())
     assert "gradients of parameters are not counted unless parameter_gradients=true or optimizer=adam" in said
-    assert f"({command.MOST}, if no values are given)" in said
+    assert f"({command.MAX_VALUE}, if no values are given)" in said
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_help_says_what_is_not_counted(remat):
         ("--model vgg --vary batch --memory 1GB --values 3,x", ["--values 3,x", "16,32,64"]),
         ("--model vgg --vary batch --memory 1GB --values ,", ["--values ','", "names no number"]),
         ("--model vgg --vary batch --memory 1GB --values 0", ["batch=0", "batch is 0"]),
-        ("--model vgg --vary image --memory 1GB --values 1", ["image=1", "--values says what to try"]),
+        ("--model vgg --vary image --memory 1GB --values 1", ["image=1", "--values names the values to try"]),
         ("--model vgg?stages=1,1 --vary depth --memory 1GB", ["stages and depth are both given"]),
         ("--model vgg --vary batch", ["--memory"]),
         ("--vary batch --memory 1GB", ["--model"]),

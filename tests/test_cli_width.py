@@ -211,7 +211,7 @@ def test_a_file_that_is_no_graph_is_named_with_the_line(width, tmp_path, text, s
         (["square.gr", "--td", "nowhere/x.td"], "argument --td: nowhere/x.td: there is no folder "),
         (["square.gr", "--td", "-", "--json"], "--td - and --json both want standard output"),
         (["square.gr", "--td", "-", "--plot", "-"], "--td - and --plot - both want standard output"),
-        (["square.gr", "--nodes", "pair.txt"], "--nodes pair.txt: the width asks for no sizes; leave it out"),
+        (["square.gr", "--nodes", "pair.txt"], "--nodes pair.txt: the width needs no sizes; leave it out"),
         (["absent.gr"], "no such file: absent.gr"),
         (["absent.json"], "no such file: absent.json"),
         (["pair.txt", "--loss", "nobody"], "pair.txt: "),

@@ -14,7 +14,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
-from remat_algos.plan.explain import MOST_COUNTED, Decision, explain
+from remat_algos.plan.explain import MAX_COUNTED, Decision, explain
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.mirror import honoured, mirror_schedule
@@ -84,9 +84,9 @@ def test_the_contrary_of_every_decision_is_judged(plan):
     order = plan.schedule.order.tolist()
     for node in range(plan.graph.n_nodes):
         decision = Decision(plan.simulation, node)
-        assert (decision.turned is None) == bool(decision.fixed)
+        assert (decision.flipped is None) == bool(decision.fixed)
         if not decision.fixed:
-            assert decision.turned.record() == contrary(plan.graph, order, node)
+            assert decision.flipped.record() == contrary(plan.graph, order, node)
 
 
 @PLAYED
@@ -99,19 +99,19 @@ def test_with_marks_the_contrary_is_judged_too(plan, data):
     for node in range(graph.n_nodes):
         decision = Decision(marked.simulation, node)
         if mark[node] and order.count(node):
-            assert decision.turned is None
+            assert decision.flipped is None
         elif not decision.fixed:
-            assert decision.turned.record() == contrary(marked.graph, order, node)
+            assert decision.flipped.record() == contrary(marked.graph, order, node)
 
 
 @PLAYED
 @given(plans())
 def test_keeping_never_computes_more_and_running_again_never_less(plan):
     for node, runs in enumerate(plan.simulation.runs.tolist()):
-        turned = Decision(plan.simulation, node).turned
-        if turned is not None:
+        flipped = Decision(plan.simulation, node).flipped
+        if flipped is not None:
             cost = int(plan.graph.compute[node])
-            assert turned.compute <= -cost * (runs - 1) if runs > 1 else turned.compute >= cost
+            assert flipped.compute <= -cost * (runs - 1) if runs > 1 else flipped.compute >= cost
 
 
 @PLAYED
@@ -137,17 +137,17 @@ def test_what_is_fixed_is_fixed_for_a_reason_that_holds(plan):
 @given(plans())
 def test_a_decision_tells_runs_reads_and_lives_as_the_judge_sees_them(plan):
     g, order = plain(plan.graph), plan.schedule.order.tolist()
-    judged = judge(g, order)
+    simulated = judge(g, order)
     for node in g.nodes:
         decision = Decision(plan.simulation, node)
-        own = [(begin, x, end) for begin, x, end in judged.lifetimes if g.producer[x] == node]
+        own = [(begin, x, end) for begin, x, end in simulated.lifetimes if g.producer[x] == node]
         runs = [s for s, v in enumerate(order) if v == node]
         assert decision.runs == runs
         assert decision.reads == [s for s, v in enumerate(order) if set(g.reads[v]) & set(g.values[node])]
         assert decision.lives == [(s, max(end for begin, _, end in own if begin == s) - 1) for s in runs]
         assert decision.memory == sum(g.memory[x] for x in g.values[node])
         for step in range(len(order)):
-            assert decision.held_at(step) == sum(g.memory[x] for begin, x, end in own if begin <= step < end)
+            assert decision.bytes_at(step) == sum(g.memory[x] for begin, x, end in own if begin <= step < end)
 
 
 # ---------------------------------------------------------------- by hand
@@ -173,8 +173,8 @@ def test_a_run_more_by_hand():
     """
     plan = plan_of(small(), range(5))
     assert plan.simulation.memory_trace.tolist() == [1, 9, 10, 14, 13]
-    turned = Decision(plan.simulation, 1).turned
-    assert turned.record() == {
+    flipped = Decision(plan.simulation, 1).flipped
+    assert flipped.record() == {
         "compute": 20,
         "freed": 7,
         "freed_steps": 1,
@@ -188,8 +188,8 @@ def test_a_run_less_by_hand():
     """ABCDABE holds 1, 9, 10, 6, 5, 13, 13, and without the second runs of B, and of A for it, 1, 9, 10, 14, 13."""
     plan = plan_of(small(), [0, 1, 2, 3, 0, 1, 4])
     assert plan.simulation.memory_trace.tolist() == [1, 9, 10, 6, 5, 13, 13]
-    turned = Decision(plan.simulation, 1).turned
-    assert turned.record() == {
+    flipped = Decision(plan.simulation, 1).flipped
+    assert flipped.record() == {
         "compute": -30,
         "freed": 0,
         "freed_steps": 0,
@@ -225,7 +225,7 @@ def test_a_node_that_runs_three_times_is_told_with_all_its_lives():
     plan = plan_of(small(), [0, 1, 2, 0, 1, 3, 0, 1, 4])
     decision = Decision(plan.simulation, 1)
     assert decision.lives == [(1, 2), (4, 4), (7, 8)]
-    assert decision.turned.record() == {
+    assert decision.flipped.record() == {
         "compute": -60,  # the second and third runs of B, and of A for them
         "freed": 0,
         "freed_steps": 0,
@@ -272,7 +272,7 @@ def test_a_gradient_that_somebody_ran_twice_may_run_once():
     order = list(range(graph.n_nodes))
     first = int(np.flatnonzero(~graph.forward)[0])
     plan = plan_of(graph, [*order[: first + 1], *order[first:]])
-    assert Decision(plan.simulation, first).turned.compute == -int(graph.compute[first])
+    assert Decision(plan.simulation, first).flipped.compute == -int(graph.compute[first])
 
 
 # ---------------------------------------------------------------- several values, views
@@ -305,9 +305,9 @@ def test_a_node_with_an_output_among_its_values_is_a_decision_about_the_others()
     )
     kept = Decision(plan_of(graph, [0, 1, 2, 3]).simulation, 0)
     assert kept.fixed == ""
-    assert (kept.turned.freed, kept.turned.freed_steps, kept.turned.compute) == (8, 1, 1)
+    assert (kept.flipped.freed, kept.flipped.freed_steps, kept.flipped.compute) == (8, 1, 1)
     again = Decision(plan_of(graph, [0, 1, 2, 0, 3]).simulation, 0)
-    assert (again.turned.held, again.turned.held_steps, again.turned.compute) == (8, 1, -1)
+    assert (again.flipped.added, again.flipped.added_steps, again.flipped.compute) == (8, 1, -1)
 
 
 def test_a_view_is_told_of_as_its_base():
@@ -350,14 +350,14 @@ def test_figures_in_the_text_are_those_of_the_record(plan):
 
 def check_text(plan, decision, head, contrary, share):
     """Each number that the three lines of a decision name is the record's."""
-    labels, turned = plan.graph.labels, decision["turned"]
+    labels, flipped = plan.graph.labels, decision["turned"]
     assert head.startswith(f"{decision['node']}  {decision['memory']} B, ")
     for read in decision["reads"][:4]:
         assert f"{read['node']} ({read['step']})" in head
     for begin, end in decision["lives"][:4]:
         said = (f"from step {begin} to step {end}", f"at step {begin} only", f"{begin} to {end}")
         assert any(words in head for words in said)
-    cost = abs(turned["compute"])
+    cost = abs(flipped["compute"])
     assert f" {labels.compute(cost)} ({100 * cost / max(1, plan.graph.needed_compute):.1f} % of one pass)" in contrary
     again = len(decision["runs"]) == 1
     assert contrary.strip().startswith("recomputing it would " if again else "keeping it would ")
@@ -365,14 +365,14 @@ def check_text(plan, decision, head, contrary, share):
     freed = re.search(r"free (\d+) B for (\d+) step", contrary)
     if again:
         assert (freed and (int(freed[1]), int(freed[2]))) == (
-            (turned["freed"], turned["freed_steps"]) if turned["freed"] else None
+            (flipped["freed"], flipped["freed_steps"]) if flipped["freed"] else None
         )
-    held = re.search(r"need (\d+) B more for (\d+) step", contrary)
-    assert (held and (int(held[1]), int(held[2]))) == (
-        (turned["held"], turned["held_steps"]) if turned["held"] else None
+    added = re.search(r"need (\d+) B more for (\d+) step", contrary)
+    assert (added and (int(added[1]), int(added[2]))) == (
+        (flipped["held"], flipped["held_steps"]) if flipped["held"] else None
     )
     peak = re.search(r"the peak would be (\d+) B", contrary)
-    assert (int(peak[1]) if peak else plan.peak_memory) == turned["peak_memory"]
+    assert (int(peak[1]) if peak else plan.peak_memory) == flipped["peak_memory"]
     of_peak = 100 * decision["held_at_peak"] / max(1, plan.peak_memory)
     assert share == f"    {of_peak:.1f} % of the peak (step {plan.simulation.peak_step}, {plan.peak_memory} B)"
 
@@ -382,15 +382,15 @@ def check_text(plan, decision, head, contrary, share):
 def test_what_is_at_the_peak_adds_up_to_it(plan):
     g, order, step = plain(plan.graph), plan.schedule.order.tolist(), plan.simulation.peak_step
     live = explain(plan).at_peak()
-    assert sum(held.memory for held in live) == plan.peak_memory
-    assert [held.memory for held in live] == sorted((held.memory for held in live), reverse=True)
+    assert sum(added.memory for added in live) == plan.peak_memory
+    assert [added.memory for added in live] == sorted((added.memory for added in live), reverse=True)
     roles = sorted(
         (g.value_names[x], "gradients" if g.is_backward(g.producer[x]) else "kept" if first else "recomputed")
         for begin, x, end in judge(g, order).lifetimes
         if begin <= step < end
         for first in [g.producer[x] not in order[:begin]]
     )
-    assert sorted((held.name, held.role) for held in live if held.role != "workspace") == roles
+    assert sorted((added.name, added.role) for added in live if added.role != "workspace") == roles
 
 
 @PLAYED
@@ -406,10 +406,10 @@ def test_the_largest_decisions_come_first_and_the_others_are_counted(plan, most)
 
 
 def test_very_many_decisions_are_not_counted_to_the_end():
-    chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(MOST_COUNTED + 20)]))
+    chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(MAX_COUNTED + 20)]))
     explanation = explain(plan_of(chain, range(chain.n_nodes)), most=1)
-    assert explanation.left_out == MOST_COUNTED
-    assert f"not shown: {MOST_COUNTED:,} decisions or more about fewer or as many bytes" in str(explanation)
+    assert explanation.left_out == MAX_COUNTED
+    assert f"not shown: {MAX_COUNTED:,} decisions or more about fewer or as many bytes" in str(explanation)
 
 
 def test_a_plan_of_nothing():

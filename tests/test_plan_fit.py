@@ -14,7 +14,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.resident import Resident
 from remat_algos.models.random import chain
 from remat_algos.plan import fit as room
-from remat_algos.plan.fit import GRAPHS_HELD, fit
+from remat_algos.plan.fit import CACHED_GRAPHS, fit
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.registry import portfolio
@@ -122,7 +122,7 @@ def test_no_value_is_solved_twice_by_a_solver_and_graphs_are_shared(asked):
 
     fit(build, 9, solvers=["no_remat", "chen_sqrt", "chen_greedy"])
     assert len(set(asked)) == len(asked)
-    assert len(set(built)) == len(built) <= GRAPHS_HELD
+    assert len(set(built)) == len(built) <= CACHED_GRAPHS
 
 
 def test_the_number_of_plans_grows_with_the_logarithm_of_the_answer(asked):

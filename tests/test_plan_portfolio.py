@@ -13,7 +13,7 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.random import chain
 from remat_algos.plan import portfolio as module
-from remat_algos.plan.portfolio import LATE, MOST_KEPT, Portfolio
+from remat_algos.plan.portfolio import LATE, MAX_KEPT, Portfolio
 from remat_algos.plan.problem import Problem
 from remat_algos.schedule.checkpoints import checkpoint_schedule
 from remat_algos.schedule.schedule import Schedule
@@ -101,7 +101,7 @@ def test_many_candidates_are_thinned_and_the_best_stays():
     problem = Problem.of(graph, Budget("50%"))
     found = asked(yielding(*schedules), budget="50%", graph=graph)
     everything = [evaluated(graph, schedule) for schedule in schedules]
-    assert len(found.candidates) <= MOST_KEPT
+    assert len(found.candidates) <= MAX_KEPT
     assert found.best().figures == min(everything, key=problem.rank).figures
 
 

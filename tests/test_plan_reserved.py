@@ -125,8 +125,8 @@ def test_a_first_plan_that_is_lower_than_need_be_is_not_the_last(wasteful, monke
     wasteful(lambda found: 2 * found if found > 0.9 * alone.peak_memory else 0)
     plan = solve(GRAPH, alone.limit, solver="greedy_remat", allocator="cupy_pool")
     assert plan.reservation.memory <= plan.limit
-    monkeypatch.setattr(solve_module, "REFINED", 0)
-    monkeypatch.setattr(solve_module, "SEARCHES", 2)
+    monkeypatch.setattr(solve_module, "MAX_FITTING", 0)
+    monkeypatch.setattr(solve_module, "MAX_SEARCHES", 2)
     first = solve(GRAPH, alone.limit, solver="greedy_remat", allocator="cupy_pool")
     assert plan.simulation.compute < first.simulation.compute
 
@@ -139,7 +139,7 @@ def test_another_schedule_of_the_same_search_may_be_held(monkeypatch):
         return 10**12 if len(asked) == 1 else peak
 
     replace_pools(monkeypatch, reserved, base=True)
-    monkeypatch.setattr(solve_module, "SEARCHES", 1)
+    monkeypatch.setattr(solve_module, "MAX_SEARCHES", 1)
     alone = solve(GRAPH, "70%")
     plan = solve(GRAPH, "70%", allocator="cupy_pool")
     assert plan.reservation.memory == plan.peak_memory == asked[1] <= plan.limit
@@ -330,7 +330,7 @@ def test_an_interrupt_after_a_plan_was_found_leaves_that_plan(monkeypatch):
         return 10**12 if len(asked) == 1 else peak
 
     replace_pools(monkeypatch, reserved, base=True)
-    monkeypatch.setattr(solve_module, "SEARCHES", 1)
+    monkeypatch.setattr(solve_module, "MAX_SEARCHES", 1)
     plan = solve(GRAPH, "70%", allocator="cupy_pool")
     assert plan.interrupted
     assert plan.peak_memory in asked

@@ -11,7 +11,7 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
-from remat_algos.plan.turned import turned_round
+from remat_algos.plan.flip import flip_decision
 from remat_algos.plan.what_if import what_if
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
@@ -134,7 +134,7 @@ def test_recompute_in_a_schedule_takes_the_way_that_explain_speaks_of(given):
     orders_of_ways = [[v for _, v in way] for way in ways]
     assert found in orders_of_ways
     assert judge(graph, found).peak == min(judge(graph, way).peak for way in orders_of_ways)
-    assert found == turned_round(simulation, node).schedule.order.tolist()  # what `explain` speaks of
+    assert found == flip_decision(simulation, node).schedule.order.tolist()  # what `explain` speaks of
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,10 @@ from remat_algos.reproduce.kumar2019_runs import (
     GREEDY,
     TWREMAT,
     AlgorithmOne,
-    found,
     length,
     measured,
     share,
+    solved,
     training_graph,
 )
 from remat_algos.reproduce.kumar2019_trade import SHARES, recursion_limits, shortest, undominated
@@ -76,13 +76,13 @@ def test_an_interrupted_solver_stops_the_page(paper, monkeypatch):
 
     monkeypatch.setattr(kumar2019_runs, "solve", interrupted)
     with pytest.raises(KeyboardInterrupt, match="nothing was written"):
-        found(paper.graph, "least", "FFN", solver="no_remat")
+        solved(paper.graph, "least", "FFN", solver="no_remat")
 
 
 def test_progress_says_what_it_is_about():
     told = []
     graph = training_graph("model:feed_forward?depth=4")
-    found(graph, "least", "FFN-4", lambda *said: told.append(said[2]), solver="chen_sqrt")
+    solved(graph, "least", "FFN-4", lambda *said: told.append(said[2]), solver="chen_sqrt")
     assert told
     assert all(what.startswith("FFN-4: ") for what in told)
 
@@ -283,7 +283,7 @@ def test_goals_are_what_solve_finds(quick):
 
 
 def test_a_goal_within_reach(monkeypatch):
-    monkeypatch.setitem(kumar2019_goals.ASKED, "feed_forward", ("60%", 1.7))
+    monkeypatch.setitem(kumar2019_goals.BUDGETS, "feed_forward", ("60%", 1.7))
     *_, at, reached, _, lowest, _, _ = kumar2019_goals._goal("feed_forward", "depth=12", None)
     assert 1 <= at <= 1.7
     assert (reached, lowest < 0.6) == ("yes", True)

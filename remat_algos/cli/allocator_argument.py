@@ -22,18 +22,18 @@ class Renamed(argparse.Action):
         super().__init__(option_strings, dest, nargs=0, help=argparse.SUPPRESS)
         self.new = new
 
-    def __call__(self, *given: Any) -> NoReturn:
-        """Say how it is written now."""
+    def __call__(self, *arguments: Any) -> NoReturn:
+        """Refuse it, with the new spelling."""
         raise argparse.ArgumentTypeError(f"{self.option_strings[0]} is written {self.new} now")
 
 
 def add_allocator(parser: argparse._ActionsContainer, what: str) -> None:
-    """--allocator; `what` it is asked for."""
+    """--allocator; `what` is its help."""
     parser.add_argument("--allocator", metavar="NAME", type=_name, default=PEAK, help=what)
 
 
 def add_reservation(parser: argparse.ArgumentParser) -> None:
-    """--allocator, --alignment, of what the budget is for."""
+    """--allocator and --alignment: the bytes that the budget limits."""
     group = parser.add_argument_group("what the budget is for")
     add_allocator(group, BUDGET_HOLDS)
     add_alignment(group)
@@ -41,7 +41,7 @@ def add_reservation(parser: argparse.ArgumentParser) -> None:
 
 
 def reservation_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What `solve` and `compare` are told of the allocator."""
+    """Arguments of `solve` and `compare` about the allocator."""
     if arguments.alignment is not None and arguments.allocator != "arena":
         message = f"--alignment {arguments.alignment} goes with --allocator arena; give that too"
         raise argparse.ArgumentTypeError(message)

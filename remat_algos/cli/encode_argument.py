@@ -42,8 +42,8 @@ def encode_bits(arguments: argparse.Namespace, source: str, *, is_training: bool
     return _own_bits(source) if bits is None else bits
 
 
-def encoded_said(graph: ComputationGraph, bits: int) -> str:
-    """What encoding does to a graph, as a part of a sentence; nothing if it is not wanted."""
+def encoding_note(graph: ComputationGraph, bits: int) -> str:
+    """The effect of encoding on a graph, as part of a sentence; empty without it."""
     from remat_algos.ir.encode import n_encoded
 
     if not bits:

@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from remat_algos.cli.encode_argument import add_encode, encode_bits, encoded_said
+from remat_algos.cli.encode_argument import add_encode, encode_bits, encoding_note
 from remat_algos.ir.wording import counted
 
 if TYPE_CHECKING:
@@ -95,9 +95,9 @@ def files_of(arguments: argparse.Namespace) -> list[Path]:
 
 
 def graph_of(arguments: argparse.Namespace, order: Order | None = None) -> tuple[ComputationGraph, str]:
-    """The graph as it will be planned, and a line that says what was done to it.
+    """The graph as it will be planned, and a line about what was done to it.
 
-    What a plan says of its graph comes before what the command line says.
+    What a plan records of its graph takes precedence over the command line.
     """
     graph, notes = read_noted(arguments)
     whole, line = as_planned(graph, arguments, order)
@@ -107,7 +107,7 @@ def graph_of(arguments: argparse.Namespace, order: Order | None = None) -> tuple
 def as_planned(
     graph: ComputationGraph, arguments: argparse.Namespace, order: Order | None = None
 ) -> tuple[ComputationGraph, str]:
-    """A graph that has been read, differentiated where that is wanted, and the line that says so."""
+    """A graph that was read, differentiated unless --inference is given, and the line about it."""
     size = f"{arguments.graph}: {counted(graph.n_nodes, 'node')}"
     bits = encode_bits(arguments, arguments.graph, is_training=graph.is_training)
     if graph.is_training:
@@ -122,11 +122,11 @@ def as_planned(
         return graph, f"{size}; no gradients added ({'as in the plan' if of_plan else '--inference'})"
     added = counted(whole.n_nodes - graph.n_nodes, "gradient node")
     why = "as in the plan" if of_plan else "--inference plans the graph as it is"
-    return whole, f"{size}; {added} added ({why}){encoded_said(graph, bits)}"
+    return whole, f"{size}; {added} added ({why}){encoding_note(graph, bits)}"
 
 
 def _differentiated(graph: ComputationGraph, arguments: argparse.Namespace, bits: int) -> ComputationGraph:
-    """The graph with the gradients that the command line wants."""
+    """The graph with the gradients that the command line names."""
     from remat_algos.errors import GraphError
     from remat_algos.ir.differentiate import differentiate
 

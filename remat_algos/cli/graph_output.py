@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from remat_algos.cli.encode_argument import add_encode, encode_bits, encoded_said
-from remat_algos.cli.output import add_json, say, say_json, say_row
+from remat_algos.cli.encode_argument import add_encode, encode_bits, encoding_note
+from remat_algos.cli.output import add_json, print_json, print_row, print_text
 from remat_algos.ir.wording import counted
 
 if TYPE_CHECKING:
@@ -24,27 +24,27 @@ def add_output_form(parser: argparse.ArgumentParser) -> None:
 
 
 def write_out(graph: ComputationGraph, source: str, arguments: argparse.Namespace, notes: Sequence[str] = ()) -> None:
-    """Write a graph to `arguments.output`, and say what was written and what the format left out."""
+    """Write a graph to `arguments.output`, and print what was written and what the format left out."""
     from remat_algos.ir.files.write import files_written, left_out, write_graph
 
     bits = encode_bits(arguments, source, is_training=graph.is_training)
-    whole = _wanted(graph, source, arguments.differentiate, bits)
+    whole = _encoded(graph, source, arguments.differentiate, bits)
     write_graph(whole, arguments.output)
     written = [str(file) for file in files_written(arguments.output) if file.exists()]
     missing = left_out(whole, arguments.output)
     if arguments.json:
-        say_json({"graph_hash": whole.source_hash, "nodes": whole.n_nodes, "written": written, "left_out": missing})
+        print_json({"graph_hash": whole.source_hash, "nodes": whole.n_nodes, "written": written, "left_out": missing})
         return
     added = whole.n_nodes - graph.n_nodes
     gradients = f"; {counted(added, 'gradient node')} added" if added else ""
-    line = f"{source}: {counted(graph.n_nodes, 'node')}{gradients}{encoded_said(graph, bits)}"
-    say("; ".join([line, *notes]))
-    say_row("written", ", ".join(written))
+    line = f"{source}: {counted(graph.n_nodes, 'node')}{gradients}{encoding_note(graph, bits)}"
+    print_text("; ".join([line, *notes]))
+    print_row("written", ", ".join(written))
     if missing:
-        say_row("left out", f"{', '.join(missing)}: the format has no place for it")
+        print_row("left out", f"{', '.join(missing)}: the format has no place for it")
 
 
-def _wanted(graph: ComputationGraph, source: str, gradients: bool, bits: int) -> ComputationGraph:
+def _encoded(graph: ComputationGraph, source: str, gradients: bool, bits: int) -> ComputationGraph:
     """With gradients and with feature maps of one bit per element, as wished."""
     from remat_algos.errors import GraphError
     from remat_algos.ir.differentiate import differentiate

@@ -12,7 +12,7 @@ from typing import NoReturn, TextIO
 
 import remat_algos.cli.commands as commands_room
 from remat_algos import __version__
-from remat_algos.cli.output import INTERRUPTED, say_json
+from remat_algos.cli.output import INTERRUPTED, print_json
 from remat_algos.errors import BudgetError, ClaimError, RematError
 from remat_algos.ir.wording import did_you_mean, shortened
 
@@ -30,18 +30,18 @@ class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line."""
 
     def error(self, message: str) -> NoReturn:
-        raise SystemExit(_complain(f"{message}; see {self.prog} --help", BAD_INPUT))
+        raise SystemExit(_print_error(f"{message}; see {self.prog} --help", BAD_INPUT))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; returns 0, 1 a claim is false, 2 bad input, 3 infeasible budget."""
     _mend_streams()
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always")
-            warnings.showwarning = _say_warning
-            code = _run(given)
+            warnings.showwarning = _print_warning
+            code = _run(arguments)
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # the reader of our output has gone
@@ -59,21 +59,21 @@ def _mend_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _run(given: Sequence[str]) -> int:
+def _run(arguments: Sequence[str]) -> int:
     chosen = argparse.Namespace(json=False)
     try:
-        commands, wanted = _commands(), _command(given)
-        if wanted is not None and wanted not in commands and "--version" not in given:
-            near = did_you_mean(wanted, commands) or f"; there are {', '.join(commands)}"
-            raise argparse.ArgumentTypeError(f"unknown command {shortened(wanted)!r}{near} (see remat --help)")
-        parser, options = _parser(commands, wanted)
-        chosen, unknown = parser.parse_known_args(given)
+        commands, command = _commands(), _command(arguments)
+        if command is not None and command not in commands and "--version" not in arguments:
+            near = did_you_mean(command, commands) or f"; there are {', '.join(commands)}"
+            raise argparse.ArgumentTypeError(f"unknown command {shortened(command)!r}{near} (see remat --help)")
+        parser, options = _parser(commands, command)
+        chosen, unknown = parser.parse_known_args(arguments)
         if unknown:
             near = did_you_mean(unknown[0].partition("=")[0], options)
             words = shortened(" ".join(unknown))
-            see = f"see remat {wanted} --help"
+            see = f"see remat {command} --help"
             raise argparse.ArgumentTypeError(
-                f"remat {wanted} has no {words}{f'{near} ({see})' if near else f'; {see}'}"
+                f"remat {command} has no {words}{f'{near} ({see})' if near else f'; {see}'}"
             )
         return int(chosen.run(chosen))
     except SystemExit as stop:  # argparse, for --help and for errors
@@ -81,35 +81,37 @@ def _run(given: Sequence[str]) -> int:
     except BudgetError as error:
         if chosen.json:
             bound = {"lower_bound": error.lower_bound, "nodes": list(error.nodes)}
-            say_json({"feasible": False, "reason": str(error), "reached": error.reached, **bound})
-        return _complain(str(error), INFEASIBLE)
+            print_json({"feasible": False, "reason": str(error), "reached": error.reached, **bound})
+        return _print_error(str(error), INFEASIBLE)
     except ClaimError as error:
-        return _complain(str(error), FALSE_CLAIM)
+        return _print_error(str(error), FALSE_CLAIM)
     except (RematError, argparse.ArgumentTypeError, ImportError) as error:  # kernels that are not built, too
-        return _complain(str(error), BAD_INPUT)
+        return _print_error(str(error), BAD_INPUT)
     except BrokenPipeError:
         raise
     except OSError as error:
         remedy = REMEDIES.get(error.errno or 0, "try another file or folder")
-        return _complain(f"{error.filename or 'output'}: {error.strerror or error}; {remedy}", BAD_INPUT)
+        return _print_error(f"{error.filename or 'output'}: {error.strerror or error}; {remedy}", BAD_INPUT)
     except KeyboardInterrupt as stop:
-        return _complain(str(stop) or "interrupted", INTERRUPTED)
+        return _print_error(str(stop) or "interrupted", INTERRUPTED)
     except MemoryError:
-        return _complain("the graph does not fit into memory here", BAD_INPUT)
+        return _print_error("the graph does not fit into memory here", BAD_INPUT)
     except Exception as error:
         if os.environ.get("REMAT_TRACEBACK"):
             raise
         message = " ".join(f"{type(error).__name__}: {error}".split())
-        return _complain(f"this is a bug in remat, not in your input ({message}); REMAT_TRACEBACK=1 shows where", BUG)
+        return _print_error(
+            f"this is a bug in remat, not in your input ({message}); REMAT_TRACEBACK=1 shows where", BUG
+        )
 
 
-def _command(given: Sequence[str]) -> str | None:
+def _command(arguments: Sequence[str]) -> str | None:
     """The first word that is no option."""
-    return next((word for word in given if not word.startswith("-")), None)
+    return next((word for word in arguments if not word.startswith("-")), None)
 
 
-def _parser(commands: Mapping[str, ModuleType], wanted: str | None) -> tuple[argparse.ArgumentParser, list[str]]:
-    """The parser, and the options of the command that is wanted."""
+def _parser(commands: Mapping[str, ModuleType], command: str | None) -> tuple[argparse.ArgumentParser, list[str]]:
+    """The parser, and the options of the chosen command."""
     parser = _Parser(
         prog="remat",
         description="Plan which values to drop and recompute, so that training a neural network fits in memory.",
@@ -119,7 +121,7 @@ def _parser(commands: Mapping[str, ModuleType], wanted: str | None) -> tuple[arg
     options: list[str] = []
     for name, module in commands.items():
         subparser = subparsers.add_parser(name, help=module.HELP, description=module.HELP)
-        if name == wanted:  # the others' arguments are not asked for, and may be slow to find
+        if name == command:  # the arguments of others may be slow to collect
             module.add_arguments(subparser)
             subparser.set_defaults(run=module.run)
             options = [word for action in subparser._actions for word in action.option_strings]
@@ -132,12 +134,12 @@ def _commands() -> dict[str, ModuleType]:
     return {name: importlib.import_module(f"{commands_room.__name__}.{name}") for name in names}
 
 
-def _complain(message: str, code: int) -> int:
+def _print_error(message: str, code: int) -> int:
     print(f"remat: {' '.join(message.split())}", file=sys.stderr)
     return code
 
 
-def _say_warning(
+def _print_warning(
     message: Warning | str,
     category: type[Warning],
     filename: str,

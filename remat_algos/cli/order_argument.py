@@ -25,8 +25,8 @@ def check_order(arguments: argparse.Namespace) -> None:
         raise argparse.ArgumentTypeError(f"--mirror {arguments.mirror} makes an order; leave out {arguments.order}")
 
 
-def judged_order(graph: Any, order: Any) -> Any:
-    """The judge's word on an order; what is wrong with it is said with its file."""
+def simulated_order(graph: Any, order: Any) -> Any:
+    """The simulation of an order; errors name its file."""
     from remat_algos.errors import ScheduleError
     from remat_algos.schedule.simulation import simulate
 
@@ -39,8 +39,8 @@ def judged_order(graph: Any, order: Any) -> Any:
         raise ScheduleError(f"{order.source}: {error}{remedy}", error.step, error.node) from error
 
 
-def judged_mirror(graph: Any, file: str) -> Any:
-    """The judge's word on the order that mirror counts give; what is wrong with them is said with their file."""
+def simulated_mirror_counts(graph: Any, file: str) -> Any:
+    """The simulation of the order that mirror counts give; errors name their file."""
     from pathlib import Path
 
     from remat_algos.errors import GraphError, ScheduleError

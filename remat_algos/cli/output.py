@@ -25,14 +25,14 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print only one JSON object")
 
 
-def say_json(record: dict[str, Any]) -> None:
+def print_json(record: dict[str, Any]) -> None:
     """One JSON object on standard output."""
     import json
 
     print(json.dumps(record, indent=1))
 
 
-def say(text: object = "", *, file: TextIO | None = None) -> None:
+def print_text(text: object = "", *, file: TextIO | None = None) -> None:
     """Print text in lines of at most 80 columns, with colour on a terminal."""
     lines = []
     for line in str(text).split("\n"):
@@ -41,20 +41,20 @@ def say(text: object = "", *, file: TextIO | None = None) -> None:
     _print(lines, file or sys.stdout)
 
 
-def say_row(label: str, text: str, *, file: TextIO | None = None) -> None:
+def print_row(label: str, text: str, *, file: TextIO | None = None) -> None:
     """A line below those of a plan: its label, and what there is."""
     _print(wrapped(text, first=label.ljust(MARGIN), indent=" " * MARGIN), file or sys.stdout)
 
 
-def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, headed: bool = True) -> None:
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, headed: bool = True) -> None:
     """A table; without headings, labels and their texts."""
     _print(tabulated(columns, rows) if headed else labelled((str(row[0]), str(row[1])) for row in rows), sys.stdout)
 
 
-def say_reasons(reasons: Mapping[str, str]) -> None:
+def print_reasons(reasons: Mapping[str, str]) -> None:
     """Why solvers have nothing to show, each reason once."""
     for reason in dict.fromkeys(reasons.values()):
-        say(f"{', '.join(solver for solver in reasons if reasons[solver] == reason)}: {reason}")
+        print_text(f"{', '.join(solver for solver in reasons if reasons[solver] == reason)}: {reason}")
 
 
 def _print(lines: Sequence[str], file: TextIO) -> None:
@@ -105,7 +105,7 @@ def progress_text(done: int, total: int, what: str, seconds: float, width: int) 
 
 
 def writable(path: str) -> str:
-    """The path, if a file can be put there: asked before the work is done, not after it."""
+    """The path, if a file can be written there: checked before the work, not after it."""
     file = Path(path)
     folder = (file.resolve() if file.is_symlink() else file).parent
     if file.is_dir():

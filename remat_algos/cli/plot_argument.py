@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from remat_algos.cli.output import say_row, writable
+from remat_algos.cli.output import print_row, writable
 
 PICTURES = ("memory", "schedule", "graph")
 TEXT = "-"
@@ -36,8 +36,8 @@ def check_plot(arguments: argparse.Namespace) -> None:
     arguments.picture = arguments.picture or arguments.first_picture
 
 
-def draw(arguments: argparse.Namespace, thing: Any, *, out: TextIO | None = None, **given: Any) -> None:
-    """Draw, if that is wanted, and say on `out` where the picture is; what is `given` goes to the picture."""
+def draw(arguments: argparse.Namespace, subject: Any, *, out: TextIO | None = None, **options: Any) -> None:
+    """Draw the picture that --plot names, and print on `out` where it is; `options` go to the picture."""
     if arguments.plot is None:
         return
     from importlib import import_module
@@ -47,19 +47,19 @@ def draw(arguments: argparse.Namespace, thing: Any, *, out: TextIO | None = None
         if sys.stdout.isatty():
             from shutil import get_terminal_size
 
-            given["width"] = min(WIDEST, get_terminal_size().columns)
+            options["width"] = min(WIDEST, get_terminal_size().columns)
         print()
-        print(getattr(picture, f"{arguments.picture}_text")(thing, **given))
+        print(getattr(picture, f"{arguments.picture}_text")(subject, **options))
         return
     from remat_algos.plot.save import save_picture
 
     try:
-        drawn = getattr(picture, f"plot_{arguments.picture}")(thing, **given)
+        drawn = getattr(picture, f"plot_{arguments.picture}")(subject, **options)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"--plot {arguments.plot}: {error}") from error
     save_picture(drawn, arguments.plot)
     if not arguments.json:
-        say_row("drawn", arguments.plot, file=out)
+        print_row("drawn", arguments.plot, file=out)
 
 
 def _file(path: str) -> str:

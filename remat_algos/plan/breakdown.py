@@ -18,7 +18,7 @@ from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import Simulation
 
 STRUCTURES = ("feature maps", "other values", "gradients", "weights", "workspace", "inputs")
-"""What holds bytes: forward values that the backward part reads; other forward values; gradients of values; parameters,
+"""Data structures: forward values that the backward part reads; other forward values; gradients of values; parameters,
 their gradients and all states, those of the optimizer among them; scratch; what the user brings."""
 
 PARTS = ("forward", "backward", "again")
@@ -152,7 +152,7 @@ def breakdown(subject: Plan | Simulation | ComputationGraph, *, by: str = "layer
     subject : Plan, Simulation or ComputationGraph
         Of a graph, its run without rematerialization.
     by : {"layer", "operation"}
-        "layer": as the papers group them, told from names as those of the zoo and from operations. A gradient's bytes
+        "layer": as the papers group them, by the names of the zoo and by operations. A gradient's bytes
         belong to the layer of what it is a gradient of, its compute to the layer whose gradient it is; a resident
         belongs to the first node that reads it.
 
@@ -179,7 +179,7 @@ def breakdown(subject: Plan | Simulation | ComputationGraph, *, by: str = "layer
     >>> found.layers, found.layer_compute
     ({'convolution': 16, 'activation': 16}, {'convolution': 9, 'activation': 3})
     """
-    simulation = _judged(subject)
+    simulation = _simulation_of(subject)
     graph, step = simulation.graph, simulation.peak_step
     types = layer_types(graph, by)
     names = sorted({*types, OTHER})
@@ -211,7 +211,7 @@ def breakdown(subject: Plan | Simulation | ComputationGraph, *, by: str = "layer
 
 
 def structures_of(graph: ComputationGraph) -> Int8:
-    """int8[n_values]: what each value is, a place in `STRUCTURES`."""
+    """int8[n_values]: the data structure of each value, as an index into `STRUCTURES`."""
     readers = np.repeat(~graph.forward, np.diff(graph.read_indptr))
     mapped = np.zeros(graph.n_values, bool)
     mapped[graph.read_indices[readers]] = True
@@ -224,7 +224,7 @@ def structures_of(graph: ComputationGraph) -> Int8:
     ).astype(np.int8)
 
 
-def _judged(subject: Plan | Simulation | ComputationGraph) -> Simulation:
+def _simulation_of(subject: Plan | Simulation | ComputationGraph) -> Simulation:
     if isinstance(subject, Plan):
         return subject.simulation
     if isinstance(subject, ComputationGraph):

@@ -23,7 +23,7 @@ from remat_algos.solvers.registry import BASELINE, Solver, get_solver, portfolio
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """What one solver gave: a plan, or the reason why there is none and the least peak that it reached."""
+    """The plan of one solver, or the reason why there is none and the lowest peak that it reached."""
 
     solver: str
     plan: Plan | None
@@ -61,9 +61,9 @@ class Comparison:
     budget : Budget
     entries : tuple of Entry
     complete : bool
-        Whether every solver came to its end; False if the user interrupted.
+        False if the user interrupted.
     allocator : str
-        Whose reserved bytes the budget is for.
+        The budget limits the bytes that this allocator reserves.
     """
 
     graph: ComputationGraph
@@ -85,7 +85,7 @@ class Comparison:
 
     @property
     def noun(self) -> str:
-        """The word for what the budget holds for, "packed" or "reserved"; "" for the peak of live bytes."""
+        """The word for what the budget limits: "packed", "reserved", or "" for the peak of live bytes."""
         return get_allocator(self.allocator).noun
 
     @property
@@ -95,7 +95,7 @@ class Comparison:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """`COLUMNS`, with what the budget holds for beside the peak of live bytes, if that is something else."""
+        """`COLUMNS`, and one for the reserved bytes where the budget limits these."""
         return (*self.COLUMNS[:2], self.noun, *self.COLUMNS[2:]) if self.noun else self.COLUMNS
 
     def rows(self) -> Iterator[tuple[str, ...]]:
@@ -121,9 +121,9 @@ class Comparison:
                 yield (entry.solver, *[""] * (len(self.columns) - 2), entry.reason)
 
     def _peak(self, peak: int, base: int, plan: Plan | None = None) -> tuple[str, ...]:
-        """A peak, perhaps what is reserved for it, its share of the base, its sum with the residents.
+        """Cells of a peak: itself, the reserved bytes if shown, the share of the base, the sum with the residents.
 
-        Where the base is what the allocator reserves, so is what the share is of.
+        The share is that of the reserved bytes where the base is reserved bytes too.
         """
         reserved = None if plan is None else plan.reservation.memory
         cells = ("" if reserved is None else format_bytes(reserved),) if self.noun else ()
@@ -157,7 +157,7 @@ def compare(
     alignment: int = 1,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Solve with each solver, without the guard, so that each shows what it can do itself.
+    """Solve with each solver alone, without falling back on no rematerialization.
 
     Parameters
     ----------
@@ -165,14 +165,14 @@ def compare(
     budget : Budget, int or str, optional
         As in `solve`.
     solvers : sequence of str, optional
-        Names; by default those that `auto` asks.
+        Names; by default those of `auto`.
     time_limit : float, optional
         Seconds for each solver.
     seed : int
     polish : bool
-        As in `solve`: whether passes may improve what each solver gives.
+        Whether passes may improve each solver's schedules, as in `solve`.
     allocator, alignment
-        As in `solve`: the budget is for what this allocator reserves.
+        As in `solve`: the budget limits the bytes that this allocator reserves.
     progress : callable, optional
 
     Returns
@@ -189,28 +189,28 @@ def compare(
     [('chen_greedy', 7), ('no_remat', 11)]
     """
     check_graph(graph)
-    asked, allocator, seed = Budget.of(budget), get_allocator(allocator).name, whole(seed, "seed")
+    budget_requested, allocator, seed = Budget.of(budget), get_allocator(allocator).name, whole(seed, "seed")
     chosen = [get_solver(name) for name in dict.fromkeys(solvers)] if solvers is not None else portfolio()
     SearchContext(time_limit)  # which refuses what is no number of seconds
     if allocator == PEAK:
         allocator_options(get_allocator(PEAK), alignment)
-        found = Portfolio(Problem.of(graph, asked), SearchContext(None, progress, seed=seed), polish=polish)
-        found.run(chosen, seconds_each=time_limit)
-        entries, complete = [_entry(found, solver) for solver in chosen], not found.interrupted
+        run = Portfolio(Problem.of(graph, budget_requested), SearchContext(None, progress, seed=seed), polish=polish)
+        run.run(chosen, seconds_each=time_limit)
+        entries, complete = [_entry(run, solver) for solver in chosen], not run.interrupted
     else:
-        given: dict[str, Any] = {"time_limit": time_limit, "seed": seed, "polish": polish, "progress": progress}
-        given |= {"allocator": allocator, "alignment": alignment}
-        entries, complete = _one_by_one(graph, asked, chosen, given)
-    return Comparison(graph, asked, tuple(sorted(entries, key=_rank)), complete, allocator)
+        options: dict[str, Any] = {"time_limit": time_limit, "seed": seed, "polish": polish, "progress": progress}
+        options |= {"allocator": allocator, "alignment": alignment}
+        entries, complete = _one_by_one(graph, budget_requested, chosen, options)
+    return Comparison(graph, budget_requested, tuple(sorted(entries, key=_rank)), complete, allocator)
 
 
-def _entry(found: Portfolio, solver: Solver) -> Entry:
-    """What one solver of a run found."""
-    problem, findings = found.problem, found.findings.get(solver.name)
+def _entry(run: Portfolio, solver: Solver) -> Entry:
+    """The entry of one solver of a run."""
+    problem, findings = run.problem, run.findings.get(solver.name)
     if findings is None:
         return Entry(solver.name, None, "not tried: interrupted")
     best = min(findings.candidates, key=problem.rank, default=None)
-    stopped = found.interrupted and solver.name == found.running
+    stopped = run.interrupted and solver.name == run.running
     if best is not None and problem.fits(best):
         details = findings.details(best) | ({INTERRUPTED: True} if stopped else {})
         plan = problem.plan(best, solver=solver.name, options={}, seconds=findings.seconds, details=details)
@@ -224,14 +224,14 @@ def _entry(found: Portfolio, solver: Solver) -> Entry:
 
 
 def _one_by_one(
-    graph: ComputationGraph, budget: Budget, solvers: Sequence[Solver], given: dict[str, Any]
+    graph: ComputationGraph, budget: Budget, solvers: Sequence[Solver], options: dict[str, Any]
 ) -> tuple[list[Entry], bool]:
-    """Entries of solvers whose plans are to fit an allocator, and whether nothing was interrupted."""
+    """Entries of solvers whose plans must fit an allocator, and whether all solvers came to their end."""
     entries = list[Entry]()
     with until_stopped() as ending:
         for solver in solvers:
             try:
-                plan = solve(graph, budget, solver=solver.name, raw=True, **given)
+                plan = solve(graph, budget, solver=solver.name, raw=True, **options)
             except BudgetError as error:
                 entries.append(Entry(solver.name, None, str(error), error.reached))
             except (GraphError, ScheduleError) as error:

@@ -1,4 +1,4 @@
-"""Two plans side by side: what one runs again and the other keeps."""
+"""Two plans side by side: the nodes that one recomputes and the other keeps."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -79,7 +79,7 @@ class Difference:
         }
 
     def rows(self, names: Sequence[str] = ("first", "second")) -> Iterator[tuple[str, ...]]:
-        """Figures of both plans, and how much more the second has; the first row holds the headings."""
+        """Figures of both plans and their difference; the first row is the headings."""
         plans = (self.plan, self.other)
         graph = self.plan.graph
         again = [int((plan.simulation.runs > 1).sum()) for plan in plans]

@@ -1,4 +1,4 @@
-"""Why a value is kept or recomputed: bytes, readers, and what the opposite decision would bring."""
+"""Why a value is kept or recomputed: bytes, readers, and the effect of the opposite decision."""
 
 import itertools
 from collections.abc import Iterator
@@ -14,8 +14,8 @@ from remat_algos.ir.labels import KEEP
 from remat_algos.ir.layout import wrapped
 from remat_algos.ir.units import format_bytes, percent
 from remat_algos.ir.wording import counted, listed, shortened
+from remat_algos.plan.flip import FlippedDecision, flip_decision
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.turned import Turned, turned_round
 from remat_algos.schedule.live_set import LiveValue, live_set
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.schedule.turn import idle_gap, reads_of
@@ -23,13 +23,13 @@ from remat_algos.solvers.registry import Report, find_solver
 
 NAMED = 4
 AT_PEAK = 3
-MOST_COUNTED = 1000
-SAID = {"kept": " (kept)", "recomputed": " (recomputed)"}
+MAX_COUNTED = 1000
+ROLE_NOTES = {"kept": " (kept)", "recomputed": " (recomputed)"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """What a plan does with a node, and what the opposite would bring.
+    """The decision of a plan about one node, and the effect of the opposite decision.
 
     Parameters
     ----------
@@ -94,18 +94,18 @@ class Decision:
         return ""
 
     @property
-    def turned(self) -> Turned | None:
+    def flipped(self) -> FlippedDecision | None:
         """The opposite decision; None if there is nothing to decide."""
-        return None if self.fixed else turned_round(self.simulation, self.node)
+        return None if self.fixed else flip_decision(self.simulation, self.node)
 
-    def held_at(self, step: int) -> int:
+    def bytes_at(self, step: int) -> int:
         """Bytes of its values during a step."""
-        made = set(self.graph.values(self.node))
-        return sum(int(self.graph.memory[x]) for x, _ in self.simulation.live_at(step) if x in made)
+        values = set(self.graph.values(self.node))
+        return sum(int(self.graph.memory[x]) for x, _ in self.simulation.live_at(step) if x in values)
 
     def record(self) -> dict[str, Any]:
         """As JSON has it."""
-        turned = self.turned
+        flipped = self.flipped
         names = self.simulation.schedule.names(self.graph)
         return {
             "node": self.graph.labels[self.node],
@@ -115,13 +115,13 @@ class Decision:
             "runs": self.runs,
             "lives": self.lives,
             "reads": [{"step": step, "node": names[step]} for step in self.reads],
-            "held_at_peak": self.held_at(self.simulation.peak_step),
+            "held_at_peak": self.bytes_at(self.simulation.peak_step),
             "fixed": self.fixed or None,
-            "turned": turned.record() if turned is not None else None,
+            "turned": flipped.record() if flipped is not None else None,
         }
 
     def lines(self) -> Iterator[str]:
-        """What is done, and what the opposite decision would bring."""
+        """The decision as text, and the effect of the opposite one."""
         graph, simulation = self.graph, self.simulation
         lives = self.lives
         if len(lives) == 1:
@@ -136,29 +136,31 @@ class Decision:
         name, size = shortened(graph.labels[self.node]), format_bytes(self.memory)
         yield f"{name}  {size}, {did if lives else 'never run'}{read}"
         peak = simulation.peak_memory
-        turned = self.turned
-        yield f"    {self.fixed if turned is None else self._opposite(turned)}"
-        share = percent(self.held_at(simulation.peak_step), peak)
+        flipped = self.flipped
+        yield f"    {self.fixed if flipped is None else self._opposite(flipped)}"
+        share = percent(self.bytes_at(simulation.peak_step), peak)
         yield f"    {share} of the peak (step {simulation.peak_step}, {format_bytes(peak)})"
 
-    def _opposite(self, turned: Turned) -> str:
-        share = percent(abs(turned.compute), self.graph.needed_compute)
-        cost = f"{self.graph.labels.compute(abs(turned.compute))} ({share} of one pass)"
+    def _opposite(self, flipped: FlippedDecision) -> str:
+        share = percent(abs(flipped.compute), self.graph.needed_compute)
+        cost = f"{self.graph.labels.compute(abs(flipped.compute))} ({share} of one pass)"
         freed = "free nothing"
-        if turned.freed:
-            freed = f"free {format_bytes(turned.freed)} for {counted(turned.freed_steps, 'step')}"
-        held = f"need {format_bytes(turned.held)} more for {counted(turned.held_steps, 'step')}" if turned.held else ""
+        if flipped.freed:
+            freed = f"free {format_bytes(flipped.freed)} for {counted(flipped.freed_steps, 'step')}"
+        added = ""
+        if flipped.added:
+            added = f"need {format_bytes(flipped.added)} more for {counted(flipped.added_steps, 'step')}"
         if len(self.runs) == 1:
-            text = f"recomputing it would {', '.join(filter(None, [freed, held]))} and cost {cost}"
+            text = f"recomputing it would {', '.join(filter(None, [freed, added]))} and cost {cost}"
         else:
-            text = f"keeping it would {held or 'need no more memory'} and save {cost}"
-        change = turned.peak_memory - self.simulation.peak_memory
-        return text + (f"; the peak would be {format_bytes(turned.peak_memory)}" if change else "")
+            text = f"keeping it would {added or 'need no more memory'} and save {cost}"
+        change = flipped.peak_memory - self.simulation.peak_memory
+        return text + (f"; the peak would be {format_bytes(flipped.peak_memory)}" if change else "")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Explanation:
-    """The decisions of a plan, the largest first, and what is live at its peak.
+    """The decisions of a plan, about the most bytes first, and the values live at its peak.
 
     Parameters
     ----------
@@ -193,7 +195,7 @@ class Explanation:
     def record(self) -> dict[str, Any]:
         """As JSON has it."""
         simulation = self.plan.simulation
-        live = [{"value": held.name, "memory": held.memory, "role": held.role} for held in self.at_peak()]
+        live = [{"value": each.name, "memory": each.memory, "role": each.role} for each in self.at_peak()]
         record = {
             "graph_hash": self.plan.graph.source_hash,
             "peak_memory": simulation.peak_memory,
@@ -209,11 +211,12 @@ class Explanation:
     def __str__(self) -> str:
         lines = [part for decision in self.decisions for line in decision.lines() for part in _folded(line)]
         if self.left_out:
-            many = " or more" if self.left_out == MOST_COUNTED else ""
+            many = " or more" if self.left_out == MAX_COUNTED else ""
             lines.append(f"not shown: {counted(self.left_out, 'decision')}{many} about fewer or as many bytes")
-        live = [held for held in self.at_peak() if held.memory]
+        live = [each for each in self.at_peak() if each.memory]
         shown = [
-            f"{shortened(held.name)} {format_bytes(held.memory)}{SAID.get(held.role, '')}" for held in live[:AT_PEAK]
+            f"{shortened(each.name)} {format_bytes(each.memory)}{ROLE_NOTES.get(each.role, '')}"
+            for each in live[:AT_PEAK]
         ]
         more = f", ... {len(live) - AT_PEAK} more" if len(live) > AT_PEAK else ""
         lines += _folded(f"at the peak: {', '.join(shown) or 'nothing'}{more}")
@@ -228,7 +231,7 @@ def _folded(line: str) -> list[str]:
 
 
 def explain(plan: Plan, value: str | None = None, *, most: int = 10) -> Explanation:
-    """Why values are kept or recomputed, and what the opposite decision would free or cost.
+    """Why values are kept or recomputed, and what the opposite decision would free and cost.
 
     Each figure comes from simulating the schedule with that one decision flipped.
 
@@ -268,11 +271,11 @@ def explain(plan: Plan, value: str | None = None, *, most: int = 10) -> Explanat
     largest_first = ran[np.argsort(-graph.node_memory[ran], kind="stable")].tolist()
     decided = (v for v in largest_first if not Decision(simulation, v).fixed)
     nodes = tuple(itertools.islice(decided, most))
-    return Explanation(plan, nodes, len(list(itertools.islice(decided, MOST_COUNTED))), _report(plan), most)
+    return Explanation(plan, nodes, len(list(itertools.islice(decided, MAX_COUNTED))), _report(plan), most)
 
 
 def _report(plan: Plan) -> Report | None:
-    """What the solver that was asked for, or the one whose plan was chosen, reports of its decisions."""
+    """The report of the solver that chose the schedule, else of the solver that was named."""
     for name, options in {plan.method: {}, plan.solver: plan.options}.items():
         solver = find_solver(name)
         if solver is not None and solver.explain is not None:

@@ -17,8 +17,8 @@ from remat_algos.plan.problem import Problem
 from remat_algos.plan.solve import AUTO, solve
 from remat_algos.solvers.registry import BASELINE, get_solver, portfolio
 
-GRAPHS_HELD = 32
-MOST = 4096
+CACHED_GRAPHS = 32
+MAX_VALUE = 4096
 
 Build = Callable[[int], ComputationGraph]
 
@@ -31,7 +31,7 @@ class Fit:
     ----------
     solver : str
     value : int or None
-        None if not even the least fits.
+        None if not even the smallest fits.
     plan : Plan or None
         For the graph of that value; within the budget.
     tried : mapping of int to str
@@ -50,7 +50,7 @@ class Fit:
 
     @property
     def too_much(self) -> int | None:
-        """The least value that was found not to fit; None if all that were tried do."""
+        """The smallest value known not to fit; None if all that were tried fit."""
         return min((value for value, reason in self.tried.items() if reason), default=None)
 
     @property
@@ -60,7 +60,7 @@ class Fit:
 
     @property
     def at_least(self) -> bool:
-        """Whether a larger value may fit, since none was found that does not."""
+        """Whether a larger value may fit, since none is known not to."""
         return self.value is not None and (self.too_much is None or not self.complete)
 
     def record(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def fit(
     least, most : int
         No value below or above is tried.
     solvers : sequence of str, optional
-        Names; by default those that "auto" asks, and "auto", the best of them.
+        Names; by default those of "auto", and "auto" itself, the best of them.
     time_limit : float, optional
         Seconds for each plan.
     seed : int
@@ -121,14 +121,14 @@ def fit(
     Returns
     -------
     list of Fit
-        One for each solver. If interrupted, what was found so far, and not `complete`.
+        One for each solver. If interrupted, the results so far, not `complete`.
 
     Raises
     ------
     ValueError
         If there is no value to try, or a solver is not known.
     GraphError
-        If `build` does for the least value; a larger one of which there is no graph does not fit.
+        If `build` raises it for the smallest value; a larger value that cannot be built does not fit.
 
     Examples
     --------
@@ -138,9 +138,9 @@ def fit(
     >>> [(entry.solver, entry.value, entry.plan.peak_memory) for entry in found]
     [('no_remat', 7, 9), ('chen_sqrt', 19, 9)]
     """
-    tried = _between(range(least, (most or MOST) + 1) if values is None else sorted(set(values)), least, most)
+    tried = _between(range(least, (most or MAX_VALUE) + 1) if values is None else sorted(set(values)), least, most)
     names = _names(solvers)
-    graph = _refusing(lru_cache(GRAPHS_HELD)(build), tried[0])
+    graph = _refusing(lru_cache(CACHED_GRAPHS)(build), tried[0])
     plan = partial(_plan, graph, Budget.of(budget), time_limit, seed, progress)
     found: dict[str, Fit] = {}
     # each solver may fall back on no rematerialization and goes on from there; auto has hardly more than the best
@@ -155,14 +155,14 @@ def fit(
 
 
 def _names(solvers: Sequence[str] | None) -> list[str]:
-    """Solvers to ask; ValueError for one that is not known."""
+    """Names of the solvers to run; ValueError for an unknown one."""
     if solvers is None:
         return [*(solver.name for solver in portfolio()), AUTO]
     return [name if name == AUTO else get_solver(name).name for name in dict.fromkeys(solvers)]
 
 
 def _between(values: Sequence[int], least: int, most: int | None) -> Sequence[int]:
-    """The values from the least to the most, ends included; ValueError if there is none."""
+    """The values within bounds, both included; ValueError if there is none."""
     found = values[bisect_left(values, least) : len(values) if most is None else bisect_right(values, most)]
     if not found:
         to = "on" if most is None else f"to {most}"
@@ -189,13 +189,13 @@ def _largest(solver: str, plan: Callable[[int], Plan | str], values: Sequence[in
             known = max(low, floor)
             if high == len(values):
                 place, stride = min(low + stride, high - 1), 2 * stride
-            else:  # at last the plan of what is only known to fit
+            else:  # finally, the plan of the value that is only known to fit
                 place = (known + high) // 2 if known + 1 < high else known
     return Fit(solver, values[low] if best is not None else None, best, tried, complete and ending.complete)
 
 
 def _refusing(build: Build, least: int) -> Callable[[int], ComputationGraph | str]:
-    """Why a value cannot be built, in place of its graph; the error itself for the least value."""
+    """Builds graphs; for a value that cannot be built the reason, for the smallest value the error itself."""
 
     def graph(value: int) -> ComputationGraph | str:
         try:
@@ -224,8 +224,8 @@ def _plan(
     problem = Problem.of(graph, budget)
     if problem.limit is not None and least_peak_bound(graph)[0] > problem.limit:
         return str(problem.budget_error([], {}))
-    said = progress and (lambda done, total, what: progress(done, total, f"{solver} at {value}: {what}"))
+    labelled_progress = progress and (lambda done, total, what: progress(done, total, f"{solver} at {value}: {what}"))
     try:
-        return solve(graph, budget, solver=solver, time_limit=time_limit, seed=seed, progress=said)
+        return solve(graph, budget, solver=solver, time_limit=time_limit, seed=seed, progress=labelled_progress)
     except (BudgetError, GraphError, ScheduleError) as error:
         return str(error)

@@ -1,4 +1,4 @@
-"""What memory costs in compute: the plans that no other dominates."""
+"""The Pareto frontier of peak memory and compute."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ class Frontier:
     ----------
     graph : ComputationGraph
     curves : mapping of str to tuple of Plan
-        By solver, the plans that none of its others beats in both peak and compute.
+        By solver, its plans that no other of its plans dominates.
     bound_memory : int
         Bytes that no schedule goes below.
     bound_compute : int
@@ -79,11 +79,11 @@ class Frontier:
 
     @property
     def plans(self) -> tuple[Plan, ...]:
-        """The plans that none of any solver beats in both peak and compute."""
+        """The plans of all solvers that no other dominates."""
         return undominated(plan for curve in self.curves.values() for plan in curve)
 
     def best(self, limit: int | str) -> Plan | None:
-        """The cheapest plan with a peak of at most so much: bytes, "4GiB", "50%" or "least"; None if there is none."""
+        """The cheapest plan with a peak within a limit: bytes, "4GiB", "50%" or "least"; None if there is none."""
         budget, plans = Budget(limit), self.plans
         if budget.least:
             return plans[0] if plans else None
@@ -92,7 +92,7 @@ class Frontier:
         return within[-1] if within else None
 
     def sampled(self, points: int = POINTS) -> tuple[Plan, ...]:
-        """All plans if they are few, else the best ones at so many budgets, evenly spaced from the least peak."""
+        """All plans if they are few, else the best at `points` budgets, evenly spaced from the lowest peak."""
         plans = self.plans
         if len(plans) <= 2 * points:
             return plans
@@ -145,7 +145,7 @@ class Frontier:
 
 
 def undominated(plans: Iterable[Plan]) -> tuple[Plan, ...]:
-    """Those that no other dominates, the lowest peak first; of equals no_remat, or the first."""
+    """The plans that no other dominates, the lowest peak first; of equal plans that of no_remat, or the first."""
     baseline_first = sorted(plans, key=lambda plan: plan.method != BASELINE)
     return tuple(pareto(baseline_first, lambda plan: (plan.peak_memory, plan.simulation.compute)))
 
@@ -159,17 +159,17 @@ def frontier(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Frontier:
-    """Plans from the lowest peak that solvers find to the least compute.
+    """Compute the Pareto frontier, from the lowest peak that solvers reach to one pass of compute.
 
-    Each solver is asked once for its whole frontier. What it gives is polished within its own peaks and within `points`
-    budgets, evenly spaced up to the peak without rematerialization.
+    Each solver runs once and yields its whole frontier. Its schedules are polished within their own peaks, and within
+    `points` budgets, evenly spaced up to the peak without rematerialization.
 
     Parameters
     ----------
     graph : ComputationGraph
         For training, one with a backward part (`differentiate`).
     solvers : sequence of str, optional
-        Names; by default those that `auto` asks.
+        Names; by default those of `auto`.
     points : int
         Number of budgets, 2 or more, within which plans are polished.
     time_limit : float, optional
@@ -182,7 +182,7 @@ def frontier(
     Returns
     -------
     Frontier
-        Not `complete` if interrupted; then it holds what was found so far.
+        Not `complete` if interrupted; then it has the plans found so far.
 
     Raises
     ------
@@ -228,7 +228,7 @@ def frontier(
 
 
 def _plan(problem: Problem, findings: Findings, candidate: Candidate, seconds: float) -> Plan:
-    """A plan whose budget is what it takes."""
+    """A plan whose budget is its own peak."""
     peak = candidate.figures[0]
     fitted = replace(problem, budget=Budget(peak), limit=peak)
     details = findings.details(candidate)

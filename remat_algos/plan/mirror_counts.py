@@ -20,7 +20,7 @@ from remat_algos.plan.record import FORMAT
 
 COLUMNS: Known = {"node": ("name", "id"), "count": ("mirror_count",)}
 FORMS = "a table with the columns node and count, or a JSON object of names and counts"
-MOST = 2**31 - 1
+MAX_COUNT = 2**31 - 1
 Row = tuple[str, str, Any]
 """Where it stands, for messages; the node; its count."""
 
@@ -74,7 +74,7 @@ def _of_table(text: str, source: str) -> list[Row]:
 
 def _of_json(text: str, source: str) -> list[Row]:
     try:
-        found = json.loads(text, object_pairs_hook=tuple)  # a name that stands twice is seen
+        found = json.loads(text, object_pairs_hook=tuple)  # so that a repeated name is noticed
     except (ValueError, RecursionError) as error:
         raise GraphError(f"{source}: not valid JSON ({error}); give {FORMS}") from error
     if not isinstance(found, tuple):
@@ -86,21 +86,21 @@ def _of_json(text: str, source: str) -> list[Row]:
 
 def _counts(graph: ComputationGraph, rows: Iterable[Row]) -> Int64:
     count, named = np.zeros(graph.n_nodes, np.int64), set()
-    for where, name, given in rows:
+    for where, name, value in rows:
         node = _node(graph, where, name)
         if node in named:
             raise GraphError(f"{where}: {shortened(graph.labels[node])} is named twice; keep one of its counts")
         named.add(node)
-        count[node] = _count(where, graph.labels[node], given)
+        count[node] = _count(where, graph.labels[node], value)
         if not graph.forward[node]:
             raise GraphError(f"{where}: {shortened(graph.labels[node])} is a gradient, which runs once; leave it out")
         if count[node] and graph.once[node]:
             raise GraphError(
-                f"{where}: {shortened(graph.labels[node])} must run only once, so its count is 0, not {given}"
+                f"{where}: {shortened(graph.labels[node])} must run only once, so its count is 0, not {value}"
             )
         if count[node] and graph.mark is not None and graph.mark[node] == KEEP:
             raise GraphError(
-                f"{where}: {shortened(graph.labels[node])} is marked to be kept, so its count is 0, not {given}"
+                f"{where}: {shortened(graph.labels[node])} is marked to be kept, so its count is 0, not {value}"
             )
     return count
 
@@ -117,16 +117,16 @@ def _node(graph: ComputationGraph, where: str, name: str) -> int:
     return int(name)
 
 
-def _count(where: str, name: str, given: Any) -> int:
+def _count(where: str, name: str, value: Any) -> int:
     """A count as the file has it: text in a table, a number in JSON."""
-    text = given if isinstance(given, str) else json.dumps(given)
+    text = value if isinstance(value, str) else json.dumps(value)
     digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdecimal()) or not isinstance(given, str | int):
+    if not (digits.isascii() and digits.isdecimal()) or not isinstance(value, str | int):
         raise GraphError(
             f"{where}: the count of {shortened(name)} is {text[:40] or 'empty'}; give a whole number, 0 or more"
         )
     if text.startswith("-") and digits.strip("0"):
         raise GraphError(f"{where}: the count of {shortened(name)} is {text[:40]}; counts are 0 or more")
-    if len(digits.lstrip("0")) > len(str(MOST)) or int(digits) > MOST:
-        raise GraphError(f"{where}: the count of {shortened(name)} is {text[:40]}; give at most {MOST}")
+    if len(digits.lstrip("0")) > len(str(MAX_COUNT)) or int(digits) > MAX_COUNT:
+        raise GraphError(f"{where}: the count of {shortened(name)} is {text[:40]}; give at most {MAX_COUNT}")
     return int(digits)

@@ -1,4 +1,4 @@
-"""Orders that others wrote down: plans, lists, actions, matrices; told by content."""
+"""Reads orders in other forms: plans, lists, actions, matrices; recognized by content."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 
 ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # how an npz file begins, and an empty one
-MOST_DIGITS = 10  # of an id
+MAX_DIGITS = 10  # of an id
 COMPUTE, FREE = "compute ", "free "
 _JSON = re.compile(r'\s*(\{\s*(["}]|$)|\[\s*(["[\]{\d-]|true|false|null|$))')  # a node may be called [CLS]
 FORMS = "a plan, a list of nodes, `compute X` and `free Y` lines, or an npz file with the matrices R and S"
@@ -32,7 +32,7 @@ FORMS = "a plan, a list of nodes, `compute X` and `free Y` lines, or an npz file
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Order:
-    """What a file says of the order, before there is a graph to hold it against.
+    """The order in a file, not yet checked against a graph.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Order:
     computed, saved : bool[t, n], optional
         R and S: whether stage t computes node v, and whether it has the value of v from stage t - 1.
     is_plan : bool
-        Whether it is a plan, which says how its graph was differentiated.
+        Whether it is a plan, which records how its graph was differentiated.
     derivation : mapping, optional
         The options of `differentiate` that a plan names; None: it was not.
     """
@@ -72,7 +72,7 @@ class Order:
         return _json(text, file.name) if _JSON.match(text) else _lines(text, file.name)
 
     def differentiated(self, graph: ComputationGraph) -> ComputationGraph:
-        """The graph as a plan says that it was differentiated; as it is, where nothing is said or it has gradients."""
+        """The graph differentiated as the plan records it; unchanged if nothing is recorded or it has gradients."""
         if self.derivation is None or graph.is_training:
             return graph
         try:
@@ -81,7 +81,7 @@ class Order:
             raise PlanError(f'{self.source}: "differentiate" has options that do not fit ({error})') from error
 
     def schedule(self, graph: ComputationGraph) -> Schedule:
-        """The schedule on a graph; ScheduleError if it names what is not there or frees what is still read."""
+        """The schedule on a graph; ScheduleError for an unknown name, or a value that is freed before its last read."""
         if self.computed is not None:
             return self._of_stages(graph, self.computed)
         ids = {graph.labels[v]: v for v in range(graph.n_nodes)}
@@ -138,7 +138,7 @@ class Order:
                 self._fail(said, int(broken[0]), reader)
 
     def _check_frees(self, graph: ComputationGraph, schedule: Schedule, frees: Sequence[tuple[int, str]]) -> None:
-        """Nothing is freed that is not held, and nothing is read after it was freed."""
+        """Only live values are freed, and no value is read after it was freed."""
         try:
             lifetimes = simulate(graph, schedule).lifetimes
         except ScheduleError as error:
@@ -176,7 +176,7 @@ def read_order(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[C
         A plan (JSON), a list of names or ids (JSON, or text with one per line or all on one), actions (`compute X`,
         `free Y`), or an npz file with the matrices R and perhaps S, as Checkmate has them: bool[t, n], stage by node.
     graph : ComputationGraph
-        Where a plan says how it was differentiated and the graph has no backward part, that is done first.
+        Differentiated first if the order is a plan that records how, and the graph has no backward part.
 
     Returns
     -------
@@ -188,7 +188,7 @@ def read_order(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[C
     PlanError
         If the file is none of these, or a plan whose options of `differentiate` do not fit the graph.
     ScheduleError
-        If it names a node that is not there, frees or drops what is read later, or frees what is not held.
+        If it names an unknown node, frees or drops a value that is read later, or frees one that is not live.
 
     Examples
     --------
@@ -211,7 +211,7 @@ def _node(graph: ComputationGraph, ids: Mapping[str, int], step: str | int, plac
         return ids[step]
     name = str(step)
     if name.isdecimal():
-        if len(name) <= MOST_DIGITS and int(name) < graph.n_nodes:
+        if len(name) <= MAX_DIGITS and int(name) < graph.n_nodes:
             return int(name)
         message = f"step {place} runs node {name[:20]}; nodes are 0 to {graph.n_nodes - 1}"
         raise ScheduleError(f"{source}: {message}", place, -1)
@@ -223,22 +223,24 @@ def _node(graph: ComputationGraph, ids: Mapping[str, int], step: str | int, plac
 
 def _json(text: str, source: str) -> Order:
     try:
-        found = json.loads(text)
+        content = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise PlanError(f"{source}: not valid JSON ({error}); give {FORMS}") from error
-    if isinstance(found, dict):
-        if found.get("format") != FORMAT or not isinstance(found.get("schedule"), list):
+    if isinstance(content, dict):
+        if content.get("format") != FORMAT or not isinstance(content.get("schedule"), list):
             raise PlanError(f'{source}: not a plan: it has no "format": "{FORMAT}" with a "schedule"; give {FORMS}')
-        given = found.get("differentiate")
-        derivation = given if isinstance(given, dict) else None
-        return Order(source, _steps(found["schedule"], source), is_plan=True, derivation=derivation)
-    return Order(source, _steps(found, source))
+        derived = content.get("differentiate")
+        derivation = derived if isinstance(derived, dict) else None
+        return Order(source, _steps(content["schedule"], source), is_plan=True, derivation=derivation)
+    return Order(source, _steps(content, source))
 
 
-def _steps(found: Any, source: str) -> list[str | int]:
-    if not isinstance(found, list) or not all(isinstance(s, str) or (type(s) is int and 0 <= s < 2**31) for s in found):
+def _steps(content: Any, source: str) -> list[str | int]:
+    if not isinstance(content, list) or not all(
+        isinstance(s, str) or (type(s) is int and 0 <= s < 2**31) for s in content
+    ):
         raise PlanError(f"{source}: the list contains an entry that is neither the name nor the id of a node")
-    return found
+    return content
 
 
 def _lines(text: str, source: str) -> Order:

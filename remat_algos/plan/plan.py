@@ -1,4 +1,4 @@
-"""A simulated schedule, with the budget it was made for and what is known of its optimum."""
+"""A plan: a simulated schedule with its budget and its bound."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Plan:
     details : mapping
         What the method chose.
     reservation : Reservation, optional
-        What the allocator reserves, which the limit holds for; of an arena with the addresses. By default the peak.
+        Bytes that the allocator reserves, which the limit is for; of an arena with the addresses. By default the peak.
     bound_source : str or None
         Where the bound comes from: "one pass", the compute of running every needed node once, or a solver.
     """
@@ -140,7 +140,7 @@ class Plan:
 
     @property
     def interrupted(self) -> bool:
-        """Whether the user stopped the search; this is then the best plan found by that time."""
+        """Whether the user stopped the search; this is then the best plan so far."""
         return bool(self.details.get(INTERRUPTED, False))
 
     def actions(self, names: bool = False) -> Iterator[tuple[str, Any]]:
@@ -286,7 +286,7 @@ class Plan:
             yield "stopped", "time limit reached; this is the best plan found so far"
 
     def _recomputed(self) -> str:
-        """How many nodes run more than once, and how often; or that the order alone is what lowers the peak."""
+        """Number of recomputed nodes and of extra runs; or that only the order lowers the peak."""
         nodes = int((self.simulation.runs > 1).sum())
         if not nodes:
             return f"{'reordered, ' if self.reordered else ''}no node recomputed"

@@ -1,4 +1,4 @@
-"""The only consumer of solvers: what they yield is simulated, ranked, kept and polished."""
+"""Runs solvers, and simulates, ranks, keeps and polishes the candidates that they yield."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -16,10 +16,10 @@ from remat_algos.solvers.candidates import Candidate, ParetoSet
 from remat_algos.solvers.registry import BASELINE, Solver, Stream
 
 GRACE = 0.05  # seconds after the deadline in which cheap solvers are still run
-SOLVING = 0.75  # of a solver's time; the rest is for polishing what it found
-MOST_KEPT = 64  # candidates of one solver under a limit
-MOST_OTHERS = 12  # of these are polished beside the best
-MOST_POLISHED = 400_000  # steps of one solver's schedules
+SOLVING = 0.75  # of a solver's time; the rest is for polishing
+MAX_KEPT = 64  # candidates of one solver under a limit
+MAX_OTHERS = 12  # of these are polished beside the best
+MAX_POLISHED_STEPS = 400_000  # steps of one solver's schedules
 POLISHED_A_SECOND = 100_000  # steps; the passes over one schedule look at no clock
 LARGE = 10_000  # nodes, from which one simulation may take longer than there is time
 LOWERED = 12  # candidates of the lowest peaks, of a whole frontier, whose peak is polished further
@@ -33,7 +33,7 @@ def figures(candidate: Candidate) -> tuple[int, int]:
 
 @dataclass(slots=True, eq=False)
 class Findings:
-    """What one solver has found so far.
+    """The candidates of one solver, and how its run ended.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Findings:
         Whether nothing cut the solver short.
     seconds : float
     reason : str
-        Why it found nothing, or no more.
+        Why it has no candidates, or no more.
     error : Exception, optional
         What it raised.
     """
@@ -73,13 +73,13 @@ class Findings:
         return [*self.kept.items, *self.polished]
 
     def details(self, candidate: Candidate) -> dict[str, Any]:
-        """What a plan says of one of them."""
-        said = {**candidate.details, "simulated": self.simulated, "complete": self.complete}
-        return said | {"skipped": dict(self.skipped)} if self.skipped else said
+        """The details that a plan records of one candidate."""
+        details = {**candidate.details, "simulated": self.simulated, "complete": self.complete}
+        return details | {"skipped": dict(self.skipped)} if self.skipped else details
 
 
 class Portfolio:
-    """Solvers asked for one problem; what they found stays if the user interrupts or the time is over.
+    """Runs solvers on one problem; their candidates stay if the user interrupts or the time is over.
 
     Parameters
     ----------
@@ -87,9 +87,9 @@ class Portfolio:
     context : SearchContext
         The time in it is shared by the solvers.
     polish : bool
-        Whether passes may improve what the solvers found.
+        Whether passes may improve the candidates.
     budgets : int
-        Where the whole frontier is wanted: number of budgets, evenly spaced up to the peak without rematerialization,
+        For a whole frontier: number of budgets, evenly spaced up to the peak without rematerialization,
         within which the best candidates are polished.
     """
 
@@ -106,17 +106,17 @@ class Portfolio:
 
     @property
     def candidates(self) -> list[Candidate]:
-        """What all solvers have found."""
+        """The candidates of all solvers."""
         return [candidate for findings in self.findings.values() for candidate in findings.candidates]
 
     @property
     def reasons(self) -> dict[str, str]:
-        """By solver: why it found nothing, or no more."""
+        """By solver: why it has no candidates, or no more."""
         return {name: findings.reason for name, findings in self.findings.items() if findings.reason}
 
     @property
     def n_tried(self) -> int:
-        """How many solvers were run."""
+        """Number of solvers that were run."""
         return sum(findings.simulated > 0 or findings.error is not None for findings in self.findings.values())
 
     def run(
@@ -136,11 +136,11 @@ class Portfolio:
         seconds_each : float, optional
             For each solver, in place of a share of the time that is left.
         """
-        waiting = sorted(solvers, key=lambda solver: solver.order)
+        ordered = sorted(solvers, key=lambda solver: solver.order)
         with until_stopped() as ending:
-            for n_left, solver in zip(range(len(waiting), 0, -1), waiting, strict=True):
+            for n_left, solver in zip(range(len(ordered), 0, -1), ordered, strict=True):
                 context = self.context.share(1 / n_left, candidates=self.candidates)
-                self._ask(solver, options, context.within(seconds_each))
+                self._run_solver(solver, options, context.within(seconds_each))
         self.interrupted = ending.interrupted
 
     def guard(self) -> None:
@@ -165,8 +165,8 @@ class Portfolio:
         """The candidate that ranks first, None if there is none."""
         return min(self.candidates, key=self.problem.rank, default=None)
 
-    def _ask(self, solver: Solver, options: Mapping[str, Any], context: SearchContext) -> None:
-        """Run one solver, then polish what it found."""
+    def _run_solver(self, solver: Solver, options: Mapping[str, Any], context: SearchContext) -> None:
+        """Run one solver, then polish its candidates."""
         findings = self.findings.setdefault(solver.name, Findings())
         findings.reason = solver.needs(self.problem.graph) or ""
         grace = GRACE if solver.cheap else 0.0
@@ -184,9 +184,9 @@ class Portfolio:
         try:
             try:
                 consume(self.limit)
-            except BudgetError as proof:  # which says what can be reached
+            except BudgetError as proof:  # it names the peak that can be reached
                 limit = self.limit
-                if not self.problem.lowest_wanted or findings.simulated or limit is None or proof.reached <= limit:
+                if not self.problem.minimizes_peak or findings.simulated or limit is None or proof.reached <= limit:
                     raise
                 consume(proof.reached)
         except OutOfTime:
@@ -204,7 +204,7 @@ class Portfolio:
         self.running = ""
 
     def _simulate_all(self, name: str, stream: Stream, findings: Findings, context: SearchContext) -> bool:
-        """Keep what a solver yields; whether nothing was left out."""
+        """Simulate and keep the candidates of a solver; False if some were left out."""
         graph, n_steps, seconds, left_out, against_mark = self.problem.graph, 0, 0.0, False, None
         large = context.deadline is not None and graph.n_nodes > LARGE
         for each in stream:
@@ -249,12 +249,12 @@ class Portfolio:
     def _thin(self, findings: Findings) -> None:
         """Under a limit keep every other candidate, and the best, where they are many."""
         kept = findings.kept.items
-        if self.limit is not None and len(kept) > MOST_KEPT:
+        if self.limit is not None and len(kept) > MAX_KEPT:
             best = kept.index(min(kept, key=self.problem.rank))
             findings.kept.items = kept[best % 2 :: 2]
 
     def _report(self, name: str) -> Progress | None:
-        """What a solver's progress comes to: its name and the best candidate so far."""
+        """The progress callback of one solver, which adds its name and the best candidate so far."""
         report, problem = self.context.report, self.problem
         if report is None:
             return None
@@ -272,12 +272,12 @@ class Portfolio:
     # ---------------------------------------------------------------- polishing
 
     def _polished(self, findings: Findings, context: SearchContext) -> Iterator[Candidate]:
-        """What passes make of a solver's best candidates."""
+        """The best candidates of a solver after the passes."""
         n_steps = 0
         for candidate, limit in self._worth_polishing(findings):
             length = len(candidate.schedule)
             n_steps += length
-            if n_steps > MOST_POLISHED * (1 + bool(self.budgets)) and n_steps > length:
+            if n_steps > MAX_POLISHED_STEPS * (1 + bool(self.budgets)) and n_steps > length:
                 return
             if context.left is not None and length / POLISHED_A_SECOND > context.left:
                 continue
@@ -291,12 +291,12 @@ class Portfolio:
         problem, kept = self.problem, list(findings.kept.items)
         if self.budgets and kept:
             yield from self._along_the_curve(kept)
-        elif problem.lowest_wanted:
+        elif problem.minimizes_peak:
             yield from ((candidate, None) for candidate in sorted(kept, key=problem.rank))
         elif kept:
             best = kept.index(min(kept, key=problem.rank))
             fits = problem.limit is not None and kept[best].figures[0] <= problem.limit
-            others = kept[: best : 1 + best // MOST_OTHERS] if fits else kept[1:MOST_OTHERS]
+            others = kept[: best : 1 + best // MAX_OTHERS] if fits else kept[1:MAX_OTHERS]
             yield from ((each, problem.limit) for each in sorted([kept[best], *others], key=problem.rank))
 
     def _along_the_curve(self, kept: Sequence[Candidate]) -> Iterator[tuple[Candidate, int | None]]:
@@ -305,17 +305,17 @@ class Portfolio:
         within = [[each for each in kept if each.figures[0] <= budget] for budget in budgets]
         for budget, candidates in zip(budgets, within, strict=True):
             yield from ((each, budget) for each in candidates[-1:])
-        stride = 1 + sum(len(candidate.schedule) for candidate in kept) // MOST_POLISHED
+        stride = 1 + sum(len(candidate.schedule) for candidate in kept) // MAX_POLISHED_STEPS
         for place, candidate in enumerate(kept[::stride]):
             if place < LOWERED:
                 yield candidate, None
             yield candidate, candidate.figures[0]
         for budget, candidates in zip(budgets, within, strict=True):
-            others = candidates[-2 :: -(1 + len(candidates) // MOST_OTHERS)]
+            others = candidates[-2 :: -(1 + len(candidates) // MAX_OTHERS)]
             yield from ((each, budget) for each in others)
 
     def _passes(self, simulation: Simulation, limit: int | None) -> Simulation:
-        """A simulation after the passes: with a lower peak where that is wanted, then with less compute."""
+        """A simulation after the passes: first a lower peak where it is above the limit, then less compute."""
         graph, problem = self.problem.graph, self.problem
         too_high = simulation.peak_memory > limit if limit is not None else problem.overhead_limit is None
         if too_high:
@@ -324,7 +324,7 @@ class Portfolio:
 
 
 def _improved(candidate: Candidate, simulation: Simulation) -> Candidate:
-    """A candidate after the passes; a bound that it beats is none."""
+    """A candidate after the passes; its bound is dropped where it is below it."""
     beaten = candidate.bound is not None and candidate.bound > simulation.compute
     return replace(
         candidate,

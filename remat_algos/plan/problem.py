@@ -1,4 +1,4 @@
-"""What a plan for a graph must keep to, and how candidates are ranked."""
+"""The limits that a plan must meet, and how candidates are ranked."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ FORCING_NODES_NAMED = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """A graph, and what a plan for it must keep to."""
+    """A graph and the limits that a plan for it must meet."""
 
     graph: ComputationGraph
     budget: Budget
@@ -35,7 +35,7 @@ class Problem:
 
     @classmethod
     def of(cls, graph: ComputationGraph, budget: Budget, allocator: Allocator | None = None) -> "Problem":
-        """What a budget, for the peak or for what another allocator reserves, comes to on a graph."""
+        """The limits in bytes and compute that a budget means on a graph, for the peak or for an allocator."""
         allocator = allocator or get_allocator(PEAK)
         return cls(
             graph,
@@ -46,15 +46,15 @@ class Problem:
         )
 
     @property
-    def lowest_wanted(self) -> bool:
-        """Whether the peak counts first: there is no bound on it, or the least is asked for."""
+    def minimizes_peak(self) -> bool:
+        """Whether the peak ranks first: it has no limit, or the budget is "least"."""
         return self.limit is None or self.budget.least
 
     @property
     def solver_limit(self) -> int | None:
-        """Bytes that solvers are to work near; None: they give their whole frontier.
+        """The limit that solvers work near, in bytes; None: they yield their whole frontier.
 
-        The lowest peak is what a limit leads to that no schedule meets.
+        For the lowest peak it is a lower bound, which no schedule meets.
         """
         if self.limit is not None and not self.budget.least:
             return min(self.limit, LARGEST_SUM)  # no peak reaches it; kernels take 64 bits
@@ -66,12 +66,12 @@ class Problem:
         return None if self.overhead_limit is None else self.graph.needed_compute + self.overhead_limit
 
     def fits(self, candidate: Candidate) -> bool:
-        """Whether peak and overhead keep to the budget."""
+        """Whether peak and overhead are within the budget."""
         return not self.rank(candidate)[0]
 
     def rank(self, candidate: Candidate) -> tuple[int, int, int, bool]:
         """As `rank` of candidates; of equals the run without rematerialization comes first."""
-        best_first = rank(candidate.figures, self.limit, self.compute_limit, lowest=self.lowest_wanted)
+        best_first = rank(candidate.figures, self.limit, self.compute_limit, lowest=self.minimizes_peak)
         return (*best_first, candidate.solver != BASELINE)
 
     def plan(
@@ -84,11 +84,11 @@ class Problem:
         details: Mapping[str, Any],
         reservation: Reservation | None = None,
     ) -> Plan:
-        """The plan that a candidate makes; by default its peak is what is reserved.
+        """The plan of a candidate; by default its peak is the reservation.
 
         Its bound counts if solvers worked within this problem's own limit.
         """
-        known = candidate.bound is not None and not self.lowest_wanted
+        known = candidate.bound is not None and not self.minimizes_peak
         return Plan(
             graph=self.graph,
             budget=self.budget,
@@ -113,7 +113,7 @@ class Problem:
         *,
         cut: bool = False,
     ) -> BudgetError:
-        """What was reached, what cannot be beaten, and why."""
+        """The error that states the lowest peak reached, the lower bound, and its reason."""
         graph = self.graph
         bound, nodes = least_peak_bound(graph)
         lowest = min(candidates, key=lambda candidate: candidate.figures, default=None)
@@ -131,7 +131,7 @@ class Problem:
             message = f"no schedule within {exact_bytes(self.limit)} was found"
             if lowest is not None:
                 message += f"; the lowest reached is {exact_bytes(lowest.figures[0])}, by {lowest.solver}"
-        for reason in dict.fromkeys(reasons.values()):  # before the bound: some of them say what to do
+        for reason in dict.fromkeys(reasons.values()):  # before the bound: some name the remedy
             names = ", ".join(name for name in reasons if reasons[name] == reason)
             message += f"; {reason} (no plan from {names})"
         if cut:
@@ -146,7 +146,7 @@ class Problem:
         return BudgetError(message, lowest.figures[0] if lowest else self.base, bound, nodes)
 
     def reserved_error(self, candidate: Candidate, least: Reservation) -> BudgetError:
-        """What fits by its peak, but not by what the allocator reserves."""
+        """The error for schedules whose peak fits, but not what the allocator reserves."""
         bound, nodes = least_peak_bound(self.graph)
         peak = candidate.figures[0]
         message = (

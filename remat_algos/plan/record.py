@@ -35,7 +35,7 @@ KINDS: Mapping[str, type | tuple[type, ...]] = {
     "compute_scale": int,
     "seconds": (int, float),
 }
-_WANTED = {
+_KIND_NAMES = {
     str: "text",
     int: "a whole number",
     float: "a number",
@@ -76,8 +76,8 @@ def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
         if name not in record:
             raise PlanError(f'the plan has no "{name}"')
         if not isinstance(record[name], kind) or isinstance(record[name], bool):
-            wanted = " or ".join(_WANTED[each] for each in (kind if isinstance(kind, tuple) else (kind,)))
-            raise PlanError(f'"{name}" of the plan is {shortened(record[name])!r}, expected {wanted}')
+            expected = " or ".join(_KIND_NAMES[each] for each in (kind if isinstance(kind, tuple) else (kind,)))
+            raise PlanError(f'"{name}" of the plan is {shortened(record[name])!r}, expected {expected}')
     if not isinstance(record.get("details", {}), dict):
         raise PlanError('"details" of the plan is not an object')
     if not isinstance(record.get("bound_source"), str | None):
@@ -85,13 +85,13 @@ def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
     return record
 
 
-def plain(given: Any) -> Any:
+def plain(value: Any) -> Any:
     """What JSON can hold of it: NumPy's numbers as Python's."""
-    if isinstance(given, Mapping):
-        return {str(name): plain(value) for name, value in given.items()}
-    if isinstance(given, list | tuple):
-        return [plain(value) for value in given]
-    return given.item() if isinstance(given, np.generic) else given
+    if isinstance(value, Mapping):
+        return {str(name): plain(value) for name, value in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(value) for value in value]
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def bound_source(record: Mapping[str, Any], graph: ComputationGraph) -> str | None:

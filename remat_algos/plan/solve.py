@@ -21,8 +21,8 @@ from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import BASELINE, Solver, get_solver, portfolio
 
 AUTO = "auto"
-SEARCHES = 6  # of one limit, each for another peak
-REFINED = 2  # more schedules that keep to the limit, where the first of them has a lower peak than it need have
+MAX_SEARCHES = 6  # for one limit, each for another peak
+MAX_FITTING = 2  # searches that fit after the first that did, for a peak that is less far below the limit
 STOPPED = "interrupted before a plan within the budget was found"
 
 Search = Callable[[Problem], tuple[Portfolio, Candidate]]
@@ -105,10 +105,10 @@ def solve(
     (7, 4)
     """
     check_graph(graph)
-    named = _named(solver)
+    single = _single_solver(solver)
     if "packed" in options:
         raise TypeError('packed=True is written allocator="arena" now')
-    if named is None and options:
+    if single is None and options:
         raise TypeError(f"options {', '.join(options)} belong to one solver; name it, auto takes none")
     if not is_alignment(alignment):
         raise AllocationError(f"alignment is {alignment!r}, which is no power of two below 2**53; give 1, 2, 4, 8, ...")
@@ -119,24 +119,24 @@ def solve(
     problem = Problem.of(graph, Budget.of(budget), reserving)
 
     def search(problem: Problem) -> tuple[Portfolio, Candidate]:
-        found = Portfolio(problem, context.share(progress=progress), polish=not raw if polish is None else polish)
-        found.run(portfolio() if named is None else [named], options)
-        if named is not None:
-            _check_served(named, found)
+        results = Portfolio(problem, context.share(progress=progress), polish=not raw if polish is None else polish)
+        results.run(portfolio() if single is None else [single], options)
+        if single is not None:
+            _check_served(single, results)
         if not raw:
-            found.guard()
-        return found, _best(found)
+            results.guard()
+        return results, _best(results)
 
-    found = ReservedSearch(problem, search, reserving, context, allocator_options(reserving, alignment))
-    best, reservation = found.run()
+    searches = ReservedSearch(problem, search, reserving, context, allocator_options(reserving, alignment))
+    best, reservation = searches.run()
     details = dict(best.details)
-    if named is None:
-        details[TRIED] = found.n_tried
-    if found.interrupted:
+    if single is None:
+        details[TRIED] = searches.n_tried
+    if searches.interrupted:
         details[INTERRUPTED] = True
     return problem.plan(
         best,
-        solver=AUTO if named is None else named.name,
+        solver=AUTO if single is None else single.name,
         options=options,
         seconds=context.elapsed,
         details=details,
@@ -145,7 +145,7 @@ def solve(
 
 
 def allocator_options(allocator: Allocator, alignment: int) -> dict[str, int]:
-    """What an allocator is told; ValueError for an alignment that it does not take."""
+    """Options of an allocator; ValueError for an alignment that it does not take."""
     if "alignment" in allocator.options:
         return {"alignment": alignment}
     if alignment != 1:
@@ -153,10 +153,10 @@ def allocator_options(allocator: Allocator, alignment: int) -> dict[str, int]:
     return {}
 
 
-def _check_served(solver: Solver, found: Portfolio) -> None:
-    """Raise what kept the one solver that was named from finding anything."""
-    findings = found.findings[solver.name]
-    reason, error = solver.needs(found.problem.graph), findings.error
+def _check_served(solver: Solver, results: Portfolio) -> None:
+    """Raise what kept the one solver from yielding candidates."""
+    findings = results.findings[solver.name]
+    reason, error = solver.needs(results.problem.graph), findings.error
     if reason is not None:
         raise GraphError(f"{solver.name} cannot serve this graph: {reason}")
     if isinstance(error, ScheduleError):
@@ -165,23 +165,23 @@ def _check_served(solver: Solver, found: Portfolio) -> None:
         raise error
 
 
-def _best(found: Portfolio) -> Candidate:
+def _best(results: Portfolio) -> Candidate:
     """The candidate that ranks first, if it keeps to the budget."""
-    problem, best = found.problem, found.best()
+    problem, best = results.problem, results.best()
     if best is not None and problem.fits(best):
         return best
-    if found.interrupted:
+    if results.interrupted:
         raise Interrupted(STOPPED)
-    errors = [findings.error for findings in found.findings.values() if isinstance(findings.error, ScheduleError)]
+    errors = [findings.error for findings in results.findings.values() if isinstance(findings.error, ScheduleError)]
     if best is None and errors:
         raise errors[-1]
     skipped = Counter[str]()
-    for findings in found.findings.values():
+    for findings in results.findings.values():
         skipped.update(findings.skipped)
-    raise problem.budget_error(found.candidates, found.reasons, skipped, cut=found.cut)
+    raise problem.budget_error(results.candidates, results.reasons, skipped, cut=results.cut)
 
 
-def _named(solver: str | Callable[..., Any]) -> Solver | None:
+def _single_solver(solver: str | Callable[..., Any]) -> Solver | None:
     if solver == AUTO:
         return None
     if callable(solver):
@@ -193,19 +193,19 @@ def _named(solver: str | Callable[..., Any]) -> Solver | None:
 
 
 class ReservedSearch:
-    """Searches for peaks, until what an allocator reserves keeps to the limit; nothing is reserved twice.
+    """Repeats a search for lower peaks until what an allocator reserves fits; no schedule is reserved for twice.
 
-    What an allocator adds to the peak is known only of a schedule. So the best candidates of a search are asked, up to
-    one that keeps to the limit. Where the best of all does not, a peak lower by the share that was added is searched;
-    where that overshoots, one between. Then the candidates of the lowest peaks are asked, and, where the least is
-    wanted or nothing keeps to the limit, cheaper ones are searched for which no more than the least is reserved. So
-    every limit from the least on is met.
+    What an allocator adds to the peak is known only for a whole schedule. So the allocator is run on the best
+    candidates of a search, up to the first that fits. Where the best of all does not fit, the search is repeated for a
+    peak lower by the share that was added; where that overshoots, for one in between. Then the candidates of the lowest
+    peaks follow. For the budget "least", or where nothing fits, cheaper candidates are searched that reserve no more
+    than the minimum found. So every limit from that minimum on is met.
 
     Parameters
     ----------
     problem : Problem
     search : callable
-        What solvers find for a problem, and the best of it; BudgetError if nothing fits.
+        The portfolio of a problem after its run, and the best candidate; BudgetError if nothing fits.
     allocator : Allocator
     context : SearchContext
     options : mapping
@@ -222,20 +222,20 @@ class ReservedSearch:
     ) -> None:
         self.problem, self.search, self.context = problem, search, context
         self.allocator, self.options = allocator, options
-        self.pool: dict[tuple[int, int], Candidate] = {}  # the best of all searches that may still be asked
+        self.pool: dict[tuple[int, int], Candidate] = {}  # the best of all searches, not yet reserved for
         self.reserved: dict[bytes, int] = {}  # bytes reserved for an order
-        self.best: Reserved | None = None  # of what keeps to the limit
+        self.best: Reserved | None = None  # that fits
         self.lowest: Reserved | None = None
         self.n_tried = 0
         self.interrupted = False
 
     def run(self) -> Reserved:
-        """The best candidate, and what is reserved for it.
+        """Return the best candidate and its reservation.
 
         Raises
         ------
         BudgetError
-            If nothing keeps to the limit.
+            If nothing fits.
         Interrupted
             If interrupted before anything did.
         """
@@ -255,9 +255,9 @@ class ReservedSearch:
         raise failure or self.problem.budget_error([], {})
 
     def _run(self) -> None:
-        """Search from the limit downwards, from the lowest peaks upwards, and below the least that was found."""
+        """Search below the limit, then for the lowest peaks, then below the lowest reservation."""
         problem, lowest = self.problem, self.problem
-        if not problem.lowest_wanted:
+        if not problem.minimizes_peak:
             if problem.limit is not None and self._within(problem.limit):
                 return
             lowest = replace(problem, budget=replace(problem.budget, memory=LEAST), limit=None)
@@ -266,20 +266,20 @@ class ReservedSearch:
         self._reserve_best(lowest, self._searched(lowest))
         if self.allocator.candidates == 1 or self._done or self.lowest is None:
             return
-        if problem.lowest_wanted or self.best is None:
-            missed = problem.lowest_wanted and self.best is None
-            self._within(problem.limit if missed and problem.limit is not None else self.lowest[1].memory)
+        if problem.minimizes_peak or self.best is None:
+            unmet = problem.minimizes_peak and self.best is None
+            self._within(problem.limit if unmet and problem.limit is not None else self.lowest[1].memory)
 
     @property
     def _done(self) -> bool:
-        """Whether what was found has to do."""
+        """Whether the search ends with what it has."""
         return self.interrupted or (self.context.late and self.best is not None)
 
     def _within(self, limit: int) -> bool:
-        """Search for what keeps to a limit; whether the best of the first search does."""
+        """Search for candidates whose reservation fits; True if the best of the first search does."""
         problem, goal, low, high, n_fitting = self.problem, limit, 0, self.problem.base, 0
-        for i in range(SEARCHES):
-            own = goal == problem.limit and not problem.lowest_wanted
+        for i in range(MAX_SEARCHES):
+            own = goal == problem.limit and not problem.minimizes_peak
             narrowed = problem if own else replace(problem, budget=replace(problem.budget, memory=goal), limit=goal)
             try:
                 chosen = self._searched(narrowed)
@@ -296,25 +296,25 @@ class ReservedSearch:
                     low, guess = goal + 1, (goal + 1 + high) // 2
                 else:
                     high, guess = peak - 1, limit * peak // memory
-            if low > high or n_fitting > REFINED or self._done:
+            if low > high or n_fitting > MAX_FITTING or self._done:
                 break
             goal = max(low, min(high, guess))
         return False
 
     def _searched(self, problem: Problem) -> Candidate:
-        """The best candidate of a search; it and others go into the pool."""
-        found, chosen = self.search(problem)
-        self.n_tried = max(self.n_tried, found.n_tried)
-        self.interrupted |= found.interrupted
-        fitting = {each.figures: each for each in found.candidates if problem.fits(each)} | {chosen.figures: chosen}
+        """Run one search; its best candidate is returned, and others go into the pool."""
+        results, chosen = self.search(problem)
+        self.n_tried = max(self.n_tried, results.n_tried)
+        self.interrupted |= results.interrupted
+        fitting = {each.figures: each for each in results.candidates if problem.fits(each)} | {chosen.figures: chosen}
         for candidate in sorted(fitting.values(), key=problem.rank)[: self.allocator.candidates]:
-            details = found.details(candidate)
+            details = results.details(candidate)
             bound, scope = (candidate.bound, candidate.scope) if problem is self.problem else (None, None)
             self.pool[candidate.figures] = replace(candidate, details=details, bound=bound, scope=scope)
         return self.pool[chosen.figures]
 
     def _reserve_best(self, problem: Problem, chosen: Candidate, limit: int | None = None) -> bool:
-        """Reserve for the best of the pool, up to one that keeps to a limit; whether there is one."""
+        """Reserve for the best of the pool, up to the first that fits; True if one does."""
         self._reserve(chosen)
         self.pool.pop(chosen.figures, None)
         if limit is not None and self.reserved[_key(chosen)] <= limit:
@@ -322,7 +322,7 @@ class ReservedSearch:
         waiting = sorted((each for each in self.pool.values() if problem.fits(each)), key=problem.rank)
         for candidate in waiting[: self.allocator.candidates - 1]:
             better = self.best is None or self.problem.rank(candidate) < self.problem.rank(self.best[0])
-            if self.context.late or not (better or self.problem.lowest_wanted):
+            if self.context.late or not (better or self.problem.minimizes_peak):
                 return False
             del self.pool[candidate.figures]
             if self._reserve(candidate) and limit is not None and self.reserved[_key(candidate)] <= limit:
@@ -330,24 +330,24 @@ class ReservedSearch:
         return False
 
     def _reserve(self, candidate: Candidate) -> bool:
-        """Ask the allocator, unless it was asked for the same order."""
+        """Run the allocator, unless it ran for the same order before; True if it ran."""
         key = _key(candidate)
         if key in self.reserved:
             return False
-        found = self.allocator.reserve(candidate.simulated, self.context, **self.options)
-        self.reserved[key] = found.memory
-        self.interrupted |= found.interrupted
-        if self.lowest is None or found.memory < self.lowest[1].memory:
-            self.lowest = candidate, found
-        if self.problem.limit is None or found.memory <= self.problem.limit:
-            rank = self._rank(candidate, found)
+        reservation = self.allocator.reserve(candidate.simulated, self.context, **self.options)
+        self.reserved[key] = reservation.memory
+        self.interrupted |= reservation.interrupted
+        if self.lowest is None or reservation.memory < self.lowest[1].memory:
+            self.lowest = candidate, reservation
+        if self.problem.limit is None or reservation.memory <= self.problem.limit:
+            rank = self._rank(candidate, reservation)
             if self.best is None or rank < self._rank(*self.best):
-                self.best = candidate, found
+                self.best = candidate, reservation
         return True
 
     def _rank(self, candidate: Candidate, reservation: Reservation) -> tuple[bool | int, ...]:
-        """Sorts what keeps to the limit: by what is reserved first where the least is wanted."""
-        if not self.problem.lowest_wanted or self.allocator.candidates == 1:
+        """Sort key of candidates that fit: the reservation first where the budget is "least"."""
+        if not self.problem.minimizes_peak or self.allocator.candidates == 1:
             return self.problem.rank(candidate)
         peak, compute = candidate.figures
         return reservation.memory, compute, peak, candidate.solver != BASELINE

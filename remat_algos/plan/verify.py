@@ -35,7 +35,7 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
     """Judge a plan's schedule anew and compare everything that it claims.
 
     A bound above the cost of one pass is the word of its solver: it must not contradict the plan, no more is checked.
-    The addresses in an arena are compared with the lifetimes of what lies there. A file without them, of an earlier
+    The addresses in an arena are compared with the lifetimes of its buffers. A file without them, of an earlier
     release, is packed again; a warning says so if its arena is not reached in a few seconds, which disproves nothing.
     What another allocator reserves is modelled again.
 
@@ -44,7 +44,7 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
     graph : ComputationGraph
         The graph that the plan was made for, before or after differentiation.
     plan : Plan, mapping or path
-        A plan, its record, or the JSON file that holds it.
+        A plan, its record, or its JSON file.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
     PlanError
         If it is no plan, or one for another graph.
     ClaimError
-        If the schedule cannot be run, or a claim is false: which one, what is claimed, what was found.
+        If the schedule cannot be run, or a claim is false; it states the claim and the simulated figure.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
 def verified(
     graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.PathLike[str]
 ) -> tuple[Simulation, Reservation]:
-    """As `verify`; what the plan reserves, too."""
+    """As `verify`, with the reservation."""
     if isinstance(plan, str | os.PathLike):
         record = read_record(plan)
         try:
@@ -82,7 +82,7 @@ def verified(
 
 
 def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> tuple[ComputationGraph, Simulation, Reservation]:
-    """The graph that the plan runs, its simulation and what is reserved for it, if every claim is true."""
+    """The graph that the plan runs, its simulation and its reservation, if every claim is true."""
     graph = _same_graph(graph, record)
     simulation = _simulated(graph, record)
     found: dict[str, Any] = {
@@ -192,7 +192,7 @@ def _reserved(
 def _arena(
     record: Mapping[str, Any], simulation: Simulation, claimed: Reservation, allocator: Allocator
 ) -> Reservation:
-    """What the plan says of its arena, with the addresses."""
+    """The arena that the plan claims, with its addresses."""
     offsets, memory, bound = record.get("offsets"), claimed.memory, claimed.bound or 0
     if bound > memory:
         _deny(f"the plan claims that nothing packs below {bound} bytes; it packs into {memory} itself")

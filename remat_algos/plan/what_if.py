@@ -1,4 +1,4 @@
-"""Decisions made by hand: what to keep, what to run again."""
+"""Decisions by hand: nodes to keep, nodes to recompute."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.ir.wording import shortened
-from remat_algos.plan.turned import turned_round
+from remat_algos.plan.flip import flip_decision
 from remat_algos.schedule.checkpoints import checkpoint_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
@@ -21,7 +21,7 @@ def what_if(
     recompute: Iterable[str] = (),
     schedule: Schedule | None = None,
 ) -> Schedule:
-    """The order that follows from a choice of what is kept, to be given to `simulate`.
+    """The schedule that follows from a choice of kept nodes, for `simulate`.
 
     Without a schedule, forward nodes not named are recomputed where `keep` is given, and kept where `recompute` is.
     With one, the decisions about the named nodes alone are flipped in it.
@@ -95,9 +95,9 @@ def _changed(graph: ComputationGraph, kept: list[int], again: list[int], schedul
         if not n_runs:
             raise GraphError(f"{shortened(graph.labels[node])} does not run in this order; leave it out")
         if (n_runs > 1) == (node in kept):
-            turned = turned_round(simulation, node)
-            if turned is None:
+            flipped = flip_decision(simulation, node)
+            if flipped is None:
                 reason = "is never idle in this order, so recomputing it would free nothing"
                 raise GraphError(f"{shortened(graph.labels[node])} {reason}; leave it out")
-            schedule = turned.schedule
+            schedule = flipped.schedule
     return schedule

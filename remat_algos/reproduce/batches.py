@@ -49,7 +49,7 @@ class Strategy:
 
     schedule: ScheduleOf
     lowest: ScheduleOf | None = None
-    most: int = sys.maxsize
+    max_batch: int = sys.maxsize
 
 
 class Sizes:
@@ -70,13 +70,13 @@ class Sizes:
             self._graphs[batch] = self.network.training(batch, cost="roofline", device=DEVICE)
         return self._graphs[batch]
 
-    def judge(self, schedule: Schedule, batch: int) -> Simulation:
+    def simulation(self, schedule: Schedule, batch: int) -> Simulation:
         """A schedule of the same network at another size."""
         return simulate(self.graph(batch), schedule)
 
     def total(self, schedule: Schedule, batch: int) -> int:
         """Bytes of its peak, with parameters and inputs."""
-        return self.judge(schedule, batch).peak_memory + self.graph(batch).resident_memory
+        return self.simulation(schedule, batch).peak_memory + self.graph(batch).resident_memory
 
     def vanilla_total(self, batch: int) -> int:
         """Bytes of a run without rematerialization that frees nothing that gradients read, with residents."""
@@ -85,7 +85,7 @@ class Sizes:
 
     def seconds(self, schedule: Schedule, batch: int) -> float:
         """Time of a schedule, forward and backward."""
-        return round(self.judge(schedule, batch).compute / 1e9, 4)
+        return round(self.simulation(schedule, batch).compute / 1e9, 4)
 
     def one_pass(self, batch: int) -> float:
         """Time without rematerialization."""
@@ -117,8 +117,8 @@ class BatchCurves:
 
     def slowdown(self, strategy: str) -> float | None:
         """Time at the doubled batch, in times of one pass; None if it does not fit."""
-        found = self.seconds[strategy].get(self.doubled)
-        return None if found is None else round(found / self.one_pass[self.doubled], 4)
+        curve = self.seconds[strategy].get(self.doubled)
+        return None if curve is None else round(curve / self.one_pass[self.doubled], 4)
 
 
 def batch_curves(network: PaperNetwork, planner: Planner, lowered: Sequence[Schedule]) -> BatchCurves:
@@ -157,7 +157,7 @@ def _strategies(sizes: Sizes, planner: Planner, lowered: Sequence[Schedule]) -> 
         return lowered[max(0, dearer - 1)]
 
     return {
-        TIME: Strategy(time_centric, most=budget // planner.least_budget("pruned")),
+        TIME: Strategy(time_centric, max_batch=budget // planner.least_budget("pruned")),
         CHEN: Strategy(lambda batch: chen),
         LIVENESS: Strategy(cheapest, lambda batch: lowered[0]),
         MEMORY_CENTRIC: Strategy(lambda batch: memory),
@@ -166,10 +166,12 @@ def _strategies(sizes: Sizes, planner: Planner, lowered: Sequence[Schedule]) -> 
 
 def _largest(sizes: Sizes, strategy: Strategy, guess: int) -> int:
     lowest = strategy.lowest or strategy.schedule
-    return largest_batch(lambda batch: sizes.total(lowest(batch), batch), min(guess, strategy.most), strategy.most)
+    return largest_batch(
+        lambda batch: sizes.total(lowest(batch), batch), min(guess, strategy.max_batch), strategy.max_batch
+    )
 
 
-def largest_batch(total: Callable[[int], int], guess: int, most: int = sys.maxsize) -> int:
+def largest_batch(total: Callable[[int], int], guess: int, max_batch: int = sys.maxsize) -> int:
     """The largest batch within the memory of the GPU.
 
     Parameters
@@ -185,12 +187,12 @@ def largest_batch(total: Callable[[int], int], guess: int, most: int = sys.maxsi
     >>> largest_batch(lambda batch: 10**9 * (2 + batch), 1), largest_batch(lambda batch: 10**9 * (2 + batch), 40, 8)
     (9, 8)
     """
-    batch = min(guess, most)
+    batch = min(guess, max_batch)
     while batch > 0 and (step := (MEMORY - total(batch)) * batch // total(batch)):
-        if step > 0 and batch == most:
+        if step > 0 and batch == max_batch:
             break
-        batch = max(0, min(most, batch + step))
-    while batch < most and total(batch + 1) <= MEMORY:
+        batch = max(0, min(max_batch, batch + step))
+    while batch < max_batch and total(batch + 1) <= MEMORY:
         batch += 1
     return batch
 
@@ -220,11 +222,11 @@ def plot_batches(curves: Mapping[str, BatchCurves]) -> Axes:
     rows = -(-(len(curves) + 1) // columns)
     panels = Figure(figsize=(3.1 * columns, 2.9 * rows), layout="constrained").subplots(rows, columns, squeeze=False)
     first, *_ = flat = list(panels.flat)
-    for ax, (label, found) in zip(flat, curves.items(), strict=False):
-        handles = [_panel(ax, found, name, look) for name, look in zip(found.seconds, CURVES, strict=False)]
-        beyond = [batch for batch in found.one_pass if batch >= found.largest[VANILLA]]
+    for ax, (label, curve) in zip(flat, curves.items(), strict=False):
+        handles = [_panel(ax, curve, name, look) for name, look in zip(curve.seconds, CURVES, strict=False)]
+        beyond = [batch for batch in curve.one_pass if batch >= curve.largest[VANILLA]]
         (extrapolated,) = ax.plot(
-            beyond, [found.one_pass[b] for b in beyond], color=GREY, linestyle=":", linewidth=1, zorder=1
+            beyond, [curve.one_pass[b] for b in beyond], color=GREY, linestyle=":", linewidth=1, zorder=1
         )
         ax.set_title(label, fontsize=10)
         ax.set_xlim(left=0)
@@ -240,9 +242,9 @@ def plot_batches(curves: Mapping[str, BatchCurves]) -> Axes:
     return first
 
 
-def _panel(ax: Axes, found: BatchCurves, name: str, look: tuple[str, str, object]) -> Line2D:
+def _panel(ax: Axes, curve: BatchCurves, name: str, look: tuple[str, str, object]) -> Line2D:
     colour, marker, style = look
-    points = found.seconds[name]
+    points = curve.seconds[name]
     (line,) = ax.plot(
         list(points), list(points.values()), color=colour, marker=marker, markersize=4, linestyle=style, linewidth=1.6
     )

@@ -140,7 +140,7 @@ class Planner:
         self.graph = graph
         self.progress = progress
         self._chains: dict[str, FormulaChains] = {}
-        self._least: dict[str, int] = {}
+        self._budgets: dict[str, int] = {}
 
     def n_lower_sets(self, family: str) -> int:
         """Number of lower sets, the empty one included."""
@@ -148,10 +148,10 @@ class Planner:
 
     def least_budget(self, family: str) -> int:
         """The minimum budget of formula (2) for which there is a chain."""
-        if family not in self._least:
+        if family not in self._budgets:
             below = None if family == "pruned" else self.least_budget("pruned")
-            self._least[family] = self._of(family).program.least_budget(below)
-        return self._least[family]
+            self._budgets[family] = self._of(family).program.least_budget(below)
+        return self._budgets[family]
 
     def plan(self, family: str, strategy: str, budget: int | None = None) -> CanonicalPlan:
         """The best chain within a budget, by default the minimum: "time", "memory" or "cache", as in `exact_dp`."""

@@ -43,7 +43,7 @@ DEPTHS, QUICK_DEPTHS = (50, 101, 152, 200, 302, 500, 1001), (62, 122)
 STEPS, QUICK_STEPS = (8, 16, 32, 64, 128, 256), (4, 6)
 PLAIN_SOLVERS = {strategy: RESNET_SOLVERS[strategy] for strategy in (SUBLINEAR, DROP)}
 APPENDIX_A = {"grid": "paper", "rank_by": "allocation", "keep_last": False}
-FURTHER: Solvers = {"equal segments": ("chen_sqrt", {}), "search of appendix A": ("chen_greedy", APPENDIX_A)}
+ADDITIONAL: Solvers = {"equal segments": ("chen_sqrt", {}), "search of appendix A": ("chen_greedy", APPENDIX_A)}
 GB = 1_000_000_000
 QUOTED = {"paper, before: 48 GB": (1000, 48 * GB), "paper, after: under 7 GB": (1000, 7 * GB)}
 AS_PUBLISHED = ", counted as by kusumoto2019"
@@ -246,8 +246,8 @@ def _counting_table(resnet: Allocated, plain: Allocated) -> Table:
 
 def _all_plans(depth: int, steps: int, progress: Progress | None) -> list[tuple[Case, ComputationGraph]]:
     """A ResNet and an LSTM with further plans of the paper, and both priced by the roofline."""
-    resnets = resnet_case(depth, progress, {**FURTHER, **RESNET_SOLVERS})
-    lstms = lstm_case(steps, False, progress, {**FURTHER, **LSTM_SOLVERS})
+    resnets = resnet_case(depth, progress, {**ADDITIONAL, **RESNET_SOLVERS})
+    lstms = lstm_case(steps, False, progress, {**ADDITIONAL, **LSTM_SOLVERS})
     return [(resnets, resnet(depth, **ROOFLINE)), (lstms, lstm(steps, weights=False, **ROOFLINE))]
 
 

@@ -15,9 +15,9 @@ from remat_algos.reproduce.kumar2019_runs import (
     OURS,
     TWREMAT,
     AlgorithmOne,
-    found,
     length,
     share,
+    solved,
     training_graph,
 )
 from remat_algos.reproduce.page import Table, percent
@@ -27,7 +27,7 @@ STEPS: Mapping[str, Mapping[str, Any]] = {
     "more trees": {"recursion_limit": 1, "batching": False, "raw": True},
     "batches, other k": {"raw": True},
 }
-ASKED = {  # share of the peak without rematerialization, and the length wanted there
+BUDGETS = {  # share of the peak without rematerialization, and the length wanted there
     "resnet200": ("10%", 1.4),
     "transformer_base": ("10%", 1.6),
     "feed_forward": ("6%", 1.7),
@@ -86,7 +86,7 @@ def steps_to_ours(cases: Sequence[Case], progress: Progress | None) -> tuple[str
     rows: list[tuple[Any, ...]] = []
     for case in cases:
         between = [
-            found(case.graph, "least", f"{case.label}, {name}", progress, solver="twremat", **options)
+            solved(case.graph, "least", f"{case.label}, {name}", progress, solver="twremat", **options)
             for name, options in STEPS.items()
         ]
         row = [case.simulations[TWREMAT], *between, case.simulations["twremat"]]
@@ -103,7 +103,7 @@ def variants(plain: str, quick: bool, progress: Progress | None) -> Table:
     for options, remark in list(VARIANTS.items())[: 1 if quick else None]:
         reference = f"{plain}{options}"
         graph = training_graph(reference)
-        greedy, trees = (found(graph, "least", reference, progress, **OURS[name]) for name in (GREEDY, "twremat"))
+        greedy, trees = (solved(graph, "least", reference, progress, **OURS[name]) for name in (GREEDY, "twremat"))
         figures = [f(each) for each in (greedy, AlgorithmOne(graph).simulation(), trees) for f in (share, length)]
         rows.append((f"`{reference}`", remark, graph.n_nodes, baseline_peak(graph), *figures))
     return Table("variants", "Lowest peaks of ResNets, in shares of no_remat", columns, rows)
@@ -136,12 +136,12 @@ def _reference(model: str, options: str) -> str:
 
 def _goal(model: str, options: str, progress: Progress | None) -> tuple[Any, ...]:
     graph = training_graph(_reference(model, options), unit=False)
-    budget, longest = ASKED[model]
+    budget, longest = BUDGETS[model]
     base, about = baseline_peak(graph), f"{model}, {options}"
-    lowest = found(graph, "least", about, progress, solver="twremat")
+    lowest = solved(graph, "least", about, progress, solver="twremat")
     most = Budget(budget).memory_limit(base, graph.resident_memory)
     within = most is not None and lowest.peak_memory <= most
-    at = length(found(graph, budget, about, progress, solver="twremat")) if within else None
+    at = length(solved(graph, budget, about, progress, solver="twremat")) if within else None
     reached = "yes" if at is not None and at <= longest else "no"
     bound = round(least_peak_bound(graph)[0] / base, 4)
     aim = f"{budget.removesuffix('%')} % at {longest}"

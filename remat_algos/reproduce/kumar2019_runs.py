@@ -98,12 +98,12 @@ def measured(label: str, size: int, graph: ComputationGraph, progress: Progress 
     graph : ComputationGraph
     progress : callable, optional
     """
-    lowest = {name: found(graph, "least", f"{label}, {name}", progress, **given) for name, given in OURS.items()}
+    lowest = {name: solved(graph, "least", f"{label}, {name}", progress, **given) for name, given in OURS.items()}
     simulations = {NO_REMAT: baseline(graph), GREEDY: lowest.pop(GREEDY), TWREMAT: AlgorithmOne(graph).simulation()}
     return Case(label, size, graph, simulations | lowest)
 
 
-def found(
+def solved(
     graph: ComputationGraph, budget: str, about: str, progress: Progress | None = None, **options: Any
 ) -> Simulation:
     """What a solver finds within a budget.

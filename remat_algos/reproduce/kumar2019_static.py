@@ -29,8 +29,8 @@ def static(cases: Sequence[Case]) -> Table:
     rows = []
     for case in cases:
         for name, simulation in case.simulations.items():
-            found = pack(Buffers.of(simulation), time_limit=0)
-            found.verify()
+            solved = pack(Buffers.of(simulation), time_limit=0)
+            solved.verify()
             peak = simulation.peak_memory
-            rows.append((case.label, name, peak, found.size, found.size / max(1, peak)))
+            rows.append((case.label, name, peak, solved.size, solved.size / max(1, peak)))
     return Table("static", "Peaks through a static allocation", columns, rows)

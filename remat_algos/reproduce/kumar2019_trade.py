@@ -21,7 +21,7 @@ from remat_algos.solvers.candidates import pareto
 from remat_algos.solvers.registry import list_candidates
 
 SHARES = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-MOST_PASSED = 12
+MAX_POLISHED = 12
 
 TEXT = """\
 TWRemat(k) runs a part of fewer than k bags in one pass; with k = n it is exactly NoRemat. The cache pass skips runs \
@@ -49,12 +49,12 @@ class Trade:
         self.curves = {
             f"{TWREMAT}(k)": undominated(self.by_limit.values()),
             f"{TWREMAT}, passes": self.passed([self.by_limit[1]]),
-            GREEDY: self.found("greedy_remat", max_block=1),
-            "greedy_remat": self.passed(self.found("greedy_remat")),
-            "twremat": self.passed(self.found("twremat")),
+            GREEDY: self.schedules_of("greedy_remat", max_block=1),
+            "greedy_remat": self.passed(self.schedules_of("greedy_remat")),
+            "twremat": self.passed(self.schedules_of("twremat")),
         }
 
-    def found(self, solver: str, **options: Any) -> list[Simulation]:
+    def schedules_of(self, solver: str, **options: Any) -> list[Simulation]:
         """The Pareto frontier of what a solver yields."""
         if self.progress is not None:
             self.progress(0, 1, f"{self.case.label}, figure 4: {solver}")
@@ -63,12 +63,12 @@ class Trade:
 
     def passed(self, simulations: Sequence[Simulation]) -> list[Simulation]:
         """The best of schedules (a sample of many) after passes within their peaks and several limits."""
-        simulations = simulations[:: 1 + len(simulations) // MOST_PASSED]
-        found = [polish(self.graph, simulation, None) for simulation in simulations]
+        simulations = simulations[:: 1 + len(simulations) // MAX_POLISHED]
+        results = [polish(self.graph, simulation, None) for simulation in simulations]
         for limit in self.limits.values():
             within = [simulation for simulation in simulations if simulation.peak_memory <= limit]
-            found += [polish(self.graph, simulation, limit) for simulation in within]
-        return undominated([*found, baseline(self.graph)])
+            results += [polish(self.graph, simulation, limit) for simulation in within]
+        return undominated([*results, baseline(self.graph)])
 
     @property
     def limits(self) -> dict[float, int]:
@@ -95,8 +95,14 @@ class Trade:
         columns: dict[str, Callable[[Any], str]] = {"k": str, "peak": format_bytes, "of NoRemat": percent}
         columns |= dict.fromkeys(("length", "length after passes"), "{:.2f}".format)
         rows = [
-            (k, found.peak_memory, share(found), length(found), length(polish(self.graph, found, None)))
-            for k, found in self.by_limit.items()
+            (
+                k,
+                simulation.peak_memory,
+                share(simulation),
+                length(simulation),
+                length(polish(self.graph, simulation, None)),
+            )
+            for k, simulation in self.by_limit.items()
         ]
         note = f"The decomposition has {self.n_bags:,} bags, the graph {self.graph.n_nodes:,} nodes."
         return Table("figure4_limits", f"{self.case.label}: TWRemat(k)", columns, rows, note)

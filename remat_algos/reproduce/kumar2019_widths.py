@@ -126,8 +126,8 @@ def table_1(quick: bool) -> Table:
         for granularity in ("operation", "primitive"):
             forward = build_reference(f"{reference}granularity={granularity}").graph
             whole = build_reference(f"{reference}granularity={granularity}&optimizer={optimizer}").graph
-            part, found = Width.of(forward), Width.of(whole)
-            sizes = found.n_nodes, found.n_edges, found.width, found.lower_bound
+            part, widths = Width.of(forward), Width.of(whole)
+            sizes = widths.n_nodes, widths.n_edges, widths.width, widths.lower_bound
             rows.append((label, granularity if quick else f"ours, {granularity}", *sizes, part.n_nodes, part.width))
     note = "`lower bound` is that of contractions (MMD+): a width that equals it is the treewidth."
     return Table("table1", "Training graphs and their widths (Table 1)", columns, rows, note)
@@ -144,7 +144,7 @@ def networks(quick: bool) -> list[Widths]:
     return [Widths.of(model) for model in (QUICK_ZOO if quick else ZOO)]
 
 
-def postulate(found: Sequence[Widths]) -> Table:
+def postulate(widths: Sequence[Widths]) -> Table:
     """Widths of forward parts and of whole training graphs over the zoo."""
     heads = ("network", "n", "width", "n, gradients", "width, gradients", "n, of parameters", "width, of parameters")
     columns: dict[str, Callable[[Any], str]] = dict.fromkeys(heads, str)
@@ -156,7 +156,7 @@ def postulate(found: Sequence[Widths]) -> Table:
             each.ratio,
             each.proven,
         )
-        for each in found
+        for each in widths
     ]
     note = (
         "`gradients`: of values alone, `of parameters`: of these too. 4-5 is a width of 5 with a lower bound of 4. "

@@ -166,11 +166,11 @@ def _listed(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers))
 
 
-def _faster(found: BatchCurves) -> str:
-    chen, time = found.slowdown(CHEN), found.slowdown(TIME)
+def _faster(curve: BatchCurves) -> str:
+    chen, time = curve.slowdown(CHEN), curve.slowdown(TIME)
     if chen is None or time is None:
-        return f"does not fit at batch {found.doubled}"
-    return f"{chen / time:.2f} times faster, at batch {found.doubled}"
+        return f"does not fit at batch {curve.doubled}"
+    return f"{chen / time:.2f} times faster, at batch {curve.doubled}"
 
 
 def _peaks(cases: Sequence[Measured]) -> tuple[Table, Table]:
@@ -265,10 +265,10 @@ def _largest(curves: Mapping[str, BatchCurves]) -> Table:
     rows = [
         (
             label,
-            *(found.largest[name] for name in strategies),
-            *(found.slowdown(name) for name in strategies if name != VANILLA),
+            *(curve.largest[name] for name in strategies),
+            *(curve.slowdown(name) for name in strategies if name != VANILLA),
         )
-        for label, found in curves.items()
+        for label, curve in curves.items()
     ]
     note = "`doubled` is the time at double the largest batch of vanilla, in times of a pass without rematerialization."
     return Table("figure4_batches", "The largest batch of each strategy", columns, rows, note)
@@ -280,9 +280,9 @@ def _times(curves: Mapping[str, BatchCurves]) -> Table:
     columns: dict[str, Callable[[Any], str]] = {"network": str, "batch": str}
     columns |= dict.fromkeys(("one pass", *strategies), "{:.2f}".format)
     rows = [
-        (label, batch, one_pass, *(found.seconds[name].get(batch) for name in strategies))
-        for label, found in curves.items()
-        for batch, one_pass in found.one_pass.items()
+        (label, batch, one_pass, *(curve.seconds[name].get(batch) for name in strategies))
+        for label, curve in curves.items()
+        for batch, one_pass in curve.one_pass.items()
     ]
     note = "Empty cells: the batch does not fit, or vanilla fits. `one pass` is the time of vanilla if it fitted."
     return Table("figure4", "Seconds of a forward and a backward pass", columns, rows, note)

@@ -1,4 +1,4 @@
-"""remat allocate: addresses for what a schedule holds."""
+"""remat allocate: addresses for the buffers of a schedule."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.budget_argument import whole_number
 from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
-from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say, say_json, say_table, writable
+from remat_algos.cli.output import INTERRUPTED, add_json, print_json, print_table, print_text, progress_line, writable
 from remat_algos.cli.packing_argument import add_alignment, add_pack, size
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.context import SearchContext
@@ -62,20 +62,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Allocate, verify, say what came out, and write it; 3 if the arena is above a capacity, 130 if interrupted."""
+    """Allocate, verify, print the result and write it; 3 if the arena is above a capacity, 130 if interrupted."""
     from remat_algos.allocate.buffer_tables import read_buffers, write_allocation
 
     check_plot(arguments)
     _check(arguments)
     simulation = None
     if arguments.buffers is None:
-        simulation, said = _judged(arguments)
+        simulation, note = _simulated(arguments)
         buffers = _buffers(arguments, simulation)
     else:
         buffers = read_buffers(arguments.buffers)
-        said = f"{arguments.buffers}: {counted(len(buffers), 'buffer')}"
+        note = f"{arguments.buffers}: {counted(len(buffers), 'buffer')}"
     if not arguments.json:
-        say(said)
+        print_text(note)
     context = SearchContext()
     allocation = _allocated(arguments, buffers)
     seconds = context.elapsed
@@ -84,17 +84,17 @@ def run(arguments: argparse.Namespace) -> int:
         write_allocation(_alone(allocation), arguments.output)
     record = _record(arguments, allocation, simulation) | {"seconds": round(seconds, 6)}
     if arguments.json:
-        say_json(record)
+        print_json(record)
     else:
         written = [("written", arguments.output)] if arguments.output else []
-        say_table(("", ""), [*_rows(record), *written], headed=False)
+        print_table(("", ""), [*_rows(record), *written], headed=False)
     draw(arguments, allocation, simulation=simulation)
     if allocation.interrupted:
         return INTERRUPTED
     return 3 if record["fits"] is False else 0
 
 
-# ---------------------------------------------------------------- what is asked
+# ---------------------------------------------------------------- arguments
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -137,12 +137,12 @@ def _check_bare(arguments: argparse.Namespace) -> None:
     }
     if given := [option for option, there in of_graphs.items() if there]:
         remedy = "leave it out" if len(given) == 1 else "leave them out"
-        raise argparse.ArgumentTypeError(f"{', '.join(given)} would tell of a graph, and --buffers has none; {remedy}")
+        raise argparse.ArgumentTypeError(f"{', '.join(given)} describe a graph, and --buffers has none; {remedy}")
 
 
-def _judged(arguments: argparse.Namespace) -> tuple[Simulation, str]:
-    """The schedule, judged, and a line that says what was read."""
-    from remat_algos.cli.order_argument import judged_order
+def _simulated(arguments: argparse.Namespace) -> tuple[Simulation, str]:
+    """The simulated schedule, and a line about what was read."""
+    from remat_algos.cli.order_argument import simulated_order
     from remat_algos.plan.orders import Order
     from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.simulation import simulate
@@ -150,14 +150,14 @@ def _judged(arguments: argparse.Namespace) -> tuple[Simulation, str]:
     if arguments.factor is None:
         arguments.factor = FACTOR
     order = None if arguments.order is None else Order.read(arguments.order)
-    graph, said = graph_of(arguments, order)
+    graph, note = graph_of(arguments, order)
     if order is not None:
-        return judged_order(graph, order), said
-    return simulate(graph, baseline(graph).schedule), said  # here marks count
+        return simulated_order(graph, order), note
+    return simulate(graph, baseline(graph).schedule), note  # here marks count
 
 
 def _buffers(arguments: argparse.Namespace, simulation: Simulation) -> Buffers:
-    """What the schedule holds, perhaps in place, by the names of values and the steps that make them."""
+    """The buffers of the schedule, perhaps in place, named by values and the steps that compute them."""
     from remat_algos.allocate.buffers import Buffers
     from remat_algos.allocate.in_place import in_place, read_in_place
 
@@ -175,7 +175,7 @@ def _buffers(arguments: argparse.Namespace, simulation: Simulation) -> Buffers:
 
 
 def _allocated(arguments: argparse.Namespace, buffers: Buffers) -> Allocation:
-    """Addresses by the method that was asked for."""
+    """Addresses by the chosen method."""
     from remat_algos.allocate.colouring import colour
     from remat_algos.allocate.offsets import pack
     from remat_algos.allocate.sharing import apart, share

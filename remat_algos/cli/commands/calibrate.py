@@ -4,7 +4,7 @@ import argparse
 import shlex
 from typing import Any
 
-from remat_algos.cli.output import add_json, say, say_json, say_row, say_table, writable
+from remat_algos.cli.output import add_json, print_json, print_row, print_table, print_text, writable
 
 HELP = "measure this machine, or its GPU, so that costs can be its times"
 
@@ -20,21 +20,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure, write, and say how to use it."""
+    """Measure, write, and print how to use it."""
     from remat_algos.cost.calibration import calibrate
 
     device = calibrate(dtype=arguments.dtype, backend=arguments.backend)
     if arguments.output is not None:
         device.save(arguments.output)
     if arguments.json:
-        say_json(device.record() | _nanoseconds(device) | {"written": arguments.output})
+        print_json(device.record() | _nanoseconds(device) | {"written": arguments.output})
         return 0
-    say_table(("", ""), _rows(device), headed=False)
+    print_table(("", ""), _rows(device), headed=False)
     if arguments.output is None:
-        say("to use it, write it to a file: remat calibrate -o my_device.json")
+        print_text("to use it, write it to a file: remat calibrate -o my_device.json")
     else:
-        say_row("written", f"{arguments.output}")
-        say(f"use it     remat show {shlex.quote(f'model:resnet50?cost=measured&device={arguments.output}')}")
+        print_row("written", f"{arguments.output}")
+        print_text(f"use it     remat show {shlex.quote(f'model:resnet50?cost=measured&device={arguments.output}')}")
     return 0
 
 

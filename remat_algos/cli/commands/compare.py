@@ -5,7 +5,15 @@ import argparse
 from remat_algos.cli.allocator_argument import add_reservation, reservation_options
 from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, check_budget, solvers_of
 from remat_algos.cli.graph_argument import add_graph, graph_of
-from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say, say_json, say_reasons, say_table
+from remat_algos.cli.output import (
+    INTERRUPTED,
+    add_json,
+    print_json,
+    print_reasons,
+    print_table,
+    print_text,
+    progress_line,
+)
 
 HELP = "solve with every solver at one budget, side by side"
 
@@ -29,12 +37,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     budget, names = budget_of(arguments), solvers_of(arguments, auto=True)
     reserving = reservation_options(arguments)
-    graph, said = graph_of(arguments)
+    graph, note = graph_of(arguments)
     if budget.memory is None and budget.overhead is None and budget.device is None:
         budget = Budget(LEAST)  # what each solver can reach, side by side
     check_budget(arguments, budget, graph)
     if not arguments.json:
-        say(said)
+        print_text(note)
     with progress_line() as progress:
         comparison = compare(
             graph,
@@ -47,18 +55,18 @@ def run(arguments: argparse.Namespace) -> int:
             **reserving,
         )
     if arguments.json:
-        say_json(comparison.record())
+        print_json(comparison.record())
     else:
-        say(f"budget: {budget}")
+        print_text(f"budget: {budget}")
         if graph.resident_memory:
-            say(f"residents: {format_bytes(graph.resident_memory)}")
+            print_text(f"residents: {format_bytes(graph.resident_memory)}")
         rows = list(comparison.rows())
         shown = [
             i for i, name in enumerate(comparison.columns[:-1]) if name != "with residents" or graph.resident_memory
         ]
-        say_table([comparison.columns[i] for i in shown], [[row[i] for i in shown] for row in rows if row[1]])
+        print_table([comparison.columns[i] for i in shown], [[row[i] for i in shown] for row in rows if row[1]])
         notes = {row[0]: row[-1].removeprefix(f"{row[0]} cannot serve this graph: ") for row in rows if row[-1]}
-        say_reasons(notes)
+        print_reasons(notes)
     if not comparison.complete:
         return INTERRUPTED
     if any(entry.plan is not None for entry in comparison.entries):

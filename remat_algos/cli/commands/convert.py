@@ -8,7 +8,7 @@ from remat_algos.cli.graph_argument import add_source, files_of, read_noted
 from remat_algos.cli.graph_output import ENDINGS, add_output_form, write_out
 from remat_algos.cli.output import writable
 
-HELP = "write a graph in another format, and say what that format cannot hold"
+HELP = "write a graph in another format, and list what that format cannot represent"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read, write, and say so."""
+    """Read and write."""
     from remat_algos.ir.files.write import files_written
 
     _check_apart(files_of(arguments), files_written(arguments.output))

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from remat_algos.cli.graph_argument import add_source, read_source
-from remat_algos.cli.output import add_json, say, say_json, say_table
+from remat_algos.cli.output import add_json, print_json, print_table, print_text
 
 HELP = "compare two plans for one graph: what one recomputes and the other keeps, in bytes and cost"
 
@@ -24,12 +24,12 @@ def run(arguments: argparse.Namespace) -> int:
     graph = read_source(arguments)
     apart = difference(*(Plan.load(plan, graph) for plan in arguments.plans))
     if arguments.json:
-        say_json(apart.record())
+        print_json(apart.record())
         return 0
     stems = [Path(plan).name for plan in arguments.plans]
     names = stems if stems[0] != stems[1] else list(arguments.plans)
     head, *rows = apart.rows(names)
-    say_table(head, rows)
+    print_table(head, rows)
     for line in apart.lines(names):
-        say(line)
+        print_text(line)
     return 0

@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from remat_algos.cli.graph_argument import add_graph, graph_of, read_source
-from remat_algos.cli.output import add_json, say, say_json
+from remat_algos.cli.output import add_json, print_json, print_text
 
 if TYPE_CHECKING:
     from remat_algos.plan.plan import Plan
@@ -33,9 +33,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise argparse.ArgumentTypeError(f"--most {arguments.most}: give 0 or more")
     explanation = explain(_plan(arguments), arguments.value, most=arguments.most)
     if arguments.json:
-        say_json(explanation.record())
+        print_json(explanation.record())
     else:
-        say(explanation)
+        print_text(explanation)
     return 0
 
 
@@ -46,7 +46,7 @@ def _plan(arguments: argparse.Namespace) -> "Plan":
     from remat_algos.plan.solve import solve
 
     if (arguments.plan is None) == (arguments.solver is None):
-        both = "PLAN and --solver say both what to explain; leave out one"
+        both = "PLAN and --solver both name what to explain; leave out one"
         raise argparse.ArgumentTypeError(both if arguments.plan else "give PLAN, or --solver NAME to have one made")
     if arguments.plan is not None:
         if arguments.option:

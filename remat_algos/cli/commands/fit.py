@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.budget_argument import add_overhead, add_search, overhead_of, solvers_of
 from remat_algos.cli.encode_argument import add_encode, encode_bits
-from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say, say_json, say_reasons, say_table
+from remat_algos.cli.output import (
+    INTERRUPTED,
+    add_json,
+    print_json,
+    print_reasons,
+    print_table,
+    print_text,
+    progress_line,
+)
 
 if TYPE_CHECKING:
     from remat_algos.ir.budget import Budget
@@ -17,7 +25,7 @@ if TYPE_CHECKING:
 
 HELP = "find the largest batch size or depth that fits in memory"
 COLUMNS = ("peak", "residents", "together", "overhead", "too large")
-MOST = 4096
+MAX_VALUE = 4096
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_overhead(parser)
     parser.add_argument("--solver", metavar="NAME,...", help="only these; auto is the best of all")
     parser.add_argument("--values", metavar="N,...", help="try only these (what the family allows)")
-    parser.add_argument("--most", type=int, metavar="N", help=f"largest value to try ({MOST}, if no values are given)")
+    parser.add_argument(
+        "--most", type=int, metavar="N", help=f"largest value to try ({MAX_VALUE}, if no values are given)"
+    )
     add_search(parser)
     add_encode(parser)
     add_json(parser)
@@ -57,10 +67,10 @@ def run(arguments: argparse.Namespace) -> int:
     bits = encode_bits(arguments, source, is_training=options.get("optimizer", "none") != "none")
     values = _values(arguments, model, options)
     if not arguments.json:
-        say(f"{source}: {arguments.vary} varies; {_counting(options)}")
-        say(f"budget: {budget}")
+        print_text(f"{source}: {arguments.vary} varies; {_counting(options)}")
+        print_text(f"budget: {budget}")
     with progress_line() as progress:
-        found = fit(
+        fits = fit(
             _builder(model, options, arguments.vary, refused, bits),
             budget,
             values=values,
@@ -71,20 +81,20 @@ def run(arguments: argparse.Namespace) -> int:
             seed=arguments.seed,
             progress=progress,
         )
-    complete = all(entry.complete for entry in found)
+    complete = all(entry.complete for entry in fits)
     if arguments.json:
-        asked = {"model": model, "options": options, "vary": arguments.vary, "budget": budget.record()}
-        say_json({**asked, "complete": complete, "solvers": [entry.record() for entry in found]})
+        request = {"model": model, "options": options, "vary": arguments.vary, "budget": budget.record()}
+        print_json({**request, "complete": complete, "solvers": [entry.record() for entry in fits]})
     else:
-        _say(arguments.vary, found, refused)
+        _print(arguments.vary, fits, refused)
         if not complete:
-            say("interrupted; this is what was found so far")
+            print_text("interrupted; this is what was found so far")
     if not complete:
         return INTERRUPTED
-    return 0 if any(entry.value is not None for entry in found) else 3
+    return 0 if any(entry.value is not None for entry in fits) else 3
 
 
-# ---------------------------------------------------------------- what is asked
+# ---------------------------------------------------------------- arguments
 
 
 def _budget(arguments: argparse.Namespace) -> Budget:
@@ -152,7 +162,7 @@ def _builder(
 ) -> Callable[[int], ComputationGraph]:
     """Graphs with gradients, by the value of the option that varies; `refused` gets those that cannot be.
 
-    What is encoded (elements of so many bits) is so before there are gradients, which the model then must not make.
+    Encoding (elements of that many bits) comes before differentiation, so the model must not have gradients then.
     """
     from remat_algos.errors import GraphError
     from remat_algos.ir.differentiate import differentiate
@@ -169,34 +179,34 @@ def _builder(
             return differentiate(graph, parameter_gradients=of_parameters, encode=bits)
         except GraphError as error:
             refused[value] = str(error)
-            raise GraphError(f"{vary}={value}: {error} (--values says what to try)") from error
+            raise GraphError(f"{vary}={value}: {error} (--values names the values to try)") from error
 
     return training
 
 
-# ---------------------------------------------------------------- what is said
+# ---------------------------------------------------------------- output
 
 
-def _say(vary: str, found: Sequence[Fit], refused: Mapping[int, str]) -> None:
-    say_table(("solver", f"largest {vary}", *COLUMNS), map(_row, found))
-    say_reasons({entry.solver: entry.reason for entry in found if entry.value is None and entry.reason})
-    for value in sorted(refused.keys() & {entry.too_much for entry in found}):
-        say(f"{vary} {value} cannot be built: {refused[value]} (--values says what to try)")
+def _print(vary: str, fits: Sequence[Fit], refused: Mapping[int, str]) -> None:
+    print_table(("solver", f"largest {vary}", *COLUMNS), map(_row, fits))
+    print_reasons({entry.solver: entry.reason for entry in fits if entry.value is None and entry.reason})
+    for value in sorted(refused.keys() & {entry.too_much for entry in fits}):
+        print_text(f"{vary} {value} cannot be built: {refused[value]} (--values names the values to try)")
 
 
-def _row(found: Fit) -> tuple[str, ...]:
+def _row(fits: Fit) -> tuple[str, ...]:
     from remat_algos.ir.units import format_bytes, percent
 
-    too_much = "" if found.too_much is None else str(found.too_much)
-    if found.plan is None:
-        return (found.solver, "none", "", "", "", "", too_much)
-    peak, resident = found.plan.peak_memory, found.plan.graph.resident_memory
+    too_much = "" if fits.too_much is None else str(fits.too_much)
+    if fits.plan is None:
+        return (fits.solver, "none", "", "", "", "", too_much)
+    peak, resident = fits.plan.peak_memory, fits.plan.graph.resident_memory
     sizes = (format_bytes(peak), format_bytes(resident), format_bytes(peak + resident))
-    overhead = percent(found.plan.overhead, found.plan.graph.needed_compute)
-    largest = f"{found.value} or more" if found.at_least else str(found.value)
-    method = found.plan.method
+    overhead = percent(fits.plan.overhead, fits.plan.graph.needed_compute)
+    largest = f"{fits.value} or more" if fits.at_least else str(fits.value)
+    method = fits.plan.method
     return (
-        found.solver if method == found.solver else f"{found.solver} ({method})",
+        fits.solver if method == fits.solver else f"{fits.solver} ({method})",
         largest,
         *sizes,
         overhead,

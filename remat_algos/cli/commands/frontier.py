@@ -4,7 +4,15 @@ import argparse
 
 from remat_algos.cli.budget_argument import add_search, solvers_of
 from remat_algos.cli.graph_argument import add_graph, graph_of
-from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say, say_json, say_reasons, say_table
+from remat_algos.cli.output import (
+    INTERRUPTED,
+    add_json,
+    print_json,
+    print_reasons,
+    print_table,
+    print_text,
+    progress_line,
+)
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 
 HELP = "list the Pareto-optimal plans, from the lowest peak to no rematerialization: compute over memory"
@@ -35,9 +43,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.points < 2:
         raise argparse.ArgumentTypeError(f"--points {arguments.points}: give 2 or more")
     solvers = solvers_of(arguments)
-    graph, said = graph_of(arguments)
+    graph, note = graph_of(arguments)
     if not arguments.json:
-        say(said)
+        print_text(note)
     with progress_line() as progress:
         found = frontier(
             graph,
@@ -48,27 +56,27 @@ def run(arguments: argparse.Namespace) -> int:
             progress=progress,
         )
     if arguments.json:
-        say_json(found.record())
+        print_json(found.record())
     else:
-        say(f"no schedule goes below {exact_bytes(found.bound_memory)}")
+        print_text(f"no schedule goes below {exact_bytes(found.bound_memory)}")
         if graph.resident_memory:
-            say(f"residents: {format_bytes(graph.resident_memory)}")
+            print_text(f"residents: {format_bytes(graph.resident_memory)}")
         if found.plans:
             places = [i for i, name in enumerate(found.COLUMNS) if name != "with residents" or graph.resident_memory]
             rows = list(found.rows(arguments.points))
-            say_table([found.COLUMNS[i] for i in places], [[row[i] for i in places] for row in rows])
+            print_table([found.COLUMNS[i] for i in places], [[row[i] for i in places] for row in rows])
         shown = len(found.sampled(arguments.points))
         if shown < len(found.plans):
-            say(f"{shown} of {len(found.plans)} plans; --json lists all")
-        say_reasons(found.reasons)
+            print_text(f"{shown} of {len(found.plans)} plans; --json lists all")
+        print_reasons(found.reasons)
         if found.interrupted:
-            say(
+            print_text(
                 "interrupted; these are the plans found so far"
                 if found.plans
                 else "interrupted before any plan was found"
             )
         elif not found.complete:
-            say("not complete: the time limit ended before every plan was simulated")
+            print_text("not complete: the time limit ended before every plan was simulated")
     if found.plans:
         draw(arguments, found)
     if found.interrupted:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.graph_output import ENDINGS, add_output_form, write_out
-from remat_algos.cli.output import add_json, say, say_json, say_table, writable
+from remat_algos.cli.output import add_json, print_json, print_table, print_text, writable
 
 if TYPE_CHECKING:
     from remat_algos.models.network import Network
@@ -52,17 +52,17 @@ def _list(arguments: argparse.Namespace) -> int:
     chosen = list(_chosen(arguments.names))
     built = [(family, name, *_built(name)) for family, name in chosen]
     if arguments.json:
-        say_json({"models": [_record(*entry) for entry in built]})
+        print_json({"models": [_record(*entry) for entry in built]})
         return 0
-    say_table(COLUMNS, [_row(*entry) for entry in built])
+    print_table(COLUMNS, [_row(*entry) for entry in built])
     for name in dict.fromkeys(arguments.names):
-        say(f"\n{name}: {CITATION.sub('', get_family(name).summary)}")
-        say_table(OPTION_COLUMNS, _option_rows(name, own=True))
+        print_text(f"\n{name}: {CITATION.sub('', get_family(name).summary)}")
+        print_table(OPTION_COLUMNS, _option_rows(name, own=True))
     if arguments.names:
-        say("\noptions of every model")
-        say_table(OPTION_COLUMNS, _option_rows(arguments.names[0], own=False))
+        print_text("\noptions of every model")
+        print_table(OPTION_COLUMNS, _option_rows(arguments.names[0], own=False))
     else:
-        say("remat models NAME lists the options of a model or a family")
+        print_text("remat models NAME lists the options of a model or a family")
     return 0
 
 
@@ -137,7 +137,7 @@ def _export(words: Sequence[str], arguments: argparse.Namespace) -> int:
     model, given = split_reference(chosen.model)
     if unknown:
         raise argparse.ArgumentTypeError(_unknown(model, unknown[0], options))
-    files_written(chosen.output)  # an ending that is no format is said before the work
+    files_written(chosen.output)  # an ending that is no format is refused before the work
     for name in options:
         texts = [*([given[name]] if name in given else []), *getattr(chosen, _place(name))]
         if len(texts) > 1:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.cli.output import add_json, progress_line, say, say_json, say_row, say_table, writable
+from remat_algos.cli.output import add_json, print_json, print_row, print_table, print_text, progress_line, writable
 from remat_algos.ir.wording import counted
 
 if TYPE_CHECKING:
@@ -29,25 +29,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List the papers, or measure, write and say one."""
+    """List the papers, or measure one, write and print it."""
     from remat_algos.reproduce.registry import get_page
 
     if arguments.paper is None:
         return _list(arguments)
     make = get_page(arguments.paper)
     folder = _folder(arguments)
-    with _made(folder):
+    with _output_folder(folder):
         with progress_line() as progress:
             page = make(arguments.quick, progress)
         written = [str(file) for file in page.write(folder)] if folder is not None else []
     if arguments.json:
-        say_json({**page.record(), "quick": arguments.quick, "written": written})
+        print_json({**page.record(), "quick": arguments.quick, "written": written})
         return 0
-    _say(page)
+    _print(page)
     if written:
         beside = counted(len(written) - 1, "file")
-        say()
-        say_row("written", f"{written[0]}, and {beside} beside it: tables (CSV) and figures (SVG)")
+        print_text()
+        print_row("written", f"{written[0]}, and {beside} beside it: tables (CSV) and figures (SVG)")
     return 0
 
 
@@ -59,14 +59,14 @@ def _list(arguments: argparse.Namespace) -> int:
             raise argparse.ArgumentTypeError(f"name a paper; there are {', '.join(list_papers())}")
     papers: Any = {paper: summary(paper) for paper in list_papers()}
     if arguments.json:
-        say_json({"papers": papers})
+        print_json({"papers": papers})
     else:
-        say_table(("paper", "what is measured"), papers.items())
+        print_table(("paper", "what is measured"), papers.items())
     return 0
 
 
 def _folder(arguments: argparse.Namespace) -> Path | None:
-    """Where the files go, None for nowhere; asked before the work is done, not after it."""
+    """The output folder, None for no files; checked before the work, not after it."""
     if arguments.folder is None and arguments.quick:
         return None
     folder = Path(arguments.folder) if arguments.folder is not None else DOCS if DOCS.is_dir() else HERE
@@ -77,7 +77,7 @@ def _folder(arguments: argparse.Namespace) -> Path | None:
 
 
 @contextlib.contextmanager
-def _made(folder: Path | None) -> Iterator[None]:
+def _output_folder(folder: Path | None) -> Iterator[None]:
     """A folder that takes files while the work is done; one that was not there goes if nothing came into it."""
     if folder is None:
         yield
@@ -85,7 +85,7 @@ def _made(folder: Path | None) -> Iterator[None]:
     is_new = not folder.exists()
     folder.mkdir(exist_ok=True)
     try:
-        with tempfile.TemporaryFile(dir=folder):  # asked of the file system: permissions do not say all
+        with tempfile.TemporaryFile(dir=folder):  # tried on the file system, since permissions do not tell everything
             pass
         yield
     finally:
@@ -94,16 +94,16 @@ def _made(folder: Path | None) -> Iterator[None]:
                 folder.rmdir()
 
 
-def _say(page: "Page") -> None:
+def _print(page: "Page") -> None:
     """All but the figures."""
     from remat_algos.reproduce.page import Table, wrapped
 
-    say(f"{page.paper}: {page.title}")
+    print_text(f"{page.paper}: {page.title}")
     for part in page.parts:
         if isinstance(part, str):
-            say(f"\n{wrapped(part.lstrip('# '), WIDTH)}")
+            print_text(f"\n{wrapped(part.lstrip('# '), WIDTH)}")
         elif isinstance(part, Table):
-            say(f"\n{part.title}")
-            say_table(tuple(part.columns), part.cells())
+            print_text(f"\n{part.title}")
+            print_table(tuple(part.columns), part.cells())
             if part.note:
-                say(wrapped(part.note, WIDTH))
+                print_text(wrapped(part.note, WIDTH))

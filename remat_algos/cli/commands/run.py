@@ -1,4 +1,4 @@
-"""remat run: a plan run for real, and held against what was predicted of it."""
+"""remat run: run a plan and compare it with the prediction."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, check_budget, options_of, whole_number
 from remat_algos.cli.graph_argument import add_graph, graph_of
-from remat_algos.cli.output import add_json, progress_line, say, say_json, say_table
+from remat_algos.cli.output import add_json, print_json, print_table, print_text, progress_line
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.context import Interrupted
 
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Solve or read a plan, run it, say what happened; 1 if that is not what was predicted."""
+    """Solve or read a plan, run it and print the measurements; 1 if they differ from the prediction."""
     from remat_algos.executor.array_backend import backend
     from remat_algos.executor.validate import validate
     from remat_algos.plan.plan import Plan
@@ -58,20 +58,20 @@ def run(arguments: argparse.Namespace) -> int:
     check_plot(arguments)
     _check(arguments)
     backend(arguments.backend)  # before the search: without it there is nothing to search for
-    graph, plan, said = _planned(arguments)
+    graph, plan, note = _planned(arguments)
     if not arguments.json:
-        say(said)
+        print_text(note)
         if isinstance(plan, Plan):
-            say(plan)
+            print_text(plan)
     found = validate(
         graph, plan, arguments.backend, packed=arguments.packed, repeats=arguments.repeats, seed=arguments.seed
     )
     if arguments.json:
         solver, method, limit = (plan.solver, plan.method, plan.limit) if isinstance(plan, Plan) else (None, None, None)
         planned = {"solver": solver, "method": method, "limit": limit, "shrink": arguments.shrink}
-        say_json(found.record() | planned)
+        print_json(found.record() | planned)
     else:
-        say_table(("", ""), found.rows(), headed=False)
+        print_table(("", ""), found.rows(), headed=False)
     draw(arguments, found)
     return 0 if found.holds else PART
 
@@ -81,8 +81,8 @@ def _check(arguments: argparse.Namespace) -> None:
     from remat_algos.executor.shrunk import LARGEST
 
     if not 1 <= arguments.shrink <= LARGEST:
-        wanted = "1 or more" if arguments.shrink < 1 else f"at most {LARGEST}"
-        raise argparse.ArgumentTypeError(f"--shrink {arguments.shrink}: give {wanted}")
+        expected = "1 or more" if arguments.shrink < 1 else f"at most {LARGEST}"
+        raise argparse.ArgumentTypeError(f"--shrink {arguments.shrink}: give {expected}")
     if arguments.plan is None:
         return
     given = {
@@ -100,22 +100,22 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _planned(arguments: argparse.Namespace) -> tuple[ComputationGraph, Plan | Schedule, str]:
-    """The graph that runs, the plan or the order, and a line that says what was done to the graph."""
-    from remat_algos.cli.order_argument import judged_order
+    """The graph that runs, the plan or the order, and a line about what was done to the graph."""
+    from remat_algos.cli.order_argument import simulated_order
     from remat_algos.plan.orders import Order
     from remat_algos.plan.plan import Plan
 
     order = None if arguments.plan is None else Order.read(arguments.plan)
-    graph, said = graph_of(arguments, order)
+    graph, note = graph_of(arguments, order)
     if order is not None and order.is_plan:
         plan = Plan.load(arguments.plan, graph)  # every claim is checked
         graph = plan.graph
         if arguments.shrink == 1:
-            return graph, plan, said
+            return graph, plan, note
     graph, shrunk = _shrunk(graph, arguments.shrink)
     if order is not None:
-        return graph, judged_order(graph, order).schedule, said + shrunk
-    return graph, _solved(arguments, graph), said + shrunk
+        return graph, simulated_order(graph, order).schedule, note + shrunk
+    return graph, _solved(arguments, graph), note + shrunk
 
 
 def _shrunk(graph: ComputationGraph, by: int) -> tuple[ComputationGraph, str]:

@@ -1,11 +1,11 @@
-"""remat show: what a graph holds."""
+"""remat show: describe a graph."""
 
 import argparse
 from typing import Any
 
 from remat_algos.cli.allocator_argument import PEAK, add_allocator
 from remat_algos.cli.graph_argument import add_graph, as_planned, graph_of, network_of
-from remat_algos.cli.output import add_json, say, say_json, say_table
+from remat_algos.cli.output import add_json, print_json, print_table, print_text
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.ir.wording import counted, listed, shortened
 
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--breakdown", action="store_true", help="by type of layer and by data structure, at the peak; --plot draws it"
     )
-    group.add_argument("--by", choices=BY, help=f"with --breakdown, what layers are told apart by ({BY[0]})")
+    group.add_argument("--by", choices=BY, help=f"with --breakdown, how layers are distinguished ({BY[0]})")
     group.add_argument(
         "--plan", metavar="ORDER", help="with --breakdown, a plan or any order (without rematerialization)"
     )
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Describe the graph, or say where its memory and compute go."""
+    """Describe the graph, or print where its memory and compute go."""
     from remat_algos.allocate.allocators.registry import get_allocator
     from remat_algos.schedule.baseline import baseline
 
@@ -41,13 +41,13 @@ def run(arguments: argparse.Namespace) -> int:
             raise argparse.ArgumentTypeError(f"{given} goes with --breakdown; add it")
     if arguments.allocator != PEAK and arguments.breakdown:
         given = f"--allocator {arguments.allocator}"
-        raise argparse.ArgumentTypeError(f"{given} tells of the whole, --breakdown of its parts; leave out one of them")
-    asked = arguments.picture
+        raise argparse.ArgumentTypeError(f"{given} describes the whole, --breakdown its parts; leave out one of them")
+    picture_name = arguments.picture
     check_plot(arguments)
     if arguments.breakdown:
-        return _break_down(arguments, asked or "breakdown")
+        return _break_down(arguments, picture_name or "breakdown")
     network = network_of(arguments)
-    graph, said = graph_of(arguments) if network is None else as_planned(network.graph, arguments)
+    graph, note = graph_of(arguments) if network is None else as_planned(network.graph, arguments)
     record, narrow, forcing = _record(graph)
     reserved = get_allocator(arguments.allocator).reserve(baseline(graph))
     record |= reserved.record()
@@ -58,11 +58,11 @@ def run(arguments: argparse.Namespace) -> int:
             "articulation_values": [graph.value_name(x) for x in narrow],
             "least_peak_nodes": [graph.labels[v] for v in forcing],
         }
-        say_json(record | names)
+        print_json(record | names)
     else:
-        say(said)
+        print_text(note)
         rows = _rows(record, graph, narrow, forcing)
-        say_table(("", ""), [*rows, *reserved.rows()], headed=False)
+        print_table(("", ""), [*rows, *reserved.rows()], headed=False)
     if arguments.plot:
         draw(arguments, graph if arguments.picture == "graph" else baseline(graph))
     return 0
@@ -76,20 +76,22 @@ def _break_down(arguments: argparse.Namespace, picture: str) -> int:
     from remat_algos.schedule.simulation import simulate
 
     order = None if arguments.plan is None else Order.read(arguments.plan)
-    graph, said = graph_of(arguments, order)
-    judged = baseline(graph) if order is None else simulate(graph, order.schedule(graph))
-    found = breakdown(judged, by=arguments.by or BY[0])
+    graph, note = graph_of(arguments, order)
+    simulation = baseline(graph) if order is None else simulate(graph, order.schedule(graph))
+    found = breakdown(simulation, by=arguments.by or BY[0])
     if arguments.json:
         step = found.peak_step
-        node = graph.labels[int(judged.schedule.order[step])] if step >= 0 else None
-        say_json({"graph_hash": graph.source_hash, "peak_node": node, **found.record()})
+        node = graph.labels[int(simulation.schedule.order[step])] if step >= 0 else None
+        print_json({"graph_hash": graph.source_hash, "peak_node": node, **found.record()})
     else:
-        say(said)
+        print_text(note)
         whole, peak, resident = map(format_bytes, (found.footprint, found.peak_memory, found.resident_memory))
-        say(f"footprint {whole}: peak {peak}{'' if order else ' without rematerialization'}, residents {resident}")
-        say_table(*found.table())
+        print_text(
+            f"footprint {whole}: peak {peak}{'' if order else ' without rematerialization'}, residents {resident}"
+        )
+        print_table(*found.table())
     arguments.picture = picture
-    draw(arguments, {"breakdown": found, "graph": graph, "memory": judged}[picture])
+    draw(arguments, {"breakdown": found, "graph": graph, "memory": simulation}[picture])
     return 0
 
 
@@ -100,9 +102,9 @@ def _record(graph: Any) -> tuple[dict[str, Any], list[int], list[int]]:
     from remat_algos.schedule.baseline import baseline
     from remat_algos.structure.articulation import ForwardPart
 
-    judged = baseline(graph)
+    simulation = baseline(graph)
     bound, forcing = least_peak_bound(graph)
-    step, resident = judged.peak_step, graph.resident
+    step, resident = simulation.peak_step, graph.resident
     narrow = sorted(set(ForwardPart.of(graph).alone.tolist()) - {-1})
     record = {
         "graph_hash": graph.source_hash,
@@ -124,9 +126,9 @@ def _record(graph: Any) -> tuple[dict[str, Any], list[int], list[int]]:
         "compute_unit": graph.labels.compute_unit,
         "compute_scale": graph.labels.compute_scale,
         "depth": graph.depth,
-        "peak_without_rematerialization": judged.peak_memory,
+        "peak_without_rematerialization": simulation.peak_memory,
         "peak_step": step,
-        "peak_node": graph.labels[int(judged.schedule.order[step])] if step >= 0 else None,
+        "peak_node": graph.labels[int(simulation.schedule.order[step])] if step >= 0 else None,
         "least_peak_bound": bound,
     }
     return record, narrow, forcing
@@ -140,9 +142,9 @@ def _rows(record: dict[str, Any], graph: Any, narrow: list[int], forcing: list[i
     forced_by = listed([graph.labels[v] for v in forcing[:NAMED]], NAMED, len(forcing))
     model = record.get("model")
     if model is not None:
-        told = f"{model['parameters']:,} parameters, {model['macs']:,} multiply-adds forward"
+        model_note = f"{model['parameters']:,} parameters, {model['macs']:,} multiply-adds forward"
     rows = [
-        *([("model", told)] if model is not None else []),
+        *([("model", model_note)] if model is not None else []),
         ("nodes", f"{record['nodes']:,}: {record['forward_nodes']:,} forward, {record['backward_nodes']:,} backward"),
         ("needed", f"{counted(record['needed_nodes'], 'node')}; {record['once_nodes']:,} must run only once"),
         ("values", f"{record['values']:,}, {counted(record['reads'], 'read')}, {_outputs(record)}"),

@@ -1,4 +1,4 @@
-"""remat simulate: any order judged."""
+"""remat simulate: simulate any order."""
 
 import argparse
 from collections.abc import Sequence
@@ -6,8 +6,8 @@ from typing import Any
 
 from remat_algos.cli.allocator_argument import add_allocator
 from remat_algos.cli.graph_argument import add_graph, graph_of
-from remat_algos.cli.order_argument import add_order, check_order, judged_mirror, judged_order
-from remat_algos.cli.output import add_json, say, say_json, say_table
+from remat_algos.cli.order_argument import add_order, check_order, simulated_mirror_counts, simulated_order
+from remat_algos.cli.output import add_json, print_json, print_table, print_text
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.ir.wording import counted, shortened
 
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Judge; 3 if a budget is given and the peak is above it."""
+    """Simulate; 3 if a budget is given and the peak is above it."""
     from remat_algos.allocate.allocators.registry import get_allocator
     from remat_algos.cli.budget_argument import memory_limit
     from remat_algos.plan.orders import Order
@@ -43,40 +43,40 @@ def run(arguments: argparse.Namespace) -> int:
     check_plot(arguments)
     check_order(arguments)
     order = None if arguments.order is None else Order.read(arguments.order)
-    graph, said = graph_of(arguments, order)
-    judged = base = baseline(graph)
+    graph, note = graph_of(arguments, order)
+    simulation = base = baseline(graph)
     if order is not None:
-        judged = judged_order(graph, order)
+        simulation = simulated_order(graph, order)
     elif arguments.mirror is not None:
-        judged = judged_mirror(graph, arguments.mirror)
+        simulation = simulated_mirror_counts(graph, arguments.mirror)
     given_order = order is not None or arguments.mirror is not None
     keep, recompute = (_names(graph, option, getattr(arguments, option)) for option in ("keep", "recompute"))
     if keep or recompute:
-        start = judged.schedule if given_order else None
-        judged = simulate(graph, what_if(graph, keep=keep, recompute=recompute, schedule=start))
+        start = simulation.schedule if given_order else None
+        simulation = simulate(graph, what_if(graph, keep=keep, recompute=recompute, schedule=start))
     elif not given_order:
-        judged = simulate(graph, base.schedule)  # here marks count
-    step = judged.peak_step if arguments.step is None else arguments.step
-    if arguments.step is not None and not 0 <= step < len(judged.schedule):
-        raise argparse.ArgumentTypeError(f"--step {step}: steps are 0 to {len(judged.schedule) - 1}")
+        simulation = simulate(graph, base.schedule)  # here marks count
+    step = simulation.peak_step if arguments.step is None else arguments.step
+    if arguments.step is not None and not 0 <= step < len(simulation.schedule):
+        raise argparse.ArgumentTypeError(f"--step {step}: steps are 0 to {len(simulation.schedule) - 1}")
     allocator = get_allocator(arguments.allocator)
     whole = allocator.base(graph)
     limit = memory_limit(arguments.budget, whole, graph.resident_memory)
-    reserved = allocator.reserve(judged)
+    reserved = allocator.reserve(simulation)
     if arguments.json:
-        say_json(_record(judged, step, base.peak_memory, limit, reserved))
+        print_json(_record(simulation, step, base.peak_memory, limit, reserved))
     else:
-        say(said)
-        _say(judged, step, base.peak_memory, limit, reserved, whole)
-    given: dict[str, Any] = {"limit": limit} if arguments.picture == "memory" else {}
-    draw(arguments, judged, **given)
+        print_text(note)
+        _print(simulation, step, base.peak_memory, limit, reserved, whole)
+    options: dict[str, Any] = {"limit": limit} if arguments.picture == "memory" else {}
+    draw(arguments, simulation, **options)
     return 3 if limit is not None and reserved.memory > limit else 0
 
 
-def _names(graph: Any, option: str, given: Sequence[str]) -> list[str]:
+def _names(graph: Any, option: str, texts: Sequence[str]) -> list[str]:
     """Names between commas; a name that has a comma itself stands alone."""
     found = []
-    for words in given:
+    for words in texts:
         names = [words] if _known(graph, words) else [name.strip() for name in words.split(",") if name.strip()]
         if not names:
             raise argparse.ArgumentTypeError(f"--{option} {words!r} names no node; give names, or leave it out")
@@ -94,36 +94,36 @@ def _known(graph: Any, name: str) -> bool:
     return True
 
 
-def _live(judged: Any, step: int) -> list[dict[str, Any]]:
+def _live(simulation: Any, step: int) -> list[dict[str, Any]]:
     from remat_algos.schedule.live_set import live_set
 
     return [
-        {"value": held.name, "memory": held.memory, "role": held.role, "made_at": held.made_at}
-        for held in live_set(judged, step)
+        {"value": live.name, "memory": live.memory, "role": live.role, "made_at": live.made_at}
+        for live in live_set(simulation, step)
     ]
 
 
-def _record(judged: Any, step: int, base: int, limit: int | None, reserved: Any) -> dict[str, Any]:
-    graph, names = judged.graph, judged.schedule.names(judged.graph)
+def _record(simulation: Any, step: int, base: int, limit: int | None, reserved: Any) -> dict[str, Any]:
+    graph, names = simulation.graph, simulation.schedule.names(simulation.graph)
     return {
         "graph_hash": graph.source_hash,
-        "steps": len(judged.schedule),
-        "peak_memory": judged.peak_memory,
-        "peak_step": judged.peak_step,
-        "peak_node": names[judged.peak_step] if names else None,
+        "steps": len(simulation.schedule),
+        "peak_memory": simulation.peak_memory,
+        "peak_step": simulation.peak_step,
+        "peak_node": names[simulation.peak_step] if names else None,
         "peak_without_rematerialization": base,
         "resident_memory": graph.resident_memory,
         "limit": limit,
         **reserved.record(),
-        "compute": judged.compute,
-        "overhead": judged.overhead,
+        "compute": simulation.compute,
+        "overhead": simulation.overhead,
         "compute_unit": graph.labels.compute_unit,
         "compute_scale": graph.labels.compute_scale,
-        "nodes_run_again": int((judged.runs > 1).sum()),
+        "nodes_run_again": int((simulation.runs > 1).sum()),
         "step": step,
-        "breakdown": judged.breakdown(step),
-        "live": _live(judged, step),
-        "memory_trace": judged.memory_trace.tolist(),
+        "breakdown": simulation.breakdown(step),
+        "live": _live(simulation, step),
+        "memory_trace": simulation.memory_trace.tolist(),
     }
 
 
@@ -134,13 +134,13 @@ def _fit(limit: int, reserved: Any) -> str:
     return "it may fit, or not: that hangs on ties" if reserved.least <= limit else "it does not fit"
 
 
-def _say(judged: Any, step: int, base: int, limit: int | None, reserved: Any, whole: int) -> None:
+def _print(simulation: Any, step: int, base: int, limit: int | None, reserved: Any, whole: int) -> None:
     from remat_algos.ir.units import exact_bytes, format_bytes, percent
 
-    graph, peak = judged.graph, judged.peak_memory
-    names = judged.schedule.names(graph)
+    graph, peak = simulation.graph, simulation.peak_memory
+    names = simulation.schedule.names(graph)
     share = f"{percent(peak, base)} of the peak without rematerialization"
-    at = f" at step {judged.peak_step}, {shortened(names[judged.peak_step])}" if names else ""
+    at = f" at step {simulation.peak_step}, {shortened(names[simulation.peak_step])}" if names else ""
     rows = [("peak", f"{exact_bytes(peak)}{at}"), ("share", share)]
     if reserved.rows():
         rows += [*reserved.rows(), ("its share", reserved.share(whole))]
@@ -149,23 +149,23 @@ def _say(judged: Any, step: int, base: int, limit: int | None, reserved: Any, wh
     if graph.resident_memory:
         together = exact_bytes(peak + graph.resident_memory)
         rows.append(("resident", f"{exact_bytes(graph.resident_memory)}; with the peak {together}"))
-    overhead = percent(judged.overhead, graph.needed_compute)
-    rows.append(("compute", f"{graph.labels.compute(judged.compute)}, {overhead} more than one pass"))
-    again = counted(int((judged.runs > 1).sum()), "node")
-    extra = int((~judged.first_run).sum())
+    overhead = percent(simulation.overhead, graph.needed_compute)
+    rows.append(("compute", f"{graph.labels.compute(simulation.compute)}, {overhead} more than one pass"))
+    again = counted(int((simulation.runs > 1).sum()), "node")
+    extra = int((~simulation.first_run).sum())
     more = f" ({counted(extra, 'extra run')})" if extra else ""
     rows.append(("schedule", f"{counted(len(names), 'step')}; {again} recomputed{more}"))
-    held = {role: size for role, size in judged.breakdown(step).items() if size}
-    breakdown = ", ".join(f"{role} {format_bytes(size)}" for role, size in held.items())
+    roles = {role: size for role, size in simulation.breakdown(step).items() if size}
+    breakdown = ", ".join(f"{role} {format_bytes(size)}" for role, size in roles.items())
     if names:
-        total = format_bytes(int(judged.memory_trace[step]))
+        total = format_bytes(int(simulation.memory_trace[step]))
         rows.append((f"at step {step}", f"{shortened(names[step])} runs, {total} live: {breakdown or 'nothing'}"))
-    say_table(("", ""), rows, headed=False)
-    live = [entry for entry in _live(judged, step) if entry["memory"]]
+    print_table(("", ""), rows, headed=False)
+    live = [entry for entry in _live(simulation, step) if entry["memory"]]
     if live:
         shown = [
             (shortened(e["value"]), format_bytes(e["memory"]), e["role"], str(e["made_at"])) for e in live[:LISTED]
         ]
-        say_table(("live", "bytes", "role", "since step"), shown)
+        print_table(("live", "bytes", "role", "since step"), shown)
     if len(live) > LISTED:
-        say(f"... {len(live) - LISTED} more, {format_bytes(sum(e['memory'] for e in live[LISTED:]))}")
+        print_text(f"... {len(live) - LISTED} more, {format_bytes(sum(e['memory'] for e in live[LISTED:]))}")

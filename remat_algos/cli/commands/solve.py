@@ -9,7 +9,7 @@ from textwrap import fill
 from remat_algos.cli.allocator_argument import add_reservation, reservation_options
 from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, check_budget, options_of
 from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
-from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say, say_json, say_row, writable
+from remat_algos.cli.output import INTERRUPTED, add_json, print_json, print_row, print_text, progress_line, writable
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 
 HELP = "find an order of execution whose peak stays within a budget, with as little compute as possible"
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Solve, say what came out, and write it; 130 if interrupted, with the best plan so far."""
+    """Solve, print the plan and write it; 130 if interrupted, with the best plan so far."""
     from remat_algos.errors import GraphError
     from remat_algos.plan.solve import solve
 
@@ -65,11 +65,11 @@ def run(arguments: argparse.Namespace) -> int:
     options = options_of(arguments.solver, arguments.option)
     form = arguments.format or "plan"
     alone = arguments.format is not None and not arguments.output  # the plan is all that standard output gets
-    graph, said = graph_of(arguments)
+    graph, note = graph_of(arguments)
     check_budget(arguments, budget, graph)
     out = sys.stderr if alone else sys.stdout
     if not arguments.json:
-        say(said, file=out)
+        print_text(note, file=out)
     with progress_line() as progress:
         try:
             plan = solve(
@@ -95,12 +95,12 @@ def run(arguments: argparse.Namespace) -> int:
     if alone:
         print(plan.text(form), end="")
     if arguments.json:
-        say_json(plan.record(frees=form == "frees"))
+        print_json(plan.record(frees=form == "frees"))
     else:
-        say(plan, file=out)
+        print_text(plan, file=out)
         if not alone:
             label, text = ("written", arguments.output) if arguments.output else ("order", "-o PLAN.json writes it")
-            say_row(label, text)
+            print_row(label, text)
     draw(arguments, plan, out=out)
     return INTERRUPTED if plan.interrupted else 0
 

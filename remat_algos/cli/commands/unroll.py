@@ -6,8 +6,8 @@ from typing import Any
 
 from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
 from remat_algos.cli.graph_output import ENDINGS
-from remat_algos.cli.order_argument import add_order, check_order, judged_mirror, judged_order
-from remat_algos.cli.output import add_json, say, say_json, say_row, say_table, writable
+from remat_algos.cli.order_argument import add_order, check_order, simulated_mirror_counts, simulated_order
+from remat_algos.cli.output import add_json, print_json, print_row, print_table, print_text, writable
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.ir.wording import counted
 
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Unroll, judge the result, say what it has, write and draw it."""
+    """Unroll, simulate the result, print its figures, write and draw it."""
     from remat_algos.plan.orders import Order
     from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.simulation import simulate
@@ -34,26 +34,26 @@ def run(arguments: argparse.Namespace) -> int:
     check_order(arguments)
     _check_output(arguments)
     order = None if arguments.order is None else Order.read(arguments.order)
-    graph, said = graph_of(arguments, order)
+    graph, note = graph_of(arguments, order)
     if order is not None:
-        judged = judged_order(graph, order)
+        simulation = simulated_order(graph, order)
     elif arguments.mirror is not None:
-        judged = judged_mirror(graph, arguments.mirror)
+        simulation = simulated_mirror_counts(graph, arguments.mirror)
     else:
-        judged = simulate(graph, baseline(graph).schedule)  # here marks count
-    unrolled = unroll(graph, judged.schedule)
-    record = _record(judged, simulate(unrolled, range(unrolled.n_nodes)))
+        simulation = simulate(graph, baseline(graph).schedule)  # here marks count
+    unrolled = unroll(graph, simulation.schedule)
+    record = _record(simulation, simulate(unrolled, range(unrolled.n_nodes)))
     written, left_out = _written(unrolled, arguments.output)
     if arguments.json:
-        say_json(record | {"written": written, "left_out": left_out})
+        print_json(record | {"written": written, "left_out": left_out})
     else:
-        say(said)
-        say_table(("", ""), _rows(graph, record), headed=False)
+        print_text(note)
+        print_table(("", ""), _rows(graph, record), headed=False)
         if written:
-            say_row("written", f"{', '.join(written)}")
+            print_row("written", f"{', '.join(written)}")
         if left_out:
-            say_row("left out", f"{', '.join(left_out)}: the format has no place for it")
-    draw(arguments, unrolled, copies=_copies(judged.schedule.order))
+            print_row("left out", f"{', '.join(left_out)}: the format has no place for it")
+    draw(arguments, unrolled, copies=_copies(simulation.schedule.order))
     return 0
 
 
@@ -89,11 +89,11 @@ def _written(graph: Any, output: str | None) -> tuple[list[str], list[str]]:
     return [str(file) for file in files_written(output) if file.exists()], left_out(graph, output)
 
 
-def _record(judged: Any, again: Any) -> dict[str, Any]:
-    """What the mirrored graph has by the judge, and what the schedule has."""
-    graph, runs = again.graph, judged.runs
+def _record(simulation: Any, again: Any) -> dict[str, Any]:
+    """Figures of the mirrored graph, simulated, and of the schedule."""
+    graph, runs = again.graph, simulation.runs
     return {
-        "graph_hash": judged.graph.source_hash,
+        "graph_hash": simulation.graph.source_hash,
         "unrolled_hash": graph.source_hash,
         "nodes": graph.n_nodes,
         "forward_nodes": int(graph.forward.sum()),
@@ -104,7 +104,11 @@ def _record(judged: Any, again: Any) -> dict[str, Any]:
         "peak_memory": again.peak_memory,
         "resident_memory": graph.resident_memory,
         "compute": again.compute,
-        "schedule": {"peak_memory": judged.peak_memory, "compute": judged.compute, "overhead": judged.overhead},
+        "schedule": {
+            "peak_memory": simulation.peak_memory,
+            "compute": simulation.compute,
+            "overhead": simulation.overhead,
+        },
         "compute_unit": graph.labels.compute_unit,
         "compute_scale": graph.labels.compute_scale,
     }

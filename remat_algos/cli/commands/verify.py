@@ -3,7 +3,7 @@
 import argparse
 
 from remat_algos.cli.graph_argument import add_source, read_source
-from remat_algos.cli.output import add_json, say, say_json
+from remat_algos.cli.output import add_json, print_json, print_text
 
 HELP = "simulate a plan again and compare every figure it claims; exit code 1 if one is false"
 
@@ -28,26 +28,27 @@ def run(arguments: argparse.Namespace) -> int:
         plan = Plan.load(arguments.plan, graph)
     except ClaimError as error:
         if arguments.json:
-            say_json({"valid": False, "reason": str(error)})
+            print_json({"valid": False, "reason": str(error)})
         raise
-    record, found = plan.record(), plan.simulation
+    record, simulation = plan.record(), plan.simulation
     added = counted(plan.graph.n_nodes - graph.n_nodes, "gradient node") if plan.graph is not graph else "no gradients"
     if arguments.json:
         claims = ["peak_memory", "resident_memory", "compute", "overhead", "limit"]
         claims += ["bound", "bound_scope", "bound_source", "gap"]
-        said = {name: record[name] for name in claims} | plan.reservation.record()
-        proven = record["bound"] is not None and record["bound"] <= found.graph.needed_compute
-        say_json({"valid": True, "graph_hash": graph.source_hash, **said, "bound_proven": proven})
+        figures = {name: record[name] for name in claims} | plan.reservation.record()
+        proven = record["bound"] is not None and record["bound"] <= simulation.graph.needed_compute
+        print_json({"valid": True, "graph_hash": graph.source_hash, **figures, "bound_proven": proven})
     else:
-        say(f"{arguments.graph}: {counted(graph.n_nodes, 'node')}; {added} added (as in the plan)")
-        resident = found.graph.resident_memory
-        together = format_bytes(found.peak_memory + resident)
+        print_text(f"{arguments.graph}: {counted(graph.n_nodes, 'node')}; {added} added (as in the plan)")
+        resident = simulation.graph.resident_memory
+        together = format_bytes(simulation.peak_memory + resident)
         together = f", {together} with the residents' {format_bytes(resident)}" if resident else ""
         reservation, noun = plan.reservation, get_allocator(plan.reservation.allocator).noun
         by = f"{noun} by {reservation.allocator}" if reservation.allocation is None else noun
         packs = f", {by} {format_bytes(reservation.memory)}" if noun else ""
-        say(
-            f"the plan holds: {len(found.schedule)} steps, peak {format_bytes(found.peak_memory)} "
-            f"at step {found.peak_step}{packs}{together}, overhead {found.graph.labels.compute(found.overhead)}"
+        overhead = plan.graph.labels.compute(simulation.overhead)
+        print_text(
+            f"the plan holds: {len(simulation.schedule)} steps, peak {format_bytes(simulation.peak_memory)} "
+            f"at step {simulation.peak_step}{packs}{together}, overhead {overhead}"
         )
     return 0

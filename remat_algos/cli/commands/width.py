@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.budget_argument import add_search, whole_number
 from remat_algos.cli.graph_argument import add_graph, as_planned, files_of, read_source
-from remat_algos.cli.output import INTERRUPTED, add_json, progress_line, say, say_json, say_table, writable
+from remat_algos.cli.output import INTERRUPTED, add_json, print_json, print_table, print_text, progress_line, writable
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.context import SearchContext
 from remat_algos.ir.wording import counted
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 HELP = "bound the treewidth of a graph from above and below, and write a tree decomposition"
 OUT = "-"  # standard output
-BEGINNING = 1 << 16  # characters that tell what a file is
+BEGINNING = 1 << 16  # characters from which a format is recognized
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +45,7 @@ def _td(path: str) -> str:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Search, say the bounds, write and draw the decomposition; 130 if interrupted, with the best so far."""
+    """Search, print the bounds, write and draw the decomposition; 130 if interrupted, with the best so far."""
     from remat_algos.structure.pace import td_text, write_td
     from remat_algos.structure.tree_decomposition import TreeDecomposition
 
@@ -53,25 +53,25 @@ def run(arguments: argparse.Namespace) -> int:
     _check(arguments)
     alone = arguments.td == OUT  # the decomposition is all that standard output gets
     with contextlib.redirect_stdout(sys.stderr if alone else sys.stdout):
-        graph, names, said = _graph(arguments)
+        graph, names, note = _graph(arguments)
         if not arguments.json:
-            say(said)
+            print_text(note)
         context = SearchContext()
         with progress_line() as progress:
-            found = _bounds(graph, arguments, progress)
+            bounds = _bounds(graph, arguments, progress)
         seconds = context.elapsed
-        decomposition = TreeDecomposition.of(found.elimination).shrunk()
+        decomposition = TreeDecomposition.of(bounds.elimination).shrunk()
         if arguments.td and not alone:
             write_td(decomposition, arguments.td, graph.n_vertices)
-        record = _record(graph, found) | {"bags": decomposition.n_bags, "seconds": seconds, "written": arguments.td}
+        record = _record(graph, bounds) | {"bags": decomposition.n_bags, "seconds": seconds, "written": arguments.td}
         if arguments.json:
-            say_json(record)
+            print_json(record)
         else:
-            say_table(("", ""), _rows(record), headed=False)
+            print_table(("", ""), _rows(record), headed=False)
     if alone:
         print(td_text(decomposition, graph.n_vertices), end="")
     draw(arguments, decomposition, out=sys.stderr if alone else sys.stdout, names=names, graph=graph)
-    return INTERRUPTED if found.interrupted else 0
+    return INTERRUPTED if bounds.interrupted else 0
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -87,7 +87,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, list[str], str]:
-    """The graph without directions, the names of its vertices, and a line that says what was read.
+    """The graph without directions, the names of its vertices, and a line about what was read.
 
     A graph of PACE has no directions, and is taken as it is.
     """
@@ -96,11 +96,13 @@ def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, list[str], s
 
     if _is_pace(arguments.graph):
         if arguments.nodes is not None:
-            raise argparse.ArgumentTypeError(f"--nodes {arguments.nodes}: the width asks for no sizes; leave it out")
+            raise argparse.ArgumentTypeError(f"--nodes {arguments.nodes}: the width needs no sizes; leave it out")
         graph = read_gr(arguments.graph)
         return graph, [str(v + 1) for v in range(graph.n_vertices)], f"{arguments.graph}: undirected, taken as it is"
-    directed, said = as_planned(read_source(arguments), arguments)  # no word on sizes: the width has none
-    return UndirectedGraph.of(directed), [directed.labels[v] for v in range(directed.n_nodes)], said
+    directed, note = as_planned(
+        read_source(arguments), arguments
+    )  # without a note on sizes, which the width does not use
+    return UndirectedGraph.of(directed), [directed.labels[v] for v in range(directed.n_nodes)], note
 
 
 def _is_pace(path: str) -> bool:
@@ -133,15 +135,15 @@ def _bounds(graph: UndirectedGraph, arguments: argparse.Namespace, progress: Pro
         raise GraphError(f"{arguments.graph}: {error}{', without --exact' if arguments.exact else ''}") from error
 
 
-def _record(graph: UndirectedGraph, found: WidthBounds) -> dict[str, Any]:
+def _record(graph: UndirectedGraph, bounds: WidthBounds) -> dict[str, Any]:
     return {
         "vertices": graph.n_vertices,
         "edges": graph.n_edges,
-        "width": found.width,
-        "lower_bound": found.lower_bound,
-        "proven": found.proven,
-        "complete": found.complete,
-        **found.details,
+        "width": bounds.width,
+        "lower_bound": bounds.lower_bound,
+        "proven": bounds.proven,
+        "complete": bounds.complete,
+        **bounds.details,
     }
 
 
