@@ -29,7 +29,7 @@ Seconds = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class MixingCosts:
-    """Seconds that a node of `SyntheticOperators` takes, by what it does.
+    """Seconds of a node of `SyntheticOperators`, by its work.
 
     Parameters
     ----------

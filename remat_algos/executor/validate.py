@@ -61,7 +61,7 @@ def validate(
     repeats : int
         Timed runs, after one that is not timed; 0 for none.
     seed : int
-        Of the values that the synthetic operators make.
+        Random seed of the synthetic operators.
 
     Returns
     -------

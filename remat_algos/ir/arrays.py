@@ -1,4 +1,4 @@
-"""The arrays that graphs are made of."""
+"""Arrays of graphs: conversion, checks, read-only copies."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -30,7 +30,7 @@ def frozen(
 
     Examples
     --------
-    What the caller holds is copied, read-only or not: its owner may make it writable again.
+    The caller's array is copied, read-only or not: its owner may make it writable again.
 
     >>> sizes = np.array([4, 2])
     >>> sizes.setflags(write=False)
@@ -111,7 +111,7 @@ def check_place(i: int, count: int, what: str) -> int:
 
 
 def by_fields(instance: Any) -> tuple[Any, ...]:
-    """`__reduce__` of a type: pickle and copy make it anew from its fields, so it is checked and read-only again."""
+    """`__reduce__` of a type: pickle and copy rebuild it from its fields, so it is checked and read-only again."""
     arguments = (getattr(instance, field.name) for field in fields(instance) if field.init)
     return type(instance), tuple(dict(each) if isinstance(each, MappingProxyType) else each for each in arguments)
 
@@ -179,7 +179,7 @@ def _plain(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _not_a_number(values: ArrayLike, array: NDArray[Any]) -> str:
-    """The first entry that is not a number, as it was before the others were made text or objects too."""
+    """The first entry that is not a number, as it was before NumPy converted the others to text or objects."""
     for i, entry in enumerate(values if isinstance(values, list | tuple) else array.tolist()):
         if not isinstance(entry, Real):
             return f"has {shortened(repr(entry))} at position {i}"

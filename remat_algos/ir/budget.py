@@ -72,7 +72,7 @@ class Budget:
         return isinstance(self.memory, str) and self.memory.strip().lower() == LEAST
 
     def memory_limit(self, base: int, resident: int) -> int | None:
-        """Bytes that may be taken; shares of `base`, what one pass takes, are rounded down. None: no bound."""
+        """Bytes of the limit; shares of `base`, the peak of one pass, are rounded down. None: no limit."""
         limits = []
         if self.memory is not None and not self.least:
             limits.append(_amount(self.memory, base, "memory"))

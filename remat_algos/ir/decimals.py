@@ -34,9 +34,9 @@ def whole_bytes(amounts: Sequence[int | Decimal], source: str) -> list[int]:
 
 
 def whole_costs(amounts: Sequence[int | Decimal], source: str) -> tuple[list[int], int]:
-    """Costs times the smallest power of ten, up to 1e6, that makes all whole, and that power.
+    """Costs times the smallest power of ten, up to 1e6, that makes all integers, and that power.
 
-    What is finer still is rounded, with one notice. A cost of -1 (none given) stays.
+    Finer costs are rounded, with one notice. A cost of -1 (unknown) stays.
     """
     places = [-int(a.normalize().as_tuple().exponent) for a in amounts if isinstance(a, Decimal) and a]
     scale = min(10 ** min(max([0, *places]), 9), FINEST_SCALE)

@@ -31,14 +31,14 @@ def differentiate(
     """The graph with its backward part.
 
     For each node w from the last to the first, and each value x that w reads and that has a gradient, one node: it
-    reads the gradients of w's values, what w saves, and the running sum of x's gradient, and gives the new sum. The
+    reads the gradients of w's values, what w saves, and the running sum of x's gradient, and computes the new sum. The
     last node of x is called `grad(x)`, earlier ones `grad(x)@w`. A seed of cost 0, which reads the value itself,
     begins at each loss. The outputs are then the gradients without readers.
 
     Parameters
     ----------
     graph : ComputationGraph
-        Without a backward part. Where it has no `backward`, gradients read all that their node reads and makes.
+        Without a backward part. Where it has no `backward`, gradients read all reads and values of their node.
     factor : float
         Cost of a node's gradient, in times of its own (chen2016: about 2), split over the nodes that compute it.
     parameter_gradients : bool
@@ -145,7 +145,7 @@ def _pairs(graph: ComputationGraph, backward: Backward, seeds: Bool, parameter_g
 
 
 def everything_saved(graph: ComputationGraph) -> Backward:
-    """Gradients that read all that their node reads and makes, as large as the values."""
+    """Gradients that read all reads and values of their node, of the size of the values."""
     n = graph.n_nodes
     own = np.arange(graph.n_values, dtype=np.int32)
     saved = _joined(graph.read_indptr, graph.read_indices, graph.value_indptr, own)
@@ -183,14 +183,14 @@ def _targets(graph: ComputationGraph, backward: Backward, parameter_gradients: b
 
 
 def _owners(graph: ComputationGraph, target: Int32, reader: Int32) -> Int32:
-    """The gradient of a value belongs to the node that makes it, that of a parameter to its reader."""
+    """The gradient of a value belongs to its producer, that of a parameter to its reader."""
     owner, of_value = reader.copy(), target < graph.n_values
     owner[of_value] = graph.producer[target[of_value]]
     return owner
 
 
 def _costs(graph: ComputationGraph, backward: Backward, reader: Int32, factor: float) -> Int64:
-    """int64[g]: the gradients of a node share its cost, and the first takes what is left over."""
+    """int64[g]: the gradients of a node share its cost; the first gets the remainder."""
     shares = np.flatnonzero(reader >= 0)
     first = np.flatnonzero(np.diff(reader[shares], prepend=-1))
     count = np.diff(first, append=shares.size)

@@ -46,7 +46,7 @@ def checked_pairs(edges: Iterable[tuple[Any, Any]] | ArrayLike) -> np.ndarray:
 
 
 def _whole_ids(pairs: np.ndarray, edges: Any) -> np.ndarray:
-    """Floats that are whole as integers; integers that NumPy made floats of, since they take 64 bits, as they are."""
+    """Whole floats as integers; 64-bit integers that NumPy converted to floats, unchanged."""
     if (np.abs(pairs) < LARGEST_SUM).all() and np.array_equal(pairs, np.rint(pairs)):
         return pairs.astype(np.int64)
     exact = np.asarray(edges, object)

@@ -22,12 +22,12 @@ def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
     """The graph with feature maps of one bit per element, where gradients need no more [1]_ [2]_.
 
     The gradient of a ReLU needs only where its output is above 0 (of a ReLU6 or HardTanh: where it is not clipped). If
-    no other gradient reads that output, its node makes those bits as a extra value, `relu:sign`, and its gradient
+    no other gradient reads that output, its node stores those bits as an extra value, `relu:sign`, and its gradient
     reads them instead. A ReLU before a convolution stays as it is, since the convolution's gradient reads all of it.
 
     A dropout mask becomes one bit per element for all that read it, so that a dropout may be recomputed.
 
-    A node that reads bits has as much workspace as the decoded value takes. Compute stays as it is. No step needs more
+    A node that reads bits has a workspace of the size of the decoded value. Compute is unchanged. No step needs more
     memory than before, except for the bits of what is live in full as well, 1/32 of it (1/8 of a mask of bytes), and
     where a ReLU is live because a node that reads it is recomputed later: then the decoded value is live beside it.
 
@@ -135,7 +135,7 @@ class Codes:
         return self._with_signs(masked, replace(backward, grad_workspace=grad_workspace))
 
     def _with_signs(self, graph: ComputationGraph, backward: Backward) -> ComputationGraph:
-        """A extra value, the last one, for each of the nodes, which their gradients read instead."""
+        """An extra value, the last one, for each of the nodes, which their gradients read instead."""
         ends = graph.value_indptr[self.nodes + 1]
         new = ends + np.arange(ends.size)
         saver = np.repeat(np.arange(graph.n_nodes), np.diff(backward.saved_indptr))
@@ -192,7 +192,7 @@ def _released(graph: ComputationGraph, backward: Backward, saving: Int64, node: 
 def _masks(
     graph: ComputationGraph, backward: Backward, kinds: list[OperationKind | None], node: int, bits: int
 ) -> dict[int, int]:
-    """Bytes of the bits of each mask that a node makes: one drawn for dropouts alone, or a dropout's own."""
+    """Bytes of the bits of each mask of a node: one drawn for dropouts only, or that of a dropout."""
     indptr, readers = graph.readers
     found, drawn = {}, getattr(kinds[node], "name", "") == MASK
     for x in graph.values(node)[0 if drawn else 1 :]:

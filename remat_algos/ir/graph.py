@@ -50,7 +50,7 @@ MAX_VALUES = 2**31
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComputationGraph:
-    """Nodes that run, the values they make and read, bytes and costs: a directed acyclic graph in CSR arrays.
+    """Nodes, the values they compute and read, bytes and costs: a directed acyclic graph in CSR arrays.
 
     Ids are topological: a node reads values of nodes with smaller ids only. The id order is the run without
     rematerialization. Values of node v are the range `value_indptr[v]:value_indptr[v + 1]`.
@@ -77,7 +77,7 @@ class ComputationGraph:
     forward_of : int32[n], optional
         -1 in the forward part, else the forward node that a gradient belongs to.
     backward : Backward, optional
-        What `differentiate` needs; by default gradients read all that the node reads and makes.
+        Gradients, before `differentiate`; by default they read all reads and values of the node.
     resident : Resident, optional
         Inputs, parameters, states.
     mark : int8[n], optional
@@ -329,7 +329,7 @@ class ComputationGraph:
 
     @property
     def n_values(self) -> int:
-        """How many values the nodes make."""
+        """Number of values."""
         return int(self.memory.shape[0])
 
     @property
@@ -344,7 +344,7 @@ class ComputationGraph:
 
     @property
     def producer(self) -> Int32:
-        """int32[n_values]: the node that makes each value."""
+        """int32[n_values]: the node that computes each value."""
         return derived(
             self, "producer", lambda: np.repeat(np.arange(self.n_nodes, dtype=np.int32), np.diff(self.value_indptr))
         )
@@ -428,7 +428,7 @@ class ComputationGraph:
         return row(self.read_indptr, self.read_indices, node, "node")
 
     def values(self, node: int) -> range:
-        """Values that a node makes."""
+        """Values that a node computes."""
         node = check_place(node, self.n_nodes, "node")
         return range(int(self.value_indptr[node]), int(self.value_indptr[node + 1]))
 

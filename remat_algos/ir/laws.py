@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def check(graph: ComputationGraph) -> None:
-    """GraphError, with the rule and the place, unless the arrays make a graph."""
+    """GraphError, with the rule and the place, unless the arrays are a valid graph."""
     _check_arrays(graph)
     _check_reads(graph)
     _check_parts(graph)

@@ -17,7 +17,7 @@ class OperationKind:
     saves_inputs, saves_output : bool
         Whether the gradient reads what the operation reads, and its first value. Residents are always read.
     extra : tuple of str
-        Values that frameworks make beside the first one for the gradient alone.
+        Values that frameworks store beside the first one, for the gradient only.
     alone : (bool, bool)
         `saves_inputs` and `saves_output` where the operation has its first value only, as the graphs of
         kusumoto2019 have it.

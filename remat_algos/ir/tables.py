@@ -28,7 +28,7 @@ class ValueRow:
 
 @dataclass(slots=True)
 class NodeRow:
-    """A node; `saved` None: its gradient reads all that the node reads and makes."""
+    """A node; `saved` None: its gradient reads all reads and values of the node."""
 
     name: str
     op: str = ""

@@ -1,4 +1,4 @@
-"""Networks with real shapes, and graphs made by a rule."""
+"""Networks with real shapes, and synthetic graphs."""
 
 import importlib
 from typing import TYPE_CHECKING, Any

@@ -8,7 +8,7 @@ from remat_algos.models.windows import Windows
 
 
 class Layers(Windows, Norms, Sequences):
-    """Operations of a network, put one after another: each method adds an operation or a few, and gives a `Tensor`.
+    """Operations of a network: each method adds one or several and returns a `Tensor`.
 
     docs/layers.md has a table for each.
 

@@ -42,7 +42,7 @@ class Layer(NamedTuple):
     block : str
         The block that it belongs to, "" for none.
     shapes : tuple of shapes
-        Of each of its values, as the layer made them; a value may be read as a view of another shape.
+        Of each of its values, as computed; a value may be read as a view of another shape.
     dtypes : tuple of str
         Of each of its values.
     parameters : tuple of str

@@ -34,7 +34,7 @@ def with_optimizer(
     """The training graph with the update of each parameter behind its last node, first finished gradient first.
 
     `update(p)` reads `grad(p)`, the parameter and what the optimizer remembers of it: `momentum(p)`, or `m(p)` and
-    `v(p)`, which become residents. It makes no bytes; what it changes is there already. A node that touches a
+    `v(p)`, which become residents. It allocates no bytes; it updates residents in place. A node that touches a
     parameter or a state runs once. That a parameter is read before it changes is in the order of the ids alone.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Graphs made by a rule: chains, ladders, parallel chains, U-shapes, random layered graphs."""
+"""Synthetic graphs: chains, ladders, parallel chains, U-shapes, random layered graphs."""
 
 import math
 

@@ -110,5 +110,5 @@ class Settings:
 
     @property
     def several_values(self) -> bool:
-        """Whether operations make the values that only gradients read."""
+        """Whether operations have the values that only gradients read."""
         return self.counting == "framework"

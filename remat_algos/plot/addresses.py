@@ -35,7 +35,7 @@ def plot_addresses(allocation: Allocation, *, simulation: Simulation | None = No
     ----------
     allocation : Allocation
     simulation : Simulation, optional
-        The schedule whose instances the buffers hold; it gives them colours.
+        The schedule of the buffers, for their colours.
     ax : Axes, optional
         By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
 
@@ -141,7 +141,7 @@ def addresses_text(
     ----------
     allocation : Allocation
     simulation : Simulation, optional
-        The schedule whose instances the buffers hold; it gives them characters.
+        The schedule of the buffers, for their characters.
     width : int
         Columns, at least 40.
     height : int

@@ -225,7 +225,7 @@ def _sentences(breakdowns: Mapping[str, Breakdown]) -> Iterator[str]:
 
 
 def _sentence(one: Breakdown) -> str:
-    """The footprint and what it is made of."""
+    """The footprint and its parts."""
     residents = f" and residents {format_bytes(one.resident_memory)}" if one.resident_memory else ""
     return f"footprint {format_bytes(one.footprint)}: peak {format_bytes(one.peak_memory)}{residents}"
 

@@ -97,7 +97,7 @@ def peaks_of_blocks(simulation: Simulation, lower_sets: LowerSets) -> Int64:
 
     Examples
     --------
-    Four nodes of one byte in two blocks. Gradients read what their nodes read and make; the last block is kept.
+    Four nodes of one byte in two blocks. Gradients read the reads and values of their nodes; the last block is kept.
 
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3)]))

@@ -1,1 +1,1 @@
-"""Operations with numbers: what each kind gives, and its true gradients."""
+"""Formulas of operations, with true gradients."""

@@ -1,4 +1,4 @@
-"""Mixtures of experts: rows choose experts, go to them, and gather what they make.
+"""Mixtures of experts: rows choose experts, go to them, and gather their results.
 
 Where a row goes is a whole number, `turn * experts + expert`: it is the expert's row number `turn`, counted from 0. Of
 the rows that choose an expert the first choices come first, then the second ones, each in the order of the rows. An

@@ -112,12 +112,12 @@ class Formula:
     Parameters
     ----------
     forward : callable
-        `forward(call, *arguments)` gives the first value, or a tuple of all; effects may be left out.
+        `forward(call, *arguments)` returns the first value, or a tuple of all; effects may be left out.
     gradient : callable, optional
         `gradient(call, k, arguments, values, gradients)` is that of argument k, from what it may read and the
         gradients of the values (None where there is none). None: the kind has no gradient.
     refuses : callable
-        `refuses(call)` gives the reason why it cannot serve, or None.
+        `refuses(call)` returns the reason why it does not apply, or None.
     """
 
     forward: Forward

@@ -24,7 +24,7 @@ FLAGS = {
 }
 MARKS = {"": 0, "0": 0, "keep": 1, "1": 1, "recompute": 2, "2": 2}
 
-LONGEST = 4000  # digits that int() takes
+LONGEST = 4000  # digits that int() accepts
 MAX_NAMED = 12  # columns in a message
 _DECIMAL_COMMA = re.compile(r"^(-?\d*),(\d[^,.]*)$")
 
@@ -133,7 +133,7 @@ class ColumnTable:
             texts = [_DECIMAL_COMMA.sub(r"\1.\2", text) for text in texts]
         joined = "".join(texts)
         try:
-            if "_" in joined or not joined.isascii():  # int() takes more than we do
+            if "_" in joined or not joined.isascii():  # int() accepts more
                 raise ValueError
             return [int(text) if text else default for text in texts]
         except ValueError:  # a decimal or a unit among them

@@ -59,7 +59,7 @@ def mixture_of_experts(
     experts : int
         Experts of each layer.
     chosen : int
-        Experts that each word takes.
+        Experts per word.
     capacity : int
         Words that an expert has room for, in per cent of an equal share.
     words : int
@@ -97,7 +97,7 @@ def mixture_of_experts(
 
 
 def routed(net: Layers, x: Tensor, expert: Expert, experts: int, chosen: int, capacity: int) -> tuple[Tensor, Tensor]:
-    """Rows of x as the experts that each of them takes transform them, and the loss that keeps the experts busy alike.
+    """Rows of x transformed by their experts, and the loss that keeps the experts busy alike.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def routed(net: Layers, x: Tensor, expert: Expert, experts: int, chosen: int, ca
 
 
 def _places(net: Layers, probabilities: Tensor, chosen: int) -> Tensor:
-    """Which place of which expert each row takes: chosen once, for another run might choose anew."""
+    """The place and expert of each row: `once`, since a second run might choose others."""
     return net.run(
         "Route",
         [probabilities],

@@ -26,7 +26,7 @@ def nmt(
     encoder runs in both directions, each with half the width. At each step of the decoder the state is projected and
     added to every projected source state; tanh, a product with a vector and softmax give the share of each source state
     in the context. The tanh is of shape (batch, steps, width) at each step, and its gradient reads it, while the
-    gradient of the sum reads nothing: this is what echo2020, figure 8, makes again from one tensor shared by all steps.
+    gradient of the sum reads nothing: this is what echo2020, figure 8, recomputes from one tensor shared by all steps.
     The output layer reads the states of all steps at once. A cell has one bias where Sockeye's has two, which makes
     8,192 parameters fewer.
 
