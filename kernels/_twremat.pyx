@@ -15,6 +15,7 @@ cdef enum:
     _UNLIMITED = -1
     SHORTEST_REPEAT = 16                  # runs of a visit that is remembered
     FEWEST_SLOTS = 1024
+    DENSE = 8                             # ids for each vertex up to which it is faster to read them all than to sort
 
 PLAIN, UNLIMITED = _PLAIN, _UNLIMITED
 
@@ -125,6 +126,24 @@ cdef class _Recursion:
                     reached.push_back(u)
         return 0
 
+    cdef int ascending(self, vector[int]& reached) except -1 nogil:
+        """Sort what has just been reached; where it is dense, by reading off which vertices were seen."""
+        cdef int v, low, high
+        cdef size_t i = 0
+        if reached.empty():
+            return 0
+        low = high = reached[0]
+        for v in reached:
+            low, high = min(low, v), max(high, v)
+        if <size_t>(high - low) > DENSE * reached.size():
+            sort(reached.begin(), reached.end())
+            return 0
+        for v in range(low, high + 1):
+            if self.seen[v] == self.calls:
+                reached[i] = v
+                i += 1
+        return 0
+
     cdef int levels(self, int s, vector[int]& reached, vector[int]& own) except -1 nogil:
         """The needed nodes of the separator, and for each reached vertex the last of them that it rests on."""
         cdef int64 j
@@ -186,7 +205,7 @@ cdef class _Recursion:
             return 0
         if self.child_indptr[s] == self.child_indptr[s + 1] or self.n_bags[s] < self.recursion_limit:
             self.reach(s, wanted, reached)
-            sort(reached.begin(), reached.end())
+            self.ascending(reached)
             self.order.insert(self.order.end(), reached.begin(), reached.end())
             return 0
         visit.key, visit.check = <uint64>s, <uint64>wanted.size()
@@ -215,7 +234,7 @@ cdef class _Recursion:
             sort(own.begin(), own.end())
             self.plain(s, wanted, own)
         else:
-            sort(reached.begin(), reached.end())
+            self.ascending(reached)
             self.levels(s, reached, own)
             self.batched(s, wanted, own)
         visit.past = <int64>self.order.size()
