@@ -2,8 +2,8 @@
 
 Usage: python docs/measured.py
 
-It writes them into the pages; a slow test compares. Takes about a minute. A sentence of `SENTENCES` is looked for in its
-page, however its lines break, and each `{name}` in it is a number that the function beside it measures.
+It writes them into the pages; a slow test compares. Takes ten seconds. A sentence of `SENTENCES` is found in its page
+however its lines break; each `{name}` in it is a number that the function beside it measures.
 """
 
 import re
@@ -108,8 +108,8 @@ def lowest_peaks_of_twremat():
 SENTENCES = (
     (
         "solvers/chen_greedy.md",
-        "the best plan of the paper's search needs {paper} GiB when allocated. Every b, ranked by the peak, gives a plan "
-        "of {peak} GiB; ranked by the allocation, one of {allocation} GiB.",
+        "the best plan of the paper's search needs {paper} GiB when allocated. Every b, ranked by the peak, gives a "
+        "plan of {peak} GiB; ranked by the allocation, one of {allocation} GiB.",
         searches_of_chen_greedy,
     ),
     (
