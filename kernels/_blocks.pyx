@@ -254,10 +254,11 @@ cdef class _Blocks(_Order):
     cdef bint exceeds_with_more(self, bint complete) noexcept nogil:
         """Whether the block of every set that contains L' exceeds a bound too; `complete`: the sequence is.
 
-        What runs again in this block does so in the larger ones, no later in the order of the gradients: what they
-        keep of L' is kept here too. So from there on to their last read by gradients of this block, or of L, its
-        values are live in all of them; so is every other value outside L from its first to its last read by gradients
-        of this block, and what gradients before these make for them.
+        A larger block keeps no node of L' that this one does not keep. So what is recomputed here is recomputed there
+        too, before the same gradient or an earlier one, and its values are live until the last gradient of this block,
+        or of L, that reads them. Any other value outside L is live from the first to the last gradient of this block
+        that reads it, and the gradients that this block reads from the time they are computed. Only these bytes are
+        counted: others may be freed, or not needed at all, in a larger block.
         """
         cdef int64 live = 0, produced, j
         cdef int v, x

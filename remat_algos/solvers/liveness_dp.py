@@ -50,8 +50,8 @@ def liveness_dp(
     Parameters
     ----------
     family : {"wide", "pruned", "exact"}
-        As in `lower_set_family`; the blocks of all pairs of sets are simulated. On graphs of more than a few hundred
-        nodes only the sets of evenly spaced nodes are used, which the plan's details record as `thinned`.
+        As in `lower_set_family`; the block of each pair of sets is simulated if a chain near the limit can have it. On
+        graphs of more than a few hundred nodes only the sets of evenly spaced nodes are used, which the plan's details record as `thinned`.
     lazy : bool, optional
         As in `canonical_schedule`; by default both are planned and the better plan is taken, or only True where there
         are more than about 300 sets.
@@ -160,11 +160,9 @@ def _near(
 ) -> Generator[Candidate, None, bool]:
     """The best chains for promises around a limit, then for larger ones as long as what is simulated fits.
 
-    Returns whether some chain promises to fit, or does so already (`fits`); then only promises near the limit are of
-    interest.
-
-    The chains of some of the sets say which promises can be met and what the best chains cost as an upper bound; only
-    blocks within these are simulated.
+    The best chains of some of the sets bound the peak and the cost of those of all sets; only blocks within these
+    bounds are simulated. Where a chain with the other value of `lazy` fits (`fits`), promises far above the limit are
+    not tried. Returns whether a chain fits now.
     """
     some = _program(sets.subset(spread(len(sets), SOME_SETS)), lazy, max_peak, context)
     reached = some.least_budget()
