@@ -51,7 +51,8 @@ def liveness_dp(
     ----------
     family : {"wide", "pruned", "exact"}
         As in `lower_set_family`; the block of each pair of sets is simulated if a chain near the limit can have it. On
-        graphs of more than a few hundred nodes only the sets of evenly spaced nodes are used, which the plan's details record as `thinned`.
+        graphs of more than a few hundred nodes only the sets of evenly spaced nodes are used, which the plan's details
+        record as `thinned`.
     lazy : bool, optional
         As in `canonical_schedule`; by default both are planned and the better plan is taken, or only True where there
         are more than about 300 sets.
