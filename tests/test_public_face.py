@@ -176,7 +176,7 @@ FREE = """
     checking compute data digraph dpi dropped dtype edges encode exact factor first form frees given height i
     keep keep_last look
     keep_outputs key last lazy learning_rate least limit liveness loss match_range max_split_size memory method mode
-    max_sets n_nodes name names
+    most max_sets n_nodes name names
     node of once one_pass only options other outputs overhead packed parameter_gradients path peak
     picture place points polish progress raw reads record recompute reduced repeats resident residents rounds rows rule
     scale seed seeds shortest size solver solvers source step steps subjects table tables text ties time_limit timed
