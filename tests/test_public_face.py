@@ -280,7 +280,7 @@ def call(name, base, other, parameter, folder):
         "path": Path(folder) / "file",
         "limit": 2**40,
         "method": "by hand",
-        "max_sets": None,
+        "most": None,
     }
     for p in parameters(function):
         if p.default is p.empty and p.name not in given and p.kind is not p.VAR_KEYWORD:
