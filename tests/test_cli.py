@@ -13,7 +13,7 @@ from remat_algos.cli.main import main
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.files.read import read_graph
 from remat_algos.ir.files.write import write_graph
-from remat_algos.solvers.registry import list_solvers, portfolio
+from remat_algos.solvers.registry import default_solvers, list_solvers
 from tests.command_line import Said, with_budget
 
 PLAN_KEYS = {
@@ -39,7 +39,7 @@ COMMANDS = (
     *("allocate", "compare", "convert", "diff", "explain", "frontier"),
     *("show", "simulate", "solve", "unroll", "verify", "width"),
 )
-SOLVERS = sorted(solver.name for solver in portfolio())
+SOLVERS = sorted(solver.name for solver in default_solvers())
 DRAWN = re.compile("[\x1b─-╿]")  # escape sequences and box drawing
 
 # a chain of six; differentiated, it computes 51 + 2 * 41 = 133 and holds 28 bytes at once

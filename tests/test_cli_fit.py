@@ -10,10 +10,10 @@ from remat_algos.ir.units import parse_bytes
 from remat_algos.models.registry import build, get_family
 from remat_algos.plan import fit as room
 from remat_algos.plan.solve import solve
-from remat_algos.solvers.registry import portfolio
+from remat_algos.solvers.registry import default_solvers
 from tests.test_cli_questions import complains
 
-SOLVERS = [*(solver.name for solver in portfolio()), "auto"]
+SOLVERS = [*(solver.name for solver in default_solvers()), "auto"]
 SMALL = "vgg11?image=32&width=8"
 ASK = ("fit", "--model", SMALL, "--vary", "batch", "--memory", "20MB")
 FEW = ("--solver", "no_remat,chen_sqrt")

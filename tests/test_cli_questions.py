@@ -19,7 +19,7 @@ from remat_algos.ir.files.read import read_graph
 from remat_algos.ir.files.write import write_graph
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import FORMS, Plan
-from remat_algos.solvers.registry import portfolio
+from remat_algos.solvers.registry import default_solvers
 from tests.command_line import with_budget
 from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES, Said, process
 from tests.test_cli_startup import SLOW
@@ -606,7 +606,7 @@ def test_on_a_graph_without_gradients_the_frontier_says_who_cannot_serve(remat, 
     assert re.search(r"chen_sqrt[a-z_, ]*: the graph has no backward part", said.flat)
     record = remat("frontier", "chain.nodes.csv", "--inference", *words, "--json").record
     served = {p["solver"] for p in record["points"]}
-    asked = sorted(solver.name for solver in portfolio()) if not words else ["chen_sqrt", "no_remat"]
+    asked = sorted(solver.name for solver in default_solvers()) if not words else ["chen_sqrt", "no_remat"]
     assert "no_remat" in served
     assert sorted([*record["reasons"], *served]) == asked
 
@@ -1020,7 +1020,7 @@ def test_an_interrupted_frontier_has_what_was_found(interrupted, remat, folder, 
     assert (said.code, said.err) == (130, "")
     assert (record["interrupted"], record["complete"]) == (True, False)
     assert 1 <= len(record["points"]) <= 1 + judged  # no_remat comes first, and is simulated already
-    assert set(record["reasons"]) | {p["solver"] for p in record["points"]} == {s.name for s in portfolio()}
+    assert set(record["reasons"]) | {p["solver"] for p in record["points"]} == {s.name for s in default_solvers()}
     text = interrupted(judged, "frontier", "long.json")
     assert (text.code, text.err) == (130, "")
     assert any(line.startswith("interrupted; these are the plans") for line in text.lines)
@@ -1032,7 +1032,7 @@ def test_an_interrupted_comparison_has_a_row_for_every_solver(interrupted, folde
     assert (said.code, said.err) == (130, "")
     assert said.record["complete"] is False
     entries = {entry["solver"]: entry for entry in said.record["solvers"]}
-    assert set(entries) == {solver.name for solver in portfolio()}
+    assert set(entries) == {solver.name for solver in default_solvers()}
     labels = [entry.get("reason") or entry.get("interrupted") for entry in entries.values()]
     assert sum(label in (True, "interrupted") for label in labels) == 1
     assert "not tried: interrupted" in labels

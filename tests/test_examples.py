@@ -15,12 +15,12 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.files.read import read_graph
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline, baseline_peak
-from remat_algos.solvers.registry import list_candidates, portfolio
+from remat_algos.solvers.registry import default_solvers, list_candidates
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 GRAPHS = EXAMPLES / "graphs"
 NAMES = ("lstm", "transformer", "unet")
-SOLVERS = [solver.name for solver in portfolio()]
+SOLVERS = [solver.name for solver in default_solvers()]
 
 
 def tables(name):

@@ -23,7 +23,7 @@ from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.registry import portfolio
+from remat_algos.solvers.registry import default_solvers
 
 pytestmark = pytest.mark.gpu
 FAMILIES = ("densenet", "feed_forward", "googlenet", "lstm", "resnet_cifar", "vit")
@@ -50,7 +50,7 @@ def training(family, batch=1):
 def plans(graph, budgets=("70%", "least")):
     """What the solvers of the portfolio plan, each schedule once."""
     found = {}
-    for solver in portfolio():
+    for solver in default_solvers():
         for budget in budgets:
             try:
                 plan = solve(graph, budget, solver=solver.name, raw=True)

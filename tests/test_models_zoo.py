@@ -12,7 +12,7 @@ from remat_algos.errors import BudgetError, GraphError
 from remat_algos.ir.operation_kinds import operation_kind
 from remat_algos.models.published import PUBLISHED
 from remat_algos.models.registry import build, get_family, list_families, list_models
-from remat_algos.solvers.registry import portfolio
+from remat_algos.solvers.registry import default_solvers
 from tests.oracles import judge
 
 FAMILIES = [family.name for family in list_families()]
@@ -115,7 +115,7 @@ def test_peak_without_rematerialization_is_what_a_slow_judge_says(training):
 @pytest.mark.parametrize("share", ["80%", "least"])
 def test_every_fast_solver_plans_it(training, share):
     """A plan within the budget, or an error that says what was reached; the zoo is no exception for any of them."""
-    for solver in portfolio():
+    for solver in default_solvers():
         whole = ra.simulate(training, np.arange(training.n_nodes)).peak_memory
         limit = whole * 80 // 100 if share == "80%" else whole
         plan, error = attempt(training, share, solver.name)

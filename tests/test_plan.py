@@ -27,7 +27,7 @@ from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers import registry
 from remat_algos.solvers.candidates import Candidate
-from remat_algos.solvers.registry import Solver, any_graph, list_candidates, list_solvers, portfolio
+from remat_algos.solvers.registry import Solver, any_graph, default_solvers, list_candidates, list_solvers
 from tests.oracles.judge import judge
 from tests.strategies import differentiation, graphs, rows, training_graphs
 
@@ -503,7 +503,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 def test_a_plan_says_who_made_it_what_it_holds_and_what_it_costs():
     text = str(PLAN)
-    tried = sum(solver.needs(GRAPH) is None for solver in portfolio())
+    tried = sum(solver.needs(GRAPH) is None for solver in default_solvers())
     assert text.startswith(f"best plan: {PLAN.method} ({tried} solvers tried)\n")
     share = 100 * PLAN.peak_memory / baseline_peak(GRAPH)
     assert f"peak         {PLAN.peak_memory} B, limit {PLAN.limit} B\n" in text
@@ -606,7 +606,7 @@ def test_a_graph_without_cost_has_no_gap_to_speak_of():
 
 def peaks_and_overheads(graph):
     """(peak, overhead) of all plans of all methods that auto asks."""
-    orders = [found.schedule.order for solver in portfolio() for found in list_candidates(graph, solver.name)]
+    orders = [found.schedule.order for solver in default_solvers() for found in list_candidates(graph, solver.name)]
     judged = [judge(graph, order) for order in orders]
     return [(judgement.peak, judgement.overhead) for judgement in judged]
 
@@ -830,7 +830,7 @@ def test_a_limit_reaches_the_solver_as_it_is(monkeypatch):
 
 def test_compare_has_an_entry_for_every_solver_the_cheapest_first():
     comparison = compare(GRAPH, "85%")
-    assert {entry.solver for entry in comparison.entries} == {solver.name for solver in portfolio()}
+    assert {entry.solver for entry in comparison.entries} == {solver.name for solver in default_solvers()}
     fit = [entry for entry in comparison.entries if entry.plan is not None]
     rest = comparison.entries[len(fit) :]
     assert fit

@@ -17,9 +17,9 @@ from remat_algos.plan import fit as room
 from remat_algos.plan.fit import CACHED_GRAPHS, fit
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.registry import portfolio
+from remat_algos.solvers.registry import default_solvers
 
-NAMES = [solver.name for solver in portfolio()]
+NAMES = [solver.name for solver in default_solvers()]
 
 
 def training(depth):

@@ -27,13 +27,13 @@ from remat_algos.schedule.mirror import mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import candidates, registry
-from remat_algos.solvers.registry import Solver, any_graph, list_solvers, portfolio, training_graph
+from remat_algos.solvers.registry import Solver, any_graph, default_solvers, list_solvers, training_graph
 from tests.oracles.judge import judge
 from tests.strategies import graphs, rows, training_graphs
 
 PLAYED = settings(max_examples=15)
 CHEN = ["chen_greedy", "chen_recursive", "chen_sqrt"]
-THAT_RECOMPUTE = [solver.name for solver in portfolio() if solver.name != "no_remat"]
+THAT_RECOMPUTE = [solver.name for solver in default_solvers() if solver.name != "no_remat"]
 each_chen = pytest.mark.parametrize("solver", CHEN)
 served = training_graphs(max_nodes=18)
 CHAIN = differentiate(chain(12))
@@ -109,7 +109,7 @@ def test_every_plan_can_be_verified_and_is_what_the_oracle_says(graph):
 @given(served)
 def test_each_curve_begins_with_the_lowest_peak_that_its_solver_finds(graph):
     found = frontier(graph)
-    for solver in portfolio():
+    for solver in default_solvers():
         # passes may have lowered it further
         assert figures(found.curves[solver.name][0]) <= figures(solve(graph, "least", solver=solver.name, raw=True))
 
@@ -128,10 +128,10 @@ def test_a_curve_answers_every_limit_as_well_as_its_solver_does(solver, graph, d
 @given(graphs(max_nodes=8))
 def test_without_a_backward_part_those_that_need_one_give_reasons(graph):
     found = frontier(graph)
-    need_one = {solver.name for solver in portfolio() if solver.needs(graph)}
+    need_one = {solver.name for solver in default_solvers() if solver.needs(graph)}
     assert set(found.reasons) == need_one
     assert all("call differentiate" in reason for reason in found.reasons.values())
-    assert set(found.curves) == {solver.name for solver in portfolio()} - need_one
+    assert set(found.curves) == {solver.name for solver in default_solvers()} - need_one
     assert found.complete
     assert [figures(plan) for plan in found.curves["no_remat"]] == [(found.base, graph.needed_compute)]
 
@@ -158,7 +158,7 @@ def test_marks_are_honoured_by_every_plan(graph, data):
             judge(marked, plan.schedule.order)  # raises where a mark is broken
     for reason in found.reasons.values():
         assert "mark" in reason
-    assert set(found.curves) | set(found.reasons) == {solver.name for solver in portfolio()}
+    assert set(found.curves) | set(found.reasons) == {solver.name for solver in default_solvers()}
 
 
 def test_a_mark_that_one_solver_cannot_honour_is_its_reason():
@@ -176,7 +176,7 @@ def test_a_mark_that_forbids_all_leaves_only_reasons():
     mark = np.where(np.arange(training.n_nodes) == output, RECOMPUTE, 0)
     found = frontier(replace(training, mark=mark, derivation=None))
     assert found.curves == {}
-    assert set(found.reasons) == {solver.name for solver in portfolio()}
+    assert set(found.reasons) == {solver.name for solver in default_solvers()}
     assert found.plans == ()
 
 
@@ -282,7 +282,7 @@ def test_without_time_a_frontier_says_that_it_is_not_complete():
     found = frontier(CHAIN, time_limit=0)
     assert (found.complete, found.interrupted) == (False, False)
     assert found.plans
-    assert set(found.curves) | set(found.reasons) == {solver.name for solver in portfolio()}
+    assert set(found.curves) | set(found.reasons) == {solver.name for solver in default_solvers()}
     assert set(found.reasons.values()) == {"not tried within the time limit"}
 
 

@@ -17,7 +17,7 @@ from remat_algos.plan.verify import verify
 from remat_algos.schedule.checkpoints import checkpoint_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import candidates, registry
-from remat_algos.solvers.registry import Solver, any_graph, list_solvers, portfolio
+from remat_algos.solvers.registry import Solver, any_graph, default_solvers, list_solvers
 
 GRAPH = differentiate(chain(9))
 CHEN = ["chen_greedy", "chen_recursive", "chen_sqrt"]
@@ -165,7 +165,7 @@ def test_a_progress_line_may_be_what_is_interrupted(stop):
 
 
 def test_auto_asks_nobody_after_the_interrupt(sweep):
-    asked = [solver.name for solver in portfolio()]
+    asked = [solver.name for solver in default_solvers()]
     assert asked[0] == "no_remat"  # which is simulated already
     for name in asked[1:3]:
         solve(GRAPH, 8, solver=name)
@@ -287,7 +287,7 @@ def test_a_comparison_has_what_was_found_and_says_who_was_not_tried(sweep):
 def test_a_solver_interrupted_before_anything_fits_has_no_plan(sweep):
     sweep.restart(1)
     found = compare(GRAPH, 8)
-    assert {entry.solver for entry in found.entries} == {solver.name for solver in portfolio()}
+    assert {entry.solver for entry in found.entries} == {solver.name for solver in default_solvers()}
     assert all(entry.plan is None for entry in found.entries)
     reasons = {entry.solver: entry.reason for entry in found.entries}
     assert "no schedule within 8 B was found" in reasons.pop("no_remat")  # which comes first

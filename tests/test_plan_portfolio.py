@@ -13,7 +13,7 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.random import chain
 from remat_algos.plan import portfolio as module
-from remat_algos.plan.portfolio import LATE, MAX_KEPT, Portfolio
+from remat_algos.plan.portfolio import MAX_KEPT, NOT_TRIED, Portfolio
 from remat_algos.plan.problem import Problem
 from remat_algos.schedule.checkpoints import checkpoint_schedule
 from remat_algos.schedule.schedule import Schedule
@@ -65,8 +65,8 @@ def test_the_pareto_set_of_what_was_yielded_is_kept(schedules):
     wanted = pareto([(each.peak_memory, each.compute) for each in simulated], lambda figures: figures)
     assert [candidate.figures for candidate in found.candidates] == wanted
     assert {candidate.solver for candidate in found.candidates} <= {"toy"}
-    findings = found.findings["toy"]
-    assert (findings.simulated, findings.complete, findings.reason) == (len(schedules), True, "")
+    result = found.results["toy"]
+    assert (result.simulated, result.complete, result.reason) == (len(schedules), True, "")
 
 
 def test_nothing_is_simulated_twice(monkeypatch):
@@ -74,7 +74,7 @@ def test_nothing_is_simulated_twice(monkeypatch):
     monkeypatch.setattr(module, "simulate", lambda *given: calls.append(given) or simulate(*given))
     found = asked(yielding(evaluated(GRAPH, SCHEDULES[0]), Candidate(SCHEDULES[1]), SCHEDULES[2]))
     assert len(calls) == 2
-    assert found.findings["toy"].simulated == 3
+    assert found.results["toy"].simulated == 3
     other = simulate(differentiate(chain(12)), SCHEDULES[3])  # of another graph, so it says nothing
     asked(yielding(Candidate(other.schedule, simulation=other)))
     assert len(calls) == 3
@@ -86,8 +86,8 @@ def test_a_plan_says_how_many_were_simulated_and_skipped():
         yield Candidate(SCHEDULES[0], {"chosen": 1})
 
     found = asked(solver_of(skipping))
-    findings = found.findings["skipping"]
-    assert findings.details(found.candidates[0]) == {
+    result = found.results["skipping"]
+    assert result.details(found.candidates[0]) == {
         "chosen": 1,
         "simulated": 1,
         "complete": True,
@@ -110,24 +110,24 @@ def test_many_candidates_are_thinned_and_the_best_stays():
 
 def test_what_was_yielded_before_the_time_was_over_stays():
     found = asked(yielding(*SCHEDULES[:2], OutOfTime()), yielding(SCHEDULES[2], name="next"))
-    findings = found.findings["toy"]
-    assert (findings.simulated, findings.complete, findings.reason, findings.cut) == (2, False, "", True)
-    assert found.findings["next"].complete
+    result = found.results["toy"]
+    assert (result.simulated, result.complete, result.reason, result.cut) == (2, False, "", True)
+    assert found.results["next"].complete
 
 
 def test_a_late_solver_is_not_asked_where_there_is_a_candidate():
     found = asked(yielding(SCHEDULES[0]), yielding(SCHEDULES[1], name="zlate"), context=SearchContext(0))
-    assert found.findings["toy"].simulated == 1
-    assert found.reasons == {"zlate": LATE}
+    assert found.results["toy"].simulated == 1
+    assert found.reasons == {"zlate": NOT_TRIED}
     assert found.n_tried == 1
 
 
 @pytest.mark.parametrize("error", [GraphError("too wide"), BudgetError("nothing fits", 9, 5, [0])])
 def test_an_error_of_one_solver_is_its_reason(error):
     found = asked(yielding(SCHEDULES[0], error), yielding(SCHEDULES[1], name="next"))
-    assert (found.findings["toy"].simulated, found.findings["toy"].error) == (1, error)
+    assert (found.results["toy"].simulated, found.results["toy"].error) == (1, error)
     assert found.reasons == {"toy": str(error)}
-    assert found.findings["next"].complete
+    assert found.results["next"].complete
 
 
 def test_a_proof_for_the_lower_bound_is_asked_again_for_what_it_names():
@@ -151,9 +151,9 @@ def test_a_schedule_against_a_mark_is_passed_over_and_is_the_reason_if_it_was_al
     against, honouring = keeping(1, GRAPH), Schedule([*range(12), 0, *range(12, 24)])
     simulate(marked, honouring)
     found = asked(yielding(against, honouring), yielding(against, name="alone"), graph=marked, budget="200%")
-    assert (found.findings["toy"].simulated, found.findings["toy"].reason) == (1, "")
+    assert (found.results["toy"].simulated, found.results["toy"].reason) == (1, "")
     assert "it cannot honour a mark" in found.reasons["alone"]
-    assert isinstance(found.findings["alone"].error, ScheduleError)
+    assert isinstance(found.results["alone"].error, ScheduleError)
 
 
 def test_who_cannot_serve_is_not_asked():
@@ -169,8 +169,8 @@ def test_who_cannot_serve_is_not_asked():
 def test_after_an_interrupt_nobody_is_asked_and_what_was_found_stays():
     found = asked(yielding(*SCHEDULES[:3], KeyboardInterrupt()), yielding(SCHEDULES[3], name="znext"))
     assert found.interrupted
-    assert list(found.findings) == ["toy"]
-    assert found.findings["toy"].simulated == 3
+    assert list(found.results) == ["toy"]
+    assert found.results["toy"].simulated == 3
 
 
 def test_cheap_solvers_come_first_and_those_that_improve_last():

@@ -11,7 +11,7 @@ from remat_algos.plan.solve import solve
 from remat_algos.schedule.postponed_updates import postpone
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.registry import portfolio
+from remat_algos.solvers.registry import default_solvers
 
 GRAPHS = {
     "sgd": build("feed_forward", depth=2, optimizer="sgd").graph,
@@ -80,7 +80,7 @@ def test_the_error_names_the_run_and_the_update():
     assert str(error.value).startswith(f"step {step} runs layer0.linear, which reads what update(layer0.linear.")
 
 
-@pytest.mark.parametrize("solver", [solver.name for solver in portfolio()])
+@pytest.mark.parametrize("solver", [solver.name for solver in default_solvers()])
 def test_no_solver_reads_a_parameter_that_has_changed(solver):
     graph = GRAPHS["tied weights"]
     assert not stale_reads(graph, solve(graph, "least", solver=solver).schedule.order.tolist())

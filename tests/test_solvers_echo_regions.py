@@ -101,7 +101,7 @@ def test_explain_has_a_plan_made_by_a_solver(remat, files):
     ("words", "sentence"),
     [
         ("", "give PLAN, or --solver NAME to have one made"),
-        ("plan.json --solver echo", "PLAN and --solver say both what to explain; leave out one"),
+        ("plan.json --solver echo", "PLAN and --solver both name what to explain; leave out one"),
         ("plan.json -O mode=exact", "-O mode=exact: the plan has its options; leave it out"),
         ("--solver nobody", "unknown solver 'nobody'"),
         ("--solver echo -O fast=1", "echo has no option fast"),

@@ -18,7 +18,7 @@ from remat_algos.plan.portfolio import Portfolio
 from remat_algos.plan.problem import Problem
 from remat_algos.plan.solve import allocator_options, solve
 from remat_algos.schedule.baseline import baseline_peak
-from remat_algos.solvers.registry import BASELINE, Solver, get_solver, portfolio
+from remat_algos.solvers.registry import BASELINE, Solver, default_solvers, get_solver
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,13 +190,15 @@ def compare(
     """
     check_graph(graph)
     budget_requested, allocator, seed = Budget.of(budget), get_allocator(allocator).name, whole(seed, "seed")
-    chosen = [get_solver(name) for name in dict.fromkeys(solvers)] if solvers is not None else portfolio()
+    chosen = [get_solver(name) for name in dict.fromkeys(solvers)] if solvers is not None else default_solvers()
     SearchContext(time_limit)  # which refuses what is no number of seconds
     if allocator == PEAK:
         allocator_options(get_allocator(PEAK), alignment)
-        run = Portfolio(Problem.of(graph, budget_requested), SearchContext(None, progress, seed=seed), polish=polish)
-        run.run(chosen, seconds_each=time_limit)
-        entries, complete = [_entry(run, solver) for solver in chosen], not run.interrupted
+        portfolio = Portfolio(
+            Problem.of(graph, budget_requested), SearchContext(None, progress, seed=seed), polish=polish
+        )
+        portfolio.run(chosen, seconds_each=time_limit)
+        entries, complete = [_entry(portfolio, solver) for solver in chosen], not portfolio.interrupted
     else:
         options: dict[str, Any] = {"time_limit": time_limit, "seed": seed, "polish": polish, "progress": progress}
         options |= {"allocator": allocator, "alignment": alignment}
@@ -204,22 +206,22 @@ def compare(
     return Comparison(graph, budget_requested, tuple(sorted(entries, key=_rank)), complete, allocator)
 
 
-def _entry(run: Portfolio, solver: Solver) -> Entry:
+def _entry(portfolio: Portfolio, solver: Solver) -> Entry:
     """The entry of one solver of a run."""
-    problem, findings = run.problem, run.findings.get(solver.name)
-    if findings is None:
+    problem, result = portfolio.problem, portfolio.results.get(solver.name)
+    if result is None:
         return Entry(solver.name, None, "not tried: interrupted")
-    best = min(findings.candidates, key=problem.rank, default=None)
-    stopped = run.interrupted and solver.name == run.running
+    best = min(result.candidates, key=problem.rank, default=None)
+    stopped = portfolio.interrupted and solver.name == portfolio.running
     if best is not None and problem.fits(best):
-        details = findings.details(best) | ({INTERRUPTED: True} if stopped else {})
-        plan = problem.plan(best, solver=solver.name, options={}, seconds=findings.seconds, details=details)
+        details = result.details(best) | ({INTERRUPTED: True} if stopped else {})
+        plan = problem.plan(best, solver=solver.name, options={}, seconds=result.seconds, details=details)
         return Entry(solver.name, plan)
     if stopped:
         return Entry(solver.name, None, "interrupted")
-    if best is None and findings.reason:
-        return Entry(solver.name, None, findings.reason, getattr(findings.error, "reached", None))
-    error = problem.budget_error(findings.candidates, {}, findings.skipped, cut=findings.cut)
+    if best is None and result.reason:
+        return Entry(solver.name, None, result.reason, getattr(result.error, "reached", None))
+    error = problem.budget_error(result.candidates, {}, result.skipped, cut=result.cut)
     return Entry(solver.name, None, str(error), error.reached)
 
 

@@ -15,7 +15,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.problem import Problem
 from remat_algos.plan.solve import AUTO, solve
-from remat_algos.solvers.registry import BASELINE, get_solver, portfolio
+from remat_algos.solvers.registry import BASELINE, default_solvers, get_solver
 
 CACHED_GRAPHS = 32
 MAX_VALUE = 4096
@@ -157,7 +157,7 @@ def fit(
 def _names(solvers: Sequence[str] | None) -> list[str]:
     """Names of the solvers to run; ValueError for an unknown one."""
     if solvers is None:
-        return [*(solver.name for solver in portfolio()), AUTO]
+        return [*(solver.name for solver in default_solvers()), AUTO]
     return [name if name == AUTO else get_solver(name).name for name in dict.fromkeys(solvers)]
 
 

@@ -13,12 +13,12 @@ from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.ir.units import format_bytes, percent
 from remat_algos.ir.wording import counted, one_line
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.portfolio import Findings, Portfolio
+from remat_algos.plan.portfolio import Portfolio, SolverResult
 from remat_algos.plan.problem import Problem
 from remat_algos.plan.record import ONE_PASS
 from remat_algos.schedule.simulation import check_simulation
 from remat_algos.solvers.candidates import Candidate, pareto
-from remat_algos.solvers.registry import BASELINE, get_solver, portfolio
+from remat_algos.solvers.registry import BASELINE, default_solvers, get_solver
 
 POINTS = 20
 
@@ -200,21 +200,21 @@ def frontier(
         raise ValueError(f"points is {points}; give a whole number, 2 or more")
     check_graph(graph)
     problem = Problem.of(graph, Budget())
-    asked = [get_solver(name) for name in dict.fromkeys(solvers)] if solvers is not None else portfolio()
-    found = Portfolio(problem, SearchContext(time_limit, progress, seed=whole(seed, "seed")), budgets=int(points))
-    found.run(asked)
+    chosen = [get_solver(name) for name in dict.fromkeys(solvers)] if solvers is not None else default_solvers()
+    portfolio = Portfolio(problem, SearchContext(time_limit, progress, seed=whole(seed, "seed")), budgets=int(points))
+    portfolio.run(chosen)
     curves, reasons = {}, {}
-    for solver in asked:
-        findings = found.findings.get(solver.name)
-        if findings is not None and findings.candidates:
-            seconds = findings.seconds / len(findings.candidates)
-            plans = (_plan(problem, findings, candidate, seconds) for candidate in findings.candidates)
+    for solver in chosen:
+        result = portfolio.results.get(solver.name)
+        if result is not None and result.candidates:
+            seconds = result.seconds / len(result.candidates)
+            plans = (_plan(problem, result, candidate, seconds) for candidate in result.candidates)
             curves[solver.name] = undominated(plans)
-            if findings.error is not None:
-                reasons[solver.name] = findings.reason
+            if result.error is not None:
+                reasons[solver.name] = result.reason
         else:
-            stopped = "interrupted" if found.interrupted else ""
-            reasons[solver.name] = stopped if findings is None else findings.reason or stopped
+            stopped = "interrupted" if portfolio.interrupted else ""
+            reasons[solver.name] = stopped if result is None else result.reason or stopped
     return Frontier(
         graph=graph,
         curves=curves,
@@ -222,14 +222,14 @@ def frontier(
         bound_compute=graph.needed_compute,
         base=problem.base,
         reasons=reasons,
-        complete=not (found.cut or found.interrupted),
-        interrupted=found.interrupted,
+        complete=not (portfolio.cut or portfolio.interrupted),
+        interrupted=portfolio.interrupted,
     )
 
 
-def _plan(problem: Problem, findings: Findings, candidate: Candidate, seconds: float) -> Plan:
+def _plan(problem: Problem, result: SolverResult, candidate: Candidate, seconds: float) -> Plan:
     """A plan whose budget is its own peak."""
     peak = candidate.figures[0]
     fitted = replace(problem, budget=Budget(peak), limit=peak)
-    details = findings.details(candidate)
+    details = result.details(candidate)
     return fitted.plan(candidate, solver=candidate.solver, options={}, seconds=seconds, details=details)

@@ -22,8 +22,8 @@ MAX_OTHERS = 12  # of these are polished beside the best
 MAX_POLISHED_STEPS = 400_000  # steps of one solver's schedules
 POLISHED_A_SECOND = 100_000  # steps; the passes over one schedule look at no clock
 LARGE = 10_000  # nodes, from which one simulation may take longer than there is time
-LOWERED = 12  # candidates of the lowest peaks, of a whole frontier, whose peak is polished further
-LATE = "not tried within the time limit"
+MAX_LOWERED = 12  # candidates of the lowest peaks, of a whole frontier, whose peak is polished further
+NOT_TRIED = "not tried within the time limit"
 
 
 def figures(candidate: Candidate) -> tuple[int, int]:
@@ -32,7 +32,7 @@ def figures(candidate: Candidate) -> tuple[int, int]:
 
 
 @dataclass(slots=True, eq=False)
-class Findings:
+class SolverResult:
     """The candidates of one solver, and how its run ended.
 
     Parameters
@@ -65,7 +65,7 @@ class Findings:
     @property
     def cut(self) -> bool:
         """Whether the time limit left something out."""
-        return self.reason == LATE or (self.simulated > 0 and not self.complete and self.error is None)
+        return self.reason == NOT_TRIED or (self.simulated > 0 and not self.complete and self.error is None)
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -99,7 +99,7 @@ class Portfolio:
         self.polish = polish
         self.budgets = budgets
         self.limit = None if budgets else problem.solver_limit
-        self.findings: dict[str, Findings] = {}
+        self.results: dict[str, SolverResult] = {}
         self.interrupted = False
         self.running = ""  # the solver that is run, or was when the user interrupted
         self._best: Candidate | None = None
@@ -107,17 +107,17 @@ class Portfolio:
     @property
     def candidates(self) -> list[Candidate]:
         """The candidates of all solvers."""
-        return [candidate for findings in self.findings.values() for candidate in findings.candidates]
+        return [candidate for result in self.results.values() for candidate in result.candidates]
 
     @property
     def reasons(self) -> dict[str, str]:
         """By solver: why it has no candidates, or no more."""
-        return {name: findings.reason for name, findings in self.findings.items() if findings.reason}
+        return {name: result.reason for name, result in self.results.items() if result.reason}
 
     @property
     def n_tried(self) -> int:
         """Number of solvers that were run."""
-        return sum(findings.simulated > 0 or findings.error is not None for findings in self.findings.values())
+        return sum(result.simulated > 0 or result.error is not None for result in self.results.values())
 
     def run(
         self,
@@ -148,17 +148,17 @@ class Portfolio:
         graph = self.problem.graph
         with suppress(ScheduleError):
             run = baseline(graph) if graph.mark is None else simulate(graph, baseline(graph).schedule)
-            findings = self.findings.setdefault(BASELINE, Findings(complete=not self.cut))
-            findings.kept.add(Candidate(run.schedule, simulation=run, solver=BASELINE))
+            result = self.results.setdefault(BASELINE, SolverResult(complete=not self.cut))
+            result.kept.add(Candidate(run.schedule, simulation=run, solver=BASELINE))
 
     @property
     def cut(self) -> bool:
         """Whether the time limit left something out."""
-        return any(findings.cut for findings in self.findings.values())
+        return any(result.cut for result in self.results.values())
 
     def details(self, candidate: Candidate) -> dict[str, Any]:
         """What a plan records of the run that led to a candidate."""
-        details = self.findings[candidate.solver].details(candidate)
+        details = self.results[candidate.solver].details(candidate)
         return {**details, "complete": details["complete"] and not self.cut}
 
     def best(self) -> Candidate | None:
@@ -167,43 +167,43 @@ class Portfolio:
 
     def _run_solver(self, solver: Solver, options: Mapping[str, Any], context: SearchContext) -> None:
         """Run one solver, then polish its candidates."""
-        findings = self.findings.setdefault(solver.name, Findings())
-        findings.reason = solver.needs(self.problem.graph) or ""
+        result = self.results.setdefault(solver.name, SolverResult())
+        result.reason = solver.needs(self.problem.graph) or ""
         grace = GRACE if solver.cheap else 0.0
-        if not findings.reason and self.context.late and self.context.overdue >= grace and self.candidates:
-            findings.reason = LATE
-        if findings.reason:
+        if not result.reason and self.context.late and self.context.overdue >= grace and self.candidates:
+            result.reason = NOT_TRIED
+        if result.reason:
             return
         self.running = solver.name
         solving = context.share(SOLVING, self._report(solver.name))
 
         def consume(limit: int | None) -> None:
             stream = solver.candidates(self.problem.graph, limit, solving, options)
-            findings.complete = self._simulate_all(solver.name, stream, findings, solving)
+            result.complete = self._simulate_all(solver.name, stream, result, solving)
 
         try:
             try:
                 consume(self.limit)
             except BudgetError as proof:  # it names the peak that can be reached
                 limit = self.limit
-                if not self.problem.minimizes_peak or findings.simulated or limit is None or proof.reached <= limit:
+                if not self.problem.minimizes_peak or result.simulated or limit is None or proof.reached <= limit:
                     raise
                 consume(proof.reached)
         except OutOfTime:
-            findings.reason = "" if findings.simulated else LATE
+            result.reason = "" if result.simulated else NOT_TRIED
         except (BudgetError, GraphError, ScheduleError) as error:  # a proof, a graph too large, a mark
-            findings.reason, findings.error = str(error), error
+            result.reason, result.error = str(error), error
         finally:
-            findings.skipped, findings.seconds = solving.skipped, context.elapsed
+            result.skipped, result.seconds = solving.skipped, context.elapsed
         if self.polish and solver.name != BASELINE:
             with suppress(OutOfTime):
-                for candidate in self._polished(findings, context):
-                    findings.polished.append(candidate)
+                for candidate in self._polished(result, context):
+                    result.polished.append(candidate)
                     self._note(candidate)
-            findings.seconds = context.elapsed
+            result.seconds = context.elapsed
         self.running = ""
 
-    def _simulate_all(self, name: str, stream: Stream, findings: Findings, context: SearchContext) -> bool:
+    def _simulate_all(self, name: str, stream: Stream, result: SolverResult, context: SearchContext) -> bool:
         """Simulate and keep the candidates of a solver; False if some were left out."""
         graph, n_steps, seconds, left_out, against_mark = self.problem.graph, 0, 0.0, False, None
         large = context.deadline is not None and graph.n_nodes > LARGE
@@ -226,16 +226,16 @@ class Portfolio:
                     continue
                 n_steps, evaluated = n_steps + length, False
                 seconds += context.elapsed - begun
-            findings.simulated += 1
+            result.simulated += 1
             candidate = replace(candidate, simulation=simulation, solver=name)
-            findings.kept.add(candidate)
+            result.kept.add(candidate)
             self._note(candidate)
-            self._thin(findings)
+            self._thin(result)
             if not context.has_stages:
-                context.progress(findings.simulated)
+                context.progress(result.simulated)
             if not evaluated or context.overdue > GRACE:  # a solver that evaluates all at first may be about to end
                 context.check()
-        if against_mark is not None and not findings.simulated:
+        if against_mark is not None and not result.simulated:
             mark = f"it cannot honour a mark: {against_mark}"
             raise ScheduleError(mark, against_mark.step, against_mark.node) from against_mark
         return not (left_out or context.cut_short)
@@ -246,12 +246,12 @@ class Portfolio:
         if self._best is None or rank(candidate) < rank(self._best):
             self._best = candidate
 
-    def _thin(self, findings: Findings) -> None:
+    def _thin(self, result: SolverResult) -> None:
         """Under a limit keep every other candidate, and the best, where they are many."""
-        kept = findings.kept.items
+        kept = result.kept.items
         if self.limit is not None and len(kept) > MAX_KEPT:
             best = kept.index(min(kept, key=self.problem.rank))
-            findings.kept.items = kept[best % 2 :: 2]
+            result.kept.items = kept[best % 2 :: 2]
 
     def _report(self, name: str) -> Progress | None:
         """The progress callback of one solver, which adds its name and the best candidate so far."""
@@ -271,10 +271,10 @@ class Portfolio:
 
     # ---------------------------------------------------------------- polishing
 
-    def _polished(self, findings: Findings, context: SearchContext) -> Iterator[Candidate]:
+    def _polished(self, result: SolverResult, context: SearchContext) -> Iterator[Candidate]:
         """The best candidates of a solver after the passes."""
         n_steps = 0
-        for candidate, limit in self._worth_polishing(findings):
+        for candidate, limit in self._worth_polishing(result):
             length = len(candidate.schedule)
             n_steps += length
             if n_steps > MAX_POLISHED_STEPS * (1 + bool(self.budgets)) and n_steps > length:
@@ -286,9 +286,9 @@ class Portfolio:
             if better is not start:
                 yield _improved(candidate, better)
 
-    def _worth_polishing(self, findings: Findings) -> Iterator[tuple[Candidate, int | None]]:
+    def _worth_polishing(self, result: SolverResult) -> Iterator[tuple[Candidate, int | None]]:
         """Candidates, the most promising first, each with the limit to polish it within; None: as low as possible."""
-        problem, kept = self.problem, list(findings.kept.items)
+        problem, kept = self.problem, list(result.kept.items)
         if self.budgets and kept:
             yield from self._along_the_curve(kept)
         elif problem.minimizes_peak:
@@ -307,7 +307,7 @@ class Portfolio:
             yield from ((each, budget) for each in candidates[-1:])
         stride = 1 + sum(len(candidate.schedule) for candidate in kept) // MAX_POLISHED_STEPS
         for place, candidate in enumerate(kept[::stride]):
-            if place < LOWERED:
+            if place < MAX_LOWERED:
                 yield candidate, None
             yield candidate, candidate.figures[0]
         for budget, candidates in zip(budgets, within, strict=True):

@@ -18,7 +18,7 @@ from remat_algos.plan.plan import INTERRUPTED, TRIED, Plan
 from remat_algos.plan.portfolio import Portfolio
 from remat_algos.plan.problem import Problem
 from remat_algos.solvers.candidates import Candidate
-from remat_algos.solvers.registry import BASELINE, Solver, get_solver, portfolio
+from remat_algos.solvers.registry import BASELINE, Solver, default_solvers, get_solver
 
 AUTO = "auto"
 MAX_SEARCHES = 6  # for one limit, each for another peak
@@ -119,13 +119,13 @@ def solve(
     problem = Problem.of(graph, Budget.of(budget), reserving)
 
     def search(problem: Problem) -> tuple[Portfolio, Candidate]:
-        results = Portfolio(problem, context.share(progress=progress), polish=not raw if polish is None else polish)
-        results.run(portfolio() if single is None else [single], options)
+        portfolio = Portfolio(problem, context.share(progress=progress), polish=not raw if polish is None else polish)
+        portfolio.run(default_solvers() if single is None else [single], options)
         if single is not None:
-            _check_served(single, results)
+            _check_served(single, portfolio)
         if not raw:
-            results.guard()
-        return results, _best(results)
+            portfolio.guard()
+        return portfolio, _best(portfolio)
 
     searches = ReservedSearch(problem, search, reserving, context, allocator_options(reserving, alignment))
     best, reservation = searches.run()
@@ -153,10 +153,10 @@ def allocator_options(allocator: Allocator, alignment: int) -> dict[str, int]:
     return {}
 
 
-def _check_served(solver: Solver, results: Portfolio) -> None:
+def _check_served(solver: Solver, portfolio: Portfolio) -> None:
     """Raise what kept the one solver from yielding candidates."""
-    findings = results.findings[solver.name]
-    reason, error = solver.needs(results.problem.graph), findings.error
+    result = portfolio.results[solver.name]
+    reason, error = solver.needs(portfolio.problem.graph), result.error
     if reason is not None:
         raise GraphError(f"{solver.name} cannot serve this graph: {reason}")
     if isinstance(error, ScheduleError):
@@ -165,20 +165,20 @@ def _check_served(solver: Solver, results: Portfolio) -> None:
         raise error
 
 
-def _best(results: Portfolio) -> Candidate:
+def _best(portfolio: Portfolio) -> Candidate:
     """The candidate that ranks first, if it keeps to the budget."""
-    problem, best = results.problem, results.best()
+    problem, best = portfolio.problem, portfolio.best()
     if best is not None and problem.fits(best):
         return best
-    if results.interrupted:
+    if portfolio.interrupted:
         raise Interrupted(STOPPED)
-    errors = [findings.error for findings in results.findings.values() if isinstance(findings.error, ScheduleError)]
+    errors = [result.error for result in portfolio.results.values() if isinstance(result.error, ScheduleError)]
     if best is None and errors:
         raise errors[-1]
     skipped = Counter[str]()
-    for findings in results.findings.values():
-        skipped.update(findings.skipped)
-    raise problem.budget_error(results.candidates, results.reasons, skipped, cut=results.cut)
+    for result in portfolio.results.values():
+        skipped.update(result.skipped)
+    raise problem.budget_error(portfolio.candidates, portfolio.reasons, skipped, cut=portfolio.cut)
 
 
 def _single_solver(solver: str | Callable[..., Any]) -> Solver | None:
@@ -303,12 +303,12 @@ class ReservedSearch:
 
     def _searched(self, problem: Problem) -> Candidate:
         """Run one search; its best candidate is returned, and others go into the pool."""
-        results, chosen = self.search(problem)
-        self.n_tried = max(self.n_tried, results.n_tried)
-        self.interrupted |= results.interrupted
-        fitting = {each.figures: each for each in results.candidates if problem.fits(each)} | {chosen.figures: chosen}
+        portfolio, chosen = self.search(problem)
+        self.n_tried = max(self.n_tried, portfolio.n_tried)
+        self.interrupted |= portfolio.interrupted
+        fitting = {each.figures: each for each in portfolio.candidates if problem.fits(each)} | {chosen.figures: chosen}
         for candidate in sorted(fitting.values(), key=problem.rank)[: self.allocator.candidates]:
-            details = results.details(candidate)
+            details = portfolio.details(candidate)
             bound, scope = (candidate.bound, candidate.scope) if problem is self.problem else (None, None)
             self.pool[candidate.figures] = replace(candidate, details=details, bound=bound, scope=scope)
         return self.pool[chosen.figures]

@@ -153,8 +153,8 @@ def list_solvers() -> Entries[Solver]:
     return SOLVERS.all()
 
 
-def portfolio() -> list[Solver]:
-    """Those that are asked where none is named, in that order; the others may take very long."""
+def default_solvers() -> list[Solver]:
+    """The solvers of "auto", in the order in which they run; the others may take very long."""
     return sorted((solver for solver in list_solvers() if solver.portfolio), key=lambda solver: solver.order)
 
 
