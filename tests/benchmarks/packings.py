@@ -18,7 +18,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.registry import build, list_models
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.solvers.registry import portfolio
+from remat_algos.solvers.registry import default_solvers
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results" / "packings.json"
 BUDGET = "60%"  # where a solver does not reach it, its lowest peak
@@ -33,7 +33,7 @@ def schedules(name: str) -> Iterator[tuple[str, Simulation]]:
     if graph.n_nodes > MOST_NODES:
         return
     seen = set()
-    for solver in portfolio():
+    for solver in default_solvers():
         if solver.needs(graph) is not None:
             continue
         try:

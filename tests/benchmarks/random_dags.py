@@ -16,7 +16,7 @@ import numpy as np
 
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.solve import AUTO, solve
-from remat_algos.solvers.registry import portfolio
+from remat_algos.solvers.registry import default_solvers
 from tests.oracles.live_sets import least_peak
 
 ROOT = Path(__file__).parents[2]
@@ -64,7 +64,7 @@ def search() -> None:
 def rows(family: str) -> Iterator[dict[str, Any]]:
     """What all solvers reach together, and each one alone, polished and raw, as far as it serves such graphs."""
     graphs, optima = list(random_dags(family)), np.array(golden()[family])
-    alone = [solver for solver in portfolio() if all(solver.needs(graph) is None for graph in graphs)]
+    alone = [solver for solver in default_solvers() if all(solver.needs(graph) is None for graph in graphs)]
     for name, raw in [(AUTO, False), *((solver.name, raw) for solver in alone for raw in (False, True))]:
         begin = time.perf_counter()
         ratio = np.array([solve(graph, "least", solver=name, raw=raw).peak_memory for graph in graphs]) / optima

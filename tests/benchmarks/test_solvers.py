@@ -7,7 +7,7 @@ import pytest
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.random import chain, layered_dag
 from remat_algos.plan.solve import solve
-from remat_algos.solvers.registry import portfolio
+from remat_algos.solvers.registry import default_solvers
 
 GRAPHS = {
     "chain of 1,000 nodes": (lambda: chain(1000), "20%"),
@@ -17,7 +17,7 @@ KEEPING = ("no_remat", "drop_cheap", "echo")  # where operations have no names a
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-@pytest.mark.parametrize("solver", sorted(solver.name for solver in portfolio()))
+@pytest.mark.parametrize("solver", sorted(solver.name for solver in default_solvers()))
 def test_solve(benchmark, solver, name):
     make, budget = GRAPHS[name]
     graph = differentiate(make())
