@@ -28,6 +28,13 @@ class Ending:
     complete: bool = True
     interrupted: bool = False
 
+    def pass_on(self) -> None:
+        """Raise again what stopped the search, if anything did."""
+        if self.interrupted:
+            raise KeyboardInterrupt
+        if not self.complete:
+            raise OutOfTime
+
 
 @contextmanager
 def until_stopped() -> Iterator[Ending]:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.in_place import in_place
 from remat_algos.allocate.sharing import share
-from remat_algos.context import OutOfTime, SearchContext, until_stopped
+from remat_algos.context import SearchContext, until_stopped
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
@@ -203,10 +203,7 @@ def _smallest_allocated(
         first, *others = kept.items
         yield first
         yield from (each for each in others if each.figures[0] > first.figures[0])
-    if ending.interrupted:
-        raise KeyboardInterrupt
-    if not ending.complete:
-        raise OutOfTime
+    ending.pass_on()
 
 
 # ---------------------------------------------------------------- algorithm 3 and its budgets
