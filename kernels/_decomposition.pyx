@@ -112,20 +112,20 @@ def rooted(Py_ssize_t b, const int[:, ::1] edges):
 
 
 cdef inline bint _holds(const int* bags, int64 begin, int64 end, int v) noexcept nogil:
-    """Whether the vertex stands among the ascending ones of a bag."""
-    cdef const int* found = lower_bound(bags + begin, bags + end, v)
-    return found != bags + end and found[0] == v
+    """Whether the vertex is among the ascending ones of a bag."""
+    cdef const int* at = lower_bound(bags + begin, bags + end, v)
+    return at != bags + end and at[0] == v
 
 
 cdef bint _inside(const int* bags, int64 begin, int64 end, int64 other, int64 other_end) noexcept nogil:
     """Whether every vertex of the first bag stands in the second; time grows with the first, hardly with the second."""
     cdef int64 j
-    cdef const int* found = bags + other
+    cdef const int* at = bags + other
     if end - begin > other_end - other:
         return False
     for j in range(begin, end):
-        found = lower_bound(found, bags + other_end, bags[j])
-        if found == bags + other_end or found[0] != bags[j]:
+        at = lower_bound(at, bags + other_end, bags[j])
+        if at == bags + other_end or at[0] != bags[j]:
             return False
     return True
 
@@ -169,7 +169,7 @@ def broken_law(const int64[::1] bag_indptr, const int[::1] bag_indices, const in
     return 0, -1, -1, -1
 
 
-cdef inline int _found(int* into, int x) noexcept nogil:
+cdef inline int _merged_into(int* into, int x) noexcept nogil:
     """The bag that x was merged into at last."""
     while into[x] != x:
         into[x] = into[into[x]]
@@ -196,7 +196,7 @@ def shrink(const int64[::1] bag_indptr, const int[::1] bag_indices, const int[::
         for i in range(b):
             if parent[i] < 0:
                 continue
-            x, y = _found(&merged[0], <int>i), _found(&merged[0], parent[i])
+            x, y = _merged_into(&merged[0], <int>i), _merged_into(&merged[0], parent[i])
             below = _inside(bags, bag_indptr[x], bag_indptr[x + 1], bag_indptr[y], bag_indptr[y + 1])
             above = _inside(bags, bag_indptr[y], bag_indptr[y + 1], bag_indptr[x], bag_indptr[x + 1])
             if below and (not above or y < x):
@@ -211,17 +211,17 @@ def shrink(const int64[::1] bag_indptr, const int[::1] bag_indices, const int[::
     cdef int[::1] out = tree
     for i in range(b):
         if parent[i] >= 0:
-            x, y = _found(&merged[0], <int>i), _found(&merged[0], parent[i])
+            x, y = _merged_into(&merged[0], <int>i), _merged_into(&merged[0], parent[i])
             if x != y:
                 out[place[x]] = place[y]
     return kept, tree
 
 
 def separators(const int64[::1] bag_indptr, const int[::1] bag_indices, const int[::1] parent, const int64[::1] memory):
-    """A tree of separators: each takes a bag out of its part of the tree; its children are those of the pieces left.
+    """A tree of separators: each removes a bag from its part of the tree; its children are those of the pieces left.
 
-    memory : int64[n] of each vertex, above every vertex of a bag. The bag of least memory not yet owned is taken among
-    those that leave pieces of at most two thirds; without memory one that leaves at most half.
+    memory : int64[n] of each vertex, above every vertex of a bag. The bag with the least memory not yet owned is chosen
+    among those that leave pieces of at most two thirds; without memory one that leaves at most half.
     Returns (end int32[b], above int32[b], owner int32[n], n_bags int32[b], bag int32[b]): separators in preorder,
     above -1 for the first; owner -1 for a vertex in no bag.
     """
@@ -232,9 +232,9 @@ def separators(const int64[::1] bag_indptr, const int[::1] bag_indices, const in
     cdef vector[int64] bags_start
     cdef vector[int] bags_of, begins, aboves                   # parts still to do: a bag of theirs, the separator above
     end, tree, owner = np.empty(b, np.int32), np.full(b, -1, np.int32), np.full(n, -1, np.int32)
-    n_bags, bag, held = np.empty(b, np.int32), np.empty(b, np.int32), np.zeros(b, np.int64)
+    n_bags, bag, unowned = np.empty(b, np.int32), np.empty(b, np.int32), np.zeros(b, np.int64)
     cdef int[::1] out_end = end, above = tree, owned = owner, count = n_bags, chosen = bag
-    cdef int64[::1] bytes_held = held                          # not yet owned, of each bag
+    cdef int64[::1] bytes_left = unowned                        # not yet owned, of each bag
     with nogil:
         bags_start.assign(n + 2, 0)
         bags_of.resize(bag_indices.shape[0])
@@ -245,7 +245,7 @@ def separators(const int64[::1] bag_indptr, const int[::1] bag_indices, const in
         for i in range(b):
             for j in range(bag_indptr[i], bag_indptr[i + 1]):
                 v = bag_indices[j]
-                bytes_held[i] += memory[v]
+                bytes_left[i] += memory[v]
                 bags_of[bags_start[v + 1]] = <int>i
                 bags_start[v + 1] += 1
         if b:
@@ -256,17 +256,17 @@ def separators(const int64[::1] bag_indptr, const int[::1] bag_indices, const in
             begins.pop_back()
             aboves.pop_back()
             parts.visit(x)
-            x = parts.separator(bytes_held)
-            parts.taken[x] = 1
+            x = parts.separator(bytes_left)
+            parts.removed[x] = 1
             chosen[s], count[s], out_end[s] = x, <int>parts.walk.size(), s + 1
             for j in range(bag_indptr[x], bag_indptr[x + 1]):
                 v = bag_indices[j]
                 if owned[v] < 0:
                     owned[v] = s
                     for jj in range(bags_start[v], bags_start[v + 1]):
-                        bytes_held[bags_of[jj]] -= memory[v]
+                        bytes_left[bags_of[jj]] -= memory[v]
             for j in range(parts.start[x + 1] - 1, parts.start[x] - 1, -1):
-                if not parts.taken[parts.near[j]]:
+                if not parts.removed[parts.near[j]]:
                     begins.push_back(parts.near[j])
                     aboves.push_back(s)
             s += 1
@@ -276,7 +276,7 @@ def separators(const int64[::1] bag_indptr, const int[::1] bag_indices, const in
 
 
 def balanced_separator(const int[::1] parent):
-    """The bag that leaves pieces of at most half of the bags (least id), -1 where there is no bag."""
+    """The bag that leaves pieces of at most half of the bags (lowest id), -1 where there is no bag."""
     cdef _Parts parts = _Parts(parent)
     if not parent.shape[0]:
         return -1

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Parts of a graph, and the paper's own choice of what is not computed again."""
+"""Parts of a graph, and the paper's own choice of what is not recomputed."""
 
 import numpy as np
 
@@ -9,22 +9,22 @@ ctypedef long long int64
 
 
 def components(int n, const int[::1] tail, const int[::1] head):
-    """The least vertex that each vertex is connected with, whichever way the edges point.
+    """The lowest vertex that each vertex is connected with, in either direction of the edges.
 
     tail, head : int32[m] vertices 0 to n - 1
     Returns int32[n].
     """
     cdef Py_ssize_t i
     cdef int v, w
-    least = np.arange(n, dtype=np.int32)
-    cdef int[::1] above = least
+    lowest = np.arange(n, dtype=np.int32)
+    cdef int[::1] above = lowest
     with nogil:
         for i in range(tail.shape[0]):
             v, w = _top(above, tail[i]), _top(above, head[i])
             above[max(v, w)] = min(v, w)
         for v in range(n):
             above[v] = _top(above, v)
-    return least
+    return lowest
 
 
 cdef int _top(int[::1] above, int v) noexcept nogil:
@@ -35,7 +35,7 @@ cdef int _top(int[::1] above, int v) noexcept nogil:
 
 
 cdef class _Region:
-    """The nodes that run before a heavy one, as far as the next heavy ones, and what they read and make.
+    """The nodes that run before a heavy one, as far as the next heavy ones, and what they read and compute.
 
     Nodes and values are those of the forward part; `inside` and `counted` hold the number of the look that saw them.
     """
@@ -65,7 +65,7 @@ cdef class _Region:
             done += 1
 
     cdef int64 gain(self, int s, const unsigned char[::1] read_back) noexcept nogil:
-        """Bytes released less bytes allocated if a node is not computed again: lines 21 to 29."""
+        """Bytes released less bytes allocated if a node is not recomputed: lines 21 to 29."""
         cdef int64 total = 0, i, j, k
         cdef int n, x
         self.look += 1
@@ -92,22 +92,22 @@ cdef class _Region:
         return self.memory[x]
 
 
-def taken_off(const int64[::1] value_indptr, const int64[::1] read_indptr, const int[::1] read_indices,
-              const int64[::1] reader_indptr, const int[::1] reader_indices, const int[::1] producer,
-              const int64[::1] memory, const unsigned char[::1] cheap, const unsigned char[::1] read_back,
-              const unsigned char[::1] forced, const int[::1] roots):
-    """Cheap nodes whose values algorithm 1 of echo2020 stashes, each region judged for itself and to the letter.
+def removed(const int64[::1] value_indptr, const int64[::1] read_indptr, const int[::1] read_indices,
+            const int64[::1] reader_indptr, const int[::1] reader_indices, const int[::1] producer,
+            const int64[::1] memory, const unsigned char[::1] cheap, const unsigned char[::1] read_back,
+            const unsigned char[::1] forced, const int[::1] roots):
+    """Cheap nodes whose values algorithm 1 of echo2020 stashes, each region evaluated by itself and exactly as printed.
 
     value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k] reads of forward nodes,
     reader_indptr : int64[n_values + 1], reader_indices : int32[k] the same by value, producer : int32[n_values],
     memory : int64[n_values], cheap : uint8[n], read_back : uint8[n_values] whether gradients read it,
-    forced : uint8[n] must be computed again, roots : int32[r]
+    forced : uint8[n] must be recomputed, roots : int32[r]
     Returns uint8[n].
     """
     cdef Py_ssize_t i, j
     cdef int s
-    off = np.zeros(cheap.shape[0], np.uint8)
-    cdef unsigned char[::1] out = off
+    stashed = np.zeros(cheap.shape[0], np.uint8)
+    cdef unsigned char[::1] out = stashed
     cdef _Region region = _Region()
     region.value_indptr, region.read_indptr, region.reader_indptr = value_indptr, read_indptr, reader_indptr
     region.read_indices, region.reader_indices, region.producer = read_indices, reader_indices, producer
@@ -122,4 +122,4 @@ def taken_off(const int64[::1] value_indptr, const int64[::1] read_indptr, const
                 s = region.nodes[j]
                 if cheap[s] and not forced[s] and not out[s] and region.gain(s, read_back) >= 0:
                     out[s] = 1
-    return off
+    return stashed

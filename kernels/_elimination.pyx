@@ -32,10 +32,10 @@ GOING_ON, DONE, TOO_WIDE = going_on, done, too_wide
 
 
 cdef class Run:
-    """The elimination of a graph, always of the vertex of least key.
+    """The elimination of a graph, always of the vertex with the minimum key.
 
     indptr : int64[n + 1], indices : int32[2 m], rank : int32[n] a permutation for ties, rule : one of the above,
-    by_degree_first : ties go to the least degree, then to the rank, below : the width that is of no use any more
+    tie_by_degree : ties go to the minimum degree, then to the rank, below : the width from which on it is given up
     """
     cdef _Eliminator graph
     cdef _Matrix matrix
@@ -82,7 +82,7 @@ cdef class Run:
         return self.key(self.graph.fill[v], self.graph.degree[v], self.rank[v])
 
     def run(self, int64 work):
-        """Go on until about so many entries have been read; what has become of it then."""
+        """Go on until about so many entries have been read; the state then."""
         cdef int state = going_on
         work += self.graph.work
         with nogil:
@@ -95,7 +95,7 @@ cdef class Run:
 
     cdef int step(self) noexcept nogil:
         cdef bint in_matrix = self.matrix is not None
-        cdef int v = self.least_of_matrix() if in_matrix else self.least()
+        cdef int v = self.min_of_matrix() if in_matrix else self.min_of_queue()
         if v < 0:
             return done
         if (self.matrix.degree[v] if in_matrix else self.graph.degree[v]) >= self.below:
@@ -109,10 +109,10 @@ cdef class Run:
 
     cdef bint is_dense(self) noexcept nogil:
         cdef int64 n = self.graph.n_left
-        return n <= most_rows and 2 * sparse * self.graph.m_left > n * n
+        return n <= max_rows and 2 * sparse * self.graph.m_left > n * n
 
-    cdef int least(self) noexcept nogil:
-        """The vertex of least key, taken out of the queue, or -1."""
+    cdef int min_of_queue(self) noexcept nogil:
+        """The vertex with the minimum key, removed from the queue, or -1."""
         cdef Key key
         cdef int v
         while not self.queue.empty():
@@ -128,7 +128,7 @@ cdef class Run:
         return -1
 
     cdef void queue_touched(self) noexcept nogil:
-        """Keys that became less go into the queue; those that grew are found out when they are taken."""
+        """Keys that decreased go into the queue; those that grew are updated when they are removed."""
         cdef Py_ssize_t i
         cdef int v
         cdef Key key
@@ -139,27 +139,27 @@ cdef class Run:
                 self.queued[v] = key
                 self.queue.push(key)
 
-    cdef int least_of_matrix(self) noexcept nogil:
+    cdef int min_of_matrix(self) noexcept nogil:
         cdef int i, best = -1
-        cdef Key key, least
+        cdef Key key, best_key
         self.graph.work += self.matrix.n
         for i in range(<int>self.matrix.n):
             if not self.matrix.gone[i]:
                 key = self.key(self.matrix.fill[i], self.matrix.degree[i], self.rank[self.matrix.vertex[i]])
-                if best < 0 or key > least:
-                    best, least = i, key
+                if best < 0 or key > best_key:
+                    best, best_key = i, key
         return best
 
-    def found(self):
+    def result(self):
         """(order int32[n], bag_indptr int64[n + 1], bags int32[b], number of edges added), once it is done."""
         return _ints(self.graph.order), _pointers(self.graph.bag_end), _ints(self.graph.bags), self.graph.added
 
 
 def bags_of(const int64[::1] indptr, const int[::1] indices, const int[::1] order):
-    """The bags that an order makes: (bag_indptr int64[n + 1], bags int32[b]).
+    """The bags of an elimination order: (bag_indptr int64[n + 1], bags int32[b]).
 
-    What a vertex has for neighbours when it is eliminated are those of its own that come later, and those of the bags
-    whose first eliminated member beside their own vertex it is.
+    The neighbours of a vertex when it is eliminated are its own that come later, and those in the bags whose first
+    eliminated member, beside their own vertex, it is.
     """
     cdef Py_ssize_t n = order.shape[0], j
     cdef int64 i, child

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Greedy rematerialization: one walk along the order; what does not fit is run again later (kumar2019, section 4)."""
+"""Greedy rematerialization: one walk along the order; what does not fit is recomputed later (kumar2019, section 4)."""
 
 include "_greedy_remat_runs.pxi"
 include "_greedy_remat_blocks.pxi"
@@ -9,20 +9,21 @@ include "_greedy_remat_blocks.pxi"
 cdef class Walk:
     """The walk for one limit.
 
-    runs : Runs, blocks : Blocks, workspace : int64[n], limit : bytes, most : runs that may ever be made,
-    factor, least_work : what the search for blocks of several may cost, times the search for single ones, or in all
+    runs : Runs, blocks : Blocks, workspace : int64[n], limit : bytes, max_runs : runs that may be
+    created, factor, min_work : the search for blocks of several runs may cost `factor` times the one for single runs,
+    plus `min_work`
     """
     cdef Runs runs
     cdef Blocks blocks
     cdef const int64[::1] workspace
-    cdef int64 limit, most, factor, least_work
+    cdef int64 limit, max_runs, factor, min_work
     cdef vector[int] stack                         # runs to drop
     cdef readonly bint cut_short
-    cdef readonly int reached                      # the highest level that was tried; all of them and none: `levels`
+    cdef readonly int reached                      # the highest level that was tried; `levels` where all failed
 
-    def __init__(self, Runs runs, Blocks blocks, workspace, int64 limit, int64 most, int64 factor, int64 least_work):
+    def __init__(self, Runs runs, Blocks blocks, workspace, int64 limit, int64 max_runs, int64 factor, int64 min_work):
         self.runs, self.blocks, self.workspace, self.limit = runs, blocks, workspace, limit
-        self.most, self.factor, self.least_work = most, factor, least_work
+        self.max_runs, self.factor, self.min_work = max_runs, factor, min_work
         self.cut_short = False
         self.reached = 0
 
@@ -40,7 +41,7 @@ cdef class Walk:
                 run = self.runs.after[run]
 
     cdef inline bint too_much(self) noexcept nogil:
-        return self.runs.held + self.workspace[self.runs.node[self.runs.current]] > self.limit
+        return self.runs.total_live + self.workspace[self.runs.node[self.runs.current]] > self.limit
 
     cdef bint allocates(self, int v) noexcept nogil:
         cdef int64 x, bytes = self.workspace[v]
@@ -49,11 +50,11 @@ cdef class Walk:
         return bytes > 0
 
     cdef void reduce(self) noexcept nogil:
-        """Put off one block after the other until the current run fits, or none saves anything."""
+        """Postpone one block after the other until the current run fits, or none saves anything."""
         cdef int level = 0
         cdef size_t i
         while self.too_much() and level < self.blocks.levels:
-            if <int64>self.runs.node.size() >= self.most or (level and self.spent()):
+            if <int64>self.runs.node.size() >= self.max_runs or (level and self.spent()):
                 self.cut_short = True
                 return
             if not self.blocks.choose(level):
@@ -67,10 +68,10 @@ cdef class Walk:
             level = 0
 
     cdef inline bint spent(self) noexcept nogil:
-        return self.blocks.block_work > self.factor * self.blocks.single_work + self.least_work
+        return self.blocks.block_work > self.factor * self.blocks.single_work + self.min_work
 
     cdef void run_again(self, int run) noexcept nogil:
-        """Another run takes over its reads; a run that nobody has read is moved by that, and only once."""
+        """Another run takes over its reads; a run without readers so far is moved by that, and only once."""
         cdef int place = self.place_for(run), again = self.runs.new_run(self.runs.node[run])
         self.runs.insert(again, place)
         self.runs.hand_over(run, again)
@@ -80,7 +81,7 @@ cdef class Walk:
             self.drop(run)
 
     cdef bint useless(self, int run) noexcept nogil:
-        """Whether nobody has read anything of it, nor will, nor does anything of it stay."""
+        """Whether none of its values was read, will be read, or is an output."""
         cdef int64 slot
         if self.runs.used[run] > 0 or not self.runs.placed[run]:
             return False
@@ -90,7 +91,7 @@ cdef class Walk:
         return True
 
     cdef void drop(self, int run) noexcept nogil:
-        """Take out a placed run that nobody has read or will read, and then those that only it had read."""
+        """Remove a placed run without readers, and then those that only it had read."""
         cdef int64 edge
         cdef int other
         self.stack.push_back(run)
@@ -113,14 +114,14 @@ cdef class Walk:
                     self.stack.push_back(other)
 
     cdef void forget(self, int run) noexcept nogil:
-        """It is no run of its node any more."""
-        cdef int v = self.runs.node[run], made = self.runs.newest[v]
-        if made == run:
+        """Remove it from the runs of its node."""
+        cdef int v = self.runs.node[run], newer = self.runs.newest[v]
+        if newer == run:
             self.runs.newest[v] = self.runs.older[run]
         else:
-            while self.runs.older[made] != run:
-                made = self.runs.older[made]
-            self.runs.older[made] = self.runs.older[run]
+            while self.runs.older[newer] != run:
+                newer = self.runs.older[newer]
+            self.runs.older[newer] = self.runs.older[run]
         if self.runs.latest[v] == run:
             self.runs.renew_latest(v, self.runs.newest_before(v, self.runs.label[run]))
 
@@ -158,20 +159,20 @@ cdef class Walk:
 
 
 def greedy(order, value_indptr, read_indptr, read_indices, reader_indptr, reader_indices, producer, output, rerunnable,
-           memory, workspace, int64 limit, int64 max_block, int64 most, int64 factor, int64 least_work):
-    """An order and what one walk along it under a limit puts in.
+           memory, workspace, int64 limit, int64 max_block, int64 max_runs, int64 factor, int64 min_work):
+    """An order with the recomputations that one walk along it under a limit inserts.
 
     order : int32[m], value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k],
     reader_indptr : int64[n_values + 1], reader_indices : int32[k] nodes, producer : int32[n_values],
     output : uint8[n_values], rerunnable : uint8[n], memory : int64[n_values], workspace : int64[n];
-    limit in bytes, max_block as in Blocks, most, factor, least_work as in Walk
+    limit in bytes, max_block as in Blocks, max_runs, factor, min_work as in Walk
     Returns (int32[k], the highest level of blocks that was tried, work). The level counts from 0 and is one more than
-    there is if some step found nothing at all, two more if the walk was cut short.
+    there is if some step had no block to postpone, two more if the walk was cut short.
     """
     runs = Runs(order, value_indptr, read_indptr, read_indices, reader_indptr, reader_indices, producer, output,
                 rerunnable, memory, max_block)
     blocks = Blocks(runs, limit, max_block)
-    walk = Walk(runs, blocks, workspace, limit, most, factor, least_work)
+    walk = Walk(runs, blocks, workspace, limit, max_runs, factor, min_work)
     walk.go()
     reached = blocks.levels + 1 if walk.cut_short else walk.reached
     return runs.order(), reached, blocks.single_work + blocks.block_work

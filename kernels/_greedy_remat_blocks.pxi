@@ -7,7 +7,8 @@ cdef class Blocks:
 
     Level 0 are the single runs, level k the blocks of more than 2^(k-1) and at most 2^k. The best block of each end and
     level is remembered until a run in reach changes; only whether the current run reads it is looked at each time.
-    runs : Runs, limit : bytes, max_block : the most runs of a block, from 2 on what nobody has read yet is preferred
+    runs : Runs, limit : bytes, max_block : maximum number of runs of a block,
+    from 2 on what has not been read yet is preferred
     """
     cdef Runs runs
     cdef int64 limit, max_block
@@ -20,7 +21,7 @@ cdef class Blocks:
     cdef vector[char] barren                       # levels at which there was nothing the last time
     cdef vector[size_t] barren_since               # how many runs had been touched by then
     cdef vector[int] passed                        # ends whose best block the current run reads
-    cdef vector[int] chosen                        # the runs of the block that was found, its end first
+    cdef vector[int] chosen                        # the runs of the best block, its end first
 
     def __init__(self, Runs runs, int64 limit, int64 max_block):
         self.runs, self.limit, self.max_block = runs, limit, max_block

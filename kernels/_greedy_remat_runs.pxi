@@ -1,4 +1,4 @@
-# A schedule that is changed while it is walked along: include "_greedy_remat_runs.pxi".
+# A schedule that changes while it is walked along: include "_greedy_remat_runs.pxi".
 
 import numpy as np
 
@@ -15,11 +15,11 @@ cdef enum:
 cdef class Runs:
     """The runs of a schedule in a linked list, and for each value of each run the reads that are still to come.
 
-    A run is to come, current or placed. Each read is of the newest run before it, as the judge has it; so a run that is
-    put in takes over all reads behind it. Outputs stay from the first run on, and reads of them are of that one. The
-    values of run r are the slots from first_slot[r], its reads are the edges from first_edge[r].
-    awaited[r] of the slots of a placed run live and could be made by another run; known[r] levels of blocks that end
-    with r have been looked at and have not changed since.
+    A run is to come, current or placed. Each read is of the newest run before it, as in the simulator; so a run
+    that is inserted takes over all reads behind it. Outputs stay from the first run on, and reads of them are of that
+    one. The values of run r are the slots from first_slot[r], its reads are the edges from first_edge[r].
+    awaited[r] of the slots of a placed run are live and could be computed by another run; known[r] levels of blocks
+    that end with r have been looked at and have not changed since.
     """
     cdef const int64[::1] value_indptr, read_indptr, reader_indptr, memory
     cdef const int[::1] read_indices, reader_indices, producer
@@ -28,17 +28,17 @@ cdef class Runs:
     cdef vector[int] node, before, after, older, used, where, known, awaited
     cdef vector[int64] label, first_slot, first_edge, live_bytes
     cdef vector[char] placed, moved, denied
-    # of each slot: its run, the first edge to come, -1 for none; of each edge: who reads, which slot, its neighbours
+    # of each slot: its run, the first edge to come, -1 for none; of each edge: its reader, its slot, its neighbours
     cdef vector[int] owner, reader
     cdef vector[int64] to_read, source, next_edge, previous_edge
-    # of each node: its first run, its newest one that is placed or current, the one made last, behind it the `older`
+    # of each node: its first run, its newest one that is placed or current, the one created last, behind it the `older`
     cdef vector[int] original, latest, newest
-    cdef vector[int] live                          # placed runs that hold bytes and may run again, at where[run]
+    cdef vector[int] live                          # placed runs with live bytes that may run again, at where[run]
     cdef vector[int] touched                       # since the blocks were last looked at, in the order of time
     cdef vector[char] is_touched                   # of each run: whether it stands there and was not looked at again
     cdef int first, current
-    cdef int64 held                                # bytes of all that lives, of the current run everything
-    cdef int64 window                              # the most runs of a block
+    cdef int64 total_live                          # bytes of all live values, and of all values of the current run
+    cdef int64 window                              # maximum number of runs of a block
 
     def __init__(self, order, value_indptr, read_indptr, read_indices, reader_indptr, reader_indices, producer, output,
                  rerunnable, memory, int64 window):
@@ -50,7 +50,7 @@ cdef class Runs:
         self.latest.assign(value_indptr.shape[0] - 1, -1)
         self.newest.assign(value_indptr.shape[0] - 1, -1)
         self.first = self.current = -1
-        self.held = 0
+        self.total_live = 0
         cdef const int[::1] nodes = order
         cdef Py_ssize_t i
         cdef int run, last = -1
@@ -143,17 +143,17 @@ cdef class Runs:
             run = self.after[run]
 
     cdef void connect(self, int run) noexcept nogil:
-        """Each of its reads is of the newest run before it; what was dead lives again."""
-        cdef int v = self.node[run], made
+        """Each of its reads is of the newest run before it; what was dead is live again."""
+        cdef int v = self.node[run], source_run
         cdef int64 edge = self.first_edge[run], j, slot
         cdef int x
         for j in range(self.read_indptr[v], self.read_indptr[v + 1]):
             x = self.read_indices[j]
-            made = self.original[self.producer[x]]
+            source_run = self.original[self.producer[x]]
             if not self.output[x]:
-                made = self.newest_before(self.producer[x], self.label[run])
-            slot = self.first_slot[made] + x - self.value_indptr[self.node[made]]
-            if self.placed[made] and self.dead(slot):
+                source_run = self.newest_before(self.producer[x], self.label[run])
+            slot = self.first_slot[source_run] + x - self.value_indptr[self.node[source_run]]
+            if self.placed[source_run] and self.dead(slot):
                 self.gain(slot, 1)
             self.add_read(edge, slot)
             edge += 1
@@ -167,7 +167,7 @@ cdef class Runs:
         self.to_read[slot] = edge
 
     cdef void has_read(self, int64 edge) noexcept nogil:
-        """A read is done; a value that nobody is to read any more dies."""
+        """A read is done; a value without reads to come dies."""
         cdef int64 slot = self.source[edge]
         cdef int run = self.owner[slot]
         if self.previous_edge[edge] >= 0:
@@ -199,7 +199,7 @@ cdef class Runs:
         """A slot of a placed run has come to life (1) or died (-1); what stays is not counted."""
         cdef int run = self.owner[slot], last
         cdef int64 x = self.value_of(slot)
-        self.held += sign * self.memory[x]
+        self.total_live += sign * self.memory[x]
         self.live_bytes[run] += sign * self.memory[x]
         self.awaited[run] += sign
         self.touch(run)
@@ -240,20 +240,20 @@ cdef class Runs:
 
     cdef int newest_before(self, int v, int64 label) noexcept nogil:
         """The last run of a node before a place, -1 if there is none."""
-        cdef int run = self.newest[v], found = -1
+        cdef int run = self.newest[v], best = -1
         while run >= 0:
-            if self.label[run] < label and (found < 0 or self.label[run] > self.label[found]):
-                found = run
+            if self.label[run] < label and (best < 0 or self.label[run] > self.label[best]):
+                best = run
             run = self.older[run]
-        return found
+        return best
 
     cdef void begin(self, int run) noexcept nogil:
-        """A run becomes the current one, which holds all its values."""
+        """A run becomes the current one, all of whose values are live."""
         cdef int64 x
         self.current = run
         self.renew_latest(self.node[run], run)
         for x in range(self.value_indptr[self.node[run]], self.value_indptr[self.node[run] + 1]):
-            self.held += self.memory[x]
+            self.total_live += self.memory[x]
 
     cdef void renew_latest(self, int v, int run) noexcept nogil:
         cdef int64 x
@@ -270,7 +270,7 @@ cdef class Runs:
         self.placed[run] = 1
         for slot in range(self.first_slot[run], self.end_slot(run)):
             if not self.pinned(slot):
-                self.held -= self.memory[self.value_of(slot)]
+                self.total_live -= self.memory[self.value_of(slot)]
                 if self.dead(slot):
                     self.touch_readers(self.value_of(slot))
                 else:
@@ -280,9 +280,9 @@ cdef class Runs:
 
     def order(self):
         """int32[m]: the nodes of the runs."""
-        cdef vector[int] found
+        cdef vector[int] nodes
         cdef int run = self.first
         while run >= 0:
-            found.push_back(self.node[run])
+            nodes.push_back(self.node[run])
             run = self.after[run]
-        return np.asarray(found, np.int32) if found.size() else np.empty(0, np.int32)
+        return np.asarray(nodes, np.int32) if nodes.size() else np.empty(0, np.int32)

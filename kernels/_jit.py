@@ -47,7 +47,7 @@ def cache_folder(folder=_HERE):
             place.mkdir(parents=True, exist_ok=True, mode=0o700)
             status = place.stat()
             if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & stat.S_IWOTH):
-                continue  # somebody else's code is not to be run
+                continue  # code of another user is not run
             with tempfile.TemporaryFile(dir=place):
                 return place
         except OSError:

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Lower sets of a graph: all of them by layers, those of single nodes, and what each holds."""
+"""Lower sets of a graph: all of them by layers, those of single nodes, and the figures of each."""
 
 import numpy as np
 
@@ -11,9 +11,9 @@ ctypedef long long int64
 
 
 cdef class _Layer:
-    """The sets of one size, found by their hash; open addressing, linear probing.
+    """The sets of one size, by their hash; open addressing, linear probing.
 
-    A slot that holds a set of an earlier layer counts as empty, so nothing is cleared between layers.
+    A slot with a set of an earlier layer counts as empty, so nothing is cleared between layers.
     """
     cdef vector[int64] slots
     cdef uint64_t mask
@@ -26,17 +26,17 @@ cdef class _Layer:
 
     cdef int64 find(self, const uint64_t* row, uint64_t hashed, const vector[uint64_t]& words,
                     const vector[uint64_t]& hashes, Py_ssize_t w) noexcept nogil:
-        """The slot of a set: it holds the set, or is empty."""
+        """The slot of a set: it has the set, or is empty."""
         cdef uint64_t at = hashed & self.mask
-        cdef int64 held
+        cdef int64 stored
         cdef Py_ssize_t i
         while True:
-            held = self.slots[at]
-            if held < self.begin:
+            stored = self.slots[at]
+            if stored < self.begin:
                 return at
-            if hashes[held] == hashed:
+            if hashes[stored] == hashed:
                 for i in range(w):
-                    if words[held * w + i] != row[i]:
+                    if words[stored * w + i] != row[i]:
                         break
                 else:
                     return at
@@ -71,8 +71,10 @@ def lower_sets(const int64[::1] pred_indptr, const int[::1] pred, const int64[::
                int64 cap):
     """All lower sets, by size, and the sets with one node more.
 
-    pred_indptr, succ_indptr : int64[n + 1], pred, succ : int32[edges] both ways of a graph with topological ids, cap : most sets
-    Returns (words uint64[k, w], cover_indptr int64[k + 1], cover int32[c]); past the cap what was found, with covers None.
+    pred_indptr, succ_indptr : int64[n + 1], pred, succ : int32[edges] both ways of a graph with topological ids,
+    cap : maximum number of sets
+    Returns (words uint64[k, w], cover_indptr int64[k + 1], cover int32[c]); past the cap the sets so
+    far, with covers None.
     """
     cdef Py_ssize_t n = pred_indptr.shape[0] - 1, w = max(1, bit_words(n)), i, v, u
     cdef int64 current = 0, count = 1, layer_end = 1, slot, place, j
@@ -172,7 +174,7 @@ def closures(const int64[::1] indptr, const int[::1] indices, const int64[::1] c
 
 def attributes(const uint64_t[:, ::1] words, const int64[::1] pred_indptr, const int[::1] pred,
                const int64[::1] succ_indptr, const int[::1] succ, const int64[::1] memory, const int64[::1] compute):
-    """What the formulas need of each lower set.
+    """The figures of each lower set that the formulas need.
 
     words : uint64[k, w], pred_indptr, succ_indptr : int64[n + 1], pred, succ : int32[edges], memory, compute : int64[n]
     Returns (M int64[k], T int64[k], beside int64[k]: M(d+(L) - L) + M(d-(d+(L)) - L), boundary_indptr int64[k + 1],
@@ -183,18 +185,18 @@ def attributes(const uint64_t[:, ::1] words, const int64[::1] pred_indptr, const
     cdef int u, x
     cdef bint outside
     cdef vector[int] boundary
-    held = np.zeros(k, np.int64)
+    set_memory = np.zeros(k, np.int64)
     cost = np.zeros(k, np.int64)
     beside = np.zeros(k, np.int64)
     indptr = np.zeros(k + 1, np.int64)
-    cdef int64[::1] out_held = held, out_cost = cost, out_beside = beside, out_indptr = indptr
+    cdef int64[::1] out_memory = set_memory, out_cost = cost, out_beside = beside, out_indptr = indptr
     cdef int64[::1] reader = np.full(n, -1, np.int64)           # the last set that the node is next to
     cdef int64[::1] source = np.full(n, -1, np.int64)           # the last set whose readers read it
     with nogil:
         for i in range(k):
             v = next_bit(&words[i, 0], w, 0)
             while v >= 0:
-                out_held[i] += memory[v]
+                out_memory[i] += memory[v]
                 out_cost[i] += compute[v]
                 outside = False
                 for j in range(succ_indptr[v], succ_indptr[v + 1]):
@@ -218,23 +220,23 @@ def attributes(const uint64_t[:, ::1] words, const int64[::1] pred_indptr, const
     cdef int[::1] out_boundary = members
     for i in range(<Py_ssize_t>boundary.size()):
         out_boundary[i] = boundary[i]
-    return held, cost, beside, indptr, members
+    return set_memory, cost, beside, indptr, members
 
 
 def comparable(const uint64_t[:, ::1] words):
-    """For each row the rows behind it that hold it and more: (indptr int64[k + 1], target int32[p])."""
+    """For each row the rows behind it that are supersets of it: (indptr int64[k + 1], target int32[p])."""
     cdef Py_ssize_t k = words.shape[0], w = words.shape[1], i, j
-    cdef vector[int] found
+    cdef vector[int] supersets
     indptr = np.zeros(k + 1, np.int64)
     cdef int64[::1] out_indptr = indptr
     with nogil:
         for i in range(k):
             for j in range(i + 1, k):
                 if is_subset(&words[i, 0], &words[j, 0], w):
-                    found.push_back(<int>j)
-            out_indptr[i + 1] = found.size()
-    target = np.empty(found.size(), np.int32)
+                    supersets.push_back(<int>j)
+            out_indptr[i + 1] = supersets.size()
+    target = np.empty(supersets.size(), np.int32)
     cdef int[::1] out_target = target
-    for i in range(<Py_ssize_t>found.size()):
-        out_target[i] = found[i]
+    for i in range(<Py_ssize_t>supersets.size()):
+        out_target[i] = supersets[i]
     return indptr, target

@@ -14,7 +14,7 @@ ctypedef long long int64
 
 
 cdef class _Placing:
-    """A set of placed vertices that grows, and what each further vertex would do to its boundary.
+    """A set of placed vertices that grows, and what each other vertex would do to its boundary.
 
     `rest`: neighbours not placed, of each vertex; `closes`: of a vertex not placed, for how many placed ones it is the
     last such neighbour; `touched`: vertices not placed whose counts the last placing changed, some of them twice.
@@ -62,36 +62,36 @@ cdef class _Placing:
 
 
 def breadth_first(const int64[::1] indptr, const int[::1] indices, int start):
-    """Vertices by their distance from one, the earlier found first; further parts of the graph from their least vertex.
+    """Vertices by their distance from one, the earlier reached first; other components from their lowest vertex.
 
     indptr : int64[n + 1], indices : int32[2 m]
     Returns int32[n].
     """
-    cdef Py_ssize_t n = indptr.shape[0] - 1, head = 0, tail = 1, least = 0
+    cdef Py_ssize_t n = indptr.shape[0] - 1, head = 0, tail = 1, lowest = 0
     cdef int64 j
     order = np.empty(n, np.int32)
     cdef int[::1] queue = order
-    cdef vector[char] found
+    cdef vector[char] seen
     with nogil:
-        found.assign(n, 0)
-        queue[0], found[start] = start, True
+        seen.assign(n, 0)
+        queue[0], seen[start] = start, True
         while head < n:
             if head == tail:
-                while found[least]:
-                    least += 1
-                queue[tail], found[least] = <int>least, True
+                while seen[lowest]:
+                    lowest += 1
+                queue[tail], seen[lowest] = <int>lowest, True
                 tail += 1
             for j in range(indptr[queue[head]], indptr[queue[head] + 1]):
-                if not found[indices[j]]:
-                    found[indices[j]] = True
+                if not seen[indices[j]]:
+                    seen[indices[j]] = True
                     queue[tail] = indices[j]
                     tail += 1
             head += 1
     return order
 
 
-def settle(const int64[::1] indptr, const int[::1] indices, const int[::1] order):
-    """An order, with each vertex placed early where by then it adds nothing to the boundary; least growth comes first.
+def place_early(const int64[::1] indptr, const int[::1] indices, const int[::1] order):
+    """An order, with each vertex placed as soon as it adds nothing to the boundary; the smallest growth comes first.
 
     indptr : int64[n + 1], indices : int32[2 m], order : int32[n]
     Returns (layout int32[n], the largest boundary).
@@ -149,10 +149,10 @@ def lives(const int64[::1] indptr, const int[::1] indices, const int[::1] layout
 
 
 def branch_order(const int[::1] order, const int64[::1] bag_indptr, const int[::1] bag_indices):
-    """The vertices of an elimination tree from its root, one branch after the other, the one that asks for most last.
+    """The vertices of an elimination tree from its root, one branch after the other, the one that needs most last.
 
     What its bag shares with the vertices above it is all that a branch leaves open, so with bags of at most k vertices
-    a branch asks for the greater of: the most that a child asks for; k and the second most. That is at most
+    a branch needs the larger of: the maximum that a child needs; k plus the second largest. That is at most
     k (1 + log2 n), and no boundary of the order is larger.
 
     order : int32[n], bag_indptr : int64[n + 1], bag_indices : int32[k] bag i: order[i] and what is left beside it
@@ -196,8 +196,8 @@ def branch_order(const int[::1] order, const int64[::1] bag_indptr, const int[::
     return layout
 
 
-def least_separation(const int64[::1] indptr, const int[::1] indices):
-    """A layout whose largest boundary is the least there is, by the subset program: 2^n states.
+def minimum_separation(const int64[::1] indptr, const int[::1] indices):
+    """A layout whose largest boundary is minimum, by the subset program: 2^n states.
 
     indptr : int64[n + 1], indices : int32[2 m]
     Returns int32[n].
@@ -239,7 +239,7 @@ def least_separation(const int64[::1] indptr, const int[::1] indices):
 
 def leftmost_available(const int64[::1] pred_indptr, const int64[::1] succ_indptr, const int[::1] succ,
                        const int64[::1] place):
-    """Next always, of the nodes whose predecessors are all taken, the one with the least place, ties to the lesser id.
+    """Next always, of the nodes whose predecessors are all placed, the one with the lowest place, ties to the lower id.
 
     pred_indptr, succ_indptr : int64[n + 1], succ : int32[edges], place : int64[n]
     Returns int32[n].
@@ -248,7 +248,7 @@ def leftmost_available(const int64[::1] pred_indptr, const int64[::1] succ_indpt
     cdef int64 j
     cdef int v
     cdef vector[int64] waits
-    cdef priority_queue[pair[int64, int]] queue                # the greatest comes first: both are turned round
+    cdef priority_queue[pair[int64, int]] queue                # the largest comes first: both are negated
     order = np.empty(n, np.int32)
     cdef int[::1] out = order
     with nogil:

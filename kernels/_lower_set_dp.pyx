@@ -14,13 +14,13 @@ include "_lower_set_steps.pxi"
 include "_lower_set_frontier.pxi"
 
 cdef struct Label:
-    double held
+    double cached
     double peak
 
 
 @cython.final
 cdef class Rows:
-    """For each lower set and each cost up to a cap the least cache with which a chain within the budget gets there.
+    """For each lower set and each cost up to a cap the minimum cache with which a chain within the budget gets there.
 
     steps : Steps, budget : bytes, unit : what the costs are counted in, cap : the highest cost, in units
     """
@@ -48,11 +48,11 @@ cdef class Rows:
             free(self.row[i])
 
     cdef double* new_row(self) noexcept nogil:
-        cdef double* made = <double*>malloc((self.cap + 1) * sizeof(double))
+        cdef double* row = <double*>malloc((self.cap + 1) * sizeof(double))
         cdef int64 i
         for i in range(self.cap + 1):
-            made[i] = INFINITY
-        return made
+            row[i] = INFINITY
+        return row
 
     def advance(self, int64 work):
         """Go on for about so many relaxations; whether the end is reached."""
@@ -67,7 +67,7 @@ cdef class Rows:
     cdef int64 expand(self, Py_ssize_t source) noexcept nogil:
         cdef int64 t, first = self.begin[source], last, low, high, middle, work = 1, shift
         cdef Py_ssize_t i, count = 0
-        cdef double best = INFINITY, room, adds, held, least
+        cdef double best = INFINITY, room, adds, cached, lowest
         cdef double* row = self.row[source]
         cdef const Step* step
         cdef const int* cost
@@ -86,11 +86,11 @@ cdef class Rows:
             return work
         cost = self.cost.data()
         cache = self.cache.data()
-        least = cache[last - 1]
-        step = self.steps.of(source, self.budget - least, (self.cap - cost[first] + 0.5) * self.unit, &count)
+        lowest = cache[last - 1]
+        step = self.steps.of(source, self.budget - lowest, (self.cap - cost[first] + 0.5) * self.unit, &count)
         for i in range(count):
             room = self.budget - step[i].need
-            if room < least:
+            if room < lowest:
                 continue
             shift = <int64>(step[i].cost / self.unit + 0.5)
             if cost[first] + shift > self.cap:
@@ -113,15 +113,15 @@ cdef class Rows:
                 t = cost[low] + shift
                 if t > self.cap:
                     break
-                held = cache[low] + adds
-                if held < row[t]:
-                    row[t] = held
+                cached = cache[low] + adds
+                if cached < row[t]:
+                    row[t] = cached
                 low += 1
             work += last - low + 8
         return work + count
 
     def best(self):
-        """The least cost of a chain to the whole part, in units; -1 if there is none up to the cap."""
+        """The minimum cost of a chain to the whole part, in units; -1 if there is none up to the cap."""
         if self.begin[self.steps.size] == self.begin[self.steps.size - 1]:
             return -1
         return self.cost[self.begin[self.steps.size - 1]]
@@ -141,18 +141,18 @@ cdef class Rows:
     cdef int64 parent(self, Py_ssize_t* at, int64 label) noexcept nogil:
         """The label that a label comes from, and its row."""
         cdef Py_ssize_t source
-        cdef Step made
+        cdef Step step
         cdef int64 j
         for source in range(at[0]):
             if self.begin[source] == self.begin[source + 1]:
                 continue
-            made = self.steps.between(source, at[0])
-            if made.target < 0:
+            step = self.steps.between(source, at[0])
+            if step.target < 0:
                 continue
             for j in range(self.begin[source], self.begin[source + 1]):
-                if (self.cost[j] + <int64>(made.cost / self.unit + 0.5) == self.cost[label]
-                        and self.cache[j] + made.adds == self.cache[label]
-                        and self.cache[j] + made.need <= self.budget):
+                if (self.cost[j] + <int64>(step.cost / self.unit + 0.5) == self.cost[label]
+                        and self.cache[j] + step.adds == self.cache[label]
+                        and self.cache[j] + step.need <= self.budget):
                     at[0] = source
                     return j
         return -1
@@ -161,35 +161,35 @@ cdef class Rows:
 def cost_bound(Steps steps, int64 budget):
     """A cost that no chain within the budget goes below; -1 if there is no such chain."""
     cdef Py_ssize_t k = steps.size, source, i, count = 0
-    cdef vector[double] least, cost                # of each row by itself: cached, spent
+    cdef vector[double] cached, cost               # the minimum of each row by itself
     cdef const Step* step
     with nogil:
-        least.assign(k, INFINITY)
+        cached.assign(k, INFINITY)
         cost.assign(k, INFINITY)
-        least[0], cost[0] = 0, 0
+        cached[0], cost[0] = 0, 0
         for source in range(k - 1):
-            if least[source] == INFINITY:
+            if cached[source] == INFINITY:
                 continue
-            step = steps.of(source, budget - least[source], INFINITY, &count)
+            step = steps.of(source, budget - cached[source], INFINITY, &count)
             for i in range(count):
-                if least[source] + step[i].need <= budget:
-                    least[step[i].target] = min(least[step[i].target], least[source] + step[i].adds)
+                if cached[source] + step[i].need <= budget:
+                    cached[step[i].target] = min(cached[step[i].target], cached[source] + step[i].adds)
                     cost[step[i].target] = min(cost[step[i].target], cost[source] + step[i].cost)
     return -1 if cost[k - 1] == INFINITY else int(cost[k - 1])
 
 
 @cython.final
-cdef class LeastCache:
-    """The chain within a budget that caches least, at most `most`; ties go to less cost."""
+cdef class MinimumCache:
+    """The chain within a budget that caches fewest bytes, at most `max_cache`; ties go to less cost."""
     cdef Steps steps
-    cdef double budget, most
+    cdef double budget, max_cache
     cdef readonly Py_ssize_t current
     cdef vector[double] cache, cost
     cdef vector[int] parent
 
-    def __init__(self, Steps steps, int64 budget, int64 most):
+    def __init__(self, Steps steps, int64 budget, int64 max_cache):
         self.steps = steps
-        self.budget, self.most = budget, most
+        self.budget, self.max_cache = budget, max_cache
         self.current = 0
         self.cache.assign(steps.size, INFINITY)
         self.cost.assign(steps.size, INFINITY)
@@ -208,18 +208,18 @@ cdef class LeastCache:
     cdef int64 expand(self, Py_ssize_t source) noexcept nogil:
         cdef Py_ssize_t i, count = 0
         cdef int target
-        cdef double held, spent
+        cdef double cached, spent
         cdef const Step* step
         if self.cache[source] == INFINITY:
             return 1
         step = self.steps.of(source, self.budget - self.cache[source], INFINITY, &count)
         for i in range(count):
             target = step[i].target
-            held, spent = self.cache[source] + step[i].adds, self.cost[source] + step[i].cost
-            if self.cache[source] + step[i].need > self.budget or held > self.most:
+            cached, spent = self.cache[source] + step[i].adds, self.cost[source] + step[i].cost
+            if self.cache[source] + step[i].need > self.budget or cached > self.max_cache:
                 continue
-            if held < self.cache[target] or (held == self.cache[target] and spent < self.cost[target]):
-                self.cache[target], self.cost[target], self.parent[target] = held, spent, <int>source
+            if cached < self.cache[target] or (cached == self.cache[target] and spent < self.cost[target]):
+                self.cache[target], self.cost[target], self.parent[target] = cached, spent, <int>source
         return count + 1
 
     def chain(self):
@@ -235,8 +235,8 @@ cdef class LeastCache:
 
 
 @cython.final
-cdef class LeastBudget:
-    """The least budget for which there is a chain, below a known one; one pass of labels (cache, peak) per lower set."""
+cdef class MinimumBudget:
+    """The minimum budget that some chain meets, below a known one; one pass of labels (cache, peak) per lower set."""
     cdef Steps steps
     cdef readonly double budget
     cdef readonly Py_ssize_t current
@@ -248,7 +248,7 @@ cdef class LeastBudget:
         self.budget = budget
         self.current = 0
         self.front.resize(steps.size)
-        label.held, label.peak = 0, 0
+        label.cached, label.peak = 0, 0
         self.front[0].push_back(label)
 
     def advance(self, int64 work):
@@ -264,7 +264,7 @@ cdef class LeastBudget:
         cdef Py_ssize_t i, count = 0, n, j
         cdef const Step* step
         cdef const Label* label
-        cdef Label made
+        cdef Label extended
         cdef vector[Label]* front = &self.front[source]
         while not front.empty() and front[0][0].peak >= self.budget:
             front.erase(front.begin())
@@ -273,39 +273,39 @@ cdef class LeastBudget:
         n = front.size()
         label = front.data()
         # a chain must stay strictly below the budget that is known
-        step = self.steps.of(source, self.budget - label[0].held, INFINITY, &count)
+        step = self.steps.of(source, self.budget - label[0].cached, INFINITY, &count)
         for i in range(count):
             for j in range(n):
-                made.held = label[j].held + step[i].adds
-                made.peak = label[j].held + step[i].need
-                if made.peak >= self.budget:
+                extended.cached = label[j].cached + step[i].adds
+                extended.peak = label[j].cached + step[i].need
+                if extended.peak >= self.budget:
                     break
-                if made.peak < label[j].peak:
-                    made.peak = label[j].peak
-                self.insert(step[i].target, made)
-                if made.peak == label[j].held + step[i].need:
-                    break                              # later labels hold more and peak no lower here
+                if extended.peak < label[j].peak:
+                    extended.peak = label[j].peak
+                self.insert(step[i].target, extended)
+                if extended.peak == label[j].cached + step[i].need:
+                    break                              # later labels cache more and peak no lower here
         vector[Label]().swap(front[0])
         return count * (1 + n // 2) + 1
 
-    cdef void insert(self, int target, Label made) noexcept nogil:
+    cdef void insert(self, int target, Label label) noexcept nogil:
         cdef vector[Label]* front = &self.front[target]
         cdef Py_ssize_t at = 0, n = front.size(), until
         if target == self.steps.size - 1:
-            if made.peak < self.budget:
-                self.budget = made.peak
+            if label.peak < self.budget:
+                self.budget = label.peak
             return
-        while at < n and front[0][at].held <= made.held:
-            if front[0][at].peak <= made.peak:
+        while at < n and front[0][at].cached <= label.cached:
+            if front[0][at].peak <= label.peak:
                 return
             at += 1
-        if at > 0 and front[0][at - 1].held == made.held:
+        if at > 0 and front[0][at - 1].cached == label.cached:
             at -= 1
         until = at
-        while until < n and front[0][until].peak >= made.peak:
+        while until < n and front[0][until].peak >= label.peak:
             until += 1
         if until == at:
-            front.insert(front.begin() + at, made)
+            front.insert(front.begin() + at, label)
         else:
-            front[0][at] = made
+            front[0][at] = label
             front.erase(front.begin() + at + 1, front.begin() + until)

@@ -14,10 +14,10 @@ cdef struct Step:
 
 @cython.final
 cdef class Steps:
-    """The steps from each lower set: stored, or found when they are asked for.
+    """The steps from each lower set: stored, or computed when they are requested.
 
     words : uint64[k, w] rows by size, the last is the whole part, memory, compute : int64[n],
-    held, cost, beside : int64[k], boundary_indptr : int64[k + 1], boundary : int32[b] as `attributes` gives them,
+    set_memory, cost, beside : int64[k], boundary_indptr : int64[k + 1], boundary : int32[b] as `attributes` gives them,
     covers : (int64[k + 1], int32[c]) or None: rows with one node more, along which the search goes,
     kept : whether the objective is the compute of what is kept, instead of what runs again,
     keep_last : whether the step to the whole part keeps what it adds
@@ -25,27 +25,27 @@ cdef class Steps:
     cdef readonly Py_ssize_t size, nodes
     cdef Py_ssize_t w
     cdef const uint64_t[:, ::1] words
-    cdef const double[::1] memory, compute, held, total, beside
+    cdef const double[::1] memory, compute, set_memory, total, beside
     cdef const int64[::1] boundary_indptr, cover_indptr
     cdef const int[::1] boundary, cover
     cdef bint kept, keep_last, has_covers
     cdef readonly bint stored_all
     cdef vector[Step] stored
     cdef vector[int64] indptr
-    cdef vector[Step] found
+    cdef vector[Step] matches
     cdef vector[int] stack
     cdef vector[int64] stamp
     cdef int64 clock                               # of searches; a row with its stamp has been seen
     cdef int64 visits                              # rows that searches have looked at
 
-    def __init__(self, words, memory, compute, held, cost, beside, boundary_indptr, boundary, covers, bint kept,
+    def __init__(self, words, memory, compute, set_memory, cost, beside, boundary_indptr, boundary, covers, bint kept,
                  bint keep_last):
         self.words = words
         self.size = words.shape[0]
         self.w = words.shape[1]
         self.nodes = len(memory)
         self.memory, self.compute = np.asarray(memory, float), np.asarray(compute, float)
-        self.held, self.total, self.beside = (np.asarray(a, float) for a in (held, cost, beside))
+        self.set_memory, self.total, self.beside = (np.asarray(a, float) for a in (set_memory, cost, beside))
         self.boundary_indptr, self.boundary = boundary_indptr, boundary
         self.kept, self.keep_last = kept, keep_last
         self.has_covers = covers is not None
@@ -57,23 +57,23 @@ cdef class Steps:
 
     cdef inline Step step(self, Py_ssize_t source, Py_ssize_t target) noexcept nogil:
         """The figures of one step, by the formulas."""
-        cdef Step found
+        cdef Step result
         cdef int64 j
         cdef int v
         cdef double again = 0
         cdef const uint64_t* row = &self.words[source, 0]
-        found.target = <int>target
-        found.adds = 0
+        result.target = <int>target
+        result.adds = 0
         for j in range(self.boundary_indptr[target], self.boundary_indptr[target + 1]):
             v = self.boundary[j]
             if not has_bit(row, v):
-                found.adds += self.memory[v]
+                result.adds += self.memory[v]
                 again += self.compute[v]
         if self.keep_last and target == self.size - 1:
             again = self.total[target] - self.total[source]
-        found.cost = again if self.kept else self.total[target] - self.total[source] - again
-        found.need = 2 * (self.held[target] - self.held[source]) + self.beside[target]
-        return found
+        result.cost = again if self.kept else self.total[target] - self.total[source] - again
+        result.need = 2 * (self.set_memory[target] - self.set_memory[source]) + self.beside[target]
+        return result
 
     def store(self, const int64[::1] indptr, const int[::1] target):
         """Store the steps of these pairs of rows."""
@@ -88,8 +88,8 @@ cdef class Steps:
         self.stored_all = True
 
     def store_figures(self, const int64[::1] indptr, const int[::1] target, const int64[::1] need,
-                      const int64[::1] adds, const int64[::1] cost, int64 most):
-        """Store steps with figures of the caller's, those that need more than `most` left out."""
+                      const int64[::1] adds, const int64[::1] cost, int64 max_need):
+        """Store steps with figures of the caller's, those that need more than `max_need` left out."""
         cdef Py_ssize_t i
         cdef int64 j
         cdef Step step
@@ -97,7 +97,7 @@ cdef class Steps:
             self.indptr.push_back(0)
             for i in range(self.size):
                 for j in range(indptr[i], indptr[i + 1]):
-                    if need[j] <= most:
+                    if need[j] <= max_need:
                         step.target, step.need, step.adds, step.cost = target[j], need[j], adds[j], cost[j]
                         self.stored.push_back(step)
                 self.indptr.push_back(self.stored.size())
@@ -123,39 +123,39 @@ cdef class Steps:
 
     def figures(self, const int64[::1] rows):
         """(cost, peak) of the chain of these rows, the first of them 0."""
-        cdef double held = 0, cost = 0, peak = 0
+        cdef double cached = 0, cost = 0, peak = 0
         cdef Py_ssize_t i
         cdef Step step
         for i in range(1, rows.shape[0]):
             step = self.between(rows[i - 1], rows[i])
-            peak = max(peak, held + step.need)
-            held += step.adds
+            peak = max(peak, cached + step.need)
+            cached += step.adds
             cost += step.cost
         return int(cost), int(peak)
 
-    cdef const Step* of(self, Py_ssize_t source, double room, double most_cost, Py_ssize_t* count) noexcept nogil:
-        """Steps from a row among which are all that need at most `room` and cost at most `most_cost`."""
+    cdef const Step* of(self, Py_ssize_t source, double room, double max_cost, Py_ssize_t* count) noexcept nogil:
+        """Steps from a row among which are all that need at most `room` and cost at most `max_cost`."""
         cdef int64 j
         if self.stored_all:
             count[0] = self.indptr[source + 1] - self.indptr[source]
             return &self.stored[0] + self.indptr[source]
-        self.found.clear()
+        self.matches.clear()
         if source < self.size - 1:
             if self.has_covers:
-                self.search(source, room, most_cost)
+                self.search(source, room, max_cost)
             else:
                 for j in range(source + 1, self.size - 1):
                     if is_subset(&self.words[source, 0], &self.words[j, 0], self.w):
-                        self.found.push_back(self.step(source, j))
-            self.found.push_back(self.step(source, self.size - 1))
-        count[0] = self.found.size()
-        return self.found.data()
+                        self.matches.push_back(self.step(source, j))
+            self.matches.push_back(self.step(source, self.size - 1))
+        count[0] = self.matches.size()
+        return self.matches.data()
 
-    cdef void search(self, Py_ssize_t source, double room, double most_cost) noexcept nogil:
+    cdef void search(self, Py_ssize_t source, double room, double max_cost) noexcept nogil:
         """Along the covers: 2 M(L' - L) grows on the way, and so does what runs again; `beside` does not."""
         cdef int row = <int>source, c
         cdef int64 j
-        cdef double base = self.held[source]
+        cdef double base = self.set_memory[source]
         cdef Step step
         self.clock += 1
         self.stack.clear()
@@ -168,12 +168,12 @@ cdef class Steps:
                 if self.stamp[c] == self.clock:
                     continue
                 self.stamp[c] = self.clock
-                if 2 * (self.held[c] - base) > room or c == self.size - 1:
+                if 2 * (self.set_memory[c] - base) > room or c == self.size - 1:
                     continue
                 self.visits += 1
                 step = self.step(source, c)
-                if not self.kept and step.cost > most_cost:
+                if not self.kept and step.cost > max_cost:
                     continue
                 if step.need <= room:
-                    self.found.push_back(step)
+                    self.matches.push_back(step)
                 self.stack.push_back(c)

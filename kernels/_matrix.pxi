@@ -1,8 +1,8 @@
-# What is left of a graph when it has become dense, as rows of bits: include "_matrix.pxi" after "_eliminator.pxi".
+# The rest of a graph once it is dense, as rows of bits: include "_matrix.pxi" after "_eliminator.pxi".
 
 cdef enum:
     sparse = 16                           # a graph is dense if its vertices have more than n / sparse neighbours
-    most_rows = 20000
+    max_rows = 20000
 
 
 cdef class _Matrix:
@@ -10,7 +10,7 @@ cdef class _Matrix:
     cdef _Eliminator graph
     cdef Py_ssize_t n, w
     cdef vector[uint64_t] words, missing
-    cdef vector[uint64_t] planes          # what is to come off each fill, in binary: row k has bit k of all numbers
+    cdef vector[uint64_t] planes          # to be subtracted from each fill, in binary: row k has bit k of all numbers
     cdef int n_planes
     cdef vector[int] vertex, degree, members
     cdef vector[int64] fill
@@ -58,7 +58,7 @@ cdef class _Matrix:
         if self.fill[v] > 0 or not self.graph.counting:
             for i in range(d):
                 self.join_all(self.members[i], v)
-            self.settle()
+            self.update_fill()
         for i in range(d):
             u = self.members[i]
             self.fill[u] -= self.degree[u] - d
@@ -87,7 +87,7 @@ cdef class _Matrix:
     cdef void recount(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil:
         """With the edge a b to come there is one pair less to join around each neighbour that the two share."""
         cdef Py_ssize_t i
-        cdef uint64_t word, held
+        cdef uint64_t word, stored
         cdef uint64_t* left = self.row(a)
         cdef uint64_t* right = self.row(b)
         cdef int k, common = 0
@@ -96,17 +96,17 @@ cdef class _Matrix:
             common += remat_popcount(word)
             k = 0
             while word:                   # add one to all these numbers: carry
-                held = self.planes[k * self.w + i]
-                self.planes[k * self.w + i] = held ^ word
-                word &= held
+                stored = self.planes[k * self.w + i]
+                self.planes[k * self.w + i] = stored ^ word
+                word &= stored
                 k += 1
             self.n_planes = max(self.n_planes, k)
         self.fill[a] += self.degree[a] - common
         self.fill[b] += self.degree[b] - common
         self.graph.work += self.w
 
-    cdef void settle(self) noexcept nogil:
-        """Take off each fill what is to come off."""
+    cdef void update_fill(self) noexcept nogil:
+        """Subtract from each fill what the planes have counted."""
         cdef Py_ssize_t i
         cdef int k
         cdef uint64_t word

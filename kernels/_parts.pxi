@@ -1,4 +1,4 @@
-# The parts of a tree from which bags are taken out one by one, for Cython kernels: include "_parts.pxi".
+# The parts of a tree from which bags are removed one by one, for Cython kernels: include "_parts.pxi".
 
 from libcpp.algorithm cimport sort
 from libcpp.vector cimport vector
@@ -7,10 +7,10 @@ ctypedef long long int64
 
 
 cdef class _Parts:
-    """The tree while bags are taken out of it, and the sizes in the part that was walked last."""
+    """The tree while bags are removed from it, and the sizes in the part that was walked last."""
     cdef vector[int64] start
     cdef vector[int] near                                      # neighbours in the tree, ascending
-    cdef vector[char] taken
+    cdef vector[char] removed
     cdef vector[int] walk                                      # the part, from its first bag outwards
     cdef vector[int] above, size, largest                      # largest: bags of the largest piece that a bag leaves
 
@@ -32,7 +32,7 @@ cdef class _Parts:
                 self.start[parent[i] + 1] += 1
         for i in range(b):
             sort(self.near.begin() + self.start[i], self.near.begin() + self.start[i + 1])
-        self.taken.assign(b, 0)
+        self.removed.assign(b, 0)
         self.above.resize(b)
         self.size.resize(b)
         self.largest.resize(b)
@@ -51,7 +51,7 @@ cdef class _Parts:
             self.size[x], self.largest[x] = 1, 0
             for j in range(self.start[x], self.start[x + 1]):
                 y = self.near[j]
-                if y != self.above[x] and not self.taken[y]:
+                if y != self.above[x] and not self.removed[y]:
                     self.above[y] = x
                     self.walk.push_back(y)
         total = at
@@ -64,17 +64,18 @@ cdef class _Parts:
                 self.size[y] += self.size[x]
                 self.largest[y] = max(self.largest[y], self.size[x])
 
-    cdef int separator(self, const int64[::1] held) noexcept nogil:
-        """The bag of least held bytes among those of the part that leave pieces of at most two thirds.
+    cdef int separator(self, const int64[::1] bytes_left) noexcept nogil:
+        """The bag with the fewest bytes left among those of the part that leave pieces of at most two thirds.
 
-        Among equal ones that with the smallest pieces (at most half of the part where all are equal), then least id.
+        Among equal ones that with the smallest pieces (at most half of the part where all are equal), then lowest id.
         """
         cdef int best = -1, x
         for x in self.walk:
             if 3 * <int64>self.largest[x] > 2 * <int64>self.walk.size():
                 continue
-            if (best < 0 or held[x] < held[best]
-                    or (held[x] == held[best] and (self.largest[x] < self.largest[best]
-                                                   or (self.largest[x] == self.largest[best] and x < best)))):
+            if (best < 0 or bytes_left[x] < bytes_left[best]
+                    or (bytes_left[x] == bytes_left[best]
+                        and (self.largest[x] < self.largest[best]
+                             or (self.largest[x] == self.largest[best] and x < best)))):
                 best = x
         return best

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Passes over an order: runs that serve nobody, runs whose values may stay, runs that may come later."""
+"""Passes over an order: runs without readers, runs whose values may stay, runs that may come later."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ include "_replay.pxi"
 
 def dead_runs(const int[::1] order, const int64[::1] value_indptr, const int64[::1] read_indptr,
               const int[::1] read_indices, const unsigned char[::1] output, const unsigned char[::1] fixed):
-    """The steps of an order that serve somebody.
+    """The steps of an order that serve a reader or an output.
 
     order : int32[m], value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k],
     output : uint8[n_values], fixed : uint8[n] nodes whose first run stays if a later one does
@@ -20,7 +20,7 @@ def dead_runs(const int[::1] order, const int64[::1] value_indptr, const int64[:
     cdef int v
     cdef bint stays
     cdef int[::1] first = np.full(n, -1, np.int32)
-    cdef unsigned char[::1] wanted = np.zeros(n_values, np.uint8)
+    cdef unsigned char[::1] is_read = np.zeros(n_values, np.uint8)
     cdef unsigned char[::1] kept = np.zeros(n, np.uint8)
     serving = np.empty(m, np.int32)
     cdef int[::1] out = serving
@@ -34,12 +34,12 @@ def dead_runs(const int[::1] order, const int64[::1] value_indptr, const int64[:
                 if output[x]:
                     stays = stays or first[v] == step           # the first copy of an output serves all reads
                 else:
-                    stays = stays or wanted[x]
-                    wanted[x] = 0
+                    stays = stays or is_read[x]
+                    is_read[x] = 0
             if stays:
                 kept[v] = 1
                 for j in range(read_indptr[v], read_indptr[v + 1]):
-                    wanted[read_indices[j]] = 1
+                    is_read[read_indices[j]] = 1
                 at -= 1
                 out[at] = v
     return serving[at:].copy()
@@ -60,7 +60,7 @@ def chain_prices(const int[::1] order, const int64[::1] value_indptr, const int6
     price = np.empty(m, np.int64)
     cdef int64[::1] out = price
     cdef int[::1] newest = np.full(n, -1, np.int32)         # the last run of each node
-    cdef int[::1] only = np.full(m, -1, np.int32)           # the step that reads a run; -2: several, or nobody knows
+    cdef int[::1] only = np.full(m, -1, np.int32)           # the step that reads a run; -2: several, or not known
     with nogil:
         for step in range(m):
             v = order[step]
@@ -97,7 +97,7 @@ def replay(const int[::1] order, const int64[::1] value_indptr, const int64[::1]
     price : int64[m] of each run, fixed : uint8[n] nodes that keep their runs, limit : bytes
     Returns int32[<= m].
     """
-    cdef Py_ssize_t m = order.shape[0], n = value_indptr.shape[0] - 1, step, at = 0, made = 0
+    cdef Py_ssize_t m = order.shape[0], n = value_indptr.shape[0] - 1, step, at = 0, n_runs = 0
     cdef int64 j, x, size
     cdef int v
     cdef _Replay walk = _Replay()
@@ -123,14 +123,14 @@ def replay(const int[::1] order, const int64[::1] value_indptr, const int64[::1]
                 for x in range(value_indptr[v], value_indptr[v + 1]):
                     size += memory[x]
                 walk.run(v, size, limit)
-                out[made] = v
-                made += 1
+                out[n_runs] = v
+                n_runs += 1
             for j in range(read_indptr[v], read_indptr[v + 1]):
                 x = read_indices[j]
                 walk.coming_read[x] = walk.next_read[at]
                 at += 1
                 walk.classify(x, producer[x])
-    return shorter[:made].copy()
+    return shorter[:n_runs].copy()
 
 
 cdef class _Sinking:
@@ -145,17 +145,17 @@ cdef class _Sinking:
     cdef int[::1] first_read        # of the copy of each value, where its readers are now; no step: not read
     cdef int[::1] last_read         # -1: not read
 
-    cdef int latest(self, int v, int most) noexcept nogil:
-        """The last step, at most the given one, before which what a node reads does not run again."""
+    cdef int latest(self, int v, int bound) noexcept nogil:
+        """The last step, at most `bound`, before which what a node reads does not run again."""
         cdef int64 j
         cdef int x
         for j in range(self.read_indptr[v], self.read_indptr[v + 1]):
             x = self.read_indices[j]
             if not self.output[x]:
-                most = min(most, self.next_run[self.producer[x]])
-        return most
+                bound = min(bound, self.next_run[self.producer[x]])
+        return bound
 
-    cdef int64 held_for(self, int v, int step, int* until) noexcept nogil:
+    cdef int64 live_for(self, int v, int step, int* until) noexcept nogil:
         """Bytes that only this node still reads after a step; and how far this goes without more of them."""
         cdef int64 j, size = 0
         cdef int x
@@ -181,18 +181,18 @@ cdef class _Sinking:
 def sink(const int[::1] order, const int64[::1] value_indptr, const int64[::1] read_indptr,
          const int[::1] read_indices, const int[::1] producer, const unsigned char[::1] output,
          const int64[::1] memory, const int64[::1] workspace, const int64[::1] between, int64 peak):
-    """The order with runs moved on, towards their first readers, while their values hold as much as what they read.
+    """The order with runs moved on, towards their first readers, while their values are as large as what they read.
 
-    Between no two steps more is held than before, and no moved run holds more than the peak: the peak never rises.
+    Between no two steps more bytes are live than before, and no moved run needs more than the peak: it never rises.
 
     order : int32[m], value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k],
     producer : int32[n_values], output : uint8[n_values], memory : int64[n_values], workspace : int64[n],
-    between : int64[m + 1] bytes held right before each step, and after the last, peak : bytes
+    between : int64[m + 1] bytes live right before each step, and after the last, peak : bytes
     Returns int32[m].
     """
     cdef Py_ssize_t m = order.shape[0], n = value_indptr.shape[0] - 1, n_values = memory.shape[0], step
     cdef int64 x, lasting, passing, extended, longer
-    cdef int v, to, most, until
+    cdef int v, to, bound, until
     cdef _Sinking moved = _Sinking()
     moved.read_indptr, moved.read_indices, moved.producer = read_indptr, read_indices, producer
     moved.output, moved.memory = output, memory
@@ -207,20 +207,20 @@ def sink(const int[::1] order, const int64[::1] value_indptr, const int64[::1] r
         for step in range(m - 1, -1, -1):
             v = order[step]
             lasting = passing = extended = 0                    # bytes read later or pinned; bytes of this step alone
-            most = moved.next_run[v]
+            bound = moved.next_run[v]
             for x in range(value_indptr[v], value_indptr[v + 1]):
                 if (first[v] == step) if output[x] else (moved.last_read[x] >= 0):
                     lasting += memory[x]
-                    most = min(most, moved.first_read[x])
+                    bound = min(bound, moved.first_read[x])
                 else:
                     passing += memory[x]
                 if not output[x]:
                     moved.first_read[x], moved.last_read[x] = <int>m, -1
-            most = moved.latest(v, most) if lasting else <int>step
+            bound = moved.latest(v, bound) if lasting else <int>step
             to = <int>step
-            while to < most:
-                until = most
-                longer = moved.held_for(v, to, &until)
+            while to < bound:
+                until = bound
+                longer = moved.live_for(v, to, &until)
                 if longer > lasting:
                     break
                 to, extended = until, longer

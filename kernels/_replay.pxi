@@ -15,7 +15,7 @@ cdef enum State:
 
 
 cdef class _Replay:
-    """An order run once more under a limit; what it would let die but make again stays while there is room."""
+    """An order run once more under a limit; what it would free but recompute stays while there is room."""
 
     cdef const int[::1] order
     cdef const int64[::1] value_indptr
@@ -31,7 +31,7 @@ cdef class _Replay:
     cdef int[::1] coming_read       # the next read of each value
     cdef unsigned char[::1] state   # of each value
     cdef unsigned char[::1] broken  # nodes that must run next time, whatever stays
-    cdef int64 held
+    cdef int64 live
     cdef Py_ssize_t now             # the step that is run
     # nodes with spare bytes, in blocks; scores only fall, so that what a block's best was bounds what it is
     cdef vector[int] node
@@ -99,35 +99,35 @@ cdef class _Replay:
         if last % BLOCK == 0:
             self.bound.pop_back()
 
-    cdef void look_through(self, int block, double* most, int* v) noexcept nogil:
+    cdef void look_through(self, int block, double* best_score, int* v) noexcept nogil:
         """Bring a block's bound up to date; its best node, where that is better than the best so far."""
         cdef double score, best = -1.0
         cdef int i
         for i in range(block * BLOCK, min((block + 1) * BLOCK, <int>self.node.size())):
             score = self.weight[i] * (self.due[i] - self.now)
             best = max(best, score)
-            if score > most[0] or (score == most[0] and self.node[i] < v[0]):
-                most[0] = score
+            if score > best_score[0] or (score == best_score[0] and self.node[i] < v[0]):
+                best_score[0] = score
                 v[0] = self.node[i]
         self.bound[block] = best
 
     cdef int worst(self) noexcept nogil:
-        """The node that gives most bytes and time for its price; of equals the least id."""
-        cdef double most = -1.0
+        """The node that frees most bytes for longest at its price; of equals the lowest id."""
+        cdef double best_score = -1.0
         cdef int block, first = 0, v = -1
         for block in range(1, <int>self.bound.size()):
             if self.bound[block] > self.bound[first]:
                 first = block
-        self.look_through(first, &most, &v)
+        self.look_through(first, &best_score, &v)
         for block in range(<int>self.bound.size()):
-            if self.bound[block] >= most and block != first:
-                self.look_through(block, &most, &v)
+            if self.bound[block] >= best_score and block != first:
+                self.look_through(block, &best_score, &v)
         return v
 
     cdef void give_up(self, int v) noexcept nogil:
         """Let go of the spare values of a node."""
         cdef int64 x
-        self.held -= self.bytes[self.place[v]]
+        self.live -= self.bytes[self.place[v]]
         self.take_out(v)
         self.broken[v] = True
         for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
@@ -135,7 +135,7 @@ cdef class _Replay:
                 self.state[x] = gone
 
     cdef void classify(self, int64 x, int v) noexcept nogil:
-        """What becomes of a value of a node after a step that made or read it, or had no need to."""
+        """What becomes of a value of a node after a step that computed or read it, or did not have to."""
         cdef int read = self.coming_read[x], run = self.coming_run[v]
         cdef int never = <int>self.order.shape[0]
         if self.state[x] == pinned:
@@ -147,7 +147,7 @@ cdef class _Replay:
             self.put_in(v, self.memory[x])
         else:
             self.state[x] = gone
-            self.held -= self.memory[x]
+            self.live -= self.memory[x]
 
     cdef void stay(self, int v) noexcept nogil:
         """Require again what is spare of a node; what lacks for its next run makes that one needed."""
@@ -163,16 +163,16 @@ cdef class _Replay:
                 self.broken[v] = True
 
     cdef void run(self, int v, int64 size, int64 limit) noexcept nogil:
-        """Run a node whose values and workspace have a size, in the room that can be made."""
+        """Run a node whose values and workspace have a size, in the room that can be freed."""
         cdef int64 x
-        while self.held + size > limit and self.node.size():
+        while self.live + size > limit and self.node.size():
             self.give_up(self.worst())
         self.broken[v] = False
         for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
             if self.output[x]:
                 if self.state[x] != pinned:
-                    self.held += self.memory[x]
+                    self.live += self.memory[x]
                     self.state[x] = pinned
             else:
-                self.held += self.memory[x]
+                self.live += self.memory[x]
                 self.classify(x, v)

@@ -23,7 +23,7 @@ cdef int64 _multiple(int64 j, int64 whole, int64 rest, int64 segments) noexcept 
 cdef void _find(const int64[::1] reached, const int64[::1] places, Py_ssize_t begin, Py_ssize_t end, int64 segments,
                 vector[int64]& cuts) noexcept nogil:
     cdef int64 base = reached[begin], memory = reached[end] - base
-    cdef int64 whole = memory // segments, rest = memory % segments, j = 1, wanted, got
+    cdef int64 whole = memory // segments, rest = memory % segments, j = 1, target, got
     cdef const int64* first = &places[0]
     cdef const int64* last = lower_bound(first, first + places.shape[0], <int64>end)
     cdef const int64* at = lower_bound(first, last, <int64>begin)
@@ -32,11 +32,11 @@ cdef void _find(const int64[::1] reached, const int64[::1] places, Py_ssize_t be
     cdef const int64* middle
     cuts.clear()
     while j < segments:
-        wanted = base + _multiple(j, whole, rest, segments)
+        target = base + _multiple(j, whole, rest, segments)
         low, high = at, last                               # the first candidate that reaches it
         while low < high:
             middle = low + (high - low) // 2
-            if reached[middle[0] + 1] < wanted:
+            if reached[middle[0] + 1] < target:
                 low = middle + 1
             else:
                 high = middle
@@ -58,15 +58,15 @@ def cuts(const int64[::1] reached, const int64[::1] places, Py_ssize_t begin, Py
     reached : int64[f + 1] memory before each place, places : int64[k] where a cut may fall, ascending
     Returns int64[<= segments - 1].
     """
-    cdef vector[int64] found
+    cdef vector[int64] chosen
     cdef Py_ssize_t i
     if places.shape[0]:
         with nogil:
-            _find(reached, places, begin, end, segments, found)
-    result = np.empty(found.size(), np.int64)
+            _find(reached, places, begin, end, segments, chosen)
+    result = np.empty(chosen.size(), np.int64)
     cdef int64[::1] out = result
-    for i in range(<Py_ssize_t>found.size()):
-        out[i] = found[i]
+    for i in range(<Py_ssize_t>chosen.size()):
+        out[i] = chosen[i]
     return result
 
 
@@ -74,12 +74,12 @@ def split_counts(const int64[::1] reached, const int64[::1] places, const int64[
                  bint keep_last):
     """How deep in the tree of splits each place is kept; what is alive across a cut is kept as the cut is.
 
-    reached : int64[f + 1], places : int64[k], until : int64[f] last place that reads what is made at each place
+    reached : int64[f + 1], places : int64[k], until : int64[f] last place that reads what is computed at each place
     Returns int64[f].
     """
     cdef Py_ssize_t f = until.shape[0], p, i, begin
     cdef int64 level, deepest = 0
-    cdef vector[int64] found
+    cdef vector[int64] chosen
     cdef vector[Run] waiting
     cdef Run run
     result = np.zeros(f, np.int64)
@@ -93,20 +93,20 @@ def split_counts(const int64[::1] reached, const int64[::1] places, const int64[
         while not waiting.empty():
             run = waiting.back()
             waiting.pop_back()
-            found.clear()
+            chosen.clear()
             if run.left > 0 and places.shape[0]:
-                _find(reached, places, run.begin, run.end, splits + 1, found)
-            if found.empty():
+                _find(reached, places, run.begin, run.end, splits + 1, chosen)
+            if chosen.empty():
                 for p in range(run.begin, run.end):
                     count[p] = run.level
                 continue
             deepest = max(deepest, run.level)
             begin = run.begin
-            for i in range(<Py_ssize_t>found.size()):
-                cut_level[found[i]] = run.level
-                if begin < found[i]:
-                    waiting.push_back(Run(begin, found[i], run.level + 1, run.left - 1))
-                begin = found[i] + 1
+            for i in range(<Py_ssize_t>chosen.size()):
+                cut_level[chosen[i]] = run.level
+                if begin < chosen[i]:
+                    waiting.push_back(Run(begin, chosen[i], run.level + 1, run.left - 1))
+                begin = chosen[i] + 1
             if begin < run.end:
                 level = run.level if keep_last else run.level + 1
                 waiting.push_back(Run(begin, run.end, level, run.left - 1))

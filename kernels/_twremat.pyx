@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Schedules by recursion on a tree of separators: plain as in kumar2019, or with what a component is asked for in batches."""
+"""Schedules by recursion on a tree of separators: plain as in kumar2019, or in batches."""
 
 import numpy as np
 
@@ -20,17 +20,17 @@ cdef enum:
 PLAIN, UNLIMITED = _PLAIN, _UNLIMITED
 
 
-cdef struct Want:
+cdef struct Request:
     int child                             # the component that holds the vertex
     int vertex
     int first                             # which nodes of the separator read it: the first, the last
     int last
     int level                             # the last node of the separator that must be run before it, -1: none
-    bint held
+    bint live
 
 
 cdef struct Visit:
-    uint64 key                            # of the separator, of what is wanted and of what must be run for it
+    uint64 key                            # of the separator, of the targets and of what must be run for them
     uint64 check                          # a second hash of the same; 0: no visit
     int64 begin                           # where its runs stand in the order
     int64 past
@@ -45,7 +45,7 @@ cdef uint64 mixed(uint64 x) noexcept nogil:
 
 
 cdef class _Visits:
-    """Visits that were made: the same one makes the same runs again, which are copied."""
+    """Visits so far: the same one consists of the same runs again, which are copied."""
 
     cdef vector[Visit] slots              # open addressing; their number is a power of two
     cdef int64 n_used
@@ -71,18 +71,18 @@ cdef class _Visits:
         return 0
 
 
-cdef bint _by_vertex(const Want& a, const Want& b) noexcept nogil:
+cdef bint _by_vertex(const Request& a, const Request& b) noexcept nogil:
     return a.vertex < b.vertex or (a.vertex == b.vertex and a.first < b.first)
 
 
-cdef bint _by_child(const Want& a, const Want& b) noexcept nogil:
+cdef bint _by_child(const Request& a, const Request& b) noexcept nogil:
     if a.child != b.child:
         return a.child < b.child
     return a.first < b.first or (a.first == b.first and a.vertex < b.vertex)
 
 
 cdef class _Recursion:
-    """One schedule in the making. Its methods call each other as deep as the tree, which is a logarithm of its size."""
+    """One schedule under construction. Its methods recurse as deep as the tree, which is a logarithm of its size."""
     cdef const int64[::1] pred_indptr
     cdef const int[::1] pred
     cdef const int64[::1] memory
@@ -94,7 +94,7 @@ cdef class _Recursion:
     cdef int64 recursion_limit, batch, longest
     cdef int[::1] seen                    # the call that reached a vertex last
     cdef int[::1] level
-    cdef int[::1] held                    # calls that keep a vertex for a reader to come
+    cdef int[::1] n_keeping               # calls that keep a vertex for a reader to come
     cdef int calls
     cdef bint stopped
     cdef _Visits visits
@@ -107,12 +107,12 @@ cdef class _Recursion:
         cdef const int* at = lower_bound(begin, past, self.owner[v])
         return at[0] if at != past and at[0] == self.owner[v] else (at - 1)[0]
 
-    cdef int reach(self, int s, vector[int]& wanted, vector[int]& reached) except -1 nogil:
-        """What must be run for the wanted: their ancestors below s, as far as nobody holds them; in any order."""
+    cdef int reach(self, int s, vector[int]& targets, vector[int]& reached) except -1 nogil:
+        """What must be run for the targets: they and their ancestors below s, except live ones; in any order."""
         cdef int64 i = 0, j
         cdef int v, u
         self.calls += 1
-        for v in wanted:
+        for v in targets:
             if self.seen[v] != self.calls:
                 self.seen[v] = self.calls
                 reached.push_back(v)
@@ -121,7 +121,7 @@ cdef class _Recursion:
             i += 1
             for j in range(self.pred_indptr[v], self.pred_indptr[v + 1]):
                 u = self.pred[j]
-                if s <= self.owner[u] < self.end[s] and self.seen[u] != self.calls and not self.held[u]:
+                if s <= self.owner[u] < self.end[s] and self.seen[u] != self.calls and not self.n_keeping[u]:
                     self.seen[u] = self.calls
                     reached.push_back(u)
         return 0
@@ -160,59 +160,59 @@ cdef class _Recursion:
             self.level[v] = last
         return 0
 
-    cdef int wants(self, int s, vector[int]& wanted, vector[int]& own, vector[Want]& found) except -1 nogil:
+    cdef int requests(self, int s, vector[int]& targets, vector[int]& own, vector[Request]& result) except -1 nogil:
         """What the separator's nodes and the caller read below s, each once, by component and first reader."""
-        cdef vector[Want] each
-        cdef Want want
+        cdef vector[Request] each
+        cdef Request request
         cdef int64 i, j
         cdef int u
-        want.held = False
+        request.live = False
         for i in range(<int64>own.size()):
             for j in range(self.pred_indptr[own[i]], self.pred_indptr[own[i] + 1]):
                 u = self.pred[j]
-                if s < self.owner[u] < self.end[s] and not self.held[u]:
-                    want.vertex = u
-                    want.first = want.last = <int>i
-                    want.level = self.level[u]
-                    each.push_back(want)
-        for u in wanted:
+                if s < self.owner[u] < self.end[s] and not self.n_keeping[u]:
+                    request.vertex = u
+                    request.first = request.last = <int>i
+                    request.level = self.level[u]
+                    each.push_back(request)
+        for u in targets:
             if self.owner[u] != s:
-                want.vertex = u
-                want.first = want.last = <int>own.size()
-                want.level = self.level[u]
-                each.push_back(want)
+                request.vertex = u
+                request.first = request.last = <int>own.size()
+                request.level = self.level[u]
+                each.push_back(request)
         sort(each.begin(), each.end(), &_by_vertex)
-        for want in each:
-            if found.size() and found.back().vertex == want.vertex:
-                found.back().last = want.last
+        for request in each:
+            if result.size() and result.back().vertex == request.vertex:
+                result.back().last = request.last
             else:
-                want.child = self.child_of(s, want.vertex)
-                found.push_back(want)
-        sort(found.begin(), found.end(), &_by_child)
+                request.child = self.child_of(s, request.vertex)
+                result.push_back(request)
+        sort(result.begin(), result.end(), &_by_child)
         return 0
 
-    cdef int visit(self, int s, vector[int]& wanted) except -1 nogil:
-        """Run what makes the wanted vertices, all of them below s, present."""
+    cdef int visit(self, int s, vector[int]& targets) except -1 nogil:
+        """Run what the targets need, all of them below s."""
         cdef vector[int] reached, own
         cdef Visit visit, known
         cdef uint64 salted
         cdef int v
-        if wanted.empty() or self.stopped:
+        if targets.empty() or self.stopped:
             return 0
         visit.begin = <int64>self.order.size()
         if visit.begin > self.longest:
             self.stopped = True
             return 0
         if self.child_indptr[s] == self.child_indptr[s + 1] or self.n_bags[s] < self.recursion_limit:
-            self.reach(s, wanted, reached)
+            self.reach(s, targets, reached)
             self.ascending(reached)
             self.order.insert(self.order.end(), reached.begin(), reached.end())
             return 0
-        visit.key, visit.check = <uint64>s, <uint64>wanted.size()
-        for v in wanted:                                     # nobody holds one of them
+        visit.key, visit.check = <uint64>s, <uint64>targets.size()
+        for v in targets:                                    # none of them is live
             visit.key, visit.check = mixed(visit.key ^ <uint64>v), mixed(visit.check ^ <uint64>v)
-        if self.batch != _PLAIN:                             # what is held is not reached: the rest of what counts
-            self.reach(s, wanted, reached)
+        if self.batch != _PLAIN:                             # live values are not reached: the rest of what counts
+            self.reach(s, targets, reached)
             for v in reached:
                 salted = mixed(<uint64>v)
                 visit.key += salted
@@ -227,23 +227,23 @@ cdef class _Recursion:
             memcpy(&self.order[visit.begin], &self.order[known.begin], (known.past - known.begin) * sizeof(int))
             return 0
         if self.batch == _PLAIN:
-            self.reach(s, wanted, reached)
+            self.reach(s, targets, reached)
             for v in reached:
                 if self.owner[v] == s:
                     own.push_back(v)
             sort(own.begin(), own.end())
-            self.plain(s, wanted, own)
+            self.plain(s, targets, own)
         else:
             self.ascending(reached)
             self.levels(s, reached, own)
-            self.batched(s, wanted, own)
+            self.batched(s, targets, own)
         visit.past = <int64>self.order.size()
         if visit.past - visit.begin >= SHORTEST_REPEAT and not self.stopped:
             self.visits.add(visit)
         return 0
 
-    cdef int plain(self, int s, vector[int]& wanted, vector[int]& own) except -1 nogil:
-        """Algorithm 1: before each node of the separator its inputs, component by component; at the end the wanted."""
+    cdef int plain(self, int s, vector[int]& targets, vector[int]& own) except -1 nogil:
+        """Algorithm 1: before each node of the separator its inputs, component by component; at the end the targets."""
         cdef vector[int] inputs
         cdef int64 j
         cdef int v, u
@@ -256,7 +256,7 @@ cdef class _Recursion:
             self.by_child(s, inputs)
             self.order.push_back(v)
         inputs.clear()
-        for u in wanted:
+        for u in targets:
             if self.owner[u] != s:
                 inputs.push_back(u)
         self.by_child(s, inputs)
@@ -264,72 +264,72 @@ cdef class _Recursion:
 
     cdef int by_child(self, int s, vector[int]& vertices) except -1 nogil:
         """Visit the components that hold some vertices, each for its own."""
-        cdef vector[Want] each
-        cdef vector[int] asked
-        cdef Want want
+        cdef vector[Request] each
+        cdef vector[int] requested
+        cdef Request request
         cdef int64 j
         cdef int u
-        want.first = want.last = want.level = 0
-        want.held = False
+        request.first = request.last = request.level = 0
+        request.live = False
         for u in vertices:
-            want.child = self.child_of(s, u)
-            want.vertex = u
-            each.push_back(want)
+            request.child = self.child_of(s, u)
+            request.vertex = u
+            each.push_back(request)
         sort(each.begin(), each.end(), &_by_child)
         for j in range(<int64>each.size()):
-            asked.push_back(each[j].vertex)
+            requested.push_back(each[j].vertex)
             if j + 1 == <int64>each.size() or each[j + 1].child != each[j].child:
-                self.visit(each[j].child, asked)
-                asked.clear()
+                self.visit(each[j].child, requested)
+                requested.clear()
         return 0
 
-    cdef int batched(self, int s, vector[int]& wanted, vector[int]& own) except -1 nogil:
-        """The same, but a component that is visited gives at once what it will be asked for later and can make now."""
-        cdef vector[Want] wants
+    cdef int batched(self, int s, vector[int]& targets, vector[int]& own) except -1 nogil:
+        """The same, but a visit to a component also computes what later readers request, as far as it can by now."""
+        cdef vector[Request] requests
         cdef int64 i, begin, past, j
-        self.wants(s, wanted, own, wants)
+        self.requests(s, targets, own, requests)
         for i in range(<int64>own.size() + 1):
             begin = 0
-            while begin < <int64>wants.size():
+            while begin < <int64>requests.size():
                 past = begin
-                while past < <int64>wants.size() and wants[past].child == wants[begin].child:
+                while past < <int64>requests.size() and requests[past].child == requests[begin].child:
                     past += 1
-                self.fetch(wants, begin, past, <int>i)
+                self.fetch(requests, begin, past, <int>i)
                 begin = past
             if self.stopped:
                 return 0
             if i < <int64>own.size():
                 self.order.push_back(own[i])
-            for j in range(<int64>wants.size()):
-                if wants[j].held and wants[j].last == i:
-                    wants[j].held = False
-                    self.held[wants[j].vertex] -= 1
+            for j in range(<int64>requests.size()):
+                if requests[j].live and requests[j].last == i:
+                    requests[j].live = False
+                    self.n_keeping[requests[j].vertex] -= 1
         return 0
 
-    cdef int fetch(self, vector[Want]& wants, int64 begin, int64 past, int i) except -1 nogil:
+    cdef int fetch(self, vector[Request]& requests, int64 begin, int64 past, int i) except -1 nogil:
         """Visit a component if reader i is the first to read something there."""
-        cdef vector[int] asked
+        cdef vector[int] requested
         cdef int64 j, extra = 0
         cdef int v
         cdef bint missing = False
         for j in range(begin, past):
-            missing |= wants[j].first == i                   # if held already, what else can be made by now is brought
+            missing |= requests[j].first == i                # if it is live, what else can be computed by now is added
         if not missing:
             return 0
         for j in range(begin, past):
-            if wants[j].first < i or wants[j].held:          # fetched before, and held until its last reader
+            if requests[j].first < i or requests[j].live:       # fetched before, and live until its last reader
                 continue
-            if wants[j].first > i:
-                if wants[j].level >= i:
+            if requests[j].first > i:
+                if requests[j].level >= i:
                     continue
-                if self.batch >= 0 and extra + self.memory[wants[j].vertex] > self.batch:
+                if self.batch >= 0 and extra + self.memory[requests[j].vertex] > self.batch:
                     continue
-                extra += self.memory[wants[j].vertex]
-            asked.push_back(wants[j].vertex)
-            wants[j].held = True
-        self.visit(wants[begin].child, asked)
-        for v in asked:
-            self.held[v] += 1
+                extra += self.memory[requests[j].vertex]
+            requested.push_back(requests[j].vertex)
+            requests[j].live = True
+        self.visit(requests[begin].child, requested)
+        for v in requested:
+            self.n_keeping[v] += 1
         return 0
 
 
@@ -341,12 +341,12 @@ def schedule(const int64[::1] pred_indptr, const int[::1] pred, const int64[::1]
     pred_indptr : int64[n + 1], pred : int32[k], memory : int64[n], ids topological; end, n_bags : int32[s],
     child_indptr : int64[s + 1], children : int32[s - 1], owner : int32[n] the tree in preorder; targets : int32[t];
     recursion_limit : components of fewer bags are run in one pass; batch : PLAIN, UNLIMITED, or the bytes that one
-    visit may bring beyond what is needed at once; longest : runs at which to give up
+    visit may add beyond what is needed at once; longest : runs at which to give up
     Returns int32[m], or None if it would be longer.
     """
     cdef _Recursion r = _Recursion.__new__(_Recursion)
     cdef Py_ssize_t n = owner.shape[0]
-    cdef vector[int] wanted
+    cdef vector[int] requested
     cdef int v
     r.pred_indptr, r.pred, r.memory = pred_indptr, pred, memory
     r.end, r.child_indptr, r.children, r.owner, r.n_bags = end, child_indptr, children, owner, n_bags
@@ -355,11 +355,11 @@ def schedule(const int64[::1] pred_indptr, const int[::1] pred, const int64[::1]
     r.visits.slots.resize(FEWEST_SLOTS)
     r.seen = np.full(n, -1, np.int32)
     r.level = np.empty(n, np.int32)
-    r.held = np.zeros(n, np.int32)
+    r.n_keeping = np.zeros(n, np.int32)
     with nogil:
         for v in targets:
-            wanted.push_back(v)
-        r.visit(0, wanted)
+            requested.push_back(v)
+        r.visit(0, requested)
     if r.stopped or <int64>r.order.size() > longest:
         return None
     result = np.empty(r.order.size(), np.int32)
@@ -375,10 +375,10 @@ def rests_on(const int64[::1] pred_indptr, const int[::1] pred, const unsigned c
     pred_indptr : int64[n + 1], pred : int32[k], chosen : uint8[n]
     """
     cdef Py_ssize_t n = chosen.shape[0], v, j
-    found = np.array(chosen, np.uint8)
-    cdef unsigned char[::1] out = found
+    result = np.array(chosen, np.uint8)
+    cdef unsigned char[::1] out = result
     with nogil:
         for v in range(n):
             for j in range(pred_indptr[v], pred_indptr[v + 1]):
                 out[v] |= out[pred[j]]
-    return found
+    return result

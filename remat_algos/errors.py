@@ -71,7 +71,7 @@ class PlanError(RematError, ValueError):
 
 
 class ClaimError(PlanError):
-    """A plan claims what the judge does not find."""
+    """A plan claims what the simulation does not confirm."""
 
 
 class AllocationError(RematError, ValueError):

@@ -29,7 +29,7 @@ from tests.strategies import graphs, orders, rows, training_graphs
 UNBOUNDED = 2**30
 
 
-def walk(graph, limit, max_block=1, order=None, most=UNBOUNDED, least_work=UNBOUNDED):
+def walk(graph, limit, max_block=1, order=None, max_runs=UNBOUNDED, min_work=UNBOUNDED):
     """The order that one walk gives, and the level of blocks that it came to."""
     order = np.flatnonzero(graph.needed) if order is None else order
     found, reached, _ = _greedy_remat.greedy(
@@ -45,9 +45,9 @@ def walk(graph, limit, max_block=1, order=None, most=UNBOUNDED, least_work=UNBOU
         graph.workspace,
         limit,
         max_block,
-        most,
+        max_runs,
         1,
-        least_work,
+        min_work,
     )
     return found.tolist(), reached
 
@@ -177,11 +177,11 @@ def test_of_several_values_only_those_that_wait_are_saved():
 def test_walks_that_cost_too_much_are_cut_short():
     graph = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(30)]))
     full, _ = walk(graph, 1, 64)
-    few, level = walk(graph, 1, 64, most=graph.n_nodes + 10)
+    few, level = walk(graph, 1, 64, max_runs=graph.n_nodes + 10)
     assert graph.n_nodes < len(few) < len(full)
     assert level == 8  # seven levels of blocks up to 64; one more stands for none found, two more for cut short
     single, _ = walk(graph, 1, 1)
-    assert len(single) <= len(walk(graph, 1, 64, least_work=0)[0]) <= len(full)
+    assert len(single) <= len(walk(graph, 1, 64, min_work=0)[0]) <= len(full)
 
 
 # ---------------------------------------------------------------- the solver

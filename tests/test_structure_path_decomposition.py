@@ -86,9 +86,9 @@ def test_the_greedy_layout_lies_between_the_least_and_the_ids(graph, seed):
 
 @FEW
 @given(laid_out())
-def test_settling_takes_what_is_free_and_spoils_no_order(case):
+def test_placing_early_takes_what_is_free_and_spoils_no_order(case):
     graph, order = case
-    layout, largest = _layout.settle(graph.indptr, graph.indices, order)
+    layout, largest = _layout.place_early(graph.indptr, graph.indices, order)
     assert largest == separation(graph, layout) <= separation(graph, order)
     for k, v in enumerate(layout.tolist()):
         before = set(layout[:k].tolist())

@@ -1,1 +1,1 @@
-"""What nobody can beat."""
+"""Lower bounds."""

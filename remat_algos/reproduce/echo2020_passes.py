@@ -73,7 +73,7 @@ def by_algorithm_1(maps: FeatureMaps) -> Bool:
     unread = forward.copy()
     unread[maps.producer] = False
     forced = np.zeros(graph.n_nodes, bool) if graph.mark is None else graph.mark == RECOMPUTE
-    removed = _echo.taken_off(
+    removed = _echo.removed(
         graph.value_indptr,
         maps.read_indptr,
         maps.value,

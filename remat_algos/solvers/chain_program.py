@@ -102,7 +102,7 @@ class ChainProgram:
         """The minimum peak of all chains; `below` is known to be reached."""
         if self.steps.size < 2:
             return 0
-        search = _lower_set_dp.LeastBudget(self.steps, (self.max_peak if below is None else below) + 1)
+        search = _lower_set_dp.MinimumBudget(self.steps, (self.max_peak if below is None else below) + 1)
         self._run(search, "the least budget")
         return int(search.budget)
 
@@ -144,7 +144,7 @@ class ChainProgram:
         """The chain within a budget that caches fewest bytes, None if there is none that caches at most `max_cache`."""
         if self.steps.size < 2:
             return Point(0, 0, [])
-        search = _lower_set_dp.LeastCache(self.steps, budget, self.max_peak if max_cache is None else max_cache)
+        search = _lower_set_dp.MinimumCache(self.steps, budget, self.max_peak if max_cache is None else max_cache)
         self._run(search, "the chain that caches least")
         rows = search.chain()
         return None if rows is None else self.point(rows)
@@ -204,12 +204,12 @@ class ChainProgram:
                 continue
             labels = _lower_set_dp.Between(_lower_set_dp.Completion(self.steps, high, unit, dear - 1))
             self._run(labels, "the frontier")
-            for rows in labels.found():
+            for rows in labels.chains():
                 yield self.point(rows, rounded)
 
 
 def _attributes(family: LowerSetFamily, memory: Int64, compute: Int64, context: SearchContext) -> tuple[Any, ...]:
-    """What the formulas need of each set, found in pieces, so that the deadline is checked."""
+    """What the formulas need of each set, computed in pieces, so that the deadline is checked."""
     context.stage(len(family), "the memory of each lower set")
     context.check()
     pieces = []

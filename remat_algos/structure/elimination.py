@@ -166,7 +166,7 @@ class Run:
 
     def elimination(self) -> Elimination:
         """The order and the bags, once it is done."""
-        return Elimination(*self._kernel.found())
+        return Elimination(*self._kernel.result())
 
 
 def elimination_of(graph: UndirectedGraph, order: ArrayLike) -> Elimination:

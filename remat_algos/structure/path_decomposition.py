@@ -247,7 +247,7 @@ def _improved(graph: UndirectedGraph, order: Int32, look: Callable[[], None] | N
     while idle < IDLE:
         if look is not None:
             look()
-        order, largest = _layout.settle(graph.indptr, graph.indices, order)
+        order, largest = _layout.place_early(graph.indptr, graph.indices, order)
         idle += 1
         if largest < least:
             best, least, idle = order, largest, 0
@@ -257,7 +257,7 @@ def _improved(graph: UndirectedGraph, order: Int32, look: Callable[[], None] | N
 
 
 def minimum_separation_layout(graph: UndirectedGraph) -> Int32:
-    """An order of the vertices whose largest boundary is the least of all: the pathwidth.
+    """An order of the vertices whose largest boundary is minimum: the pathwidth.
 
     Parameters
     ----------
@@ -283,7 +283,7 @@ def minimum_separation_layout(graph: UndirectedGraph) -> Int32:
             f"{graph.n_vertices} vertices are too many for the minimum layout, which takes up to {MAX_EXACT}; "
             "use greedy_layout"
         )
-    layout: Int32 = _layout.least_separation(graph.indptr, graph.indices)
+    layout: Int32 = _layout.minimum_separation(graph.indptr, graph.indices)
     return layout
 
 

@@ -21,7 +21,7 @@ class Walk:
     def go(self):
         while self.at < len(self.runs):
             least, most = 1, 1
-            while self.allocates() and self.held() > self.limit and least <= self.max_block:
+            while self.allocates() and self.live_bytes() > self.limit and least <= self.max_block:
                 block = self.choose(least, most)
                 if block is None:
                     least, most = most + 1, min(2 * most, self.max_block)
@@ -62,7 +62,7 @@ class Walk:
     def is_dead(self, run, x):
         return not self.to_come(run, x) and run is not self.runs[self.at] and not self.stays(run, x)
 
-    def held(self):
+    def live_bytes(self):
         current = self.runs[self.at]
         placed = [(run, x) for run in self.runs[: self.at] for x in self.g.values[run.node]]
         live = [x for run, x in placed if self.stays(run, x) or self.to_come(run, x)]

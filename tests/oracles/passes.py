@@ -45,7 +45,7 @@ def prices(graph, order):
 
 
 def replay(graph, order, limit, price):
-    """One round of the cache pass: the order without the runs all of whose wanted values are still there."""
+    """One round of the cache pass: the order without the runs all of whose requested values are still there."""
     g, order = plain(graph), list(order)
     return Replay(g, order, limit, price).run()
 
@@ -58,17 +58,17 @@ class Replay:
     def run(self):
         kept = []
         for step, node in enumerate(self.order):
-            wanted = self.wanted(node, step)
-            if self.g.mark[node] != RECOMPUTE and wanted <= self.spare.get(node, set()):
-                self.stay(node, step, wanted)
+            requested = self.requested(node, step)
+            if self.g.mark[node] != RECOMPUTE and requested <= self.spare.get(node, set()):
+                self.stay(node, step, requested)
             else:
                 self.make_room(node, step)
                 kept.append(node)
                 self.broken.discard(node)
                 for x in self.g.values[node]:
-                    self.settle(x, step)
+                    self.classify(x, step)
             for x in self.g.reads[node]:
-                self.settle(x, step)
+                self.classify(x, step)
         return kept
 
     def next_read(self, x, step):
@@ -78,15 +78,15 @@ class Replay:
     def next_run(self, node, step):
         return next((s for s in range(step + 1, len(self.order)) if self.order[s] == node), len(self.order))
 
-    def wanted(self, node, step):
-        """What this run must give: outputs not yet made, and what is read before the next run."""
+    def requested(self, node, step):
+        """What this run must give: outputs not yet computed, and what is read before the next run."""
         until = self.next_run(node, step)
         values = [x for x in self.g.values[node] if x not in self.pinned]
         return {x for x in values if x in self.g.outputs or self.next_read(x, step) < until}
 
-    def stay(self, node, step, wanted):
+    def stay(self, node, step, requested):
         """The values are required from here; if not all stand ready for the next run, that one must take place."""
-        self.required |= wanted
+        self.required |= requested
         self.spare.pop(node, None)
         self.broken.discard(node)
         run = self.next_run(node, step)
@@ -96,7 +96,7 @@ class Replay:
 
     def make_room(self, node, step):
         size = sum(self.g.memory[x] for x in self.g.values[node]) + self.g.workspace[node]
-        while self.held() + size > self.limit:
+        while self.live_bytes() + size > self.limit:
             heavy = [v for v in sorted(self.spare) if self.bytes_of(self.spare[v])]
             if not heavy:
                 return
@@ -111,8 +111,8 @@ class Replay:
         weight = self.bytes_of(self.spare[node]) / price if price else float("inf")
         return weight * (run - step)
 
-    def settle(self, x, step):
-        """What becomes of a value that has just been made or read."""
+    def classify(self, x, step):
+        """What becomes of a value that has just been computed or read."""
         node = self.g.producer[x]
         self.required.discard(x)
         run, read = self.next_run(node, step), self.next_read(x, step)
@@ -123,7 +123,7 @@ class Replay:
         elif read < self.next_run(node, run) and node not in self.broken and self.g.mark[node] != RECOMPUTE:
             self.spare.setdefault(node, set()).add(x)
 
-    def held(self):
+    def live_bytes(self):
         return self.bytes_of(self.required | self.pinned) + sum(self.bytes_of(x) for x in self.spare.values())
 
     def bytes_of(self, values):

@@ -15,18 +15,18 @@ def separator_tree(tree, s=0):
     return set(own.tolist()), part, int(tree.n_bags[s]), [separator_tree(tree, c) for c in children]
 
 
-def needed_for(wanted, reads, inside):
-    """The wanted vertices and all that they rest on inside a set."""
-    found, todo = set(), [*wanted]
+def needed_for(targets, reads, inside):
+    """The targets and all that they rest on inside a set."""
+    needed, todo = set(), [*targets]
     while todo:
         v = todo.pop()
-        if v not in found:
-            found.add(v)
+        if v not in needed:
+            needed.add(v)
             todo += reads[v] & inside
-    return found
+    return needed
 
 
-def literal(reads, tree, wanted):
+def literal(reads, tree, targets):
     """Algorithm 1 as printed: every node of a separator in every call."""
     own, _, _, children = tree
     order = []
@@ -36,15 +36,15 @@ def literal(reads, tree, wanted):
                 order += literal(reads, child, inputs)
         order.append(v)
     for child in children:
-        if rest := wanted & child[1]:
+        if rest := targets & child[1]:
             order += literal(reads, child, rest)
     return order
 
 
-def plain(reads, tree, wanted, recursion_limit=1):
-    """Algorithm 1 with only those nodes of a separator that the wanted rest on in the part."""
+def plain(reads, tree, targets, recursion_limit=1):
+    """Algorithm 1 with only those nodes of a separator that the targets rest on in the part."""
     own, part, n_bags, children = tree
-    needed = needed_for(wanted, reads, part)
+    needed = needed_for(targets, reads, part)
     if not children or n_bags < recursion_limit:
         return sorted(needed)
     order = []
@@ -54,35 +54,35 @@ def plain(reads, tree, wanted, recursion_limit=1):
                 order += plain(reads, child, inputs, recursion_limit)
         order.append(v)
     for child in children:
-        if rest := wanted & child[1]:
+        if rest := targets & child[1]:
             order += plain(reads, child, rest, recursion_limit)
     return order
 
 
-def batched(reads, tree, wanted, memory, batch=None, recursion_limit=1, held=frozenset(), visits=None):
-    """The same, but who visits a component takes what will be wanted of it and can be made by then.
+def batched(reads, tree, targets, memory, batch=None, recursion_limit=1, live=frozenset(), visits=None):
+    """The same, but a visit to a component also computes what later readers request, as far as it can by then.
 
-    batch : bytes that a visit may bring beyond what is wanted at once; None: any
-    held : what calls above keep for a reader to come
+    batch : bytes that a visit may bring beyond what is requested at once; None: any
+    live : what calls above keep for a reader to come
     visits : a list that is given, for each call that divides its part, (nodes of the separator that it runs, the
         numbers of the readers for which each component is visited)
     """
     own, part, n_bags, children = tree
-    needed = needed_for(wanted, reads, part - held)
+    needed = needed_for(targets, reads, part - live)
     if not children or n_bags < recursion_limit:
         return sorted(needed)
     row = sorted(own & needed)
     level = {v: last_below(v, row, reads, needed) for v in needed}
-    asked = [(reads[v] & part) - own - held for v in row] + [wanted - own]
-    first = {u: min(i for i, want in enumerate(asked) if u in want) for u in set().union(*asked)}
-    last = {u: max(i for i, want in enumerate(asked) if u in want) for u in first}
+    requests = [(reads[v] & part) - own - live for v in row] + [targets - own]
+    first = {u: min(i for i, request in enumerate(requests) if u in request) for u in set().union(*requests)}
+    last = {u: max(i for i, request in enumerate(requests) if u in request) for u in first}
     order, kept, calls = [], set(), [[] for _ in children]
-    for i, want in enumerate(asked):
+    for i, request in enumerate(requests):
         for child, numbers in zip(children, calls, strict=True):
-            if any(first[u] == i for u in want & child[1]):
-                now = (want & child[1]) - kept
+            if any(first[u] == i for u in request & child[1]):
+                now = (request & child[1]) - kept
                 now |= extra(child[1] & set(first) - kept - now, i, first, level, memory, batch)
-                order += batched(reads, child, now, memory, batch, recursion_limit, held | kept, visits)
+                order += batched(reads, child, now, memory, batch, recursion_limit, live | kept, visits)
                 kept |= now
                 numbers.append(i)
         order += row[i : i + 1]
@@ -99,10 +99,10 @@ def last_below(v, row, reads, needed):
 
 
 def extra(vertices, i, first, level, memory, batch):
-    """What reader i takes along of the vertices of a component: what can be made by then, early readers first."""
-    taken, bytes_taken = set(), 0
+    """What reader i adds of the vertices of a component: what can be computed by then, early readers first."""
+    added, bytes_added = set(), 0
     for u in sorted(vertices, key=lambda u: (first[u], u)):
-        if first[u] > i > level[u] and (batch is None or bytes_taken + memory[u] <= batch):
-            taken.add(u)
-            bytes_taken += memory[u]
-    return taken
+        if first[u] > i > level[u] and (batch is None or bytes_added + memory[u] <= batch):
+            added.add(u)
+            bytes_added += memory[u]
+    return added
