@@ -186,7 +186,7 @@ def test_compare_knows_auto_or_does_not_list_it_as_known(remat, folder):
 def test_verify_says_that_a_plan_holds(remat, plan):
     said = remat("verify", "chain.nodes.csv", "plan.json")
     assert (said.code, said.err) == (0, "")
-    assert "the plan holds: 14 steps, peak 20 B" in said.out
+    assert "all figures are correct: 14 steps, peak 20 B" in said.out
     assert "overhead 20" in said.out
 
 
@@ -544,8 +544,8 @@ def test_memory_and_overhead_both_hold(remat, folder):
     assert (both["peak_memory"], both["overhead"]) == (24, 10)
     said = remat("solve", "chain.nodes.csv", "--budget", "80%", "--overhead", "10%")
     assert said.code == 3
-    assert "overhead 13 is too little" in said.err
-    assert "20 was reached" in said.err
+    assert "overhead 13 is too low" in said.err
+    assert "the lowest reached is 20" in said.err
 
 
 def test_device_bounds_peak_and_residents_together(remat, folder):

@@ -173,8 +173,8 @@ def test_in_place_a_dying_input_is_written_over(remat, folder):
     assert table[0]["offset"] == table[1]["offset"]
     said = remat(*asked[:-1], "--in-place")
     assert any(line.startswith("in place") and line.endswith("1 pair") for line in said.lines)
-    assert any(line.endswith("a dying input goes before the output in its place comes") for line in said.lines)
-    assert any(line.endswith("an input and the output in its place count both") for line in said.lines)
+    assert any(line.endswith("an overwritten input and its output count once") for line in said.lines)
+    assert any(line.endswith("an overwritten input and its output both count") for line in said.lines)
 
 
 def test_a_table_extends_what_works_in_place(remat, folder):

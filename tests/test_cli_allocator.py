@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from remat_algos.allocate.allocators import registry
-from remat_algos.allocate.allocators.registry import get_allocator
+from remat_algos.allocate.allocators.registry import get_allocator, list_allocators
 from remat_algos.allocate.pools import cuda_caching, cupy_pool
 from remat_algos.allocate.reservation import Reservation
 from remat_algos.cli.main import main
@@ -61,7 +61,7 @@ def test_solve_and_verify_tell_what_is_reserved(remat, folder, graph):
     assert record["reserved_memory"] <= record["limit"]
     said = remat("solve", "net.nodes.csv", "--budget", "200%", "--allocator", "cupy_pool")
     assert any(line.startswith("reserved   ") and "of what cupy_pool reserves without" in line for line in said.lines)
-    assert "reserved by cupy_pool" in remat("verify", "net.nodes.csv", "plan.json").out
+    assert "reserved by cupy_pool" in remat("verify", "net.nodes.csv", "plan.json").flat
     assert remat("verify", "net.nodes.csv", "plan.json", "--json").record.keys() >= KEYS
     (folder / "false.json").write_text(json.dumps({**record, "used_memory": 512}))
     said = remat("verify", "net.nodes.csv", "false.json")
@@ -143,13 +143,21 @@ def test_simulate_says_where_ties_decide(remat, folder, monkeypatch):
     )
     said = remat("simulate", "net.nodes.csv", "--allocator", "cupy_pool", "--budget", "15000")
     assert said.code == 3
-    assert "it may fit, or not: that hangs on ties" in said.flat
+    assert "whether it fits depends on ties" in said.flat
     assert "over the ways to break 2 ties" in said.flat
 
 
 def test_an_arena_of_an_order_is_packed(remat, folder):
     record = remat("simulate", "net.nodes.csv", "plan.json", "--allocator", "arena", "--json").record
     assert record["used_memory"] == record["peak_memory"] <= record["reserved_memory"]
+
+
+@pytest.mark.parametrize("command", ["solve", "compare", "simulate", "show"])
+def test_help_lists_every_allocator(remat, command):
+    said = remat(command, "--help")
+    assert said.code == 0
+    for allocator in list_allocators():
+        assert f"{allocator.name} {allocator.summary}" in " ".join(said.out.split())
 
 
 def test_contradictions_are_told(remat, folder):

@@ -55,7 +55,7 @@ SAID = [
 
 def test_it_says_what_was_measured_and_how_to_keep_it(asked, calibrate, tmp_path):
     code, out, err = calibrate()
-    assert out.splitlines() == [*SAID, "to use it, write it to a file: remat calibrate -o my_device.json"]
+    assert out.splitlines() == [*SAID, "to use these figures, write them to a file: remat calibrate -o my_device.json"]
     assert (code, err, asked, list(tmp_path.iterdir())) == (0, "", ["float32"], [])
 
 

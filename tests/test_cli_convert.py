@@ -56,7 +56,7 @@ def test_tables_are_several_files_and_have_no_place_for_the_unit(convert):
     assert out.splitlines() == [
         "net.dot: 3 nodes",
         "written      new.nodes.csv, new.edges.csv, new.values.csv",
-        "left out     the unit of compute (us): the format has no place for it",
+        "left out     the unit of compute (us): the format cannot represent it",
     ]
     assert (code, err) == (0, "")
     assert read_graph("new.nodes.csv").hash == read_graph("net.dot").hash
@@ -67,7 +67,7 @@ def test_gradients_on_request(convert):
     *first, written, missing = out.splitlines()
     assert " ".join(map(str.strip, first)) == f"edges.txt: 3 nodes; 4 gradient nodes added; {NOTES}"
     assert written == "written      new.nodes.csv, new.edges.csv"
-    assert missing == "left out     what it was differentiated from: the format has no place for it"
+    assert missing == "left out     the record of its differentiation: the format cannot represent it"
     assert (code, read_graph("new.nodes.csv").hash) == (0, differentiate(read_graph("edges.txt")).hash)
     assert convert("new.nodes.csv", "again.json", "--differentiate")[:2] == (
         0,
@@ -105,12 +105,12 @@ def test_an_older_file_is_replaced_and_an_older_table_removed(convert, folder):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["net.dot", "net.dot"], "net.dot is what the graph is read from; name another file"),
-        (["net.dot", "./net.dot"], "net.dot is what the graph is read from; name another file"),
-        (["net.dot", "link.dot"], "link.dot is what the graph is read from; name another file"),
-        (["X.edges.csv", "X.nodes.csv"], "X.nodes.csv is what the graph is read from; name another file"),
-        (["X.csv", "X.nodes.csv"], "X.edges.csv is what the graph is read from; name another file"),
-        (["edges.txt", "X.nodes.csv", "--nodes", "X.nodes.csv"], "X.nodes.csv is what the graph is read from"),
+        (["net.dot", "net.dot"], "net.dot is an input file of the graph; name another file"),
+        (["net.dot", "./net.dot"], "net.dot is an input file of the graph; name another file"),
+        (["net.dot", "link.dot"], "link.dot is an input file of the graph; name another file"),
+        (["X.edges.csv", "X.nodes.csv"], "X.nodes.csv is an input file of the graph; name another file"),
+        (["X.csv", "X.nodes.csv"], "X.edges.csv is an input file of the graph; name another file"),
+        (["edges.txt", "X.nodes.csv", "--nodes", "X.nodes.csv"], "X.nodes.csv is an input file of the graph"),
         (
             ["net.dot", "new.txt"],
             "new.txt: unknown ending; use .json, .graphml, .dot, .gv, .npz or .nodes.csv",

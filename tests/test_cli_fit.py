@@ -128,7 +128,7 @@ def test_an_interrupt_leaves_what_was_found(remat, monkeypatch):
     monkeypatch.setattr(room, "solve", interrupted)
     said = remat(*ASK, *FEW)
     assert (said.code, said.err) == (130, "")
-    assert said.lines[-1] == "interrupted; this is what was found so far"
+    assert said.lines[-1] == "interrupted; these are the largest values found so far"
     assert [row[0] for row in rows_of(said)[0]] == ["no_remat", "chen_sqrt"]
     assert int(rows_of(said)[0][0][1]) > 0
     record = remat(*ASK, *FEW, "--json").record
@@ -137,8 +137,8 @@ def test_an_interrupt_leaves_what_was_found(remat, monkeypatch):
 
 def test_help_says_what_is_not_counted(remat):
     said = " ".join(remat("fit", "--help").out.split())
-    assert "gradients of parameters are not counted unless parameter_gradients=true or optimizer=adam" in said
-    assert f"({command.MAX_VALUE}, if no values are given)" in said
+    assert "gradients of parameters are counted only with parameter_gradients=true or an optimizer" in said
+    assert f"({command.MAX_VALUE}, without --values)" in said
 
 
 @pytest.mark.parametrize(
@@ -158,8 +158,8 @@ def test_help_says_what_is_not_counted(remat):
         ("--model vgg --vary batch --memory=-3", ["--memory", "not a size"]),
         ("--model vgg --vary batch --memory 1GB --overhead much", ["--overhead", "much"]),
         ("--model vgg --vary batch --memory 1GB --solver best", ["unknown solver 'best'"]),
-        ("--model vgg --vary batch --memory 1GB --most 0", ["--most 0", "the least to try is 1"]),
-        ("--model vgg --vary depth --memory 1GB --most 10", ["--most 10", "the least to try is 11"]),
+        ("--model vgg --vary batch --memory 1GB --most 0", ["--most 0", "the smallest value is 1"]),
+        ("--model vgg --vary depth --memory 1GB --most 10", ["--most 10", "the smallest value is 11"]),
         ("--model vgg --vary batch --memory 1GB --most x", ["--most"]),
         ("--model vgg --vary batch --memory 1GB --values 3,x", ["--values 3,x", "16,32,64"]),
         ("--model vgg --vary batch --memory 1GB --values ,", ["--values ','", "names no number"]),

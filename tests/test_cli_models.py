@@ -268,7 +268,7 @@ def test_help_with_a_name_lists_the_options_of_that_model(remat):
     assert (said.code, bare.code) == (0, 0)
     flags = [f"--{name.replace('_', '-')} " for name in options_of("vgg16")]
     assert [flag for flag in flags if flag not in said.out] == []
-    assert "by default 16" in " ".join(said.out.split())
+    assert "(default: 16)" in " ".join(said.out.split())
     assert "--batch VALUE" not in bare.out
 
 

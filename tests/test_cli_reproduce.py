@@ -51,7 +51,7 @@ def test_a_page_goes_into_the_docs_where_there_are_any(remat, made, folder):
     said = remat("reproduce", "chen2016")
     shown, _, tail = said.out.partition("\nwritten      ")
     assert (said.code, shown, said.err) == (0, SHOWN.format("whole"), "")
-    assert tail.split() == f"{folder}/toy2000.md, and 2 files beside it: tables (CSV) and figures (SVG)".split()
+    assert tail.split() == f"{folder}/toy2000.md, and 2 files next to it: tables (CSV) and figures (SVG)".split()
     assert sorted(path.name for path in Path(folder).iterdir()) == FILES
 
 

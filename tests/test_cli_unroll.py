@@ -130,7 +130,7 @@ def test_it_says_the_same_in_json(remat, mirrored):
 def test_what_a_format_has_no_place_for_is_said(remat, folder):
     (folder / "net.dot").write_text('digraph { compute_unit="us"; a -> b -> c }')
     said = remat("unroll", "net.dot", "-o", "un.nodes.csv")
-    assert said.lines[-1] == "left out     the unit of compute (us): the format has no place for it"
+    assert said.lines[-1] == "left out     the unit of compute (us): the format cannot represent it"
 
 
 def test_any_order_is_unrolled(remat, folder):
@@ -226,7 +226,7 @@ def test_counts_against_a_mark_are_told_with_their_file(remat, folder):
         (["--mirror", "m.json", "-o", "m.json"], ["-o m.json would overwrite m.json; name another file"]),
         (["m.json", "-o", "./m.json"], ["would overwrite m.json"]),
         (["--mirror", "m.csv", "--plot", "un.txt"], ["un.txt: the ending is no kind of picture"]),
-        (["--mirror", "m.csv", "--plot", "-", "--json"], ["both want standard output"]),
+        (["--mirror", "m.csv", "--plot", "-", "--json"], ["both use standard output"]),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence_and_changes_no_file(remat, folder, words, named):

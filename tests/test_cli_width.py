@@ -63,7 +63,7 @@ def test_a_graph_without_directions_is_taken_as_it_is(width):
         "square.gr: undirected, taken as it is",
         "vertices     4",
         "edges        4",
-        "width        2, which is the least",
+        "width        2 (the treewidth)",
         "lower bound  2",
         "found by     safe reductions and the exact program",
         "bags         2",
@@ -83,11 +83,11 @@ def test_other_graphs_are_differentiated_unless_that_is_not_wanted(width):
     graph = differentiate(read_graph("pair.txt"))
     assert code == 0
     assert out.splitlines()[0] == ("pair.txt: 3 nodes; 3 gradient nodes added (--inference plans the graph as it is)")
-    assert f"width        {width_bounds(UndirectedGraph.of(graph)).width}, " in out
+    assert f"width        {width_bounds(UndirectedGraph.of(graph)).width} (the treewidth)" in out
     said = width("pair.txt", "--inference")[1].splitlines()
     assert said[:4] == [
         *("pair.txt: 3 nodes; no gradients added (--inference)", "vertices     3", "edges        2"),
-        "width        1, which is the least",
+        "width        1 (the treewidth)",
     ]
 
 
@@ -114,7 +114,7 @@ def test_a_gap_is_said(width):
     record = json.loads(width("knights.gr", "--json")[1])
     assert not record["proven"]
     gap = record["width"] - record["lower_bound"]
-    assert f"width        {record['width']}, at most {gap} above the least\n" in width("knights.gr")[1]
+    assert f"width        {record['width']} (at most {gap} above the treewidth)\n" in width("knights.gr")[1]
 
 
 def test_exact_is_the_treewidth_or_one_sentence(width):
@@ -136,7 +136,7 @@ def test_a_model_and_a_graph_of_nothing(width, tmp_path):
     (tmp_path / "nothing.gr").write_text("p tw 0 0\n")
     code, out, err = width("nothing.gr", "--exact", "--td", "nothing.td", "--plot", "-")
     assert (code, err) == (0, "")
-    assert "width        -1, which is the least\n" in out
+    assert "width        -1 (the treewidth)\n" in out
     assert (tmp_path / "nothing.td").read_text() == "s td 0 0 0\n"
 
 
@@ -176,7 +176,7 @@ def test_too_many_bags_to_draw_are_one_sentence_after_the_answer(width, tmp_path
     (tmp_path / "path.gr").write_text(gr(300, [(v, v + 1) for v in range(299)]))
     code, out, err = width("path.gr", "--plot", "path.png")
     assert code == 2
-    assert "width        1, which is the least\n" in out
+    assert "width        1 (the treewidth)\n" in out
     assert err == "remat: --plot path.png: 299 bags are too many to be drawn, at most 200 are\n"
     assert not (tmp_path / "path.png").exists()
 
@@ -204,13 +204,13 @@ def test_a_file_that_is_no_graph_is_named_with_the_line(width, tmp_path, text, s
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["square.gr", "--seeds", "-1"], "argument --seeds: '-1' is no whole number; give 0 or more"),
-        (["square.gr", "--seed", "-1"], "argument --seed: '-1' is no whole number; give 0 or more"),
-        (["square.gr", "--time-limit", "0"], "argument --time-limit: '0' is no time"),
+        (["square.gr", "--seeds", "-1"], "argument --seeds: '-1' is not a whole number; give 0 or more"),
+        (["square.gr", "--seed", "-1"], "argument --seed: '-1' is not a whole number; give 0 or more"),
+        (["square.gr", "--time-limit", "0"], "argument --time-limit: '0' is not a time"),
         (["square.gr", "--td", "square.gr"], "--td square.gr would overwrite the graph; name another file"),
         (["square.gr", "--td", "nowhere/x.td"], "argument --td: nowhere/x.td: there is no folder "),
-        (["square.gr", "--td", "-", "--json"], "--td - and --json both want standard output"),
-        (["square.gr", "--td", "-", "--plot", "-"], "--td - and --plot - both want standard output"),
+        (["square.gr", "--td", "-", "--json"], "--td - and --json both use standard output"),
+        (["square.gr", "--td", "-", "--plot", "-"], "--td - and --plot - both use standard output"),
         (["square.gr", "--nodes", "pair.txt"], "--nodes pair.txt: the width needs no sizes; leave it out"),
         (["absent.gr"], "no such file: absent.gr"),
         (["absent.json"], "no such file: absent.json"),
@@ -238,7 +238,7 @@ def test_an_interrupted_search_shows_and_writes_the_best_so_far(width, monkeypat
     monkeypatch.setattr(treewidth, "Run", Run)
     code, out, err = width("knights.gr", "--td", "out.td")
     assert (code, err) == (130, "")
-    assert "found by     1 order, then cut short: least fill\n" in out
+    assert "found by     1 order, then cut short: minimum fill\n" in out
     read_td("out.td").verify(read_gr("knights.gr"))
 
 

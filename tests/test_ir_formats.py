@@ -200,7 +200,7 @@ def test_what_tables_have_no_place_for_is_named(changes, missing):
 
 
 def test_tables_do_not_say_what_a_graph_was_differentiated_from():
-    assert left_out(differentiate(rich()), "X.nodes.csv") == ["what it was differentiated from"]
+    assert left_out(differentiate(rich()), "X.nodes.csv") == ["the record of its differentiation"]
 
 
 @pytest.mark.parametrize("unit", ["a\0", "a\n", " us"])

@@ -661,7 +661,7 @@ def test_of_two_budgets_both_hold_at_the_least_overhead(memory, overhead):
         assert (plan.limit, plan.overhead) == (limit, min(within))
         assert plan.peak_memory <= limit
     else:
-        with pytest.raises(BudgetError, match=r"is too little|no schedule within"):
+        with pytest.raises(BudgetError, match=r"is too low|no schedule within"):
             solve(GRAPH, budget)
 
 
@@ -698,7 +698,7 @@ def test_least_within_a_device_keeps_to_the_device():
 
 def test_too_little_overhead_says_what_was_reached():
     lowest, overhead = min(POINTS)
-    with pytest.raises(BudgetError, match=f"overhead 0.1 ms is too little: {overhead / 10:g} ms was reached"):
+    with pytest.raises(BudgetError, match=f"overhead 0.1 ms is too low: the lowest reached is {overhead / 10:g} ms"):
         solve(GRAPH, Budget(memory=lowest, overhead="0.1"))
 
 

@@ -135,7 +135,7 @@ def test_the_device_budget_holds_for_the_arena_and_the_residents(wasteful):
 
 def test_an_alignment_that_is_none_is_refused_before_the_search():
     for alignment in (0, 3, -8, 2.5):
-        with pytest.raises(AllocationError, match="which is no power of two"):
+        with pytest.raises(AllocationError, match="which is not a power of two"):
             solve(GRAPH, 1, allocator="arena", alignment=alignment)
 
 

@@ -427,10 +427,10 @@ def test_words():
     known, open_ended = Reservation("cupy_pool", 1024, 512, 1024), Reservation("cupy_pool", 2048, 512, 1024, 3)
     assert known.text(2048, ", limit 1.5 kB") == (
         "1 KiB (1,024 bytes), 50.0 % of what cupy_pool reserves without rematerialization, limit 1.5 kB; "
-        "512 B handed out, fragmentation 50.0 %"
+        "512 B allocated, fragmentation 50.0 %"
     )
     assert dict(open_ended.rows()) == {
-        "used peak": "512 B handed out by cupy_pool",
+        "used peak": "512 B allocated by cupy_pool",
         "reserved peak": "1 KiB (1,024 bytes) to 2 KiB (2,048 bytes), over the ways to break 3 ties",
         "fragmentation": "up to 75.0 %",
     }

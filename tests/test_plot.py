@@ -710,8 +710,8 @@ def folder(tmp_path, monkeypatch):
 PLOT_ERRORS = {
     "ending": (["--plot", "x.gif"], "x.gif: the ending is no kind of picture; use one of .png, .svg, .pdf"),
     "folder": (["--plot", "no/x.png"], "no/x.png: there is no folder no; make it first"),
-    "json": (["--plot", "-", "--json"], "--plot - and --json both want standard output"),
-    "json first": (["--json", "--plot", "-"], "--plot - and --json both want standard output"),
+    "json": (["--plot", "-", "--json"], "--plot - and --json both use standard output"),
+    "json first": (["--json", "--plot", "-"], "--plot - and --json both use standard output"),
     "no plot": (["--picture", "memory"], "--picture memory goes with --plot"),
     "no such picture": (["--plot", "-", "--picture", "song"], "invalid choice: 'song'"),
 }

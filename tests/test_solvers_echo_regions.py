@@ -100,7 +100,7 @@ def test_explain_has_a_plan_made_by_a_solver(remat, files):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("", "give PLAN, or --solver NAME to have one made"),
+        ("", "give PLAN, or --solver NAME to compute one"),
         ("plan.json --solver echo", "PLAN and --solver both name what to explain; leave out one"),
         ("plan.json -O mode=exact", "-O mode=exact: the plan has its options; leave it out"),
         ("--solver nobody", "unknown solver 'nobody'"),

@@ -80,7 +80,7 @@ class Reservation:
         for own, amount in figures.items():
             key, value = keys[own], str(figures[own])[:40]
             if own == "alignment" and not is_alignment(amount):
-                raise PlanError(f'"{key}" of the plan is {value!r}, which is no power of two')
+                raise PlanError(f'"{key}" of the plan is {value!r}, which is not a power of two')
             if isinstance(amount, bool) or not isinstance(amount, int) or amount < 0:
                 raise PlanError(f'"{key}" of the plan is {value!r}, which is not of its kind')
         return cls(allocator, **({"used": peak, "least": figures["memory"]} if arena else {}), **figures)
@@ -123,7 +123,7 @@ class Reservation:
             known = "the minimum" if self.proven else f"lower bound {format_bytes(self.bound)}"
             aligned = f", addresses divisible by {self.alignment}" if self.alignment > 1 else ""
             return f"{exact_bytes(self.memory)}, {self.memory / max(1, self.used):.3f} of the peak ({known}){aligned}"
-        return f"{self._interval()}, {self.share(base)}{limit}; {format_bytes(self.used)} handed out, {self._loss()}"
+        return f"{self._interval()}, {self.share(base)}{limit}; {format_bytes(self.used)} allocated, {self._loss()}"
 
     def share(self, base: int) -> str:
         """How much of a base it is (`Allocator.base`)."""
@@ -136,7 +136,7 @@ class Reservation:
             return []
         ways = f", over the ways to break {counted(self.ties, 'tie')}" if self.least < self.memory else ""
         return [
-            ("used peak", f"{exact_bytes(self.used)} handed out by {self.allocator}"),
+            ("used peak", f"{exact_bytes(self.used)} allocated by {self.allocator}"),
             ("reserved peak", f"{self._interval()}{ways}"),
             ("fragmentation", self._loss().removeprefix("fragmentation ")),
         ]

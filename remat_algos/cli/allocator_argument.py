@@ -5,14 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any, NoReturn
 
+from remat_algos.cli.output import add_listing
 from remat_algos.cli.packing_argument import add_alignment
 
 PEAK = "peak"
-BUDGET_HOLDS = (
-    "the budget is for what this allocator reserves on the device: peak (default), live bytes alone; arena, one piece "
-    "of memory with an address for every value; cupy_pool, cuda_caching, as modelled, and 50%% is then of what it "
-    "reserves without rematerialization"
-)
 
 
 class Renamed(argparse.Action):
@@ -27,15 +23,25 @@ class Renamed(argparse.Action):
         raise argparse.ArgumentTypeError(f"{self.option_strings[0]} is written {self.new} now")
 
 
-def add_allocator(parser: argparse._ActionsContainer, what: str) -> None:
-    """--allocator; `what` is its help."""
-    parser.add_argument("--allocator", metavar="NAME", type=_name, default=PEAK, help=what)
+def add_allocator(parser: argparse.ArgumentParser, help: str, group: argparse._ActionsContainer | None = None) -> None:
+    """--allocator, perhaps in a group, and the list of allocators below the options."""
+    from remat_algos.allocate.allocators.registry import list_allocators
+
+    (group or parser).add_argument("--allocator", metavar="NAME", type=_name, default=PEAK, help=help)
+    add_listing(parser, "allocators", list_allocators())
 
 
 def add_reservation(parser: argparse.ArgumentParser) -> None:
     """--allocator and --alignment: the bytes that the budget limits."""
-    group = parser.add_argument_group("what the budget is for")
-    add_allocator(group, BUDGET_HOLDS)
+    from remat_algos.allocate.allocators.registry import list_allocators
+
+    group = parser.add_argument_group("what the budget applies to")
+    own_base = " and ".join(allocator.name for allocator in list_allocators() if allocator.own_base)
+    applies = (
+        f"limit the memory that this allocator (below) reserves (default: peak); with {own_base}, 50%% is a share of "
+        "its reserved memory without rematerialization"
+    )
+    add_allocator(parser, applies, group)
     add_alignment(group)
     group.add_argument("--packed", action=Renamed, new="--allocator arena")
 

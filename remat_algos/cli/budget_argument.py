@@ -17,12 +17,12 @@ FAR_BELOW = 10  # a budget of so few bytes for a node of that many times more wa
 
 def add_budget(parser: argparse.ArgumentParser) -> None:
     """--budget, --overhead, --device."""
-    group = parser.add_argument_group("budget; every given limit holds")
+    group = parser.add_argument_group("budget (all limits that are given apply)")
     group.add_argument(
         "--budget",
         metavar="SIZE",
-        help="limit of the peak, residents not included: bytes, 4GiB, 50%% of the peak without rematerialization, or "
-        "least",
+        help="limit of the peak without residents: bytes, 4GiB, 50%% (of the peak without rematerialization), or least "
+        "for the lowest peak",
     )
     add_overhead(group)
     group.add_argument("--device", metavar="SIZE", help="limit of peak and residents together: bytes or 16GiB")
@@ -37,11 +37,11 @@ def add_overhead(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def add_search(parser: argparse.ArgumentParser) -> None:
-    """--time-limit, --seed."""
-    parser.add_argument(
-        "--time-limit", type=seconds, metavar="SECONDS", help="stop after SECONDS and report the best plan found so far"
-    )
+def add_search(
+    parser: argparse.ArgumentParser, limit: str = "stop after SECONDS and report the best plan found so far"
+) -> None:
+    """--time-limit, whose help is `limit`, and --seed."""
+    parser.add_argument("--time-limit", type=seconds, metavar="SECONDS", help=limit)
     parser.add_argument("--seed", type=whole_number, default=0, help="random seed (default: 0)")
 
 
@@ -175,7 +175,7 @@ def _value(text: str) -> Any:
 def whole_number(text: str) -> int:
     """0 or more."""
     if not (text.isascii() and text.isdecimal()):
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number; give 0 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number; give 0 or more")
     return int(text)
 
 
@@ -185,5 +185,5 @@ def seconds(text: str) -> float:
     except ValueError:
         seconds = -1
     if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; give seconds, more than 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time; give seconds, more than 0")
     return seconds

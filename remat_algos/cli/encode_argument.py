@@ -24,7 +24,7 @@ def add_encode(group: Any) -> None:
         "--element-bits",
         type=int,
         metavar="N",
-        help=f"bits of an element, with --encode (a model's own, else {BITS})",
+        help=f"with --encode: bits per element (default: those of the model, else {BITS})",
     )
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from remat_algos.models.network import Network
     from remat_algos.plan.orders import Order
 
-FORMS = "tables, an edge list, GraphML, DOT, PACE, JSON or npz (docs/formats.md), or model:NAME (remat models)"
+FORMS = "a file (tables, edge list, GraphML, DOT, PACE, JSON, npz: docs/formats.md) or model:NAME (remat models)"
 
 
 def add_source(parser: argparse.ArgumentParser, help: str = FORMS, optional: bool = False) -> None:
@@ -28,12 +28,12 @@ def add_source(parser: argparse.ArgumentParser, help: str = FORMS, optional: boo
 def add_graph(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     """GRAPH and what is to be done to it."""
     add_source(parser, optional=optional)
-    group = parser.add_argument_group("gradients, where the graph has none")
+    group = parser.add_argument_group("gradients (if the graph has none)")
     group.add_argument("--inference", action="store_true", help="plan the graph as it is; add no gradients")
-    group.add_argument("--factor", type=float, default=2, help="cost of a gradient relative to that of its node (2)")
-    group.add_argument("--parameter-gradients", action="store_true", help="parameters get gradients too")
+    group.add_argument("--factor", type=float, default=2, help="cost of a gradient relative to its forward node (2)")
+    group.add_argument("--parameter-gradients", action="store_true", help="add gradients of parameters")
     group.add_argument(
-        "--loss", metavar="NAME", action="append", help="value to differentiate, once or more (all outputs)"
+        "--loss", metavar="NAME", action="append", help="value to differentiate; may be repeated (default: all outputs)"
     )
     add_encode(group)
 

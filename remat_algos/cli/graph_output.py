@@ -13,12 +13,12 @@ from remat_algos.ir.wording import counted
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
 
-ENDINGS = "X.nodes.csv (and the tables beside it), X.json, X.npz, X.graphml, or, of small graphs, X.dot or X.gv"
+ENDINGS = "X.nodes.csv (with its other tables next to it), X.json, X.npz, X.graphml; small graphs also X.dot or X.gv"
 
 
 def add_output_form(parser: argparse.ArgumentParser) -> None:
     """--differentiate, --encode, --json."""
-    parser.add_argument("--differentiate", action="store_true", help="add the gradients, where the graph has none")
+    parser.add_argument("--differentiate", action="store_true", help="add gradients if the graph has none")
     add_encode(parser)
     add_json(parser)
 
@@ -41,7 +41,7 @@ def write_out(graph: ComputationGraph, source: str, arguments: argparse.Namespac
     print_text("; ".join([line, *notes]))
     print_row("written", ", ".join(written))
     if missing:
-        print_row("left out", f"{', '.join(missing)}: the format has no place for it")
+        print_row("left out", f"{', '.join(missing)}: the format cannot represent it")
 
 
 def _encoded(graph: ComputationGraph, source: str, gradients: bool, bits: int) -> ComputationGraph:

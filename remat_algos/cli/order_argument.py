@@ -10,12 +10,13 @@ def add_order(parser: argparse.ArgumentParser) -> None:
         "order",
         metavar="ORDER",
         nargs="?",
-        help="a plan, a list of names or ids, compute and free lines, or npz with R and S (the graph's own)",
+        help="a plan, a list of names or ids, lines `compute X` and `free Y`, or npz with matrices R and S "
+        "(default: the order of the graph)",
     )
     parser.add_argument(
         "--mirror",
         metavar="FILE",
-        help="instead of ORDER: a table node,count or JSON: how often each node may be recomputed (chen2016's m)",
+        help="instead of ORDER: number of recomputations of each node, as a table node,count or JSON (m of chen2016)",
     )
 
 

@@ -8,13 +8,17 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from remat_algos.cli.interrupts import INTERRUPTED as INTERRUPTED  # exit code, also where a plan was found by then
 from remat_algos.ir.layout import COLUMNS, labelled, tabulated, wrapped
 
+if TYPE_CHECKING:
+    from remat_algos.ir.registry import Registered
+
 MARGIN = 13  # where the text begins beside the labels of a plan
 SPINNER = 3  # columns
+LISTING = 25  # where the summaries begin in a list of solvers or allocators
 
 LABEL = r"^(best plan|plan): \S+|^\S+( \S+)?(?=  )"
 FIGURE = r"(?<![\w.,])[0-9][0-9.,]* ?(%|[KMGTPE]?i?B|[kMGTPE]?FLOP|[num]?s)(?!\w)"
@@ -23,6 +27,22 @@ FIGURE = r"(?<![\w.,])[0-9][0-9.,]* ?(%|[KMGTPE]?i?B|[kMGTPE]?FLOP|[num]?s)(?!\w
 def add_json(parser: argparse.ArgumentParser) -> None:
     """--json."""
     parser.add_argument("--json", action="store_true", help="print only one JSON object")
+
+
+def add_listing(parser: argparse.ArgumentParser, title: str, entries: Iterable[Registered], *, flag: str = "") -> None:
+    """Registered functions below the options, each with its summary, and with its options after their flag."""
+    from shutil import get_terminal_size
+    from textwrap import fill
+
+    width, indent = get_terminal_size().columns - 2, " " * LISTING
+    lines = [f"{title}:"]
+    for entry in entries:
+        lines.append(fill(f"  {entry.name:<{LISTING - 3}} {entry.summary}", width, subsequent_indent=indent))
+        options = ", ".join(f"{name}={default}" for name, default in entry.options.items()) if flag else ""
+        lines += [fill(f"{indent}{flag} {options}", width, subsequent_indent=f"{indent}   ")] if options else []
+    parser.epilog = "\n\n".join(filter(None, [parser.epilog, "\n".join(lines)]))
+    parser.description = fill(parser.description or "", width)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter  # the lines stay as they are
 
 
 def print_json(record: dict[str, Any]) -> None:
@@ -42,7 +62,7 @@ def print_text(text: object = "", *, file: TextIO | None = None) -> None:
 
 
 def print_row(label: str, text: str, *, file: TextIO | None = None) -> None:
-    """A line below those of a plan: its label, and what there is."""
+    """A line below those of a plan: label and text."""
     _print(wrapped(text, first=label.ljust(MARGIN), indent=" " * MARGIN), file or sys.stdout)
 
 

@@ -10,18 +10,15 @@ from remat_algos.cli.budget_argument import seconds, whole_number
 def add_alignment(parser: argparse._ActionsContainer) -> None:
     """--alignment."""
     parser.add_argument(
-        "--alignment", metavar="BYTES", type=_alignment, help="a power of two that divides addresses (1)"
+        "--alignment", metavar="BYTES", type=_alignment, help="alignment of addresses, a power of two (1)"
     )
 
 
 def add_pack(parser: argparse._ActionsContainer) -> None:
     """--time-limit, --seed, in words of packing."""
-    parser.add_argument(
-        "--time-limit", type=seconds, metavar="SECONDS", help="of offsets: the best that is found by then (5)"
-    )
-    parser.add_argument(
-        "--seed", type=whole_number, default=0, help="of offsets: the orders in which the search tries buffers (0)"
-    )
+    limit = "for offsets: stop after SECONDS and use the best addresses found so far (5)"
+    parser.add_argument("--time-limit", type=seconds, metavar="SECONDS", help=limit)
+    parser.add_argument("--seed", type=whole_number, default=0, help="for offsets: random seed of the search (0)")
 
 
 def size(text: str) -> int:
@@ -38,5 +35,5 @@ def _alignment(text: str) -> int:
     from remat_algos.allocate.buffers import is_alignment
 
     if not is_alignment(found := size(text)):
-        raise argparse.ArgumentTypeError(f"{text} is no power of two below 2**53; give one, such as 64, 512 or 4KiB")
+        raise argparse.ArgumentTypeError(f"{text} is not a power of two below 2**53; give one, such as 64, 512 or 4KiB")
     return found

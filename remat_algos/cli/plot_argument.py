@@ -20,10 +20,10 @@ def add_plot(parser: argparse.ArgumentParser, pictures: Sequence[str] = PICTURES
         "--plot",
         metavar="FILE",
         type=_file,
-        help="draw it: FILE.png, .svg or .pdf, or - for text on standard output",
+        help="draw a picture: FILE.png, .svg or .pdf, or - for text on standard output",
     )
     if len(pictures) > 1:
-        parser.add_argument("--picture", choices=pictures, help=f"which picture ({pictures[0]})")
+        parser.add_argument("--picture", choices=pictures, help=f"picture to draw ({pictures[0]})")
     parser.set_defaults(picture=None, first_picture=pictures[0])
 
 
@@ -32,7 +32,7 @@ def check_plot(arguments: argparse.Namespace) -> None:
     if arguments.picture is not None and arguments.plot is None:
         raise argparse.ArgumentTypeError(f"--picture {arguments.picture} goes with --plot; give a file, or - for text")
     if arguments.plot == TEXT and arguments.json:
-        raise argparse.ArgumentTypeError("--plot - and --json both want standard output; name a file for the picture")
+        raise argparse.ArgumentTypeError("--plot - and --json both use standard output; name a file for the picture")
     arguments.picture = arguments.picture or arguments.first_picture
 
 

@@ -212,7 +212,7 @@ class Explanation:
         lines = [part for decision in self.decisions for line in decision.lines() for part in _folded(line)]
         if self.left_out:
             many = " or more" if self.left_out == MAX_COUNTED else ""
-            lines.append(f"not shown: {counted(self.left_out, 'decision')}{many} about fewer or as many bytes")
+            lines.append(f"not shown: {counted(self.left_out, 'decision')}{many} about no more bytes than these")
         live = [each for each in self.at_peak() if each.memory]
         shown = [
             f"{shortened(each.name)} {format_bytes(each.memory)}{ROLE_NOTES.get(each.role, '')}"

@@ -124,7 +124,7 @@ class Problem:
         elif within:
             least = min(within) - graph.needed_compute
             asked = graph.labels.compute(self.overhead_limit or 0)
-            message = f"overhead {asked} is too little: {graph.labels.compute(least)} was reached"
+            message = f"overhead {asked} is too low: the lowest reached is {graph.labels.compute(least)}"
         elif self.limit is None:
             message = "no schedule was found"
         else:

@@ -89,7 +89,7 @@ def solve(
     GraphError
         If the solver cannot serve this graph.
     AllocationError
-        For an alignment that is no power of two, or an unknown allocator.
+        For an alignment that is not a power of two, or an unknown allocator.
     TypeError, ValueError
         For a budget or an option that is none.
     Interrupted
@@ -111,7 +111,7 @@ def solve(
     if single is None and options:
         raise TypeError(f"options {', '.join(options)} belong to one solver; name it, auto takes none")
     if not is_alignment(alignment):
-        raise AllocationError(f"alignment is {alignment!r}, which is no power of two below 2**53; give 1, 2, 4, 8, ...")
+        raise AllocationError(f"alignment is {alignment!r}, which is not a power of two below 2**53; give 1, 2, 4, ...")
     alignment, seed = int(alignment), whole(seed, "seed")
     options = {name: given if as_whole(given) is None else as_whole(given) for name, given in options.items()}
     reserving = get_allocator(allocator)

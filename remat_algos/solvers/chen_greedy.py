@@ -50,7 +50,7 @@ def chen_greedy(
     keep_last: bool | None = None,
     weigh_cost: bool = False,
 ) -> Iterator[Candidate]:
-    """Walk along the forward part and cut as soon as a segment outgrows a budget; try all budgets that differ.
+    """Walk along the forward part and cut where a segment outgrows a budget; try every distinct budget.
 
     Parameters
     ----------

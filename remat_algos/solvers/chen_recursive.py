@@ -25,7 +25,7 @@ def chen_recursive(
     candidates: str | None = None,
     keep_last: bool | None = None,
 ) -> Iterator[Candidate]:
-    """Cut the forward part into segments, and these recursively; each level adds a recomputation.
+    """Cut the forward part into segments recursively; each level adds one recomputation.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ def drop_cheap(
     threshold: float | None = None,
     keep: str = "heavy",
 ) -> Iterator[Candidate]:
-    """Keep what is costly to compute, recompute cheap operations: batch norm, activations, pooling.
+    """Keep values that are costly to compute, recompute cheap ones: batch norm, activations, pooling.
 
     Convolutions and matrix products are kept. Of all other operations, unknown ones included, those with a compute
     per byte below a threshold are dropped; every distinct threshold is tried.

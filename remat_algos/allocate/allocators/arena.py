@@ -13,7 +13,7 @@ LAST_SECOND = 1.0  # for one packing after the deadline
 
 @allocator(noun="packed", own_base=False, candidates=1)
 def arena(simulation: Simulation, context: SearchContext, *, alignment: int = 1) -> Reservation:
-    """One piece of memory with a fixed address for every value, as computed by `pack`.
+    """One block of memory with a fixed address for every value, as computed by `pack`.
 
     Parameters
     ----------

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from remat_algos.allocate.buffers import Buffers
     from remat_algos.schedule.simulation import Simulation
 
-HELP = "give every value of a schedule an address in one arena, or every buffer of a table"
+HELP = "assign an address in one arena to every value of a schedule, or to every buffer of a table"
 FACTOR = 2  # cost of a gradient, as for all commands
 METHODS = {
-    "offsets": "any address, by greedy orders and an exact search",
-    "sharing": "blocks that values take in turn (chen2016)",
-    "colouring": "blocks by a colouring of the conflicts",
-    "apart": "a place of its own for each",
+    "offsets": "arbitrary addresses, by greedy orders and an exact search",
+    "sharing": "blocks that values use in turn (chen2016)",
+    "colouring": "blocks from a colouring of the conflict graph",
+    "apart": "no sharing",
 }
 
 
@@ -38,23 +38,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "order",
         metavar="PLAN",
         nargs="?",
-        help="a plan, or an order as for remat simulate; without it every node runs once",
+        help="a plan, or an order as for remat simulate (default: every node runs once)",
     )
-    parser.add_argument("--buffers", metavar="FILE.csv", help="bare buffers instead of GRAPH: id,lower,upper,size")
+    parser.add_argument("--buffers", metavar="FILE.csv", help="table of buffers instead of GRAPH: id,lower,upper,size")
     group = parser.add_argument_group("addresses")
-    methods = ", ".join(f"{name}: {what}" for name, what in METHODS.items())
+    methods = "; ".join(f"{name}: {what}" for name, what in METHODS.items())
     group.add_argument("--method", choices=tuple(METHODS), default="offsets", help=methods)
     group.add_argument(
-        "--match-range", type=whole_number, metavar="N", help="of sharing: blocks up to N times too large (searched)"
+        "--match-range",
+        type=whole_number,
+        metavar="N",
+        help="for sharing: reuse free blocks of up to N times the size (default: search for the best N)",
     )
-    group.add_argument("--in-place", action="store_true", help="write over a dying input where the operation can")
-    group.add_argument(
-        "--in-place-table", metavar="FILE.csv", help="more such operations or values: op,read or value,over"
-    )
+    in_place = "let an operation overwrite an input at its last read, where it can"
+    group.add_argument("--in-place", action="store_true", help=in_place)
+    table = "table of further operations or values for --in-place: op,read or value,over"
+    group.add_argument("--in-place-table", metavar="FILE.csv", help=table)
     add_alignment(group)
-    group.add_argument(
-        "--capacity", metavar="BYTES", type=size, help="exit code 3 if the arena is larger, such as 1MiB"
-    )
+    capacity = "size of the arena, such as 1MiB; exit code 3 if the buffers do not fit"
+    group.add_argument("--capacity", metavar="BYTES", type=size, help=capacity)
     add_pack(group)
     parser.add_argument("-o", "--output", metavar="OUT.csv", type=writable, help="write the buffers with their offsets")
     add_plot(parser, pictures=("addresses",))
@@ -117,7 +119,7 @@ def _check(arguments: argparse.Namespace) -> None:
         Path(file) for file in (arguments.order, arguments.buffers, arguments.in_place_table) if file is not None
     ]
     if arguments.output and Path(arguments.output).resolve() in {file.resolve() for file in sources}:
-        raise argparse.ArgumentTypeError(f"-o {arguments.output} would overwrite what is read; name another file")
+        raise argparse.ArgumentTypeError(f"-o {arguments.output} would overwrite an input file; name another file")
     if arguments.output and arguments.plot and Path(arguments.output).resolve() == Path(arguments.plot).resolve():
         raise argparse.ArgumentTypeError(f"-o and --plot are both {arguments.plot}; name two files")
 
@@ -206,7 +208,7 @@ def _alone(allocation: Allocation) -> Allocation:
     return replace(allocation, buffers=bare)
 
 
-# ---------------------------------------------------------------- what came out
+# ---------------------------------------------------------------- output
 
 
 def _record(arguments: argparse.Namespace, allocation: Allocation, simulation: Simulation | None) -> dict[str, Any]:
@@ -238,17 +240,17 @@ def _record(arguments: argparse.Namespace, allocation: Allocation, simulation: S
 
 
 def _rows(record: dict[str, Any]) -> list[tuple[str, str]]:
-    """What stands in the table."""
+    """Labels and texts of the table."""
     from remat_algos.ir.units import exact_bytes, format_bytes
 
     arena, most, bound = record["peak"], record["max_live"], record["bound"]
     over = record.get("in_place", False)
     ratio = f", {arena / most:.3f} of max live" if most else ""
     known = "the minimum" if record["proven"] else f"lower bound {format_bytes(bound)}"
-    counts = "a dying input goes before the output in its place comes" if over else "what the worst step needs"
+    counts = "an overwritten input and its output count once" if over else "live bytes at the worst step"
     rows = [("arena", f"{exact_bytes(arena)}{ratio} ({known})"), ("max live", f"{exact_bytes(most)}: {counts}")]
     if "judged_peak" in record:
-        counts = "an input and the output in its place count both" if over else "the same"
+        counts = "an overwritten input and its output both count" if over else "the same"
         rows.append(("simulated", f"{exact_bytes(record['judged_peak'])}: {counts}"))
         if resident := record["resident_memory"]:
             rows.append(
@@ -264,5 +266,5 @@ def _rows(record: dict[str, Any]) -> list[tuple[str, str]]:
     if over:
         rows.append(("in place", counted(record["in_place_pairs"], "pair")))
     if record["interrupted"]:
-        rows.append(("stopped", "interrupted; this is the best so far"))
+        rows.append(("stopped", "interrupted; this is the best allocation found so far"))
     return [*rows, ("seconds", f"{record['seconds']:.2f}")]

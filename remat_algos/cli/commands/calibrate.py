@@ -6,15 +6,15 @@ from typing import Any
 
 from remat_algos.cli.output import add_json, print_json, print_row, print_table, print_text, writable
 
-HELP = "measure this machine, or its GPU, so that costs can be its times"
+HELP = "measure the speed of this machine or its GPU, so that node costs can be given in run time"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What is measured, and where it goes."""
-    parser.add_argument("-o", "--output", metavar="FILE", type=writable, help="write what was measured, as JSON")
-    backends = "numpy measures the processors (default), cupy the GPU"
+    parser.add_argument("-o", "--output", metavar="FILE", type=writable, help="write the measurements as JSON")
+    backends = "numpy: the CPU (default); cupy: the GPU"
     parser.add_argument("--backend", choices=("numpy", "cupy"), default="numpy", help=backends)
-    dtypes = "type whose matrix products are measured beside float32: float64 or float16"
+    dtypes = "second type for matrix products, besides float32: float64 or float16"
     parser.add_argument("--dtype", metavar="TYPE", default="float32", help=dtypes)
     add_json(parser)
 
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     print_table(("", ""), _rows(device), headed=False)
     if arguments.output is None:
-        print_text("to use it, write it to a file: remat calibrate -o my_device.json")
+        print_text("to use these figures, write them to a file: remat calibrate -o my_device.json")
     else:
         print_row("written", f"{arguments.output}")
         print_text(f"use it     remat show {shlex.quote(f'model:resnet50?cost=measured&device={arguments.output}')}")

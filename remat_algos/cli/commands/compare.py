@@ -15,15 +15,16 @@ from remat_algos.cli.output import (
     progress_line,
 )
 
-HELP = "solve with every solver at one budget, side by side"
+HELP = "run every solver at one budget, and list their plans side by side"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The graph, the budget, which solvers."""
     add_graph(parser)
     add_budget(parser)
-    parser.add_argument("--solver", metavar="NAME,...", help="only these")
-    parser.add_argument("--raw", action="store_true", help="each solver's plan as it is, without passes over it")
+    parser.add_argument("--solver", metavar="NAME,...", help="run only these solvers; auto: the best of all")
+    raw = "report each solver's plan unchanged, without the passes that improve it"
+    parser.add_argument("--raw", action="store_true", help=raw)
     add_search(parser)
     add_reservation(parser)
     add_json(parser)

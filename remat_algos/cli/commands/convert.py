@@ -33,4 +33,4 @@ def _check_apart(read: Sequence[Path], written: Sequence[Path]) -> None:
     sources = {file.resolve() for file in read}
     for file in written:
         if file.resolve() in sources:
-            raise argparse.ArgumentTypeError(f"{file} is what the graph is read from; name another file")
+            raise argparse.ArgumentTypeError(f"{file} is an input file of the graph; name another file")

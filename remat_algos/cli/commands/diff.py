@@ -12,7 +12,7 @@ HELP = "compare two plans for one graph: what one recomputes and the other keeps
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The graph and the plans."""
     add_source(parser, help="the graph that the plans were made for")
-    parser.add_argument("plans", metavar="PLAN", nargs=2, help="the JSON that solve -o wrote")
+    parser.add_argument("plans", metavar="PLAN", nargs=2, help="a plan written by remat solve -o")
     add_json(parser)
 
 

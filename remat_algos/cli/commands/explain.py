@@ -9,18 +9,23 @@ from remat_algos.cli.output import add_json, print_json, print_text
 if TYPE_CHECKING:
     from remat_algos.plan.plan import Plan
 
-HELP = "explain why values are kept or recomputed: bytes, readers, and what the opposite would free or cost"
+HELP = "explain why values are kept or recomputed: bytes, readers, and what the opposite decision would free or cost"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The graph, the plan or who makes it, the value."""
     add_graph(parser)
-    parser.add_argument("plan", metavar="PLAN", nargs="?", help="the JSON that solve -o wrote for the graph")
+    parser.add_argument("plan", metavar="PLAN", nargs="?", help="a plan of the graph, written by remat solve -o")
     parser.add_argument("--solver", metavar="NAME", help="without PLAN: explain the plan of this solver")
     parser.add_argument(
-        "-O", "--option", metavar="NAME=VALUE", action="append", default=[], help="option of the solver"
+        "-O",
+        "--option",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="solver option; may be repeated",
     )
-    parser.add_argument("--value", metavar="NAME", help="explain only this value; by default the largest ones")
+    parser.add_argument("--value", metavar="NAME", help="explain only this value (default: the largest ones)")
     parser.add_argument("--most", type=int, default=10, metavar="N", help="number of values to explain (10)")
     add_json(parser)
 
@@ -47,7 +52,7 @@ def _plan(arguments: argparse.Namespace) -> "Plan":
 
     if (arguments.plan is None) == (arguments.solver is None):
         both = "PLAN and --solver both name what to explain; leave out one"
-        raise argparse.ArgumentTypeError(both if arguments.plan else "give PLAN, or --solver NAME to have one made")
+        raise argparse.ArgumentTypeError(both if arguments.plan else "give PLAN, or --solver NAME to compute one")
     if arguments.plan is not None:
         if arguments.option:
             raise argparse.ArgumentTypeError(f"-O {arguments.option[0]}: the plan has its options; leave it out")

@@ -34,23 +34,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--model",
         metavar="NAME[?OPTION=VALUE&...]",
         required=True,
-        help="a model or a family (remat models); gradients of parameters are not counted unless "
-        "parameter_gradients=true or optimizer=adam stands there",
+        help="a model or a family (remat models); gradients of parameters are counted only with "
+        "parameter_gradients=true or an optimizer, such as optimizer=adam",
     )
-    parser.add_argument("--vary", metavar="OPTION", required=True, help="a number of the model: batch, depth, ...")
+    parser.add_argument("--vary", metavar="OPTION", required=True, help="numeric option to vary: batch, depth, ...")
     parser.add_argument(
         "--memory",
         metavar="SIZE",
         required=True,
-        help="memory of the device, for peak and residents together, such as 11GiB",
+        help="device memory for peak and residents together, such as 11GiB",
     )
     add_overhead(parser)
-    parser.add_argument("--solver", metavar="NAME,...", help="only these; auto is the best of all")
-    parser.add_argument("--values", metavar="N,...", help="try only these (what the family allows)")
-    parser.add_argument(
-        "--most", type=int, metavar="N", help=f"largest value to try ({MAX_VALUE}, if no values are given)"
-    )
-    add_search(parser)
+    parser.add_argument("--solver", metavar="NAME,...", help="run only these solvers; auto: the best of all")
+    parser.add_argument("--values", metavar="N,...", help="values to try (default: all that the family allows)")
+    parser.add_argument("--most", type=int, metavar="N", help=f"largest value to try ({MAX_VALUE}, without --values)")
+    add_search(parser, "stop the search for each plan after SECONDS")
     add_encode(parser)
     add_json(parser)
 
@@ -88,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print(arguments.vary, fits, refused)
         if not complete:
-            print_text("interrupted; this is what was found so far")
+            print_text("interrupted; these are the largest values found so far")
     if not complete:
         return INTERRUPTED
     return 0 if any(entry.value is not None for entry in fits) else 3
@@ -126,7 +124,7 @@ def _values(arguments: argparse.Namespace, model: str, options: Mapping[str, Any
     if values is not None and not values:
         raise argparse.ArgumentTypeError(f"--values {arguments.values!r} names no number; give some, or leave it out")
     if arguments.most is not None and (least := 1 if values is None else values[0]) > arguments.most:
-        raise argparse.ArgumentTypeError(f"--most {arguments.most}: the least to try is {least}; give that or more")
+        raise argparse.ArgumentTypeError(f"--most {arguments.most}: the smallest value is {least}; give that or more")
     return values
 
 

@@ -15,21 +15,21 @@ from remat_algos.cli.output import (
 )
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 
-HELP = "list the Pareto-optimal plans, from the lowest peak to no rematerialization: compute over memory"
+HELP = "list the Pareto-optimal plans (compute over memory), from the lowest peak to no rematerialization"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The graph, which solvers, how many budgets."""
     add_graph(parser)
-    parser.add_argument("--solver", metavar="NAME,...", help="only these")
+    parser.add_argument("--solver", metavar="NAME,...", help="run only these solvers")
     parser.add_argument(
         "--points",
         type=int,
         default=20,
         metavar="N",
-        help="number of budgets to polish within, and of plans to show (20)",
+        help="number of plans to show, and of budgets at which plans are improved (20)",
     )
-    add_search(parser)
+    add_search(parser, "stop after SECONDS and report the plans found so far")
     add_plot(parser, pictures=("frontier",))
     add_json(parser)
 
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
                 else "interrupted before any plan was found"
             )
         elif not found.complete:
-            print_text("not complete: the time limit ended before every plan was simulated")
+            print_text("incomplete: the time limit was reached before every plan was simulated")
     if found.plans:
         draw(arguments, found)
     if found.interrupted:

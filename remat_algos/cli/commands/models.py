@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from remat_algos.models.reference import Option
     from remat_algos.models.registry import Family
 
-HELP = "list the models that a graph model:NAME may be, with their sizes and options; export writes one to a file"
+HELP = "list the built-in models (model:NAME) with their sizes and options; export writes one to a file"
 EXPORT = "export"
 COLUMNS = ("family", "model", "batch", "nodes", "values", "parameters", "GMACs each", "activations")
 CITATION = re.compile(r",? \[\d+\]_")
@@ -27,9 +27,10 @@ EXAMPLE = "remat models export resnet50 --batch 96 -o resnet50.json"
 def add_arguments(parser: argparse.ArgumentParser, names: str = argparse.REMAINDER) -> None:
     """Which models; what follows `export` is read when the model is known."""
     parser.usage = "remat models [NAME ...] [--json]\n       remat models export NAME -o FILE [--OPTION VALUE ...]"
-    parser.add_argument("names", metavar="NAME", nargs=names, help="a family or a model: only these, and their options")
+    listed = "a family or a model: list only these, with their options"
+    parser.add_argument("names", metavar="NAME", nargs=names, help=listed)
     add_json(parser)
-    parser.epilog = "GMACs each: billions of multiply-adds of a forward pass for one example of the batch"
+    parser.epilog = "GMACs each: billions of multiply-adds per example in one forward pass"
     parser.set_defaults(parser=type(parser))
 
 
@@ -170,13 +171,13 @@ def _exporter(kind: type[argparse.ArgumentParser], options: dict[str, Option]) -
         epilog=f"example: {EXAMPLE}",
     )
     parser.add_argument(
-        "model", metavar="NAME", help="a model or a family, perhaps as model:NAME?OPTION=VALUE; remat models lists them"
+        "model", metavar="NAME", help="a model or a family (remat models lists them), or model:NAME?OPTION=VALUE"
     )
     parser.add_argument("-o", "--output", metavar="FILE", type=writable, required=True, help=ENDINGS)
     add_output_form(parser)
     groups = {own: parser.add_argument_group(title) for own, title in ((True, "model"), (False, "every model"))}
     for name, option in options.items():
-        about = f"{option.allowed}; by default {option.written}".replace("%", "%%")
+        about = f"{option.allowed} (default: {option.written})".replace("%", "%%")
         groups[option.own].add_argument(
             _flag(name), dest=_place(name), metavar="VALUE", action="append", default=[], help=about
         )

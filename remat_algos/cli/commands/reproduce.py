@@ -13,17 +13,17 @@ from remat_algos.ir.wording import counted
 if TYPE_CHECKING:
     from remat_algos.reproduce.page import Page
 
-HELP = "measure what a paper reports, on the model zoo, and write its tables and figures beside its numbers"
+HELP = "repeat the measurements of a paper on the built-in models, and write tables and figures next to its numbers"
 DOCS, HERE = Path("docs/reproductions"), Path("reproductions")
 WIDTH = 80
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The paper, where its page goes, how much of it."""
-    parser.add_argument("paper", nargs="?", metavar="PAPER", help="key of the paper; by default list the papers")
-    where = f"where PAPER.md, its tables (CSV) and figures (SVG) go ({DOCS}, or {HERE} where that is missing)"
+    parser.add_argument("paper", nargs="?", metavar="PAPER", help="key of the paper (default: list the papers)")
+    where = f"folder for PAPER.md, its tables (CSV) and figures (SVG) ({DOCS} if it exists, else {HERE})"
     parser.add_argument("-o", dest="folder", metavar="FOLDER", help=where)
-    quick = "small networks, in seconds, without the paper's numbers; written only with -o"
+    quick = "run small networks in seconds, without the paper's numbers; files are written only with -o"
     parser.add_argument("--quick", action="store_true", help=quick)
     add_json(parser)
 
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     if written:
         beside = counted(len(written) - 1, "file")
         print_text()
-        print_row("written", f"{written[0]}, and {beside} beside it: tables (CSV) and figures (SVG)")
+        print_row("written", f"{written[0]}, and {beside} next to it: tables (CSV) and figures (SVG)")
     return 0
 
 
@@ -61,7 +61,7 @@ def _list(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"papers": papers})
     else:
-        print_table(("paper", "what is measured"), papers.items())
+        print_table(("paper", "measurements"), papers.items())
     return 0
 
 

@@ -24,24 +24,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The graph, the budget or a plan, where it runs."""
     add_graph(parser)
     add_budget(parser)
-    parser.add_argument("--solver", default="auto", metavar="NAME", help="one of remat solve, or auto: the best of all")
     parser.add_argument(
-        "-O", "--option", metavar="NAME=VALUE", action="append", default=[], help="option of the solver"
+        "--solver", default="auto", metavar="NAME", help="a solver (remat solve --help) or auto: the best"
+    )
+    parser.add_argument(
+        "-O",
+        "--option",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="solver option; may be repeated",
     )
     add_search(parser)
     parser.add_argument(
-        "--plan", metavar="FILE", help="run this plan, or an order as for remat simulate; solve nothing"
+        "--plan", metavar="FILE", help="run this plan, or an order as for remat simulate, instead of solving"
     )
-    group = parser.add_argument_group("the run; exit code 1 if it is not what was predicted")
+    group = parser.add_argument_group("execution; exit code 1 if it differs from the prediction")
     group.add_argument(
-        "--backend", choices=("numpy", "cupy"), default="numpy", help="numpy: the processors (default); cupy: the GPU"
+        "--backend", choices=("numpy", "cupy"), default="numpy", help="numpy: the CPU (default); cupy: the GPU"
     )
     group.add_argument(
         "--packed",
         action="store_true",
-        help="in one arena at fixed addresses, not piece by piece from an allocator; the budget bounds the live bytes",
+        help="run in one arena at fixed addresses instead of allocating each value; the budget applies to live bytes",
     )
-    group.add_argument("--repeats", type=whole_number, default=3, metavar="K", help="runs that are timed (3)")
+    group.add_argument("--repeats", type=whole_number, default=3, metavar="K", help="number of timed runs (3)")
     group.add_argument(
         "--shrink", type=whole_number, default=1, metavar="N", help="divide all sizes by N, rounded up, before planning"
     )
@@ -95,7 +102,7 @@ def _check(arguments: argparse.Namespace) -> None:
     }
     for option in (name for name, value in given.items() if value is not None):
         raise argparse.ArgumentTypeError(
-            f"{option} is for solving, and --plan {arguments.plan} is solved; leave it out"
+            f"{option} is for solving, but --plan {arguments.plan} is already solved; leave it out"
         )
 
 

@@ -9,7 +9,7 @@ from remat_algos.cli.output import add_json, print_json, print_table, print_text
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.ir.wording import counted, listed, shortened
 
-HELP = "describe a graph: nodes, values, bytes, compute, where it is narrow, its peak without rematerialization"
+HELP = "describe a graph: nodes, values, bytes, compute, articulation values, peak without rematerialization"
 NAMED = 8
 BY = ("layer", "operation")
 
@@ -17,15 +17,16 @@ BY = ("layer", "operation")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The graph, the breakdown."""
     add_graph(parser)
-    group = parser.add_argument_group("where memory and compute go")
-    group.add_argument(
-        "--breakdown", action="store_true", help="by type of layer and by data structure, at the peak; --plot draws it"
+    group = parser.add_argument_group("breakdown of memory and compute")
+    parts = "print memory at the peak and compute, by type of layer and by data structure; --plot draws it"
+    group.add_argument("--breakdown", action="store_true", help=parts)
+    group.add_argument("--by", choices=BY, help=f"with --breakdown: group by type of layer or of operation ({BY[0]})")
+    plan = "with --breakdown: a plan or an order (default: without rematerialization)"
+    group.add_argument("--plan", metavar="ORDER", help=plan)
+    add_allocator(
+        parser,
+        "print the memory that an allocator (below) uses and reserves without rematerialization (default: peak)",
     )
-    group.add_argument("--by", choices=BY, help=f"with --breakdown, how layers are distinguished ({BY[0]})")
-    group.add_argument(
-        "--plan", metavar="ORDER", help="with --breakdown, a plan or any order (without rematerialization)"
-    )
-    add_allocator(parser, "what this allocator uses and reserves on the device without rematerialization (peak)")
     add_plot(parser, pictures=("graph", "memory", "breakdown"))
     add_json(parser)
 
@@ -154,7 +155,7 @@ def _rows(record: dict[str, Any], graph: Any, narrow: list[int], forcing: list[i
         ("depth", f"{counted(record['depth'], 'node')} on the longest path"),
         (
             "articulation",
-            f"{counted(len(narrow), 'value')}: {alone}" if narrow else "no value stands alone across a cut",
+            f"{counted(len(narrow), 'value')}: {alone}" if narrow else "no value is the only one live across a cut",
         ),
     ]
     if record["peak_node"] is not None:

@@ -11,7 +11,7 @@ from remat_algos.cli.output import add_json, print_json, print_table, print_text
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.ir.wording import counted, shortened
 
-HELP = "simulate an order, or a choice of what to keep: its peak, where it is, what is live there, its cost"
+HELP = "simulate an order, or a choice of nodes to keep: the peak, its step, the values live there, the cost"
 LISTED = 12
 
 
@@ -19,13 +19,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The graph, the order or the counts that give one, decisions made by hand."""
     add_graph(parser)
     add_order(parser)
-    group = parser.add_argument_group("what if (nodes not named: as in ORDER or --mirror, else the opposite)")
-    group.add_argument("--keep", metavar="NAME,...", action="append", default=[], help="nodes that run once")
+    group = parser.add_argument_group("what if (other nodes: as in ORDER or --mirror if given, else the opposite)")
+    group.add_argument("--keep", metavar="NAME,...", action="append", default=[], help="nodes to keep; they run once")
     group.add_argument("--recompute", metavar="NAME,...", action="append", default=[], help="nodes to recompute")
     parser.add_argument("--step", type=int, metavar="STEP", help="describe this step instead of the step of the peak")
     parser.add_argument("--budget", metavar="SIZE", help="bytes, 4GiB or 50%%; exit code 3 if the peak is above it")
     add_allocator(
-        parser, "print what this allocator uses and reserves on the device, which --budget then limits (peak)"
+        parser,
+        "print the memory that an allocator (below) uses and reserves; --budget limits the latter (default: peak)",
     )
     add_plot(parser)
     add_json(parser)
@@ -131,7 +132,7 @@ def _fit(limit: int, reserved: Any) -> str:
     """Whether a budget is kept."""
     if reserved.memory <= limit:
         return "it fits"
-    return "it may fit, or not: that hangs on ties" if reserved.least <= limit else "it does not fit"
+    return "whether it fits depends on ties" if reserved.least <= limit else "it does not fit"
 
 
 def _print(simulation: Any, step: int, base: int, limit: int | None, reserved: Any, whole: int) -> None:
@@ -143,7 +144,7 @@ def _print(simulation: Any, step: int, base: int, limit: int | None, reserved: A
     at = f" at step {simulation.peak_step}, {shortened(names[simulation.peak_step])}" if names else ""
     rows = [("peak", f"{exact_bytes(peak)}{at}"), ("share", share)]
     if reserved.rows():
-        rows += [*reserved.rows(), ("its share", reserved.share(whole))]
+        rows += [*reserved.rows(), ("reserved share", reserved.share(whole))]
     if limit is not None:
         rows.append(("budget", f"{exact_bytes(limit)}: {_fit(limit, reserved)}"))
     if graph.resident_memory:

@@ -1,15 +1,22 @@
 """remat solve: a plan within a budget."""
 
 import argparse
-import shutil
 import sys
 from pathlib import Path
-from textwrap import fill
 
 from remat_algos.cli.allocator_argument import add_reservation, reservation_options
 from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, check_budget, options_of
 from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
-from remat_algos.cli.output import INTERRUPTED, add_json, print_json, print_row, print_text, progress_line, writable
+from remat_algos.cli.output import (
+    INTERRUPTED,
+    add_json,
+    add_listing,
+    print_json,
+    print_row,
+    print_text,
+    progress_line,
+    writable,
+)
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 
 HELP = "find an order of execution whose peak stays within a budget, with as little compute as possible"
@@ -22,36 +29,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
     add_budget(parser)
     parser.add_argument(
-        "--solver", default="auto", metavar="NAME", help="one of those below; auto (default): the best of all"
+        "--solver", default="auto", metavar="NAME", help="a solver listed below; auto (default): the best of all"
     )
     parser.add_argument(
-        "-O", "--option", metavar="NAME=VALUE", action="append", default=[], help="option of the solver"
+        "-O",
+        "--option",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="solver option; may be repeated",
     )
     parser.add_argument(
         "--raw",
         action="store_true",
-        help="report the solver's plan unchanged, even if passes or no rematerialization would be better",
+        help="report the solver's plan unchanged, even if improving it, or no rematerialization, would be better",
     )
     add_search(parser)
     add_reservation(parser)
-    parser.add_argument("-o", "--output", metavar="FILE", type=writable, help="write the plan, with its order")
+    parser.add_argument("-o", "--output", metavar="FILE", type=writable, help="write the plan")
     parser.add_argument(
         "--format",
         choices=("plan", "frees", "names", "actions"),
-        help="what -o writes, or without -o standard output: the plan as JSON (the default), the same with what may be "
-        "freed after each step, the nodes in order, or lines `compute X` and `free Y`",
+        help="format of the output (-o, else standard output): plan: JSON (default); frees: JSON with the values to "
+        "free after each step; names: the nodes in order; actions: lines `compute X` and `free Y`",
     )
     add_plot(parser)
     add_json(parser)
-    width, indent = shutil.get_terminal_size().columns - 2, " " * 25
-    lines = []
-    for solver in list_solvers():
-        lines.append(fill(f"  {solver.name:<22} {solver.summary}", width, subsequent_indent=indent))
-        options = ", ".join(f"{name}={default}" for name, default in solver.options.items())
-        lines += [fill(f"{indent}-O {options}", width, subsequent_indent=f"{indent}   ")] if options else []
-    parser.description = fill(HELP, width)
-    parser.epilog = "solvers:\n" + "\n".join(lines)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter  # the lines stay as they are
+    add_listing(parser, "solvers", list_solvers(), flag="-O")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -11,14 +11,14 @@ from remat_algos.cli.output import add_json, print_json, print_row, print_table,
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.ir.wording import counted
 
-HELP = "write or draw an order as a graph with a node for each run: the mirrored graph"
+HELP = "write or draw an order as the mirrored graph, which has a node for each run"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The graph, the order or the counts that give one, where the mirrored graph goes."""
     add_graph(parser)
     add_order(parser)
-    parser.add_argument("-o", "--output", metavar="FILE", type=writable, help=f"write it: {ENDINGS}")
+    parser.add_argument("-o", "--output", metavar="FILE", type=writable, help=f"write the mirrored graph: {ENDINGS}")
     add_plot(parser, pictures=("graph",))
     add_json(parser)
 
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         if written:
             print_row("written", f"{', '.join(written)}")
         if left_out:
-            print_row("left out", f"{', '.join(left_out)}: the format has no place for it")
+            print_row("left out", f"{', '.join(left_out)}: the format cannot represent it")
     draw(arguments, unrolled, copies=_copies(simulation.schedule.order))
     return 0
 

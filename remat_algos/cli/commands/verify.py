@@ -5,13 +5,13 @@ import argparse
 from remat_algos.cli.graph_argument import add_source, read_source
 from remat_algos.cli.output import add_json, print_json, print_text
 
-HELP = "simulate a plan again and compare every figure it claims; exit code 1 if one is false"
+HELP = "simulate a plan and check every figure that it states; exit code 1 if one is wrong"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The graph and the plan."""
     add_source(parser, help="the graph that the plan was made for")
-    parser.add_argument("plan", metavar="PLAN", help="the JSON that solve -o wrote")
+    parser.add_argument("plan", metavar="PLAN", help="a plan written by remat solve -o")
     add_json(parser)
 
 
@@ -42,13 +42,13 @@ def run(arguments: argparse.Namespace) -> int:
         print_text(f"{arguments.graph}: {counted(graph.n_nodes, 'node')}; {added} added (as in the plan)")
         resident = simulation.graph.resident_memory
         together = format_bytes(simulation.peak_memory + resident)
-        together = f", {together} with the residents' {format_bytes(resident)}" if resident else ""
+        together = f", {together} together with residents of {format_bytes(resident)}" if resident else ""
         reservation, noun = plan.reservation, get_allocator(plan.reservation.allocator).noun
         by = f"{noun} by {reservation.allocator}" if reservation.allocation is None else noun
         packs = f", {by} {format_bytes(reservation.memory)}" if noun else ""
         overhead = plan.graph.labels.compute(simulation.overhead)
         print_text(
-            f"the plan holds: {len(simulation.schedule)} steps, peak {format_bytes(simulation.peak_memory)} "
+            f"all figures are correct: {len(simulation.schedule)} steps, peak {format_bytes(simulation.peak_memory)} "
             f"at step {simulation.peak_step}{packs}{together}, overhead {overhead}"
         )
     return 0

@@ -28,11 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The graph, how long to search, and where the decomposition goes."""
     add_graph(parser)
     group = parser.add_argument_group("search")
-    group.add_argument("--exact", action="store_true", help="the least width, where safe reductions leave 16 vertices")
-    group.add_argument(
-        "--seeds", type=whole_number, default=8, metavar="N", help="orders by chance, after those by rule (8)"
-    )
-    add_search(parser)
+    exact = "compute the treewidth; safe reductions must leave at most 16 vertices"
+    group.add_argument("--exact", action="store_true", help=exact)
+    seeds = "number of elimination orders with random ties, after the deterministic ones (8)"
+    group.add_argument("--seeds", type=whole_number, default=8, metavar="N", help=seeds)
+    add_search(parser, "stop after SECONDS and report the best decomposition found so far")
     parser.add_argument(
         "--td", metavar="FILE", type=_td, help="write the decomposition as PACE .td, - for standard output"
     )
@@ -78,7 +78,7 @@ def _check(arguments: argparse.Namespace) -> None:
     """What no argument shows alone; before the work."""
     rival = "--json" if arguments.json else "--plot -" if arguments.plot == OUT else None
     if arguments.td == OUT and rival:
-        raise argparse.ArgumentTypeError(f"--td - and {rival} both want standard output; name a file for one of them")
+        raise argparse.ArgumentTypeError(f"--td - and {rival} both use standard output; name a file for one of them")
     if arguments.td and Path(arguments.td).resolve() in {file.resolve() for file in files_of(arguments)}:
         raise argparse.ArgumentTypeError(f"--td {arguments.td} would overwrite the graph; name another file")
 
@@ -149,15 +149,18 @@ def _record(graph: UndirectedGraph, bounds: WidthBounds) -> dict[str, Any]:
 
 def _rows(record: dict[str, Any]) -> list[tuple[str, str]]:
     width, bound, rule, seed = (record[name] for name in ("width", "lower_bound", "rule", "seed"))
-    chance = "" if seed is None else f", ties by seed {seed}"
+    chance = "" if seed is None else f", random ties of seed {seed}"
     orders = counted(record["orders"], "order") + ("" if record["complete"] else ", then cut short")
-    wide = "which is the least" if record["proven"] else f"at most {width - bound} above the least"
+    above = "the treewidth" if record["proven"] else f"at most {width - bound} above the treewidth"
     rows = [
         ("vertices", f"{record['vertices']:,}"),
         ("edges", f"{record['edges']:,}"),
-        ("width", f"{width}, {wide}"),
+        ("width", f"{width} ({above})"),
         ("lower bound", f"{bound}"),
-        ("found by", "safe reductions and the exact program" if rule == "exact" else f"{orders}: least {rule}{chance}"),
+        (
+            "found by",
+            "safe reductions and the exact program" if rule == "exact" else f"{orders}: minimum {rule}{chance}",
+        ),
         ("bags", f"{record['bags']:,}"),
         ("seconds", f"{record['seconds']:.2f}"),
     ]

@@ -139,7 +139,7 @@ def left_out(tables: Tables) -> list[str]:
     return [
         *([f"the unit of compute ({tables.compute_unit})"] if tables.compute_unit else []),
         *([] if scale_shows(tables) else [f"the scale of compute ({tables.compute_scale})"]),
-        *([] if tables.derivation is None else ["what it was differentiated from"]),
+        *([] if tables.derivation is None else ["the record of its differentiation"]),
     ]
 
 
