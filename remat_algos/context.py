@@ -57,7 +57,7 @@ def until_stopped() -> Iterator[Ending]:
 
 
 class SearchContext:
-    """The one clock of a search.
+    """Deadline, progress, seed and earlier candidates of a search.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ class SearchContext:
         return SearchContext(left, progress, seed=self.seed, candidates=found)
 
     def within(self, seconds: float | None) -> "SearchContext":
-        """The same with at most `seconds` from now."""
+        """This context, or one whose deadline is sooner: `seconds` from now."""
         if seconds is None or (self.left is not None and self.left <= seconds):
             return self
         return SearchContext(seconds, self.report, seed=self.seed, candidates=self.candidates)

@@ -71,15 +71,15 @@ class PlanError(RematError, ValueError):
 
 
 class ClaimError(PlanError):
-    """A plan claims what the simulation does not confirm."""
+    """The recorded numbers of a plan differ from its simulation."""
 
 
 class AllocationError(RematError, ValueError):
-    """Buffers that cannot be, or addresses at which they overlap."""
+    """Invalid buffers, limits or alignments, or buffers whose addresses overlap."""
 
 
 class BackendError(RematError):
-    """What should run a schedule is missing here, or cannot do it."""
+    """The backend or the operators of a run are unavailable, or do not suit the graph."""
 
 
 class OutOfMemoryError(BackendError):

@@ -126,7 +126,7 @@ class Buffers:
         return self.size.size
 
     def places(self, simulation: Simulation) -> Int64:
-        """int64[k]: for each buffer of a schedule its index here; AllocationError unless these are the schedule's.
+        """int64[k]: index in this table of each buffer of a schedule; AllocationError if they are not the same buffers.
 
         Parameters
         ----------
@@ -160,14 +160,14 @@ class Buffers:
 
     @property
     def first(self) -> Int64:
-        """int64[k]: the buffer that each is, directly or indirectly, written over; itself if none."""
+        """int64[k]: root of the in-place chain of each buffer, itself if it overwrites nothing."""
         root = np.where(self.over >= 0, self.over, np.arange(len(self)))
         while (root[root] != root).any():
             root = root[root]
         return root
 
     def rounded(self, alignment: int) -> Buffers:
-        """The same with sizes that are multiples of an alignment, which is a power of two."""
+        """These buffers with sizes rounded up to multiples of an alignment, which is a power of two."""
         if not is_alignment(alignment):
             raise AllocationError(f"the alignment is {alignment}; give a power of two below 2**53, such as 64")
         if alignment == 1:

@@ -10,7 +10,7 @@ from remat_algos.kernels import _sharing
 
 
 def colour(buffers: Buffers, *, alignment: int = 1) -> Allocation:
-    """Buffers in blocks, those that are needed at the same time in different ones: a colouring of their conflict graph.
+    """Assign buffers that are live at the same time to different blocks, by colouring their conflict graph.
 
     The graph is not built; the time is quadratic nevertheless, as chen2016 notes. Largest first, of equal ones the
     earliest, each buffer gets the first colour without a conflict, so a block is as large as its first buffer. Where

@@ -23,7 +23,7 @@ or None if it may not; or a value, to the name of the value that it must be writ
 
 
 def in_place(simulation: Simulation, table: InPlaceTable | None = None) -> Int64:
-    """The instance that each instance of a schedule is written over: chen2016's in-place operations.
+    """For each instance of a value, the earlier instance that it overwrites in place, or -1 (chen2016).
 
     An operation that may work in place does so at a step if it is the last reader of the value it would overwrite,
     and its own value has the same size and is read or an output. Of several such reads the first is overwritten.

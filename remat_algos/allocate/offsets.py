@@ -227,7 +227,7 @@ class Packing:
     # exact
 
     def search(self) -> None:
-        """Whether the blocks fit in the capacity or the bound; where that stays open, in less than the best."""
+        """Search for a placement within the capacity or the lower bound; if undecided, one smaller than the best."""
         work, memory = self.blocks.n_overlaps, int(self.blocks.length.sum())
         if (self.context.left is not None and work > OVERLAPS_A_SECOND * self.context.left) or memory > MAX_MEMORY:
             return
@@ -278,7 +278,7 @@ class OffsetSearch:
         return 0
 
     def orders(self) -> Iterator[tuple[Int64, bool, int]]:
-        """Orders of preference, whether the lowest place comes first, and the work limit of each."""
+        """Yield for each restart the order of priority, whether the lowest offset comes first, and the work limit."""
         size, length = self.blocks.size.astype(float), self.blocks.length.astype(float)
         by_live, lowest, by_length, by_size, smallest, by_area = (
             (True, length, False),

@@ -123,7 +123,7 @@ class PoolUse:
 
     @property
     def least_reserved(self) -> Int64:
-        """int64[m]: the same, the minimum of all runs."""
+        """int64[m]: bytes reserved on the device during each step; the minimum of all runs."""
         return np.min([run.reserved for run in self.runs], axis=0)
 
     @property
@@ -133,7 +133,7 @@ class PoolUse:
 
     @property
     def interval(self) -> tuple[int, int]:
-        """The minimum and the maximum bytes of the device at the worst step; equal where ties do not matter."""
+        """Minimum and maximum peak of reserved bytes over the ways to break ties; equal where ties do not matter."""
         peaks = [int(run.reserved.max(initial=0)) for run in self.runs]
         return min(peaks), max(peaks)
 

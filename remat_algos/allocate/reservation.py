@@ -96,7 +96,7 @@ class Reservation:
         return 1 - self.used / self.memory if self.memory else 0.0
 
     def record(self) -> dict[str, Any]:
-        """As in JSON; empty for the allocator `peak`."""
+        """The JSON record; empty for the allocator `peak`."""
         if self.allocator == PEAK:
             return {}
         record = {"allocator": self.allocator, **{key: getattr(self, own) for own, key in POOL_KEYS.items()}}
@@ -118,7 +118,7 @@ class Reservation:
         return f"give more, or an alignment below {self.alignment}" if self.alignment > 1 else "give more"
 
     def text(self, base: int, limit: str = "") -> str:
-        """In one line: an arena beside the peak, other bytes with their share of a base and the limit in words."""
+        """One line: reserved bytes, their share of a base, the limit in words; for an arena, its ratio to the peak."""
         if self.bound is not None:
             known = "the minimum" if self.proven else f"lower bound {format_bytes(self.bound)}"
             aligned = f", addresses divisible by {self.alignment}" if self.alignment > 1 else ""
@@ -131,7 +131,7 @@ class Reservation:
         return f"{100 * self.memory / max(1, base):.1f} % of {of} without rematerialization"
 
     def rows(self) -> list[tuple[str, str]]:
-        """The same as rows of a table; none for the allocator `peak`."""
+        """Used and reserved peak and fragmentation as rows of a table; none for the allocator `peak`."""
         if self.allocator == PEAK:
             return []
         ways = f", over the ways to break {counted(self.ties, 'tie')}" if self.least < self.memory else ""

@@ -71,7 +71,7 @@ def share(buffers: Buffers, match_range: int | None = None, *, alignment: int = 
 
 
 def apart(buffers: Buffers, *, alignment: int = 1) -> Allocation:
-    """A block for each buffer: no sharing; a buffer written over another one has its address.
+    """Give each buffer a block of its own: no sharing, except by buffers that overwrite each other in place.
 
     Parameters
     ----------

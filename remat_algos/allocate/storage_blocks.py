@@ -1,4 +1,4 @@
-"""Blocks to place: the buffers of one storage as one block, over sections instead of steps."""
+"""Rectangles to pack: one for each chain of in-place buffers, in time compressed to sections."""
 
 from __future__ import annotations
 

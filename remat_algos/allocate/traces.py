@@ -89,7 +89,7 @@ class Trace:
 
     @classmethod
     def of_buffers(cls, buffers: Buffers, steps: int | None = None) -> Trace:
-        """The same for any buffers; those written over each other are requested once, as the first of them."""
+        """The trace of any buffers; those written over each other are requested once, as the first of them."""
         number, first = np.arange(len(buffers)), buffers.first
         requested = number[buffers.over < 0]
         last = np.ones(len(buffers), bool)

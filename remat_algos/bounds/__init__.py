@@ -1,1 +1,1 @@
-"""Lower bounds."""
+"""Lower bounds that hold for every schedule."""

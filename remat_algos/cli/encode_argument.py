@@ -53,7 +53,7 @@ def encoding_note(graph: ComputationGraph, bits: int) -> str:
 
 
 def _own_bits(source: str) -> int:
-    """Those of the dtype of a model; a file has none."""
+    """Bits of the dtype of a model; the default for a file, which has none."""
     from remat_algos.cost.shapes import element_bytes
     from remat_algos.models.reference import is_reference, options_of, read_reference
 

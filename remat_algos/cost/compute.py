@@ -86,7 +86,7 @@ def compute_costs(
 
 
 def _convolutions(ops: Sequence[str]) -> set[str]:
-    """Those of the names that mean a convolution; frameworks have several."""
+    """The operation names that mean a convolution; frameworks have several."""
     kinds = {op: operation_kind(op) for op in ops}
     return {op for op, kind in kinds.items() if kind is not None and kind.name == "Convolution"}
 

@@ -117,7 +117,7 @@ class Device:
         return next(self.flops[name] for name in (dtype, wider, "float32") if name in self.flops)
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The JSON record."""
         numbers = {"flops": dict(self.flops), "bandwidth": self.bandwidth, "launch": self.launch, "memory": self.memory}
         return {"format": FORMAT, "version": VERSION, "name": self.name, **numbers, "source": self.source}
 

@@ -30,7 +30,7 @@ class Memory(Protocol):
 
     @property
     def used_raw(self) -> int:
-        """The same to the byte."""
+        """Bytes allocated and not freed, without rounding."""
 
     @property
     def total(self) -> int:

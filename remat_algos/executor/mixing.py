@@ -1,4 +1,4 @@
-"""Mixing of 32-bit words that is the same, bit for bit, on NumPy and on CUDA.
+"""Hashes and checksums of 32-bit words for synthetic nodes, bit-identical on NumPy and on CUDA.
 
 Word i of a result begins as i times an odd constant, xor the number of the result. Each input adds its word i, modulo
 its length, times an odd number of its place among the inputs. One that is longer than the result adds its checksum
@@ -30,13 +30,13 @@ Words = NDArray[np.uint32]
 
 
 class Mixer(Protocol):
-    """Mixes words and sums them up."""
+    """Computes hashes and checksums of 32-bit words."""
 
     def mix(self, out: Array, number: int, inputs: Sequence[Array], iters: int, burn: int, add: bool = False) -> None:
         """Write the mix of the inputs, or add it to `out`."""
 
     def checksum(self, array: Array) -> SupportsInt:
-        """Sum of all words, each times an odd number of its place, modulo 2**32."""
+        """Position-weighted checksum: the sum of all words, each times the odd weight of its position, modulo 2**32."""
 
 
 def mixer(backend: Backend, max_inputs: int = 0) -> Mixer:
@@ -110,7 +110,7 @@ class NumpyMixer:
         return self._odd
 
     def checksum(self, array: Array) -> int:
-        """Sum of all words, each times an odd number of its place, modulo 2**32."""
+        """Position-weighted checksum: the sum of all words, each times the odd weight of its position, modulo 2**32."""
         n_words = -(-array.size // 4)
         if 0 < n_words <= BLOCK:
             return int(np.dot(_words(array, 0, n_words), self._weights[:n_words]))
@@ -242,7 +242,7 @@ class CudaMixer:
         self._mix((self._blocks(out.size),), (self.THREADS,), arguments)
 
     def checksum(self, array: Array) -> SupportsInt:
-        """Sum of all words, each times an odd number of its place, modulo 2**32."""
+        """Position-weighted checksum: the sum of all words, each times the odd weight of its position, modulo 2**32."""
         if array.size == 0:
             return 0
         self._add_up(array, self._take(1))

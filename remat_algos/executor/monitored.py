@@ -52,7 +52,7 @@ class MonitoredOperators:
             self._free_before = self._min_free = free_memory(backend) or 0
 
     def residents(self, backend: Backend) -> list[Array]:
-        """Those of the operators."""
+        """Residents of the operators."""
         return self.operators.residents(backend)
 
     def run(
@@ -72,5 +72,5 @@ class MonitoredOperators:
             self._min_free = min(self._min_free, free_memory(self._backend) or 0)
 
     def checksum(self, array: Array) -> SupportsInt:
-        """That of the operators."""
+        """Checksum by the operators."""
         return self.operators.checksum(array)

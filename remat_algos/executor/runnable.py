@@ -56,7 +56,7 @@ def simulation_of(graph: ComputationGraph, order: Runnable) -> Simulation:
 
 
 def planned(graph: ComputationGraph, order: Runnable) -> tuple[Simulation, Allocation | None]:
-    """As `simulation_of`, with the addresses of the plan."""
+    """The simulation of a plan or schedule, and the plan's allocation of addresses if it has one."""
     check_graph(graph)
     if isinstance(order, Simulation):
         if order.graph is not graph and order.graph.source_hash != graph.source_hash:

@@ -11,7 +11,7 @@ LARGEST = 2**63 - 1  # divisor: sizes are int64
 
 
 def shrunk(graph: ComputationGraph, by: int) -> ComputationGraph:
-    """The same graph with every size divided by a whole number and rounded up: values, workspaces and residents.
+    """A graph with the size of every value, workspace and resident divided by a whole number and rounded up.
 
     Parameters
     ----------

@@ -94,7 +94,7 @@ def _embeddings(network: Network) -> set[str]:
 
 
 def token_ranges(network: Network) -> dict[str, range]:
-    """The range of the words or targets, for each resident of words or targets.
+    """Range of valid ids of each resident of tokens or targets.
 
     Examples
     --------

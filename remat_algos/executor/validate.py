@@ -153,7 +153,7 @@ class RestartedOperators(MonitoredOperators):
         self._start = start
 
     def residents(self, backend: Backend) -> list[Array]:
-        """Those of the operators, as they were."""
+        """Residents of the operators, restored to their first contents."""
         arrays = super().residents(backend)
         if self._start is None or any(not hasattr(array, "nbytes") for array in arrays or ()):
             return arrays  # `execute` reports the error

@@ -160,7 +160,7 @@ class Validation:
         return cupy_pool(self.simulation, addresses=self.addresses)
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The JSON record."""
         graph, step = self.simulation.graph, self.first_difference
         predicted, measured = self.overhead_times() if len(self.seconds) else (None, None)
         return {

@@ -101,7 +101,7 @@ class Wiring:
 
     @property
     def losses(self) -> dict[int, list[int]]:
-        """By forward node: which of its values are seeds of gradients, or else outputs."""
+        """For each forward node, which of its values gradients start from; its outputs in a graph without gradients."""
         forward = self.network.graph
         begun = np.flatnonzero(forward.output) if not self._target.size else self._target[self._reader < 0]
         losses: dict[int, list[int]] = {}

@@ -72,7 +72,9 @@ def _over_bytes(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def sealed(array: NDArray[Any]) -> NDArray[Any]:
-    """An array without other references, made read-only without a copy: a view, since its owner could be made writable.
+    """Make an array without other references read-only, without a copy.
+
+    The result is a view: the array that owns the bytes could be made writable again.
 
     Examples
     --------
@@ -111,7 +113,7 @@ def check_place(i: int, count: int, what: str) -> int:
 
 
 def by_fields(instance: Any) -> tuple[Any, ...]:
-    """`__reduce__` of a type: pickle and copy rebuild it from its fields, so it is checked and read-only again."""
+    """`__reduce__` of a dataclass: pickle and copy go through its constructor, which checks and freezes its fields."""
     arguments = (getattr(instance, field.name) for field in fields(instance) if field.init)
     return type(instance), tuple(dict(each) if isinstance(each, MappingProxyType) else each for each in arguments)
 
@@ -156,7 +158,7 @@ def as_whole(number: Any) -> int | None:
 
 
 def whole(number: Any, what: str) -> int:
-    """The same; GraphError in place of None."""
+    """A number of any type as an int; GraphError if it is not whole."""
     result = as_whole(number)
     if result is None:
         raise GraphError(f"{what} is {shortened(repr(number))}, expected a whole number")

@@ -107,7 +107,7 @@ class Budget:
         return ", ".join(part for part in parts if not part.endswith("None")) or "none"
 
     def record(self) -> dict[str, Amount | None]:
-        """As JSON has it."""
+        """The JSON record."""
         return {"memory": self.memory, "overhead": self.overhead, "device": self.device}
 
 

@@ -31,5 +31,5 @@ class Derivation:
         return cls(record["source_hash"], options)
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The JSON record."""
         return {"source_hash": self.source_hash, "options": dict(self.options)}

@@ -74,7 +74,7 @@ def are_topological(pairs: np.ndarray, ids: Int64) -> bool:
 
 
 def rows_of_pairs(pairs: np.ndarray, n: int) -> tuple[Int64, np.ndarray]:
-    """(int64[n + 1], [<= k]): what each node reads, in order of appearance, each once; ids are topological."""
+    """(int64[n + 1], [<= k]): CSR rows of what each node reads, in order of appearance, without duplicates."""
     _, first = np.unique(pairs[:, 1] * n + pairs[:, 0], return_index=True)
     pairs = pairs[np.sort(first)]
     pairs = pairs[np.argsort(pairs[:, 1], kind="stable")]
@@ -82,7 +82,7 @@ def rows_of_pairs(pairs: np.ndarray, n: int) -> tuple[Int64, np.ndarray]:
 
 
 def unread_first_values(value_indptr: Int64, read_indices: Int32) -> Bool:
-    """The first value of each node none of whose values is read: the outputs where none are named."""
+    """Default outputs: the first value of every node none of whose values is read."""
     n_values = int(value_indptr[-1])
     read = np.zeros(n_values + 1, np.int64)
     read[read_indices[(read_indices >= 0) & (read_indices < n_values)] + 1] = 1

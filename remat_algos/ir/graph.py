@@ -303,7 +303,7 @@ class ComputationGraph:
     def with_costs(
         self, memory: ArrayLike | None = None, compute: ArrayLike | None = None, workspace: ArrayLike | None = None
     ) -> "ComputationGraph":
-        """The same graph with other bytes or costs; gradients that were as large as their values stay so."""
+        """A copy with other bytes or costs; gradients that were as large as their values stay so."""
         backward = self.backward
         if backward is not None and memory is not None:
             new = frozen(memory, np.int64, "memory", self.n_values, "value")

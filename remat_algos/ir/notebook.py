@@ -1,4 +1,4 @@
-"""HTML of graphs, simulations and plans in notebooks: types import no pictures, the public face sets the hook."""
+"""Hook for the notebook HTML of graphs, simulations and plans, so that their types import no plotting."""
 
 from __future__ import annotations
 

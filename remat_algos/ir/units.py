@@ -57,7 +57,7 @@ def format_bytes(amount: int) -> str:
 
 
 def exact_bytes(amount: int) -> str:
-    """The same, followed by all digits.
+    """Bytes in a binary unit, followed by all digits.
 
     Examples
     --------

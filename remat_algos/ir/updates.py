@@ -16,7 +16,7 @@ INPUT = ROLES.index("input")
 
 
 def updates(graph: ComputationGraph) -> Bool:
-    """bool[n]: backward nodes that run once, have only unread outputs of 0 bytes, and read a parameter or state."""
+    """bool[n]: optimizer updates: backward `once` nodes with unread 0-byte outputs that read a parameter or state."""
     silent = graph.output & (graph.memory == 0)
     silent[graph.read_indices] = False
     loud = np.bincount(graph.producer[~silent], minlength=graph.n_nodes) > 0

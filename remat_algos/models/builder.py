@@ -136,7 +136,7 @@ class Builder(Names):
         return Tensor(-len(self._residents), shape, dtype)
 
     def view(self, x: Tensor, *shape: int, name: str = "view") -> Tensor:
-        """The same value in another shape, a part of it, or repeated along lengths of 1: no node, no bytes.
+        """A value seen in another shape, in part, or repeated along lengths of 1: no node, no bytes.
 
         Raises
         ------

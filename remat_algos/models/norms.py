@@ -17,7 +17,7 @@ class Norms(Pointwise):
     """Layers that bring the elements of a tensor to mean 0 and deviation 1."""
 
     def batch_norm(self, x: Tensor, name: str = "norm") -> Tensor:
-        """Per channel over the batch; its gradient reads x, the means and one over the deviations.
+        """Batch norm, per channel over the batch; its gradient reads x, the means and the inverse deviations.
 
         It may be recomputed: its change of the running statistics is an effect, bound to its first run.
 
@@ -36,7 +36,7 @@ class Norms(Pointwise):
         return self._norm("BatchNorm", full, x, channels, extra, running)
 
     def layer_norm(self, x: Tensor, name: str = "norm") -> Tensor:
-        """Per row, over the last axis; its gradient reads x, the means and one over the deviations.
+        """Layer norm, per row over the last axis; its gradient reads x, the means and the inverse deviations.
 
         Raises
         ------
@@ -50,7 +50,7 @@ class Norms(Pointwise):
         return self._norm("LayerNorm", full, x, x.shape[-1:], _statistics(x.shape[:-1]))
 
     def rms_norm(self, x: Tensor, name: str = "norm") -> Tensor:
-        """Per row, over the last axis, without means; its gradient reads x and one over the deviations.
+        """RMS norm, per row over the last axis, without means; its gradient reads x and the inverse deviations.
 
         Raises
         ------
@@ -74,7 +74,7 @@ class Norms(Pointwise):
         )
 
     def group_norm(self, x: Tensor, groups: int = 32, name: str = "norm") -> Tensor:
-        """Per example and group of channels; its gradient reads x, the means and one over the deviations.
+        """Group norm, per example and group of channels; its gradient reads x, the means and the inverse deviations.
 
         Raises
         ------
@@ -90,7 +90,7 @@ class Norms(Pointwise):
         return self._norm("GroupNorm", full, x, (x.shape[1],), _statistics((x.shape[0], groups)))
 
     def local_response_norm(self, x: Tensor, size: int = 5, name: str = "norm") -> Tensor:
-        """By the squares of neighbouring channels; its gradient reads x and their sums.
+        """Local response norm, by the squares of neighbouring channels; its gradient reads x and their sums.
 
         Raises
         ------

@@ -31,7 +31,7 @@ def with_optimizer(
     primitive: bool = False,
     cost: Callable[[str, int, int], int] | None = None,
 ) -> ComputationGraph:
-    """The training graph with the update of each parameter behind its last node, first finished gradient first.
+    """Append the update of each parameter to a training graph, in the order in which gradients are finished.
 
     `update(p)` reads `grad(p)`, the parameter and what the optimizer remembers of it: `momentum(p)`, or `m(p)` and
     `v(p)`, which become residents. It allocates no bytes; it updates residents in place. A node that touches a
@@ -170,7 +170,7 @@ class _Updates:
 
     @classmethod
     def of(cls, graph: ComputationGraph, states: tuple[str, ...]) -> _Updates:
-        """Those of a training graph."""
+        """The updates of a training graph."""
         if graph.forward_of is None or not (graph.derivation and graph.derivation.options.get("parameter_gradients")):
             raise GraphError(
                 "there are no gradients of parameters; call differentiate(graph, parameter_gradients=True)"

@@ -177,7 +177,7 @@ class Sequences(Pointwise):
         bias: Tensor | None,
         dropout: bool,
     ) -> Tensor:
-        """As its operations, with the scores as values."""
+        """Attention as separate operations, with the scores as values."""
         batch, heads, rows, columns = scores
         size = q.shape[-1] // heads
         by_head = self.copy(q, batch, heads, rows, size, name="q")

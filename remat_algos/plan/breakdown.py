@@ -92,7 +92,7 @@ class Breakdown:
         return dict(zip(self.types, self.compute.sum(axis=1).tolist(), strict=True))
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The JSON record."""
         rows = zip(self.types, self.memory.tolist(), self.compute.tolist(), strict=True)
         return {
             "by": self.by,

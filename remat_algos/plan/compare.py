@@ -31,7 +31,7 @@ class Entry:
     reached: int | None = None
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The JSON record."""
         if self.plan is None:
             return {"solver": self.solver, "feasible": False, "reason": self.reason, "reached": self.reached}
         kept: tuple[str, ...] = (
@@ -132,7 +132,7 @@ class Comparison:
         return format_bytes(peak), *cells, share, format_bytes(peak + self.graph.resident_memory)
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The JSON record."""
         own_base = get_allocator(self.allocator).own_base
         return {
             "budget": self.budget.record(),

@@ -57,7 +57,7 @@ class Difference:
         return found[np.argsort(-self.plan.graph.node_memory[found], kind="stable")].tolist()
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The JSON record."""
         graph = self.plan.graph
         ours, theirs = self.plan.simulation.runs, self.other.simulation.runs
         return {

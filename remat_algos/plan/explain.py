@@ -104,7 +104,7 @@ class Decision:
         return sum(int(self.graph.memory[x]) for x, _ in self.simulation.live_at(step) if x in values)
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The JSON record."""
         flipped = self.flipped
         names = self.simulation.schedule.names(self.graph)
         return {
@@ -193,7 +193,7 @@ class Explanation:
         return live_set(self.plan.simulation, self.plan.simulation.peak_step)
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The JSON record."""
         simulation = self.plan.simulation
         live = [{"value": each.name, "memory": each.memory, "role": each.role} for each in self.at_peak()]
         record = {

@@ -60,11 +60,11 @@ class Fit:
 
     @property
     def at_least(self) -> bool:
-        """Whether a larger value may fit, since none is known not to."""
+        """Whether `value` is only a lower bound: no larger one is known not to fit, or the search was interrupted."""
         return self.value is not None and (self.too_much is None or not self.complete)
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The JSON record."""
         figures: dict[str, Any] = {}
         if self.plan is not None:
             kept: tuple[str, ...] = ("graph_hash", "method", "peak_memory", "resident_memory", "compute", "overhead")

@@ -115,7 +115,7 @@ class Frontier:
             )
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it: every point of every curve."""
+        """The JSON record: every point of every curve."""
         best = {id(plan) for plan in self.plans}
         return {
             "graph_hash": self.graph.source_hash,

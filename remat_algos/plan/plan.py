@@ -135,7 +135,7 @@ class Plan:
 
     @property
     def reordered(self) -> bool:
-        """Whether the peak falls by the order alone, without a node that is recomputed."""
+        """Whether the plan lowers the peak by its order alone, without recomputation."""
         return self.extra_runs == 0 and self.peak_memory < baseline_peak(self.graph)
 
     @property

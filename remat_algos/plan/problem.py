@@ -70,7 +70,7 @@ class Problem:
         return not self.rank(candidate)[0]
 
     def rank(self, candidate: Candidate) -> tuple[int, int, int, bool]:
-        """As `rank` of candidates; of equals the run without rematerialization comes first."""
+        """Sort key of a candidate, best first; of equals the run without rematerialization comes first."""
         best_first = rank(candidate.figures, self.limit, self.compute_limit, lowest=self.minimizes_peak)
         return (*best_first, candidate.solver != BASELINE)
 
@@ -146,7 +146,7 @@ class Problem:
         return BudgetError(message, lowest.figures[0] if lowest else self.base, bound, nodes)
 
     def reserved_error(self, candidate: Candidate, least: Reservation) -> BudgetError:
-        """The error for schedules whose peak fits, but not what the allocator reserves."""
+        """The error where the peak fits the budget, but what the allocator reserves does not."""
         bound, nodes = least_peak_bound(self.graph)
         peak = candidate.figures[0]
         message = (

@@ -95,7 +95,7 @@ def plain(value: Any) -> Any:
 
 
 def bound_source(record: Mapping[str, Any], graph: ComputationGraph) -> str | None:
-    """Where the bound of a plan comes from; plan files of earlier releases do not name it."""
+    """Source of a plan's lower bound on compute; inferred for files of earlier releases, which do not name it."""
     if "bound_source" in record:
         return record["bound_source"]
     if record["bound"] is None:

@@ -71,7 +71,7 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
 def verified(
     graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.PathLike[str]
 ) -> tuple[Simulation, Reservation]:
-    """As `verify`, with the reservation."""
+    """Verify a plan, and return its simulation and reservation."""
     if isinstance(plan, str | os.PathLike):
         record = read_record(plan)
         try:

@@ -135,7 +135,7 @@ def _name(ax: Axes, allocation: Allocation, simulation: Simulation | None) -> No
 def addresses_text(
     allocation: Allocation, *, simulation: Simulation | None = None, width: int = 72, height: int = 16
 ) -> str:
-    """The same in characters: columns are steps, or several; rows are ranges of addresses.
+    """Addresses over time in characters: columns are steps, or several; rows are ranges of addresses.
 
     Parameters
     ----------

@@ -231,7 +231,7 @@ def _sentence(one: Breakdown) -> str:
 
 
 def breakdown_text(subjects: Subjects, *, width: int = 72) -> str:
-    """The same in characters: bars of bytes by type of layer and by data structure, and of compute.
+    """Breakdowns in characters: bars of bytes by type of layer and by data structure, and of compute.
 
     Parameters
     ----------

@@ -235,7 +235,7 @@ def decomposition_text(
     width: int = 72,
     height: int = 40,
 ) -> str:
-    """The same in characters: a line for each bag, an only child right below its parent, several as branches.
+    """A tree decomposition in characters: a line for each bag; an only child below its parent, several as branches.
 
     Parameters
     ----------

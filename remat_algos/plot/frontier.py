@@ -158,7 +158,7 @@ def _sentences(frontier: Frontier) -> list[str]:
 
 
 def frontier_text(frontier: Frontier, *, width: int = 72, height: int = 12) -> str:
-    """The same in characters: a line for each plan, its bar as long as its peak.
+    """A frontier in characters: a line for each plan, its bar as long as its peak.
 
     Parameters
     ----------

@@ -237,7 +237,7 @@ def _sentences(subject: Subject) -> list[str]:
 
 
 def graph_text(subject: Subject, *, copies: ArrayLike | None = None, width: int = 72, height: int = 40) -> str:
-    """The same in characters: a line for each node, with its bytes and what it reads.
+    """A graph in characters: a line for each node, with its bytes and what it reads.
 
     Parameters
     ----------

@@ -143,7 +143,7 @@ def _peak(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
 
 
 def memory_text(subject: Subject, *, limit: int | None = None, width: int = 72, height: int = 16) -> str:
-    """The same in characters: columns are steps, or the highest of several; below them the live set at the peak.
+    """Memory over time in characters: columns are steps, or the highest of several; below is the live set at the peak.
 
     Parameters
     ----------

@@ -114,7 +114,7 @@ def plot_schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
 
 
 def schedule_text(subject: Subject, *, width: int = 72, height: int = 40) -> str:
-    """The same in characters: a line for each step, with its node and the state of every node.
+    """A schedule in characters: a line for each step, with its node and the state of every node.
 
     Parameters
     ----------

@@ -74,7 +74,7 @@ def plot_validation(validation: Validation, *, ax: Axes | None = None) -> Axes:
 
 
 def validation_text(validation: Validation, *, width: int = 72, height: int = 16) -> str:
-    """The same in characters: columns are steps, or the highest of several.
+    """Predicted and measured memory in characters: columns are steps, or the highest of several.
 
     Parameters
     ----------

@@ -97,5 +97,5 @@ class Case:
 
 
 def named(progress: Progress | None, name: str) -> Progress | None:
-    """The same, with a name in front of each message."""
+    """A progress callback that puts a name in front of each message."""
     return progress and (lambda done, total, what: progress(done, total, f"{name}: {what}" if what else name))

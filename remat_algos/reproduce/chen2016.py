@@ -219,7 +219,7 @@ def _dashed(stages: Sequence[int]) -> str:
 
 
 def _stages_table(depth: int, progress: Progress | None) -> Table:
-    """The same depth, differently divided among the stages."""
+    """Memory of one depth, divided among the stages in several ways."""
     columns: dict[str, Callable[[Any], str]] = dict.fromkeys(("stages", "rule"), str)
     whole = "sublinear plan with parameters and their gradients"
     columns |= dict.fromkeys(("parameters", SHARING, DROP, SUBLINEAR, whole), gigabytes)  # beside the paper's 7 GB

@@ -184,7 +184,7 @@ def page(quick: bool, progress: Progress | None) -> Page:
 
 
 def _by_zoo_rules(case: NetworkRuns, progress: Progress | None) -> NetworkRuns:
-    """The same network and batch without the properties of the paper's framework."""
+    """Runs of a network at the same batch, without the properties of the paper's framework."""
     workload = case.workload
     if workload.make is TRANSFORMER.make:
         workload = replace(workload, make=AS_PUBLISHED.make)

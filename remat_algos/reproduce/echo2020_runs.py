@@ -88,7 +88,7 @@ class SimulatedRun:
         return self.overhead_in(self.graph)
 
     def overhead_in(self, priced: ComputationGraph) -> float:
-        """The same in the costs of another graph of the same nodes."""
+        """Compute beyond one pass, as a share of it, in the costs of another graph of the same nodes."""
         return round(int(priced.compute[self.order].sum()) / max(1, priced.needed_compute) - 1, 4)
 
 

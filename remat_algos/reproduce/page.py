@@ -211,7 +211,7 @@ def gigabytes(amount: int) -> str:
 
 
 def in_gigabytes(amount: int) -> str:
-    """The same without the unit, for one that stands behind several numbers.
+    """Bytes as a number of GB without the unit, which then stands once behind several numbers.
 
     Examples
     --------

@@ -64,7 +64,7 @@ def as_reference(model: str, options: Mapping[str, Any]) -> str:
 
 
 def _without_paper(part: Part) -> Part:
-    """The same without places in the paper, without columns of its numbers and without its unit."""
+    """A part of a page without places in the paper, columns of its numbers, and its unit."""
     if isinstance(part, str):
         return PLACE.sub("", part)
     if isinstance(part, Figure):

@@ -148,7 +148,7 @@ def _as_chain(graph: ComputationGraph, lower_sets: LowerSets | Sequence[Iterable
 
 
 def kept_against(graph: ComputationGraph, lower_sets: LowerSets, keep_last: bool) -> list[int]:
-    """Nodes that the chain recomputes but the graph does not allow: they run only once, are marked, or are pinned."""
+    """Nodes that a chain would recompute although the graph forbids it: they are `once`, marked, or pinned."""
     block, kept, *_ = lower_sets.on(graph)
     to_recompute = ~kept & ((block < len(lower_sets) - 1) | (not keep_last)) & (block >= 0)
     return np.flatnonzero(to_recompute & _never_recomputed(graph)).tolist()

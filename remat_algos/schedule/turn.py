@@ -34,7 +34,7 @@ def reads_of(simulation: Simulation, node: int) -> Int64:
 
 
 def run_once(simulation: Simulation, node: int) -> Turn:
-    """The same order with a node's first run only, and without the runs that then serve nobody.
+    """Keep only the first run of a node, and remove the runs whose values are then never read.
 
     Examples
     --------

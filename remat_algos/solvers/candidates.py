@@ -95,7 +95,7 @@ def evaluated(graph: ComputationGraph, schedule: Schedule, details: Details = Ma
 def rank(
     figures: tuple[int, int], limit: int | None, compute_limit: int | None = None, *, lowest: bool = False
 ) -> tuple[int, int, int]:
-    """Sorts the best first: what fits by compute, then peak; then what costs too much, then what is too high by peak.
+    """Sort key: what fits by (compute, peak), then what exceeds the compute limit, then what exceeds the memory limit.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def pareto(items: Iterable[Item], figures: Callable[[Item], tuple[int, int]]) ->
 def near(
     graph: ComputationGraph, rows: Sequence[Sequence[Recipe]], limit: int | None, context: SearchContext
 ) -> Iterator[Candidate]:
-    """Candidates of rows, each row by one rising parameter: all of them, or the best near a limit where they are many.
+    """Yield the candidates of rows, each a sweep of one parameter: all, or of long rows only those near the limit.
 
     Of a long row 24 places, evenly spread, are tried first, then those between the best and their neighbours. Equal
     mirror counts come once.
@@ -265,7 +265,7 @@ def longest_row(graph: ComputationGraph) -> int:
 
 
 def thinned(items: Sequence[Item], max_items: int) -> list[Item]:
-    """At most `max_items` of them, at geometrically growing distances, the first and the last among them."""
+    """Keep at most `max_items` items at geometrically growing distances, with the first and the last."""
     if len(items) <= max_items:
         return list(items)
     places = np.unique(np.geomspace(1, len(items), max_items).round().astype(np.int64)) - 1
@@ -273,7 +273,7 @@ def thinned(items: Sequence[Item], max_items: int) -> list[Item]:
 
 
 def coarse_first(items: Sequence[Item]) -> list[Item]:
-    """The same items, so that every beginning of the list is spread over all of it.
+    """Reorder items so that every beginning of the list is spread over all of it.
 
     Examples
     --------

@@ -76,7 +76,7 @@ class ChainProgram:
     def by_formulas(
         cls, family: LowerSetFamily, context: SearchContext, *, keep_last: bool, kept: bool = False
     ) -> "ChainProgram":
-        """By formulas (1) and (2); with `kept` the cost is the compute of what is kept, the complement of (1)."""
+        """Chains by kusumoto2019's overhead (1) and peak (2); with `kept` the cost is the compute of kept nodes."""
         graph, nodes = family.graph, family.nodes
         memory, compute = graph.node_memory[nodes], graph.compute[nodes]
         attributes = _attributes(family, memory, compute, context)

@@ -139,7 +139,7 @@ class RegionReport:
         return cls(graph, tuple(echo_regions(graph, **options)))
 
     def record(self, limit: int | None = None) -> dict[str, Any]:
-        """As JSON has it, with at most `limit` regions."""
+        """The JSON record, with at most `limit` regions."""
         records = [region.record(self.graph) for region in self.regions[:limit]]
         return {"regions": records, "regions_left_out": len(self.regions) - len(records)}
 

@@ -125,7 +125,7 @@ def _selected(states: States, strategy: str | None, budget: int | None) -> list[
 
 
 def _rows(states: States, strategy: str, budget: int) -> list[int]:
-    """The best chain within a formula budget."""
+    """Rows of the best chain whose peak by formula (2) is within a budget."""
     within = [state for state in states[-1] if state[2] <= budget]
     order = {
         "time": lambda state: (state[0], state[2], state[1]),

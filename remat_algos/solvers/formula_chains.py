@@ -81,7 +81,7 @@ class FormulaChains:
 
     @cached_property
     def complement(self) -> ChainProgram:
-        """The same with the compute of what is kept as cost."""
+        """Chains by formula (2), with the compute of kept nodes as cost."""
         return ChainProgram.by_formulas(self.family, self.context, keep_last=self.keep_last, kept=True)
 
     @cached_property
@@ -90,7 +90,7 @@ class FormulaChains:
         return self.program.least_budget(None if self.smaller is None else self.smaller.least_budget)
 
     def best(self, budget: int, strategy: str) -> RoundedChain | None:
-        """The best chain within a formula budget, None if there is none; that of the smaller family bounds the cost."""
+        """The best chain with a formula peak within a budget, or None; that of the smaller family bounds the cost."""
         graph = self.family.graph
         known = None if self.smaller is None else self.smaller.best(budget, strategy)
         if strategy == "cache":
@@ -251,7 +251,7 @@ def rank_of(candidate: Candidate, limit: int) -> tuple[int, int, int]:
 
 
 def evenly(items: Sequence[Item], n_nodes: int) -> list[Item]:
-    """As many of them as are worth simulating on a graph of so many nodes, evenly spread, the coarsest first."""
+    """Evenly spread items, coarsest first: as many as are worth simulating on a graph of `n_nodes` nodes."""
     count = max(16, min(MAX_SIMULATED, MAX_STEPS // max(1, n_nodes)))
     return coarse_first([items[int(place)] for place in spread(len(items), count)])
 

@@ -107,7 +107,7 @@ class Part:
         return None if order is None else self.completed(order)
 
     def completed(self, order: Int32) -> Schedule:
-        """A schedule of the graph: weightless nodes run first, what must run once the first time, updates late."""
+        """Schedule of the graph by an order of the part: weightless nodes first, no forbidden reruns, updates late."""
         graph = self.graph
         firm = graph.once if graph.mark is None else graph.once | (graph.mark == KEEP)
         runs = np.concatenate([self.weightless, self.nodes[order]])
@@ -133,7 +133,7 @@ def by_recursion(
     batching: bool | None,
     length_limit: float,
 ) -> Iterator[Candidate]:
-    """Candidates of trees of separators: one pass, some schedules of each tree, then all of the best trees.
+    """Yield the one-pass schedule, then some schedules of each separator tree, then all schedules of the best trees.
 
     Without a limit, and where they are short, all of all trees. Where there are weightless nodes, trees without these
     come before those of the whole graph.
@@ -233,7 +233,7 @@ def _choices(part: Part, recursion_limit: int | None, batching: bool | None, var
 
 
 def check_options(recursion_limit: int | None, batching: bool | None, length_limit: float) -> None:
-    """ValueError for options that say nothing."""
+    """Raise ValueError for options out of range."""
     if recursion_limit is not None and (as_whole(recursion_limit) or 0) < 1:
         raise ValueError(
             f"recursion_limit is {shortened(repr(recursion_limit))}; give a whole number of bags, 1 or more"

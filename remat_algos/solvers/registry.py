@@ -27,14 +27,14 @@ class Report(Protocol):
     """What a solver adds to the explanation of its plans."""
 
     def record(self, limit: int | None = None) -> dict[str, Any]:
-        """As JSON has it, with at most `limit` items."""
+        """The JSON record, with at most `limit` items."""
 
     def text(self, limit: int | None = None) -> str:
-        """The same as text; "" if there is nothing."""
+        """The report as text; "" if there is nothing."""
 
 
 def no_rows(graph: ComputationGraph, details: Details) -> Rows:
-    """`describe` of a solver whose details go without words."""
+    """Default `describe`: no extra lines."""
     return ()
 
 
@@ -104,12 +104,12 @@ SOLVERS = Registry[Solver](package)
 
 
 def any_graph(graph: ComputationGraph) -> str | None:
-    """`needs` of a solver that serves every graph."""
+    """`needs` of a solver that accepts every graph: None, no reason to refuse it."""
     return None
 
 
 def training_graph(graph: ComputationGraph) -> str | None:
-    """`needs` of a solver that works on a forward and a backward part."""
+    """`needs` of a solver for training graphs: the reason to refuse a graph without a backward part, else None."""
     return None if graph.is_training else "the graph has no backward part; call differentiate(graph) first"
 
 

@@ -156,7 +156,7 @@ class PathDecomposition:
         return first, last
 
     def tree(self) -> TreeDecomposition:
-        """The same bags, each hanging on the one before it."""
+        """The tree decomposition of these bags, each the child of the one before it."""
         return TreeDecomposition(self.bag_indptr, self.bag_indices, np.arange(-1, self.n_bags - 1, dtype=np.int32))
 
     def verify(self, graph: UndirectedGraph) -> None:
@@ -288,7 +288,7 @@ def minimum_separation_layout(graph: UndirectedGraph) -> Int32:
 
 
 def separation(graph: UndirectedGraph, layout: ArrayLike) -> int:
-    """The largest boundary of an order: placed vertices with neighbours not placed; its bags have that width.
+    """Vertex separation of an order: the most placed vertices with unplaced neighbours; its bags have that width.
 
     Parameters
     ----------
@@ -318,7 +318,10 @@ def _checked(graph: UndirectedGraph, layout: ArrayLike) -> Int32:
 
 
 def condensed(first: Int64, last: Int64) -> tuple[Int64, Int64]:
-    """Spans over the bags that are inside no neighbour: those where a vertex ends, of them those where one begins."""
+    """Renumber the spans of vertices after dropping every bag that is a subset of a neighbour.
+
+    Kept are the bags where a vertex ends, and of these the ones where a vertex begins.
+    """
     ends = np.unique(last)
     first, last = np.searchsorted(ends, first), np.searchsorted(ends, last)
     begins = np.unique(first)

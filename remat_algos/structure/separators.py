@@ -126,9 +126,9 @@ class SeparatorTree:
 
     @classmethod
     def cheapest(cls, decomposition: TreeDecomposition, memory: ArrayLike) -> SeparatorTree:
-        """Each separator is the bag with the fewest bytes that no upper one owns, of those that balance well enough.
+        """Take as separator, of bags that balance well enough, the one that adds the fewest bytes to the upper ones.
 
-        That is: those that leave pieces of at most two thirds of the part. Of equal ones that with the smallest pieces
+        Well enough means pieces of at most two thirds of the part. Of equal bags the one with the smallest pieces
         is taken, then the one of smaller id.
 
         Parameters

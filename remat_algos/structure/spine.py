@@ -1,4 +1,4 @@
-"""A run of all nodes as a path through a path decomposition (kumar2019, section 5)."""
+"""Topological order along a path decomposition, widened so that consecutive nodes share a bag."""
 
 import numpy as np
 

@@ -193,7 +193,7 @@ class TreeDecomposition:
             raise GraphError("law " + broken[law].format(*who))
 
     def shrunk(self) -> TreeDecomposition:
-        """The same without bags inside a neighbour: as wide, and at most one bag for each vertex.
+        """The decomposition without bags inside a neighbour: as wide, and at most one bag for each vertex.
 
         What stays are bags of this decomposition, in their order. At least one bag stays.
 

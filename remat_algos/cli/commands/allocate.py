@@ -200,7 +200,7 @@ def _allocated(arguments: argparse.Namespace, buffers: Buffers) -> Allocation:
 
 
 def _alone(allocation: Allocation) -> Allocation:
-    """The same for a table, whose reader knows nothing of what is written over what: that ends sooner."""
+    """The allocation for a table without in-place chains: an overwritten buffer ends where the next one begins."""
     from remat_algos.allocate.buffers import Buffers
 
     buffers = allocation.buffers
@@ -212,7 +212,7 @@ def _alone(allocation: Allocation) -> Allocation:
 
 
 def _record(arguments: argparse.Namespace, allocation: Allocation, simulation: Simulation | None) -> dict[str, Any]:
-    """As JSON has it."""
+    """The JSON record."""
     buffers, capacity = allocation.buffers, arguments.capacity
     record = {
         "peak": allocation.size,

@@ -10,7 +10,7 @@ from remat_algos.executor.formulas.formula import Array
 
 
 def exponentials(xp: Any, x: Array, axis: int = -1) -> tuple[Array, Array, Array]:
-    """The largest of each row, exp(x - largest), and their sum; rows go along an axis, of which 1 is left.
+    """Terms of a stable softmax along an axis: (max, exp(x - max), sum), whose max and sum keep it with length 1.
 
     A row of minus infinities, in which nothing is allowed, has 0, zeros and 1: its softmax is zeros, not 0 / 0.
 

@@ -34,12 +34,12 @@ class Window:
 
     @classmethod
     def of(cls, call: Call, image: Shape, places: Shape) -> Window:
-        """That of a layer; its first two lengths are batch and channels."""
+        """The windows of a layer; the first two lengths of the image are batch and channels."""
         kernel, stride, dilation = (call.sizes(name) for name in ("kernel", "stride", "dilation"))
         return cls(image[2:], places[2:], kernel, stride, call.sizes("padding", 0), dilation)
 
     def parts(self) -> Iterator[tuple[slice, ...]]:
-        """For each element of the kernel, where in the padded image the windows have it."""
+        """For each element of the kernel, the strided slice of the padded image that it is applied to."""
         for offset in product(*map(range, self.kernel)):
             yield tuple(
                 slice(d * k, d * k + s * (n - 1) + 1, s)

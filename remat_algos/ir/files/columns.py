@@ -180,9 +180,9 @@ def warn_ignored(source: str, names: Iterable[str], what: str = "columns") -> No
 
 
 def check_spelling(where: str, unknown: Iterable[str], known: Known, present: Container[str | None], what: str) -> None:
-    """GraphError if a name that is not known is nearly that of a column that is missing: probably a typing error.
+    """GraphError if an unknown name looks like a misspelt missing column.
 
-    Nearly: up to two letters differ, are missing, too many or swapped; one where a name has five letters or fewer.
+    Misspelt: up to two letters differ, are missing, too many or swapped; one where a name has five letters or fewer.
     """
     names = {
         name: column

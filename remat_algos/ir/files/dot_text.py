@@ -95,7 +95,7 @@ class _DotReader:
         self.drawing, self.source = Drawing(), source
 
     def statements(self, graph: Any, node: Texts, edge: Texts) -> list[str]:
-        """Those of a graph or subgraph, with the attributes that hold at its beginning; the nodes that they name."""
+        """Add the statements of a graph or subgraph under the given attributes; return the nodes that they name."""
         named: list[str] = []
         parts = [*graph.get_node_list(), *graph.get_edge_list(), *graph.get_subgraph_list()]
         for part in sorted(parts, key=lambda part: part.get_sequence()):

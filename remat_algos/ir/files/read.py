@@ -48,7 +48,7 @@ _ENDINGS = {".json": "JSON", ".graphml": "GraphML", ".dot": "DOT", ".gv": "DOT",
 
 @contextlib.contextmanager
 def collector_paused() -> Iterator[None]:
-    """No garbage collection: with a million rows at hand, none of them garbage, it takes half of the time."""
+    """Disable garbage collection, which takes half of the time with a million rows at hand, none of them garbage."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -139,7 +139,7 @@ def _noted(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None) -
 
 
 def reading(function: Callable[..., Any], face: str) -> Callable[..., Any]:
-    """A function of a graph that reads the graph where it is given a path, as the module `face` offers it.
+    """Let a function of a graph also take the path of its file; `face` is the module that exports the function.
 
     Examples
     --------

@@ -64,7 +64,7 @@ def _node(node: NodeRow, backward: str, listed: bool, scale: int) -> Record:
 
 
 def scale_shows(tables: Tables) -> bool:
-    """Whether the scale of compute will be found again from the decimals of the costs, once they are divided by it."""
+    """Whether a reader can infer the scale of compute from the decimals of the written costs."""
     costs = (cost for node in tables.nodes for cost in (node.compute, node.grad_compute) if cost != -1)
     return tables.compute_scale in (None, 1) or (
         tables.compute_scale in POWERS and any(cost % POWERS[0] for cost in costs)

@@ -46,7 +46,7 @@ def diffusion_unet(
     fused: bool = False,
     dropout_layers: bool = True,
 ) -> None:
-    """Residual blocks and attention down to a small image and up again, given the time step (ho2020, appendix B).
+    """Denoising U-Net (ho2020, appendix B): residual blocks and attention, conditioned on the time step.
 
     With a text its attention becomes a Transformer block that also attends to the text (rombach2022, section 3.3).
 

@@ -29,7 +29,7 @@ def gpt2(
     positions: int = 1024,
     fused: bool = False,
 ) -> None:
-    """Language models that read from left to right (radford2019): norms before attention and before the two products.
+    """GPT-2 (radford2019): a decoder-only Transformer with norms before attention and before the feed-forward layers.
 
     The matrix that embeds words gives the scores too; positions are learned. Dropout follows the embeddings, the shares
     of attention and each sublayer.

@@ -31,7 +31,7 @@ def mixture_of_experts(
     words: int = 32_000,
     fused: bool = True,
 ) -> None:
-    """Language models whose gated products are experts, of which each word takes a few (jiang2024).
+    """Mixtral (jiang2024): a decoder-only Transformer with SwiGLU experts, of which each word takes a few.
 
     Everything else is as in LLaMA. A router scores the experts; the node that chooses runs only once, since another run
     might choose differently; the rest of the forward part may be recomputed. `capacity` is how many words an expert

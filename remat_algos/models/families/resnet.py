@@ -19,7 +19,7 @@ BY_DEPTH = {101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
 
 
 def _depths(options: Mapping[str, Any]) -> Sequence[int]:
-    """Those of the rule, so that each has more blocks than the one before in no fewer stages."""
+    """Depths that follow the rule of `stage_depths`: each has more blocks than the one before, in no fewer stages."""
     step = 3 if options["bottleneck"] else 2
     return [depth for depth in range(4 * step + 2, 5000, step) if not (options["bottleneck"] and depth in BY_DEPTH)]
 

@@ -19,7 +19,7 @@ ROUNDS = 6
 def reuse_values(
     graph: ComputationGraph, schedule: Schedule, limit: int, *, key: str = "density", rounds: int = ROUNDS
 ) -> Schedule:
-    """The same order without the runs whose values can stay live until then, within a limit.
+    """Remove recomputations whose value can stay live until its next use without exceeding a peak of `limit` bytes.
 
     The order is run once more. What is not read before its node is recomputed, but after that, stays; if all of it is
     still live, the node need not be recomputed. Where there is no room, the node is dropped that gives most bytes and

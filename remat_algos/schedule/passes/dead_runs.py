@@ -12,7 +12,7 @@ from remat_algos.schedule.simulation import simulate
 
 
 def drop_dead_runs(graph: ComputationGraph, schedule: Schedule) -> Schedule:
-    """The same order without the runs of which nothing is read before their node is recomputed.
+    """Remove the runs of which nothing is read before their node is recomputed.
 
     What only they read is then not read either, and so on. The first run of an output stays: it makes the copy that
     stays live. Of a node marked to be recomputed the first run stays as long as a later one does.

@@ -10,7 +10,7 @@ from remat_algos.schedule.simulation import Simulation, simulate
 
 
 def sink_runs(graph: ComputationGraph, schedule: Schedule) -> Schedule:
-    """The same runs, some of them later: as long as a run makes at least as many bytes as it frees.
+    """Move runs later, as long as each makes at least as many bytes as it frees.
 
     A run waits until right before its first reader, or until what it reads would stay live for it alone and is
     larger than what it makes; it is never moved past a recomputation of what it reads. A moved run stays within
