@@ -115,11 +115,13 @@ def test_what_was_yielded_before_the_time_was_over_stays():
     assert found.results["next"].complete
 
 
-def test_a_late_solver_is_not_asked_where_there_is_a_candidate():
+def test_a_late_solver_is_not_run_where_there_is_a_candidate():
     found = asked(yielding(SCHEDULES[0]), yielding(SCHEDULES[1], name="zlate"), context=SearchContext(0))
     assert found.results["toy"].simulated == 1
     assert found.reasons == {"zlate": NOT_TRIED}
     assert found.n_tried == 1
+    assert found.results["toy"].complete
+    assert not found.details(found.best())["complete"]  # of the whole run
 
 
 @pytest.mark.parametrize("error", [GraphError("too wide"), BudgetError("nothing fits", 9, 5, [0])])
