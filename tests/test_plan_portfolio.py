@@ -120,8 +120,19 @@ def test_a_late_solver_is_not_run_where_there_is_a_candidate():
     assert found.results["toy"].simulated == 1
     assert found.reasons == {"zlate": NOT_TRIED}
     assert found.n_tried == 1
-    assert found.results["toy"].complete
-    assert not found.details(found.best())["complete"]  # of the whole run
+
+
+def test_a_run_is_not_complete_if_the_time_limit_left_a_solver_out():
+    context = SearchContext(60)
+
+    def first(graph, limit, own):
+        yield SCHEDULES[0]
+        context.deadline = context.started  # the time of the run is over, not that of this solver
+
+    found = asked(solver_of(first), yielding(SCHEDULES[1], name="zlate"), context=context)
+    assert found.results["first"].complete
+    assert found.reasons == {"zlate": NOT_TRIED}
+    assert not found.details(found.best())["complete"]
 
 
 @pytest.mark.parametrize("error", [GraphError("too wide"), BudgetError("nothing fits", 9, 5, [0])])
