@@ -133,6 +133,7 @@ def replay(const int[::1] order, const int64[::1] value_indptr, const int64[::1]
     return shorter[:n_runs].copy()
 
 
+@cython.final
 cdef class _Sinking:
     """Where runs are moved to, from the last to the first: one moved to step t stands right before it."""
 

@@ -1,5 +1,6 @@
 """An order run once more under a limit, for the cache pass."""
 
+cimport cython
 from libc.math cimport INFINITY
 from libcpp.vector cimport vector
 
@@ -14,6 +15,7 @@ cdef enum State:
     pinned              # an output
 
 
+@cython.final
 cdef class _Replay:
     """An order run once more under a limit; what it would free but recompute stays while there is room."""
 

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from libcpp.algorithm cimport lower_bound
+from libcpp.algorithm cimport lower_bound, upper_bound
 from libcpp.vector cimport vector
 
 ctypedef long long int64
@@ -68,6 +68,34 @@ def cuts(const int64[::1] reached, const int64[::1] places, Py_ssize_t begin, Py
     for i in range(<Py_ssize_t>chosen.size()):
         out[i] = chosen[i]
     return result
+
+
+def segmentation(const int64[::1] reached, const int64[::1] places, const int64[::1] memory, int64 budget):
+    """Cuts at the first place where a segment is larger than a budget, one after the other.
+
+    reached : int64[k] memory up to each place where a cut may fall, that of the place included, places : int64[k],
+    memory : int64[f] of each place, budget : 0 or more
+    Returns (places of the cuts, a list; their memory; the largest segment before a cut; the smallest).
+    """
+    cdef vector[int64] cut_places
+    cdef int64 start = 0, total = 0, largest = 0, smallest = 0, size
+    cdef Py_ssize_t k = reached.shape[0], at = 0, past, stride
+    with nogil:
+        while at < k:
+            stride, past = 1, at
+            while past < k and reached[past] - start <= budget:  # ever longer strides, then in between
+                at, past, stride = past + 1, past + stride, 2 * stride
+            at = upper_bound(&reached[0] + at, &reached[0] + min(past, k), start + budget) - &reached[0]
+            if at == k:
+                break
+            size = reached[at] - start
+            largest = max(largest, size)
+            smallest = min(smallest, size) if cut_places.size() else size
+            start = reached[at]
+            total += memory[places[at]]
+            cut_places.push_back(places[at])
+            at += 1
+    return cut_places, total, largest, smallest
 
 
 def split_counts(const int64[::1] reached, const int64[::1] places, const int64[::1] until, int64 splits, int64 depth,

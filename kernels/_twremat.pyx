@@ -3,6 +3,7 @@
 
 import numpy as np
 
+cimport cython
 from libc.string cimport memcpy
 from libcpp.algorithm cimport lower_bound, sort
 from libcpp.vector cimport vector
@@ -44,6 +45,7 @@ cdef uint64 mixed(uint64 x) noexcept nogil:
     return x ^ (x >> 31)
 
 
+@cython.final
 cdef class _Visits:
     """Visits so far: the same one consists of the same runs again, which are copied."""
 
@@ -81,6 +83,7 @@ cdef bint _by_child(const Request& a, const Request& b) noexcept nogil:
     return a.first < b.first or (a.first == b.first and a.vertex < b.vertex)
 
 
+@cython.final
 cdef class _Recursion:
     """One schedule under construction. Its methods recurse as deep as the tree, which is a logarithm of its size."""
     cdef const int64[::1] pred_indptr

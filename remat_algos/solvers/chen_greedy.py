@@ -1,7 +1,6 @@
 """Greedy segmentation under a budget per segment."""
 
 import math
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +15,7 @@ from remat_algos.context import SearchContext, until_stopped
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
+from remat_algos.kernels import _segments
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.solvers.candidates import (
     LONGEST_ROW,
@@ -250,22 +250,17 @@ class Walk:
         if costly is not None:
             self.kept = int(sizes[costly].sum())
             sizes = np.where(costly, 0, sizes)
-        self.memory = sizes.tolist()
-        self.places = np.asarray(places, np.int64).tolist()
-        reached = np.cumsum(sizes, dtype=np.int64).tolist()
-        self.total = reached[-1] if reached else 0
-        self.reached = [reached[place] for place in self.places]
+        self.memory = sizes
+        self.places = np.asarray(places, np.int64)
+        reached = np.cumsum(sizes, dtype=np.int64)
+        self.total = int(reached[-1]) if reached.size else 0
+        self.reached = reached[self.places]
 
     def segmentation(self, budget: float) -> Segmentation:
         """The cuts for one budget; a segment is the sum of its nodes, cut when it is strictly more."""
-        cuts, stages, start, at = [], [], 0, 0
-        while (at := bisect_right(self.reached, start + budget, at)) < len(self.places):
-            cuts.append(self.places[at])
-            stages.append(self.reached[at] - start)
-            start = self.reached[at]
-            at += 1
-        kept = self.kept + sum(self.memory[place] for place in cuts)
-        return Segmentation(budget, cuts, kept, max(stages, default=0), min(stages, default=0))
+        whole = min(math.floor(budget), self.total)  # sizes are whole numbers
+        cuts, memory, largest, smallest = _segments.segmentation(self.reached, self.places, self.memory, whole)
+        return Segmentation(budget, cuts, self.kept + memory, largest, smallest)
 
 
 def exact_sweep(
