@@ -7,8 +7,8 @@ from math import prod
 
 from remat_algos.errors import GraphError
 from remat_algos.models.builder import ExtraValue, Tensor
-from remat_algos.models.fitting import Fitting
 from remat_algos.models.network import Shape
+from remat_algos.models.shape_checks import ShapeChecks
 
 FLOPS = {"ReLU6": 2, "HardTanh": 2, "Tanh": 4, "Sigmoid": 4, "SiLU": 5, "GELU": 8, "Rsqrt": 2}
 """Floating-point operations per element, where they are not one."""
@@ -16,7 +16,7 @@ FLOPS = {"ReLU6": 2, "HardTanh": 2, "Tanh": 4, "Sigmoid": 4, "SiLU": 5, "GELU": 
 CROSS_ENTROPY_FLOPS = 5  # per score: the largest, a difference, an exponential, two sums
 
 
-class Pointwise(Fitting):
+class Pointwise(ShapeChecks):
     """Layers that work element by element."""
 
     def pointwise(

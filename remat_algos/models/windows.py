@@ -7,11 +7,11 @@ from math import prod
 from remat_algos.cost.shapes import tensor_bytes
 from remat_algos.errors import GraphError
 from remat_algos.models.builder import ExtraValue, Tensor
-from remat_algos.models.fitting import Fitting, Size
 from remat_algos.models.network import Shape
+from remat_algos.models.shape_checks import ShapeChecks, Size
 
 
-class Windows(Fitting):
+class Windows(ShapeChecks):
     """Layers on tensors of shape (batch, channels, *lengths); a size is one for all lengths, or one for each."""
 
     def convolution(

@@ -12,8 +12,8 @@ from remat_algos.models.network import Shape
 Size = int | tuple[int, ...]
 
 
-class Fitting(Builder):
-    """Checks that all layers share."""
+class ShapeChecks(Builder):
+    """Shape checks that all layers share."""
 
     def _some(self, name: str, tensors: Sequence[Tensor]) -> None:
         if not tensors:
