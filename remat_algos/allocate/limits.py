@@ -7,12 +7,12 @@ from operator import index
 from remat_algos.errors import AllocationError
 from remat_algos.ir.wording import shortened
 
-FOREVER = 2**63 - 1
+NO_LIMIT = 2**63 - 1
 """Bytes, or steps, that are never reached."""
 
 
 def checked_limit(limit: int | None, what: str = "limit", minimum: int = 0) -> int:
-    """A limit in bytes, `FOREVER` for none.
+    """Check a limit in bytes; None becomes `NO_LIMIT`.
 
     Raises
     ------
@@ -21,11 +21,11 @@ def checked_limit(limit: int | None, what: str = "limit", minimum: int = 0) -> i
 
     Examples
     --------
-    >>> checked_limit(4096), checked_limit(None) == FOREVER
+    >>> checked_limit(4096), checked_limit(None) == NO_LIMIT
     (4096, True)
     """
     if limit is None:
-        return FOREVER
+        return NO_LIMIT
     try:
         value = -1 if isinstance(limit, bool) else index(limit)
     except TypeError:
@@ -34,4 +34,4 @@ def checked_limit(limit: int | None, what: str = "limit", minimum: int = 0) -> i
         raise AllocationError(
             f"{what} is {shortened(repr(limit))}; give a whole number of bytes, {minimum} or more, or None"
         )
-    return min(value, FOREVER)
+    return min(value, NO_LIMIT)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.allocate.allocation import Allocation
-from remat_algos.allocate.limits import FOREVER, checked_limit
+from remat_algos.allocate.limits import NO_LIMIT, checked_limit
 from remat_algos.allocate.traces import RELEASE_ALL, Trace
 from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import Int64, as_whole, brief, by_fields, frozen
@@ -220,7 +220,7 @@ def cupy_pool(
     trace = trace if isinstance(trace, Trace) else Trace.of(trace)
     size = _rounded(trace.size, CHUNK)
     requests = _Requests(
-        size, size, trace.stream, np.ones_like(size), np.full_like(size, FOREVER), not before_14_1, FOREVER
+        size, size, trace.stream, np.ones_like(size), np.full_like(size, NO_LIMIT), not before_14_1, NO_LIMIT
     )
     return _use("cupy_pool", trace, requests, limit, _rules(TIES, ties, _seeds(trace, seeds)), addresses)
 
@@ -277,9 +277,9 @@ def cuda_caching(
     size = _rounded(trace.size, CHUNK)
     small, own = size <= SMALL, size >= OWN_SEGMENT
     segment = np.where(small, SMALL_SEGMENT, np.where(own, _rounded(size, SEGMENT_STEP), LARGE_SEGMENT))
-    rest, max_size = np.where(small, CHUNK, SMALL + 1), np.full_like(size, FOREVER)
+    rest, max_size = np.where(small, CHUNK, SMALL + 1), np.full_like(size, NO_LIMIT)
     huge = size >= oversize
-    rest[huge & ~small] = FOREVER
+    rest[huge & ~small] = NO_LIMIT
     max_size[~huge] = oversize - 1
     max_size[huge] = size[huge] + LARGE_SEGMENT - 1
     requests = _Requests(size, segment, 2 * trace.stream + small, rest, max_size, False, oversize)
