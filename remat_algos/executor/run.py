@@ -15,8 +15,8 @@ from remat_algos.executor.buffer_keys import BufferKeys
 from remat_algos.executor.execution import Execution
 from remat_algos.executor.memories import CHUNK, ArenaMemory, Memory, PoolMemory, TrackingMemory
 from remat_algos.executor.operators import Operators, SyntheticOperators, check_operators
+from remat_algos.executor.run_loop import RunLoop
 from remat_algos.executor.runnable import Runnable, simulation_of
-from remat_algos.executor.steps import Steps
 from remat_algos.ir.graph import ComputationGraph
 
 
@@ -102,32 +102,32 @@ def execute(
         raise TypeError(f"allocation is {allocation!r}; give what pack or share returns, or None")
     checking = allocation is not None if checking is None else checking
     keys, outer = BufferKeys.of(simulation, allocation), sys.exception()
-    run = Steps(on, simulation, operators, keys, checking, timed)
+    loop = RunLoop(on, simulation, operators, keys, checking, timed)
     del operators  # an error refers to this frame, which would keep their arrays alive
     memory: Memory | None = None
     try:
         with on.running():
-            run.prepare()
+            loop.prepare()
             memory = _memory(on, allocation, limit, checking)
             with memory:
-                run.all_steps(memory)
-                return run.execution(allocation, outputs)
+                loop.run_schedule(memory)
+                return loop.execution(allocation, outputs)
     except BaseException as error:
-        run.release()
+        loop.release()
         _clear_frames(error, outer)
         if isinstance(error, MemoryError):  # of the residents, or of an operator's own arrays
-            raise OutOfMemoryError(f"{run.where()}, which ran out of memory: {error}", run.step, run.node) from None
-        if isinstance(error, OutOfMemoryError) and error.step < 0 <= run.step:
-            raise _out_of_memory(error, run) from None
+            raise OutOfMemoryError(f"{loop.where()}, which ran out of memory: {error}", loop.step, loop.node) from None
+        if isinstance(error, OutOfMemoryError) and error.step < 0 <= loop.step:
+            raise _out_of_memory(error, loop) from None
         if not isinstance(error, RematError):
             before = (
-                " or one before it" if on.stream is not None and run.step >= 0 else ""
+                " or one before it" if on.stream is not None and loop.step >= 0 else ""
             )  # errors of a GPU are asynchronous
-            error.add_note(f"{run.where()}{before} when this came; all that the run held has been released")
+            error.add_note(f"{loop.where()}{before} when this came; all that the run held has been released")
         raise
     finally:
-        run.release()
-        del run
+        loop.release()
+        del loop
         with suppress(Exception):  # kernels that still run write into freed memory
             on.synchronize()
         if memory is not None:
@@ -158,14 +158,14 @@ def _clear_frames(error: BaseException | None, outer: BaseException | None) -> N
         waiting += [current.__cause__, current.__context__, *getattr(current, "exceptions", ())]
 
 
-def _out_of_memory(error: OutOfMemoryError, run: Steps) -> OutOfMemoryError:
+def _out_of_memory(error: OutOfMemoryError, loop: RunLoop) -> OutOfMemoryError:
     chunk = -(-error.requested // CHUNK) * CHUNK
     rounded = f", {chunk:,} in chunks of {CHUNK}," if error.requested <= error.free < chunk else ""
     left = "" if error.free < 0 else f"{rounded} where {error.free:,} are free"
-    peak = int(run.predicted.max(initial=0))
+    peak = int(loop.predicted.max(initial=0))
     remedy = "allow more" if error.free >= 0 else "divide all sizes"  # what a machine has cannot be changed
     return OutOfMemoryError(
-        f"{run.where()}, which asks for {error.requested:,} bytes{left}: {error}; "
+        f"{loop.where()}, which asks for {error.requested:,} bytes{left}: {error}; "
         f"this schedule needs {peak:,} at its peak, so {remedy}, or take one with a lower peak",
-        *(run.step, run.node, error.requested, error.free),
+        *(loop.step, loop.node, error.requested, error.free),
     )

@@ -1,4 +1,4 @@
-"""The steps of a schedule, run one after the other, and its live arrays."""
+"""The loop that runs the steps of a schedule, and its live arrays."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from remat_algos.ir.wording import shortened
 from remat_algos.schedule.simulation import Simulation
 
 
-class Steps:
-    """The steps of a schedule, and its live arrays."""
+class RunLoop:
+    """Runs the steps of a schedule one after the other, and holds its live arrays."""
 
     def __init__(
         self, on: Backend, simulation: Simulation, operators: Operators, keys: BufferKeys, checking: bool, timed: bool
@@ -52,7 +52,7 @@ class Steps:
         none: tuple[Array, ...] = ()
         self._residents = [tuple([arrays[r] for r in row]) for row in rows] if rows else [none] * graph.n_nodes
 
-    def all_steps(self, memory: Memory) -> None:
+    def run_schedule(self, memory: Memory) -> None:
         """Run the schedule. The loop does only what cannot be precomputed, and avoids NumPy scalars."""
         graph, lifetimes, order = self.simulation.graph, self.simulation.lifetimes, self.simulation.schedule.order
         reads_of, residents_of = _rows(graph.read_indptr, graph.read_indices), self._residents
