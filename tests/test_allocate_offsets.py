@@ -14,7 +14,7 @@ from remat_algos.kernels import _offsets, _offsets_search
 from remat_algos.allocate import offsets
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.offsets import Packing, pack
-from remat_algos.allocate.storage_blocks import StorageBlocks
+from remat_algos.allocate.packing_blocks import PackingBlocks
 from remat_algos.context import SearchContext
 from remat_algos.errors import AllocationError
 from remat_algos.ir.differentiate import differentiate
@@ -351,7 +351,7 @@ def test_many_buffers_are_shuffled_when_the_search_is_too_large(monkeypatch, mos
     monkeypatch.setattr(offsets, most, 0)
     monkeypatch.setattr(offsets, "ROUNDS", 20)
     buffers = random_buffers(400, longest=100)
-    greedy = Packing(StorageBlocks.of(buffers), None, SearchContext(60))
+    greedy = Packing(PackingBlocks.of(buffers), None, SearchContext(60))
     greedy.greedy()
     found = pack(buffers, time_limit=60)
     found.verify()
@@ -365,7 +365,7 @@ def test_many_buffers_are_shuffled_when_the_search_is_too_large(monkeypatch, mos
 
 @given(rows=triples(most=12), seed=st.integers(0, 99), best=st.booleans())
 def test_greedy_rules_keep_blocks_apart(rows, seed, best):
-    blocks = StorageBlocks.of(buffers_of(rows))
+    blocks = PackingBlocks.of(buffers_of(rows))
     order = np.random.default_rng(seed).permutation(len(blocks))
     placed = list(zip(blocks.begin.tolist(), blocks.end.tolist(), blocks.size.tolist(), strict=True))
     fitted = whole(_offsets.Fit(order, blocks.begin, blocks.end, blocks.size, best))
@@ -379,7 +379,7 @@ def test_greedy_rules_keep_blocks_apart(rows, seed, best):
 
 
 def test_first_fit_of_many_blocks_is_what_the_oracle_places():
-    blocks = StorageBlocks.of(random_buffers(700, longest=400))
+    blocks = PackingBlocks.of(random_buffers(700, longest=400))
     for order in (np.arange(700), np.argsort(-blocks.size, kind="stable")):
         lowest = []
         for b in order.tolist():
@@ -392,7 +392,7 @@ def test_first_fit_of_many_blocks_is_what_the_oracle_places():
 @given(rows=triples(most=12))
 def test_blocks_meet_in_a_section_if_and_only_if_they_meet_at_a_step(rows):
     rows = [row for row in rows if row[2]]
-    blocks = StorageBlocks.of(buffers_of(rows))
+    blocks = PackingBlocks.of(buffers_of(rows))
     sections = [(int(blocks.begin[i]), int(blocks.end[i])) for i in blocks.of_buffer]
     assert blocks.n_sections <= len(rows)
     assert int(blocks.live.max(initial=0)) == oracle.max_live(rows)

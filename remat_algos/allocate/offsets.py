@@ -10,7 +10,7 @@ import numpy as np
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
-from remat_algos.allocate.storage_blocks import StorageBlocks
+from remat_algos.allocate.packing_blocks import PackingBlocks
 from remat_algos.context import Progress, SearchContext, until_stopped
 from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import Int64, as_whole
@@ -109,7 +109,7 @@ def pack(
         raise AllocationError(f"the seed is {seed}; give a whole number, 0 or more")
     seed = int(seed)
     packing = Packing(
-        StorageBlocks.of(buffers.rounded(alignment)), capacity, SearchContext(time_limit, progress, seed=seed)
+        PackingBlocks.of(buffers.rounded(alignment)), capacity, SearchContext(time_limit, progress, seed=seed)
     )
     with until_stopped() as ending:
         packing.run()
@@ -132,7 +132,7 @@ class Packing:
     context : SearchContext
     """
 
-    def __init__(self, blocks: StorageBlocks, capacity: int | None, context: SearchContext) -> None:
+    def __init__(self, blocks: PackingBlocks, capacity: int | None, context: SearchContext) -> None:
         self.blocks, self.capacity, self.context = blocks, int(capacity or 0), context
         self.rng = np.random.default_rng(context.seed)
         self.unit = int(np.gcd.reduce(blocks.size)) or 1  # every canonical offset is a multiple of it

@@ -11,8 +11,8 @@ from remat_algos.ir.arrays import Int64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StorageBlocks:
-    """Rectangles of sections by bytes, without those of 0 bytes.
+class PackingBlocks:
+    """The blocks that `pack` places: rectangles of sections by bytes, without those of 0 bytes.
 
     A section is a range of steps in which no block ends before all of its blocks have begun: a block needed at one of
     its steps is needed at its last. So there are at most n sections, and blocks overlap in a section if and only if
@@ -36,7 +36,7 @@ class StorageBlocks:
     of_buffer: Int64
 
     @classmethod
-    def of(cls, buffers: Buffers) -> StorageBlocks:
+    def of(cls, buffers: Buffers) -> PackingBlocks:
         """The blocks of all buffers; those written over each other are one."""
         storage, size = buffers.first, buffers.size
         begin, end = buffers.begin.copy(), buffers.release_step
