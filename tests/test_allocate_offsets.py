@@ -305,7 +305,7 @@ def test_without_time_the_first_order_is_still_placed():
 
 
 def test_a_greedy_rule_is_interrupted_before_all_is_placed(monkeypatch):
-    monkeypatch.setattr(offsets, "PLACES", 50)
+    monkeypatch.setattr(offsets, "BLOCKS_PER_CALL", 50)
     told = []
 
     def progress(done, total, what):

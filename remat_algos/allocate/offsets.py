@@ -20,7 +20,7 @@ MAX_BY_GAPS = 5_000
 """Blocks; orders other than by begin take quadratic time."""
 OVERLAPS_A_SECOND = 100_000_000
 """With more overlaps than fit in the time limit, the search would hardly place all blocks once."""
-PLACES = 2_000
+BLOCKS_PER_CALL = 2_000
 """Blocks that a greedy rule places in one call, at most a few hundredths of a second."""
 SLICE = 2_000_000
 """Work of one call of the search, a few milliseconds; then the deadline and Ctrl-C are checked."""
@@ -192,7 +192,7 @@ class Packing:
 
     def placed(self, rule: _offsets.Fit | _offsets.Stack) -> Int64:
         """The offsets of a rule; OutOfTime at the deadline, except for the first rule."""
-        while not rule.run(PLACES):
+        while not rule.run(BLOCKS_PER_CALL):
             if self.method != "side by side":
                 self.check()
         return rule.offsets()

@@ -1,6 +1,6 @@
 """Mixtures of experts: rows choose experts, go to them, and gather their results.
 
-Where a row goes is a whole number, `turn * experts + expert`: it is the expert's row number `turn`, counted from 0. Of
+Where a row goes is its slot, `turn * experts + expert`: it is the row number `turn` of the expert, counted from 0. Of
 the rows that choose an expert the first choices come first, then the second ones, each in the order of the rows. An
 expert has room for its first few; those behind them get nothing from it, and give nothing back.
 """
@@ -12,12 +12,12 @@ from typing import Any
 
 from remat_algos.executor.formulas.formula import Array, Call, Formula, Readable, onehot
 
-PLACES = "int32"
+SLOT_DTYPE = "int32"
 
 
-def by_places(call: Call) -> bool:
-    """Whether an operation goes by the places that `Route` gave, which it reads last."""
-    return call.layer.arguments[-1].dtype == PLACES
+def is_routed(call: Call) -> bool:
+    """Whether an operation is routed: its last read is the slots that `Route` computed."""
+    return call.layer.arguments[-1].dtype == SLOT_DTYPE
 
 
 def _route(call: Call, probabilities: Array) -> Array:
@@ -28,31 +28,31 @@ def _route(call: Call, probabilities: Array) -> Array:
     in_turn = best.T.reshape(-1)  # all first choices, then all second ones
     mine = onehot(xp, in_turn, experts).astype(xp.int64)
     turn = (xp.cumsum(mine, axis=0) * mine).sum(axis=-1) - 1
-    return (turn * experts + in_turn).reshape(chosen, rows).T.astype(PLACES)
+    return (turn * experts + in_turn).reshape(chosen, rows).T.astype(SLOT_DTYPE)
 
 
 # ---------------------------------------------------------------- to the experts and back
 
 
-def _dispatch(xp: Any, rows: Array, places: Array, expert: int, experts: int, room: int) -> Array:
+def _dispatch(xp: Any, rows: Array, slots: Array, expert: int, experts: int, room: int) -> Array:
     """(room, width) of (rows, chosen, width): what goes to an expert, zeros where nothing does."""
-    at = xp.where(places % experts == expert, xp.minimum(places // experts, room), room)
+    at = xp.where(slots % experts == expert, xp.minimum(slots // experts, room), room)
     out = xp.zeros((room + 1, rows.shape[-1]), rows.dtype)  # a row more, for what goes elsewhere: only there rows meet
     out[at] = rows
     return out[:room]
 
 
-def _combine(xp: Any, parts: Sequence[Array], places: Array) -> Array:
+def _combine(xp: Any, parts: Sequence[Array], slots: Array) -> Array:
     """(rows, chosen, width): of each row what its experts have for it, zeros where there was no room."""
     experts, room = len(parts), parts[0].shape[0]
-    turn = places // experts
-    at = xp.where(turn < room, places % experts * room + turn, experts * room)  # else the zeros behind all
+    turn = slots // experts
+    at = xp.where(turn < room, slots % experts * room + turn, experts * room)  # else the zeros behind all
     return xp.concatenate([*parts, xp.zeros((1, parts[0].shape[1]), parts[0].dtype)], axis=0)[at]
 
 
-def _spread(xp: Any, rows: Array, places: Array) -> Array:
+def _spread(xp: Any, rows: Array, slots: Array) -> Array:
     """Each row for each expert that it chose."""
-    return xp.broadcast_to(rows[:, None], (*places.shape, rows.shape[-1]))
+    return xp.broadcast_to(rows[:, None], (*slots.shape, rows.shape[-1]))
 
 
 # ---------------------------------------------------------------- three slices
@@ -69,45 +69,45 @@ def _sends(call: Call) -> bool:
 
 
 def _slice(call: Call, *arguments: Array) -> Any:
-    xp, (*parts, places) = call.xp, arguments
+    xp, (*parts, slots) = call.xp, arguments
     if _gathers(call):
-        return _combine(xp, parts, places)
+        return _combine(xp, parts, slots)
     if not _sends(call):
-        return parts[0][xp.arange(places.shape[0])[:, None], places % parts[0].shape[1]]
-    rows, experts, room = _spread(xp, parts[0], places), len(call.layer.shapes), call.layer.shapes[0][0]
-    return tuple(_dispatch(xp, rows, places, expert, experts, room) for expert in range(experts))
+        return parts[0][xp.arange(slots.shape[0])[:, None], slots % parts[0].shape[1]]
+    rows, experts, room = _spread(xp, parts[0], slots), len(call.layer.shapes), call.layer.shapes[0][0]
+    return tuple(_dispatch(xp, rows, slots, expert, experts, room) for expert in range(experts))
 
 
 def _slice_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array | None]) -> Array:
-    xp, places = call.xp, reads[len(reads) - 1]
+    xp, slots = call.xp, reads[len(reads) - 1]
     upstream = [
         xp.zeros(shape, next(g.dtype for g in gradients if g is not None)) if gradient is None else gradient
         for gradient, shape in zip(gradients, call.layer.shapes, strict=True)
     ]
     if _gathers(call):
-        return _dispatch(xp, upstream[0], places, k, len(reads) - 1, call.shape(k)[0])
+        return _dispatch(xp, upstream[0], slots, k, len(reads) - 1, call.shape(k)[0])
     if _sends(call):
-        return _combine(xp, upstream, places).sum(axis=1)
+        return _combine(xp, upstream, slots).sum(axis=1)
     experts = call.shape(0)[1]
-    return xp.where(onehot(xp, places % experts, experts), upstream[0][..., None], 0).sum(axis=1)
+    return xp.where(onehot(xp, slots % experts, experts), upstream[0][..., None], 0).sum(axis=1)
 
 
 def _slice_refusal(call: Call) -> str | None:
-    *parts, places = (x.shape for x in call.layer.arguments)
-    fits = len(places) == 2 and parts and all(len(shape) == 2 for shape in parts)
-    return None if fits and (len(parts) == 1 or _gathers(call)) else "takes by places, but not rows of tables"
+    *parts, slots = (x.shape for x in call.layer.arguments)
+    fits = len(slots) == 2 and parts and all(len(shape) == 2 for shape in parts)
+    return None if fits and (len(parts) == 1 or _gathers(call)) else "takes by slots, but not rows of tables"
 
 
 # ---------------------------------------------------------------- how busy experts are
 
 
-def _load(call: Call, places: Array) -> Array:
+def _load(call: Call, slots: Array) -> Array:
     """Of each expert the share of the rows that chose it, whether there was room or not."""
     experts = call.layer.shapes[0][0]
-    count = onehot(call.xp, places.reshape(-1) % experts, experts).sum(axis=0)
-    return (count / places.shape[0]).astype(call.layer.dtypes[0])
+    count = onehot(call.xp, slots.reshape(-1) % experts, experts).sum(axis=0)
+    return (count / slots.shape[0]).astype(call.layer.dtypes[0])
 
 
 EXPERTS = {"Route": Formula(_route, None)}
-BY_PLACES = {"Slice": Formula(_slice, _slice_gradient, _slice_refusal), "Sum": Formula(_load, None)}
-"""Formulas of operations that go by places."""
+ROUTED = {"Slice": Formula(_slice, _slice_gradient, _slice_refusal), "Sum": Formula(_load, None)}
+"""Formulas of operations that read the slots of `Route`."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from remat_algos.executor.formulas.ctc import CTC
 from remat_algos.executor.formulas.elementwise import ELEMENTWISE
-from remat_algos.executor.formulas.experts import BY_PLACES, EXPERTS, by_places
+from remat_algos.executor.formulas.experts import EXPERTS, ROUTED, is_routed
 from remat_algos.executor.formulas.formula import Call, Formula
 from remat_algos.executor.formulas.losses import LOSSES
 from remat_algos.executor.formulas.norms import NORMS
@@ -48,5 +48,5 @@ def either(when: Callable[[Call], bool], one: Formula, other: Formula) -> Formul
     )
 
 
-FORMULAS: dict[str, Formula] = ALWAYS | {op: either(by_places, there, ALWAYS[op]) for op, there in BY_PLACES.items()}
+FORMULAS: dict[str, Formula] = ALWAYS | {op: either(is_routed, there, ALWAYS[op]) for op, there in ROUTED.items()}
 """By the names of the model zoo."""
