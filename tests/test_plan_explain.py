@@ -428,3 +428,16 @@ def test_a_plan_of_a_solver_is_explained_without_a_name():
     text = str(explain(plan, most=2))
     assert text.count("% of one pass") == 2
     assert re.search(r"^not shown: \d+ decisions about no more bytes than these$", text, re.M)
+
+
+def test_a_plan_from_elsewhere_is_printed_whatever_its_details_are():
+    plan = plan_of(small(), range(5))
+    odd = {"skipped": "x", "solvers_tried": [1], "formula_peak": 3}, {"skipped": {"a": "b"}, "formula_peak": "y"}
+    for details in odd:
+        for method in "exact_dp", "auto", "unheard_of":
+            assert "peak" in str(replace(plan, method=method, solver="auto", details=details))
+
+
+def test_a_negative_number_of_decisions_is_refused():
+    with pytest.raises(ValueError, match="most is -1; give 0 or more"):
+        explain(plan_of(small(), range(5)), most=-1)

@@ -122,6 +122,11 @@ def test_a_late_solver_is_not_run_where_there_is_a_candidate():
     assert found.n_tried == 1
 
 
+def test_what_is_neither_candidate_nor_schedule_is_refused():
+    with pytest.raises(TypeError, match="toy yielded a int; a solver yields candidates or schedules"):
+        asked(yielding(5))
+
+
 def test_a_run_is_not_complete_if_the_time_limit_left_a_solver_out():
     context = SearchContext(60)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.errors import PlanError
 from remat_algos.ir.arrays import brief
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
@@ -16,9 +15,9 @@ from remat_algos.ir.units import format_bytes, percent
 from remat_algos.ir.wording import counted, listed, shortened
 from remat_algos.plan.flip import FlippedDecision, flip_decision
 from remat_algos.plan.plan import Plan
+from remat_algos.schedule.changed_runs import idle_gap, reads_of
 from remat_algos.schedule.live_set import LiveValue, live_set
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.schedule.turn import idle_gap, reads_of
 from remat_algos.solvers.registry import Report, find_solver
 
 NAMED = 4
@@ -173,6 +172,8 @@ class Explanation:
         What the solver itself reports of its decisions.
     most : int, optional
         How many items of the report are shown.
+    no_report : str
+        Why the solver has no report, though it reports of other plans.
     """
 
     plan: Plan
@@ -180,6 +181,7 @@ class Explanation:
     left_out: int
     report: Report | None = None
     most: int | None = None
+    no_report: str = ""
 
     __repr__ = brief
 
@@ -206,7 +208,7 @@ class Explanation:
             "left_out": self.left_out,
             "at_peak": live,
         }
-        return record if self.report is None else record | self.report.record(self.most)
+        return record if self.report is None else self.report.record(self.most) | record
 
     def __str__(self) -> str:
         lines = [part for decision in self.decisions for line in decision.lines() for part in _folded(line)]
@@ -220,6 +222,8 @@ class Explanation:
         ]
         more = f", ... {len(live) - AT_PEAK} more" if len(live) > AT_PEAK else ""
         lines += _folded(f"at the peak: {', '.join(shown) or 'nothing'}{more}")
+        if self.no_report:
+            lines += _folded(self.no_report)
         return "\n".join(lines if self.report is None else [*lines, "", self.report.text(self.most)])
 
 
@@ -252,6 +256,8 @@ def explain(plan: Plan, value: str | None = None, *, most: int = 10) -> Explanat
     ------
     GraphError
         If there is no such value.
+    ValueError
+        If `most` is negative.
 
     Examples
     --------
@@ -265,13 +271,19 @@ def explain(plan: Plan, value: str | None = None, *, most: int = 10) -> Explanat
     at the peak: 4 1 B (kept), 5 1 B (kept), 6 1 B (kept), ... 4 more
     """
     graph, simulation = plan.graph, plan.simulation
+    if most < 0:
+        raise ValueError(f"most is {most}; give 0 or more")
     if value is not None:
         return Explanation(plan, (int(graph.producer[graph.value_id(value)]),), 0)
     ran = np.flatnonzero(graph.forward & (simulation.runs > 0) & (graph.node_memory > 0))
     largest_first = ran[np.argsort(-graph.node_memory[ran], kind="stable")].tolist()
     decided = (v for v in largest_first if not Decision(simulation, v).fixed)
     nodes = tuple(itertools.islice(decided, most))
-    return Explanation(plan, nodes, len(list(itertools.islice(decided, MAX_COUNTED))), _report(plan), most)
+    left_out = len(list(itertools.islice(decided, MAX_COUNTED)))
+    try:
+        return Explanation(plan, nodes, left_out, _report(plan), most)
+    except ValueError as error:  # options of an earlier release
+        return Explanation(plan, nodes, left_out, None, most, f"{plan.solver} does not report of this plan: {error}")
 
 
 def _report(plan: Plan) -> Report | None:
@@ -279,8 +291,8 @@ def _report(plan: Plan) -> Report | None:
     for name, options in {plan.method: {}, plan.solver: plan.options}.items():
         solver = find_solver(name)
         if solver is not None and solver.explain is not None:
-            try:
-                return solver.explain(plan.graph, **options)
-            except (TypeError, ValueError) as error:
-                raise PlanError(f"the options of the plan do not fit {name}: {error}") from error
+            unknown = ", ".join(shortened(option) for option in options if option not in solver.options)
+            if unknown:
+                raise ValueError(f"{name} has no option {unknown}")
+            return solver.explain(plan.graph, **options)
     return None

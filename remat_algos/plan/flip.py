@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+from remat_algos.schedule.changed_runs import ChangedRuns, add_second_run, keep_first_run
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.schedule.turn import Turn, run_again, run_once
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,14 +35,14 @@ class FlippedDecision:
     peak_memory: int
 
     @classmethod
-    def of(cls, simulation: Simulation, turn: Turn) -> "FlippedDecision":
+    def of(cls, simulation: Simulation, changed: ChangedRuns) -> "FlippedDecision":
         """The difference between two schedules; bytes are compared at the steps that both have."""
         graph = simulation.graph
         unmarked = graph if graph.mark is None else replace(graph, mark=None)
-        flipped = simulate(unmarked, turn.schedule)
-        change = flipped.memory_trace[turn.there] - simulation.memory_trace[turn.here]
+        flipped = simulate(unmarked, changed.schedule)
+        change = flipped.memory_trace[changed.there] - simulation.memory_trace[changed.here]
         return cls(
-            schedule=turn.schedule,
+            schedule=changed.schedule,
             compute=flipped.compute - simulation.compute,
             freed=int(-change.min(initial=0)),
             freed_steps=int((change == min(change.min(initial=0), -1)).sum()),
@@ -70,6 +70,6 @@ def flip_decision(simulation: Simulation, node: int) -> FlippedDecision | None:
     The result is the one with the lowest peak, then one that frees something, then the cheapest.
     """
     if simulation.runs[node] > 1:
-        return FlippedDecision.of(simulation, run_once(simulation, node))
-    ways = [FlippedDecision.of(simulation, turn) for turn in run_again(simulation, node)]
+        return FlippedDecision.of(simulation, keep_first_run(simulation, node))
+    ways = [FlippedDecision.of(simulation, changed) for changed in add_second_run(simulation, node)]
     return min(ways, key=lambda way: (way.peak_memory, way.freed == 0, way.compute), default=None)

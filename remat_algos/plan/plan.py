@@ -246,7 +246,8 @@ class Plan:
         if self.solver != "auto":
             return f"plan: {self.method} (no schedule of {self.solver} is better)"
         tried = self.details.get(TRIED)
-        return f"best plan: {self.method}" + (f" ({counted(tried, 'solver')} tried)" if tried else "")
+        count = f" ({counted(tried, 'solver')} tried)" if isinstance(tried, int) and tried else ""
+        return f"best plan: {self.method}{count}"
 
     def _rows(self) -> Iterator[tuple[str, str]]:
         """Label and text of each line below the headline."""
@@ -305,6 +306,11 @@ class Plan:
 
 def skipped_text(skipped: Mapping[str, int] | int) -> str:
     """Schedules that a solver abandoned, and why; earlier releases recorded their number alone."""
-    if isinstance(skipped, int):
-        return counted(skipped, "schedule")
-    return ", ".join(f"{counted(count, 'schedule')} {reason}" for reason, count in skipped.items())
+    if isinstance(skipped, Mapping):
+        return ", ".join(f"{_counted(count)} {reason}" for reason, count in skipped.items())
+    return _counted(skipped)
+
+
+def _counted(number: Any) -> str:
+    """A number of schedules; as it stands where a plan from elsewhere has no number."""
+    return counted(number, "schedule") if isinstance(number, int) else shortened(number)

@@ -11,6 +11,7 @@ from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.plan.problem import Problem
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.passes.polish import polish
+from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.candidates import Candidate, ParetoSet
 from remat_algos.solvers.registry import BASELINE, Solver, Stream
@@ -208,6 +209,8 @@ class Portfolio:
         graph, n_steps, seconds, left_out, against_mark = self.problem.graph, 0, 0.0, False, None
         large = context.deadline is not None and graph.n_nodes > LARGE
         for each in stream:
+            if not isinstance(each, Candidate | Schedule):
+                raise TypeError(f"{name} yielded a {type(each).__name__}; a solver yields candidates or schedules")
             candidate = each if isinstance(each, Candidate) else Candidate(each)
             simulation, evaluated = candidate.simulation, True
             if simulation is None or simulation.graph is not graph or simulation.schedule is not candidate.schedule:

@@ -185,9 +185,12 @@ def _single_solver(solver: str | Callable[..., Any]) -> Solver | None:
     if solver == AUTO:
         return None
     if callable(solver):
-        known = get_solver(solver.__name__)
+        name = getattr(solver, "__name__", "")
+        known = get_solver(name) if name else None
+        if known is None:
+            raise ValueError(f"a {type(solver).__name__} has no name; register a function with @solver and give that")
         if known.function is not solver:
-            raise ValueError(f"{solver.__name__} is the name of another solver; register the function with @solver")
+            raise ValueError(f"{name} is the name of another solver; register the function with @solver")
         return known
     return get_solver(solver)
 

@@ -56,12 +56,11 @@ def block_figures(
 ) -> BlockFigures:
     """Peak, cached bytes and recomputed work of the block of each pair of lower sets in `canonical_schedule`.
 
-    For a chain {} = L_0 < L_1 < .. < L_k whose pairs all have figures, the simulated peak is at most the greatest
-    `peak` of a block plus the `cached` of the blocks before it, and the simulated overhead at most the sum of
-    `recompute`.
-    The figures depend on the pair alone; what does not is counted at its worst: a node outside L' whose value a
-    gradient of the block reads may be kept or recomputed; a kept value that a node outside L' reads is live to the
-    end.
+    For a chain {} = L_0 < L_1 < .. < L_k whose pairs all have figures, on a graph without updates, the simulated peak
+    is at most the greatest `peak` of a block plus the `cached` of the blocks before it, and the simulated overhead at
+    most the sum of `recompute`. The figures depend on the pair alone; what does not is counted at its worst: a node
+    outside L' whose value a gradient of the block reads may be kept or recomputed; a kept value that a node outside L'
+    reads is live to the end.
 
     Parameters
     ----------

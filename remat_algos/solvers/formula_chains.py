@@ -282,9 +282,9 @@ def formula_details(
 
 def formula_rows(graph: ComputationGraph, details: Details) -> Iterator[tuple[str, str]]:
     """The line of a plan's text about the formulas, which the simulation need not agree with."""
-    if "formula_peak" not in details:
+    peak, overhead = details.get("formula_peak"), details.get("formula_overhead")
+    if not (isinstance(peak, int) and isinstance(overhead, int)):  # a plan from elsewhere
         return
-    peak, overhead = details["formula_peak"], details["formula_overhead"]
     text = f"peak {format_bytes(peak)}, overhead {graph.labels.compute(overhead)} by the paper's formulas"
     besides = details.get("kept_besides", ())
     if besides:

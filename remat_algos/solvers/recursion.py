@@ -28,8 +28,8 @@ BATCH_SHARES = {
 }  # of the largest node, computed early
 VARIED_TREES = 2  # trees from which schedules of all these limits are made; they matter little beside the cache pass
 FIRST_SCHEDULES = 2  # schedules of each other tree that are made before the trees are compared
-BEST_TREES = 6  # trees of which all schedules are made, under a limit
-ALL_TREES_STEPS = 100_000  # nodes in all schedules up to which all are made
+BEST_TREES = 24  # trees of which all schedules are made, under a limit
+ALL_TREES_STEPS = 400_000  # nodes in all schedules up to which all are made
 LENGTH_LIMIT = 30.0
 MAX_RUNS = 2**31 - 1
 MAX_WIDTH = 400  # of decompositions; wider ones take long to find, and their separators hold too much

@@ -196,6 +196,8 @@ def lower_set_family(
         raise ValueError(f"family is {shortened(repr(family))}; use {', '.join(FAMILIES)}")
     if not 1 <= (as_whole(cap) or 0) < 2**31:
         raise ValueError(f"cap is {shortened(repr(cap))}; give a whole number of lower sets, from 1 to 2**31")
+    if max_sets is not None and (as_whole(max_sets) or 0) < 1:
+        raise ValueError(f"max_sets is {shortened(repr(max_sets))}; give a whole number of lower sets, 1 or more")
     cap = int(cap)
     nodes = np.flatnonzero(graph.forward & graph.needed)
     if family == "exact":

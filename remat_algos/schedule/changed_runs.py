@@ -1,4 +1,4 @@
-"""A decision of a schedule turned round: what is kept runs again, what runs again is kept."""
+"""Schedules with one decision flipped: a recomputed node kept, or a kept node recomputed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from remat_algos.schedule.simulation import Simulation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Turn:
-    """A schedule made from another, and the steps that the two share.
+class ChangedRuns:
+    """A schedule with runs removed or added, and the steps that it shares with the original.
 
     Parameters
     ----------
@@ -33,27 +33,27 @@ def reads_of(simulation: Simulation, node: int) -> Int64:
     return _reads_of(simulation, simulation.graph.values(node))
 
 
-def run_once(simulation: Simulation, node: int) -> Turn:
+def keep_first_run(simulation: Simulation, node: int) -> ChangedRuns:
     """Keep only the first run of a node, and remove the runs whose values are then never read.
 
     Examples
     --------
     >>> from remat_algos.schedule.simulation import simulate
     >>> graph = ComputationGraph.from_edges([("A", "B"), ("B", "C"), ("B", "D"), ("C", "D")])
-    >>> judged = simulate(graph, Schedule.from_names(graph, "ABCABD"))
-    >>> run_once(judged, graph.node_id("B")).schedule.names(graph)
+    >>> simulation = simulate(graph, Schedule.from_names(graph, "ABCABD"))
+    >>> keep_first_run(simulation, graph.node_id("B")).schedule.names(graph)
     ['A', 'B', 'C', 'D']
     """
     order = simulation.schedule.order
     steps = np.flatnonzero(simulation.first_run | (order != node))
     steps = steps[_serving(simulation.graph, order[steps])]
-    return Turn(Schedule(order[steps]), steps, np.arange(steps.size))
+    return ChangedRuns(Schedule(order[steps]), steps, np.arange(steps.size))
 
 
 def idle_gap(simulation: Simulation, node: int) -> tuple[int, int]:
     """The longest time (from, to) in which the only run of a node waits to be read; (-1, -1) if it is never read.
 
-    Reads of outputs do not count: their first copy is held to the end.
+    Reads of outputs do not count: their first copy stays live to the end.
     """
     graph = simulation.graph
     freed = [x for x in graph.values(node) if not graph.output[x]]
@@ -64,19 +64,19 @@ def idle_gap(simulation: Simulation, node: int) -> tuple[int, int]:
     return int(uses[longest]), int(uses[longest + 1])
 
 
-def run_again(simulation: Simulation, node: int) -> list[Turn]:
-    """Orders in which a node that runs once runs a second time, at the end of its longest idle time.
+def add_second_run(simulation: Simulation, node: int) -> list[ChangedRuns]:
+    """Orders in which a node that runs once is recomputed at the end of its longest idle time.
 
-    In the first of them it reads what is held until then for it; in the second, if that is another one, what it lacks
-    runs again before it, as far as nodes may; in the third these runs take the place of later ones, if there are any.
-    Empty if the node is never idle.
+    In the first order the values that it reads are kept until then. In the second, if it differs, those that are no
+    longer live are recomputed first, as far as nodes may be. In the third these runs replace later ones, if there are
+    any. The list is empty if the node is never idle.
 
     Examples
     --------
     >>> from remat_algos.schedule.simulation import simulate
     >>> graph = ComputationGraph.from_edges([("A", "B"), ("B", "C"), ("C", "D"), ("B", "E"), ("D", "E")])
-    >>> judged = simulate(graph, Schedule.from_names(graph, "ABCDE"))
-    >>> [turn.schedule.names(graph) for turn in run_again(judged, graph.node_id("B"))]
+    >>> simulation = simulate(graph, Schedule.from_names(graph, "ABCDE"))
+    >>> [changed.schedule.names(graph) for changed in add_second_run(simulation, graph.node_id("B"))]
     [['A', 'B', 'C', 'D', 'B', 'E'], ['A', 'B', 'C', 'D', 'A', 'B', 'E']]
     """
     begin, end = idle_gap(simulation, node)
@@ -97,12 +97,12 @@ def run_again(simulation: Simulation, node: int) -> list[Turn]:
     return [_inserted(order, end, run, stays) for run, stays in ways]
 
 
-def _inserted(order: Int32, step: int, run: Sequence[int], stays: Bool) -> Turn:
-    """The steps that stay, with further runs before one of them."""
+def _inserted(order: Int32, step: int, run: Sequence[int], stays: Bool) -> ChangedRuns:
+    """The steps that stay, with additional runs before one of them."""
     here = np.flatnonzero(stays)
     before, after = here[here < step], here[here >= step]
     new = np.concatenate([order[before], np.array(run, np.int32), order[after]])
-    return Turn(Schedule(new), here, np.arange(here.size) + len(run) * (here >= step))
+    return ChangedRuns(Schedule(new), here, np.arange(here.size) + len(run) * (here >= step))
 
 
 def _reads_of(simulation: Simulation, values: Sequence[int]) -> Int64:
@@ -113,16 +113,16 @@ def _reads_of(simulation: Simulation, values: Sequence[int]) -> Int64:
 
 
 def _lacking(simulation: Simulation, node: int, step: int) -> list[int]:
-    """The node and all that must run before it at a step, because no instance is held there; in id order."""
+    """The node and all nodes that must run before it at a step, since no instance of theirs is live; in id order."""
     graph = simulation.graph
-    held = np.zeros(graph.n_values, bool)
-    held[[value for value, _ in simulation.live_at(step)]] = True
+    live = np.zeros(graph.n_values, bool)
+    live[[value for value, _ in simulation.live_at(step)]] = True
     fixed = graph.once if graph.mark is None else graph.once | (graph.mark == KEEP)
     found, todo = {node}, [node]
     while todo:
         for value in graph.reads(todo.pop()):
             producer = int(graph.producer[value])
-            if not (held[value] or fixed[producer] or producer in found):
+            if not (live[value] or fixed[producer] or producer in found):
                 found.add(producer)
                 todo.append(producer)
     return sorted(found)
@@ -133,14 +133,14 @@ def _serving(graph: ComputationGraph, order: Int32) -> Bool:
     stays = np.zeros(order.size, bool)
     stays[np.unique(order, return_index=True)[1]] = True
     first = stays.copy()
-    wanted = np.zeros(graph.n_values, bool)
+    read = np.zeros(graph.n_values, bool)
     for step in range(order.size - 1, -1, -1):
         node = int(order[step])
-        made = np.arange(graph.value_indptr[node], graph.value_indptr[node + 1])
+        values = np.arange(graph.value_indptr[node], graph.value_indptr[node + 1])
         if not first[step]:
-            made = made[~graph.output[made]]  # the first copy of an output serves all reads
-            stays[step] = wanted[made].any()
+            values = values[~graph.output[values]]  # the first copy of an output serves all reads
+            stays[step] = read[values].any()
         if stays[step]:
-            wanted[made] = False
-            wanted[graph.reads(node)] = True
+            read[values] = False
+            read[graph.reads(node)] = True
     return stays
