@@ -72,8 +72,8 @@ the node took in the same timed runs. It contains measured times, so only `overh
 ## On NumPy
 
 The tests run every solver on twelve graphs, the three example graphs and nine networks of the [zoo](zoo.md), with
-budgets of 90 %, 70 %, 50 % and 30 % and the least (`exhaustive_lower_sets` where the graph is small enough): all plans
-found take exactly the predicted bytes at each step, and every recomputed value is bit-identical. `remat run --packed`
+budgets of 90 %, 70 %, 50 % and 30 % and the lowest peak (`exhaustive_lower_sets` where the graph is small enough). All
+plans take exactly the predicted bytes at each step, and every recomputed value is bit-identical. `remat run --packed`
 executes in one arena, every value at its address.
 
 Times on NumPy are predicted less well: the cost of a word depends on the cache that it is in, and memory that the

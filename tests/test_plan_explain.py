@@ -19,7 +19,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.mirror import honoured, mirror_schedule
 from remat_algos.schedule.simulation import simulate
-from tests.oracles import turn as oracle
+from tests.oracles import changed_runs as oracle
 from tests.oracles.judge import judge
 from tests.oracles.plain import plain
 from tests.strategies import graphs, orders, rows, training_graphs
@@ -72,7 +72,7 @@ def contrary(graph, order, node):
             oracle.unmarked(g), order, [order[s] for s in steps], zip(steps, range(len(steps)), strict=True)
         )
     ways = []
-    for way in oracle.run_again(g, order, node):
+    for way in oracle.add_second_run(g, order, node):
         shared = [(here, there) for there, (here, _) in enumerate(way) if here is not None]
         ways.append(difference(oracle.unmarked(g), order, [v for _, v in way], shared))
     return min(ways, key=lambda t: (t["peak_memory"], t["freed"] == 0, t["compute"]))

@@ -15,8 +15,8 @@ from remat_algos.plan.flip import flip_decision
 from remat_algos.plan.what_if import what_if
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
+from tests.oracles import changed_runs as oracle
 from tests.oracles import emitter
-from tests.oracles import turn as oracle
 from tests.oracles.judge import judge
 from tests.oracles.plain import plain
 from tests.strategies import orders, rows, subsets, training_graphs, without_once
@@ -96,7 +96,7 @@ def chosen(draw):
 def may_run_again(graph, order):
     """Nodes of the forward part that run again in an order, or that can be made to."""
     ran = [v for v in sorted(set(order)) if graph.forward[v] and not graph.once[v]]
-    return [v for v in ran if order.count(v) > 1 or oracle.run_again(graph, order, v)]
+    return [v for v in ran if order.count(v) > 1 or oracle.add_second_run(graph, order, v)]
 
 
 @st.composite
@@ -126,7 +126,7 @@ def test_keep_in_a_schedule_drops_the_later_runs_of_the_named_node(given):
 def test_recompute_in_a_schedule_takes_the_way_that_explain_speaks_of(given):
     simulation, node = given
     graph, order = simulation.graph, simulation.schedule.order.tolist()
-    ways = oracle.run_again(graph, order, node)
+    ways = oracle.add_second_run(graph, order, node)
     found = what_if(graph, recompute=[graph.labels[node]], schedule=simulation.schedule).order.tolist()
     if order.count(node) > 1:
         assert found == order  # it runs again already

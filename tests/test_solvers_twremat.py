@@ -344,6 +344,7 @@ def test_schedules_that_are_abandoned_are_counted(solver):
 
 def test_of_long_schedules_all_are_made_from_the_best_trees_alone(monkeypatch):
     graph = ladder(32)
+    monkeypatch.setattr(recursion, "BEST_TREES", 6)
     for limit in (8, 12, 20):
         monkeypatch.setattr(recursion, "ALL_TREES_STEPS", 0)
         few = list_candidates(graph, "twremat", limit)

@@ -1,4 +1,4 @@
-"""A decision of a schedule turned round, by hand: which steps go, which come."""
+"""A flipped decision of a schedule, by hand: which steps go, which come."""
 
 import itertools
 
@@ -36,7 +36,7 @@ def idle_time(graph, order, node):
     return max(itertools.pairwise(uses), key=lambda gap: gap[1] - gap[0], default=None)
 
 
-def run_again(graph, order, node):
+def add_second_run(graph, order, node):
     """Each way to run a node a second time, as pairs (old step or None, node); none if it is never idle."""
     gap = idle_time(graph, order, node)
     if gap is None or gap[1] - gap[0] < 2:

@@ -1,4 +1,4 @@
-"""Decisions turned round: the new order can be run, shares its steps with the old one, drops nothing that is read."""
+"""Flipped decisions: the new order can be run, shares its steps with the old one, drops nothing that is read."""
 
 from dataclasses import replace
 
@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
+from remat_algos.schedule.changed_runs import add_second_run, idle_gap, keep_first_run, reads_of
 from remat_algos.schedule.mirror import honoured, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.schedule.turn import idle_gap, reads_of, run_again, run_once
-from tests.oracles import turn as oracle
+from tests.oracles import changed_runs as oracle
 from tests.oracles.judge import Unsound, judge
 from tests.oracles.plain import plain
 from tests.strategies import graphs, orders, rows, training_graphs, without_once
@@ -56,12 +56,12 @@ def judged(draw, marked=False, again=False):
     ran = sorted(set(order))
     if again:
         ran = may_run_again(graph, order)
-        ran = [v for v in ran if oracle.run_again(graph, order, v)] or ran
+        ran = [v for v in ran if oracle.add_second_run(graph, order, v)] or ran
     return simulate(graph, order), draw(st.sampled_from(ran))
 
 
 def order_of(simulation):
-    """The order of a simulation, or of a turn."""
+    """The order of a simulation, or of changed runs."""
     return simulation.schedule.order.tolist()
 
 
@@ -69,14 +69,14 @@ def graph_of(reads, **arrays):
     return ComputationGraph.from_arrays(**rows("read", reads), **arrays)
 
 
-# ---------------------------------------------------------------- what both turns keep to
+# ---------------------------------------------------------------- what both orders keep to
 
 
-def check_shared(simulation, turn):
+def check_shared(simulation, changed):
     """The shared steps run the same nodes, in the same order."""
-    old, new = simulation.schedule.order, turn.schedule.order
-    assert old[turn.here].tolist() == new[turn.there].tolist()
-    for steps in (turn.here, turn.there):
+    old, new = simulation.schedule.order, changed.schedule.order
+    assert old[changed.here].tolist() == new[changed.there].tolist()
+    for steps in (changed.here, changed.there):
         assert (np.diff(steps) > 0).all()
 
 
@@ -84,17 +84,17 @@ def check_shared(simulation, turn):
 @given(judged())
 def test_run_once_drops_later_runs_and_then_what_nobody_reads(given):
     simulation, node = given
-    turn = run_once(simulation, node)
-    check_shared(simulation, turn)
-    assert turn.here.tolist() == oracle.kept(simulation.graph, order_of(simulation), node)
-    assert turn.there.tolist() == list(range(len(turn.schedule)))  # nothing is new
+    changed = keep_first_run(simulation, node)
+    check_shared(simulation, changed)
+    assert changed.here.tolist() == oracle.kept(simulation.graph, order_of(simulation), node)
+    assert changed.there.tolist() == list(range(len(changed.schedule)))  # nothing is new
 
 
 @PLAYED
 @given(judged())
 def test_a_node_run_once_runs_once_and_all_others_still_run(given):
     simulation, node = given
-    after = simulate(simulation.graph, run_once(simulation, node).schedule)
+    after = simulate(simulation.graph, keep_first_run(simulation, node).schedule)
     assert after.runs[node] == 1
     assert ((after.runs > 0) == (simulation.runs > 0)).all()
     assert (after.runs <= simulation.runs).all()
@@ -105,13 +105,13 @@ def test_a_node_run_once_runs_once_and_all_others_still_run(given):
 def test_run_again_puts_the_node_and_what_it_lacks_before_the_read_that_ends_its_longest_idle_time(given):
     simulation, node = given
     graph, order = simulation.graph, order_of(simulation)
-    turns = run_again(simulation, node)
-    wanted = oracle.run_again(graph, order, node)
-    assert [order_of(turn) for turn in turns] == [[v for _, v in way] for way in wanted]
-    for turn, way in zip(turns, wanted, strict=True):
-        check_shared(simulation, turn)
-        assert turn.here.tolist() == [step for step, _ in way if step is not None]
-    assert all(turn.here.tolist() == list(range(len(order))) for turn in turns[:2])  # every old step is there
+    orders = add_second_run(simulation, node)
+    wanted = oracle.add_second_run(graph, order, node)
+    assert [order_of(changed) for changed in orders] == [[v for _, v in way] for way in wanted]
+    for changed, way in zip(orders, wanted, strict=True):
+        check_shared(simulation, changed)
+        assert changed.here.tolist() == [step for step, _ in way if step is not None]
+    assert all(changed.here.tolist() == list(range(len(order))) for changed in orders[:2])  # every old step is there
 
 
 @PLAYED
@@ -119,8 +119,8 @@ def test_run_again_puts_the_node_and_what_it_lacks_before_the_read_that_ends_its
 def test_a_node_run_again_runs_twice_and_nothing_that_must_not(given):
     simulation, node = given
     graph = simulation.graph
-    for turn in run_again(simulation, node):
-        after = simulate(replace(graph, mark=None), turn.schedule)
+    for changed in add_second_run(simulation, node):
+        after = simulate(replace(graph, mark=None), changed.schedule)
         assert after.runs[node] == 2
         more = np.flatnonzero(after.runs - simulation.runs)
         assert (after.runs >= simulation.runs).all()
@@ -137,19 +137,19 @@ def test_marks_of_others_are_honoured_still(given):
     mark = simulation.graph.mark
     wish = 0 if mark is None else mark[node]
     if wish != RECOMPUTE:
-        simulate(simulation.graph, run_once(simulation, node).schedule)
+        simulate(simulation.graph, keep_first_run(simulation, node).schedule)
     if wish != KEEP and not simulation.graph.once[node] and simulation.runs[node] == 1:
-        for turn in run_again(simulation, node):
-            simulate(simulation.graph, turn.schedule)
+        for changed in add_second_run(simulation, node):
+            simulate(simulation.graph, changed.schedule)
 
 
 @PLAYED
 @given(judged(again=True))
 def test_to_keep_what_was_run_again_gives_the_old_order_without_its_idle_runs(given):
     simulation, node = given
-    for turn in run_again(simulation, node)[:1]:
-        back = run_once(simulate(simulation.graph, turn.schedule), node)
-        assert order_of(back) == order_of(run_once(simulation, node))
+    for changed in add_second_run(simulation, node)[:1]:
+        back = keep_first_run(simulate(simulation.graph, changed.schedule), node)
+        assert order_of(back) == order_of(keep_first_run(simulation, node))
 
 
 @PLAYED
@@ -185,8 +185,8 @@ LETTERS = [("A", "B"), ("B", "C"), ("C", "D"), ("B", "E"), ("D", "E")]
 )
 def test_run_once_by_hand(before, node, after):
     graph = ComputationGraph.from_edges(LETTERS)
-    turn = run_once(simulate(graph, Schedule.from_names(graph, before)), graph.node_id(node))
-    assert "".join(turn.schedule.names(graph)) == after
+    changed = keep_first_run(simulate(graph, Schedule.from_names(graph, before)), graph.node_id(node))
+    assert "".join(changed.schedule.names(graph)) == after
 
 
 @pytest.mark.parametrize(
@@ -202,22 +202,22 @@ def test_run_once_by_hand(before, node, after):
 )
 def test_run_again_by_hand(before, node, after):
     graph = ComputationGraph.from_edges(LETTERS)
-    turns = run_again(simulate(graph, Schedule.from_names(graph, before)), graph.node_id(node))
-    assert ["".join(turn.schedule.names(graph)) for turn in turns] == after
+    orders = add_second_run(simulate(graph, Schedule.from_names(graph, before)), graph.node_id(node))
+    assert ["".join(changed.schedule.names(graph)) for changed in orders] == after
 
 
 def test_what_must_run_once_is_held_for_a_run_of_its_reader():
     """0 -> 1 -> 2 -> 3 -> 4 -> 5, and 5 reads 2: of what 2 lacks, 1 may run again, and 0 may not."""
     for fixed in ({"once": [True, *[False] * 5]}, {"mark": [KEEP, *[0] * 5]}):
         graph = graph_of([[], [0], [1], [2], [3], [4, 2]], **fixed)
-        turns = run_again(simulate(graph, range(6)), 2)
-        assert [order_of(turn) for turn in turns] == [[0, 1, 2, 3, 4, 2, 5], [0, 1, 2, 3, 4, 1, 2, 5]]
+        orders = add_second_run(simulate(graph, range(6)), 2)
+        assert [order_of(changed) for changed in orders] == [[0, 1, 2, 3, 4, 2, 5], [0, 1, 2, 3, 4, 1, 2, 5]]
 
 
 def test_what_is_held_anyway_does_not_run_again():
     """As above, but 5 reads 1 too."""
     graph = graph_of([[], [0], [1], [2], [3], [4, 2, 1]])
-    assert [order_of(turn) for turn in run_again(simulate(graph, range(6)), 2)] == [[0, 1, 2, 3, 4, 2, 5]]
+    assert [order_of(changed) for changed in add_second_run(simulate(graph, range(6)), 2)] == [[0, 1, 2, 3, 4, 2, 5]]
 
 
 def test_a_pinned_value_does_not_wait_but_its_sibling_does():
@@ -228,17 +228,17 @@ def test_a_pinned_value_does_not_wait_but_its_sibling_does():
     simulation = simulate(graph, range(4))
     assert reads_of(simulation, 0).tolist() == [1, 2, 3]
     assert idle_gap(simulation, 0) == (1, 3)
-    assert [order_of(turn) for turn in run_again(simulation, 0)] == [[0, 1, 2, 0, 3]]
+    assert [order_of(changed) for changed in add_second_run(simulation, 0)] == [[0, 1, 2, 0, 3]]
 
 
 def test_an_output_is_never_idle():
     graph = graph_of([[], [0], [1], [0, 2]], output=[True, False, False, True])
     simulation = simulate(graph, range(4))
     assert idle_gap(simulation, 0) == (-1, -1)
-    assert run_again(simulation, 0) == []
+    assert add_second_run(simulation, 0) == []
 
 
 def test_a_second_run_of_an_output_serves_nobody():
     graph = graph_of([[], [0], [1], [0, 2]], output=[True, False, False, True])
     simulation = simulate(graph, [0, 1, 2, 0, 3])
-    assert order_of(run_once(simulation, 1)) == [0, 1, 2, 3]
+    assert order_of(keep_first_run(simulation, 1)) == [0, 1, 2, 3]
