@@ -173,7 +173,7 @@ def test_what_ends_a_step_comes_out_as_it_is_and_leaves_nothing(deed, kind, allo
     spy = Spy(GRAPH, deed)
     with pytest.raises(kind) as error:
         execute(GRAPH, ORDER, spy, allocation)
-    assert error.value.__notes__ == ["step 6 runs 3 when this came; all that the run held has been released"]
+    assert error.value.__notes__ == ["step 6 runs 3 when this came; all memory of the run has been released"]
     assert len(spy.seen) > 6
     assert spy.left() == 0
     is_as_ever()
@@ -284,7 +284,7 @@ def test_operators_cannot_put_other_arrays_in_place_of_those_that_are_counted():
 
     with pytest.raises(TypeError, match="does not support item assignment") as error:
         execute(GRAPH, ORDER, Replacing(GRAPH))
-    assert error.value.__notes__ == ["step 0 runs 0 when this came; all that the run held has been released"]
+    assert error.value.__notes__ == ["step 0 runs 0 when this came; all memory of the run has been released"]
 
 
 @pytest.mark.parametrize("found", [None, "sum", -1, 2**32, float("nan"), 1.5, 2.0, np.float32(7)])

@@ -120,6 +120,7 @@ def test_options_of_a_plan_that_echo_does_not_have_leave_out_its_report(files):
         assert explanation.report is None
         assert f"echo does not report of this plan: {reason}" in " ".join(str(explanation).split())
         assert "regions" not in explanation.record()
+        assert reason in explanation.record()["no_report"]
 
 
 @pytest.mark.parametrize("mode", ["literal", "mxnet"])

@@ -18,6 +18,6 @@ def least_peak_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
     (7, [2])
     """
     read = np.concatenate([[0], np.cumsum(graph.memory[graph.read_indices])])
-    held = np.where(graph.needed, graph.workspace + graph.node_memory + np.diff(read[graph.read_indptr]), 0)
-    bound = int(held.max(initial=0))
-    return bound, np.flatnonzero(graph.needed & (held == bound)).tolist()
+    live = np.where(graph.needed, graph.workspace + graph.node_memory + np.diff(read[graph.read_indptr]), 0)
+    bound = int(live.max(initial=0))
+    return bound, np.flatnonzero(graph.needed & (live == bound)).tolist()

@@ -123,7 +123,7 @@ def execute(
             before = (
                 " or one before it" if on.stream is not None and loop.step >= 0 else ""
             )  # errors of a GPU are asynchronous
-            error.add_note(f"{loop.where()}{before} when this came; all that the run held has been released")
+            error.add_note(f"{loop.where()}{before} when this came; all memory of the run has been released")
         raise
     finally:
         loop.release()

@@ -288,11 +288,11 @@ class _Assembly:
 
     def _saved(self, read_indptr: Int64, read_indices: Int64) -> tuple[Int64, Int64]:
         """Reads of the gradient of each node; by default all reads and values of the node."""
-        said = [node.saved is not None for node in self.nodes]
+        has_saved = [node.saved is not None for node in self.nodes]
         indptr, places = self.names.resolve_rows(self.nodes, [node.saved or () for node in self.nodes])
         node, place = _pairs(indptr, places)
         node, value = node[place >= 0], self.value_id[place[place >= 0]]
-        silent = ~np.array(said, bool)
+        silent = ~np.array(has_saved, bool)
         reader, read = _pairs(read_indptr, read_indices)
         rows = np.concatenate([node, reader[silent[reader]], self.value_node[silent[self.value_node]]])
         values = np.concatenate([value, read[silent[reader]], np.flatnonzero(silent[self.value_node])])

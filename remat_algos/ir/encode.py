@@ -168,15 +168,15 @@ def _one_bit_nodes(graph: ComputationGraph, backward: Backward, allowed: set[int
     saving = np.bincount(backward.saved_indices, minlength=graph.n_values)  # gradients that read each value
     indptr, readers = graph.readers
     found: dict[int, int] = {}
-    asked = allowed
-    while asked:
-        new = {v: size for v in asked if v not in found and (size := _released(graph, backward, saving, v, bits))}
+    waiting = allowed
+    while waiting:
+        new = {v: size for v in waiting if v not in found and (size := _released(graph, backward, saving, v, bits))}
         found |= new
         gone = [x for v in new for x in backward.saved(v)]
         np.subtract.at(saving, np.array(gone, np.int64), 1)
         left = {x for x in gone if saving[x] == 1}
-        asked = {w for x in left for w in (int(graph.producer[x]), *readers[indptr[x] : indptr[x + 1]].tolist())}
-        asked &= allowed
+        waiting = {w for x in left for w in (int(graph.producer[x]), *readers[indptr[x] : indptr[x + 1]].tolist())}
+        waiting &= allowed
     return dict(sorted(found.items()))
 
 

@@ -116,14 +116,15 @@ class Breakdown:
     def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Columns and rows of text: bytes by type and structure, with shares of memory and compute; empty ones not."""
         structure_total, type_total = self.memory.sum(axis=0), self.memory.sum(axis=1)
-        held = np.flatnonzero(structure_total).tolist()
+        shown = np.flatnonzero(structure_total).tolist()
         cost, again = self.compute.sum(axis=1), self.compute[:, PARTS.index("again")]
-        said = ("recomputed",) if again.any() else ()
-        columns = (self.by, *(STRUCTURES[i] for i in held), "together", "share", "compute", *said)
+        headings = ("recomputed",) if again.any() else ()
+        columns = (self.by, *(STRUCTURES[i] for i in shown), "together", "share", "compute", *headings)
 
         def row(name: str, sizes: Int64, cost: int, more: int) -> tuple[str, ...]:
-            bytes_of = [format_bytes(int(sizes[i])) if sizes[i] else "" for i in held]
-            shares = [_percent(cost, int(self.compute.sum())), *(_percent(more, int(self.compute.sum())) for _ in said)]
+            bytes_of = [format_bytes(int(sizes[i])) if sizes[i] else "" for i in shown]
+            total = int(self.compute.sum())
+            shares = [_percent(cost, total), *(_percent(more, total) for _ in headings)]
             whole = int(sizes.sum())
             return (name, *bytes_of, format_bytes(whole), _percent(whole, self.footprint), *shares)
 
@@ -132,7 +133,7 @@ class Breakdown:
             for i, name in enumerate(self.types)
             if type_total[i] or cost[i]
         ]
-        shares = [_percent(int(structure_total[i]), self.footprint) for i in held]
+        shares = [_percent(int(structure_total[i]), self.footprint) for i in shown]
         rows.append(row("all", structure_total, int(cost.sum()), int(again.sum())))
         rows.append(("share", *shares, *[""] * (len(columns) - 1 - len(shares))))
         return columns, rows

@@ -208,6 +208,8 @@ class Explanation:
             "left_out": self.left_out,
             "at_peak": live,
         }
+        if self.no_report:
+            record["no_report"] = self.no_report
         return record if self.report is None else self.report.record(self.most) | record
 
     def __str__(self) -> str:

@@ -118,9 +118,9 @@ class Order:
         return Schedule(np.nonzero(computed)[1].astype(np.int32))
 
     def _check_saved(self, graph: ComputationGraph, computed: Bool, saved: Bool) -> None:
-        held = computed | saved
+        live = computed | saved
         lost = saved.copy()
-        lost[1:] &= ~held[:-1]
+        lost[1:] &= ~live[:-1]
         if lost.any():
             stage, node = (int(i) for i in np.argwhere(lost)[0])
             self._fail(
@@ -131,11 +131,11 @@ class Order:
         indptr, sources = graph.predecessors
         readers = np.repeat(np.arange(graph.n_nodes), np.diff(indptr))
         for reader, source in zip(readers.tolist(), sources.tolist(), strict=True):
-            broken = np.flatnonzero(computed[:, reader] & ~held[:, source])
+            broken = np.flatnonzero(computed[:, reader] & ~live[:, source])
             if broken.size:
                 names = shortened(graph.labels[reader]), shortened(graph.labels[source])
-                said = f"stage {broken[0]} computes {names[0]} without {names[1]}, which it reads"
-                self._fail(said, int(broken[0]), reader)
+                fault = f"stage {broken[0]} computes {names[0]} without {names[1]}, which it reads"
+                self._fail(fault, int(broken[0]), reader)
 
     def _check_frees(self, graph: ComputationGraph, schedule: Schedule, frees: Sequence[tuple[int, str]]) -> None:
         """Only live values are freed, and no value is read after it was freed."""
@@ -143,22 +143,22 @@ class Order:
             lifetimes = simulate(graph, schedule).lifetimes
         except ScheduleError as error:
             self._fail(str(error), error.step, error.node)
-        held: dict[int, int] = {}  # instance of each value
+        live: dict[int, int] = {}  # instance of each value
         made = 0
         for step, name in frees:
             for i in range(made, int(lifetimes.instance_indptr[step])):
-                held[int(lifetimes.value[i])] = i
+                live[int(lifetimes.value[i])] = i
             made = int(lifetimes.instance_indptr[step])
             try:
                 value = graph.value_id(name)
             except GraphError as error:
                 self._fail(f"before step {step} {shortened(name)} is freed: {error}", step)
             freed = f"{shortened(name)} is freed before step {step}, but"
-            if value not in held:
+            if value not in live:
                 self._fail(f"{freed} it is not in memory there", step)
             if graph.output[value] and step < len(schedule):
                 self._fail(f"{freed} it is an output, which stays in memory", step)
-            end = int(lifetimes.end[held.pop(value)])
+            end = int(lifetimes.end[live.pop(value)])
             if end > step:
                 reader = shortened(graph.labels[int(schedule.order[end - 1])])
                 self._fail(f"{freed} step {end - 1}, {reader}, reads it", step)

@@ -123,8 +123,8 @@ class Problem:
             message = f"the device budget {self.budget.device} is less than the residents, {resident}; give more"
         elif within:
             least = min(within) - graph.needed_compute
-            asked = graph.labels.compute(self.overhead_limit or 0)
-            message = f"overhead {asked} is too low: the lowest reached is {graph.labels.compute(least)}"
+            limit = graph.labels.compute(self.overhead_limit or 0)
+            message = f"overhead {limit} is too low: the lowest reached is {graph.labels.compute(least)}"
         elif self.limit is None:
             message = "no schedule was found"
         else:

@@ -199,15 +199,15 @@ def _dots(ax: Axes, tree: BagTree, sizes: NDArray[np.int64]) -> None:
 
 
 def _sentences(decomposition: TreeDecomposition, graph: Graph | None, separators: SeparatorTree | None) -> list[str]:
-    said = f"{counted(decomposition.n_bags, 'bag')}, width {decomposition.width}"
+    summary = f"{counted(decomposition.n_bags, 'bag')}, width {decomposition.width}"
     if separators is not None:
-        said += f"; separators in {counted(separators.depth, 'level')}"
+        summary += f"; separators in {counted(separators.depth, 'level')}"
     if graph is None:
-        return [said]
+        return [summary]
     if isinstance(graph, ComputationGraph):
-        return [f"{counted(graph.n_nodes, 'node')}, {counted(graph.read_indices.size, 'read')}", said]
+        return [f"{counted(graph.n_nodes, 'node')}, {counted(graph.read_indices.size, 'read')}", summary]
     vertices = "1 vertex" if graph.n_vertices == 1 else f"{graph.n_vertices:,} vertices"
-    return [f"{vertices}, {counted(graph.n_edges, 'edge')}", said]
+    return [f"{vertices}, {counted(graph.n_edges, 'edge')}", summary]
 
 
 def _legend(tree: BagTree, named: bool) -> list[tuple[Any, str]]:

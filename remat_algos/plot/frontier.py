@@ -96,7 +96,7 @@ def _best(ax: Axes, frontier: Frontier, right: int) -> list[tuple[Any, str]]:
 
 def _ends(ax: Axes, frontier: Frontier) -> list[tuple[Any, str]]:
     """The region below the lower bounds, and the run without rematerialization."""
-    nobody = ax.axvspan(
+    infeasible = ax.axvspan(
         0,
         frontier.bound_memory,
         facecolor=PALE,
@@ -118,7 +118,7 @@ def _ends(ax: Axes, frontier: Frontier) -> list[tuple[Any, str]]:
     )
     return [
         (base, f"without rematerialization: {format_bytes(frontier.base)}"),
-        (nobody, f"no schedule: below {format_bytes(frontier.bound_memory)}"),
+        (infeasible, f"no schedule: below {format_bytes(frontier.bound_memory)}"),
     ]
 
 

@@ -216,7 +216,7 @@ def peak_of_a_tape(graph: ComputationGraph) -> int:
     lives, backward = simulation.lifetimes, ~graph.forward
     taped = np.zeros(graph.n_values, bool)
     taped[graph.read_indices[np.repeat(backward, np.diff(graph.read_indptr))]] = True
-    held = (taped & graph.forward[graph.producer])[lives.value]
+    saved = (taped & graph.forward[graph.producer])[lives.value]
     freed = np.zeros(len(simulation.schedule) + 1, np.int64)
-    np.add.at(freed, lives.end[held], graph.memory[lives.value[held]])
+    np.add.at(freed, lives.end[saved], graph.memory[lives.value[saved]])
     return int((simulation.memory_trace + np.cumsum(freed)[:-1]).max(initial=0))

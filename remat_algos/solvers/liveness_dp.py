@@ -79,9 +79,8 @@ def liveness_dp(
     few = len(sets) <= FEW_SETS
     lazies = (True, False) if lazy is None and few else (lazy is not False,)
     one_block = evaluated(graph, canonical_schedule(graph, sets.chain([]), lazy=lazies[0]))
-    max_peak = (
-        baseline_peak(graph) if one_block.simulation is None else one_block.figures[0]
-    )  # a higher peak saves nothing
+    # a higher peak saves nothing
+    max_peak = baseline_peak(graph) if one_block.simulation is None else one_block.figures[0]
     yield replace(one_block, details=_details(sets, family, Point(0, max_peak, []), lazies[0]))
     fits = False
     for each in lazies:
@@ -176,11 +175,11 @@ def _near(
     low, high = (share * limit for share in AROUND) if lowest <= limit else (share * lowest for share in ABOVE)
     promises = geometric(max(lowest, int(low)), min(int(high), program.max_peak), PROMISES)
     waiting, highest = [max(lowest, min(limit, program.max_peak)), *coarse_first(promises)], promises[-1]
-    answered: dict[int, int] = {}  # promises of chains, and the largest that was asked for to get each
+    answered: dict[int, int] = {}  # promises of chains, and the largest requested promise that gave each
     largest_fits, cheapest = (0, False), UNUSABLE
     while waiting:
         promise = waiting.pop(0)
-        known = any(own <= promise <= asked for own, asked in answered.items())
+        known = any(own <= promise <= largest for own, largest in answered.items())
         point = None if known else program.cheapest(promise)
         if point is not None and point.peak not in answered:
             candidate = candidate_of(point)

@@ -49,10 +49,10 @@ def tables_of(drawing: Drawing, source: str, attributes: Known = NODE_ATTRIBUTES
     # an edge from a node to its own value is only drawn
     ends = [(u, v) for u, v, _ in drawing.edges if nodes.get(v, {}).get("value_of") != u]
     records = [record for u, v, record in drawing.edges if nodes.get(v, {}).get("value_of") != u]
-    said, more = _known(
+    edge_texts, more = _known(
         records, EDGE_ATTRIBUTES, source, lambda i: "edge {!r} -> {!r}".format(*map(shortened, ends[i]))
     )
-    edges = [{"src": u, "dst": v, **texts} for (u, v), texts in zip(ends, said, strict=True)]
+    edges = [{"src": u, "dst": v, **texts} for (u, v), texts in zip(ends, edge_texts, strict=True)]
     (graph,), of_graph = _known([drawing.graph], GRAPH_ATTRIBUTES, source, lambda _: "the graph")
     warn_ignored(source, [*ignored, *more, *of_graph], "attributes")
     rows, values = _apart(nodes)

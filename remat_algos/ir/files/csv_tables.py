@@ -66,8 +66,8 @@ def read_table(text: str, source: str, known: Known, required: Sequence[str] = (
     for i, name in enumerate(names):
         if name is not None and name in names[:i]:
             first = header[names.index(name)]
-            said = f"column `{first}` occurs twice" if first == header[i] else f"columns `{first}` and `{header[i]}`"
-            raise GraphError(f"{source}, line 1: {said}{'' if first == header[i] else ' mean the same'}; keep one")
+            problem = f"column `{first}` occurs twice" if first == header[i] else f"columns `{first}` and `{header[i]}`"
+            raise GraphError(f"{source}, line 1: {problem}{'' if first == header[i] else ' mean the same'}; keep one")
     unknown = [cell for cell, name in zip(header, names, strict=True) if name is None]
     check_spelling(f"{source}, line 1", map(plain, unknown), known, names, "column")
     for column in required:

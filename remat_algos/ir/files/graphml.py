@@ -120,7 +120,7 @@ def dump(tables: Tables) -> str:
 
 def _plain(record: Record) -> Record:
     """Numbers that GraphML has no type for, as text."""
-    return {name: said if isinstance(said, int | str) else str(said) for name, said in record.items()}
+    return {name: value if isinstance(value, int | str) else str(value) for name, value in record.items()}
 
 
 def _fail(source: str, message: str, cause: BaseException | None = None) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Runs that serve nobody."""
+"""Runs whose values are never read."""
 
 import numpy as np
 from numpy.typing import NDArray
