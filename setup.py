@@ -1,34 +1,100 @@
-"""The build: kernels/*.pyx become remat_algos.kernels.*; everything else stands in pyproject.toml."""
+"""The build: kernels/*.pyx become remat_algos.kernels.*; everything else stands in pyproject.toml.
+
+REMAT_CFLAGS adds flags for the compiler: -march=native and the like for one's own machine, never for wheels that travel.
+REMAT_CHECKED=1 builds with bounds checks, AddressSanitizer and UndefinedBehaviorSanitizer: see docs/contributing.md.
+"""
 
 import os
+import runpy
+import shutil
 from pathlib import Path
 
-from Cython.Build import cythonize
 from setuptools import Extension, find_packages, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import BaseError
 
-# -march=native and the like: for source builds on one's own machine, never for wheels that travel.
-extra_flags = os.environ.get("REMAT_CFLAGS", "").split()
+try:
+    import Cython
+    from Cython.Build import cythonize
+except ModuleNotFoundError:
+    raise SystemExit("building remat_algos needs Cython; run `python -m pip install 'Cython>=3.1'`") from None
+if tuple(map(int, Cython.__version__.split(".")[:2])) < (3, 1):
+    raise SystemExit(
+        f"building remat_algos needs Cython 3.1 or newer, and this is {Cython.__version__}; "
+        "run `python -m pip install 'Cython>=3.1'`"
+    )
+
+CHECKED = os.environ.get("REMAT_CHECKED", "0") != "0"
+BUILD = f"build/{'checked' if CHECKED else 'plain'}-cython-{Cython.__version__}"  # no tool notices other options
+SHARED = "remat_algos.kernels._cyutility"  # what all kernels need of Cython, compiled once
+SANITIZERS = ["-fsanitize=address,undefined"]
+
+flags, link_flags = [], []
+if os.name == "posix" and CHECKED:  # Python's own -fwrapv would hide overflow
+    flags = ["-O1", "-g1", "-fno-omit-frame-pointer", *SANITIZERS, "-fno-sanitize=vptr", "-fno-wrapv"]
+    flags += ["-D_GLIBCXX_ASSERTIONS", "-DREMAT_NO_CLONES"]
+    link_flags = SANITIZERS
+elif os.name == "posix":
+    flags = ["-O3", "-g0"]  # Python's own flags say -g, a third of the time
+flags += os.environ.get("REMAT_CFLAGS", "").split()
+
+built = runpy.run_path("kernels/_built.py")
+stamp = f"{built['source_hash'](Path('kernels'))} {' '.join(['Cython', Cython.__version__, *flags])}\n"
+
+
+class BuildKernels(build_ext):
+    """Leaves a stamp of the sources beside what it compiled, and says what to do where nothing compiles."""
+
+    def run(self):
+        here = Path(self.get_ext_fullpath(SHARED)).parent / built["STAMP"]
+        before = here.read_text(encoding="utf-8") if here.exists() else ""
+        here.unlink(missing_ok=True)
+        if before.split()[1:] != stamp.split()[1:]:
+            self.force = True  # objects of another Cython or of other flags do not go with these
+        try:
+            super().run()
+        except BaseError as error:
+            compilers = [os.environ.get(name, usual).split()[0] for name, usual in (("CC", "cc"), ("CXX", "c++"))]
+            if os.name == "posix" and not all(map(shutil.which, compilers)):
+                raise SystemExit(
+                    f"building remat_algos needs a C and a C++ compiler ({' and '.join(compilers)} were looked for); "
+                    "install one, such as `apt install g++` or `xcode-select --install`"
+                ) from None
+            raise SystemExit(f"the kernels of remat_algos were not built: {error}") from None
+        here.parent.mkdir(parents=True, exist_ok=True)
+        here.write_text(stamp, encoding="utf-8")
+
+
+# `from remat_algos.kernels.bitsets cimport ...` is looked for in a folder of that name.
+declarations = Path(BUILD, "cimport", "remat_algos", "kernels")
+declarations.mkdir(parents=True, exist_ok=True)
+for file in Path("kernels").glob("*.pxd"):
+    shutil.copy2(file, declarations)
 
 extensions = [
-    Extension(f"remat_algos.kernels.{source.stem}", [str(source)], extra_compile_args=["-O3", *extra_flags])
-    for source in sorted(Path("kernels").glob("_*.pyx"))
+    Extension(f"remat_algos.kernels.{source.stem}", [str(source)], extra_compile_args=flags, extra_link_args=link_flags)
+    for source in sorted(Path("kernels").glob("*.pyx"))
 ]
+extensions.append(Extension(SHARED, ["_cyutility.c"], extra_compile_args=flags, extra_link_args=link_flags))
 
 setup(
-    options={"build_ext": {"parallel": os.cpu_count()}},  # a kernel takes a compiler some ten seconds
+    cmdclass={"build_ext": BuildKernels},
+    options={"build": {"build_base": BUILD}, "build_ext": {"parallel": os.cpu_count()}},
     packages=[*find_packages(include=["remat_algos", "remat_algos.*"]), "remat_algos.kernels"],
     package_dir={"remat_algos": "remat_algos", "remat_algos.kernels": "kernels"},
-    package_data={"remat_algos": ["py.typed"], "remat_algos.kernels": ["*.pyx", "*.pxi", "cuda/*.cu"]},
+    package_data={"remat_algos": ["py.typed"], "remat_algos.kernels": ["*.pyx", "*.pxd", "cuda/*.cu"]},
     exclude_package_data={"": ["*.c", "*.cpp", "*.nbi", "*.nbc"]},
     ext_modules=cythonize(
         extensions,
-        build_dir="build/cython",
+        build_dir=f"{BUILD}/cython",
+        include_path=[f"{BUILD}/cimport"],
+        shared_utility_qualified_name=SHARED,
         compiler_directives={
             "language_level": 3,
-            "boundscheck": False,
+            "boundscheck": CHECKED,
+            "initializedcheck": CHECKED,
             "wraparound": False,
-            "initializedcheck": False,
-            "cdivision": True,
+            "cdivision": not CHECKED,
         },
     ),
 )

@@ -1,9 +1,11 @@
 """Compiled loops: arrays in, arrays out."""
 
-from importlib.util import find_spec
+from pathlib import Path
 
-if find_spec("remat_algos.kernels._lifetimes") is None:
+from remat_algos.kernels._built import build_fault
+
+if fault := build_fault(Path(__file__).parent):
     raise ImportError(
-        "the kernels of remat_algos are not built; in the folder with setup.py run "
-        "`python -m pip install -e .` (or `python setup.py build_ext --inplace`)"
+        f"{fault}; in the folder with setup.py run `python -m pip install -e .` "
+        "(or `python setup.py build_ext --inplace`)"
     )

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from remat_algos.kernels import _offsets, _offsets_search
+from remat_algos.kernels.offsets import GapFit, SkylineFit
+from remat_algos.kernels.offsets_search import PackingSearch
 
 from remat_algos.allocate import offsets
 from remat_algos.allocate.buffers import Buffers
@@ -102,7 +103,7 @@ def verdicts(rows, *capacities):
     rng, given = np.random.default_rng(0), np.arange(len(rows))
     orders = [given, given[::-1], np.argsort(-size), np.lexsort((-size, begin - end))]
     for order, lowest in itertools.product(orders + [rng.permutation(given) for _ in range(4)], (False, True)):
-        search, said = _offsets_search.Search(begin, end, size, end.max(), 12), []
+        search, said = PackingSearch(begin, end, size, end.max(), 12), []
         for capacity in capacities:
             search.aim(capacity)
             search.restart(offsets.inverse(order), lowest)
@@ -368,8 +369,8 @@ def test_greedy_rules_keep_blocks_apart(rows, seed, best):
     blocks = PackingBlocks.of(buffers_of(rows))
     order = np.random.default_rng(seed).permutation(len(blocks))
     placed = list(zip(blocks.begin.tolist(), blocks.end.tolist(), blocks.size.tolist(), strict=True))
-    fitted = whole(_offsets.Fit(order, blocks.begin, blocks.end, blocks.size, best))
-    stacked = whole(_offsets.Stack(blocks.begin, blocks.end, blocks.size, order, blocks.n_sections))
+    fitted = whole(GapFit(order, blocks.begin, blocks.end, blocks.size, best))
+    stacked = whole(SkylineFit(blocks.begin, blocks.end, blocks.size, order, blocks.n_sections))
     assert oracle.clashes(placed, fitted.tolist()) == oracle.clashes(placed, stacked.tolist()) == []
     if not best:
         lowest = []
@@ -385,7 +386,7 @@ def test_first_fit_of_many_blocks_is_what_the_oracle_places():
         for b in order.tolist():
             triple = (int(blocks.begin[b]), int(blocks.end[b]), int(blocks.size[b]))
             lowest.append((triple, oracle.lowest(triple, lowest)))
-        fitted = whole(_offsets.Fit(order, blocks.begin, blocks.end, blocks.size, False))
+        fitted = whole(GapFit(order, blocks.begin, blocks.end, blocks.size, False))
         assert [offset for _, offset in lowest] == fitted[order].tolist()
 
 

@@ -111,7 +111,7 @@ def install(place):
 
 def places(folder, path):
     """Where the package and its kernels come from when Python runs in a folder."""
-    ask = "import remat_algos, remat_algos.kernels._graph as k; print(remat_algos.__file__); print(k.__file__)"
+    ask = "import remat_algos, remat_algos.kernels.graph as k; print(remat_algos.__file__); print(k.__file__)"
     done = run(["-c", ask], folder, path, isolated=True)
     assert done.stderr == ""
     return [Path(line).parent for line in done.stdout.splitlines()]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from remat_algos.kernels import _greedy_remat
+from remat_algos.kernels.greedy import greedy_order
 
 from remat_algos.context import OutOfTime, SearchContext
 from remat_algos.ir.differentiate import differentiate
@@ -32,7 +32,7 @@ UNBOUNDED = 2**30
 def walk(graph, limit, max_block=1, order=None, max_runs=UNBOUNDED, min_work=UNBOUNDED):
     """The order that one walk gives, and the level of blocks that it came to."""
     order = np.flatnonzero(graph.needed) if order is None else order
-    found, reached, _ = _greedy_remat.greedy(
+    found, reached, _ = greedy_order(
         np.asarray(order, np.int32),
         graph.value_indptr,
         graph.read_indptr,

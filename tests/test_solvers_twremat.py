@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from remat_algos.kernels import _twremat
+from remat_algos.kernels.twremat import PLAIN, UNLIMITED
 
 from remat_algos.context import OutOfTime, SearchContext
 from remat_algos.errors import ScheduleError
@@ -33,7 +33,6 @@ from tests.oracles.judge import Unsound, judge
 from tests.oracles.revolve import least_ladder_compute
 from tests.strategies import graphs, numbers, rows, subsets, training_graphs
 
-PLAIN, UNLIMITED = _twremat.PLAIN, _twremat.UNLIMITED
 few = settings(max_examples=20, deadline=None)
 MANY = 10**6
 SOLVERS = {"twremat": twremat.twremat, "pathremat": pathremat.pathremat}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from remat_algos.kernels import _layout
+from remat_algos.kernels.decomposition import branch_order, breadth_first_layout, place_early
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
@@ -88,7 +88,7 @@ def test_the_greedy_layout_lies_between_the_least_and_the_ids(graph, seed):
 @given(laid_out())
 def test_placing_early_takes_what_is_free_and_spoils_no_order(case):
     graph, order = case
-    layout, largest = _layout.place_early(graph.indptr, graph.indices, order)
+    layout, largest = place_early(graph.indptr, graph.indices, order)
     assert largest == separation(graph, layout) <= separation(graph, order)
     for k, v in enumerate(layout.tolist()):
         before = set(layout[:k].tolist())
@@ -108,7 +108,7 @@ def growth_of(graph, placed, vertex):
 @given(undirected_graphs(), st.sampled_from(RULES))
 def test_branch_by_branch_is_within_a_logarithm_of_the_width(graph, rule):
     elimination = eliminate(graph, rule)
-    layout = _layout.branch_order(elimination.order, elimination.bag_indptr, elimination.bag_indices)
+    layout = branch_order(elimination.order, elimination.bag_indptr, elimination.bag_indices)
     n = graph.n_vertices
     assert separation(graph, layout) <= (elimination.width + 1) * (1 + np.log2(max(n, 1)))
 
@@ -119,7 +119,7 @@ def test_breadth_first_is_by_distance(graph, data):
     if not graph.n_vertices:
         return
     start = data.draw(st.integers(0, graph.n_vertices - 1))
-    order = _layout.breadth_first(graph.indptr, graph.indices, start).tolist()
+    order = breadth_first_layout(graph.indptr, graph.indices, start).tolist()
     distance, frontier = {start: 0}, [start]
     for v in frontier:
         for u in graph.neighbours(v):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from remat_algos.kernels import _max_flow
+from remat_algos.kernels.flow import maximum_flow
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import maximum_flow as scipy_flow
 
@@ -26,7 +26,7 @@ def networks(draw, most):
 
 def flow_of(n, arcs):
     tail, head, capacity = (np.array([arc[i] for arc in arcs], np.int64) for i in range(3))
-    return _max_flow.maximum_flow(n, tail.astype(np.int32), head.astype(np.int32), capacity, 0, n - 1)
+    return maximum_flow(n, tail.astype(np.int32), head.astype(np.int32), capacity, 0, n - 1)
 
 
 def merged(arcs):
@@ -109,7 +109,7 @@ def capacities():
 def test_a_long_chain_lets_through_its_least_capacity(name):
     """100,000 vertices: no recursion, and quadratic time would be minutes."""
     tail, capacity = np.arange(N + 1, dtype=np.int32), capacities()[name].astype(np.int64)
-    assert _max_flow.maximum_flow(N + 2, tail, tail + np.int32(1), capacity, 0, N + 1)[0] == capacity.min()
+    assert maximum_flow(N + 2, tail, tail + np.int32(1), capacity, 0, N + 1)[0] == capacity.min()
 
 
 def test_a_long_chain_with_leaks_is_not_quadratic():
@@ -117,7 +117,7 @@ def test_a_long_chain_with_leaks_is_not_quadratic():
     chain = np.arange(N, dtype=np.int32)
     tail, head = np.concatenate([chain[:-1], chain[1:]]), np.concatenate([chain[1:], np.full(N - 1, N, np.int32)])
     capacity = np.concatenate([np.full(N - 1, 2**40), np.arange(1, N)])
-    assert _max_flow.maximum_flow(N + 1, tail, head, capacity, 0, N)[0] == N * (N - 1) // 2
+    assert maximum_flow(N + 1, tail, head, capacity, 0, N)[0] == N * (N - 1) // 2
 
 
 # vertex cuts

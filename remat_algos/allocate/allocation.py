@@ -11,7 +11,7 @@ from remat_algos.allocate.buffers import Buffers, is_alignment
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import Int64, brief, by_fields, frozen
 from remat_algos.ir.wording import shortened
-from remat_algos.kernels import _addresses
+from remat_algos.kernels.offsets import first_clash
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,7 +138,7 @@ class Allocation:
             i = int(overwriting[np.argmax(elsewhere)])
             under = shortened(buffers.name(int(buffers.over[i])))
             raise AllocationError(f"buffer {shortened(buffers.name(i))} is written over {under}, but lies elsewhere")
-        i, j = _addresses.first_clash(buffers.begin, buffers.release_step, buffers.size, self.offset)
+        i, j = first_clash(buffers.begin, buffers.release_step, buffers.size, self.offset)
         if i >= 0:
             step = max(buffers.begin[i], buffers.begin[j])
             lie = " and ".join(f"{self.offset[b]}:{self.offset[b] + buffers.size[b]}" for b in (i, j))

@@ -6,7 +6,7 @@ import numpy as np
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
-from remat_algos.kernels import _sharing
+from remat_algos.kernels.offsets import block_colours
 
 
 def colour(buffers: Buffers, *, alignment: int = 1) -> Allocation:
@@ -50,5 +50,5 @@ def colour(buffers: Buffers, *, alignment: int = 1) -> Allocation:
     units = np.unique(first)
     units = units[np.lexsort((begin[units], -buffers.size[units]))]
     storage = np.empty(len(buffers), np.int64)
-    storage[units] = _sharing.coloured(begin[units], end[units])
+    storage[units] = block_colours(begin[units], end[units])
     return Allocation.side_by_side(buffers, storage[first], "colouring, largest first", alignment)

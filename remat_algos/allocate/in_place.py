@@ -14,7 +14,7 @@ from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.operation_kinds import operation_kind
 from remat_algos.ir.wording import counted, did_you_mean, shortened
-from remat_algos.kernels import _sharing
+from remat_algos.kernels.offsets import written_over
 from remat_algos.schedule.simulation import Simulation, check_simulation
 
 InPlaceTable = Mapping[str, int | Sequence[int] | str | None]
@@ -71,7 +71,7 @@ def in_place(simulation: Simulation, table: InPlaceTable | None = None) -> Int64
     graph, lifetimes, order = simulation.graph, simulation.lifetimes, simulation.schedule.order
     pairs = _Pairs.of(graph, table or {})
     over: Int64
-    over, step, pair = _sharing.written_over(
+    over, step, pair = written_over(
         order,
         lifetimes.instance_indptr,
         lifetimes.end,

@@ -14,7 +14,8 @@ from remat_algos.allocate.packing_blocks import PackingBlocks
 from remat_algos.context import Progress, SearchContext, until_stopped
 from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import Int64, as_whole
-from remat_algos.kernels import _offsets, _offsets_search
+from remat_algos.kernels.offsets import GapFit, SkylineFit
+from remat_algos.kernels.offsets_search import PackingSearch
 
 MAX_BY_GAPS = 5_000
 """Blocks; orders other than by begin take quadratic time."""
@@ -180,17 +181,17 @@ class Packing:
             if len(blocks) > MAX_BY_GAPS and name != "by begin":
                 continue
             for rule, best in (("first fit", False), ("best fit", True)):
-                offset = self.placed(_offsets.Fit(order, blocks.begin, blocks.end, blocks.size, best))
+                offset = self.placed(GapFit(order, blocks.begin, blocks.end, blocks.size, best))
                 self.consider(offset, f"{rule}, {name}")
                 if self.enough:
                     return
 
     def stacked(self, order: Int64) -> Int64:
         blocks = self.blocks
-        stack = _offsets.Stack(blocks.begin, blocks.end, blocks.size, inverse(order), blocks.n_sections)
+        stack = SkylineFit(blocks.begin, blocks.end, blocks.size, inverse(order), blocks.n_sections)
         return self.placed(stack)
 
-    def placed(self, rule: _offsets.Fit | _offsets.Stack) -> Int64:
+    def placed(self, rule: GapFit | SkylineFit) -> Int64:
         """The offsets of a rule; OutOfTime at the deadline, except for the first rule."""
         while not rule.run(BLOCKS_PER_CALL):
             if self.method != "side by side":
@@ -255,7 +256,7 @@ class OffsetSearch:
     def __init__(self, packing: Packing) -> None:
         blocks = packing.blocks
         self.packing, self.blocks, self.rng = packing, blocks, packing.rng
-        self.kernel = _offsets_search.Search(blocks.begin, blocks.end, blocks.size, blocks.n_sections, TABLE_BITS)
+        self.kernel = PackingSearch(blocks.begin, blocks.end, blocks.size, blocks.n_sections, TABLE_BITS)
         self.live = blocks.greatest_live
         self.first = max(FIRST_DIVE, 4 * blocks.n_overlaps)
 

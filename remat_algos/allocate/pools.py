@@ -14,7 +14,8 @@ from remat_algos.allocate.traces import RELEASE_ALL, Trace
 from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import Int64, as_whole, brief, by_fields, frozen
 from remat_algos.ir.wording import shortened
-from remat_algos.kernels import _addresses, _pools
+from remat_algos.kernels.offsets import first_clash
+from remat_algos.kernels.pools import FALLING, FIRST, HIGHEST, LAST, LOWEST, RANDOM, RISING, SHUFFLED, run_pool
 from remat_algos.schedule.simulation import Simulation
 
 CHUNK = 512  # bytes: both allocators round up to it
@@ -27,13 +28,13 @@ SEEDS = (4, 200)  # random runs, at least and at most
 TRIED_EVENTS = 500_000  # in all random runs
 
 TIES = {
-    "first": _pools.FIRST,
-    "last": _pools.LAST,
-    "lowest": _pools.LOWEST,
-    "highest": _pools.HIGHEST,
-    "random": _pools.RANDOM,
+    "first": FIRST,
+    "last": LAST,
+    "lowest": LOWEST,
+    "highest": HIGHEST,
+    "random": RANDOM,
 }
-SEGMENTS = {"rising": _pools.RISING, "falling": _pools.FALLING, "shuffled": _pools.SHUFFLED}
+SEGMENTS = {"rising": RISING, "falling": FALLING, "shuffled": SHUFFLED}
 REPLAYED = "replayed"
 
 
@@ -380,7 +381,7 @@ def _use(
         rules = [(REPLAYED, rules[0][1], 0)]
     runs: list[PoolRun] = []
     for name, rule, seed in rules:
-        used, reserved, tied, segment, offset, diverged = _pools.run(
+        used, reserved, tied, segment, offset, diverged = run_pool(
             trace.event,
             requests.size,
             requests.segment,
@@ -414,7 +415,7 @@ def _check_apart(allocator: str, trace: Trace, address: Int64, size: Int64) -> N
     begin, end = np.zeros(len(size), np.int64), np.full(len(size), len(trace.event), np.int64)
     begin[trace.event[requested]] = np.flatnonzero(requested)
     end[~trace.event[freed]] = np.flatnonzero(freed)
-    i, j = _addresses.first_clash(begin, end, size, address)
+    i, j = first_clash(begin, end, size, address)
     if i >= 0:
         raise AllocationError(
             f"buffers {i} and {j} lie at {address[i]} and {address[j]}, where their chunks of {size[i]} and {size[j]} "

@@ -10,7 +10,7 @@ from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import Int64, as_whole
-from remat_algos.kernels import _sharing
+from remat_algos.kernels.offsets import shared_blocks
 
 
 def share(buffers: Buffers, match_range: int | None = None, *, alignment: int = 1) -> Allocation:
@@ -60,7 +60,7 @@ def share(buffers: Buffers, match_range: int | None = None, *, alignment: int = 
     ends = ends[frees[ends]]
     bound, best, minimum, method = rounded.max_live, None, 0, ""
     for tried in _match_ranges(rounded.size) if match_range is None else (match_range,):
-        block, length = _sharing.shared(
+        block, length = shared_blocks(
             rounded.begin, rounded.end, rounded.size, rounded.over, begins, ends, min(tried, 2**62)
         )
         if best is None or length.sum() < minimum:

@@ -16,7 +16,7 @@ from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
 from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.ir.tables import NodeRow, Number, Tables, ValueRow
 from remat_algos.ir.wording import shortened
-from remat_algos.kernels import _graph
+from remat_algos.kernels.graph import topological_order, transpose_rows
 
 MARKS = (0, KEEP, RECOMPUTE)
 LONGEST_CYCLE = 20  # names that a message shows
@@ -166,7 +166,7 @@ class _Assembly:
         reader, source = reader[read >= 0], self.owner[read[read >= 0]]
         n = len(self.tables.nodes)
         indptr = _indptr(np.bincount(reader, minlength=n))
-        order = _graph.topological_order(*_graph.transpose(indptr, source.astype(np.int32), n))
+        order = topological_order(*transpose_rows(indptr, source.astype(np.int32), n))
         if order.size < n:
             self._fail_cycle(reader, source, order)
         return order[self.kept[order]].astype(np.int64)

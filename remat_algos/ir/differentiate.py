@@ -14,7 +14,7 @@ from remat_algos.ir.graph import ComputationGraph, Derivation
 from remat_algos.ir.labels import OF_ALL, GradientNames, Labels
 from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.ir.wording import shortened
-from remat_algos.kernels import _gradients
+from remat_algos.kernels.graph import backward_order, backward_reads
 
 PARAMETER = ROLES.index("parameter")
 
@@ -80,7 +80,7 @@ def differentiate(
     seeds = _seeds(graph, backward, loss)
     sizes = backward.grad_memory if graph.resident is None else _with(backward.grad_memory, graph.resident.memory)
     target, reader = _pairs(graph, backward, seeds, parameter_gradients)
-    read_indptr, read_indices, whole = _gradients.reads(
+    read_indptr, read_indices, whole = backward_reads(
         target, reader, graph.value_indptr, backward.saved_indptr, backward.saved_indices, sizes.size
     )
     unread = np.ones(target.size, bool)
@@ -140,7 +140,7 @@ def _pairs(graph: ComputationGraph, backward: Backward, seeds: Bool, parameter_g
     seeded = np.zeros(graph.n_values + len(graph.resident_names), np.uint8)
     seeded[: graph.n_values] = seeds
     targets = _targets(graph, backward, parameter_gradients)
-    found: tuple[Int32, Int32] = _gradients.order(graph.value_indptr, *targets, seeded)
+    found: tuple[Int32, Int32] = backward_order(graph.value_indptr, *targets, seeded)
     return found
 
 

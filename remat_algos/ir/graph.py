@@ -43,7 +43,7 @@ from remat_algos.ir.tables import Tables
 from remat_algos.ir.units import format_bytes
 from remat_algos.ir.updates import updates
 from remat_algos.ir.wording import counted, did_you_mean, one_line, shortened
-from remat_algos.kernels import _graph
+from remat_algos.kernels.graph import depths, needed_nodes, predecessor_rows, transpose_rows
 
 MAX_VALUES = 2**31
 
@@ -352,19 +352,19 @@ class ComputationGraph:
     @property
     def readers(self) -> tuple[Int64, Int32]:
         """(int64[n_values + 1], int32[k]): nodes that read each value, ascending."""
-        return derived(self, "readers", lambda: _graph.transpose(self.read_indptr, self.read_indices, self.n_values))
+        return derived(self, "readers", lambda: transpose_rows(self.read_indptr, self.read_indices, self.n_values))
 
     @property
     def predecessors(self) -> tuple[Int64, Int32]:
         """(int64[n + 1], int32[k]): nodes whose values each node reads."""
         return derived(
-            self, "predecessors", lambda: _graph.predecessors(self.read_indptr, self.read_indices, self.producer)
+            self, "predecessors", lambda: predecessor_rows(self.read_indptr, self.read_indices, self.producer)
         )
 
     @property
     def successors(self) -> tuple[Int64, Int32]:
         """(int64[n + 1], int32[k]): nodes that read a value of each node, ascending."""
-        return derived(self, "successors", lambda: _graph.transpose(*self.predecessors, self.n_nodes))
+        return derived(self, "successors", lambda: transpose_rows(*self.predecessors, self.n_nodes))
 
     @property
     def needed(self) -> Bool:
@@ -372,7 +372,7 @@ class ComputationGraph:
         return derived(
             self,
             "needed",
-            lambda: _graph.needed(
+            lambda: needed_nodes(
                 self.value_indptr, self.read_indptr, self.read_indices, self.producer, self.output.view(np.uint8)
             ).view(np.bool_),
         )
@@ -401,7 +401,7 @@ class ComputationGraph:
     @property
     def depth(self) -> int:
         """Nodes on the longest path."""
-        return int(_graph.depth(self.read_indptr, self.read_indices, self.producer).max(initial=0))
+        return int(depths(self.read_indptr, self.read_indices, self.producer).max(initial=0))
 
     @property
     def resident_memory(self) -> int:

@@ -13,7 +13,7 @@ from remat_algos.ir.arrays import Int32, Int64, check_indptr, check_sizes, wrong
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.labels import RECOMPUTE, GradientNames, Labels
 from remat_algos.ir.wording import counted, shortened
-from remat_algos.kernels import _graph
+from remat_algos.kernels.graph import check_reads
 
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
@@ -64,7 +64,7 @@ def _check_arrays(graph: ComputationGraph) -> None:
 
 
 def _check_reads(graph: ComputationGraph) -> None:
-    code, node, value = _graph.check_reads(graph.read_indptr, graph.read_indices, graph.producer)
+    code, node, value = check_reads(graph.read_indptr, graph.read_indices, graph.producer)
     if code == 1:
         raise GraphError(f"node {_node(graph, node)} reads value {value}, expected {_values(graph)}")
     if code == 2:

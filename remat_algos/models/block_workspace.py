@@ -12,7 +12,7 @@ from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import PARAMETER
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.kernels import _graph
+from remat_algos.kernels.graph import needed_nodes
 
 
 def workspaces(graph: ComputationGraph, rules: Backward, group: Int64, kept: Bool) -> tuple[Int64, Int64]:
@@ -142,7 +142,7 @@ class _Gradients:
             indptr, indices = _only(graph.resident.read_indptr, graph.resident.read_indices, is_parameter)
             parameters = _rows(indptr, indices + graph.n_values)
         reads, seeds = _only(graph.read_indptr, graph.read_indices, has_gradient), graph.output & has_gradient
-        active = _graph.needed(graph.value_indptr, *reads, graph.producer, seeds.view(np.uint8)).view(np.bool_)
+        active = needed_nodes(graph.value_indptr, *reads, graph.producer, seeds.view(np.uint8)).view(np.bool_)
         awaited = np.where(seeds, graph.memory, 0)
         awaited[rules.saved_indices[(active & able(graph, rules))[_row_of(rules.saved_indptr)]]] = 0
         freed = np.zeros(graph.n_nodes, np.int64)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.kernels import _graph
+from remat_algos.kernels.graph import depths
 
 Float64 = NDArray[np.float64]
 
@@ -91,7 +91,7 @@ def layout(graph: ComputationGraph) -> LayeredLayout:
 
 def _layers(graph: ComputationGraph, source: Int64, target: Int64) -> Int64:
     """int64[n], right for the forward part; nodes without reads stand just before their first reader."""
-    layer = _graph.depth(graph.read_indptr, graph.read_indices, graph.producer).astype(np.int64) - 1
+    layer = depths(graph.read_indptr, graph.read_indices, graph.producer).astype(np.int64) - 1
     inside, never = graph.forward[target], np.iinfo(np.int64).max
     reader = np.full(graph.n_nodes, never)
     np.minimum.at(reader, source[inside], layer[target[inside]])

@@ -11,7 +11,7 @@ import numpy as np
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
-from remat_algos.kernels import _echo
+from remat_algos.kernels.regions import removed_regions
 from remat_algos.schedule.postponed_updates import postpone
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate
@@ -73,7 +73,7 @@ def by_algorithm_1(maps: FeatureMaps) -> Bool:
     unread = forward.copy()
     unread[maps.producer] = False
     forced = np.zeros(graph.n_nodes, bool) if graph.mark is None else graph.mark == RECOMPUTE
-    removed = _echo.removed(
+    removed = removed_regions(
         graph.value_indptr,
         maps.read_indptr,
         maps.value,

@@ -11,7 +11,7 @@ from remat_algos.context import Interrupted, Progress
 from remat_algos.errors import GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.kernels._twremat import PLAIN
+from remat_algos.kernels.twremat import PLAIN
 from remat_algos.models.reference import build_reference
 from remat_algos.plan.solve import solve
 from remat_algos.reproduce.case import NO_REMAT, Case

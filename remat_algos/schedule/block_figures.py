@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int32, Int64, check_indptr, frozen
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.kernels import _blocks
+from remat_algos.kernels.blocks import block_borders, pair_figures
 from remat_algos.schedule.mirror import honoured, part_of
 
 UNUSABLE = 2**62
@@ -115,7 +115,7 @@ def block_figures(
     owner = _owners(graph, inside)
     rows, whole = _rows(words, inside)
     pinned = _total(np.where(graph.output, graph.memory, 0), graph.producer, owner, inside.size)
-    borders = _blocks.borders(rows, *_edges(graph, inside), pinned)
+    borders = block_borders(rows, *_edges(graph, inside), pinned)
     bounds = [UNUSABLE if bound is None else bound for bound in (max_peak, max_recompute)]
     prepared, keep_all = (*_arrays(graph, inside, owner), lazy), (whole & keep_last).view(np.uint8)
     before = [np.full(len(words) if chains else 0, -1) for _ in range(2)]
@@ -127,7 +127,7 @@ def block_figures(
     for begin in range(0, max(1, target.size), size):
         end = min(begin + size, target.size)
         piece = np.clip(indptr, begin, end) - begin
-        pieces.append(_blocks.figures(rows, piece, target[begin:end], borders, prepared, keep_all, *bounds, *before))
+        pieces.append(pair_figures(rows, piece, target[begin:end], borders, prepared, keep_all, *bounds, *before))
         if check is not None:
             check(end)
     peak, cached, recompute = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))

@@ -6,7 +6,7 @@ import numpy as np
 
 from remat_algos.ir.arrays import Bool, Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.kernels import _emitter
+from remat_algos.kernels.emitter import canonical_order
 from remat_algos.schedule.mirror import honoured, part_of
 from remat_algos.schedule.postponed_updates import postpone
 from remat_algos.schedule.schedule import Schedule
@@ -57,7 +57,7 @@ def canonical_schedule(
     lower_sets = _as_chain(graph, lower_sets)
     block, _, _, co_input_from = lower_sets.on(graph)
     n_blocks = max(1, len(lower_sets))
-    order = _emitter.canonical(
+    order = canonical_order(
         graph.needed.view(np.uint8),
         part_of(graph),
         graph.read_indptr,

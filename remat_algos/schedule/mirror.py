@@ -8,7 +8,7 @@ from remat_algos.ir.arrays import Int32, Int64, frozen
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.ir.wording import shortened
-from remat_algos.kernels import _emitter
+from remat_algos.kernels.emitter import mirror_order
 from remat_algos.schedule.postponed_updates import postpone
 from remat_algos.schedule.schedule import Schedule
 
@@ -60,7 +60,7 @@ def mirror_schedule(graph: ComputationGraph, mirror_count: ArrayLike) -> Schedul
         )
     if count.sum(dtype=np.float64) + graph.n_nodes >= LONGEST:
         raise GraphError("the mirror counts add up to 2**31 runs or more; lower them")
-    order = _emitter.mirror(
+    order = mirror_order(
         graph.needed.view(np.uint8),
         part_of(graph),
         graph.read_indptr,

@@ -4,7 +4,7 @@ import numpy as np
 
 from remat_algos.ir.arrays import Int32
 from remat_algos.ir.graph import ComputationGraph, check_graph
-from remat_algos.kernels import _one_pass
+from remat_algos.kernels.emitter import beam_search_order
 from remat_algos.schedule.postponed_updates import postpone
 from remat_algos.schedule.schedule import Schedule
 
@@ -43,7 +43,7 @@ def lowest_pass(graph: ComputationGraph, beam: int | None = None) -> Schedule:
         beam = min(MAX_BEAM, MAX_WORK // max(1, nodes.size) ** 2)
     if beam < 1:
         return Schedule(postpone(graph, nodes))
-    order: Int32 = _one_pass.lowest_pass(
+    order: Int32 = beam_search_order(
         graph.value_indptr,
         graph.read_indptr,
         graph.read_indices,

@@ -14,7 +14,15 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.notebook import html
 from remat_algos.ir.units import format_bytes, percent
 from remat_algos.ir.wording import counted, one_line, shortened
-from remat_algos.kernels import _lifetimes
+from remat_algos.kernels.lifetimes import (
+    KEEP_MARK,
+    NEVER_COMPUTED,
+    RECOMPUTE_MARK,
+    RUN_TWICE,
+    UNKNOWN_NODE,
+    broken_mark,
+    instance_lifetimes,
+)
 from remat_algos.schedule.lifetimes import Lifetimes
 from remat_algos.schedule.postponed_updates import awaited
 from remat_algos.schedule.schedule import Schedule
@@ -210,7 +218,7 @@ def simulate(graph: ComputationGraph, schedule: Schedule | Sequence[int] | Array
     """
     if not isinstance(schedule, Schedule):
         schedule = Schedule(schedule)  # type: ignore[arg-type]  # the constructor makes an array of it
-    law, step, about, instance_indptr, value, end, trace = _lifetimes.lifetimes(
+    law, step, about, instance_indptr, value, end, trace = instance_lifetimes(
         schedule.order,
         graph.value_indptr,
         graph.read_indptr,
@@ -263,11 +271,11 @@ def check_simulation(simulation: Any, graph: ComputationGraph | None = None) -> 
 
 def _broken(graph: ComputationGraph, schedule: Schedule, law: int, step: int, about: int) -> ScheduleError:
     error = partial(ScheduleError, step=step)
-    if law == _lifetimes.UNKNOWN_NODE:
+    if law == UNKNOWN_NODE:
         return error(f"step {step} runs node {about}; nodes are 0 to {graph.n_nodes - 1}", node=about)
-    if law == _lifetimes.RUN_TWICE:
+    if law == RUN_TWICE:
         return error(f"step {step} runs {shortened(graph.labels[about])} again, which must run only once", node=about)
-    if law == _lifetimes.NEVER_COMPUTED:
+    if law == NEVER_COMPUTED:
         node = int(graph.producer[about])
         output = shortened(graph.value_name(about))
         return error(f"output {output} is never made; run {shortened(graph.labels[node])}", node=node)
@@ -288,7 +296,7 @@ def _check_updates(graph: ComputationGraph, schedule: Schedule) -> None:
 
 def _check_marks(graph: ComputationGraph, schedule: Schedule) -> None:
     forward_of = graph.forward_of if graph.forward_of is not None else np.full(graph.n_nodes, -1, np.int32)
-    law, step, node = _lifetimes.broken_mark(
+    law, step, node = broken_mark(
         schedule.order,
         graph.value_indptr,
         graph.read_indptr,
@@ -298,11 +306,11 @@ def _check_marks(graph: ComputationGraph, schedule: Schedule) -> None:
         graph.mark,
         forward_of,
     )
-    if law == _lifetimes.KEEP_MARK:
+    if law == KEEP_MARK:
         raise ScheduleError(
             f"step {step} runs {shortened(graph.labels[node])} again, which is marked to be kept", step, node
         )
-    if law == _lifetimes.RECOMPUTE_MARK:
+    if law == RECOMPUTE_MARK:
         reader = shortened(graph.labels[int(schedule.order[step])])
         raise ScheduleError(
             f"step {step}, {reader}, reads what the first run of {shortened(graph.labels[node])} made, "

@@ -14,7 +14,8 @@ import numpy as np
 
 from remat_algos.context import SearchContext
 from remat_algos.ir.arrays import Int64
-from remat_algos.kernels import _lattice, _lower_set_dp
+from remat_algos.kernels.lower_set_dp import Between, Completion, MinimumBudget, MinimumCache, Rows, Steps, cost_bound
+from remat_algos.kernels.lower_sets import lower_set_figures
 from remat_algos.schedule.block_figures import BlockFigures
 from remat_algos.solvers.candidates import pareto
 from remat_algos.structure.lower_set_families import LowerSetFamily
@@ -63,9 +64,7 @@ class ChainProgram:
     context : SearchContext
     """
 
-    def __init__(
-        self, steps: _lower_set_dp.Steps, max_peak: int, max_cost: int, unit: int, context: SearchContext
-    ) -> None:
+    def __init__(self, steps: Steps, max_peak: int, max_cost: int, unit: int, context: SearchContext) -> None:
         self.steps = steps
         self.max_peak = max_peak
         self.max_cost = max_cost
@@ -80,7 +79,7 @@ class ChainProgram:
         graph, nodes = family.graph, family.nodes
         memory, compute = graph.node_memory[nodes], graph.compute[nodes]
         attributes = _attributes(family, memory, compute, context)
-        steps = _lower_set_dp.Steps(family.words, memory, compute, *attributes, family.covers, kept, keep_last)
+        steps = Steps(family.words, memory, compute, *attributes, family.covers, kept, keep_last)
         if len(family) ** 2 <= 2 * STORED:
             steps.store(*family.pairs)
         return cls(steps, 2 * int(memory.sum()), int(compute.sum()), _common_unit(compute), context)
@@ -93,7 +92,7 @@ class ChainProgram:
         memory = family.graph.node_memory[family.nodes]
         zeros = np.zeros(len(family), np.int64)
         attributes = zeros, zeros, zeros, np.zeros(len(family) + 1, np.int64), np.zeros(0, np.int32)
-        steps = _lower_set_dp.Steps(family.words, memory, memory, *attributes, None, False, True)
+        steps = Steps(family.words, memory, memory, *attributes, None, False, True)
         steps.store_figures(*family.pairs, figures.peak, figures.cached, figures.recompute, max_peak)
         usable = figures.recompute[figures.peak <= max_peak]
         return cls(steps, max_peak, int(usable.max(initial=0)) * len(family), _common_unit(usable), context)
@@ -102,7 +101,7 @@ class ChainProgram:
         """The minimum peak of all chains; `below` is known to be reached."""
         if self.steps.size < 2:
             return 0
-        search = _lower_set_dp.MinimumBudget(self.steps, (self.max_peak if below is None else below) + 1)
+        search = MinimumBudget(self.steps, (self.max_peak if below is None else below) + 1)
         self._run(search, "the least budget")
         return int(search.budget)
 
@@ -115,7 +114,7 @@ class ChainProgram:
         if self.steps.size < 2:
             return Point(0, 0, [])
         max_cost = self.max_cost if max_cost is None else min(max_cost, self.max_cost)
-        lower_bound = _lower_set_dp.cost_bound(self.steps, budget) if self.steps.stored_all else 0
+        lower_bound = cost_bound(self.steps, budget) if self.steps.stored_all else 0
         if not 0 <= lower_bound <= max_cost:
             return None
         levels = int(np.clip(TABLES // (8 * self.steps.size), 64, LEVELS))
@@ -124,9 +123,7 @@ class ChainProgram:
             unit = self._unit(cap, levels)
             rounded = unit if unit != self.unit else 0
             # a chain has at most as many steps as there are nodes, and each is rounded by half a unit at most
-            table = _lower_set_dp.Rows(
-                self.steps, budget, unit, cap // unit + bool(rounded) * (self.steps.nodes // 2 + 1)
-            )
+            table = Rows(self.steps, budget, unit, cap // unit + bool(rounded) * (self.steps.nodes // 2 + 1))
             self._run(table, "the cheapest chain")
             if table.best() >= 0:
                 point = self.point(table.chain(), rounded)
@@ -144,7 +141,7 @@ class ChainProgram:
         """The chain within a budget that caches fewest bytes, None if there is none that caches at most `max_cache`."""
         if self.steps.size < 2:
             return Point(0, 0, [])
-        search = _lower_set_dp.MinimumCache(self.steps, budget, self.max_peak if max_cache is None else max_cache)
+        search = MinimumCache(self.steps, budget, self.max_peak if max_cache is None else max_cache)
         self._run(search, "the chain that caches least")
         rows = search.chain()
         return None if rows is None else self.point(rows)
@@ -189,7 +186,7 @@ class ChainProgram:
         unit = self._unit(lowest.cost + 1, int(np.clip(TABLES // (16 * self.steps.size), 64, LEVELS // 2)))
         rounded = unit if unit != self.unit else 0
         dearest = lowest.cost // unit + bool(rounded) * len(lowest.rows)  # each step is rounded
-        table = _lower_set_dp.Completion(self.steps, self.max_peak, unit, dearest)
+        table = Completion(self.steps, self.max_peak, unit, dearest)
         waiting = [(least, dearest + 1, self.max_peak, table.best())]
         while waiting:
             low, dear, high, cheap = waiting.pop()
@@ -197,12 +194,12 @@ class ChainProgram:
                 continue
             if dear - cheap > max(4, dearest // SLACK) and high - low > 1:
                 middle = (low + high) // 2
-                between = _lower_set_dp.Completion(self.steps, middle, unit, dear - 1).best()
+                between = Completion(self.steps, middle, unit, dear - 1).best()
                 between = dear if between < 0 else between
                 waiting += [(low, dear, middle, between), (middle, between, high, cheap)]
                 self.context.check()
                 continue
-            labels = _lower_set_dp.Between(_lower_set_dp.Completion(self.steps, high, unit, dear - 1))
+            labels = Between(Completion(self.steps, high, unit, dear - 1))
             self._run(labels, "the frontier")
             for rows in labels.chains():
                 yield self.point(rows, rounded)
@@ -215,7 +212,7 @@ def _attributes(family: LowerSetFamily, memory: Int64, compute: Int64, context: 
     pieces = []
     for begin in range(0, len(family), PIECE):
         words = family.words[begin : begin + PIECE]
-        pieces.append(_lattice.attributes(words, *family.edges, memory, compute))
+        pieces.append(lower_set_figures(words, *family.edges, memory, compute))
         context.progress(begin + len(words))
     memory_of, cost, beside, indptr, boundary = (list(arrays) for arrays in zip(*pieces, strict=True))
     ends = np.cumsum([0, *(each[-1] for each in indptr)])

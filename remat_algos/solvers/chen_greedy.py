@@ -15,7 +15,7 @@ from remat_algos.context import SearchContext, until_stopped
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
-from remat_algos.kernels import _segments
+from remat_algos.kernels.regions import greedy_cuts
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.solvers.candidates import (
     LONGEST_ROW,
@@ -259,7 +259,7 @@ class Walk:
     def segmentation(self, budget: float) -> Segmentation:
         """The cuts for one budget; a segment is the sum of its nodes, cut when it is strictly more."""
         whole = min(math.floor(budget), self.total)  # sizes are whole numbers
-        cuts, memory, largest, smallest = _segments.segmentation(self.reached, self.places, self.memory, whole)
+        cuts, memory, largest, smallest = greedy_cuts(self.reached, self.places, self.memory, whole)
         return Segmentation(budget, cuts, self.kept + memory, largest, smallest)
 
 

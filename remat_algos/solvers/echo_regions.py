@@ -12,7 +12,7 @@ from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.ir.layout import tabulated
 from remat_algos.ir.units import format_bytes
 from remat_algos.ir.wording import counted, shortened
-from remat_algos.kernels import _echo
+from remat_algos.kernels.regions import connected_components
 from remat_algos.solvers.echo_choice import Choice
 from remat_algos.solvers.feature_maps import FeatureMaps
 
@@ -175,7 +175,7 @@ def _parts(maps: FeatureMaps) -> tuple[Int32, Int32]:
     through = maps.recomputable[maps.reader]
     tail = np.concatenate([graph.producer[computed], n + maps.value[through]]).astype(np.int32)
     head = np.concatenate([n + computed, maps.reader[through]]).astype(np.int32)
-    part = _echo.components(n + graph.n_values, tail, head)
+    part = connected_components(n + graph.n_values, tail, head)
     return part[:n], part[n:]
 
 

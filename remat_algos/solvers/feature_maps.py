@@ -10,7 +10,7 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
-from remat_algos.kernels import _graph
+from remat_algos.kernels.graph import needed_nodes, transpose_rows
 from remat_algos.structure.vertex_cut import UNCUTTABLE, minimum_vertex_cut
 
 
@@ -75,7 +75,7 @@ class FeatureMaps:
         through = allowed[self.reader]
         indptr = np.searchsorted(self.reader[through], np.arange(self.graph.n_nodes + 1))
         indices, values = self.value[through], self.graph.value_indptr
-        needed = _graph.needed(values, indptr, indices, self.graph.producer, self.read_back.view(np.uint8))
+        needed = needed_nodes(values, indptr, indices, self.graph.producer, self.read_back.view(np.uint8))
         return needed.view(np.bool_) & allowed
 
     def stashed(self, recomputed: Bool) -> Bool:
@@ -114,7 +114,7 @@ class FeatureMaps:
 
     def readers(self) -> tuple[Int64, Int32]:
         """(int64[n_values + 1], int32[k]): forward nodes that read each value."""
-        return _graph.transpose(self.read_indptr, self.value, self.graph.n_values)
+        return transpose_rows(self.read_indptr, self.value, self.graph.n_values)
 
 
 def lists(indptr: Int64, indices: Int32) -> list[list[int]]:

@@ -13,7 +13,7 @@ from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
 from remat_algos.ir.wording import shortened
-from remat_algos.kernels import _greedy_remat
+from remat_algos.kernels.greedy import greedy_order
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.postponed_updates import postpone
 from remat_algos.schedule.schedule import Schedule
@@ -83,7 +83,7 @@ def walk(graph: ComputationGraph, start: Schedule, limit: int, max_block: int) -
     """One walk along a sound order; see the kernel for the level of blocks that it came to, and its work."""
     indptr, readers = graph.readers
     rerunnable = ~graph.once if graph.mark is None else ~graph.once & (graph.mark != KEEP)
-    order, reached, work = _greedy_remat.greedy(
+    order, reached, work = greedy_order(
         start.order,
         graph.value_indptr,
         graph.read_indptr,

@@ -12,7 +12,7 @@ from remat_algos.ir.arrays import Bool, Int32, as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
 from remat_algos.ir.wording import shortened
-from remat_algos.kernels import _twremat
+from remat_algos.kernels.twremat import PLAIN, UNLIMITED, dependent_nodes, recursive_order
 from remat_algos.schedule.postponed_updates import postpone
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import WORST, Candidate, Details, evaluated, rank
@@ -90,7 +90,7 @@ class Part:
             Bytes that a visit may bring beyond what is needed at once; `UNLIMITED`, or `PLAIN` as in the paper.
         longest : int
         """
-        order = _twremat.schedule(
+        order = recursive_order(
             self.pred_indptr,
             self.pred,
             self.memory,
@@ -222,10 +222,10 @@ class _Recursion:
 
 def _choices(part: Part, recursion_limit: int | None, batching: bool | None, varied: bool) -> list[Choice]:
     """Schedules that a tree of a part may make: plain, then in batches of at most so many bytes."""
-    batches = {} if batching else {_twremat.PLAIN: "none"}
+    batches = {} if batching else {PLAIN: "none"}
     if batching is not False:
         batches |= {int(share * part.largest): name for name, share in reversed(BATCH_SHARES.items())}
-        batches[_twremat.UNLIMITED] = "unlimited"
+        batches[UNLIMITED] = "unlimited"
     limits = [recursion_limit] if recursion_limit is not None else [1]
     if recursion_limit is None and varied:
         limits = [k for k in RECURSION_LIMITS if k <= max(1, part.nodes.size)]
@@ -248,4 +248,4 @@ def _weightless(graph: ComputationGraph) -> Bool:
     """Nodes without bytes that rest on none with bytes; outputs apart."""
     heavy = graph.node_memory > 0
     heavy[graph.producer[graph.output]] = True
-    return _twremat.rests_on(*graph.predecessors, heavy.view(np.uint8)) == 0
+    return dependent_nodes(*graph.predecessors, heavy.view(np.uint8)) == 0

@@ -10,7 +10,7 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
-from remat_algos.kernels import _segments
+from remat_algos.kernels.regions import keep_depths, segment_cuts
 from remat_algos.structure.articulation import ForwardPart
 
 CANDIDATES = ("articulation", "all")
@@ -64,7 +64,7 @@ class Cutter:
 
     def cuts(self, begin: int, end: int, segments: int) -> Int64:
         """The first candidates of begin..end - 1 that reach each multiple of their memory / segments."""
-        return _segments.cuts(self.reached, self.places, begin, end, segments)
+        return segment_cuts(self.reached, self.places, begin, end, segments)
 
     def split_counts(self, until: Int64, splits: int, depth: int, keep_last: bool) -> Int64:
         """How deep in the tree of splits each place is kept.
@@ -73,7 +73,7 @@ class Cutter:
         alive across it, `until` a later place. With `keep_last` the last part of a segment, which has only just run,
         stands no deeper than the segment itself.
         """
-        return _segments.split_counts(self.reached, self.places, until, splits, depth, keep_last)
+        return keep_depths(self.reached, self.places, until, splits, depth, keep_last)
 
 
 def segment_counts(part: ForwardPart, cuts: ArrayLike, keep_last: bool) -> Int64:

@@ -9,18 +9,28 @@ from numpy.typing import ArrayLike
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_indptr, frozen, row
 from remat_algos.ir.wording import shortened
-from remat_algos.kernels import _elimination
+from remat_algos.kernels.elimination import (
+    DEGREE,
+    DENSITY,
+    DONE,
+    FILL,
+    GOING_ON,
+    RATIO,
+    STEEP_RATIO,
+    EliminationRun,
+    elimination_bags,
+)
 from remat_algos.structure.undirected import UndirectedGraph, check_undirected
 
 RULES = ("fill", "degree")
 RATIOS = ("ratio", "steep_ratio", "density")
 """Rules that are far better than the others on some graphs, and on some far worse."""
 _CODES = {
-    "fill": _elimination.FILL,
-    "degree": _elimination.DEGREE,
-    "ratio": _elimination.RATIO,
-    "steep_ratio": _elimination.STEEP_RATIO,
-    "density": _elimination.DENSITY,
+    "fill": FILL,
+    "degree": DEGREE,
+    "ratio": RATIO,
+    "steep_ratio": STEEP_RATIO,
+    "density": DENSITY,
 }
 WORK = 4_000_000
 """Entries read between two looks at the clock: mostly some hundredths of a second."""
@@ -144,7 +154,7 @@ class Run:
             raise GraphError(f"unknown elimination rule {shortened(repr(rule))}; use {', '.join(_CODES)}")
         n = graph.n_vertices
         rank = np.arange(n) if seed is None else np.random.default_rng(seed).permutation(n)
-        self._kernel = _elimination.Run(
+        self._kernel = EliminationRun(
             graph.indptr,
             graph.indices,
             rank.astype(np.int32),
@@ -152,17 +162,17 @@ class Run:
             seed is None,
             n if below is None else below,
         )
-        self.state = _elimination.GOING_ON
+        self.state = GOING_ON
 
     def go_on(self) -> bool:
         """Eliminate for some hundredths of a second; whether there is more to do."""
         self.state = self._kernel.run(WORK)
-        return self.state == _elimination.GOING_ON
+        return self.state == GOING_ON
 
     @property
     def done(self) -> bool:
         """Whether all vertices are eliminated."""
-        return self.state == _elimination.DONE
+        return self.state == DONE
 
     def elimination(self) -> Elimination:
         """The order and the bags, once it is done."""
@@ -196,7 +206,7 @@ def elimination_of(graph: UndirectedGraph, order: ArrayLike) -> Elimination:
     check_undirected(graph)
     vertices = frozen(order, np.int32, "order", graph.n_vertices)
     _places(vertices)
-    bag_indptr, bags = _elimination.bags_of(graph.indptr, graph.indices, vertices)
+    bag_indptr, bags = elimination_bags(graph.indptr, graph.indices, vertices)
     return Elimination(vertices, bag_indptr, bags, bags.size - graph.n_vertices - graph.n_edges)
 
 

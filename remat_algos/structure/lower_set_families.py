@@ -11,7 +11,7 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, as_whole, by_fields, check_indptr, check_place, frozen, sealed
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.ir.wording import counted, one_line, shortened
-from remat_algos.kernels import _lattice, _lower_sets
+from remat_algos.kernels.lower_sets import all_lower_sets, closure_rows, pack_rows, superset_rows
 from remat_algos.structure.lower_sets import LowerSets, checked_words
 
 FAMILIES = ("pruned", "wide", "exact")
@@ -115,7 +115,7 @@ class LowerSetFamily:
         """
         rows = [check_place(place, len(self), "lower set") for place in rows]
         wanted = sorted({*rows, len(self) - 1} - {0}) if self.nodes.size else []
-        return LowerSets(_lower_sets.pack(self._on_graph(self._members(np.array(wanted, np.int64)))))
+        return LowerSets(pack_rows(self._on_graph(self._members(np.array(wanted, np.int64)))))
 
     def subset(self, rows: Int64) -> "LowerSetFamily":
         """Some of its sets, their rows rising, among them the first and the last; GraphError for other rows."""
@@ -131,7 +131,7 @@ class LowerSetFamily:
 
     def on_graph(self) -> NDArray[np.uint64]:
         """uint64[k, ceil(n / 64)]: the rows as `LowerSets.words` has them; bit v stands for node v."""
-        return _lower_sets.pack(self._on_graph(self._members(np.arange(len(self)))))
+        return pack_rows(self._on_graph(self._members(np.arange(len(self)))))
 
     @cached_property
     def edges(self) -> tuple[Int64, Int32, Int64, Int32]:
@@ -141,7 +141,7 @@ class LowerSetFamily:
     @cached_property
     def pairs(self) -> tuple[Int64, Int32]:
         """(int64[k + 1], int32[p]): the proper supersets of each row; for families of some thousand sets."""
-        return _lattice.comparable(self.words)
+        return superset_rows(self.words)
 
     def _members(self, rows: Int64) -> NDArray[np.uint8]:
         bits = np.unpackbits(self.words[rows].view(np.uint8), axis=1, bitorder="little")
@@ -224,12 +224,12 @@ def spread(count: int, n: int) -> Int64:
 def _few(graph: ComputationGraph, nodes: Int64, chosen: Int64, kinds: int) -> NDArray[np.uint64]:
     """{}, all, and L_v of each chosen v; of three kinds also the id order up to v, and all but v and what follows."""
     pred_indptr, pred, succ_indptr, succ = _edges(graph, nodes)
-    below = _lattice.closures(pred_indptr, pred, chosen, False)
+    below = closure_rows(pred_indptr, pred, chosen, False)
     ends = np.array([0, nodes.size])
     if kinds == 1:
         return np.concatenate([_beginnings(ends, nodes.size), below])
     beginnings = _beginnings(np.concatenate([ends, chosen + 1]), nodes.size)
-    above = _lattice.closures(succ_indptr, succ, chosen, True)
+    above = closure_rows(succ_indptr, succ, chosen, True)
     return np.concatenate([beginnings, below, beginnings[1] & ~above])
 
 
@@ -240,7 +240,7 @@ def _beginnings(lengths: Int64, n: int) -> NDArray[np.uint64]:
 
 
 def _all(graph: ComputationGraph, nodes: Int64, cap: int) -> LowerSetFamily:
-    words, indptr, covers = _lattice.lower_sets(*_edges(graph, nodes), cap)
+    words, indptr, covers = all_lower_sets(*_edges(graph, nodes), cap)
     if covers is None:
         reached = int(np.bitwise_count(words[-1]).sum())
         raise GraphError(

@@ -12,7 +12,14 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int32, Int64, as_whole, brief, by_fields, sealed
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
-from remat_algos.kernels import _lower_sets
+from remat_algos.kernels.lower_sets import (
+    LEFT_OUT,
+    NO_FORWARD_NODE,
+    NOT_LOWER,
+    chain_on_graph,
+    first_not_growing,
+    pack_rows,
+)
 
 
 class OnGraph(NamedTuple):
@@ -66,7 +73,7 @@ class LowerSets:
 
     def __post_init__(self) -> None:
         words = checked_words(self.words)
-        row = _lower_sets.first_not_growing(words) if words.size else -1
+        row = first_not_growing(words) if words.size else -1
         if row >= 0:
             raise GraphError(
                 f"lower set {row} is not a proper superset of the one before it; sort the sets and drop equal ones"
@@ -95,7 +102,7 @@ class LowerSets:
             if nodes and not 0 <= min(nodes) <= max(nodes) < graph.n_nodes:
                 raise GraphError(f"lower set {i} contains an unknown node; nodes are 0 to {graph.n_nodes - 1}")
             members[i, nodes] = 1
-        chain = cls(_lower_sets.pack(members))
+        chain = cls(pack_rows(members))
         chain.blocks(graph)
         return chain
 
@@ -108,16 +115,16 @@ class LowerSets:
     def _fitted(self, graph: ComputationGraph) -> OnGraph:
         if self.words.shape[1] != (graph.n_nodes + 63) // 64:
             raise GraphError(f"lower sets of {self.words.shape[1]} words do not fit {graph.n_nodes} nodes")
-        law, node, source, block, kept, *crossings = _lower_sets.on_graph(
+        law, node, source, block, kept, *crossings = chain_on_graph(
             self.words, *graph.predecessors, graph.forward.view(np.uint8), graph.needed.view(np.uint8)
         )
-        if law == _lower_sets.NO_FORWARD_NODE:
+        if law == NO_FORWARD_NODE:
             raise GraphError(f"a lower set contains {shortened(graph.labels[node])}, which is not a forward node")
-        if law == _lower_sets.LEFT_OUT:
+        if law == LEFT_OUT:
             raise GraphError(
                 f"no lower set contains {shortened(graph.labels[node])}; the last one must be the whole forward part"
             )
-        if law == _lower_sets.NOT_LOWER:
+        if law == NOT_LOWER:
             names = graph.labels[node], graph.labels[source]
             raise GraphError(
                 f"lower set {block[node]} contains {shortened(names[0])} but not {shortened(names[1])}, which it reads"
@@ -252,7 +259,7 @@ def single_boundary_chain(graph: ComputationGraph, *, unit: int = 1) -> LowerSet
             cuts.append(lower_set)
     whole = sum(1 << v for v in part.tolist())
     rows = [_members(lower_set, graph.n_nodes) for lower_set in [*cuts, whole]]
-    return LowerSets(_lower_sets.pack(np.array(rows, np.uint8)))
+    return LowerSets(pack_rows(np.array(rows, np.uint8)))
 
 
 def _single_boundaries(graph: ComputationGraph, part: NDArray[np.int64]) -> list[int]:

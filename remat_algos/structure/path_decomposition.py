@@ -10,7 +10,13 @@ from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, frozen, row
-from remat_algos.kernels import _layout
+from remat_algos.kernels.decomposition import (
+    branch_order,
+    breadth_first_layout,
+    layout_spans,
+    minimum_separation,
+    place_early,
+)
 from remat_algos.structure.elimination import RULES, eliminate
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.undirected import UndirectedGraph, check_undirected
@@ -83,7 +89,7 @@ class PathDecomposition:
         GraphError
             If the layout does not name each vertex once.
         """
-        return cls.from_spans(*_layout.lives(graph.indptr, graph.indices, _checked(graph, layout)))
+        return cls.from_spans(*layout_spans(graph.indptr, graph.indices, _checked(graph, layout)))
 
     @classmethod
     def from_spans(cls, first: Int64, last: Int64) -> PathDecomposition:
@@ -216,14 +222,14 @@ def _sweeps(graph: UndirectedGraph, starts: int, seed: int) -> Iterator[Int32]:
     yield ids
     yield ids[::-1].copy()
     for start in _start_vertices(graph, starts, seed):
-        yield _layout.breadth_first(graph.indptr, graph.indices, start)
+        yield breadth_first_layout(graph.indptr, graph.indices, start)
 
 
 def _tree_orders(graph: UndirectedGraph, look: Callable[[], None] | None) -> Iterator[Int32]:
     for rule in RULES:
         elimination = eliminate(graph, rule, look=look)
         yield elimination.order
-        yield _layout.branch_order(elimination.order, elimination.bag_indptr, elimination.bag_indices)
+        yield branch_order(elimination.order, elimination.bag_indptr, elimination.bag_indices)
 
 
 def _start_vertices(graph: UndirectedGraph, starts: int, seed: int) -> list[int]:
@@ -231,7 +237,7 @@ def _start_vertices(graph: UndirectedGraph, starts: int, seed: int) -> list[int]
     if not n:
         return []
     least = int(np.argmin(graph.degree))
-    furthest = int(_layout.breadth_first(graph.indptr, graph.indices, least)[-1])
+    furthest = int(breadth_first_layout(graph.indptr, graph.indices, least)[-1])
     others = np.random.default_rng(seed).permutation(n)[:starts].tolist()
     return list(dict.fromkeys([least, furthest, 0, n - 1, *others]))[:starts]
 
@@ -247,11 +253,11 @@ def _improved(graph: UndirectedGraph, order: Int32, look: Callable[[], None] | N
     while idle < IDLE:
         if look is not None:
             look()
-        order, largest = _layout.place_early(graph.indptr, graph.indices, order)
+        order, largest = place_early(graph.indptr, graph.indices, order)
         idle += 1
         if largest < least:
             best, least, idle = order, largest, 0
-        first, last = _layout.lives(graph.indptr, graph.indices, order)
+        first, last = layout_spans(graph.indptr, graph.indices, order)
         order = np.lexsort((-first, -last)).astype(np.int32)
     return best, least
 
@@ -283,7 +289,7 @@ def minimum_separation_layout(graph: UndirectedGraph) -> Int32:
             f"{graph.n_vertices} vertices are too many for the minimum layout, which takes up to {MAX_EXACT}; "
             "use greedy_layout"
         )
-    layout: Int32 = _layout.minimum_separation(graph.indptr, graph.indices)
+    layout: Int32 = minimum_separation(graph.indptr, graph.indices)
     return layout
 
 
@@ -304,7 +310,7 @@ def separation(graph: UndirectedGraph, layout: ArrayLike) -> int:
     >>> separation(UndirectedGraph.from_edges(4, [(0, 1), (0, 2), (1, 3)]), [2, 0, 1, 3])
     1
     """
-    first, last = _layout.lives(graph.indptr, graph.indices, _checked(graph, layout))
+    first, last = layout_spans(graph.indptr, graph.indices, _checked(graph, layout))
     n = graph.n_vertices
     return int(np.cumsum(np.bincount(first, minlength=n) - np.bincount(last, minlength=n)).max(initial=0))
 

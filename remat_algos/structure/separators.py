@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_indptr, check_sizes, frozen
-from remat_algos.kernels import _decomposition
+from remat_algos.kernels.decomposition import balanced_bag, separators
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class SeparatorTree:
     @classmethod
     def _of(cls, decomposition: TreeDecomposition, memory: Int64) -> SeparatorTree:
         decomposition.check_vertices(memory.shape[0])
-        end, above, owner, n_bags, bag = _decomposition.separators(
+        end, above, owner, n_bags, bag = separators(
             decomposition.bag_indptr, decomposition.bag_indices, decomposition.parent, memory
         )
         children = _rows(above, end.shape[0])
@@ -236,7 +236,7 @@ def balanced_separator(decomposition: TreeDecomposition) -> int:
     >>> balanced_separator(TreeDecomposition.from_bags([[0, 1], [1, 2], [2, 3]], [(0, 1), (1, 2)]))
     1
     """
-    bag = int(_decomposition.balanced_separator(decomposition.parent))
+    bag = int(balanced_bag(decomposition.parent))
     if bag < 0:
         raise GraphError("the decomposition has no bag; the graph has no vertex")
     return bag

@@ -10,7 +10,18 @@ import numpy as np
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_indptr, frozen, row
-from remat_algos.kernels import _decomposition
+from remat_algos.kernels.decomposition import (
+    CONNECTED,
+    EDGE,
+    NO_TREE,
+    NOT_ASCENDING,
+    VERTEX,
+    bags_to_tree,
+    broken_law,
+    first_fault,
+    root_tree,
+    shrink_bags,
+)
 from remat_algos.structure.undirected import UndirectedGraph, check_undirected
 
 if TYPE_CHECKING:
@@ -61,10 +72,10 @@ class TreeDecomposition:
         object.__setattr__(self, "bag_indices", frozen(self.bag_indices, np.int32, "bag_indices"))
         object.__setattr__(self, "parent", frozen(self.parent, np.int32, "parent"))
         check_indptr(self.bag_indptr, self.n_bags, self.bag_indices.size, "bag_indptr")
-        fault, bag = _decomposition.fault(self.bag_indptr, self.bag_indices, self.parent)
-        if fault == _decomposition.NOT_ASCENDING:
+        fault, bag = first_fault(self.bag_indptr, self.bag_indices, self.parent)
+        if fault == NOT_ASCENDING:
             raise GraphError(f"bag {bag} is {self.bag(bag)}; give its vertices ascending, from 0, each once")
-        if fault == _decomposition.NO_TREE:
+        if fault == NO_TREE:
             raise GraphError(
                 f"bag {bag} hangs on {self.parent[bag]}, which makes no tree with one root, whose parent is -1"
             )
@@ -93,7 +104,7 @@ class TreeDecomposition:
         if not hasattr(elimination, "bag_indptr") or not hasattr(elimination, "order"):
             raise TypeError(f"a {type(elimination).__name__} is not an Elimination; give eliminate(graph)")
         bags = elimination.bag_indptr, elimination.bag_indices
-        return cls(bags[0], *_decomposition.bags_to_tree(elimination.order, *bags))
+        return cls(bags[0], *bags_to_tree(elimination.order, *bags))
 
     @classmethod
     def from_bags(cls, bags: Iterable[Iterable[int]], edges: Iterable[tuple[int, int]]) -> TreeDecomposition:
@@ -181,13 +192,11 @@ class TreeDecomposition:
         """
         check_undirected(graph)
         self.check_vertices(graph.n_vertices)
-        law, *who = _decomposition.broken_law(
-            self.bag_indptr, self.bag_indices, self.parent, graph.indptr, graph.indices
-        )
+        law, *who = broken_law(self.bag_indptr, self.bag_indices, self.parent, graph.indptr, graph.indices)
         broken = {
-            _decomposition.VERTEX: "(i) is broken: vertex {} is in no bag",
-            _decomposition.EDGE: "(ii) is broken: no bag contains both ends of the edge {} - {}",
-            _decomposition.CONNECTED: "(iii) is broken: vertex {} is in bags {} and {}, but not in all bags between",
+            VERTEX: "(i) is broken: vertex {} is in no bag",
+            EDGE: "(ii) is broken: no bag contains both ends of the edge {} - {}",
+            CONNECTED: "(iii) is broken: vertex {} is in bags {} and {}, but not in all bags between",
         }
         if law:
             raise GraphError("law " + broken[law].format(*who))
@@ -210,7 +219,7 @@ class TreeDecomposition:
         >>> TreeDecomposition.from_bags([[0, 1], [1], [1, 2]], [(0, 1), (1, 2)]).shrunk().edges().tolist()
         [[0, 1]]
         """
-        kept, parent = _decomposition.shrink(self.bag_indptr, self.bag_indices, self.parent)
+        kept, parent = shrink_bags(self.bag_indptr, self.bag_indices, self.parent)
         sizes = np.diff(self.bag_indptr)
         stays = np.zeros(self.n_bags, bool)
         stays[kept] = True
@@ -225,7 +234,7 @@ def _parents(n_bags: int, edges: list[tuple[int, int]]) -> Int32:
             raise GraphError(f"edge {i} {j} of the tree leaves the bags, which are 0 to {n_bags - 1}")
     if len(edges) != max(0, n_bags - 1):
         raise GraphError(f"a tree of {n_bags} bags has {max(0, n_bags - 1)} edges, here are {len(edges)}")
-    parent: Int32 = _decomposition.rooted(n_bags, np.array(edges, np.int32).reshape(-1, 2))
+    parent: Int32 = root_tree(n_bags, np.array(edges, np.int32).reshape(-1, 2))
     apart = np.flatnonzero(parent == -2)
     if apart.size:
         raise GraphError(f"no edges lead from bag 0 to bag {apart[0]}; connect all bags, without a cycle")

@@ -9,7 +9,7 @@ import numpy as np
 from remat_algos.context import Interrupted, Progress, SearchContext, until_stopped
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, brief, by_fields, frozen
-from remat_algos.kernels import _treewidth
+from remat_algos.kernels.elimination import contraction_width, reduce_safely, subset_width
 from remat_algos.structure.elimination import RATIOS, RULES, Elimination, Run, elimination_of
 from remat_algos.structure.undirected import UndirectedGraph
 
@@ -37,7 +37,7 @@ def contraction_bound(graph: UndirectedGraph) -> int:
     >>> contraction_bound(UndirectedGraph.from_edges(4, [(0, 1), (1, 2), (2, 3), (3, 0)]))
     2
     """
-    return _treewidth.contraction_bound(graph.indptr, graph.indices) if graph.n_vertices else -1
+    return contraction_width(graph.indptr, graph.indices) if graph.n_vertices else -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +88,7 @@ def reduce(graph: UndirectedGraph, low: int | None = None) -> Reduction:
     """
     if low is None:
         low = contraction_bound(graph)
-    order, low, vertices, edges = _treewidth.reduce(graph.indptr, graph.indices, low)
+    order, low, vertices, edges = reduce_safely(graph.indptr, graph.indices, low)
     return Reduction(order, low, UndirectedGraph.from_edges(vertices.size, edges), vertices)
 
 
@@ -118,7 +118,7 @@ def minimum_width(graph: UndirectedGraph) -> Elimination:
     if n > MAX_EXACT:
         raise GraphError(f"the graph has {n} vertices; the exact program takes up to {MAX_EXACT}, bounds have no limit")
     masks = [sum(1 << u for u in graph.neighbours(v)) for v in range(n)]
-    return elimination_of(graph, _treewidth.minimum_width(np.array(masks, np.uint64)))
+    return elimination_of(graph, subset_width(np.array(masks, np.uint64)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

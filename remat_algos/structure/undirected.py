@@ -11,7 +11,7 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_indptr, frozen, row, whole
 from remat_algos.ir.edges import checked_pairs
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.kernels import _graph
+from remat_algos.kernels.graph import transpose_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,7 +148,7 @@ def _check(indptr: Int64, indices: Int32) -> None:
         raise GraphError(
             f"the neighbours of vertex {rows[unsorted[0]]} are not ascending; sort them and drop duplicates"
         )
-    reverse_indptr, reverse = _graph.transpose(indptr, indices, n)
+    reverse_indptr, reverse = transpose_rows(indptr, indices, n)
     if not (np.array_equal(reverse_indptr, indptr) and np.array_equal(reverse, indices)):
         one_way = np.setdiff1d(_keys(indptr, indices), _keys(reverse_indptr, reverse))
         u, v = divmod(int(one_way[0]), 1 << 32)

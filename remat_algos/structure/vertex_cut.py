@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from remat_algos.ir.arrays import Bool, Int32, Int64, frozen
 from remat_algos.ir.wording import shortened
-from remat_algos.kernels import _max_flow
+from remat_algos.kernels.flow import maximum_flow
 
 UNCUTTABLE = -1
 
@@ -86,7 +86,7 @@ def minimum_vertex_cut(
     arcs = [np.concatenate(side).astype(np.int32) for side in (tails, heads)]
     capacity = np.full(arcs[0].size, free)
     capacity[: cuttable.size] = weights[cuttable]
-    flow, _, near, far = _max_flow.maximum_flow(sink + 1, *arcs, capacity, source, sink)
+    flow, _, near, far = maximum_flow(sink + 1, *arcs, capacity, source, sink)
     if flow >= free:
         return None
     behind = far.view(np.bool_) if closest == "sink" else ~near.view(np.bool_)

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from remat_algos.kernels import _twremat
+from remat_algos.kernels.twremat import PLAIN
 
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.reference import build_reference
@@ -113,7 +113,7 @@ def pipeline(graph):
     part = Part(graph, simplified=True)
     bags = TreeDecomposition.of(eliminate(part.undirected)).shrunk()
     tree = SeparatorTree.balanced(bags, part.nodes.size)
-    return polish(graph, simulate(graph, part.schedule(tree, 1, _twremat.PLAIN, 30 * part.nodes.size)), None)
+    return polish(graph, simulate(graph, part.schedule(tree, 1, PLAIN, 30 * part.nodes.size)), None)
 
 
 def test_the_whole_pipeline_of_twremat(benchmark):

@@ -7,7 +7,7 @@ import numpy as np
 from remat_algos.ir.arrays import LARGEST_SUM, Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
-from remat_algos.kernels import _passes
+from remat_algos.kernels.passes import replay_order, run_prices
 from remat_algos.schedule.passes.dead_runs import recompute_marks, serving_runs
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
@@ -87,7 +87,7 @@ def reuse_in_order(graph: ComputationGraph, order: Int32, limit: int, key: str, 
 
 def replay(graph: ComputationGraph, order: Int32, limit: int, key: str) -> Int32:
     """int32[<= m]: a sound order without the runs whose values stay."""
-    return _passes.replay(
+    return replay_order(
         order,
         graph.value_indptr,
         graph.read_indptr,
@@ -104,7 +104,7 @@ def replay(graph: ComputationGraph, order: Int32, limit: int, key: str) -> Int32
 
 def chain_prices(graph: ComputationGraph, order: Int32) -> Int64:
     """int64[m]: the cost of each run with that of the runs, directly or through others, that serve it alone."""
-    return _passes.chain_prices(
+    return run_prices(
         order,
         graph.value_indptr,
         graph.read_indptr,

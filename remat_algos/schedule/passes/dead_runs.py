@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from remat_algos.ir.arrays import Int32
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
-from remat_algos.kernels import _passes
+from remat_algos.kernels.passes import dead_runs
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 
@@ -43,7 +43,7 @@ def drop_dead_runs(graph: ComputationGraph, schedule: Schedule) -> Schedule:
 
 def serving_runs(graph: ComputationGraph, order: Int32) -> Int32:
     """int32[<= m]: a sound order without its dead runs."""
-    return _passes.dead_runs(
+    return dead_runs(
         order,
         graph.value_indptr,
         graph.read_indptr,

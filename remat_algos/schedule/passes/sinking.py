@@ -3,7 +3,7 @@
 import numpy as np
 
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.kernels import _passes
+from remat_algos.kernels.passes import sink_order
 from remat_algos.schedule.postponed_updates import postpone
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
@@ -47,7 +47,7 @@ def sink(simulation: Simulation) -> Simulation:
     """A simulated schedule with its runs moved on; the simulation itself if none moves."""
     graph, order = simulation.graph, simulation.schedule.order
     before = simulation.memory_trace - (graph.workspace + graph.node_memory)[order]
-    later = _passes.sink(
+    later = sink_order(
         order,
         graph.value_indptr,
         graph.read_indptr,

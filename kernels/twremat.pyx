@@ -7,9 +7,11 @@ cimport cython
 from libc.string cimport memcpy
 from libcpp.algorithm cimport lower_bound, sort
 from libcpp.vector cimport vector
+from remat_algos.kernels.bitsets cimport mix_word
 
 ctypedef long long int64
 ctypedef unsigned long long uint64
+
 
 cdef enum:
     _PLAIN = -2
@@ -35,14 +37,6 @@ cdef struct Visit:
     uint64 check                          # a second hash of the same; 0: no visit
     int64 begin                           # where its runs stand in the order
     int64 past
-
-
-cdef uint64 mixed(uint64 x) noexcept nogil:
-    """The finalizer of splitmix64: a hash of a number."""
-    x += <uint64>0x9E3779B97F4A7C15
-    x = (x ^ (x >> 30)) * <uint64>0xBF58476D1CE4E5B9
-    x = (x ^ (x >> 27)) * <uint64>0x94D049BB133111EB
-    return x ^ (x >> 31)
 
 
 @cython.final
@@ -213,13 +207,13 @@ cdef class _Recursion:
             return 0
         visit.key, visit.check = <uint64>s, <uint64>targets.size()
         for v in targets:                                    # none of them is live
-            visit.key, visit.check = mixed(visit.key ^ <uint64>v), mixed(visit.check ^ <uint64>v)
+            visit.key, visit.check = mix_word(visit.key ^ <uint64>v), mix_word(visit.check ^ <uint64>v)
         if self.batch != _PLAIN:                             # live values are not reached: the rest of what counts
             self.reach(s, targets, reached)
             for v in reached:
-                salted = mixed(<uint64>v)
+                salted = mix_word(<uint64>v)
                 visit.key += salted
-                visit.check ^= mixed(salted)
+                visit.check ^= mix_word(salted)
         visit.check |= 1
         known = self.visits.slot(visit.key, visit.check)[0]
         if known.check:
@@ -336,7 +330,7 @@ cdef class _Recursion:
         return 0
 
 
-def schedule(const int64[::1] pred_indptr, const int[::1] pred, const int64[::1] memory, const int[::1] end,
+def recursive_order(const int64[::1] pred_indptr, const int[::1] pred, const int64[::1] memory, const int[::1] end,
              const int64[::1] child_indptr, const int[::1] children, const int[::1] owner, const int[::1] n_bags,
              const int[::1] targets, int64 recursion_limit, int64 batch, int64 longest):
     """An order that runs the targets, by recursion on a tree of separators.
@@ -372,7 +366,7 @@ def schedule(const int64[::1] pred_indptr, const int[::1] pred, const int64[::1]
     return result
 
 
-def rests_on(const int64[::1] pred_indptr, const int[::1] pred, const unsigned char[::1] chosen):
+def dependent_nodes(const int64[::1] pred_indptr, const int[::1] pred, const unsigned char[::1] chosen):
     """The chosen nodes and all that rest on one: uint8[n].
 
     pred_indptr : int64[n + 1], pred : int32[k], chosen : uint8[n]

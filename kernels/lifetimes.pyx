@@ -17,7 +17,7 @@ UNKNOWN_NODE, RUN_TWICE, NEVER_COMPUTED = unknown_node, run_twice, never_compute
 KEEP_MARK, RECOMPUTE_MARK = keep_mark, recompute_mark
 
 
-def lifetimes(const int[::1] order, const int64[::1] value_indptr, const int64[::1] read_indptr,
+def instance_lifetimes(const int[::1] order, const int64[::1] value_indptr, const int64[::1] read_indptr,
               const int[::1] read_indices, const unsigned char[::1] output, const unsigned char[::1] once,
               const int64[::1] memory, const int64[::1] workspace):
     """Instances of a schedule, the step at which each is freed, and the bytes live during each step.

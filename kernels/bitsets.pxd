@@ -1,4 +1,4 @@
-# Bit sets over uint64 words, for Cython kernels: include "_bitsets.pxi".
+# Bit sets over uint64 words, and hashes of such words.
 # Bit i of a set stands in word i >> 6 at place i & 63; unused high bits are 0.
 
 from libc.stdint cimport uint64_t
@@ -64,9 +64,14 @@ cdef inline Py_ssize_t next_bit(const uint64_t* words, Py_ssize_t n_words, Py_ss
     return (i << 6) + remat_lowest(word)
 
 
+cdef inline uint64_t mix_word(uint64_t word) noexcept nogil:
+    """A hash of a word: one step of splitmix64."""
+    word += <uint64_t>0x9E3779B97F4A7C15
+    word = (word ^ (word >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
+    word = (word ^ (word >> 27)) * <uint64_t>0x94D049BB133111EB
+    return word ^ (word >> 31)
+
+
 cdef inline uint64_t random_word(uint64_t bit) noexcept nogil:
-    """The word that stands for a bit in the hash of a set (splitmix64)."""
-    cdef uint64_t z = (bit + 1) * <uint64_t>0x9E3779B97F4A7C15
-    z = (z ^ (z >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
-    z = (z ^ (z >> 27)) * <uint64_t>0x94D049BB133111EB
-    return z ^ (z >> 31)
+    """The word that stands for a bit in the hash of a set."""
+    return mix_word(bit * <uint64_t>0x9E3779B97F4A7C15)

@@ -1,0 +1,26 @@
+"""Whether the compiled kernels are those of the sources beside them."""
+
+import hashlib
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+STAMP = "_built.txt"  # setup.py leaves it beside what it compiled
+
+
+def source_hash(folder: Path) -> str:
+    """Hash of every Cython source in a folder."""
+    digest = hashlib.sha256()
+    for source in sorted([*folder.glob("*.pyx"), *folder.glob("*.pxd")]):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def build_fault(folder: Path) -> str | None:
+    """What is wrong with the compiled kernels in a folder, or None."""
+    files = {file.name for file in folder.iterdir()}
+    compiled = (any(file.stem + suffix in files for suffix in EXTENSION_SUFFIXES) for file in folder.glob("*.pyx"))
+    if STAMP not in files or not all(compiled):
+        return "the kernels of remat_algos are not built"
+    if (folder / STAMP).read_text(encoding="utf-8").split()[:1] != [source_hash(folder)]:
+        return "the kernels of remat_algos were built from other sources than those beside them"
+    return None

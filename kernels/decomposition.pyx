@@ -1,0 +1,627 @@
+# distutils: language = c++
+"""Tree decompositions: from elimination orders, their laws, shrinking, balanced separators;
+and layouts: orders of the vertices of a graph, whose bags are placed vertices with neighbours not yet placed.
+
+A decomposition is bag_indptr : int64[b + 1], bag_indices : int32[total] the vertices of each bag, ascending, and
+parent : int32[b] the tree, -1 for the root; parents may stand anywhere.
+"""
+
+import numpy as np
+
+from libc.stdint cimport uint64_t
+from libcpp.algorithm cimport lower_bound, sort
+from libcpp.pair cimport pair
+from libcpp.queue cimport priority_queue
+from libcpp.vector cimport vector
+from remat_algos.kernels.bitsets cimport remat_lowest
+
+ctypedef long long int64
+
+
+# The parts of a tree from which bags are removed one by one.
+
+cdef class _Parts:
+    """The tree while bags are removed from it, and the sizes in the part that was walked last."""
+    cdef vector[int64] start
+    cdef vector[int] near                                      # neighbours in the tree, ascending
+    cdef vector[char] removed
+    cdef vector[int] walk                                      # the part, from its first bag outwards
+    cdef vector[int] above, size, largest                      # largest: bags of the largest piece that a bag leaves
+
+    def __cinit__(self, const int[::1] parent):
+        cdef Py_ssize_t b = parent.shape[0], i
+        self.start.assign(b + 2, 0)
+        for i in range(b):
+            if parent[i] >= 0:
+                self.start[i + 2] += 1
+                self.start[parent[i] + 2] += 1
+        for i in range(b):
+            self.start[i + 2] += self.start[i + 1]
+        self.near.resize(self.start[b + 1])
+        for i in range(b):
+            if parent[i] >= 0:
+                self.near[self.start[i + 1]] = parent[i]
+                self.near[self.start[parent[i] + 1]] = <int>i
+                self.start[i + 1] += 1
+                self.start[parent[i] + 1] += 1
+        for i in range(b):
+            sort(self.near.begin() + self.start[i], self.near.begin() + self.start[i + 1])
+        self.removed.assign(b, 0)
+        self.above.resize(b)
+        self.size.resize(b)
+        self.largest.resize(b)
+
+    cdef void visit(self, int begin) noexcept nogil:
+        """Walks the part that holds the bag."""
+        cdef Py_ssize_t at = 0, total
+        cdef int64 j
+        cdef int x, y
+        self.walk.clear()
+        self.walk.push_back(begin)
+        self.above[begin] = -1
+        while at < <Py_ssize_t>self.walk.size():
+            x = self.walk[at]
+            at += 1
+            self.size[x], self.largest[x] = 1, 0
+            for j in range(self.start[x], self.start[x + 1]):
+                y = self.near[j]
+                if y != self.above[x] and not self.removed[y]:
+                    self.above[y] = x
+                    self.walk.push_back(y)
+        total = at
+        while at:
+            at -= 1
+            x = self.walk[at]
+            y = self.above[x]
+            self.largest[x] = max(self.largest[x], <int>total - self.size[x])
+            if y >= 0:
+                self.size[y] += self.size[x]
+                self.largest[y] = max(self.largest[y], self.size[x])
+
+    cdef int separator(self, const int64[::1] bytes_left) noexcept nogil:
+        """The bag with the fewest bytes left among those of the part that leave pieces of at most two thirds.
+
+        Among equal ones that with the smallest pieces (at most half of the part where all are equal), then lowest id.
+        """
+        cdef int best = -1, x
+        for x in self.walk:
+            if 3 * <int64>self.largest[x] > 2 * <int64>self.walk.size():
+                continue
+            if (best < 0 or bytes_left[x] < bytes_left[best]
+                    or (bytes_left[x] == bytes_left[best]
+                        and (self.largest[x] < self.largest[best]
+                             or (self.largest[x] == self.largest[best] and x < best)))):
+                best = x
+        return best
+
+
+# Tree decompositions.
+
+NOT_ASCENDING, NO_TREE = 1, 2
+VERTEX, EDGE, CONNECTED = 1, 2, 3
+
+
+def bags_to_tree(const int[::1] order, const int64[::1] bag_indptr, const int[::1] bag_indices):
+    """The tree of the bags of an elimination order: (bag_indices int32[total], each bag ascending; parent int32[b]).
+
+    order : int32[b]; bag i holds order[i] and its neighbours at that time. The parent of a bag is that of the first
+    eliminated among its others; further roots hang on the first.
+    """
+    cdef Py_ssize_t b = order.shape[0], i
+    cdef int64 j
+    cdef int first = -1, place
+    indices, parent, position = np.array(bag_indices), np.full(b, -1, np.int32), np.empty(b, np.int32)
+    cdef int[::1] out = indices, above = parent, at = position
+    with nogil:
+        for i in range(b):
+            at[order[i]] = <int>i
+        for i in range(b):
+            for j in range(bag_indptr[i], bag_indptr[i + 1]):
+                place = at[bag_indices[j]]
+                if place != i and (above[i] < 0 or place < above[i]):
+                    above[i] = place
+            if above[i] < 0:
+                if first < 0:
+                    first = <int>i
+                else:
+                    above[i] = first
+            if bag_indptr[i] < bag_indptr[i + 1]:
+                sort(&out[0] + bag_indptr[i], &out[0] + bag_indptr[i + 1])
+    return indices, parent
+
+
+def first_fault(const int64[::1] bag_indptr, const int[::1] bag_indices, const int[::1] parent):
+    """(NOT_ASCENDING, bag), (NO_TREE, a bag that does not hang on one root), or (0, -1).
+
+    bag_indptr and parent fit each other; vertices below 0 count as not ascending.
+    """
+    cdef Py_ssize_t b = parent.shape[0], i, x
+    cdef int64 j
+    cdef int root = -1
+    hangs = np.zeros(b, np.uint8)
+    cdef unsigned char[::1] known = hangs
+    cdef vector[int] walk
+    for i in range(b):
+        for j in range(bag_indptr[i], bag_indptr[i + 1]):
+            if bag_indices[j] < 0 or (j > bag_indptr[i] and bag_indices[j - 1] >= bag_indices[j]):
+                return NOT_ASCENDING, i
+    for i in range(b):
+        if parent[i] < -1 or parent[i] >= b or (parent[i] == -1 and root >= 0):
+            return NO_TREE, i
+        if parent[i] == -1:
+            root = <int>i
+            known[i] = 1
+    for i in range(b):
+        walk.clear()
+        x = i
+        while not known[x]:
+            walk.push_back(<int>x)
+            if <Py_ssize_t>walk.size() > b:
+                return NO_TREE, i                              # round and round
+            x = parent[x]
+        for x in walk:
+            known[x] = 1
+    return 0, -1
+
+
+def root_tree(Py_ssize_t b, const int[:, ::1] edges):
+    """The parents int32[b] of a tree of edges int32[b - 1, 2], rooted at bag 0; -2 where the edges do not reach."""
+    cdef Py_ssize_t i, at = 0
+    cdef int64 j
+    cdef int x
+    cdef vector[int64] start
+    cdef vector[int] near, walk
+    parent = np.full(b, -2, np.int32)
+    cdef int[::1] above = parent
+    start.assign(b + 2, 0)                                     # shifted by one while the rows are filled
+    near.resize(2 * edges.shape[0])
+    for i in range(edges.shape[0]):
+        start[edges[i, 0] + 2] += 1
+        start[edges[i, 1] + 2] += 1
+    for i in range(b):
+        start[i + 2] += start[i + 1]
+    for i in range(edges.shape[0]):
+        for x in range(2):
+            near[start[edges[i, x] + 1]] = edges[i, 1 - x]
+            start[edges[i, x] + 1] += 1
+    if b:
+        above[0] = -1
+        walk.push_back(0)
+    while at < <Py_ssize_t>walk.size():
+        x = walk[at]
+        at += 1
+        for j in range(start[x], start[x + 1]):
+            if above[near[j]] == -2:
+                above[near[j]] = x
+                walk.push_back(near[j])
+    return parent
+
+
+cdef inline bint _holds(const int* bags, int64 begin, int64 end, int v) noexcept nogil:
+    """Whether the vertex is among the ascending ones of a bag."""
+    cdef const int* at = lower_bound(bags + begin, bags + end, v)
+    return at != bags + end and at[0] == v
+
+
+cdef bint _inside(const int* bags, int64 begin, int64 end, int64 other, int64 other_end) noexcept nogil:
+    """Whether every vertex of the first bag stands in the second; time grows with the first, hardly with the second."""
+    cdef int64 j
+    cdef const int* at = bags + other
+    if end - begin > other_end - other:
+        return False
+    for j in range(begin, end):
+        at = lower_bound(at, bags + other_end, bags[j])
+        if at == bags + other_end or at[0] != bags[j]:
+            return False
+    return True
+
+
+def broken_law(const int64[::1] bag_indptr, const int[::1] bag_indices, const int[::1] parent,
+               const int64[::1] indptr, const int[::1] indices):
+    """The first law that the decomposition of a graph breaks, and by whom; (0, -1, -1, -1) if none.
+
+    indptr : int64[n + 1], indices : int32[2 m] the neighbours of each vertex; the bags hold no vertex above
+    Returns (VERTEX, v, -1, -1): v is in no bag; (CONNECTED, v, bag, bag): v is in both bags, not in all between;
+    (EDGE, u, v, -1): no bag holds both.
+    """
+    cdef Py_ssize_t n = indptr.shape[0] - 1, b = parent.shape[0], i, v
+    cdef int64 j
+    cdef int u
+    cdef const int* bags = &bag_indices[0] if bag_indices.shape[0] else NULL
+    cdef vector[int] top                                       # the bag nearest to the root that holds the vertex
+    top.assign(n, -1)
+    cdef int twice = -1, first = -1, second = -1
+    with nogil:
+        for i in range(b):
+            for j in range(bag_indptr[i], bag_indptr[i + 1]):
+                u = bags[j]
+                if parent[i] >= 0 and _holds(bags, bag_indptr[parent[i]], bag_indptr[parent[i] + 1], u):
+                    continue
+                if top[u] < 0:
+                    top[u] = <int>i
+                elif twice < 0:
+                    twice, first, second = u, top[u], <int>i
+    for v in range(n):
+        if top[v] < 0:
+            return VERTEX, v, -1, -1
+    if twice >= 0:
+        return CONNECTED, twice, first, second
+    for v in range(n):                                         # an edge stands in the lower of its two tops, or nowhere
+        for j in range(indptr[v], indptr[v + 1]):
+            u = indices[j]
+            if (u > v and not _holds(bags, bag_indptr[top[v]], bag_indptr[top[v] + 1], u)
+                    and not _holds(bags, bag_indptr[top[u]], bag_indptr[top[u] + 1], <int>v)):
+                return EDGE, v, u, -1
+    return 0, -1, -1, -1
+
+
+cdef inline int _merged_into(int* into, int x) noexcept nogil:
+    """The bag that x was merged into at last."""
+    while into[x] != x:
+        into[x] = into[into[x]]
+        x = into[x]
+    return x
+
+
+def shrink_bags(const int64[::1] bag_indptr, const int[::1] bag_indices, const int[::1] parent):
+    """Merges bags that stand inside a neighbour, in one pass over the tree's edges.
+
+    Returns (kept int32[k]: the bags that stay, ascending, parent int32[k]: their tree); of equal bags the first.
+    """
+    cdef Py_ssize_t b = parent.shape[0], i
+    cdef int x, y, k = 0
+    cdef bint below, above
+    cdef const int* bags = &bag_indices[0] if bag_indices.shape[0] else NULL
+    cdef vector[int] merged
+    merged.resize(b)
+    number = np.full(b, -1, np.int32)
+    cdef int[::1] place = number
+    for i in range(b):
+        merged[i] = <int>i
+    with nogil:
+        for i in range(b):
+            if parent[i] < 0:
+                continue
+            x, y = _merged_into(&merged[0], <int>i), _merged_into(&merged[0], parent[i])
+            below = _inside(bags, bag_indptr[x], bag_indptr[x + 1], bag_indptr[y], bag_indptr[y + 1])
+            above = _inside(bags, bag_indptr[y], bag_indptr[y + 1], bag_indptr[x], bag_indptr[x + 1])
+            if below and (not above or y < x):
+                merged[x] = y
+            elif above:
+                merged[y] = x
+        for i in range(b):
+            if merged[i] == i:
+                place[i] = k
+                k += 1
+    kept, tree = np.flatnonzero(number >= 0).astype(np.int32), np.full(k, -1, np.int32)
+    cdef int[::1] out = tree
+    for i in range(b):
+        if parent[i] >= 0:
+            x, y = _merged_into(&merged[0], <int>i), _merged_into(&merged[0], parent[i])
+            if x != y:
+                out[place[x]] = place[y]
+    return kept, tree
+
+
+def separators(const int64[::1] bag_indptr, const int[::1] bag_indices, const int[::1] parent, const int64[::1] memory):
+    """A tree of separators: each removes a bag from its part of the tree; its children are those of the pieces left.
+
+    memory : int64[n] of each vertex, above every vertex of a bag. The bag with the least memory not yet owned is chosen
+    among those that leave pieces of at most two thirds; without memory one that leaves at most half.
+    Returns (end int32[b], above int32[b], owner int32[n], n_bags int32[b], bag int32[b]): separators in preorder,
+    above -1 for the first; owner -1 for a vertex in no bag.
+    """
+    cdef Py_ssize_t b = parent.shape[0], n = memory.shape[0], i
+    cdef int64 j, jj
+    cdef int s = 0, x, v
+    cdef _Parts parts = _Parts(parent)
+    cdef vector[int64] bags_start
+    cdef vector[int] bags_of, begins, aboves                   # parts still to do: a bag of theirs, the separator above
+    end, tree, owner = np.empty(b, np.int32), np.full(b, -1, np.int32), np.full(n, -1, np.int32)
+    n_bags, bag, unowned = np.empty(b, np.int32), np.empty(b, np.int32), np.zeros(b, np.int64)
+    cdef int[::1] out_end = end, above = tree, owned = owner, count = n_bags, chosen = bag
+    cdef int64[::1] bytes_left = unowned                        # not yet owned, of each bag
+    with nogil:
+        bags_start.assign(n + 2, 0)
+        bags_of.resize(bag_indices.shape[0])
+        for j in range(bag_indices.shape[0]):
+            bags_start[bag_indices[j] + 2] += 1
+        for i in range(n):
+            bags_start[i + 2] += bags_start[i + 1]
+        for i in range(b):
+            for j in range(bag_indptr[i], bag_indptr[i + 1]):
+                v = bag_indices[j]
+                bytes_left[i] += memory[v]
+                bags_of[bags_start[v + 1]] = <int>i
+                bags_start[v + 1] += 1
+        if b:
+            begins.push_back(0)
+            aboves.push_back(-1)
+        while not begins.empty():
+            x, above[s] = begins.back(), aboves.back()
+            begins.pop_back()
+            aboves.pop_back()
+            parts.visit(x)
+            x = parts.separator(bytes_left)
+            parts.removed[x] = 1
+            chosen[s], count[s], out_end[s] = x, <int>parts.walk.size(), s + 1
+            for j in range(bag_indptr[x], bag_indptr[x + 1]):
+                v = bag_indices[j]
+                if owned[v] < 0:
+                    owned[v] = s
+                    for jj in range(bags_start[v], bags_start[v + 1]):
+                        bytes_left[bags_of[jj]] -= memory[v]
+            for j in range(parts.start[x + 1] - 1, parts.start[x] - 1, -1):
+                if not parts.removed[parts.near[j]]:
+                    begins.push_back(parts.near[j])
+                    aboves.push_back(s)
+            s += 1
+        for i in range(b - 1, 0, -1):
+            out_end[above[i]] = max(out_end[above[i]], out_end[i])
+    return end, tree, owner, n_bags, bag
+
+
+def balanced_bag(const int[::1] parent):
+    """The bag that leaves pieces of at most half of the bags (lowest id), -1 where there is no bag."""
+    cdef _Parts parts = _Parts(parent)
+    if not parent.shape[0]:
+        return -1
+    parts.visit(0)
+    return parts.separator(np.zeros(parent.shape[0], np.int64))
+
+
+# Layouts.
+
+cdef class _Placing:
+    """A set of placed vertices that grows, and what each other vertex would do to its boundary.
+
+    `rest`: neighbours not placed, of each vertex; `closes`: of a vertex not placed, for how many placed ones it is the
+    last such neighbour; `touched`: vertices not placed whose counts the last placing changed, some of them twice.
+    """
+    cdef const int64[::1] indptr
+    cdef const int[::1] indices
+    cdef vector[int64] rest, closes
+    cdef vector[char] placed
+    cdef vector[int] touched
+
+    def __cinit__(self, const int64[::1] indptr, const int[::1] indices):
+        cdef Py_ssize_t n = indptr.shape[0] - 1, v
+        self.indptr, self.indices = indptr, indices
+        self.closes.assign(n, 0)
+        self.placed.assign(n, 0)
+        for v in range(n):
+            self.rest.push_back(indptr[v + 1] - indptr[v])
+
+    cdef int64 change(self, int v) noexcept nogil:
+        """What placing a vertex adds to the boundary; it never grows while the vertex waits."""
+        return (self.rest[v] > 0) - self.closes[v]
+
+    cdef void place(self, int v) noexcept nogil:
+        cdef int64 j
+        cdef int u
+        self.placed[v] = True
+        self.touched.clear()
+        for j in range(self.indptr[v], self.indptr[v + 1]):
+            u = self.indices[j]
+            self.rest[u] -= 1
+            if not self.placed[u]:
+                self.touched.push_back(u)
+            elif self.rest[u] == 1:
+                self.close_by_last(u)
+        if self.rest[v] == 1:
+            self.close_by_last(v)
+
+    cdef void close_by_last(self, int u) noexcept nogil:
+        """Find the one neighbour of a placed vertex that is not placed."""
+        cdef int64 j = self.indptr[u]
+        while self.placed[self.indices[j]]:
+            j += 1
+        self.closes[self.indices[j]] += 1
+        self.touched.push_back(self.indices[j])
+
+
+def breadth_first_layout(const int64[::1] indptr, const int[::1] indices, int start):
+    """Vertices by their distance from one, the earlier reached first; other components from their lowest vertex.
+
+    indptr : int64[n + 1], indices : int32[2 m]
+    Returns int32[n].
+    """
+    cdef Py_ssize_t n = indptr.shape[0] - 1, head = 0, tail = 1, lowest = 0
+    cdef int64 j
+    order = np.empty(n, np.int32)
+    cdef int[::1] queue = order
+    cdef vector[char] seen
+    with nogil:
+        seen.assign(n, 0)
+        queue[0], seen[start] = start, True
+        while head < n:
+            if head == tail:
+                while seen[lowest]:
+                    lowest += 1
+                queue[tail], seen[lowest] = <int>lowest, True
+                tail += 1
+            for j in range(indptr[queue[head]], indptr[queue[head] + 1]):
+                if not seen[indices[j]]:
+                    seen[indices[j]] = True
+                    queue[tail] = indices[j]
+                    tail += 1
+            head += 1
+    return order
+
+
+def place_early(const int64[::1] indptr, const int[::1] indices, const int[::1] order):
+    """An order, with each vertex placed as soon as it adds nothing to the boundary; the smallest growth comes first.
+
+    indptr : int64[n + 1], indices : int32[2 m], order : int32[n]
+    Returns (layout int32[n], the largest boundary).
+    """
+    cdef Py_ssize_t n = order.shape[0], at = 0, first = 0
+    cdef int64 boundary = 0, largest = 0
+    cdef int v, u
+    cdef _Placing state = _Placing(indptr, indices)
+    cdef vector[int] free
+    layout = np.empty(n, np.int32)
+    cdef int[::1] out = layout
+    with nogil:
+        for v in range(<int>n):
+            if state.change(v) <= 0:
+                free.push_back(v)
+        while at < n:
+            if free.empty():
+                while state.placed[order[first]]:
+                    first += 1
+                v = order[first]
+            else:
+                v = free.back()
+                free.pop_back()
+                if state.placed[v]:
+                    continue
+            boundary += state.change(v)
+            largest = max(largest, boundary)
+            state.place(v)
+            out[at] = v
+            at += 1
+            for u in state.touched:
+                if state.change(u) <= 0:
+                    free.push_back(u)
+    return layout, largest
+
+
+def layout_spans(const int64[::1] indptr, const int[::1] indices, const int[::1] layout):
+    """From its own place to that of its last neighbour: when each vertex is in the bags of a layout.
+
+    indptr : int64[n + 1], indices : int32[2 m], layout : int32[n]
+    Returns (first int64[n], last int64[n]), by vertex.
+    """
+    cdef Py_ssize_t n = layout.shape[0], v
+    cdef int64 j
+    begin, end = np.empty(n, np.int64), np.empty(n, np.int64)
+    cdef int64[::1] first = begin, last = end
+    with nogil:
+        for v in range(n):
+            first[layout[v]] = v
+        for v in range(n):
+            last[v] = first[v]
+            for j in range(indptr[v], indptr[v + 1]):
+                last[v] = max(last[v], first[indices[j]])
+    return begin, end
+
+
+def branch_order(const int[::1] order, const int64[::1] bag_indptr, const int[::1] bag_indices):
+    """The vertices of an elimination tree from its root, one branch after the other, the one that needs most last.
+
+    What its bag shares with the vertices above it is all that a branch leaves open, so with bags of at most k vertices
+    a branch needs the larger of: the maximum that a child needs; k plus the second largest. That is at most
+    k (1 + log2 n), and no boundary of the order is larger.
+
+    order : int32[n], bag_indptr : int64[n + 1], bag_indices : int32[k] bag i: order[i] and what is left beside it
+    Returns int32[n].
+    """
+    cdef Py_ssize_t n = order.shape[0], i, at = 0
+    cdef int64 j, top, size
+    cdef vector[int64] place, need, stack
+    cdef vector[vector[pair[int64, int64]]] children           # (-need, place) of each
+    layout = np.empty(n, np.int32)
+    cdef int[::1] out = layout
+    with nogil:
+        place.assign(n, 0)
+        need.assign(n + 1, 0)
+        children.resize(n + 1)                                  # the last one: above all roots
+        for i in range(n):
+            place[order[i]] = i
+        for i in range(n):                                      # children come before what they hang on
+            size = bag_indptr[i + 1] - bag_indptr[i]
+            sort(children[i].begin(), children[i].end())
+            need[i] = size
+            if children[i].size():
+                need[i] = max(size, -children[i][0].first)
+            if children[i].size() > 1:
+                need[i] = max(need[i], size - children[i][1].first)
+            top = n
+            for j in range(bag_indptr[i], bag_indptr[i + 1]):
+                if bag_indices[j] != order[i]:
+                    top = min(top, place[bag_indices[j]])
+            children[top].push_back(pair[int64, int64](-need[i], i))
+        sort(children[n].begin(), children[n].end())
+        stack.push_back(n)
+        while stack.size():
+            i = stack.back()
+            stack.pop_back()
+            if i < n:
+                out[at] = order[i]
+                at += 1
+            for child in children[i]:
+                stack.push_back(child.second)
+    return layout
+
+
+def minimum_separation(const int64[::1] indptr, const int[::1] indices):
+    """A layout whose largest boundary is minimum, by the subset program: 2^n states.
+
+    indptr : int64[n + 1], indices : int32[2 m]
+    Returns int32[n].
+    """
+    cdef Py_ssize_t n = indptr.shape[0] - 1, v, last
+    cdef int64 j
+    cdef uint64_t placed, left, states = <uint64_t>1 << n
+    cdef vector[uint64_t] near
+    cdef vector[unsigned char] width                            # of each set: the largest boundary on the way to it
+    cdef unsigned char boundary
+    layout = np.empty(n, np.int32)
+    cdef int[::1] out = layout
+    with nogil:
+        near.assign(n, 0)
+        width.assign(states, 0)
+        for v in range(n):
+            for j in range(indptr[v], indptr[v + 1]):
+                near[v] |= <uint64_t>1 << indices[j]
+        for placed in range(1, states):
+            boundary, width[placed] = 0, 255
+            left = placed
+            while left:
+                v = remat_lowest(left)
+                left &= left - 1
+                boundary += (near[v] & ~placed) != 0
+                width[placed] = min(width[placed], width[placed ^ (<uint64_t>1 << v)])
+            width[placed] = max(width[placed], boundary)
+        placed = states - 1
+        for last in range(n - 1, -1, -1):
+            left = placed
+            v = remat_lowest(left)
+            while width[placed ^ (<uint64_t>1 << v)] > width[placed]:
+                left &= left - 1
+                v = remat_lowest(left)
+            out[last] = <int>v
+            placed ^= <uint64_t>1 << v
+    return layout
+
+
+def leftmost_available(const int64[::1] pred_indptr, const int64[::1] succ_indptr, const int[::1] succ,
+                       const int64[::1] place):
+    """Next always, of the nodes whose predecessors are all placed, the one with the lowest place, ties to the lower id.
+
+    pred_indptr, succ_indptr : int64[n + 1], succ : int32[edges], place : int64[n]
+    Returns int32[n].
+    """
+    cdef Py_ssize_t n = place.shape[0], at = 0
+    cdef int64 j
+    cdef int v
+    cdef vector[int64] waits
+    cdef priority_queue[pair[int64, int]] queue                # the largest comes first: both are negated
+    order = np.empty(n, np.int32)
+    cdef int[::1] out = order
+    with nogil:
+        for v in range(<int>n):
+            waits.push_back(pred_indptr[v + 1] - pred_indptr[v])
+            if waits[v] == 0:
+                queue.push(pair[int64, int](-place[v], -v))
+        while not queue.empty():
+            v = -queue.top().second
+            queue.pop()
+            out[at] = v
+            at += 1
+            for j in range(succ_indptr[v], succ_indptr[v + 1]):
+                waits[succ[j]] -= 1
+                if waits[succ[j]] == 0:
+                    queue.push(pair[int64, int](-place[succ[j]], -succ[j]))
+    return order

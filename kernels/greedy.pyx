@@ -1,0 +1,637 @@
+# distutils: language = c++
+"""Greedy rematerialization: one walk along the order; what does not fit is recomputed later (kumar2019, section 4)."""
+
+import numpy as np
+
+cimport cython
+from libcpp.vector cimport vector
+
+ctypedef long long int64
+
+
+# A schedule that changes while it is walked along.
+
+cdef enum:
+    GAP_BITS = 32                                  # between the labels of neighbours, at first
+
+
+@cython.final
+cdef class Runs:
+    """The runs of a schedule in a linked list, and for each value of each run the reads that are still to come.
+
+    A run is to come, current or placed. Each read is of the newest run before it, as in the simulator; so a run
+    that is inserted takes over all reads behind it. Outputs stay from the first run on, and reads of them are of that
+    one. The values of run r are the slots from first_slot[r], its reads are the edges from first_edge[r].
+    awaited[r] of the slots of a placed run are live and could be computed by another run; known[r] levels of blocks
+    that end with r have been looked at and have not changed since.
+    """
+    cdef const int64[::1] value_indptr, read_indptr, reader_indptr, memory
+    cdef const int[::1] read_indices, reader_indices, producer
+    cdef const unsigned char[::1] output, rerunnable
+    # of each run
+    cdef vector[int] node, before, after, older, used, where, known, awaited
+    cdef vector[int64] label, first_slot, first_edge, live_bytes
+    cdef vector[char] placed, moved, denied
+    # of each slot: its run, the first edge to come, -1 for none; of each edge: its reader, its slot, its neighbours
+    cdef vector[int] owner, reader
+    cdef vector[int64] to_read, source, next_edge, previous_edge
+    # of each node: its first run, its newest one that is placed or current, the one created last, behind it the `older`
+    cdef vector[int] original, latest, newest
+    cdef vector[int] live                          # placed runs with live bytes that may run again, at where[run]
+    cdef vector[int] touched                       # since the blocks were last looked at, in the order of time
+    cdef vector[char] is_touched                   # of each run: whether it stands there and was not looked at again
+    cdef int first, current
+    cdef int64 total_live                          # bytes of all live values, and of all values of the current run
+    cdef int64 window                              # maximum number of runs of a block
+
+    def __init__(self, order, value_indptr, read_indptr, read_indices, reader_indptr, reader_indices, producer, output,
+                 rerunnable, memory, int64 window):
+        self.value_indptr, self.read_indptr, self.reader_indptr = value_indptr, read_indptr, reader_indptr
+        self.read_indices, self.reader_indices, self.producer = read_indices, reader_indices, producer
+        self.memory, self.window = memory, window
+        self.output, self.rerunnable = output, rerunnable
+        self.original.assign(value_indptr.shape[0] - 1, -1)
+        self.latest.assign(value_indptr.shape[0] - 1, -1)
+        self.newest.assign(value_indptr.shape[0] - 1, -1)
+        self.first = self.current = -1
+        self.total_live = 0
+        cdef const int[::1] nodes = order
+        cdef Py_ssize_t i
+        cdef int run, last = -1
+        with nogil:
+            for i in range(nodes.shape[0]):
+                run = self.new_run(nodes[i])
+                if self.original[nodes[i]] < 0:
+                    self.original[nodes[i]] = run
+                self.label[run] = <int64>(i + 1) << GAP_BITS
+                self.before[run] = last
+                if last < 0:
+                    self.first = run
+                else:
+                    self.after[last] = run
+                last = run
+                self.connect(run)
+
+    cdef inline int64 value_of(self, int64 slot) noexcept nogil:
+        cdef int run = self.owner[slot]
+        return self.value_indptr[self.node[run]] + slot - self.first_slot[run]
+
+    cdef inline int64 end_slot(self, int run) noexcept nogil:
+        cdef int v = self.node[run]
+        return self.first_slot[run] + self.value_indptr[v + 1] - self.value_indptr[v]
+
+    cdef inline int64 end_edge(self, int run) noexcept nogil:
+        cdef int v = self.node[run]
+        return self.first_edge[run] + self.read_indptr[v + 1] - self.read_indptr[v]
+
+    cdef inline bint pinned(self, int64 slot) noexcept nogil:
+        return self.output[self.value_of(slot)] and self.original[self.node[self.owner[slot]]] == self.owner[slot]
+
+    cdef inline bint dead(self, int64 slot) noexcept nogil:
+        return self.to_read[slot] < 0 and self.owner[slot] != self.current and not self.pinned(slot)
+
+    cdef inline int64 placed_slot(self, int64 x) noexcept nogil:
+        """The slot that reads of a value were of so far."""
+        cdef int v = self.producer[x]
+        cdef int run = self.original[v] if self.output[x] else self.latest[v]
+        return self.first_slot[run] + x - self.value_indptr[v]
+
+    cdef int new_run(self, int v) noexcept nogil:
+        """A run of a node, in no place yet, that reads nothing yet."""
+        cdef int run = <int>self.node.size()
+        cdef int64 i
+        self.node.push_back(v)
+        self.before.push_back(-1)
+        self.after.push_back(-1)
+        self.older.push_back(self.newest[v])
+        self.newest[v] = run
+        self.used.push_back(0)
+        self.where.push_back(-1)
+        self.known.push_back(0)
+        self.awaited.push_back(0)
+        self.label.push_back(0)
+        self.live_bytes.push_back(0)
+        self.placed.push_back(0)
+        self.moved.push_back(0)
+        self.denied.push_back(0)
+        self.is_touched.push_back(0)
+        self.first_slot.push_back(<int64>self.owner.size())
+        self.first_edge.push_back(<int64>self.reader.size())
+        for i in range(self.value_indptr[v], self.value_indptr[v + 1]):
+            self.owner.push_back(run)
+            self.to_read.push_back(-1)
+        for i in range(self.read_indptr[v], self.read_indptr[v + 1]):
+            self.reader.push_back(run)
+            self.source.push_back(-1)
+            self.next_edge.push_back(-1)
+            self.previous_edge.push_back(-1)
+        return run
+
+    cdef void insert(self, int run, int place) noexcept nogil:
+        """Put a run before another, behind the current one."""
+        cdef int previous = self.before[place]
+        if self.label[place] - self.label[previous] < 2:
+            self.relabel()
+        self.label[run] = (self.label[place] + self.label[previous]) // 2
+        self.before[run], self.after[run] = previous, place
+        self.after[previous] = run
+        self.before[place] = run
+        self.connect(run)
+
+    cdef void relabel(self) noexcept nogil:
+        cdef int64 place = 0
+        cdef int run = self.first
+        while run >= 0:
+            place += 1
+            self.label[run] = place << GAP_BITS
+            run = self.after[run]
+
+    cdef void connect(self, int run) noexcept nogil:
+        """Each of its reads is of the newest run before it; what was dead is live again."""
+        cdef int v = self.node[run], source_run
+        cdef int64 edge = self.first_edge[run], j, slot
+        cdef int x
+        for j in range(self.read_indptr[v], self.read_indptr[v + 1]):
+            x = self.read_indices[j]
+            source_run = self.original[self.producer[x]]
+            if not self.output[x]:
+                source_run = self.newest_before(self.producer[x], self.label[run])
+            slot = self.first_slot[source_run] + x - self.value_indptr[self.node[source_run]]
+            if self.placed[source_run] and self.dead(slot):
+                self.gain(slot, 1)
+            self.add_read(edge, slot)
+            edge += 1
+
+    cdef void add_read(self, int64 edge, int64 slot) noexcept nogil:
+        self.source[edge] = slot
+        self.previous_edge[edge] = -1
+        self.next_edge[edge] = self.to_read[slot]
+        if self.to_read[slot] >= 0:
+            self.previous_edge[self.to_read[slot]] = edge
+        self.to_read[slot] = edge
+
+    cdef void has_read(self, int64 edge) noexcept nogil:
+        """A read is done; a value without reads to come dies."""
+        cdef int64 slot = self.source[edge]
+        cdef int run = self.owner[slot]
+        if self.previous_edge[edge] >= 0:
+            self.next_edge[self.previous_edge[edge]] = self.next_edge[edge]
+        else:
+            self.to_read[slot] = self.next_edge[edge]
+        if self.next_edge[edge] >= 0:
+            self.previous_edge[self.next_edge[edge]] = self.previous_edge[edge]
+        self.used[run] += 1
+        if self.used[run] == 1:
+            self.touch(run)
+        if self.dead(slot):
+            self.gain(slot, -1)
+
+    cdef void hand_over(self, int run, int other) noexcept nogil:
+        """All reads to come of a placed run are of another run of its node, but for what stays."""
+        cdef int64 slot, edge, to
+        for slot in range(self.first_slot[run], self.end_slot(run)):
+            if self.to_read[slot] < 0 or self.pinned(slot):
+                continue
+            to = self.first_slot[other] + slot - self.first_slot[run]
+            while self.to_read[slot] >= 0:
+                edge = self.to_read[slot]
+                self.to_read[slot] = self.next_edge[edge]
+                self.add_read(edge, to)
+            self.gain(slot, -1)
+
+    cdef void gain(self, int64 slot, int sign) noexcept nogil:
+        """A slot of a placed run has come to life (1) or died (-1); what stays is not counted."""
+        cdef int run = self.owner[slot], last
+        cdef int64 x = self.value_of(slot)
+        self.total_live += sign * self.memory[x]
+        self.live_bytes[run] += sign * self.memory[x]
+        self.awaited[run] += sign
+        self.touch(run)
+        self.touch_readers(x)
+        if self.live_bytes[run] > 0 and self.where[run] < 0 and self.free_to_move(run):
+            self.where[run] = <int>self.live.size()
+            self.live.push_back(run)
+            self.mark(run)
+        elif self.live_bytes[run] == 0 and self.where[run] >= 0:
+            last = self.live.back()
+            self.live[self.where[run]] = last
+            self.where[last] = self.where[run]
+            self.live.pop_back()
+            self.where[run] = -1
+
+    cdef inline bint free_to_move(self, int run) noexcept nogil:
+        return self.rerunnable[self.node[run]] and not self.denied[run]
+
+    cdef void touch(self, int run) noexcept nogil:
+        """Blocks with this placed run have changed: nothing is known of those that end with it or a little later."""
+        cdef int64 i
+        for i in range(self.window):
+            if run < 0 or not self.placed[run] or not self.free_to_move(run):
+                return
+            self.known[run] = 0
+            if not self.is_touched[run]:
+                self.mark(run)
+            run = self.after[run]
+
+    cdef inline void mark(self, int run) noexcept nogil:
+        self.touched.push_back(run)
+        self.is_touched[run] = 1
+
+    cdef void touch_readers(self, int64 x) noexcept nogil:
+        cdef int64 j
+        for j in range(self.reader_indptr[x], self.reader_indptr[x + 1]):
+            self.touch(self.latest[self.reader_indices[j]])
+
+    cdef int newest_before(self, int v, int64 label) noexcept nogil:
+        """The last run of a node before a place, -1 if there is none."""
+        cdef int run = self.newest[v], best = -1
+        while run >= 0:
+            if self.label[run] < label and (best < 0 or self.label[run] > self.label[best]):
+                best = run
+            run = self.older[run]
+        return best
+
+    cdef void begin(self, int run) noexcept nogil:
+        """A run becomes the current one, all of whose values are live."""
+        cdef int64 x
+        self.current = run
+        self.renew_latest(self.node[run], run)
+        for x in range(self.value_indptr[self.node[run]], self.value_indptr[self.node[run] + 1]):
+            self.total_live += self.memory[x]
+
+    cdef void renew_latest(self, int v, int run) noexcept nogil:
+        cdef int64 x
+        self.touch(self.latest[v])
+        self.latest[v] = run
+        for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
+            self.touch_readers(x)
+
+    cdef void end(self) noexcept nogil:
+        """The current run has been: it is placed, and what is not read any more is free."""
+        cdef int run = self.current
+        cdef int64 slot, edge
+        self.current = -1
+        self.placed[run] = 1
+        for slot in range(self.first_slot[run], self.end_slot(run)):
+            if not self.pinned(slot):
+                self.total_live -= self.memory[self.value_of(slot)]
+                if self.dead(slot):
+                    self.touch_readers(self.value_of(slot))
+                else:
+                    self.gain(slot, 1)
+        for edge in range(self.first_edge[run], self.end_edge(run)):
+            self.has_read(edge)
+
+    def order(self):
+        """int32[m]: the nodes of the runs."""
+        cdef vector[int] nodes
+        cdef int run = self.first
+        while run >= 0:
+            nodes.push_back(self.node[run])
+            run = self.after[run]
+        return np.asarray(nodes, np.int32) if nodes.size() else np.empty(0, np.int32)
+
+
+# Which block of runs to run again later.
+
+@cython.final
+cdef class Blocks:
+    """Blocks of consecutive placed runs, and what each saves now.
+
+    Level 0 are the single runs, level k the blocks of more than 2^(k-1) and at most 2^k. The best block of each end and
+    level is remembered until a run in reach changes; only whether the current run reads it is looked at each time.
+    runs : Runs, limit : bytes, max_block : maximum number of runs of a block,
+    from 2 on what has not been read yet is preferred
+    """
+    cdef Runs runs
+    cdef int64 limit, max_block
+    cdef readonly int levels
+    cdef readonly int64 single_work, block_work    # runs and reads that were looked at
+    cdef vector[int64] busy, seen, charged_run, charged     # stamps, of runs and slots
+    cdef int64 clock, step
+    cdef vector[int64] cost                        # of the best block of each end and level, -1 for none
+    cdef vector[int] start, size
+    cdef vector[char] barren                       # levels at which there was nothing the last time
+    cdef vector[size_t] barren_since               # how many runs had been touched by then
+    cdef vector[int] passed                        # ends whose best block the current run reads
+    cdef vector[int] chosen                        # the runs of the best block, its end first
+
+    def __init__(self, Runs runs, int64 limit, int64 max_block):
+        self.runs, self.limit, self.max_block = runs, limit, max_block
+        self.levels = 1 + int(max_block - 1).bit_length()
+        self.barren.assign(self.levels, 0)
+        self.barren_since.assign(self.levels, 0)
+        self.single_work = self.block_work = self.clock = self.step = 0
+
+    cdef void at_step(self) noexcept nogil:
+        """Another current run: what it reads cannot be moved now."""
+        cdef int64 edge
+        cdef int run = self.runs.current
+        cdef size_t i
+        for i in range(self.passed.size()):
+            if not self.runs.is_touched[self.passed[i]]:
+                self.runs.mark(self.passed[i])
+        self.passed.clear()
+        self.clock += 1
+        self.step = self.clock
+        self.grow()
+        for edge in range(self.runs.first_edge[run], self.runs.end_edge(run)):
+            self.busy[self.runs.owner[self.runs.source[edge]]] = self.step
+
+    cdef void grow(self) noexcept nogil:
+        cdef size_t runs = self.runs.node.size()
+        self.busy.resize(runs, 0)
+        self.seen.resize(runs, 0)
+        self.charged_run.resize(runs, 0)
+        self.charged.resize(self.runs.owner.size(), 0)
+        self.cost.resize(runs * self.levels)
+        self.start.resize(runs * self.levels)
+        self.size.resize(runs * self.levels)
+
+    cdef bint choose(self, int level) noexcept nogil:
+        """Find the block of a level that costs least, ties by its start, then its size; whether there is one.
+
+        If there was none the last time, only ends are looked at that were touched since.
+        """
+        cdef size_t i, first = self.barren_since[level] if self.barren[level] else 0
+        cdef size_t many = self.runs.touched.size() if self.barren[level] else self.runs.live.size()
+        cdef int end, best = -1
+        cdef int64 chosen_at
+        self.clock += 1
+        chosen_at = self.clock
+        for i in range(first, many):
+            end = self.runs.touched[i] if self.barren[level] else self.runs.live[i]
+            self.runs.is_touched[end] = 0
+            if self.runs.where[end] >= 0 and self.seen[end] != chosen_at:
+                self.seen[end] = chosen_at
+                if self.runs.known[end] <= level:
+                    self.look(end, level, False)
+                if self.better(end, best, level) and self.is_busy(end, level):
+                    self.look(end, level, True)
+                    self.passed.push_back(end)
+                if self.better(end, best, level):
+                    best = end
+        self.count(level, many - first)
+        self.barren[level] = best < 0
+        self.barren_since[level] = self.runs.touched.size()
+        self.keep(best, level)
+        return best >= 0
+
+    cdef void keep(self, int end, int level) noexcept nogil:
+        """What was chosen: the best block of an end."""
+        cdef int i
+        self.chosen.clear()
+        if end >= 0:
+            for i in range(self.size[<int64>end * self.levels + level]):
+                self.chosen.push_back(end)
+                end = self.runs.before[end]
+
+    cdef inline void count(self, int level, int64 work) noexcept nogil:
+        if level:
+            self.block_work += work
+        else:
+            self.single_work += work
+
+    cdef inline bint better(self, int end, int best, int level) noexcept nogil:
+        cdef int64 i = <int64>end * self.levels + level, k = <int64>best * self.levels + level
+        cdef int64 label, other
+        if self.cost[i] < 0 or best < 0:
+            return self.cost[i] >= 0
+        if self.cost[i] != self.cost[k]:
+            return self.cost[i] < self.cost[k]
+        label, other = self.runs.label[self.start[i]], self.runs.label[self.start[k]]
+        return label < other or label == other and self.size[i] < self.size[k]
+
+    cdef bint is_busy(self, int end, int level) noexcept nogil:
+        """Whether the current run reads something of the best block of an end."""
+        cdef int i, run = end
+        for i in range(self.size[<int64>end * self.levels + level]):
+            if self.busy[run] == self.step:
+                return True
+            run = self.runs.before[run]
+        return False
+
+    cdef void look(self, int end, int highest, bint careful) noexcept nogil:
+        """Find the best block of each level that ends with a run, by taking in one more run before it at a time.
+
+        A run counts if it is awaited or makes what the block reads; others are in the block, but do not run again.
+        careful : stop at what the current run reads, and forget it all after this step
+        """
+        cdef int run = end, level = 0
+        cdef int64 size = 0, level_end = 1, saved = 0, slot, edge, work = 0, cell = <int64>end * self.levels
+        cdef bint unused = self.max_block > 1
+        self.clock += 1
+        for level in range(highest + 1):
+            self.cost[cell + level] = -1
+        level = 0
+        while run >= 0 and self.runs.free_to_move(run) and not (careful and self.busy[run] == self.step):
+            size += 1
+            if size > level_end:
+                level += 1
+                level_end = min(2 * level_end, self.max_block)
+            if level > highest or size > self.max_block:
+                break
+            work += 1
+            if self.charged_run[run] == self.clock:
+                for slot in range(self.runs.first_slot[run], self.runs.end_slot(run)):
+                    if self.charged[slot] == self.clock:
+                        saved += self.runs.memory[self.runs.value_of(slot)]
+            if self.runs.awaited[run] > 0 or self.charged_run[run] == self.clock:
+                saved += self.runs.live_bytes[run]
+                unused = unused and self.runs.used[run] == 0
+                for edge in range(self.runs.first_edge[run], self.runs.end_edge(run)):
+                    saved -= self.charge(self.runs.value_of(self.runs.source[edge]))
+                    work += 1
+                if saved > 0:
+                    self.offer(cell + level, 0 if unused else self.limit // saved, run, <int>size)
+            run = self.runs.before[run]
+        self.runs.known[end] = 0 if careful else highest + 1
+        self.count(highest, work)
+
+    cdef inline void offer(self, int64 cell, int64 cost, int start, int size) noexcept nogil:
+        if self.cost[cell] < 0 or cost <= self.cost[cell]:           # of equal ones the one that starts first
+            self.cost[cell], self.start[cell], self.size[cell] = cost, start, size
+
+    cdef inline int64 charge(self, int64 x) noexcept nogil:
+        """Bytes that a block needs besides, once: of a value that it reads and that is dead, unless it makes it."""
+        cdef int64 slot = self.runs.placed_slot(x)
+        if self.charged[slot] == self.clock or not self.runs.dead(slot):
+            return 0
+        self.charged[slot] = self.clock
+        self.charged_run[self.runs.owner[slot]] = self.clock
+        return self.runs.memory[x]
+
+
+# The walk.
+
+@cython.final
+cdef class Walk:
+    """The walk for one limit.
+
+    runs : Runs, blocks : Blocks, workspace : int64[n], limit : bytes, max_runs : runs that may be
+    created, factor, min_work : the search for blocks of several runs may cost `factor` times the one for single runs,
+    plus `min_work`
+    """
+    cdef Runs runs
+    cdef Blocks blocks
+    cdef const int64[::1] workspace
+    cdef int64 limit, max_runs, factor, min_work
+    cdef vector[int] stack                         # runs to drop
+    cdef readonly bint cut_short
+    cdef readonly int reached                      # the highest level that was tried; `levels` where all failed
+
+    def __init__(self, Runs runs, Blocks blocks, workspace, int64 limit, int64 max_runs, int64 factor, int64 min_work):
+        self.runs, self.blocks, self.workspace, self.limit = runs, blocks, workspace, limit
+        self.max_runs, self.factor, self.min_work = max_runs, factor, min_work
+        self.cut_short = False
+        self.reached = 0
+
+    def go(self):
+        """Walk to the end."""
+        cdef int run
+        with nogil:
+            run = self.runs.first
+            while run >= 0:
+                self.runs.begin(run)
+                if self.too_much() and self.allocates(self.runs.node[run]):
+                    self.blocks.at_step()
+                    self.reduce()
+                self.runs.end()
+                run = self.runs.after[run]
+
+    cdef inline bint too_much(self) noexcept nogil:
+        return self.runs.total_live + self.workspace[self.runs.node[self.runs.current]] > self.limit
+
+    cdef bint allocates(self, int v) noexcept nogil:
+        cdef int64 x, bytes = self.workspace[v]
+        for x in range(self.runs.value_indptr[v], self.runs.value_indptr[v + 1]):
+            bytes += self.runs.memory[x]
+        return bytes > 0
+
+    cdef void reduce(self) noexcept nogil:
+        """Postpone one block after the other until the current run fits, or none saves anything."""
+        cdef int level = 0
+        cdef size_t i
+        while self.too_much() and level < self.blocks.levels:
+            if <int64>self.runs.node.size() >= self.max_runs or (level and self.spent()):
+                self.cut_short = True
+                return
+            if not self.blocks.choose(level):
+                level += 1
+                self.reached = max(self.reached, level)
+                continue
+            for i in range(self.blocks.chosen.size()):
+                if self.runs.awaited[self.blocks.chosen[i]] > 0:
+                    self.run_again(self.blocks.chosen[i])
+            self.blocks.grow()
+            level = 0
+
+    cdef inline bint spent(self) noexcept nogil:
+        return self.blocks.block_work > self.factor * self.blocks.single_work + self.min_work
+
+    cdef void run_again(self, int run) noexcept nogil:
+        """Another run takes over its reads; a run without readers so far is moved by that, and only once."""
+        cdef int place = self.place_for(run), again = self.runs.new_run(self.runs.node[run])
+        self.runs.insert(again, place)
+        self.runs.hand_over(run, again)
+        if self.useless(run):
+            self.runs.moved[again] = True
+            self.runs.denied[again] = self.runs.moved[run]
+            self.drop(run)
+
+    cdef bint useless(self, int run) noexcept nogil:
+        """Whether none of its values was read, will be read, or is an output."""
+        cdef int64 slot
+        if self.runs.used[run] > 0 or not self.runs.placed[run]:
+            return False
+        for slot in range(self.runs.first_slot[run], self.runs.end_slot(run)):
+            if not self.runs.dead(slot):
+                return False
+        return True
+
+    cdef void drop(self, int run) noexcept nogil:
+        """Remove a placed run without readers, and then those that only it had read."""
+        cdef int64 edge
+        cdef int other
+        self.stack.push_back(run)
+        while self.stack.size():
+            run = self.stack.back()
+            self.stack.pop_back()
+            self.runs.touch(run)
+            if self.runs.before[run] < 0:
+                self.runs.first = self.runs.after[run]
+            else:
+                self.runs.after[self.runs.before[run]] = self.runs.after[run]
+            self.runs.before[self.runs.after[run]] = self.runs.before[run]
+            self.forget(run)
+            for edge in range(self.runs.first_edge[run], self.runs.end_edge(run)):
+                other = self.runs.owner[self.runs.source[edge]]
+                self.runs.used[other] = self.runs.used[other] - 1
+                if self.runs.used[other] == 0:
+                    self.runs.touch(other)
+                if self.useless(other):
+                    self.stack.push_back(other)
+
+    cdef void forget(self, int run) noexcept nogil:
+        """Remove it from the runs of its node."""
+        cdef int v = self.runs.node[run], newer = self.runs.newest[v]
+        if newer == run:
+            self.runs.newest[v] = self.runs.older[run]
+        else:
+            while self.runs.older[newer] != run:
+                newer = self.runs.older[newer]
+            self.runs.older[newer] = self.runs.older[run]
+        if self.runs.latest[v] == run:
+            self.runs.renew_latest(v, self.runs.newest_before(v, self.runs.label[run]))
+
+    cdef int place_for(self, int run) noexcept nogil:
+        """Before the first of: its readers to come; the last reader to come of each value that it reads."""
+        cdef int place = -1, last
+        cdef int64 slot, edge, x
+        for slot in range(self.runs.first_slot[run], self.runs.end_slot(run)):
+            if self.runs.pinned(slot):
+                continue
+            edge = self.runs.to_read[slot]
+            while edge >= 0:
+                place = self.sooner(place, self.runs.reader[edge])
+                edge = self.runs.next_edge[edge]
+        for edge in range(self.runs.first_edge[run], self.runs.end_edge(run)):
+            x = self.runs.value_of(self.runs.source[edge])
+            last = -1 if self.runs.output[x] else self.last_reader(self.runs.placed_slot(x))
+            if last >= 0:
+                place = self.sooner(place, last)
+        return place
+
+    cdef inline int sooner(self, int one, int other) noexcept nogil:
+        return one if one >= 0 and self.runs.label[one] < self.runs.label[other] else other
+
+    cdef int last_reader(self, int64 slot) noexcept nogil:
+        """The last run to come that reads a slot, -1 if there is none."""
+        cdef int last = -1, reader
+        cdef int64 edge = self.runs.to_read[slot]
+        while edge >= 0:
+            reader = self.runs.reader[edge]
+            if reader != self.runs.current and (last < 0 or self.runs.label[reader] > self.runs.label[last]):
+                last = reader
+            edge = self.runs.next_edge[edge]
+        return last
+
+
+def greedy_order(order, value_indptr, read_indptr, read_indices, reader_indptr, reader_indices, producer, output, rerunnable,
+           memory, workspace, int64 limit, int64 max_block, int64 max_runs, int64 factor, int64 min_work):
+    """An order with the recomputations that one walk along it under a limit inserts.
+
+    order : int32[m], value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k],
+    reader_indptr : int64[n_values + 1], reader_indices : int32[k] nodes, producer : int32[n_values],
+    output : uint8[n_values], rerunnable : uint8[n], memory : int64[n_values], workspace : int64[n];
+    limit in bytes, max_block as in Blocks, max_runs, factor, min_work as in Walk
+    Returns (int32[k], the highest level of blocks that was tried, work). The level counts from 0 and is one more than
+    there is if some step had no block to postpone, two more if the walk was cut short.
+    """
+    runs = Runs(order, value_indptr, read_indptr, read_indices, reader_indptr, reader_indices, producer, output,
+                rerunnable, memory, max_block)
+    blocks = Blocks(runs, limit, max_block)
+    walk = Walk(runs, blocks, workspace, limit, max_runs, factor, min_work)
+    walk.go()
+    reached = blocks.levels + 1 if walk.cut_short else walk.reached
+    return runs.order(), reached, blocks.single_work + blocks.block_work

@@ -1,0 +1,692 @@
+# distutils: language = c++
+"""Dynamic programs over chains of lower sets (kusumoto2019, section 4).
+
+A step L -> L' of a chain has three figures: `need`, bytes beside what the chain has cached so far; `adds`, bytes that it
+adds to the cache; `cost`, what the objective counts. Bytes are doubles, which hold all sums below 2**53 exactly.
+"""
+
+import numpy as np
+
+cimport cython
+from libc.math cimport INFINITY
+from libc.stdint cimport uint64_t
+from libc.stdlib cimport free, malloc
+from libcpp.vector cimport vector
+from remat_algos.kernels.bitsets cimport has_bit, is_subset
+
+ctypedef long long int64
+
+
+# The steps between lower sets and their figures.
+
+cdef struct Step:
+    int target
+    double cost
+    double need
+    double adds
+
+
+@cython.final
+cdef class Steps:
+    """The steps from each lower set: stored, or computed when they are requested.
+
+    words : uint64[k, w] rows by size, the last is the whole part, memory, compute : int64[n],
+    set_memory, cost, beside : int64[k], boundary_indptr : int64[k + 1], boundary : int32[b] as `attributes` gives them,
+    covers : (int64[k + 1], int32[c]) or None: rows with one node more, along which the search goes,
+    kept : whether the objective is the compute of what is kept, instead of what runs again,
+    keep_last : whether the step to the whole part keeps what it adds
+    """
+    cdef readonly Py_ssize_t size, nodes
+    cdef Py_ssize_t w
+    cdef const uint64_t[:, ::1] words
+    cdef const double[::1] memory, compute, set_memory, total, beside
+    cdef const int64[::1] boundary_indptr, cover_indptr
+    cdef const int[::1] boundary, cover
+    cdef bint kept, keep_last, has_covers
+    cdef readonly bint stored_all
+    cdef vector[Step] stored
+    cdef vector[int64] indptr
+    cdef vector[Step] matches
+    cdef vector[int] stack
+    cdef vector[int64] stamp
+    cdef int64 clock                               # of searches; a row with its stamp has been seen
+    cdef int64 visits                              # rows that searches have looked at
+
+    def __init__(self, words, memory, compute, set_memory, cost, beside, boundary_indptr, boundary, covers, bint kept,
+                 bint keep_last):
+        self.words = words
+        self.size = words.shape[0]
+        self.w = words.shape[1]
+        self.nodes = len(memory)
+        self.memory, self.compute = np.asarray(memory, float), np.asarray(compute, float)
+        self.set_memory, self.total, self.beside = (np.asarray(a, float) for a in (set_memory, cost, beside))
+        self.boundary_indptr, self.boundary = boundary_indptr, boundary
+        self.kept, self.keep_last = kept, keep_last
+        self.has_covers = covers is not None
+        self.stored_all = False
+        if covers is not None:
+            self.cover_indptr, self.cover = covers
+        self.stamp.assign(self.size, 0)
+        self.clock, self.visits = 0, 0
+
+    cdef inline Step step(self, Py_ssize_t source, Py_ssize_t target) noexcept nogil:
+        """The figures of one step, by the formulas."""
+        cdef Step result
+        cdef int64 j
+        cdef int v
+        cdef double again = 0
+        cdef const uint64_t* row = &self.words[source, 0]
+        result.target = <int>target
+        result.adds = 0
+        for j in range(self.boundary_indptr[target], self.boundary_indptr[target + 1]):
+            v = self.boundary[j]
+            if not has_bit(row, v):
+                result.adds += self.memory[v]
+                again += self.compute[v]
+        if self.keep_last and target == self.size - 1:
+            again = self.total[target] - self.total[source]
+        result.cost = again if self.kept else self.total[target] - self.total[source] - again
+        result.need = 2 * (self.set_memory[target] - self.set_memory[source]) + self.beside[target]
+        return result
+
+    def store(self, const int64[::1] indptr, const int[::1] target):
+        """Store the steps of these pairs of rows."""
+        cdef Py_ssize_t i
+        cdef int64 j
+        with nogil:
+            self.indptr.assign(&indptr[0], &indptr[0] + self.size + 1)
+            self.stored.reserve(target.shape[0])
+            for i in range(self.size):
+                for j in range(indptr[i], indptr[i + 1]):
+                    self.stored.push_back(self.step(i, target[j]))
+        self.stored_all = True
+
+    def store_figures(self, const int64[::1] indptr, const int[::1] target, const int64[::1] need,
+                      const int64[::1] adds, const int64[::1] cost, int64 max_need):
+        """Store steps with figures of the caller's, those that need more than `max_need` left out."""
+        cdef Py_ssize_t i
+        cdef int64 j
+        cdef Step step
+        with nogil:
+            self.indptr.push_back(0)
+            for i in range(self.size):
+                for j in range(indptr[i], indptr[i + 1]):
+                    if need[j] <= max_need:
+                        step.target, step.need, step.adds, step.cost = target[j], need[j], adds[j], cost[j]
+                        self.stored.push_back(step)
+                self.indptr.push_back(self.stored.size())
+        self.stored_all = True
+
+    cdef Step between(self, Py_ssize_t source, Py_ssize_t target) noexcept nogil:
+        """The figures of one step; its target is -1 if there is no such step."""
+        cdef int64 low, high, middle
+        cdef Step none
+        none.target = -1
+        if self.stored_all:
+            low, high = self.indptr[source], self.indptr[source + 1]
+            while low < high:                                  # targets rise
+                middle = (low + high) >> 1
+                if self.stored[middle].target < target:
+                    low = middle + 1
+                else:
+                    high = middle
+            return self.stored[low] if low < self.indptr[source + 1] and self.stored[low].target == target else none
+        if is_subset(&self.words[source, 0], &self.words[target, 0], self.w):
+            return self.step(source, target)
+        return none
+
+    def figures(self, const int64[::1] rows):
+        """(cost, peak) of the chain of these rows, the first of them 0."""
+        cdef double cached = 0, cost = 0, peak = 0
+        cdef Py_ssize_t i
+        cdef Step step
+        for i in range(1, rows.shape[0]):
+            step = self.between(rows[i - 1], rows[i])
+            peak = max(peak, cached + step.need)
+            cached += step.adds
+            cost += step.cost
+        return int(cost), int(peak)
+
+    cdef const Step* of(self, Py_ssize_t source, double room, double max_cost, Py_ssize_t* count) noexcept nogil:
+        """Steps from a row among which are all that need at most `room` and cost at most `max_cost`."""
+        cdef int64 j
+        if self.stored_all:
+            count[0] = self.indptr[source + 1] - self.indptr[source]
+            return &self.stored[0] + self.indptr[source]
+        self.matches.clear()
+        if source < self.size - 1:
+            if self.has_covers:
+                self.search(source, room, max_cost)
+            else:
+                for j in range(source + 1, self.size - 1):
+                    if is_subset(&self.words[source, 0], &self.words[j, 0], self.w):
+                        self.matches.push_back(self.step(source, j))
+            self.matches.push_back(self.step(source, self.size - 1))
+        count[0] = self.matches.size()
+        return self.matches.data()
+
+    cdef void search(self, Py_ssize_t source, double room, double max_cost) noexcept nogil:
+        """Along the covers: 2 M(L' - L) grows on the way, and so does what runs again; `beside` does not."""
+        cdef int row = <int>source, c
+        cdef int64 j
+        cdef double base = self.set_memory[source]
+        cdef Step step
+        self.clock += 1
+        self.stack.clear()
+        self.stack.push_back(row)
+        while not self.stack.empty():
+            row = self.stack.back()
+            self.stack.pop_back()
+            for j in range(self.cover_indptr[row], self.cover_indptr[row + 1]):
+                c = self.cover[j]
+                if self.stamp[c] == self.clock:
+                    continue
+                self.stamp[c] = self.clock
+                if 2 * (self.set_memory[c] - base) > room or c == self.size - 1:
+                    continue
+                self.visits += 1
+                step = self.step(source, c)
+                if not self.kept and step.cost > max_cost:
+                    continue
+                if step.need <= room:
+                    self.matches.push_back(step)
+                self.stack.push_back(c)
+
+
+# All minimum peaks at once, between two budgets.
+
+@cython.final
+cdef class Completion:
+    """For each lower set and each cost up to a cap the largest cache from which the whole part is within reach.
+
+    steps : Steps, all stored, budget : bytes, unit : what the costs are counted in, cap : the highest cost, in units
+    """
+    cdef Steps steps
+    cdef readonly double budget
+    cdef double unit
+    cdef readonly int64 cap
+    cdef double[:, ::1] cache
+    cdef vector[int64] first                       # the minimum cost at which an empty cache does
+    cdef vector[int64] reach                       # a cost that every chain within the budget has spent by then
+    cdef vector[double] cached                     # the fewest bytes that a chain has cached by then
+
+    def __init__(self, Steps steps, int64 budget, int64 unit, int64 cap):
+        cdef Py_ssize_t source
+        self.steps = steps
+        self.budget, self.unit, self.cap = budget, unit, cap
+        self.cache = np.empty((steps.size, cap + 1))
+        self.first.assign(steps.size, cap + 1)
+        self.reach.assign(steps.size, cap + 1)
+        self.cached.assign(steps.size, INFINITY)
+        with nogil:
+            self.reach[0] = 0
+            self.cached[0] = 0
+            for source in range(steps.size - 1):
+                self.push(source)
+            self.first[steps.size - 1] = 0
+            for source in range(cap + 1):
+                self.cache[steps.size - 1, source] = INFINITY
+            for source in range(steps.size - 2, -1, -1):
+                self.pull(source)
+
+    cdef void push(self, Py_ssize_t source) noexcept nogil:
+        cdef Py_ssize_t i, count = 0
+        cdef const Step* step = self.steps.of(source, 0, 0, &count)
+        cdef int64 cost
+        for i in range(count):
+            if self.cached[source] + step[i].need <= self.budget:
+                cost = self.reach[source] + <int64>(step[i].cost / self.unit + 0.5)
+                self.reach[step[i].target] = min(self.reach[step[i].target], cost)
+                self.cached[step[i].target] = min(self.cached[step[i].target], self.cached[source] + step[i].adds)
+
+    cdef void pull(self, Py_ssize_t source) noexcept nogil:
+        cdef Py_ssize_t i, count = 0
+        cdef int64 shift, s, first, last = self.cap - self.reach[source]
+        cdef double room, adds, left
+        cdef double* row = &self.cache[source, 0]
+        cdef const double* other
+        cdef const Step* step = self.steps.of(source, 0, 0, &count)
+        for s in range(last + 1):
+            row[s] = -INFINITY
+        for i in range(count):
+            room = self.budget - step[i].need
+            shift = <int64>(step[i].cost / self.unit + 0.5)
+            first = self.first[step[i].target] + shift
+            if room < self.cached[source] or first > last or row[first] >= room:
+                continue
+            adds = step[i].adds
+            other = &self.cache[step[i].target, 0] - shift
+            for s in range(first, last + 1):
+                left = other[s] - adds
+                left = left if left < room else room
+                row[s] = left if left > row[s] else row[s]
+        s = 0
+        while s <= last and row[s] < 0:
+            s += 1
+        self.first[source] = s if s <= last else self.cap + 1
+
+    def best(self):
+        """The minimum cost of a chain, in units; -1 if there is none up to the cap."""
+        return self.first[0] if self.first[0] <= self.cap else -1
+
+
+cdef struct Partial:
+    double cached
+    double peak
+    int64 parent
+    int64 cost
+    int row
+
+
+@cython.final
+cdef class Between:
+    """All minimum peaks of chains with a cost up to the completion's cap, in one pass of labels (cost, cache, peak).
+
+    A label that the completion cannot bring to the whole part within its budget and cap is dropped.
+    """
+    cdef Completion completion
+    cdef readonly Py_ssize_t current
+    cdef vector[vector[vector[Partial]]] waiting   # by row and cost: caches rising, peaks falling
+    cdef vector[Partial] pool                      # labels that no other of their row dominates, costs rising
+
+    def __init__(self, Completion completion):
+        cdef Partial empty
+        self.completion = completion
+        self.current = 0
+        self.waiting.resize(completion.steps.size)
+        empty.cost, empty.cached, empty.peak, empty.parent, empty.row = 0, 0, 0, -1, 0
+        self.waiting[0].resize(1)
+        self.waiting[0][0].push_back(empty)
+
+    def advance(self, int64 work):
+        """Go on for about so many relaxations; whether the end is reached."""
+        with nogil:
+            while work > 0 and self.current < self.completion.steps.size - 1:
+                work -= self.expand(self.current)
+                self.current += 1
+        return self.current >= self.completion.steps.size - 1
+
+    cdef int64 expand(self, Py_ssize_t source) noexcept nogil:
+        cdef int64 begin = self.pool.size(), end, i, j, cost, shift, cap = self.completion.cap
+        cdef Py_ssize_t count = 0
+        cdef Partial extended
+        cdef const Step* step
+        cdef const double* within
+        cdef double budget = self.completion.budget
+        self.keep_undominated(source)
+        end = self.pool.size()
+        if begin == end:
+            return 1
+        step = self.completion.steps.of(source, 0, 0, &count)
+        for j in range(count):
+            extended.row = step[j].target
+            shift = <int64>(step[j].cost / self.completion.unit + 0.5)
+            within = &self.completion.cache[extended.row, 0]
+            for i in range(begin, end):
+                cost = self.pool[i].cost + shift
+                if cost > cap:
+                    break
+                extended.cached = self.pool[i].cached + step[j].adds
+                extended.peak = self.pool[i].cached + step[j].need
+                if extended.peak > budget or within[cap - cost] < extended.cached:
+                    continue
+                extended.peak = max(self.pool[i].peak, extended.peak)
+                extended.parent, extended.cost = i, cost
+                if self.waiting[extended.row].empty():
+                    self.waiting[extended.row].resize(cap + 1)
+                self.insert(self.waiting[extended.row][cost], extended)
+        return (end - begin) * count + 1
+
+    cdef void insert(self, vector[Partial]& front, const Partial& label) noexcept nogil:
+        cdef int64 at = front.size(), until
+        while at > 0 and front[at - 1].cached > label.cached:
+            at -= 1
+        if at > 0:
+            if front[at - 1].peak <= label.peak:
+                return
+            if front[at - 1].cached == label.cached:
+                at -= 1
+        until = at
+        while until < <int64>front.size() and front[until].peak >= label.peak:
+            until += 1
+        if until == at:
+            front.insert(front.begin() + at, label)
+        else:
+            front[at] = label
+            front.erase(front.begin() + at + 1, front.begin() + until)
+
+    cdef void keep_undominated(self, Py_ssize_t row) noexcept nogil:
+        """Put into the pool the labels that no label of the row with a lower cost dominates."""
+        cdef vector[Partial] best                  # of lower costs
+        cdef Partial label
+        cdef int64 cost, i, at
+        for cost in range(<int64>self.waiting[row].size()):
+            for i in range(<int64>self.waiting[row][cost].size()):
+                label = self.waiting[row][cost][i]
+                at = best.size()
+                while at > 0 and best[at - 1].cached > label.cached:
+                    at -= 1
+                if at == 0 or best[at - 1].peak > label.peak:
+                    self.insert(best, label)
+                    self.pool.push_back(label)
+        vector[vector[Partial]]().swap(self.waiting[row])
+
+    def chains(self):
+        """The rows of a chain for every minimum peak, costs rising."""
+        cdef int64 begin = self.pool.size(), i, at
+        self.keep_undominated(self.completion.steps.size - 1)
+        points = {}
+        lowest = INFINITY
+        for i in range(begin, <int64>self.pool.size()):   # costs rise, and within a cost peaks fall
+            if self.pool[i].peak < lowest:
+                lowest = self.pool[i].peak
+                points[self.pool[i].cost] = i
+        chains = []
+        for i in points.values():
+            rows = []
+            at = i
+            while self.pool[at].row > 0:
+                rows.append(self.pool[at].row)
+                at = self.pool[at].parent
+            chains.append(rows[::-1])
+        return chains
+
+
+# The least cost, cache or peak of a chain.
+
+cdef struct Label:
+    double cached
+    double peak
+
+
+@cython.final
+cdef class Rows:
+    """For each lower set and each cost up to a cap the minimum cache with which a chain within the budget gets there.
+
+    steps : Steps, budget : bytes, unit : what the costs are counted in, cap : the highest cost, in units
+    """
+    cdef Steps steps
+    cdef double budget, unit
+    cdef readonly int64 cap, work                  # relaxations so far
+    cdef readonly Py_ssize_t current               # how many rows have been expanded
+    cdef vector[double*] row
+    cdef vector[int64] begin                       # of each front in the pool
+    cdef vector[int] cost                          # the pool: rising, the cache falling
+    cdef vector[double] cache
+
+    def __init__(self, Steps steps, int64 budget, int64 unit, int64 cap):
+        self.steps = steps
+        self.budget, self.unit, self.cap = budget, unit, cap
+        self.current, self.work = 0, 0
+        self.row.assign(steps.size, NULL)
+        self.begin.push_back(0)
+        self.row[0] = self.new_row()
+        self.row[0][0] = 0
+
+    def __dealloc__(self):
+        cdef Py_ssize_t i
+        for i in range(<Py_ssize_t>self.row.size()):
+            free(self.row[i])
+
+    cdef double* new_row(self) noexcept nogil:
+        cdef double* row = <double*>malloc((self.cap + 1) * sizeof(double))
+        cdef int64 i
+        for i in range(self.cap + 1):
+            row[i] = INFINITY
+        return row
+
+    def advance(self, int64 work):
+        """Go on for about so many relaxations; whether the end is reached."""
+        cdef int64 until = self.work + work, visits
+        with nogil:
+            while self.work < until and self.current < self.steps.size:
+                visits = self.steps.visits
+                self.work += self.expand(self.current) + self.steps.visits - visits
+                self.current += 1
+        return self.current == self.steps.size
+
+    cdef int64 expand(self, Py_ssize_t source) noexcept nogil:
+        cdef int64 t, first = self.begin[source], last, low, high, middle, work = 1, shift
+        cdef Py_ssize_t i, count = 0
+        cdef double best = INFINITY, room, adds, cached, lowest
+        cdef double* row = self.row[source]
+        cdef const Step* step
+        cdef const int* cost
+        cdef const double* cache
+        if row != NULL:
+            for t in range(self.cap + 1):
+                if row[t] < best:
+                    best = row[t]
+                    self.cost.push_back(<int>t)
+                    self.cache.push_back(best)
+            free(row)
+            self.row[source] = NULL
+        last = self.cost.size()
+        self.begin.push_back(last)
+        if last == first:
+            return work
+        cost = self.cost.data()
+        cache = self.cache.data()
+        lowest = cache[last - 1]
+        step = self.steps.of(source, self.budget - lowest, (self.cap - cost[first] + 0.5) * self.unit, &count)
+        for i in range(count):
+            room = self.budget - step[i].need
+            if room < lowest:
+                continue
+            shift = <int64>(step[i].cost / self.unit + 0.5)
+            if cost[first] + shift > self.cap:
+                continue
+            low, high = first, last - 1
+            while low < high:
+                middle = (low + high) >> 1
+                if cache[middle] <= room:
+                    high = middle
+                else:
+                    low = middle + 1
+            if cost[low] + shift > self.cap:
+                continue
+            row = self.row[step[i].target]
+            if row == NULL:
+                row = self.new_row()
+                self.row[step[i].target] = row
+            adds = step[i].adds
+            while low < last:
+                t = cost[low] + shift
+                if t > self.cap:
+                    break
+                cached = cache[low] + adds
+                if cached < row[t]:
+                    row[t] = cached
+                low += 1
+            work += last - low + 8
+        return work + count
+
+    def best(self):
+        """The minimum cost of a chain to the whole part, in units; -1 if there is none up to the cap."""
+        if self.begin[self.steps.size] == self.begin[self.steps.size - 1]:
+            return -1
+        return self.cost[self.begin[self.steps.size - 1]]
+
+    def chain(self):
+        """The rows of that chain, rising, without the first: list of int."""
+        cdef Py_ssize_t at = self.steps.size - 1
+        cdef int64 label = self.begin[at]
+        rows = []
+        while at > 0:
+            rows.append(at)
+            label = self.parent(&at, label)
+            if label < 0:
+                return None
+        return rows[::-1]
+
+    cdef int64 parent(self, Py_ssize_t* at, int64 label) noexcept nogil:
+        """The label that a label comes from, and its row."""
+        cdef Py_ssize_t source
+        cdef Step step
+        cdef int64 j
+        for source in range(at[0]):
+            if self.begin[source] == self.begin[source + 1]:
+                continue
+            step = self.steps.between(source, at[0])
+            if step.target < 0:
+                continue
+            for j in range(self.begin[source], self.begin[source + 1]):
+                if (self.cost[j] + <int64>(step.cost / self.unit + 0.5) == self.cost[label]
+                        and self.cache[j] + step.adds == self.cache[label]
+                        and self.cache[j] + step.need <= self.budget):
+                    at[0] = source
+                    return j
+        return -1
+
+
+def cost_bound(Steps steps, int64 budget):
+    """A cost that no chain within the budget goes below; -1 if there is no such chain."""
+    cdef Py_ssize_t k = steps.size, source, i, count = 0
+    cdef vector[double] cached, cost               # the minimum of each row by itself
+    cdef const Step* step
+    with nogil:
+        cached.assign(k, INFINITY)
+        cost.assign(k, INFINITY)
+        cached[0], cost[0] = 0, 0
+        for source in range(k - 1):
+            if cached[source] == INFINITY:
+                continue
+            step = steps.of(source, budget - cached[source], INFINITY, &count)
+            for i in range(count):
+                if cached[source] + step[i].need <= budget:
+                    cached[step[i].target] = min(cached[step[i].target], cached[source] + step[i].adds)
+                    cost[step[i].target] = min(cost[step[i].target], cost[source] + step[i].cost)
+    return -1 if cost[k - 1] == INFINITY else int(cost[k - 1])
+
+
+@cython.final
+cdef class MinimumCache:
+    """The chain within a budget that caches fewest bytes, at most `max_cache`; ties go to less cost."""
+    cdef Steps steps
+    cdef double budget, max_cache
+    cdef readonly Py_ssize_t current
+    cdef vector[double] cache, cost
+    cdef vector[int] parent
+
+    def __init__(self, Steps steps, int64 budget, int64 max_cache):
+        self.steps = steps
+        self.budget, self.max_cache = budget, max_cache
+        self.current = 0
+        self.cache.assign(steps.size, INFINITY)
+        self.cost.assign(steps.size, INFINITY)
+        self.parent.assign(steps.size, -1)
+        self.cache[0], self.cost[0] = 0, 0
+
+    def advance(self, int64 work):
+        """Go on for about so many relaxations; whether the end is reached."""
+        cdef int64 visits = self.steps.visits
+        with nogil:
+            while work > self.steps.visits - visits and self.current < self.steps.size - 1:
+                work -= self.expand(self.current)
+                self.current += 1
+        return self.current >= self.steps.size - 1
+
+    cdef int64 expand(self, Py_ssize_t source) noexcept nogil:
+        cdef Py_ssize_t i, count = 0
+        cdef int target
+        cdef double cached, spent
+        cdef const Step* step
+        if self.cache[source] == INFINITY:
+            return 1
+        step = self.steps.of(source, self.budget - self.cache[source], INFINITY, &count)
+        for i in range(count):
+            target = step[i].target
+            cached, spent = self.cache[source] + step[i].adds, self.cost[source] + step[i].cost
+            if self.cache[source] + step[i].need > self.budget or cached > self.max_cache:
+                continue
+            if cached < self.cache[target] or (cached == self.cache[target] and spent < self.cost[target]):
+                self.cache[target], self.cost[target], self.parent[target] = cached, spent, <int>source
+        return count + 1
+
+    def chain(self):
+        """The rows of that chain, rising, without the first; None if there is none."""
+        cdef Py_ssize_t at = self.steps.size - 1
+        if self.parent[at] < 0:
+            return None
+        rows = []
+        while at > 0:
+            rows.append(at)
+            at = self.parent[at]
+        return rows[::-1]
+
+
+@cython.final
+cdef class MinimumBudget:
+    """The minimum budget that some chain meets, below a known one; one pass of labels (cache, peak) per lower set."""
+    cdef Steps steps
+    cdef readonly double budget
+    cdef readonly Py_ssize_t current
+    cdef vector[vector[Label]] front               # caches rising, peaks falling
+
+    def __init__(self, Steps steps, int64 budget):
+        cdef Label label
+        self.steps = steps
+        self.budget = budget
+        self.current = 0
+        self.front.resize(steps.size)
+        label.cached, label.peak = 0, 0
+        self.front[0].push_back(label)
+
+    def advance(self, int64 work):
+        """Go on for about so many relaxations; whether the end is reached."""
+        cdef int64 visits = self.steps.visits
+        with nogil:
+            while work > self.steps.visits - visits and self.current < self.steps.size - 1:
+                work -= self.expand(self.current)
+                self.current += 1
+        return self.current >= self.steps.size - 1
+
+    cdef int64 expand(self, Py_ssize_t source) noexcept nogil:
+        cdef Py_ssize_t i, count = 0, n, j
+        cdef const Step* step
+        cdef const Label* label
+        cdef Label extended
+        cdef vector[Label]* front = &self.front[source]
+        while not front.empty() and front[0][0].peak >= self.budget:
+            front.erase(front.begin())
+        if front.empty():
+            return 1
+        n = front.size()
+        label = front.data()
+        # a chain must stay strictly below the budget that is known
+        step = self.steps.of(source, self.budget - label[0].cached, INFINITY, &count)
+        for i in range(count):
+            for j in range(n):
+                extended.cached = label[j].cached + step[i].adds
+                extended.peak = label[j].cached + step[i].need
+                if extended.peak >= self.budget:
+                    break
+                if extended.peak < label[j].peak:
+                    extended.peak = label[j].peak
+                self.insert(step[i].target, extended)
+                if extended.peak == label[j].cached + step[i].need:
+                    break                              # later labels cache more and peak no lower here
+        vector[Label]().swap(front[0])
+        return count * (1 + n // 2) + 1
+
+    cdef void insert(self, int target, Label label) noexcept nogil:
+        cdef vector[Label]* front = &self.front[target]
+        cdef Py_ssize_t at = 0, n = front.size(), until
+        if target == self.steps.size - 1:
+            if label.peak < self.budget:
+                self.budget = label.peak
+            return
+        while at < n and front[0][at].cached <= label.cached:
+            if front[0][at].peak <= label.peak:
+                return
+            at += 1
+        if at > 0 and front[0][at - 1].cached == label.cached:
+            at -= 1
+        until = at
+        while until < n and front[0][until].peak >= label.peak:
+            until += 1
+        if until == at:
+            front.insert(front.begin() + at, label)
+        else:
+            front[0][at] = label
+            front.erase(front.begin() + at + 1, front.begin() + until)

@@ -1,0 +1,497 @@
+# distutils: language = c++
+"""Addresses of buffers: greedy rules, a check for overlaps, blocks that buffers share."""
+
+import numpy as np
+
+from cython.operator cimport dereference, predecrement
+from libc.stdint cimport int32_t, int64_t
+from libcpp.map cimport map as ordered_map
+from libcpp.pair cimport pair
+from libcpp.queue cimport priority_queue
+from libcpp.vector cimport vector
+
+
+# Placed blocks by address, in chunks that know which sections they cover.
+
+cdef struct _Place:
+    int64_t offset, top, begin, end
+
+cdef struct _Chunk:
+    int64_t low         # no block of it lies below
+    int64_t begin, end  # sections that its blocks cover
+    int64_t forgot      # blocks that end before it have been dropped
+    Py_ssize_t row
+
+cdef Py_ssize_t max_chunk = 256
+
+
+cdef class _Placed:
+    cdef vector[_Chunk] chunks
+    cdef vector[vector[_Place]] rows
+
+    def __cinit__(self):
+        self.rows.push_back(vector[_Place]())
+        self.chunks.push_back(_Chunk(0, 0, 0, 0, 0))
+
+    cdef int64_t gap(self, int64_t begin, int64_t end, int64_t size, bint best, int64_t first) noexcept nogil:
+        """Offset of the lowest gap of `size` bytes in these sections, or of the tightest; no later block begins before
+        `first`."""
+        cdef int64_t top = 0, lowest_gap = -1, tightest = 0
+        cdef Py_ssize_t at, i
+        cdef _Place* place
+        cdef vector[_Place]* row
+        for at in range(<Py_ssize_t>self.chunks.size()):
+            if self.chunks[at].begin >= end or self.chunks[at].end <= begin:
+                continue
+            if self.chunks[at].forgot < first:
+                self.forget(at, first)
+            row = &self.rows[self.chunks[at].row]
+            for i in range(<Py_ssize_t>row.size()):
+                place = &row[0][i]
+                if place.begin >= end or place.end <= begin:
+                    continue
+                if place.offset - top >= size and (lowest_gap < 0 or place.offset - top < tightest):
+                    lowest_gap, tightest = top, place.offset - top
+                    if not best or tightest == size:
+                        return lowest_gap
+                top = max(top, place.top)
+        return top if lowest_gap < 0 else lowest_gap
+
+    cdef void forget(self, Py_ssize_t at, int64_t first) noexcept nogil:
+        """Drop the blocks of a chunk that end before all later ones begin."""
+        cdef vector[_Place]* row = &self.rows[self.chunks[at].row]
+        cdef Py_ssize_t i, kept = 0
+        for i in range(<Py_ssize_t>row.size()):
+            if row[0][i].end > first:
+                row[0][kept] = row[0][i]
+                kept += 1
+        row.resize(kept)
+        self.chunks[at].forgot = first
+
+    cdef void add(self, _Place place) noexcept nogil:
+        cdef Py_ssize_t at = 0, i, high = <Py_ssize_t>self.chunks.size(), middle
+        cdef vector[_Place]* row
+        cdef _Chunk* chunk
+        while high - at > 1:  # the last chunk that begins at or below it
+            middle = (at + high) // 2
+            if self.chunks[middle].low <= place.offset:
+                at = middle
+            else:
+                high = middle
+        chunk = &self.chunks[at]
+        row = &self.rows[chunk.row]
+        i = <Py_ssize_t>row.size()
+        row.push_back(place)
+        while i and row[0][i - 1].offset > place.offset:
+            row[0][i] = row[0][i - 1]
+            i -= 1
+        row[0][i] = place
+        chunk.begin = place.begin if row.size() == 1 else min(chunk.begin, place.begin)
+        chunk.end = max(chunk.end, place.end)
+        if <Py_ssize_t>row.size() > max_chunk:
+            self.split(at)
+
+    cdef void split(self, Py_ssize_t at) noexcept nogil:
+        """The upper half of a chunk becomes a new chunk."""
+        cdef Py_ssize_t low_row = self.chunks[at].row, high_row = <Py_ssize_t>self.rows.size()
+        cdef Py_ssize_t half = <Py_ssize_t>self.rows[low_row].size() // 2
+        cdef _Chunk upper = self.chunks[at]
+        self.rows.push_back(vector[_Place]())
+        self.rows[high_row].assign(self.rows[low_row].begin() + half, self.rows[low_row].end())
+        self.rows[low_row].resize(half)
+        upper.row, upper.low = high_row, self.rows[high_row][0].offset
+        self.chunks.insert(self.chunks.begin() + at + 1, upper)
+        self.measure(at)
+        self.measure(at + 1)
+
+    cdef void measure(self, Py_ssize_t at) noexcept nogil:
+        cdef vector[_Place]* row = &self.rows[self.chunks[at].row]
+        cdef Py_ssize_t i
+        self.chunks[at].begin, self.chunks[at].end = row[0][0].begin, row[0][0].end
+        for i in range(1, <Py_ssize_t>row.size()):
+            self.chunks[at].begin = min(self.chunks[at].begin, row[0][i].begin)
+            self.chunks[at].end = max(self.chunks[at].end, row[0][i].end)
+
+
+# The skyline of the placed blocks, as parts of equal height; and the unplaced blocks between two walls.
+
+cdef struct _Part:
+    int64_t begin, end, height
+    Py_ssize_t before, after  # its neighbours, -1 at the edges
+
+
+cdef class _Skyline:
+    cdef vector[_Part] parts
+    cdef priority_queue[pair[int64_t, Py_ssize_t]] queue  # (-height, -part), removed parts included
+    cdef vector[unsigned char] gone
+
+    cdef void start(self, int64_t sections) noexcept nogil:
+        self.add(_Part(0, sections, 0, -1, -1))
+
+    cdef Py_ssize_t add(self, _Part part) noexcept nogil:
+        cdef Py_ssize_t at = <Py_ssize_t>self.parts.size()
+        self.parts.push_back(part)
+        self.gone.push_back(False)
+        if part.before >= 0:
+            self.parts[part.before].after = at
+        if part.after >= 0:
+            self.parts[part.after].before = at
+        self.queue.push(pair[int64_t, Py_ssize_t](-part.height, -at))
+        return at
+
+    cdef Py_ssize_t lowest(self) noexcept nogil:
+        """The lowest part, merged with neighbours of its height."""
+        cdef Py_ssize_t at
+        while self.gone[-self.queue.top().second]:
+            self.queue.pop()
+        at = -self.queue.top().second
+        while self.level(at, self.parts[at].before):
+            at = self.join(self.parts[at].before, at)
+        while self.level(at, self.parts[at].after):
+            at = self.join(at, self.parts[at].after)
+        return at
+
+    cdef bint level(self, Py_ssize_t at, Py_ssize_t other) noexcept nogil:
+        return other >= 0 and self.parts[other].height == self.parts[at].height
+
+    cdef Py_ssize_t join(self, Py_ssize_t at, Py_ssize_t after) noexcept nogil:
+        self.gone[at] = self.gone[after] = True
+        return self.add(_Part(self.parts[at].begin, self.parts[after].end, self.parts[at].height,
+                              self.parts[at].before, self.parts[after].after))
+
+    cdef void lift(self, Py_ssize_t at) noexcept nogil:
+        """Up to its lower wall."""
+        cdef _Part part = self.parts[at]
+        cdef int64_t height = -1
+        if part.before >= 0:
+            height = self.parts[part.before].height
+        if part.after >= 0 and (height < 0 or self.parts[part.after].height < height):
+            height = self.parts[part.after].height
+        part.height = height
+        self.gone[at] = True
+        self.add(part)
+
+    cdef int64_t put(self, Py_ssize_t at, int64_t begin, int64_t end, int64_t size) noexcept nogil:
+        """Place a block on a part; the rest of the part to its left and right becomes parts. Returns its offset."""
+        cdef _Part part = self.parts[at]
+        cdef Py_ssize_t left = part.before, middle
+        self.gone[at] = True
+        if begin > part.begin:
+            left = self.add(_Part(part.begin, begin, part.height, part.before, part.after))
+        middle = self.add(_Part(begin, end, part.height + size, left, part.after))
+        if end < part.end:
+            self.add(_Part(end, part.end, part.height, middle, part.after))
+        return part.height
+
+
+cdef class _Waiting:
+    """A tree over the unplaced blocks by begin: minimum rank and minimum end of each range."""
+    cdef const int64_t[:] begin, end
+    cdef Py_ssize_t leaves
+    cdef vector[int64_t] rank, min_end
+    cdef vector[Py_ssize_t] stack
+
+    cdef void start(self, const int64_t[:] begin, const int64_t[:] end, const int64_t[:] rank) noexcept nogil:
+        cdef Py_ssize_t i, n = begin.shape[0]
+        self.begin, self.end = begin, end
+        self.leaves = 1
+        while self.leaves < n:
+            self.leaves *= 2
+        self.rank.assign(2 * self.leaves, beyond)
+        self.min_end.assign(2 * self.leaves, beyond)
+        for i in range(n):
+            self.rank[self.leaves + i], self.min_end[self.leaves + i] = rank[i], end[i]
+        for i in range(self.leaves - 1, 0, -1):
+            self.measure(i)
+
+    cdef void measure(self, Py_ssize_t at) noexcept nogil:
+        self.rank[at] = min(self.rank[2 * at], self.rank[2 * at + 1])
+        self.min_end[at] = min(self.min_end[2 * at], self.min_end[2 * at + 1])
+
+    cdef Py_ssize_t first_at(self, int64_t section) noexcept nogil:
+        """The first block that begins there or later."""
+        cdef Py_ssize_t low = 0, high = self.begin.shape[0], middle
+        while low < high:
+            middle = (low + high) // 2
+            if self.begin[middle] < section:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    cdef Py_ssize_t take(self, int64_t begin, int64_t end) noexcept nogil:
+        """Remove the block of minimum rank inside these sections; -1 if there is none."""
+        cdef Py_ssize_t low = self.leaves + self.first_at(begin), high = self.leaves + self.first_at(end)
+        cdef Py_ssize_t chosen = -1, at
+        self.stack.clear()
+        while low < high:  # the nodes that cover this range
+            if low & 1:
+                self.stack.push_back(low)
+                low += 1
+            if high & 1:
+                high -= 1
+                self.stack.push_back(high)
+            low, high = low // 2, high // 2
+        while not self.stack.empty():
+            at = self.stack.back()
+            self.stack.pop_back()
+            if self.min_end[at] > end or (chosen >= 0 and self.rank[at] >= self.rank[chosen]):
+                continue
+            if at >= self.leaves:
+                chosen = at
+            else:  # the side with the minimum rank comes first
+                low = 2 * at + (self.rank[2 * at] > self.rank[2 * at + 1])
+                self.stack.push_back(low ^ 1)
+                self.stack.push_back(low)
+        if chosen < 0:
+            return -1
+        self.rank[chosen] = self.min_end[chosen] = beyond
+        at = chosen // 2
+        while at:
+            self.measure(at)
+            at //= 2
+        return chosen - self.leaves
+
+
+# Lowest or tightest gap in a given order, and lowest place first.
+
+cdef int64_t beyond = 0x7FFFFFFFFFFFFFFF
+
+
+cdef class GapFit:
+    """Each block in order goes to the lowest gap that fits it, or to the tightest one.
+
+    Fit(order, begin, end, size, best): order int64[n] a permutation of the blocks, begin, end : int64[n] half-open
+    sections, size : int64[n] above 0
+    """
+    cdef const int64_t[:] order, begin, end, size
+    cdef bint best
+    cdef Py_ssize_t at
+    cdef _Placed placed
+    cdef vector[int64_t] first  # earliest begin of this block and later ones: blocks that end before are dropped
+    cdef int64_t[:] offset
+
+    def __init__(self, const int64_t[:] order, const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size,
+                 bint best):
+        cdef Py_ssize_t at, n = order.shape[0]
+        self.order, self.begin, self.end, self.size, self.best = order, begin, end, size, best
+        self.placed = _Placed()
+        self.offset = np.zeros(n, np.int64)
+        self.first.assign(n + 1, beyond)
+        for at in range(n - 1, -1, -1):
+            self.first[at] = min(begin[order[at]], self.first[at + 1])
+
+    def run(self, Py_ssize_t blocks):
+        """Place up to `blocks` more. Returns whether all are placed."""
+        cdef int64_t b, low
+        cdef Py_ssize_t until = min(self.at + blocks, self.order.shape[0])
+        with nogil:
+            while self.at < until:
+                b = self.order[self.at]
+                low = self.placed.gap(self.begin[b], self.end[b], self.size[b], self.best, self.first[self.at])
+                self.placed.add(_Place(low, low + self.size[b], self.begin[b], self.end[b]))
+                self.offset[b] = low
+                self.at += 1
+        return self.at == self.order.shape[0]
+
+    def offsets(self):
+        """int64[n], where all are placed."""
+        return np.asarray(self.offset)
+
+
+cdef class SkylineFit:
+    """The lowest place is filled first, by the block of minimum rank that fits between its walls.
+
+    Stack(begin, end, size, rank, sections): begin, end : int64[n] half-open sections, `begin` ascending,
+    size : int64[n], rank : int64[n] a permutation. A place that no block fits is skipped, up to its lower wall.
+    """
+    cdef const int64_t[:] begin, end, size
+    cdef Py_ssize_t left
+    cdef _Skyline skyline
+    cdef _Waiting waiting
+    cdef int64_t[:] offset
+
+    def __init__(self, const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, const int64_t[:] rank,
+                 Py_ssize_t sections):
+        self.begin, self.end, self.size, self.left = begin, end, size, size.shape[0]
+        self.skyline, self.waiting = _Skyline(), _Waiting()
+        self.offset = np.zeros(self.left, np.int64)
+        self.skyline.start(sections)
+        self.waiting.start(begin, end, rank)
+
+    def run(self, Py_ssize_t places):
+        """Fill up to `places` more. Returns whether all blocks are placed."""
+        cdef int64_t b, part
+        with nogil:
+            while self.left and places > 0:
+                places -= 1
+                part = self.skyline.lowest()
+                b = self.waiting.take(self.skyline.parts[part].begin, self.skyline.parts[part].end)
+                if b < 0:
+                    self.skyline.lift(part)
+                else:
+                    self.offset[b] = self.skyline.put(part, self.begin[b], self.end[b], self.size[b])
+                    self.left -= 1
+        return self.left == 0
+
+    def offsets(self):
+        """int64[n], where all are placed."""
+        return np.asarray(self.offset)
+
+
+# Overlaps.
+
+def first_clash(const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, const int64_t[:] offset):
+    """Two buffers that share a byte at a step, those of the earliest such step; (-1, -1) if there are none.
+
+    begin, end : int64[k] half-open steps, size : int64[k] bytes, offset : int64[k] first byte
+
+    Buffers needed at a step do not overlap, so a new one can only clash with its neighbours by address.
+    """
+    cdef Py_ssize_t k = begin.shape[0], at, gone = 0
+    cdef int64_t i, j
+    cdef const int64_t[:] begins = np.argsort(begin, kind="stable")
+    cdef const int64_t[:] ends = np.argsort(end, kind="stable")
+    cdef ordered_map[int64_t, int64_t] live  # offset -> buffer
+    cdef ordered_map[int64_t, int64_t].iterator near
+    for at in range(k):
+        i = begins[at]
+        while end[ends[gone]] <= begin[i]:
+            if size[ends[gone]] > 0:
+                live.erase(offset[ends[gone]])
+            gone += 1
+        if size[i] == 0:
+            continue
+        near = live.lower_bound(offset[i])
+        if near != live.end():
+            j = dereference(near).second
+            if offset[j] < offset[i] + size[i]:
+                return j, i
+        if near != live.begin():
+            predecrement(near)
+            j = dereference(near).second
+            if offset[j] + size[j] > offset[i]:
+                return j, i
+        live[offset[i]] = i
+    return -1, -1
+
+
+# Blocks that buffers share: values written in place, free lists, colours.
+
+def written_over(const int32_t[:] order, const int64_t[:] instance_indptr, const int64_t[:] end,
+                 const int64_t[:] value_indptr, const int64_t[:] memory, const unsigned char[:] output,
+                 const int64_t[:] pair_indptr, const int64_t[:] output_value, const int64_t[:] read,
+                 const unsigned char[:] demanded):
+    """The instance that each instance is written over; the pairs of a node are tried in order.
+
+    order : int32[m], instance_indptr : int64[m + 1], end : int64[instances], value_indptr : int64[n + 1],
+    memory : int64[n_values], output : uint8[n_values], pair_indptr : int64[n + 1], output_value, read :
+    int64[pairs] values that a node computes and reads, demanded : uint8[pairs]
+    Returns (int64[instances] with -1 for none, step, pair): the first demanded pair that is impossible, -1 if none is.
+    """
+    cdef Py_ssize_t m = order.shape[0], step, j
+    cdef int32_t v
+    cdef int64_t x, i, under
+    cdef bint pinned, possible
+    written = np.full(end.shape[0], -1, np.int64)
+    cdef int64_t[:] over = written
+    cdef int64_t[:] newest = np.full(memory.shape[0], -1, np.int64)  # the instance that serves reads of a value
+    cdef unsigned char[:] overwritten = np.zeros(end.shape[0], np.uint8)
+    for step in range(m):
+        v = order[step]
+        for j in range(pair_indptr[v], pair_indptr[v + 1]):
+            i = instance_indptr[step] + output_value[j] - value_indptr[v]
+            under = newest[read[j]]
+            pinned = output[output_value[j]] and newest[output_value[j]] < 0
+            # the last reader of a value that is no output computes one of the same size that is read or an output
+            possible = over[i] < 0 and not overwritten[under] and end[under] == step + 1 and not output[read[j]]
+            possible = possible and memory[output_value[j]] == memory[read[j]]
+            if demanded[j] and not possible:
+                return written, step, j
+            if possible and (demanded[j] or memory[output_value[j]] > 0 and (pinned or end[i] > step + 1)):
+                over[i] = under
+                overwritten[under] = True
+        i = instance_indptr[step]
+        for x in range(value_indptr[v], value_indptr[v + 1]):
+            if not output[x] or newest[x] < 0:
+                newest[x] = i
+            i += 1
+    return written, -1, -1
+
+
+def shared_blocks(const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, const int64_t[:] over,
+           const int64_t[:] begins, const int64_t[:] ends, int64_t match_range):
+    """The block of each buffer, from a list of free blocks in order of size.
+
+    begin, end : int64[k] half-open steps, size : int64[k] bytes, over : int64[k] -1 or the buffer written over,
+    begins : int64[k] buffers in the order in which they request blocks, ends : in which they return them,
+    match_range : a block of b bytes serves s bytes if s // match_range <= b <= s * match_range; 0: none does
+    Returns (int64[k], int64[blocks] bytes in the end).
+    """
+    cdef Py_ssize_t k = begin.shape[0], at, gone = 0, n_ends = ends.shape[0]
+    cdef int64_t i, j, request, capacity
+    cdef vector[int64_t] length
+    cdef pair[int64_t, int64_t] key  # bytes, then the order in which it was freed
+    cdef ordered_map[pair[int64_t, int64_t], int64_t] free
+    cdef ordered_map[pair[int64_t, int64_t], int64_t].iterator near
+    blocks = np.empty(k, np.int64)
+    cdef int64_t[:] block = blocks
+    for at in range(k):
+        i = begins[at]
+        request = size[i]
+        while gone < n_ends and end[ends[gone]] <= begin[i]:
+            j = block[ends[gone]]
+            key.first, key.second = length[j], gone
+            free[key] = j
+            gone += 1
+        if over[i] >= 0:
+            block[i] = block[over[i]]
+            continue
+        j = -1
+        if match_range > 0:
+            key.first, key.second = request, -1
+            near = free.lower_bound(key)
+            if near != free.end():
+                capacity = dereference(near).first.first
+                if capacity // match_range + (capacity % match_range > 0) <= request:
+                    j = dereference(near).second
+            if j < 0 and near != free.begin():
+                predecrement(near)
+                if dereference(near).first.first >= request // match_range:
+                    j = dereference(near).second
+        if j < 0:
+            j = length.size()
+            length.push_back(request)
+        else:
+            free.erase(near)
+            length[j] = max(length[j], request)  # it grows
+        block[i] = j
+    lengths = np.empty(length.size(), np.int64)
+    cdef int64_t[:] out = lengths
+    for at in range(out.shape[0]):
+        out[at] = length[at]
+    return blocks, lengths
+
+
+def block_colours(const int64_t[::1] begin, const int64_t[::1] end):
+    """The smallest colour of no earlier overlapping interval, for each interval in order.
+
+    begin, end : int64[k] half-open
+    Returns int64[k].
+    """
+    cdef Py_ssize_t k = begin.shape[0], i, j
+    cdef int64_t first, last, c
+    colours = np.empty(k, np.int64)
+    cdef int64_t[::1] colour = colours
+    cdef int64_t[::1] seen = np.full(k + 1, -1, np.int64)  # the last interval in conflict with each colour
+    with nogil:
+        for i in range(k):
+            first, last = begin[i], end[i]
+            for j in range(i):
+                if begin[j] < last and first < end[j]:
+                    seen[colour[j]] = i
+            c = 0
+            while seen[c] == i:
+                c += 1
+            colour[i] = c
+    return colours
