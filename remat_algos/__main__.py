@@ -1,6 +1,10 @@
 """The command `remat`, and `python -m remat_algos`."""
 
+import time
+
 from remat_algos.cli.interrupts import interruptible
+
+STARTED = time.monotonic()
 
 
 def start() -> int:
@@ -11,7 +15,7 @@ def start() -> int:
 def _main() -> int:
     from remat_algos.cli.main import main  # takes a while
 
-    return main()
+    return main(started=STARTED)
 
 
 if __name__ == "__main__":

@@ -690,7 +690,8 @@ def test_time_limit_and_seed_reach_the_solvers(remat, folder, monkeypatch, comma
 
     monkeypatch.setattr(f"remat_algos.plan.{command}.{command}", deny)
     remat(command, "chain.nodes.csv", "--time-limit", "0.5", "--seed", "7")
-    assert (given["time_limit"], given["seed"]) == (0.5, 7)
+    assert given["seed"] == 7
+    assert 0.1 <= given["time_limit"] <= 0.5
 
 
 def test_a_short_time_limit_still_gives_a_plan(remat, folder):

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from remat_algos.context import OutOfTime, SearchContext
+from remat_algos.context import SHORTEST, WRITING, OutOfTime, SearchContext, time_left
 
 
 @pytest.fixture
@@ -46,6 +46,20 @@ def test_a_share_is_a_part_of_the_time_that_is_left(clock):
 @pytest.mark.parametrize(("limit", "seconds", "left"), [(None, None, None), (None, 2, 2), (5, 2, 2), (1, 2, 1)])
 def test_within_shortens_the_time_and_never_prolongs_it(clock, limit, seconds, left):
     assert SearchContext(limit).within(seconds).left == left
+
+
+@pytest.mark.parametrize(
+    ("limit", "spent", "left"),
+    [
+        (None, 9, None),
+        (10, 0, 10),
+        (10, 2, 10 - 2 * (1 + WRITING)),
+        (10, 9, SHORTEST),  # reading took all of it
+        (0.01, 9, 0.01),
+    ],
+)
+def test_a_command_searches_for_what_reading_and_writing_leave_of_its_limit(clock, limit, spent, left):
+    assert time_left(limit, clock[0] - spent) == left
 
 
 def test_progress_rises_over_the_stages():

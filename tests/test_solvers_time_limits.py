@@ -7,6 +7,7 @@ import time
 import pytest
 
 import remat_algos as ra
+from remat_algos.cli.main import main
 from remat_algos.solvers.registry import list_solvers
 
 FORK = [edge for i in range(12) for edge in (("s", f"a{i}"), (f"a{i}", f"b{i}"), (f"b{i}", "t"))]
@@ -33,6 +34,17 @@ def test_a_time_limit_is_kept_on_large_graphs(shape, monkeypatch):
     started = time.process_time()
     ra.solve(graph, "100%", time_limit=1)
     assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize("shape", ["chain", "fan-out"])
+def test_a_time_limit_holds_for_the_whole_command(shape, tmp_path, monkeypatch):
+    monkeypatch.setattr(time, "monotonic", time.process_time)  # as on an idle machine
+    edges = {"chain": [(i, i + 1) for i in range(50_000)], "fan-out": [(0, i) for i in range(1, 41_667)]}[shape]
+    file = tmp_path / "edges.txt"
+    file.write_text("".join(f"{u} {v}\n" for u, v in edges))
+    started = time.process_time()
+    code = main(["solve", str(file), "--budget", "80%", "--time-limit", "1", "-o", str(tmp_path / "plan.json")])
+    assert (code, time.process_time() - started < 1.3) == (0, True)
 
 
 def test_where_a_walk_may_take_too_long_the_plan_says_that_the_time_was_over():

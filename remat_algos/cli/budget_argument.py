@@ -38,7 +38,8 @@ def add_overhead(parser: argparse._ActionsContainer) -> None:
 
 
 def add_search(
-    parser: argparse.ArgumentParser, limit: str = "stop after SECONDS and report the best plan found so far"
+    parser: argparse.ArgumentParser,
+    limit: str = "end SECONDS after the start, reading and writing included, with the best plan found so far",
 ) -> None:
     """--time-limit, whose help is `limit`, and --seed."""
     parser.add_argument("--time-limit", type=seconds, metavar="SECONDS", help=limit)

@@ -5,6 +5,7 @@ import errno
 import importlib
 import os
 import sys
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from types import ModuleType
@@ -33,15 +34,19 @@ class _Parser(argparse.ArgumentParser):
         raise SystemExit(_print_error(f"{message}; see {self.prog} --help", BAD_INPUT))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line; returns 0, 1 a claim is false, 2 bad input, 3 infeasible budget."""
+def main(arguments: Sequence[str] | None = None, started: float | None = None) -> int:
+    """Run a command line; returns 0, 1 a claim is false, 2 bad input, 3 infeasible budget.
+
+    A time limit counts from `started`, the start of the process by `time.monotonic`; by default from now.
+    """
+    started = time.monotonic() if started is None else started
     _mend_streams()
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.showwarning = _print_warning
-            code = _run(arguments)
+            code = _run(arguments, started)
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # the reader of our output has gone
@@ -59,7 +64,7 @@ def _mend_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _run(arguments: Sequence[str]) -> int:
+def _run(arguments: Sequence[str], started: float) -> int:
     chosen = argparse.Namespace(json=False)
     try:
         commands, command = _commands(), _command(arguments)
@@ -75,6 +80,7 @@ def _run(arguments: Sequence[str]) -> int:
             raise argparse.ArgumentTypeError(
                 f"remat {command} has no {words}{f'{near} ({see})' if near else f'; {see}'}"
             )
+        chosen.started = started
         return int(chosen.run(chosen))
     except SystemExit as stop:  # argparse, for --help and for errors
         return int(stop.code or 0)

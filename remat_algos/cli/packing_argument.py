@@ -16,7 +16,7 @@ def add_alignment(parser: argparse._ActionsContainer) -> None:
 
 def add_pack(parser: argparse._ActionsContainer) -> None:
     """--time-limit, --seed, in words of packing."""
-    limit = "for offsets: stop after SECONDS and use the best addresses found so far (5)"
+    limit = "for offsets: end SECONDS after the start with the best addresses found so far (5 for the search)"
     parser.add_argument("--time-limit", type=seconds, metavar="SECONDS", help=limit)
     parser.add_argument("--seed", type=whole_number, default=0, help="for offsets: random seed of the search (0)")
 

@@ -236,7 +236,8 @@ class _Assembly:
 
     def _checked(self, amounts: Sequence[Number], rows: Sequence[Any], what: str, minimum: int = 0) -> Int64:
         """The amounts as an array, if they are sizes or costs with an exact sum; a `minimum` of -1 means no minimum."""
-        if min(amounts, default=0) < 0 or sum(amounts) >= LARGEST_SUM:
+        lowest = min((amount for amount in amounts if amount != minimum), default=0)
+        if lowest < 0 or sum(amounts) - minimum * len(amounts) >= LARGEST_SUM:
             total: Number = 0
             for amount, row in zip(amounts, rows, strict=True):
                 called = f"{'node' if isinstance(row, NodeRow) else 'resident'} {shortened(row.name)!r}"
@@ -245,7 +246,7 @@ class _Assembly:
                 total += max(amount, 0)
                 if total >= LARGEST_SUM:
                     self.names.fail(row, f"the sum of {what} reaches 2**53 at {called}; use a coarser unit")
-        return np.array([int(amount) for amount in amounts], np.int64)
+        return np.array(amounts, np.int64)
 
     def _outputs(self) -> Bool | None:
         """Flags of the outputs, None for the default ones."""

@@ -40,11 +40,13 @@ def whole_costs(amounts: Sequence[int | Decimal], source: str) -> tuple[list[int
     """
     places = [-int(a.normalize().as_tuple().exponent) for a in amounts if isinstance(a, Decimal) and a]
     scale = min(10 ** min(max([0, *places]), 9), FINEST_SCALE)
-    scaled = [a if a == -1 else a * scale for a in amounts]
+    scaled = amounts if scale == 1 else [a if a == -1 else a * scale for a in amounts]
     return _whole(scaled, ROUND_HALF_EVEN, f"{source}: costs were rounded to 1/{scale} of their unit"), scale
 
 
 def _whole(amounts: Sequence[int | Decimal], rounding: str, notice: str) -> list[int]:
+    if set(map(type, amounts)) <= {int}:
+        return list(amounts)  # type: ignore[arg-type]
     whole = [a if isinstance(a, int) else int(a.to_integral_value(rounding)) for a in amounts]
     if any(a != b for a, b in zip(amounts, whole, strict=True)):
         warnings.warn(notice, GraphWarning, stacklevel=2)

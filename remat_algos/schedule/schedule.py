@@ -65,7 +65,8 @@ class Schedule:
     def names(self, graph: ComputationGraph) -> list[str]:
         """Names of the nodes in the order they run."""
         check_nodes(graph.n_nodes, self.order)
-        return [graph.labels[v] for v in self.order.tolist()]
+        names = graph.node_names()
+        return [names[v] for v in self.order.tolist()]
 
     def mirror_count(self, n_nodes: int) -> Int64:
         """int64[n_nodes]: how often each node is recomputed (chen2016, algorithm 2: m(v))."""

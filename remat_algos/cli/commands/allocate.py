@@ -12,7 +12,7 @@ from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
 from remat_algos.cli.output import INTERRUPTED, add_json, print_json, print_table, print_text, progress_line, writable
 from remat_algos.cli.packing_argument import add_alignment, add_pack, size
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
-from remat_algos.context import SearchContext
+from remat_algos.context import SearchContext, time_left
 from remat_algos.ir.wording import counted
 
 if TYPE_CHECKING:
@@ -184,7 +184,8 @@ def _allocated(arguments: argparse.Namespace, buffers: Buffers) -> Allocation:
 
     alignment = arguments.alignment or 1
     if arguments.method == "offsets":
-        limit = {} if arguments.time_limit is None else {"time_limit": arguments.time_limit}
+        left = time_left(arguments.time_limit, arguments.started)
+        limit = {} if left is None else {"time_limit": left}
         with progress_line() as progress:
             return pack(
                 buffers,

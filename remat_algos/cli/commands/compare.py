@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--solver", metavar="NAME,...", help="run only these solvers; auto: the best of all")
     raw = "report each solver's plan unchanged, without the passes that improve it"
     parser.add_argument("--raw", action="store_true", help=raw)
-    add_search(parser)
+    add_search(parser, "stop each solver after SECONDS, with its best plan so far")
     add_reservation(parser)
     add_json(parser)
 

@@ -14,6 +14,7 @@ from remat_algos.cli.output import (
     progress_line,
 )
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
+from remat_algos.context import time_left
 
 HELP = "list the Pareto-optimal plans (compute over memory), from the lowest peak to no rematerialization"
 
@@ -29,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of plans to show, and of budgets at which plans are improved (20)",
     )
-    add_search(parser, "stop after SECONDS and report the plans found so far")
+    add_search(parser, "end SECONDS after the start, reading included, with the plans found so far")
     add_plot(parser, pictures=("frontier",))
     add_json(parser)
 
@@ -51,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
             graph,
             solvers=solvers,
             points=arguments.points,
-            time_limit=arguments.time_limit,
+            time_limit=time_left(arguments.time_limit, arguments.started),
             seed=arguments.seed,
             progress=progress,
         )

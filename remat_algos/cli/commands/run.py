@@ -9,7 +9,7 @@ from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, c
 from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import add_json, print_json, print_table, print_text, progress_line
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
-from remat_algos.context import Interrupted
+from remat_algos.context import Interrupted, time_left
 
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="solver option; may be repeated",
     )
-    add_search(parser)
+    add_search(parser, "end the search SECONDS after the start, with the best plan found so far")
     parser.add_argument(
         "--plan", metavar="FILE", help="run this plan, or an order as for remat simulate, instead of solving"
     )
@@ -138,7 +138,7 @@ def _solved(arguments: argparse.Namespace, graph: ComputationGraph) -> Plan:
 
     budget, options = budget_of(arguments), options_of(arguments.solver, arguments.option)
     check_budget(arguments, budget, graph)
-    limits: dict[str, Any] = {"time_limit": arguments.time_limit, "seed": arguments.seed}
+    limits: dict[str, Any] = {"time_limit": time_left(arguments.time_limit, arguments.started), "seed": arguments.seed}
     with progress_line() as progress:
         try:
             plan = solve(graph, budget, solver=arguments.solver, progress=progress, **limits, **options)

@@ -18,6 +18,7 @@ from remat_algos.cli.output import (
     writable,
 )
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
+from remat_algos.context import time_left
 
 HELP = "find an order of execution whose peak stays within a budget, with as little compute as possible"
 
@@ -80,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
                 graph,
                 budget,
                 solver=arguments.solver,
-                time_limit=arguments.time_limit,
+                time_limit=time_left(arguments.time_limit, arguments.started),
                 seed=arguments.seed,
                 raw=arguments.raw,
                 progress=progress,

@@ -12,7 +12,7 @@ from remat_algos.cli.budget_argument import add_search, whole_number
 from remat_algos.cli.graph_argument import add_graph, as_planned, files_of, read_source
 from remat_algos.cli.output import INTERRUPTED, add_json, print_json, print_table, print_text, progress_line, writable
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
-from remat_algos.context import SearchContext
+from remat_algos.context import SearchContext, time_left
 from remat_algos.ir.wording import counted
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--exact", action="store_true", help=exact)
     seeds = "number of elimination orders with random ties, after the deterministic ones (8)"
     group.add_argument("--seeds", type=whole_number, default=8, metavar="N", help=seeds)
-    add_search(parser, "stop after SECONDS and report the best decomposition found so far")
+    add_search(parser, "end SECONDS after the start, reading included, with the best decomposition found so far")
     parser.add_argument(
         "--td", metavar="FILE", type=_td, help="write the decomposition as PACE .td, - for standard output"
     )
@@ -127,7 +127,7 @@ def _bounds(graph: UndirectedGraph, arguments: argparse.Namespace, progress: Pro
             graph,
             seeds=arguments.seeds,
             exact=arguments.exact,
-            time_limit=arguments.time_limit,
+            time_limit=time_left(arguments.time_limit, arguments.started),
             seed=arguments.seed,
             progress=progress,
         )

@@ -18,9 +18,10 @@ def parse(text: str, source: str) -> Tables:
     A line of one name is a node without edges; `#` begins a comment; names with spaces stand in quotes.
     """
     rows: dict[str, NodeRow] = {}
+    plain = not any(mark in text for mark in ("#", '"', ARROW))
     for line, content in enumerate(text.splitlines(), start=1):
-        words = content.partition("#")[0].split()
-        if len(words) > 2 or '"' in content or ARROW in content:
+        words = (content if plain else content.partition("#")[0]).split()
+        if len(words) > 2 or (not plain and ('"' in content or ARROW in content)):
             words = _words(content, f"{source}, line {line}")
         for name in words:
             if name not in rows:
@@ -69,5 +70,5 @@ def in_order(names: Iterable[str]) -> Sequence[str]:
     """Each name once: by number if all are numbers, else as they first appear."""
     found = list(dict.fromkeys(names))
     if all(name.isdecimal() for name in found):
-        found.sort(key=lambda name: (len(name.lstrip("0")), name.lstrip("0")))
+        found.sort(key=lambda name: (len(digits := name.lstrip("0")), digits))
     return found
