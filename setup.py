@@ -1,6 +1,6 @@
 """The build: kernels/*.pyx become remat_algos.kernels.*; everything else stands in pyproject.toml.
 
-REMAT_CFLAGS adds flags for the compiler: -march=native and the like for one's own machine, never for wheels that travel.
+REMAT_CFLAGS adds flags for the compiler: -march=native and the like for your own machine, never for wheels that travel.
 REMAT_CHECKED=1 builds with bounds checks, AddressSanitizer and UndefinedBehaviorSanitizer: see docs/contributing.md.
 """
 

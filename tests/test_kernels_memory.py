@@ -1,0 +1,57 @@
+"""Kernels that run out of memory raise MemoryError, and work again when there is more."""
+
+import json
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from tests import kernel_cases
+
+pytestmark = [
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the address space is limited by Linux's rlimit"),
+    pytest.mark.skipif(kernel_cases.sanitized(), reason="AddressSanitizer reserves terabytes of addresses"),
+]
+
+CHILD = """
+    import json, os, resource, sys
+    from tests.kernel_cases import CASES
+
+    def size():
+        with open("/proc/self/status") as status:
+            return next(int(line.split()[1]) for line in status if line.startswith("VmSize")) << 10
+
+    def outcome(call, room):
+        pid = os.fork()
+        if pid:
+            status = os.waitpid(pid, 0)[1]
+            return {0: "done", 1: "MemoryError", 2: "wrong"}.get(os.waitstatus_to_exitcode(status), str(status))
+        resource.setrlimit(resource.RLIMIT_AS, (size() + room, resource.RLIM_INFINITY))
+        try:
+            call()
+        except MemoryError:
+            resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            os._exit(1 if small() == before else 2)
+        os._exit(0)
+
+    small, large = CASES[sys.argv[1]]()
+    before = small()
+    print(json.dumps([outcome(large, room << 10) for room in json.loads(sys.argv[2])]))
+"""
+ROOM = [64, 256, 1024, 4096, 8192, 16384, 32768, 65536, 131072, 262144]  # KiB beside what the process has
+
+
+@pytest.mark.parametrize("case", sorted(kernel_cases.CASES))
+def test_lack_of_memory_is_an_error(case):
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(CHILD), case, json.dumps(ROOM)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "ignored" not in done.stderr  # Cython prints what a function that cannot raise swallows
+    outcomes = json.loads(done.stdout)
+    assert set(outcomes) <= {"MemoryError", "done"}, outcomes
+    assert outcomes[:4] == ["MemoryError"] * 4, outcomes
