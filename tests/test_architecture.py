@@ -32,6 +32,7 @@ class Import:
     line: int
     target: str  # the module that is imported, as far as it is known
     typing: bool  # under `if TYPE_CHECKING:`
+    later: bool  # in a function, not when the module is loaded
 
     def __str__(self):
         return f"{self.module}, line {self.line}: {self.target}"
@@ -69,10 +70,16 @@ def imports_of(module, file, known):
         for branch in node.body
         for inner in ast.walk(branch)
     }
+    in_functions = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for inner in ast.walk(node)
+    }
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
     for node in ast.walk(tree):
         for target in targets(node, package, known):
-            yield Import(module, node.lineno, target, id(node) in for_types)
+            yield Import(module, node.lineno, target, id(node) in for_types, id(node) in in_functions)
 
 
 def targets(node, package, known):
@@ -104,7 +111,7 @@ def violations(root):
     checks = (unknown_rooms(root), rightward(found), other_spellings(found), cycles(found), full_rooms(root))
     return [
         sentence
-        for check in (*checks, kernels_that_look_around(root, found), neighbours(root, found))
+        for check in (*checks, kernels_that_look_around(root, found), early_numba(root, found), neighbours(root, found))
         for sentence in check
     ]
 
@@ -189,6 +196,16 @@ def kernels_that_look_around(root, found):
                 yield f"kernels/{file.name}, line {number}: {line.strip()} is nothing for a kernel"
 
 
+def early_numba(root, found):
+    """Numba is slow to import: kernels in Numba are imported by the functions that call them, Numba by `_jit` alone."""
+    kernels = {module for module in modules(root) if module.startswith(f"{PACKAGE}.kernels.")}
+    for use in found:
+        if use.target in kernels and use.module not in kernels and not use.later and not use.typing:
+            yield f"{use} loads Numba; import it in the function that calls it"
+        if use.target.split(".")[0] == "numba" and use.module != f"{PACKAGE}.kernels._jit":
+            yield f"{use} is imported by {PACKAGE}.kernels._jit alone"
+
+
 def neighbours(root, found):
     """A solver imports another one only if its documentation says that it is built on it."""
     known = modules(root)
@@ -242,7 +259,8 @@ def build(root, files):
         "remat_algos/ir/graph.py": "from remat_algos.kernels.graph import depths\n"
         "from remat_algos.ir.labels import Labels",
         "remat_algos/ir/labels.py": "from typing import TYPE_CHECKING\n"
-        "if TYPE_CHECKING:\n    from remat_algos.ir.graph import Graph\n",
+        "if TYPE_CHECKING:\n    from remat_algos.ir.graph import Graph\n"
+        "def f():\n    from remat_algos.kernels import fast\n",
         "remat_algos/solvers/__init__.py": '"""Solvers."""',
         "remat_algos/solvers/registry.py": "from remat_algos.ir.graph import Graph",
         "remat_algos/solvers/one.py": "from .registry import solver\n@solver()\ndef one(graph, limit): pass",
@@ -307,6 +325,14 @@ FAULTS = {
     "a room in a room that exports": ("ir/files/__init__.py", '"""Files."""\nx = 1', "than a docstring"),
     "a kernel that knows the house": ("../kernels/a.py", "from remat_algos.ir.graph import Graph", RIGHT),
     "a kernel that knows more than NumPy": ("../kernels/a.py", "import scipy.sparse", "is nothing for a kernel"),
+    "a Numba kernel that is loaded early": ("ir/a.py", "from remat_algos.kernels import fast", "loads Numba"),
+    "a Numba kernel that is loaded by a class": (
+        "ir/a.py",
+        "class A:\n    from remat_algos.kernels.fast import f",
+        "loads Numba",
+    ),
+    "njit in the house": ("ir/a.py", "from remat_algos.kernels._jit import njit", "loads Numba"),
+    "Numba in the house": ("ir/a.py", "def f():\n    import numba", "_jit alone"),
     "a compiled kernel that knows the house": (
         "../kernels/a.pyx",
         "def f():\n    from remat_algos.ir import graph",
