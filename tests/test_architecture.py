@@ -199,6 +199,7 @@ def kernels_that_look_around(root, found):
 def early_numba(root, found):
     """Numba is slow to import: kernels in Numba are imported by the functions that call them, Numba by `_jit` alone."""
     kernels = {module for module in modules(root) if module.startswith(f"{PACKAGE}.kernels.")}
+    kernels.discard(f"{PACKAGE}.kernels._built")
     for use in found:
         if use.target in kernels and use.module not in kernels and not use.later and not use.typing:
             yield f"{use} loads Numba; import it in the function that calls it"
