@@ -23,6 +23,8 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from remat_algos.kernels._built import STAMP, source_hash
+
 from docs import console
 
 DOCS = Path(__file__).resolve().parent
@@ -102,6 +104,8 @@ def copy(folder):
             shutil.copytree(source, folder / name, ignore=NO_SOURCES, copy_function=_copy_file)
         else:
             shutil.copy(source, folder / name)
+    stamp = folder / "kernels" / STAMP  # of the sources that are there
+    stamp.write_text(" ".join([source_hash(stamp.parent), *stamp.read_text("utf-8").split()[1:]]) + "\n", "utf-8")
     return folder
 
 
@@ -154,7 +158,7 @@ def files(folder):
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file() and path.suffix != ".so" and not set(path.relative_to(folder).parts) & set(WRITTEN)
+        if path.is_file() and path.suffix != ".so" and not set(path.relative_to(folder).parts) & {*WRITTEN, STAMP}
     }
 
 
