@@ -12,12 +12,6 @@ def case(function):
     return function
 
 
-def sanitized():
-    """Whether the kernels were built with AddressSanitizer."""
-    with open("/proc/self/maps", encoding="utf-8") as maps:
-        return "libasan" in maps.read()
-
-
 def grid(rows, columns):
     """An undirected grid: indptr, indices."""
     place = np.arange(rows * columns, dtype=np.int32).reshape(rows, columns)

@@ -1,0 +1,59 @@
+"""Build the kernels with bounds checks and sanitizers in a folder of their own, and run a command on them there.
+
+`python -m tests.checked python -m pytest tests/test_kernels_memory.py`; without a command it only builds. The exit code
+is that of the command; what a sanitizer finds ends it.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "build" / "checked"
+LIBRARIES = ["libasan.so", "libubsan.so", "libstdc++.so"]  # they have to be there before Python is
+
+
+def copy_sources() -> None:
+    """Bring the files that git knows, as they are now, to the folder; what was compiled there stays."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    known = {name for name in listed.split("\0") if name and (ROOT / name).is_file()}
+    for name in sorted(known):
+        source, target = ROOT / name, FOLDER / name
+        if not target.exists() or source.stat().st_mtime_ns != target.stat().st_mtime_ns:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+    for folder in ("kernels", "remat_algos", "tests"):
+        for file in (FOLDER / folder).rglob("*.p[yx]*"):
+            if file.suffix in (".py", ".pyx", ".pxd") and str(file.relative_to(FOLDER)) not in known:
+                file.unlink()
+
+
+def library(name: str) -> str:
+    """Where the compiler has a library."""
+    compiler = os.environ.get("CC", "gcc").split()[0]
+    found = subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True)
+    return found.stdout.strip()
+
+
+def main(command: list[str]) -> int:
+    """Build, then run the command."""
+    copy_sources()
+    build = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
+    subprocess.run(build, cwd=FOLDER, env={**os.environ, "REMAT_CHECKED": "1"}, check=True)
+    if not command:
+        return 0
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": " ".join(map(library, LIBRARIES)),
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",  # Python itself leaks
+        "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+        "PYTHONMALLOC": "malloc",  # or AddressSanitizer sees nothing of small arrays
+        "PYTHONPATH": str(FOLDER),
+    }
+    return subprocess.run(command, cwd=FOLDER, env=environment, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
