@@ -248,3 +248,22 @@ def test_progress_names_the_solver_and_the_best_so_far():
     assert [(done, total) for done, total, _ in told] == [(1, 1), (1, 1)]
     assert told[0][2].startswith("toy · best ")
     assert told[1][2].startswith("zweite · best ")
+
+
+# ---------------------------------------------------------------- lack of memory
+
+
+def test_what_a_solver_yields_before_it_runs_out_of_memory_is_kept():
+    found = asked(yielding(SCHEDULES[0], MemoryError(), name="large"), yielding(SCHEDULES[1], name="small"))
+    assert found.results["large"].candidates
+    assert not found.results["large"].complete
+    assert found.results["large"].error is None
+    assert found.reasons["large"] == "it ran out of memory"
+    assert found.results["small"].complete
+
+
+def test_a_solver_without_memory_for_a_candidate_has_an_error_and_others_go_on():
+    found = asked(yielding(MemoryError(), name="large"), yielding(SCHEDULES[1], name="small"))
+    assert isinstance(found.results["large"].error, MemoryError)
+    assert str(found.results["large"].error).startswith("not enough memory for large on ")
+    assert found.results["small"].candidates

@@ -100,8 +100,10 @@ def _run(arguments: Sequence[str], started: float) -> int:
         return _print_error(f"{error.filename or 'output'}: {error.strerror or error}; {remedy}", BAD_INPUT)
     except KeyboardInterrupt as stop:
         return _print_error(str(stop) or "interrupted", INTERRUPTED)
-    except MemoryError:
-        return _print_error("the graph does not fit into memory here", BAD_INPUT)
+    except MemoryError as error:
+        ours = str(error) if str(error).startswith("not enough memory") else ""  # others speak of arrays
+        usual = f"not enough memory for remat {_command(arguments)}; try a smaller graph, or a machine with more"
+        return _print_error(ours or usual, BAD_INPUT)
     except Exception as error:
         if os.environ.get("REMAT_TRACEBACK"):
             raise

@@ -8,6 +8,7 @@ from typing import Any
 
 from remat_algos.context import OutOfTime, Progress, SearchContext, until_stopped
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
+from remat_algos.ir.wording import counted
 from remat_algos.plan.problem import Problem
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.passes.polish import polish
@@ -61,7 +62,7 @@ class SolverResult:
     complete: bool = False
     seconds: float = 0.0
     reason: str = ""
-    error: BudgetError | GraphError | ScheduleError | None = None
+    error: BudgetError | GraphError | ScheduleError | MemoryError | None = None
 
     @property
     def cut(self) -> bool:
@@ -194,10 +195,15 @@ class Portfolio:
             result.reason = "" if result.simulated else NOT_TRIED
         except (BudgetError, GraphError, ScheduleError) as error:  # a proof, a graph too large, a mark
             result.reason, result.error = str(error), error
+        except MemoryError:  # what it yielded before is kept
+            result.complete, result.reason = False, "it ran out of memory"
+            if not result.simulated:
+                nodes = counted(self.problem.graph.n_nodes, "node")
+                result.error = MemoryError(f"not enough memory for {solver.name} on {nodes}; try another solver")
         finally:
             result.skipped, result.seconds = solving.skipped, context.elapsed
         if self.polish and solver.name != BASELINE:
-            with suppress(OutOfTime):
+            with suppress(OutOfTime, MemoryError):
                 for candidate in self._polished(result, context):
                     result.polished.append(candidate)
                     self._note(candidate)

@@ -88,6 +88,8 @@ def solve(
         With the least peak reached, the bound that no schedule can go below, and the nodes that force it.
     GraphError
         If the solver cannot serve this graph.
+    MemoryError
+        If the one solver that is asked for runs out of memory before it finds a schedule; of several, the others go on.
     AllocationError
         For an alignment that is not a power of two, or an unknown allocator.
     TypeError, ValueError
