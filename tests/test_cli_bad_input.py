@@ -271,6 +271,15 @@ OPTIONS = [
     option("training solver at inference", ["--inference", "--solver", "chen_sqrt"], "chen_sqrt", "differentiate"),
     case("loss of nothing that has a gradient", tables("name,grad_memory\na,-1\nb,-1\n", PAIR), SOLVE, "loss"),
     option("unknown flag", ["--fast"], "--fast", "--help"),
+    option(
+        "number for a list of names", ["--solver", "echo", "-O", "only=5"], "only is 5", "give operations or layers"
+    ),
+    option(
+        "truth value for a list of names", ["--solver", "drop_cheap", "-O", "drop=True"], "drop is True", "give names"
+    ),
+    option("budget without its option", ["50%"], "has no 50%; a budget is written --budget 50%"),
+    option("budget in bytes without its option", ["4GiB"], "a budget is written --budget 4GiB"),
+    option("word too many", ["h.nodes.csv"], "has no h.nodes.csv; see", "--help"),
     case("unknown command", GRAPH, ["dissolve", "g.nodes.csv"], "'dissolve'", "solve", "--help"),
     case("no command", GRAPH, [], "COMMAND", "--help"),
     case("no graph", GRAPH, ["solve"], "GRAPH", "--help"),

@@ -57,6 +57,17 @@ def budget_of(arguments: argparse.Namespace) -> Budget:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def is_budget(word: str) -> bool:
+    """Whether --budget takes this word."""
+    from remat_algos.ir.budget import Budget
+
+    try:
+        Budget(memory=word)
+    except ValueError:
+        return False
+    return True
+
+
 def overhead_of(text: str | None) -> str | None:
     """The value of --overhead without the word `units`; a number alone is refused."""
     if text is None:

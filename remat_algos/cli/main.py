@@ -13,6 +13,7 @@ from typing import NoReturn, TextIO
 
 import remat_algos.cli.commands as commands_room
 from remat_algos import __version__
+from remat_algos.cli.budget_argument import is_budget
 from remat_algos.cli.output import INTERRUPTED, print_json
 from remat_algos.errors import BudgetError, ClaimError, RematError
 from remat_algos.ir.wording import did_you_mean, shortened
@@ -75,6 +76,8 @@ def _run(arguments: Sequence[str], started: float) -> int:
         chosen, unknown = parser.parse_known_args(arguments)
         if unknown:
             near = did_you_mean(unknown[0].partition("=")[0], options)
+            if "--budget" in options and is_budget(unknown[0]):
+                near = f"; a budget is written --budget {unknown[0]}"
             words = shortened(" ".join(unknown))
             see = f"see remat {command} --help"
             raise argparse.ArgumentTypeError(

@@ -31,14 +31,16 @@ def listed(names: Sequence[str], limit: int, total: int | None = None) -> str:
     return ", ".join(map(shortened, shown)) + (f" and {more:,} more" if more > 0 else "")
 
 
-def comma_separated(text: str | Sequence[str]) -> list[str]:
-    """The words of an option that may be one text with commas between them, or several such texts.
+def comma_separated(text: object) -> list[str]:
+    """The words of an option that may be one text with commas between them, or several such texts; of others none.
 
     Examples
     --------
-    >>> comma_separated("ReLU, Tanh,"), comma_separated(["layer0", "ReLU,Tanh"])
-    (['ReLU', 'Tanh'], ['layer0', 'ReLU', 'Tanh'])
+    >>> comma_separated("ReLU, Tanh,"), comma_separated(["layer0", "ReLU,Tanh"]), comma_separated(5)
+    (['ReLU', 'Tanh'], ['layer0', 'ReLU', 'Tanh'], [])
     """
+    if not isinstance(text, str | Iterable):
+        return []
     texts = [text] if isinstance(text, str) else map(str, text)
     return [word.strip() for text in texts for word in text.split(",") if word.strip()]
 
