@@ -105,7 +105,7 @@ def test_what_is_written_over_shares_its_first_buffer(buffers):
 
 
 @given(st.data())
-def test_without_in_place_max_live_is_the_judged_peak(data):
+def test_without_in_place_max_live_is_the_simulated_peak(data):
     graph = data.draw(graphs() | training_graphs())
     simulation = simulate(graph, data.draw(orders(graph)))
     buffers = Buffers.of(simulation)

@@ -16,8 +16,8 @@ from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import simulate
 from tests.oracles import allocations
-from tests.oracles.judge import lifetimes, serving_run
 from tests.oracles.plain import plain
+from tests.oracles.simulation import lifetimes, serving_run
 from tests.strategies import graphs, orders, training_graphs
 
 

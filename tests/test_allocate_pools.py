@@ -180,7 +180,7 @@ def test_laws_of_pools(model):
 
 
 @given(st.data())
-def test_what_a_schedule_uses_is_the_judged_memory_rounded(data):
+def test_what_a_schedule_uses_is_the_simulated_memory_rounded(data):
     graph = data.draw(graphs())
     simulation = simulate(graph, data.draw(orders(graph)))
     trace = Trace.of(simulation)

@@ -309,7 +309,7 @@ FAULTS = {
     "the kernels without the house": ("ir/a.py", "from kernels import graph", "write remat_algos.kernels"),
     "the kernels, plainly": ("ir/a.py", "import kernels.graph", "write remat_algos.kernels"),
     "the kernels in a function": ("ir/a.py", "def f():\n    import kernels", "write remat_algos.kernels"),
-    "the tests": ("ir/a.py", "from tests.oracles import judge", "is no part of the package"),
+    "the tests": ("ir/a.py", "from tests.oracles import plain", "is no part of the package"),
     "a room of its own": ("utils/a.py", "", "utils.a stands in no room"),
     "a module beside the rooms": ("helpers.py", "", "helpers stands in no room"),
     "a room that exports": ("ir/__init__.py", '"""Ir."""\nfrom remat_algos.ir.graph import Graph', "than a docstring"),

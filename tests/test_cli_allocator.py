@@ -129,7 +129,7 @@ def test_simulate_holds_the_budget_against_what_is_reserved(remat, graph):
     assert {"used peak", "reserved peak", "fragmentation"} <= {line.split("  ")[0] for line in said.lines}
     said = remat(*asked, "--budget", use.interval[0] - 1)
     assert (said.code, any("it does not fit" in line for line in said.lines)) == (3, True)
-    assert remat(*asked[:-2], "--budget", use.interval[0] - 1).code == 0  # as it is judged
+    assert remat(*asked[:-2], "--budget", use.interval[0] - 1).code == 0  # as it is simulated
     assert remat(*asked, "--json").record.keys() >= KEYS
     assert not KEYS & remat(*asked[:-2], "--json").record.keys()
 

@@ -1,4 +1,4 @@
-"""How deep, how large, on the command line: every answer is judged anew, what is next does not fit."""
+"""How deep, how large, on the command line: every answer is simulated again, what is next does not fit."""
 
 import pytest
 

@@ -121,11 +121,11 @@ def test_the_frontier_of_a_real_network_falls_and_has_its_base(remat, network):
 
 @pytest.mark.filterwarnings("ignore::remat_algos.errors.GraphWarning")
 @pytest.mark.parametrize("form", FORMS)
-def test_a_plan_of_a_real_network_in_any_form_is_judged_the_same(remat, network, tmp_path, form):
+def test_a_plan_of_a_real_network_in_any_form_is_simulated_alike(remat, network, tmp_path, form):
     Plan.load(network[1], read_graph(network[0])).save(tmp_path / "order", form)
     claimed = json.loads(network[1].read_text())
-    judged = remat("simulate", network[0], tmp_path / "order", "--json").record
-    assert {name: judged[name] for name in ("peak_memory", "compute", "overhead", "resident_memory")} == {
+    simulated = remat("simulate", network[0], tmp_path / "order", "--json").record
+    assert {name: simulated[name] for name in ("peak_memory", "compute", "overhead", "resident_memory")} == {
         name: claimed[name] for name in ("peak_memory", "compute", "overhead", "resident_memory")
     }
 
@@ -166,20 +166,20 @@ def test_an_order_in_any_form_has_the_peak_that_solve_said(remat, plan, folder, 
     else:
         (folder / "order").write_bytes(order.encode())
     said = remat("simulate", "chain.nodes.csv", "order", "--json")
-    judged = said.record
+    simulated = said.record
     assert (said.code, said.err) == (0, "")
-    assert (judged["peak_memory"], judged["compute"], judged["overhead"]) == (20, 153, 20)
-    assert (judged["steps"], judged["nodes_run_again"]) == (14, 2)
-    assert judged["peak_memory"] == plan["peak_memory"]
+    assert (simulated["peak_memory"], simulated["compute"], simulated["overhead"]) == (20, 153, 20)
+    assert (simulated["steps"], simulated["nodes_run_again"]) == (14, 2)
+    assert simulated["peak_memory"] == plan["peak_memory"]
 
 
 @pytest.mark.parametrize("form", ["plan", "actions"])
 def test_what_solve_writes_on_standard_output_simulate_reads_from_a_pipe(remat, folder, form):
     words = ["solve", "chain.nodes.csv", "--budget", "80%", "--format", form]
     written = remat(*words)
-    judged = process("simulate", "chain.nodes.csv", "/dev/stdin", "--json", input=written.out)
-    assert (judged.code, judged.err) == (0, "")
-    assert judged.record["peak_memory"] == 20
+    simulated = process("simulate", "chain.nodes.csv", "/dev/stdin", "--json", input=written.out)
+    assert (simulated.code, simulated.err) == (0, "")
+    assert simulated.record["peak_memory"] == 20
     if form == "plan":
         for command in ("verify", "explain"):
             with piped(written.out) as pipe:
@@ -209,30 +209,30 @@ def piped(text):
     ids=" ".join,
 )
 @pytest.mark.parametrize("since", [[], ["--factor", "7"], ["--inference"]], ids=["", "other factor", "inference"])
-def test_a_plan_is_judged_as_it_was_made(remat, folder, asked, since):
+def test_a_plan_is_simulated_as_it_was_solved(remat, folder, asked, since):
     made = remat("solve", "resident.nodes.csv", *asked, "-o", "plan.json", "--json").record
-    judged = remat("simulate", "resident.nodes.csv", "plan.json", *since, "--json")
-    assert (judged.code, judged.err) == (0, "")
+    simulated = remat("simulate", "resident.nodes.csv", "plan.json", *since, "--json")
+    assert (simulated.code, simulated.err) == (0, "")
     kept = ("graph_hash", "peak_memory", "resident_memory", "compute", "overhead", "compute_unit", "compute_scale")
-    assert {name: judged.record[name] for name in kept} == {name: made[name] for name in kept}
-    assert judged.record["steps"] == len(made["schedule"])
+    assert {name: simulated.record[name] for name in kept} == {name: made[name] for name in kept}
+    assert simulated.record["steps"] == len(made["schedule"])
     assert "(as in the plan)" in remat("simulate", "resident.nodes.csv", "plan.json", *since).lines[0]
     assert remat("explain", "resident.nodes.csv", "plan.json").code == 0
 
 
-def test_a_plan_of_a_graph_with_its_own_backward_part_is_judged_there(remat, plan, folder):
+def test_a_plan_of_a_graph_with_its_own_backward_part_is_simulated_there(remat, plan, folder):
     write_graph(differentiate(read_graph("chain.nodes.csv")), "training.nodes.csv")
     own = remat("solve", "training.nodes.csv", "--budget", "80%", "-o", "own.json", "--json").record
     for file in ("own.json", "plan.json"):
-        judged = remat("simulate", "training.nodes.csv", file, "--json")
-        assert judged.code == 0
-        assert judged.record["peak_memory"] == own["peak_memory"] == plan["peak_memory"]
+        simulated = remat("simulate", "training.nodes.csv", file, "--json")
+        assert simulated.code == 0
+        assert simulated.record["peak_memory"] == own["peak_memory"] == plan["peak_memory"]
 
 
-def test_without_an_order_the_graphs_own_is_judged(remat, folder):
-    judged = remat("simulate", "chain.nodes.csv", "--json").record
-    assert (judged["peak_memory"], judged["peak_without_rematerialization"]) == (28, 28)
-    assert (judged["compute"], judged["overhead"], judged["nodes_run_again"]) == (133, 0, 0)
+def test_without_an_order_the_graphs_own_is_simulated(remat, folder):
+    simulated = remat("simulate", "chain.nodes.csv", "--json").record
+    assert (simulated["peak_memory"], simulated["peak_without_rematerialization"]) == (28, 28)
+    assert (simulated["compute"], simulated["overhead"], simulated["nodes_run_again"]) == (133, 0, 0)
     inference = remat("simulate", "chain.nodes.csv", "--inference", "--json").record
     assert (inference["peak_memory"], inference["compute"]) == (8, 51)
 
@@ -443,9 +443,9 @@ def test_names_with_and_without_commas_are_given_one_by_one(remat, odd):
 @pytest.mark.parametrize("form", FORMS)
 def test_odd_names_survive_every_form_of_a_plan(remat, odd, form):
     made = remat("solve", "odd.json", "--budget", "90%", "--format", form, "-o", "order", "--json").record
-    judged = remat("simulate", "odd.json", "order", "--json")
-    assert (judged.code, judged.err) == (0, "")
-    assert (judged.record["peak_memory"], judged.record["compute"]) == (made["peak_memory"], made["compute"])
+    simulated = remat("simulate", "odd.json", "order", "--json")
+    assert (simulated.code, simulated.err) == (0, "")
+    assert (simulated.record["peak_memory"], simulated.record["compute"]) == (made["peak_memory"], made["compute"])
 
 
 # explain
@@ -467,9 +467,9 @@ def test_what_explain_foretells_simulate_finds(remat, plan):
     assert {len(decision["runs"]) for decision in decisions} == {1, 2}
     for decision in decisions:
         option = "--keep" if len(decision["runs"]) > 1 else "--recompute"
-        judged = remat("simulate", "chain.nodes.csv", "plan.json", option, decision["node"], "--json").record
-        assert judged["peak_memory"] == decision["turned"]["peak_memory"]
-        assert option == "--recompute" or judged["compute"] == plan["compute"] + decision["turned"]["compute"]
+        simulated = remat("simulate", "chain.nodes.csv", "plan.json", option, decision["node"], "--json").record
+        assert simulated["peak_memory"] == decision["turned"]["peak_memory"]
+        assert option == "--recompute" or simulated["compute"] == plan["compute"] + decision["turned"]["compute"]
 
 
 def test_explain_says_when_there_is_nothing_to_decide(remat, plan):
@@ -939,37 +939,37 @@ def test_a_plan_does_not_overwrite_its_graph(remat, folder, graph, output):
 
 @pytest.fixture
 def interrupted(remat, folder, monkeypatch):
-    """Runs a command line that the user stops when so many plans have been judged."""
+    """Runs a command line that the user stops after that many simulations."""
     import remat_algos.plan.portfolio as portfolio_module
 
     write_graph(ComputationGraph.from_edges([(i, i + 1) for i in range(60)]), folder / "long.json")
-    judge = portfolio_module.simulate
+    original = portfolio_module.simulate
 
-    def run(judged, *words):
-        left = iter(range(judged))
+    def run(n_simulations, *words):
+        left = iter(range(n_simulations))
 
         def simulate(*given):
             if next(left, None) is None:
                 raise KeyboardInterrupt
-            return judge(*given)
+            return original(*given)
 
         monkeypatch.setattr(portfolio_module, "simulate", simulate)
         said = remat(*words)
-        monkeypatch.setattr(portfolio_module, "simulate", judge)
+        monkeypatch.setattr(portfolio_module, "simulate", original)
         return said
 
     return run
 
 
-JUDGED = (0, 1, 2, 5, 17)
+N_SIMULATIONS = (0, 1, 2, 5, 17)
 
 
-@pytest.mark.parametrize("judged", JUDGED)
+@pytest.mark.parametrize("n_simulations", N_SIMULATIONS)
 @pytest.mark.parametrize(
     "words", [[], ["--budget", "least"], ["--budget", "100%"], ["--overhead", "90%"]], ids=" ".join
 )
-def test_an_interrupted_solve_writes_a_plan_that_holds(interrupted, remat, folder, judged, words):
-    said = interrupted(judged, "solve", "long.json", *words, "-o", "plan.json")
+def test_an_interrupted_solve_writes_a_plan_that_holds(interrupted, remat, folder, n_simulations, words):
+    said = interrupted(n_simulations, "solve", "long.json", *words, "-o", "plan.json")
     assert (said.code, said.err) == (130, "")
     assert "stopped      interrupted; this is the best plan found so far" in said.lines
     assert said.lines[-1] == "written      plan.json"
@@ -977,16 +977,18 @@ def test_an_interrupted_solve_writes_a_plan_that_holds(interrupted, remat, folde
     assert json.loads((folder / "plan.json").read_text())["details"]["interrupted"] is True
 
 
-@pytest.mark.parametrize("judged", JUDGED)
-def test_an_interrupted_solve_is_one_object_in_json(interrupted, folder, judged):
-    said = interrupted(judged, "solve", "long.json", "--json")
+@pytest.mark.parametrize("n_simulations", N_SIMULATIONS)
+def test_an_interrupted_solve_is_one_object_in_json(interrupted, folder, n_simulations):
+    said = interrupted(n_simulations, "solve", "long.json", "--json")
     assert (said.code, said.err) == (130, "")
     assert said.record["details"]["interrupted"] is True
     assert said.record["format"] == "remat-plan"
 
 
-def test_the_more_was_judged_the_better_is_the_interrupted_plan(interrupted, remat):
-    peaks = [interrupted(judged, "solve", "long.json", "--json").record["peak_memory"] for judged in range(8)]
+def test_the_more_was_simulated_the_better_is_the_interrupted_plan(interrupted, remat):
+    peaks = [
+        interrupted(n_simulations, "solve", "long.json", "--json").record["peak_memory"] for n_simulations in range(8)
+    ]
     assert peaks == sorted(peaks, reverse=True)
     assert peaks[-1] < peaks[0]
     assert remat("solve", "long.json", "--json").record["peak_memory"] <= peaks[-1]
@@ -1013,22 +1015,22 @@ def test_an_interrupted_plan_is_drawn_too(interrupted, folder):
     assert (folder / "p.svg").exists()
 
 
-@pytest.mark.parametrize("judged", JUDGED)
-def test_an_interrupted_frontier_has_what_was_found(interrupted, remat, folder, judged):
-    said = interrupted(judged, "frontier", "long.json", "--json")
+@pytest.mark.parametrize("n_simulations", N_SIMULATIONS)
+def test_an_interrupted_frontier_has_what_was_found(interrupted, remat, folder, n_simulations):
+    said = interrupted(n_simulations, "frontier", "long.json", "--json")
     record = said.record
     assert (said.code, said.err) == (130, "")
     assert (record["interrupted"], record["complete"]) == (True, False)
-    assert 1 <= len(record["points"]) <= 1 + judged  # no_remat comes first, and is simulated already
+    assert 1 <= len(record["points"]) <= 1 + n_simulations  # no_remat comes first, and is simulated already
     assert set(record["reasons"]) | {p["solver"] for p in record["points"]} == {s.name for s in default_solvers()}
-    text = interrupted(judged, "frontier", "long.json")
+    text = interrupted(n_simulations, "frontier", "long.json")
     assert (text.code, text.err) == (130, "")
     assert any(line.startswith("interrupted; these are the plans") for line in text.lines)
 
 
-@pytest.mark.parametrize("judged", JUDGED)
-def test_an_interrupted_comparison_has_a_row_for_every_solver(interrupted, folder, judged):
-    said = interrupted(judged, "compare", "long.json", "--json")
+@pytest.mark.parametrize("n_simulations", N_SIMULATIONS)
+def test_an_interrupted_comparison_has_a_row_for_every_solver(interrupted, folder, n_simulations):
+    said = interrupted(n_simulations, "compare", "long.json", "--json")
     assert (said.code, said.err) == (130, "")
     assert said.record["complete"] is False
     entries = {entry["solver"]: entry for entry in said.record["solvers"]}
@@ -1036,7 +1038,7 @@ def test_an_interrupted_comparison_has_a_row_for_every_solver(interrupted, folde
     labels = [entry.get("reason") or entry.get("interrupted") for entry in entries.values()]
     assert sum(label in (True, "interrupted") for label in labels) == 1
     assert "not tried: interrupted" in labels
-    text = interrupted(judged, "compare", "long.json")
+    text = interrupted(n_simulations, "compare", "long.json")
     assert text.code == 130
     assert "interrupted" in text.out
 
@@ -1054,17 +1056,17 @@ def test_an_interrupt_while_a_file_is_written_leaves_the_old_one(remat, folder, 
     assert files(folder) == before
 
 
-# the process says on standard error that it has begun, and then waits for the signal in its fifth judgement
+# the process says on standard error that it has begun, and then waits for the signal in its fifth simulation
 WAITING = """
 import signal, sys
 import remat_algos.plan.portfolio as portfolio_module
 from remat_algos.cli.main import main
-judge, calls = portfolio_module.simulate, iter(range(5))
+original, calls = portfolio_module.simulate, iter(range(5))
 def simulate(*given):
     if next(calls, None) is None:
         print("begun", file=sys.stderr, flush=True)
         signal.pause()
-    return judge(*given)
+    return original(*given)
 portfolio_module.simulate = simulate
 words = sys.argv[1:] + ["--budget", "least"] * (sys.argv[1] == "solve")
 sys.exit(main(words))

@@ -32,7 +32,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def mirrored(folder):
-    """The chain by the counts, as the judge sees it."""
+    """The chain by the counts, as it is simulated."""
     graph = differentiate(read_graph("chain.nodes.csv"))
     return simulate(graph, mirror_schedule(graph, TWICE + [0] * 6))
 
@@ -45,7 +45,7 @@ def contents(folder):
 
 
 @pytest.mark.parametrize("file", ["m.csv", "m.json"])
-def test_simulate_judges_mirror_counts(remat, mirrored, file):
+def test_simulate_takes_mirror_counts(remat, mirrored, file):
     record = remat("simulate", "chain.nodes.csv", "--mirror", file, "--json").record
     figures = {name: getattr(mirrored, name) for name in ("peak_memory", "peak_step", "compute", "overhead")}
     assert {name: record[name] for name in figures} == figures
@@ -63,7 +63,7 @@ def test_counts_of_nought_are_the_run_without_rematerialization(remat, folder):
     assert said == remat("simulate", "chain.nodes.csv", "--json").record
 
 
-def test_the_same_counts_as_an_order_are_judged_alike(remat, folder, mirrored):
+def test_the_same_counts_as_an_order_are_simulated_alike(remat, folder, mirrored):
     (folder / "order").write_text("\n".join(mirrored.schedule.names(mirrored.graph)))
     by_order, by_counts = (
         remat("simulate", "chain.nodes.csv", *words, "--json").record for words in (["order"], ["--mirror", "m.csv"])
@@ -71,7 +71,7 @@ def test_the_same_counts_as_an_order_are_judged_alike(remat, folder, mirrored):
     assert by_order == by_counts
 
 
-def test_one_decision_is_turned_round_beside_the_counts(remat, folder):
+def test_one_decision_is_flipped_beside_the_counts(remat, folder):
     record = remat("simulate", "chain.nodes.csv", "--mirror", "m.csv", "--keep", "d", "--json").record
     (folder / "less.csv").write_text("node,count\na,2\nb,1\n")
     wanted = remat("simulate", "chain.nodes.csv", "--mirror", "less.csv", "--json").record
@@ -97,9 +97,9 @@ def test_the_mirrored_graph_is_written_in_every_format(remat, mirrored, file):
     wanted, again = unroll(mirrored.graph, mirrored.schedule), read_graph(file)
     assert again.hash == wanted.hash
     assert again.labels.names == wanted.labels.names
-    judged = remat("simulate", file, "--json").record
-    assert (judged["peak_memory"], judged["compute"]) == (mirrored.peak_memory, mirrored.compute)
-    assert judged["overhead"] == 0
+    record = remat("simulate", file, "--json").record
+    assert (record["peak_memory"], record["compute"]) == (mirrored.peak_memory, mirrored.compute)
+    assert record["overhead"] == 0
 
 
 def test_it_says_what_the_mirrored_graph_has(remat, mirrored):

@@ -28,9 +28,9 @@ from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.no_remat import no_remat
 from remat_algos.solvers.registry import SCOPES, Solver, any_graph, get_solver, list_candidates, list_solvers
 from tests.oracles import live_sets
-from tests.oracles.judge import judge
 from tests.oracles.plain import plain
 from tests.oracles.search import least_compute, least_peak
+from tests.oracles.simulation import slow_simulation
 from tests.strategies import graphs, rows, training_graphs
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -105,13 +105,14 @@ def least_held(graph):
 def base_peak(graph):
     """Peak of the run without rematerialization, by the oracle."""
     g = plain(replace(graph, mark=None))
-    return judge(g, sorted(g.needed())).peak
+    return slow_simulation(g, sorted(g.needed())).peak
 
 
 def function_peak(solver, graph, limit, **options):
     """The lowest peak of what a solver yields by itself."""
     return min(
-        judge(graph, found.schedule.order).peak for found in list_candidates(graph, solver.name, limit, **options)
+        slow_simulation(graph, found.schedule.order).peak
+        for found in list_candidates(graph, solver.name, limit, **options)
     )
 
 
@@ -129,9 +130,9 @@ def raw_plan(solver, graph, limit=None):
 
 def check_plan(graph, plan):
     """Sound, and all figures are the oracle's."""
-    judgement = judge(graph, plan.schedule.order)
+    slow = slow_simulation(graph, plan.schedule.order)
     figures = plan.peak_memory, plan.simulation.compute, plan.overhead, plan.simulation.memory_trace.tolist()
-    assert figures == (judgement.peak, judgement.compute, judgement.overhead, judgement.trace)
+    assert figures == (slow.peak, slow.compute, slow.overhead, slow.trace)
     assert plan.limit is None or plan.peak_memory <= plan.limit
 
 
@@ -528,7 +529,7 @@ def test_no_solver_of_the_package_claims_an_optimum():
 def test_the_best_by_the_formulas_is_not_the_best_that_is_simulated(name):
     """A chain of four recomputes its first node twice to stay within 4 bytes, which no chain of lower sets does."""
     compute, order = least_compute(chain(4), 4)
-    assert (compute, order.count(0), judge(chain(4), order).peak) == (13, 3, 4)
+    assert (compute, order.count(0), slow_simulation(chain(4), order).peak) == (13, 3, 4)
     assert isinstance(raw_plan(get_solver(name), chain(4), 4), BudgetError)
     false = replace(get_solver(name), optimal_in="any order")
     with pytest.raises(AssertionError, match="fits"):

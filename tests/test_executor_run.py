@@ -49,7 +49,7 @@ def everything(graph, **more):
 
 @st.composite
 def cases(draw, source=None):
-    """A graph whose sizes are those of a few kinds of arrays, and a sound schedule, judged."""
+    """A graph whose sizes are those of a few kinds of arrays, and a sound schedule, simulated."""
     graph = draw(graphs() | training_graphs() if source is None else source)
     memory = draw(st.lists(SIZES, min_size=graph.n_values, max_size=graph.n_values))
     graph = graph.with_costs(memory=memory, workspace=np.array(draw(numbers(graph.n_nodes, 2)), np.int64) * 300)
@@ -264,7 +264,7 @@ def test_a_read_that_is_written_to_is_found_at_once():
 
 
 @given(data=st.data())
-def test_a_lifetime_that_is_too_long_parts_from_the_judge(data):
+def test_a_lifetime_that_is_too_long_differs_from_the_simulation(data):
     simulation = data.draw(cases_with(ended_early))
     lifetimes, graph = simulation.lifetimes, simulation.graph
     i = data.draw(st.sampled_from(ended_early(simulation)))
@@ -342,7 +342,7 @@ def test_buffers_that_overlap_are_found(data):
 
 
 @given(data=st.data())
-def test_live_bytes_are_counted_as_the_judge_counts_them(data):
+def test_live_bytes_are_counted_as_the_simulator_counts_them(data):
     simulation = data.draw(cases())
     assert live_memory(simulation).tolist() == simulation.memory_trace.tolist()
     graph = simulation.graph
@@ -351,7 +351,7 @@ def test_live_bytes_are_counted_as_the_judge_counts_them(data):
     assert live_memory(simulation, 512).tolist() == rounded.memory_trace.tolist()
 
 
-def test_a_judge_that_frees_too_late_is_found_out():
+def test_a_simulator_that_frees_too_late_is_detected():
     simulation = simulate(chain(6, memory=1000), range(6))
     late = tampered(simulation, np.minimum(simulation.lifetimes.end + 2, 6), simulation.memory_trace + 1000)
     found = execute(late.graph, late)

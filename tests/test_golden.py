@@ -63,8 +63,8 @@ def read(path):
         return read_graph(path)
 
 
-def judged(golden, path=None):
-    """The judge's word on a golden schedule."""
+def simulation_of(golden, path=None):
+    """The simulation of a golden schedule."""
     graph = read(path or FOLDER / golden.file)
     if golden.gradients is not None:
         graph = differentiate(graph, **golden.gradients)
@@ -89,8 +89,8 @@ def by_hand():
 
 
 @pytest.mark.parametrize("golden", GOLDEN, ids=str)
-def test_the_judge_finds_the_golden_peak(golden):
-    simulation = judged(golden)
+def test_the_simulator_finds_the_golden_peak(golden):
+    simulation = simulation_of(golden)
     assert simulation.peak_memory == golden.peak
     assert simulation.graph.labels[int(simulation.schedule.order[simulation.peak_step])] == golden.at
     assert simulation.graph.resident_memory == golden.resident
@@ -104,7 +104,7 @@ def test_every_golden_schedule_is_worked_out_by_hand():
 
 @pytest.mark.parametrize(("golden", "table"), [*zip(GOLDEN, by_hand(), strict=True)], ids=map(str, GOLDEN))
 def test_what_the_hand_counts_is_what_lives(golden, table):
-    simulation, (_, steps) = judged(golden), table
+    simulation, (_, steps) = simulation_of(golden), table
     graph = simulation.graph
     assert [node for node, _, _ in steps] == [graph.labels[int(v)] for v in simulation.schedule.order]
     for step, (_, lives, total) in enumerate(steps):
@@ -122,17 +122,17 @@ def test_no_format_changes_a_golden_graph(tmp_path, file, ending):
     assert read(path).hash == graph.hash
     for golden in GOLDEN:
         if golden.file == file:
-            assert judged(golden, path).memory_trace.tolist() == judged(golden).memory_trace.tolist()
+            assert simulation_of(golden, path).memory_trace.tolist() == simulation_of(golden).memory_trace.tolist()
 
 
 def test_a_once_node_that_runs_again_is_refused():
     with pytest.raises(ScheduleError, match="step 3 runs r"):
-        judged(Golden("once.nodes.csv", 0, "", "a r b r c"))
+        simulation_of(Golden("once.nodes.csv", 0, "", "a r b r c"))
 
 
 def test_a_recompute_mark_refuses_the_run_without_rematerialization():
     with pytest.raises(ScheduleError, match=r"grad\(b\), reads what the first run of b made, which is marked to be"):
-        judged(Golden("marks.nodes.csv", 0, "", gradients={}))
+        simulation_of(Golden("marks.nodes.csv", 0, "", gradients={}))
 
 
 def test_decimal_costs_are_shown_as_they_were_written():

@@ -425,7 +425,7 @@ def test_bytes_moved_are_bytes_of_values_once_for_each_reader_and_the_maker(reci
 
 
 @given(recipes(), st.sampled_from(["framework", "paper"]))
-def test_any_network_can_be_differentiated_and_judged(recipe, counting):
+def test_any_network_can_be_differentiated_and_simulated(recipe, counting):
     graph = differentiate(cook(recipe, counting=counting, dropout="single").graph, parameter_gradients=True)
     simulation = simulate(graph, np.flatnonzero(graph.needed))
     assert simulation.overhead == 0

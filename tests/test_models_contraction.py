@@ -14,8 +14,8 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
 from remat_algos.ir.resident import Resident
 from remat_algos.models.contraction import contract
-from tests.oracles.judge import judge
 from tests.oracles.plain import plain
+from tests.oracles.simulation import slow_simulation
 from tests.strategies import graphs, rows
 
 
@@ -216,14 +216,14 @@ def in_id_order(graph):
 
 
 def peak(graph):
-    return judge(graph, in_id_order(graph)).peak
+    return slow_simulation(graph, in_id_order(graph)).peak
 
 
 def held_between(graph):
     """Bytes that outlast the step before the first gradient."""
     g, order = plain(graph), in_id_order(graph)
     first = next(step for step, v in enumerate(order) if g.is_backward(v))
-    return sum(g.memory[x] for begin, x, end in judge(graph, order).lifetimes if begin < first < end)
+    return sum(g.memory[x] for begin, x, end in slow_simulation(graph, order).lifetimes if begin < first < end)
 
 
 def unread_gradients(graph):

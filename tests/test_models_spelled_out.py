@@ -44,7 +44,7 @@ def test_spelled_out_a_layer_gives_the_same_by_the_same_products(layer):
 
 
 @spelled_out
-def test_spelled_out_a_layer_can_be_judged(layer):
+def test_spelled_out_a_layer_can_be_simulated(layer):
     _, (_, primitive) = both(layer)
     graph = differentiate(primitive.graph)
     x = [name for name in graph.node_names() if name in ("x", "q", "k", "v")]

@@ -13,7 +13,7 @@ from remat_algos.ir.operation_kinds import operation_kind
 from remat_algos.models.published import PUBLISHED
 from remat_algos.models.registry import build, get_family, list_families, list_models
 from remat_algos.solvers.registry import default_solvers
-from tests.oracles import judge
+from tests.oracles.simulation import peak_memory
 
 FAMILIES = [family.name for family in list_families()]
 LARGE = 1500  # operations; of larger models only the published numbers are looked at
@@ -107,9 +107,9 @@ def test_loss_is_the_only_output_of_some_bytes(small):
     assert int(graph.memory[sized[0]]) == 4
 
 
-def test_peak_without_rematerialization_is_what_a_slow_judge_says(training):
+def test_peak_without_rematerialization_is_that_of_the_slow_simulation(training):
     simulation = ra.simulate(training, np.arange(training.n_nodes))
-    assert simulation.peak_memory == judge.peak_memory(training, range(training.n_nodes))
+    assert simulation.peak_memory == peak_memory(training, range(training.n_nodes))
 
 
 @pytest.mark.parametrize("share", ["80%", "least"])

@@ -13,9 +13,9 @@ from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
 from tests.oracles.emitter import canonical, checkpoint, mirror
 from tests.oracles.gradients import derive, forward_outputs
-from tests.oracles.judge import Unsound, judge, peak_memory
 from tests.oracles.plain import plain
 from tests.oracles.search import least_compute, least_peak
+from tests.oracles.simulation import Unsound, peak_memory, slow_simulation
 from tests.strategies import differentiation, graphs, lower_set_chains, rows
 
 # ---------------------------------------------------------------- graphs by hand
@@ -82,7 +82,7 @@ def training_by_oracle(draw, max_nodes=6):
     return training(graph, **draw(differentiation(graph)))
 
 
-# ---------------------------------------------------------------- the judge
+# ---------------------------------------------------------------- the slow simulation
 
 KUMAR = [[], [0], [0], [1, 2], [0, 3]]  # kumar2019, figure 1
 
@@ -93,25 +93,25 @@ def test_figure_of_kumar_2019(order, peak):
 
 
 def test_an_instance_lives_to_its_last_read_before_its_node_runs_again():
-    judged = judge(graph_of(KUMAR), [0, 1, 2, 3, 0, 4])
-    assert judged.lifetimes == [(0, 0, 3), (1, 1, 4), (2, 2, 4), (3, 3, 6), (4, 0, 6), (5, 4, 6)]
-    assert (judged.trace, judged.peak_step, judged.compute, judged.overhead) == ([1, 2, 3, 3, 2, 3], 2, 6, 1)
+    slow = slow_simulation(graph_of(KUMAR), [0, 1, 2, 3, 0, 4])
+    assert slow.lifetimes == [(0, 0, 3), (1, 1, 4), (2, 2, 4), (3, 3, 6), (4, 0, 6), (5, 4, 6)]
+    assert (slow.trace, slow.peak_step, slow.compute, slow.overhead) == ([1, 2, 3, 3, 2, 3], 2, 6, 1)
 
 
 def test_an_output_is_pinned_from_its_first_run_and_its_second_copy_serves_nobody():
     graph = graph_of([[], [0]], memory=[4, 1], output=[True, True])
-    assert judge(graph, [0, 0, 1]).lifetimes == [(0, 0, 3), (1, 0, 2), (2, 1, 3)]
-    assert judge(graph, [0, 0, 1]).trace == [4, 8, 5]
+    assert slow_simulation(graph, [0, 0, 1]).lifetimes == [(0, 0, 3), (1, 0, 2), (2, 1, 3)]
+    assert slow_simulation(graph, [0, 0, 1]).trace == [4, 8, 5]
 
 
 def test_a_run_makes_all_values_and_holds_its_workspace():
     graph = graph_of([[], [0]], value_indptr=[0, 3, 4], memory=[1, 10, 100, 1000], workspace=[7, 0])
-    assert judge(graph, [0, 1]).trace == [118, 1001]
+    assert slow_simulation(graph, [0, 1]).trace == [118, 1001]
 
 
 def test_an_empty_schedule_holds_nothing():
-    judged = judge(graph_of([]), [])
-    assert (judged.trace, judged.peak, judged.compute, judged.overhead, judged.lifetimes) == ([], 0, 0, 0, [])
+    slow = slow_simulation(graph_of([]), [])
+    assert (slow.trace, slow.peak, slow.compute, slow.overhead, slow.lifetimes) == ([], 0, 0, 0, [])
 
 
 @pytest.mark.parametrize(
@@ -129,18 +129,18 @@ def test_an_empty_schedule_holds_nothing():
 )
 def test_broken_laws_are_named(order, arrays, broken):
     with pytest.raises(Unsound) as error:
-        judge(graph_of([[], [0], [1]], **arrays), order)
+        slow_simulation(graph_of([[], [0], [1]], **arrays), order)
     assert (error.value.law, error.value.step, error.value.node) == broken
 
 
 @pytest.mark.parametrize("arrays", [{"mark": [0, 2, 0]}, {"mark": [2, 0, 0], "forward_of": [-1, -1, 0]}])
 def test_a_recompute_mark_binds_what_the_backward_part_reads_only(arrays):
-    assert judge(graph_of([[], [0], [1]], **arrays), [0, 1, 2]).compute == 3
+    assert slow_simulation(graph_of([[], [0], [1]], **arrays), [0, 1, 2]).compute == 3
 
 
 def test_a_recompute_mark_is_met_by_a_second_run():
     graph = graph_of([[], [0], [1]], mark=[0, 2, 0], forward_of=[-1, -1, 0])
-    assert judge(graph, [0, 1, 0, 1, 2]).overhead == 2
+    assert slow_simulation(graph, [0, 1, 0, 1, 2]).overhead == 2
 
 
 # ---------------------------------------------------------------- chen2016 on chains
@@ -285,7 +285,7 @@ def test_every_schedule_of_the_emitter_is_sound(data):
     schedules = [checkpoint(graph, kept), mirror(graph, m)]
     schedules += [canonical(graph, chain, *flags) for flags in itertools.product((False, True), repeat=2)]
     for order in schedules:
-        assert judge(graph, order).overhead >= 0
+        assert slow_simulation(graph, order).overhead >= 0
         assert all(order.count(v) == (v in g.needed()) for v in g.backward())
 
 
@@ -406,12 +406,12 @@ def schedules(graph, most):
 @settings(max_examples=40, deadline=None)
 @given(graphs(max_nodes=4, min_nodes=1))
 def test_no_short_schedule_beats_the_search(graph):
-    judged = [judge(graph, order) for order in schedules(graph, len(plain(graph).nodes) + 2)]
+    simulations = [slow_simulation(graph, order) for order in schedules(graph, len(plain(graph).nodes) + 2)]
     peak, order = least_peak(graph)
-    assert peak_memory(graph, order) == peak == min([each.peak for each in judged if each.peak <= peak])
-    for limit in {each.peak for each in judged}:
+    assert peak_memory(graph, order) == peak == min([each.peak for each in simulations if each.peak <= peak])
+    for limit in {each.peak for each in simulations}:
         compute, order = least_compute(graph, limit)
-        assert judge(graph, order).compute == compute
+        assert slow_simulation(graph, order).compute == compute
         assert peak_memory(graph, order) <= limit
-        assert compute <= min(each.compute for each in judged if each.peak <= limit)
+        assert compute <= min(each.compute for each in simulations if each.peak <= limit)
     assert least_compute(graph, peak - 1) is None

@@ -12,8 +12,8 @@ from remat_algos.plan.solve import solve
 from tests.benchmarks.random_dags import COUNT, FAMILIES, golden, random_dags
 from tests.ladders import counterexample, ladder, skip_ladder, zigzag
 from tests.oracles import live_sets, search
-from tests.oracles.judge import judge
 from tests.oracles.revolve import advances, least_ladder_compute
+from tests.oracles.simulation import slow_simulation
 from tests.strategies import graphs
 
 
@@ -31,7 +31,7 @@ def small(draw, min_nodes):
 @given(graph=small(min_nodes=0))
 def test_least_peak_is_what_the_plain_search_finds(graph):
     peak, order = live_sets.least_peak(graph)
-    assert peak == search.least_peak(graph)[0] == judge(graph, order).peak
+    assert peak == search.least_peak(graph)[0] == slow_simulation(graph, order).peak
 
 
 @settings(max_examples=25)
@@ -42,9 +42,9 @@ def test_least_compute_is_what_the_plain_search_finds(graph, more):
     if more < 0:
         assert found is wanted is None
     else:
-        judged = judge(graph, found[1])
-        assert found[0] == wanted[0] == judged.compute
-        assert judged.peak <= limit
+        slow = slow_simulation(graph, found[1])
+        assert found[0] == wanted[0] == slow.compute
+        assert slow.peak <= limit
 
 
 def test_an_output_that_runs_again_has_a_second_copy():

@@ -28,7 +28,7 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers import registry
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import Solver, any_graph, default_solvers, list_candidates, list_solvers
-from tests.oracles.judge import judge
+from tests.oracles.simulation import slow_simulation
 from tests.strategies import differentiation, graphs, rows, training_graphs
 
 KEYS = [
@@ -102,11 +102,11 @@ def test_a_record_has_the_documented_keys_in_their_order():
     assert list(PLAN.record(frees=True)) == [*KEYS, "frees"]
 
 
-def test_a_record_says_what_the_judge_found():
-    judged = judge(GRAPH, PLAN.schedule.order)
+def test_a_record_has_the_figures_of_the_oracle():
+    slow = slow_simulation(GRAPH, PLAN.schedule.order)
     made = PLAN.record(frees=True)
     assert (made["format"], made["version"]) == ("remat-plan", 1)
-    assert (made["peak_memory"], made["compute"], made["overhead"]) == (judged.peak, judged.compute, judged.overhead)
+    assert (made["peak_memory"], made["compute"], made["overhead"]) == (slow.peak, slow.compute, slow.overhead)
     assert made["resident_memory"] == 111
     assert made["graph_hash"] == source().hash != GRAPH.hash
     assert made["differentiate"] == {"factor": 2, "parameter_gradients": True, "loss": None, "keep_outputs": False}
@@ -114,14 +114,14 @@ def test_a_record_says_what_the_judge_found():
     assert made["limit"] == baseline_peak(GRAPH) * 85 // 100
     assert (made["solver"], made["method"], made["options"]) == ("auto", PLAN.method, {})
     assert (made["bound"], made["bound_scope"]) == (GRAPH.needed_compute, "any order")
-    assert made["gap"] == judged.overhead / GRAPH.needed_compute
+    assert made["gap"] == slow.overhead / GRAPH.needed_compute
     assert (made["compute_unit"], made["compute_scale"]) == ("ms", 10)
     assert made["schedule"] == [GRAPH.labels[v] for v in PLAN.schedule.order]
     assert made["details"] == dict(PLAN.details)
 
 
 def test_frees_are_the_ends_of_lives_but_for_outputs():
-    lives = judge(GRAPH, PLAN.schedule.order).lifetimes
+    lives = slow_simulation(GRAPH, PLAN.schedule.order).lifetimes
     wanted = [set() for _ in PLAN.schedule.order]
     for _, x, end in lives:
         if not GRAPH.output[x]:
@@ -607,8 +607,8 @@ def test_a_graph_without_cost_has_no_gap_to_speak_of():
 def peaks_and_overheads(graph):
     """(peak, overhead) of all plans of all methods that auto asks."""
     orders = [found.schedule.order for solver in default_solvers() for found in list_candidates(graph, solver.name)]
-    judged = [judge(graph, order) for order in orders]
-    return [(judgement.peak, judgement.overhead) for judgement in judged]
+    simulations = [slow_simulation(graph, order) for order in orders]
+    return [(each.peak, each.overhead) for each in simulations]
 
 
 POINTS = peaks_and_overheads(GRAPH)

@@ -51,7 +51,7 @@ def wasteful(monkeypatch):
 
 
 @given(st.data())
-def test_a_packed_peak_is_that_of_an_arena_and_no_smaller_than_the_judged_one(data):
+def test_a_packed_peak_is_that_of_an_arena_and_no_smaller_than_the_simulated_one(data):
     graph = data.draw(graphs())
     simulation = simulate(graph, data.draw(orders(graph)))
     alignment = data.draw(st.sampled_from([1, 2, 8]))

@@ -46,7 +46,7 @@ def test_every_byte_and_every_cost_is_told_once(graph, by, data):
 
 
 @given(graph=training_graphs(), data=st.data())
-def test_structures_are_roles_of_the_judge_at_the_peak(graph, data):
+def test_structures_are_the_simulated_roles_at_the_peak(graph, data):
     simulation = simulate(graph, data.draw(orders(graph)))
     found, held = breakdown(simulation).structures, simulation.breakdown()
     resident = graph.resident

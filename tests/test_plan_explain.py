@@ -1,4 +1,4 @@
-"""Why values are kept or run again: each figure is what the judge says of the order with one decision turned round."""
+"""Why values are kept or run again: each figure is simulated, of the order with one decision flipped."""
 
 import re
 from dataclasses import replace
@@ -20,8 +20,8 @@ from remat_algos.plan.solve import solve
 from remat_algos.schedule.mirror import honoured, mirror_schedule
 from remat_algos.schedule.simulation import simulate
 from tests.oracles import changed_runs as oracle
-from tests.oracles.judge import judge
 from tests.oracles.plain import plain
+from tests.oracles.simulation import slow_simulation
 from tests.strategies import graphs, orders, rows, training_graphs
 
 PLAYED = settings(max_examples=25)
@@ -50,8 +50,8 @@ def plans(draw):
 
 
 def difference(graph, old, new, shared):
-    """The figures of `Turned` for two orders and the pairs of steps that they share."""
-    before, after = judge(graph, old), judge(graph, new)
+    """The figures of a flipped decision for two orders and the pairs of steps that they share."""
+    before, after = slow_simulation(graph, old), slow_simulation(graph, new)
     change = [after.trace[there] - before.trace[here] for here, there in shared]
     return {
         "compute": after.compute - before.compute,
@@ -64,7 +64,7 @@ def difference(graph, old, new, shared):
 
 
 def contrary(graph, order, node):
-    """What the judge says of the order with the decision about a node turned round."""
+    """The slow simulation of the order with the decision about a node flipped."""
     g = plain(graph)
     if order.count(node) > 1:
         steps = oracle.kept(g, order, node)
@@ -80,7 +80,7 @@ def contrary(graph, order, node):
 
 @PLAYED
 @given(plans())
-def test_the_contrary_of_every_decision_is_judged(plan):
+def test_the_opposite_of_every_decision_is_simulated(plan):
     order = plan.schedule.order.tolist()
     for node in range(plan.graph.n_nodes):
         decision = Decision(plan.simulation, node)
@@ -91,7 +91,7 @@ def test_the_contrary_of_every_decision_is_judged(plan):
 
 @PLAYED
 @given(plans(), st.data())
-def test_with_marks_the_contrary_is_judged_too(plan, data):
+def test_with_marks_the_opposite_is_simulated_too(plan, data):
     """Marks on nodes that run once; those that keep do not run again for another node's sake."""
     graph, order = plan.graph, plan.schedule.order.tolist()
     mark = [KEEP * (order.count(v) < 2 and graph.forward[v] and data.draw(st.booleans())) for v in range(graph.n_nodes)]
@@ -135,9 +135,9 @@ def test_what_is_fixed_is_fixed_for_a_reason_that_holds(plan):
 
 @PLAYED
 @given(plans())
-def test_a_decision_tells_runs_reads_and_lives_as_the_judge_sees_them(plan):
+def test_a_decision_tells_runs_reads_and_lives_as_they_are_simulated(plan):
     g, order = plain(plan.graph), plan.schedule.order.tolist()
-    simulated = judge(g, order)
+    simulated = slow_simulation(g, order)
     for node in g.nodes:
         decision = Decision(plan.simulation, node)
         own = [(begin, x, end) for begin, x, end in simulated.lifetimes if g.producer[x] == node]
@@ -386,7 +386,7 @@ def test_what_is_at_the_peak_adds_up_to_it(plan):
     assert [added.memory for added in live] == sorted((added.memory for added in live), reverse=True)
     roles = sorted(
         (g.value_names[x], "gradients" if g.is_backward(g.producer[x]) else "kept" if first else "recomputed")
-        for begin, x, end in judge(g, order).lifetimes
+        for begin, x, end in slow_simulation(g, order).lifetimes
         if begin <= step < end
         for first in [g.producer[x] not in order[:begin]]
     )

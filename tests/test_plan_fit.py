@@ -1,4 +1,4 @@
-"""How deep, how large: what fits is judged, what is next does not fit, nothing is solved twice."""
+"""How deep, how large: what fits is simulated, what is next does not fit, nothing is solved twice."""
 
 import json
 from dataclasses import replace
@@ -87,10 +87,10 @@ def test_what_is_found_fits_and_the_next_does_not(sizes, memory, overhead, solve
     (found,) = fit(graphs.__getitem__, budget, values=values, solvers=[solver])
     place = -1 if found.value is None else values.index(found.value)
     if found.plan is not None:
-        judged = simulate(graphs[found.value], found.plan.schedule)
+        simulation = simulate(graphs[found.value], found.plan.schedule)
         assert found.plan.graph is graphs[found.value]
-        assert judged.peak_memory <= memory
-        assert overhead is None or 100 * judged.overhead <= int(overhead[:-1]) * graphs[found.value].needed_compute
+        assert simulation.peak_memory <= memory
+        assert overhead is None or 100 * simulation.overhead <= int(overhead[:-1]) * graphs[found.value].needed_compute
     if place + 1 < len(values):
         assert found.too_much == values[place + 1]
         assert found.reason

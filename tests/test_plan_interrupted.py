@@ -29,7 +29,7 @@ class Simulator:
     """The simulator, as the portfolio and solvers call it: remembers what it simulated, stops at a given call."""
 
     def __init__(self):
-        self.judged = []
+        self.simulations = []
         self.stop_at = None
         self.calls = 0
 
@@ -37,11 +37,11 @@ class Simulator:
         self.calls += 1
         if self.calls == self.stop_at:
             raise KeyboardInterrupt
-        self.judged.append(simulate(graph, schedule))
-        return self.judged[-1]
+        self.simulations.append(simulate(graph, schedule))
+        return self.simulations[-1]
 
     def restart(self, stop_at):
-        self.judged, self.stop_at, self.calls = [], stop_at, 0
+        self.simulations, self.stop_at, self.calls = [], stop_at, 0
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def figures(simulation):
 
 
 def stops(sweep, ask):
-    """The number of each plan that is judged: an interrupt may come there."""
+    """The number of each plan that is simulated: an interrupt may come there."""
     sweep.restart(None)
     ask()
     return range(1, sweep.calls + 1)
@@ -91,8 +91,8 @@ def test_a_sweep_interrupted_at_any_plan_gives_the_best_before_it(sweep, solver,
     for stop in stops(sweep, ask):
         sweep.restart(stop)
         plan = ask()
-        fitting = [j for j in sweep.judged if limit is None or j.peak_memory <= limit]
-        assert len(sweep.judged) == stop - 1
+        fitting = [each for each in sweep.simulations if limit is None or each.peak_memory <= limit]
+        assert len(sweep.simulations) == stop - 1
         assert (plan is None) == (not fitting)
         if plan is not None:
             wanted = min(fitting, key=figures if limit is None else lambda j: (j.compute, j.peak_memory))
@@ -111,7 +111,7 @@ def test_the_least_is_the_lowest_found_before_the_interrupt(sweep, solver):
     for stop in stops(sweep, ask)[1:]:
         sweep.restart(stop)
         plan = ask()
-        assert figures(plan.simulation) == min(map(figures, sweep.judged))
+        assert figures(plan.simulation) == min(map(figures, sweep.simulations))
         assert plan.interrupted
 
 
@@ -125,7 +125,7 @@ def test_under_an_overhead_the_lowest_that_keeps_it_is_given(sweep, solver):
         plan = ask()
         assert plan.overhead <= 4
         assert plan.interrupted
-        fitting = [j for j in sweep.judged if j.overhead <= 4]
+        fitting = [each for each in sweep.simulations if each.overhead <= 4]
         assert figures(plan.simulation) == min(map(figures, [simulate(GRAPH, range(GRAPH.n_nodes)), *fitting]))
 
 
@@ -173,7 +173,7 @@ def test_auto_asks_nobody_after_the_interrupt(sweep):
     sweep.restart(first + 3)
     plan = solve(GRAPH, 8)
     assert sweep.calls == first + 3
-    fitting = [j for j in sweep.judged if j.peak_memory <= 8]
+    fitting = [each for each in sweep.simulations if each.peak_memory <= 8]
     assert (plan.simulation.compute, plan.peak_memory) == min((j.compute, j.peak_memory) for j in fitting)
     assert (plan.solver, plan.interrupted) == ("auto", True)
     assert plan.method in asked[:4]
@@ -226,7 +226,7 @@ def test_a_curve_interrupted_at_any_plan_holds_those_before_it(sweep, solver):
         sweep.restart(stop)
         found = ask()
         assert (found.complete, found.interrupted) == (False, True)
-        before = [figures(j) for j in sweep.judged]
+        before = [figures(each) for each in sweep.simulations]
         wanted = [p for p in sorted(set(before)) if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in before)]
         assert [figures(plan.simulation) for plan in found.plans] == wanted
         assert found.reasons == ({} if wanted else {solver: "interrupted"})

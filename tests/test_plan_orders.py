@@ -20,8 +20,8 @@ from remat_algos.plan.orders import read_order
 from remat_algos.plan.plan import FORMS, Plan
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import simulate
-from tests.oracles.judge import judge
 from tests.oracles.plain import plain
+from tests.oracles.simulation import slow_simulation
 from tests.strategies import graphs, orders, rows, training_graphs
 
 PLAYED = settings(max_examples=30)
@@ -229,7 +229,7 @@ def matrices(graph, order):
     count = stage_of[-1] + 1 if order else 0
     computed, saved = np.zeros((2, count, graph.n_nodes), bool)
     computed[stage_of, order] = True
-    for begin, x, end in judge(g, order).lifetimes:
+    for begin, x, end in slow_simulation(g, order).lifetimes:
         saved[stage_of[begin] + 1 : stage_of[end - 1] + 1, g.producer[x]] = True
     return computed, saved
 
@@ -248,7 +248,7 @@ def test_matrices_of_a_schedule_give_it_back(tmp_path_factory, run):
 @PLAYED
 @given(stages(), st.data())
 def test_a_value_that_s_forgets_or_invents_is_missed(tmp_path_factory, run, data):
-    """With one entry of S turned round the stages are refused, or hold more or less than is needed but can be run."""
+    """With one entry of S flipped the stages are refused, or hold more or less than is needed but can be run."""
     graph, order = run
     g = plain(graph)
     computed, saved = matrices(graph, order)
@@ -371,7 +371,7 @@ def test_a_fault_is_one_sentence(read, content, fault):
     message = str(error.value)
     assert "\n" not in message
     assert len(message) < 300
-    if "step 1 runs C" not in fault and "never made" not in fault:  # these are the judge's, who knows of no file
+    if "step 1 runs C" not in fault and "never made" not in fault:  # these are the simulator's, which knows of no file
         assert message.startswith("order.txt")
 
 

@@ -200,8 +200,8 @@ def least_first(found):
 @pytest.mark.parametrize("solver", ["chen_greedy", "greedy_remat"])
 def test_no_budget_of_bytes_does_better_than_the_least(allocator, solver):
     least = solve(UNET, "least", solver=solver, allocator=allocator)
-    judged = solve(UNET, "least", solver=solver).simulation
-    assert least_first(least) <= (MODELS[allocator](judged).peak_reserved, judged.overhead)
+    simulation = solve(UNET, "least", solver=solver).simulation
+    assert least_first(least) <= (MODELS[allocator](simulation).peak_reserved, simulation.overhead)
     for more in (1, 1.02, 1.1):  # each of them is met
         bounded = solve(UNET, int(more * least.reservation.memory), solver=solver, allocator=allocator)
         assert least_first(least) <= least_first(bounded)

@@ -17,8 +17,8 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from tests.oracles import changed_runs as oracle
 from tests.oracles import emitter
-from tests.oracles.judge import judge
 from tests.oracles.plain import plain
+from tests.oracles.simulation import slow_simulation
 from tests.strategies import orders, rows, subsets, training_graphs, without_once
 
 PLAYED = settings(max_examples=30)
@@ -86,7 +86,7 @@ def test_a_node_that_must_run_once_is_kept_unasked():
 
 @st.composite
 def chosen(draw):
-    """A judged order of a training graph, and a node of the forward part that it runs."""
+    """A simulated order of a training graph, and a node of the forward part that it runs."""
     graph = draw(training_graphs(max_nodes=12))
     order = draw(orders(graph))
     ran = [v for v in sorted(set(order)) if graph.forward[v]]
@@ -133,7 +133,7 @@ def test_recompute_in_a_schedule_takes_the_way_that_explain_speaks_of(given):
         return
     orders_of_ways = [[v for _, v in way] for way in ways]
     assert found in orders_of_ways
-    assert judge(graph, found).peak == min(judge(graph, way).peak for way in orders_of_ways)
+    assert slow_simulation(graph, found).peak == min(slow_simulation(graph, way).peak for way in orders_of_ways)
     assert found == flip_decision(simulation, node).schedule.order.tolist()  # what `explain` speaks of
 
 

@@ -1,4 +1,4 @@
-"""Pictures show the judge's numbers, no text lies over another, files come out whole; the same in characters."""
+"""Pictures show the simulated numbers, no text lies over another, files come out whole; the same in characters."""
 
 import itertools
 import subprocess
@@ -252,7 +252,7 @@ def test_the_cells_of_a_schedule_written_down_by_hand():
 
 @settings(max_examples=40)
 @given(simulation=simulations())
-def test_a_cell_says_what_the_judge_says(simulation):
+def test_a_cell_shows_what_is_simulated(simulation):
     graph, order = simulation.graph, simulation.schedule.order.tolist()
     cells = schedule_cells(simulation, bins(len(order), 99), bins(graph.n_nodes, 99))
     for step, node in enumerate(order):

@@ -1,4 +1,4 @@
-"""The pictures of lower sets: all are there, joined as they cover each other; peaks of blocks are the judge's."""
+"""The pictures of lower sets: all are there, joined as they cover each other; peaks of blocks are simulated."""
 
 from dataclasses import replace
 from itertools import combinations
@@ -203,7 +203,7 @@ def test_too_many_sets_are_refused_in_one_sentence():
 
 @settings(max_examples=30)
 @given(data=st.data(), keep_last=st.booleans(), lazy=st.booleans())
-def test_the_highest_block_is_the_peak_of_the_judge(data, keep_last, lazy):
+def test_the_highest_block_is_the_simulated_peak(data, keep_last, lazy):
     graph = data.draw(training_graphs(max_nodes=24))
     sets = LowerSets.of(graph, data.draw(lower_set_chains(graph)))
     simulation = simulate(graph, canonical_schedule(graph, sets, keep_last=keep_last, lazy=lazy))

@@ -1,4 +1,4 @@
-"""What the page of chen2016 says, by the judge, by allocations and by hand."""
+"""What the page of chen2016 says, by simulation, by allocations and by hand."""
 
 import csv
 import re
@@ -200,7 +200,7 @@ def test_sums_of_the_gradients_of_weights_take_one_cell_each():
         assert added == with_weights.parameter_memory
 
 
-def test_peaks_and_overheads_are_judged_again(resnet50):
+def test_peaks_and_overheads_are_simulated_again(resnet50):
     """The ResNet of 50 layers, built and solved once more."""
     case = resnet50
     graph = differentiate(build("resnet50", batch=32, preactivation=True, workspace=0).graph)

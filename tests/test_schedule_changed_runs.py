@@ -14,8 +14,8 @@ from remat_algos.schedule.mirror import honoured, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from tests.oracles import changed_runs as oracle
-from tests.oracles.judge import Unsound, judge
 from tests.oracles.plain import plain
+from tests.oracles.simulation import Unsound, slow_simulation
 from tests.strategies import graphs, orders, rows, training_graphs, without_once
 
 PLAYED = settings(max_examples=25)
@@ -28,7 +28,9 @@ def wishes(draw, graph, order):
     for v in np.flatnonzero(graph.forward).tolist():
         one = draw(st.sampled_from([0, 0, KEEP] if graph.once[v] else [0, 0, KEEP, RECOMPUTE]))
         try:
-            judge(replace(graph, mark=np.eye(1, graph.n_nodes, v, dtype=int)[0] * one, derivation=None), order)
+            slow_simulation(
+                replace(graph, mark=np.eye(1, graph.n_nodes, v, dtype=int)[0] * one, derivation=None), order
+            )
         except Unsound:
             continue
         mark[v] = one
@@ -41,8 +43,8 @@ def may_run_again(graph, order):
 
 
 @st.composite
-def judged(draw, marked=False, again=False):
-    """A judged schedule, of a solver's kind or any, and a node that it runs; with `again` one that may run again."""
+def simulation_and_node(draw, marked=False, again=False):
+    """A simulated schedule, of a solver's kind or any, and a node that it runs; with `again` one that may run again."""
     graph = draw(graphs(max_nodes=8, min_nodes=2) | training_graphs(max_nodes=12))
     if graph.is_training and draw(st.booleans()):
         counts = draw(st.lists(st.integers(0, 2), min_size=graph.n_nodes, max_size=graph.n_nodes))
@@ -81,7 +83,7 @@ def check_shared(simulation, changed):
 
 
 @PLAYED
-@given(judged())
+@given(simulation_and_node())
 def test_run_once_drops_later_runs_and_then_what_nobody_reads(given):
     simulation, node = given
     changed = keep_first_run(simulation, node)
@@ -91,7 +93,7 @@ def test_run_once_drops_later_runs_and_then_what_nobody_reads(given):
 
 
 @PLAYED
-@given(judged())
+@given(simulation_and_node())
 def test_a_node_run_once_runs_once_and_all_others_still_run(given):
     simulation, node = given
     after = simulate(simulation.graph, keep_first_run(simulation, node).schedule)
@@ -101,7 +103,7 @@ def test_a_node_run_once_runs_once_and_all_others_still_run(given):
 
 
 @PLAYED
-@given(judged(marked=True, again=True))
+@given(simulation_and_node(marked=True, again=True))
 def test_run_again_puts_the_node_and_what_it_lacks_before_the_read_that_ends_its_longest_idle_time(given):
     simulation, node = given
     graph, order = simulation.graph, order_of(simulation)
@@ -115,7 +117,7 @@ def test_run_again_puts_the_node_and_what_it_lacks_before_the_read_that_ends_its
 
 
 @PLAYED
-@given(judged(marked=True, again=True))
+@given(simulation_and_node(marked=True, again=True))
 def test_a_node_run_again_runs_twice_and_nothing_that_must_not(given):
     simulation, node = given
     graph = simulation.graph
@@ -130,9 +132,9 @@ def test_a_node_run_again_runs_twice_and_nothing_that_must_not(given):
 
 
 @PLAYED
-@given(judged(marked=True))
+@given(simulation_and_node(marked=True))
 def test_marks_of_others_are_honoured_still(given):
-    """The judge raises if the turned order goes against a mark."""
+    """The simulator raises if the flipped order goes against a mark."""
     simulation, node = given
     mark = simulation.graph.mark
     wish = 0 if mark is None else mark[node]
@@ -144,7 +146,7 @@ def test_marks_of_others_are_honoured_still(given):
 
 
 @PLAYED
-@given(judged(again=True))
+@given(simulation_and_node(again=True))
 def test_to_keep_what_was_run_again_gives_the_old_order_without_its_idle_runs(given):
     simulation, node = given
     for changed in add_second_run(simulation, node)[:1]:
@@ -153,7 +155,7 @@ def test_to_keep_what_was_run_again_gives_the_old_order_without_its_idle_runs(gi
 
 
 @PLAYED
-@given(judged(again=True))
+@given(simulation_and_node(again=True))
 def test_reads_of_a_node_are_the_steps_that_read_it_and_its_idle_time_is_between_them(given):
     simulation, node = given
     g, order = plain(simulation.graph), order_of(simulation)

@@ -25,8 +25,8 @@ from remat_algos.schedule.unroll import unroll
 from remat_algos.structure.lower_sets import LowerSets, single_boundary_chain
 from tests.oracles import emitter, lower_sets
 from tests.oracles.emitter import boundary, co_inputs
-from tests.oracles.judge import judge
 from tests.oracles.plain import plain
+from tests.oracles.simulation import slow_simulation
 from tests.strategies import graphs, lower_set_chains, orders, rows, subsets, training_graphs
 
 FLAGS = list(itertools.product((True, False), repeat=2))
@@ -91,7 +91,7 @@ def test_lower_sets_give_the_oracles_order(keep_last, lazy, decision):
 def test_mirror_counts_give_sound_schedules(decision):
     graph, m = decision
     g, order = plain(graph), mirror_schedule(graph, m).order.tolist()
-    assert judge(graph, order).overhead >= 0
+    assert slow_simulation(graph, order).overhead >= 0
     for v in g.nodes:
         most = 1 + m[v] if v in g.forward() else 1
         assert (v in g.needed()) <= order.count(v) <= most * (v in g.needed())
@@ -118,7 +118,7 @@ def test_lower_sets_give_sound_schedules(decision):
     kept, block = sets.kept(graph), sets.on(graph).block
     for keep_last, lazy in FLAGS:
         order = canonical_schedule(graph, sets, keep_last=keep_last, lazy=lazy).order.tolist()
-        assert judge(graph, order).overhead >= 0
+        assert slow_simulation(graph, order).overhead >= 0
         again = {v for v in order if order.count(v) > 1}
         assert again <= {v for v in g.forward() if not g.once[v]}
         # to the paper's letter what is kept is dropped with its block, and made again if gradients before it read it
@@ -152,14 +152,14 @@ def segment_ends(n):
     return set(range(root - 1, n, root))
 
 
-def judged(graph, order):
+def runs_and_peak(graph, order):
     """(forward computations, peak) by the oracle."""
-    return sum(v < graph.n_nodes // 2 for v in order), judge(graph, order).peak
+    return sum(v < graph.n_nodes // 2 for v in order), slow_simulation(graph, order).peak
 
 
 def peaks(n, kept, **options):
     graph = chain(n, **options)
-    return judged(graph, checkpoint_schedule(graph, flags(kept, graph.n_nodes)).order.tolist())
+    return runs_and_peak(graph, checkpoint_schedule(graph, flags(kept, graph.n_nodes)).order.tolist())
 
 
 # Square-root segments with their ends kept. The notes' row "other convention" is of another rule for gradients (a
@@ -227,9 +227,9 @@ def split_depths(begin, end, depth=0):
 def test_recursive_halves_of_a_chain(n, forward_peak, peak, runs, bound):
     m = split_depths(0, n) + [0] * n
     assert sum(m) + n == bound
-    assert judged(chain(n), mirror_schedule(chain(n), m).order.tolist()) == (runs, peak)
+    assert runs_and_peak(chain(n), mirror_schedule(chain(n), m).order.tolist()) == (runs, peak)
     light = chain(n, gradient=0)
-    assert judged(light, mirror_schedule(light, m).order.tolist()) == (runs, forward_peak)
+    assert runs_and_peak(light, mirror_schedule(light, m).order.tolist()) == (runs, forward_peak)
 
 
 def test_a_long_chain_takes_no_recursion():
@@ -292,7 +292,7 @@ def test_counts_are_bent_to_what_the_graph_demands():
 
 
 @given(st.data())
-def test_what_marks_demand_of_counts_satisfies_the_judge(data):
+def test_what_marks_demand_of_counts_satisfies_the_simulator(data):
     graph = data.draw(training_graphs(max_nodes=14))
     wishes = [data.draw(st.sampled_from([0, 1])) for _ in range(graph.n_nodes)]
     graph = ComputationGraph.from_arrays(**arrays(graph), mark=wishes)
@@ -574,4 +574,4 @@ def test_gradients_of_a_node_that_never_runs_are_emitted_in_some_block():
         forward_of=[-1, -1, 1, 0],
     )
     schedule = canonical_schedule(graph, LowerSets.of(graph, [[0]]))
-    assert judge(graph, schedule.order.tolist()).peak == 2
+    assert slow_simulation(graph, schedule.order.tolist()).peak == 2

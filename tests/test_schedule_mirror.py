@@ -11,8 +11,8 @@ from remat_algos.plan.solve import solve
 from remat_algos.schedule.mirror import mirror_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.unroll import unroll
-from tests.oracles.judge import judge
 from tests.oracles.plain import plain
+from tests.oracles.simulation import slow_simulation
 from tests.strategies import training_graphs
 
 
@@ -84,20 +84,20 @@ def test_the_mirrored_graph_has_the_papers_copies_and_their_reads(decision):
 def test_the_mirrored_graph_costs_and_holds_what_the_schedule_does(decision):
     graph, m = decision
     schedule = mirror_schedule(graph, m)
-    unrolled, judged = unroll(graph, schedule), simulate(graph, schedule)
-    once_each = judge(unrolled, list(range(unrolled.n_nodes)))
-    assert (once_each.peak, once_each.compute) == (judged.peak_memory, judged.compute)
-    assert once_each.trace == judged.memory_trace.tolist()
-    assert unrolled.n_nodes == int(judged.runs.sum())
+    unrolled, simulation = unroll(graph, schedule), simulate(graph, schedule)
+    once_each = slow_simulation(unrolled, list(range(unrolled.n_nodes)))
+    assert (once_each.peak, once_each.compute) == (simulation.peak_memory, simulation.compute)
+    assert once_each.trace == simulation.memory_trace.tolist()
+    assert unrolled.n_nodes == int(simulation.runs.sum())
 
 
 @given(training_graphs(max_nodes=18))
 def test_counts_of_nought_are_no_rematerialization(graph):
     schedule = mirror_schedule(graph, np.zeros(graph.n_nodes, int))
     base = solve(graph, solver="no_remat", raw=True)
-    judged = simulate(graph, schedule)
+    simulation = simulate(graph, schedule)
     assert schedule.order.tolist() == base.schedule.order.tolist()
-    assert (judged.peak_memory, judged.overhead) == (base.peak_memory, 0)
+    assert (simulation.peak_memory, simulation.overhead) == (base.peak_memory, 0)
 
 
 @given(mirrored(most=1))

@@ -20,8 +20,8 @@ from remat_algos.schedule.passes.sinking import sink_runs
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from tests.oracles import passes as oracle
-from tests.oracles.judge import judge, serving_run
 from tests.oracles.plain import plain
+from tests.oracles.simulation import serving_run, slow_simulation
 from tests.strategies import graphs, orders, rows, training_graphs
 
 PLAYED = settings(max_examples=20)
@@ -43,7 +43,7 @@ def scheduled(draw):
             pass
     else:
         schedule = Schedule(draw(orders(graph)))
-    return graph, schedule, draw(st.integers(0, 2 * judge(graph, schedule.order).peak))
+    return graph, schedule, draw(st.integers(0, 2 * slow_simulation(graph, schedule.order).peak))
 
 
 def named(edges, **arrays):
@@ -64,7 +64,7 @@ def test_dead_runs_are_the_ones_that_serve_nobody(case):
     graph, schedule, _ = case
     found = drop_dead_runs(graph, schedule)
     assert found.order.tolist() == oracle.drop_dead_runs(graph, schedule.order.tolist())
-    assert judge(graph, found.order).peak <= judge(graph, schedule.order).peak
+    assert slow_simulation(graph, found.order).peak <= slow_simulation(graph, schedule.order).peak
     assert drop_dead_runs(graph, found).order.tolist() == found.order.tolist()
 
 
@@ -99,10 +99,10 @@ def test_a_replay_chooses_among_hundreds_as_the_oracle():
 @given(scheduled())
 def test_what_stays_never_costs_more_nor_breaks_the_limit(case):
     graph, schedule, limit = case
-    before = judge(graph, schedule.order)
+    before = slow_simulation(graph, schedule.order)
     for key in KEYS:
         for rounds in (1, 6):
-            found = judge(graph, reuse_values(graph, schedule, limit, key=key, rounds=rounds).order)
+            found = slow_simulation(graph, reuse_values(graph, schedule, limit, key=key, rounds=rounds).order)
             assert found.peak <= max(limit, before.peak)
             assert found.compute <= before.compute
 
@@ -111,7 +111,7 @@ def test_what_stays_never_costs_more_nor_breaks_the_limit(case):
 @given(scheduled())
 def test_sinking_never_raises_the_peak(case):
     graph, schedule, _ = case
-    assert judge(graph, sink_runs(graph, schedule).order).peak <= judge(graph, schedule.order).peak
+    assert slow_simulation(graph, sink_runs(graph, schedule).order).peak <= slow_simulation(graph, schedule.order).peak
 
 
 @PLAYED
@@ -140,7 +140,7 @@ def test_polished_schedules_are_never_worse(case, limited):
     limit = limit if limited else None
     found = polish(graph, before, limit)
     room = before.peak_memory if limit is None else limit
-    told = judge(graph, found.schedule.order)
+    told = slow_simulation(graph, found.schedule.order)
     assert (told.peak, told.compute) == (found.peak_memory, found.compute)
     assert told.compute <= before.compute
     assert told.peak <= max(room, before.peak_memory)
@@ -257,8 +257,8 @@ def test_polish_holds_what_fits():
 def test_polish_lowers_the_peak_where_there_is_nothing_to_hold(limit):
     """When D runs, A, B, C and itself take 1 + 4 + 2 + 1 bytes; without C, which can wait, 6, the most of all steps."""
     graph = named("AB AC AD BD CE DE", memory=[1, 4, 2, 1, 1])
-    judged = simulate(graph, Schedule.from_names(graph, "ABCDE"))
-    assert (judged.peak_memory, polish(graph, judged, limit).peak_memory) == (8, 6)
+    simulation = simulate(graph, Schedule.from_names(graph, "ABCDE"))
+    assert (simulation.peak_memory, polish(graph, simulation, limit).peak_memory) == (8, 6)
 
 
 # ---------------------------------------------------------------- what is refused
@@ -281,5 +281,5 @@ def test_nothing_to_run_is_left_as_it_is():
     empty = Schedule([])
     assert [len(change(graph, empty)) for change in (drop_dead_runs, sink_runs)] == [0, 0]
     assert len(reuse_values(graph, empty, 0)) == 0
-    judged = simulate(graph, empty)
-    assert polish(graph, judged, None) is judged
+    simulation = simulate(graph, empty)
+    assert polish(graph, simulation, None) is simulation

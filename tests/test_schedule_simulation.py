@@ -1,4 +1,4 @@
-"""The judge against the oracle; what it says of live values, shares of the peak, frees."""
+"""The simulator against the oracle; live values, shares of the peak, frees."""
 
 import re
 from collections import Counter
@@ -14,8 +14,8 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import ROLES, simulate
-from tests.oracles.judge import Unsound, judge, serving_run
 from tests.oracles.plain import plain
+from tests.oracles.simulation import Unsound, serving_run, slow_simulation
 from tests.strategies import graphs, orders, rows, training_graphs
 
 KUMAR = [("A", "B"), ("A", "C"), ("B", "D"), ("C", "D"), ("A", "E"), ("D", "E")]
@@ -62,9 +62,9 @@ def instances(simulation):
 
 
 @given(runs())
-def test_the_judge_says_what_the_oracle_says(run):
+def test_the_simulator_agrees_with_the_oracle(run):
     graph, order = run
-    simulation, wanted = simulate(graph, order), judge(graph, order)
+    simulation, wanted = simulate(graph, order), slow_simulation(graph, order)
     assert simulation.memory_trace.tolist() == wanted.trace
     assert (simulation.peak_memory, simulation.peak_step) == (wanted.peak, wanted.peak_step)
     assert (simulation.compute, simulation.overhead) == (wanted.compute, wanted.overhead)
@@ -81,15 +81,15 @@ def test_orders_come_in_any_form(run):
 
 
 def verdict(graph, order):
-    """(judgement, fault) of the oracle, one of them None."""
+    """(simulation, fault) of the oracle, one of them None."""
     try:
-        return judge(graph, order), None
+        return slow_simulation(graph, order), None
     except Unsound as fault:
         return None, fault
 
 
 def agree(graph, order):
-    """The judge finds the fault that the oracle finds, with its law, step and node, or comes to its judgement."""
+    """The simulator finds the fault that the oracle finds, with its law, step and node, or computes its figures."""
     wanted, fault = verdict(graph, order)
     if fault is None:
         assert simulate(graph, order).memory_trace.tolist() == wanted.trace
@@ -100,7 +100,7 @@ def agree(graph, order):
 
 
 def concerned(graph, order, fault):
-    """The node that the judge names: the oracle's, but the one that should have run again, not its reader."""
+    """The node that the simulator names: the oracle's, but the one that should have run again, not its reader."""
     if fault.law != "recompute":
         return fault.node
     g = plain(graph)
@@ -131,19 +131,19 @@ def corruptions(draw, order, n_nodes):
 
 
 @given(st.data())
-def test_the_judge_finds_the_fault_that_the_oracle_finds(data):
+def test_the_simulator_finds_the_fault_that_the_oracle_finds(data):
     graph, order = data.draw(runs())
     agree(graph, data.draw(corruptions(order, graph.n_nodes)))
 
 
 @given(st.data())
-def test_any_order_of_nodes_is_judged_as_the_oracle_judges(data):
+def test_any_order_of_nodes_is_simulated_as_the_oracle_does(data):
     graph = data.draw(graphs(min_nodes=1, max_nodes=5))
     agree(graph, data.draw(st.lists(st.integers(0, graph.n_nodes - 1), max_size=12)))
 
 
 @given(st.data())
-def test_marks_are_judged_as_the_oracle_judges(data):
+def test_marks_are_simulated_as_the_oracle_does(data):
     graph, order = data.draw(runs(training_graphs(max_nodes=12) | graphs(min_nodes=1, max_nodes=8)))
     again = graph.forward & ~graph.once  # a recompute mark speaks of what the forward part makes
     wishes = [data.draw(st.sampled_from([0, 0, 1, 2, 2] if may else [0, 1])) for may in again.tolist()]
@@ -236,7 +236,7 @@ def test_what_is_live_and_the_workspace_add_up_to_the_trace(run):
         sizes = [int(graph.memory[value]) for value, _ in live]
         assert sizes == sorted(sizes, reverse=True)
         assert sum(sizes) + graph.workspace[node] == simulation.memory_trace[step]
-        wanted = {(x, begin) for begin, x, end in judge(graph, order).lifetimes if begin <= step < end}
+        wanted = {(x, begin) for begin, x, end in slow_simulation(graph, order).lifetimes if begin <= step < end}
         assert len(live) == len(wanted)
         assert set(live) == wanted
 
@@ -260,7 +260,7 @@ def test_the_trace_by_role_is_what_each_role_holds_at_every_step(run):
     graph, order = run
     g, traces = plain(graph), simulate(graph, order).trace_by_role()
     wanted = {role: [0] * len(order) for role in ("kept", "recomputed", "gradients")}
-    for begin, x, end in judge(graph, order).lifetimes:
+    for begin, x, end in slow_simulation(graph, order).lifetimes:
         for step in range(begin, end):
             wanted[role_of(g, order, begin, x)][step] += g.memory[x]
     wanted["workspace"] = [g.workspace[v] for v in order]

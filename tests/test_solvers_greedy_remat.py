@@ -22,8 +22,8 @@ from remat_algos.solvers.candidates import pareto, rank
 from remat_algos.solvers.registry import list_candidates
 from tests.ladders import ladder as two_rungs
 from tests.oracles import greedy as oracle
-from tests.oracles.judge import judge
 from tests.oracles.revolve import least_ladder_compute
+from tests.oracles.simulation import slow_simulation
 from tests.strategies import graphs, orders, rows, training_graphs
 
 UNBOUNDED = 2**30
@@ -90,7 +90,7 @@ def best(graph, limit):
 @settings(max_examples=40)
 def test_a_walk_is_that_of_the_oracle(data, graph):
     order = data.draw(st.just(np.flatnonzero(graph.needed).tolist()) | orders(graph))
-    limit = data.draw(st.integers(0, judge(graph, order).peak))
+    limit = data.draw(st.integers(0, slow_simulation(graph, order).peak))
     max_block = data.draw(st.sampled_from([1, 1, 2, 3, 8]))
     assert walk(graph, limit, max_block, order)[0] == oracle.greedy(graph, order, limit, max_block)
 
@@ -101,7 +101,7 @@ def test_a_walk_is_sound_and_leaves_alone_what_fits(data, graph):
     peak = baseline(graph).peak_memory
     limit, max_block = data.draw(st.integers(0, peak + 1)), data.draw(st.sampled_from([1, 4, 64]))
     order, _ = walk(graph, limit, max_block)
-    judge(graph, order)
+    slow_simulation(graph, order)
     if limit >= peak:
         assert order == np.flatnonzero(graph.needed).tolist()
 
@@ -160,7 +160,7 @@ def test_an_effect_is_no_reason_not_to_run_again():
     # node 3 runs while value 1 (5 bytes) waits for node 4; running node 1 again brings value 0 back for 1 byte
     order, _ = walk(graph, 3)
     assert order == [0, 1, 2, 3, 1, 4]
-    assert judge(graph, order).trace == [1, 6, 7, 3, 7, 7]
+    assert slow_simulation(graph, order).trace == [1, 6, 7, 3, 7, 7]
 
 
 def test_of_several_values_only_those_that_wait_are_saved():
@@ -171,7 +171,7 @@ def test_of_several_values_only_those_that_wait_are_saved():
     # node 3 holds 2 + 1 + 1; another run of node 1 saves 2 and brings back value 0 for 1
     order, _ = walk(graph, 3)
     assert order == [0, 1, 2, 3, 1, 4]
-    assert judge(graph, order).trace == [1, 7, 6, 3, 8, 4]
+    assert slow_simulation(graph, order).trace == [1, 7, 6, 3, 8, 4]
 
 
 def test_walks_that_cost_too_much_are_cut_short():
@@ -218,7 +218,7 @@ def test_a_keep_mark_and_once_are_honoured():
 
 def test_parameters_change_after_the_last_run_that_reads_them():
     graph = build("feed_forward", depth=4, optimizer="sgd").graph
-    found = frontier(graph)  # the judge refuses a run that reads a parameter after its update
+    found = frontier(graph)  # the simulator refuses a run that reads a parameter after its update
     assert len(found[0].schedule) > graph.n_nodes
 
 
@@ -259,7 +259,7 @@ def feed_forward():
 def test_single_runs_gain_nothing_on_products_and_activations(limit, max_block, found, peak):
     graph = feed_forward()
     order, _ = walk(graph, limit, max_block)
-    assert (named(graph, order), judge(graph, order).peak) == (found, peak)
+    assert (named(graph, order), slow_simulation(graph, order).peak) == (found, peak)
 
 
 @given(data=st.data(), graph=graphs(max_nodes=10) | training_graphs(max_nodes=12))
@@ -269,10 +269,10 @@ def test_walks_keep_to_marks_run_outputs_and_end(data, graph):
     mark = [data.draw(st.sampled_from([0, 0, KEEP])) if forward else 0 for forward in graph.forward]
     graph = replace(graph, mark=mark, derivation=None)
     start = Schedule(np.flatnonzero(graph.needed).astype(np.int32))
-    peak = judge(graph, start.order).peak
+    peak = slow_simulation(graph, start.order).peak
     limit, max_block = data.draw(st.integers(0, peak + 1)), data.draw(st.sampled_from([1, 3, 64]))
     found = greedy_remat.walk(graph, start, limit, max_block)[0].order
-    judge(graph, found)
+    slow_simulation(graph, found)
     assert set(found) == set(start.order)
     assert all(np.count_nonzero(found == v) == 1 for v in start.order if graph.once[v] or mark[v] == KEEP)
     assert len(found) <= greedy_remat.MAX_LENGTH * (graph.n_nodes + 8) + max_block

@@ -29,8 +29,8 @@ from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from tests.ladders import counterexample, ladder, skip_ladder, zigzag
 from tests.oracles import twremat as oracle
-from tests.oracles.judge import Unsound, judge
 from tests.oracles.revolve import least_ladder_compute
+from tests.oracles.simulation import Unsound, slow_simulation
 from tests.strategies import graphs, numbers, rows, subsets, training_graphs
 
 few = settings(max_examples=20, deadline=None)
@@ -119,8 +119,8 @@ def test_every_schedule_is_sound(graph, data):
     part = Part(graph, simplified=data.draw(st.booleans()))
     tree, _ = data.draw(trees(part))
     batch, limit = data.draw(st.just(PLAIN) | batches), data.draw(st.sampled_from([1, 3]))
-    judge(graph, order_of(part, tree, batch, limit))
-    judge(graph, part.one_pass().order)
+    slow_simulation(graph, order_of(part, tree, batch, limit))
+    slow_simulation(graph, part.one_pass().order)
 
 
 @each_solver
@@ -128,7 +128,7 @@ def test_every_schedule_is_sound(graph, data):
 @settings(max_examples=6, deadline=None)
 def test_all_that_a_solver_lists_is_sound(solver, graph):
     for found in list_candidates(graph, solver):
-        judge(graph, found.schedule.order)
+        slow_simulation(graph, found.schedule.order)
 
 
 @few
@@ -171,14 +171,14 @@ def test_the_printed_algorithm_runs_a_node_before_its_input():
     names = [graph.labels[v] for v in order]
     assert names[:5] == ["c", "b", "a", "p", "q"]
     with pytest.raises(Unsound, match="unmade: step 4"):
-        judge(graph, order)
+        slow_simulation(graph, order)
 
 
 def test_the_corrected_recursion_runs_what_is_needed():
     graph, part, tree = counterexample_separators()
     schedule = part.schedule(tree, 1, PLAIN, MANY)
     assert schedule.names(graph) == ["c", "b", "a", "p", "v0", "p", "q", "f"]
-    assert (len(schedule), judge(graph, schedule.order).peak) == (8, 3)
+    assert (len(schedule), slow_simulation(graph, schedule.order).peak) == (8, 3)
 
 
 # ---------------------------------------------------------------- what is proved
@@ -191,7 +191,7 @@ def test_theorem_5_holds_with_its_constants(drawn, data):
     graph, reads = drawn
     part = Part(graph, simplified=False)
     tree, width = data.draw(trees(part))
-    found = judge(graph, order := order_of(part, tree))
+    found = slow_simulation(graph, order := order_of(part, tree))
     per_level, wanted = terms(graph, reads, part, width, readers=1)
     assert found.peak <= tree.depth * per_level + wanted
     assert max(Counter(order).values()) <= (width + 2) ** (tree.depth - 1)
@@ -204,7 +204,7 @@ def test_batches_hold_at_most_all_inputs_of_each_separator_on_the_way(drawn, dat
     graph, reads = drawn
     part = Part(graph, simplified=False)
     tree, width = data.draw(trees(part))
-    found = judge(graph, order := order_of(part, tree, batch))
+    found = slow_simulation(graph, order := order_of(part, tree, batch))
     per_level, wanted = terms(graph, reads, part, width, readers=width + 1)
     assert found.peak <= tree.depth * per_level + wanted
     assert max(Counter(order).values()) <= (width + 2) ** (tree.depth - 1)
@@ -229,8 +229,8 @@ def test_a_cap_on_batches_does_not_bound_what_waits_for_a_second_reader():
     tree = SeparatorTree.balanced(TreeDecomposition.from_bags(star, [(0, i) for i in range(1, 33)]), 41)
     part = Part(graph, simplified=False)
     assert tree.depth == 2
-    assert judge(graph, order_of(part, tree, batch=0)).peak == 32 + 4 + 1  # the fifth reader runs
-    assert judge(graph, order_of(part, tree, PLAIN)).peak == 8 + 8  # the eighth: its inputs, the readers
+    assert slow_simulation(graph, order_of(part, tree, batch=0)).peak == 32 + 4 + 1  # the fifth reader runs
+    assert slow_simulation(graph, order_of(part, tree, PLAIN)).peak == 8 + 8  # the eighth: its inputs, the readers
 
 
 @pytest.mark.parametrize("make", [ladder, skip_ladder])

@@ -109,7 +109,7 @@ def test_greedy_remat(benchmark, reference):
 
 
 def pipeline(graph):
-    """Elimination order, bags, separators, plain recursion, the judge, the passes: each once."""
+    """Elimination order, bags, separators, plain recursion, the simulator, the passes: each once."""
     part = Part(graph, simplified=True)
     bags = TreeDecomposition.of(eliminate(part.undirected)).shrunk()
     tree = SeparatorTree.balanced(bags, part.nodes.size)

@@ -13,7 +13,7 @@ SECONDS = {
     # files
     "test_from_arrays_with_a_million_nodes": 0.13,
     "test_read_tables_of_a_hundred_thousand_nodes": 2,
-    # judge
+    # simulation
     "test_simulate_a_million_steps": 0.06,
     # lower_sets
     "test_exact_dp_at_its_least_budget[vgg19]": 0.0026,

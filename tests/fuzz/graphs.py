@@ -10,9 +10,9 @@ from typing import Any
 
 import remat_algos as ra
 from tests.fuzz.random_graphs import random_graph
-from tests.oracles.judge import Unsound, judge
 from tests.oracles.plain import plain
 from tests.oracles.search import least_compute, least_peak
+from tests.oracles.simulation import Unsound, slow_simulation
 
 UNIT = "solves"
 LONGEST_MESSAGE = 1500
@@ -82,7 +82,7 @@ class Subject:
         once = [once or mark == 1 for once, mark in zip(self.lists.once, self.lists.mark, strict=True)]
         self.lists = dataclasses.replace(self.lists, once=once)
         order = sorted(self.lists.needed())
-        self.base = judge(dataclasses.replace(self.lists, mark=[0] * len(once)), order)
+        self.base = slow_simulation(dataclasses.replace(self.lists, mark=[0] * len(once)), order)
         self.base_is_sound = not isinstance(self.verdict(order), Unsound)
 
     @property
@@ -98,7 +98,7 @@ class Subject:
         key = tuple(order)
         if key not in self.verdicts:
             try:
-                self.verdicts[key] = judge(self.lists, order)
+                self.verdicts[key] = slow_simulation(self.lists, order)
             except Unsound as broken:
                 self.verdicts[key] = broken
         return self.verdicts[key]

@@ -2,8 +2,8 @@
 
 import itertools
 
-from tests.oracles.judge import lifetimes, serving_run
 from tests.oracles.plain import integers, plain
+from tests.oracles.simulation import lifetimes, serving_run
 
 # ---------------------------------------------------------------- buffers
 

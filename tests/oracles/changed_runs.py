@@ -2,8 +2,8 @@
 
 import itertools
 
-from tests.oracles.judge import judge, serving_run
 from tests.oracles.plain import plain
+from tests.oracles.simulation import serving_run, slow_simulation
 
 
 def kept(graph, order, node):
@@ -42,7 +42,7 @@ def add_second_run(graph, order, node):
     if gap is None or gap[1] - gap[0] < 2:
         return []
     g, place = plain(graph), gap[1]
-    held = {x for begin, x, end in judge(unmarked(g), order).lifetimes if begin < place < end}
+    held = {x for begin, x, end in slow_simulation(unmarked(g), order).lifetimes if begin < place < end}
     lacking = {node}
     while (
         more := {

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tests.oracles.judge import peak_memory
 from tests.oracles.plain import plain
+from tests.oracles.simulation import peak_memory
 
 MOST_BITS = 22
 FEW = 1 << 12  # sets that Python goes through in less time than Numba takes to compile

@@ -1,7 +1,7 @@
 """Dead runs and the cache pass, with every look into the future spelled out."""
 
-from tests.oracles.judge import serving_run
 from tests.oracles.plain import plain
+from tests.oracles.simulation import serving_run
 
 RECOMPUTE = 2
 

@@ -1,4 +1,4 @@
-"""What a schedule holds at every step, told in the most literal way."""
+"""The memory of a schedule at every step, computed in the most literal way."""
 
 from dataclasses import dataclass
 
@@ -17,8 +17,8 @@ class Unsound(Exception):
 
 
 @dataclass(frozen=True)
-class Judgement:
-    trace: list[int]  # bytes held during each step
+class SlowSimulation:
+    trace: list[int]  # bytes live during each step
     peak: int  # 0 for an empty schedule
     peak_step: int  # the first of them, -1 for an empty schedule
     compute: int
@@ -26,7 +26,7 @@ class Judgement:
     lifetimes: list[tuple[int, int, int]]  # (step, value, end), half-open, in the order of making
 
 
-def judge(graph, order):
+def slow_simulation(graph, order):
     """Check every law, then follow each copy of each value from its making to its last read."""
     g, order = plain(graph), [int(v) for v in order]
     for step in range(len(order)):
@@ -43,11 +43,11 @@ def judge(graph, order):
     peak = max(trace, default=0)
     compute = sum(g.compute[v] for v in order)
     single_pass = sum(g.compute[v] for v in g.needed())
-    return Judgement(trace, peak, trace.index(peak) if trace else -1, compute, compute - single_pass, lives)
+    return SlowSimulation(trace, peak, trace.index(peak) if trace else -1, compute, compute - single_pass, lives)
 
 
 def peak_memory(graph, order):
-    return judge(graph, order).peak
+    return slow_simulation(graph, order).peak
 
 
 def check_step(g, order, step):

@@ -1,4 +1,4 @@
-"""How long the judge takes, and the emitter and the gradients before it."""
+"""How long the simulator takes, and the emitter and the gradients before it."""
 
 import os
 
