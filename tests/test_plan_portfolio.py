@@ -257,7 +257,7 @@ def test_what_a_solver_yields_before_it_runs_out_of_memory_is_kept():
     found = asked(yielding(SCHEDULES[0], MemoryError(), name="large"), yielding(SCHEDULES[1], name="small"))
     assert found.results["large"].candidates
     assert not found.results["large"].complete
-    assert found.results["large"].error is None
+    assert found.details(found.results["large"].candidates[0])["out_of_memory"]
     assert found.reasons["large"] == "it ran out of memory"
     assert found.results["small"].complete
 

@@ -284,7 +284,9 @@ class Plan:
         if self.interrupted:
             yield "stopped", "interrupted; this is the best plan found so far"
         elif not self.details.get("complete", True):
-            yield "stopped", "time limit reached; this is the best plan found so far"
+            exhausted = self.details.get("out_of_memory")
+            reason = f"out of memory in {', '.join(map(str, exhausted))}" if exhausted else "time limit reached"
+            yield "stopped", f"{reason}; this is the best plan found so far"
 
     def _recomputed(self) -> str:
         """Number of recomputed nodes and of extra runs; or that only the order lowers the peak."""

@@ -25,6 +25,7 @@ MAX_POLISHED_STEPS = 400_000  # steps of one solver's schedules
 POLISHED_A_SECOND = 100_000  # steps; the passes over one schedule look at no clock
 LARGE = 10_000  # nodes, from which one simulation may take longer than there is time
 MAX_LOWERED = 12  # candidates of the lowest peaks, of a whole frontier, whose peak is polished further
+OUT_OF_MEMORY = "out_of_memory"  # the key of details
 NOT_TRIED = "not tried within the time limit"
 
 
@@ -161,7 +162,10 @@ class Portfolio:
     def details(self, candidate: Candidate) -> dict[str, Any]:
         """What a plan records of the run that led to a candidate."""
         details = self.results[candidate.solver].details(candidate)
-        return {**details, "complete": details["complete"] and not self.cut}
+        exhausted = [name for name, result in self.results.items() if isinstance(result.error, MemoryError)]
+        if exhausted:
+            details[OUT_OF_MEMORY] = exhausted
+        return {**details, "complete": details["complete"] and not self.cut and not exhausted}
 
     def best(self) -> Candidate | None:
         """The candidate that ranks first, None if there is none."""
@@ -196,10 +200,9 @@ class Portfolio:
         except (BudgetError, GraphError, ScheduleError) as error:  # a proof, a graph too large, a mark
             result.reason, result.error = str(error), error
         except MemoryError:  # what it yielded before is kept
+            nodes = counted(self.problem.graph.n_nodes, "node")
             result.complete, result.reason = False, "it ran out of memory"
-            if not result.simulated:
-                nodes = counted(self.problem.graph.n_nodes, "node")
-                result.error = MemoryError(f"not enough memory for {solver.name} on {nodes}; try another solver")
+            result.error = MemoryError(f"not enough memory for {solver.name} on {nodes}; try another solver")
         finally:
             result.skipped, result.seconds = solving.skipped, context.elapsed
         if self.polish and solver.name != BASELINE:

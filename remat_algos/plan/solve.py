@@ -163,7 +163,9 @@ def _check_served(solver: Solver, portfolio: Portfolio) -> None:
         raise GraphError(f"{solver.name} cannot serve this graph: {reason}")
     if isinstance(error, ScheduleError):
         raise ScheduleError(f"{solver.name} cannot serve this graph: {error}", error.step, error.node) from error
-    if error is not None:
+    if error is not None and not (
+        isinstance(error, MemoryError) and any(map(portfolio.problem.fits, result.candidates))
+    ):
         raise error
 
 
