@@ -222,7 +222,7 @@ def frontier(
         bound_compute=graph.needed_compute,
         base=problem.base,
         reasons=reasons,
-        complete=not (portfolio.cut or portfolio.interrupted),
+        complete=not (portfolio.cut or portfolio.exhausted or portfolio.interrupted),
         interrupted=portfolio.interrupted,
     )
 

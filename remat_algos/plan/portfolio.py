@@ -159,13 +159,17 @@ class Portfolio:
         """Whether the time limit left something out."""
         return any(result.cut for result in self.results.values())
 
+    @property
+    def exhausted(self) -> list[str]:
+        """The solvers that ran out of memory."""
+        return [name for name, result in self.results.items() if isinstance(result.error, MemoryError)]
+
     def details(self, candidate: Candidate) -> dict[str, Any]:
         """What a plan records of the run that led to a candidate."""
         details = self.results[candidate.solver].details(candidate)
-        exhausted = [name for name, result in self.results.items() if isinstance(result.error, MemoryError)]
-        if exhausted:
-            details[OUT_OF_MEMORY] = exhausted
-        return {**details, "complete": details["complete"] and not self.cut and not exhausted}
+        if self.exhausted:
+            details[OUT_OF_MEMORY] = self.exhausted
+        return {**details, "complete": details["complete"] and not self.cut and not self.exhausted}
 
     def best(self) -> Candidate | None:
         """The candidate that ranks first, None if there is none."""
