@@ -1,5 +1,9 @@
 # distutils: language = c++
-"""Elimination orders and bounds on the treewidth: a vertex leaves, and its neighbours become a clique."""
+"""In which order to eliminate the vertices of a graph, and how small its treewidth can be.
+
+Eliminating a vertex joins its neighbours to a clique and removes it; its bag is the vertex and these neighbours.
+Graphs are undirected: indptr : int64[n + 1], indices : int32[2 m] the neighbours of each vertex.
+"""
 
 import numpy as np
 
@@ -9,19 +13,432 @@ from libcpp.pair cimport pair
 from libcpp.queue cimport priority_queue
 from libcpp.vector cimport vector
 from remat_algos.kernels.bitsets cimport bit_words, clear_bit, next_bit, remat_lowest, remat_popcount, set_bit
+from remat_algos.kernels.growing cimport assign, push
 
 ctypedef long long int64
 
 
-# Rows of neighbours that grow and shrink. All rows lie in one arena; a row that is full moves to its end. What is gone
-# stays in its neighbours' rows until they are read. A table of all edges ever made answers for pairs of which one has
-# a very long row.
+# Elimination orders.
+
+ctypedef pair[int64, int64] Key           # of a vertex, the greatest first; both entries at most 0
+
+cdef enum:
+    by_fill = 0
+    by_degree = 1
+    by_ratio = 2
+    by_steep_ratio = 3
+    by_density = 4
+
+FILL, DEGREE, RATIO, STEEP_RATIO, DENSITY = by_fill, by_degree, by_ratio, by_steep_ratio, by_density
+
+cdef enum:
+    going_on = 0
+    done = 1
+    too_wide = 2
+
+GOING_ON, DONE, TOO_WIDE = going_on, done, too_wide
+
+cdef class _Adjacency
+cdef class _Eliminator
+cdef class _Matrix
+
+
+cdef class EliminationRun:
+    """The elimination of a graph, always of the vertex with the minimum key.
+
+    indptr : int64[n + 1], indices : int32[2 m], rank : int32[n] a permutation for ties, rule : one of the above,
+    tie_by_degree : ties go to the minimum degree, then to the rank, below : the width from which on it is given up
+    After a MemoryError a run cannot go on: make a new one.
+
+    A vertex that is left has an entry `queued[v]` in the queue, its key or a greater one; older entries are ignored.
+    """
+    cdef _Eliminator graph
+    cdef _Matrix matrix
+    cdef int rule, below
+    cdef bint tie_by_degree
+    cdef const int[::1] rank
+    cdef vector[int] ranked               # vertex of each rank
+    cdef vector[Key] queued               # the greatest key of each vertex that is in the queue
+    cdef priority_queue[Key] queue
+
+    def __init__(self, const int64[::1] indptr, const int[::1] indices, const int[::1] rank, int rule,
+                 bint tie_by_degree, int below):
+        cdef int v
+        cdef Py_ssize_t n = rank.shape[0]
+        self.rank, self.rule, self.tie_by_degree, self.below = rank, rule, tie_by_degree, below
+        self.graph = _Eliminator()
+        self.ranked.resize(n)
+        self.queued.resize(n)
+        with nogil:
+            self.graph.load(indptr, indices)
+            self.graph.start(rule != by_degree)
+            for v in range(<int>n):
+                self.ranked[rank[v]] = v
+                self.queued[v] = self.key(self.graph.fill[v], self.graph.degree[v], rank[v])
+                push(self.queue, self.queued[v])
+
+    cdef Key key(self, int64 fill, int degree, int rank) noexcept nogil:
+        cdef Key key
+        cdef double scaled = 1048576.0 * fill, size = degree + 1
+        if self.rule == by_fill:
+            key.first = -fill
+        elif self.rule == by_degree:
+            key.first = -degree
+        elif self.rule == by_ratio:
+            key.first = -<int64>(scaled / size)
+        elif self.rule == by_steep_ratio:
+            key.first = -<int64>(scaled / (size * sqrt(size)))
+        else:
+            key.first = -<int64>(scaled / (size * size))
+        key.second = -((<int64>(degree if self.tie_by_degree else 0) << 32) | rank)
+        return key
+
+    cdef Key key_of(self, int v) noexcept nogil:
+        return self.key(self.graph.fill[v], self.graph.degree[v], self.rank[v])
+
+    def run(self, int64 work):
+        """Go on until about so many entries have been read; the state then."""
+        cdef int state = going_on
+        work += self.graph.work
+        with nogil:
+            while state == going_on and self.graph.work < work:
+                if self.matrix is None and self.is_dense():
+                    with gil:
+                        self.matrix = _Matrix(self.graph)
+                state = self.step()
+        return state
+
+    cdef int step(self) except -1 nogil:
+        cdef bint in_matrix = self.matrix is not None
+        cdef int v = self.min_of_matrix() if in_matrix else self.min_of_queue()
+        if v < 0:
+            return done
+        if (self.matrix.degree[v] if in_matrix else self.graph.degree[v]) >= self.below:
+            return too_wide
+        if in_matrix:
+            self.matrix.eliminate(v)
+        else:
+            self.graph.eliminate(v)
+            self.queue_touched()
+        return going_on
+
+    cdef bint is_dense(self) noexcept nogil:
+        cdef int64 n = self.graph.n_left
+        return n <= max_rows and 2 * sparse * self.graph.m_left > n * n
+
+    cdef int min_of_queue(self) except -2 nogil:
+        """The vertex with the minimum key, removed from the queue, or -1."""
+        cdef Key key
+        cdef int v
+        while not self.queue.empty():
+            key = self.queue.top()
+            self.queue.pop()
+            v = self.ranked[(-key.second) & 0x7FFFFFFF]
+            if self.graph.gone[v] or key != self.queued[v]:
+                continue
+            self.queued[v] = self.key_of(v)
+            if key == self.queued[v]:
+                return v
+            push(self.queue, self.queued[v])
+        return -1
+
+    cdef int queue_touched(self) except -1 nogil:
+        """Keys that decreased go into the queue; those that grew are updated when they are removed."""
+        cdef Py_ssize_t i
+        cdef int v
+        cdef Key key
+        for i in range(<Py_ssize_t>self.graph.touched.size()):
+            v = self.graph.touched[i]
+            key = self.key_of(v)
+            if not self.graph.gone[v] and key > self.queued[v]:
+                self.queued[v] = key
+                push(self.queue, key)
+
+    cdef int min_of_matrix(self) noexcept nogil:
+        cdef int i, best = -1
+        cdef Key key, best_key
+        self.graph.work += self.matrix.n
+        for i in range(<int>self.matrix.n):
+            if not self.matrix.gone[i]:
+                key = self.key(self.matrix.fill[i], self.matrix.degree[i], self.rank[self.matrix.vertex[i]])
+                if best < 0 or key > best_key:
+                    best, best_key = i, key
+        return best
+
+    def result(self):
+        """(order int32[n], bag_indptr int64[n + 1], bags int32[b], number of edges added), once it is done."""
+        return _ints(self.graph.order), _pointers(self.graph.bag_end), _ints(self.graph.bags), self.graph.added
+
+
+def elimination_bags(const int64[::1] indptr, const int[::1] indices, const int[::1] order):
+    """The bags of an elimination order: (bag_indptr int64[n + 1], bags int32[b]).
+
+    The neighbours of a vertex when it is eliminated are its own that come later, and those in the bags whose first
+    eliminated member, beside their own vertex, it is.
+    """
+    cdef Py_ssize_t n = order.shape[0], j
+    cdef int64 i, child
+    cdef int v, w
+    cdef int64 begin, first
+    cdef vector[int64] place, seen, end, sibling, eldest
+    cdef vector[int] bags
+    place.resize(n)
+    assign(seen, n, -1)
+    assign(sibling, n, -1)
+    assign(eldest, n, -1)
+    with nogil:
+        for i in range(n):
+            place[order[i]] = i
+        for i in range(n):
+            v = order[i]
+            begin = bags.size()
+            bags.push_back(v)
+            seen[v] = i
+            for j in range(indptr[v], indptr[v + 1]):
+                w = indices[j]
+                if place[w] > i:
+                    seen[w] = i
+                    bags.push_back(w)
+            child = eldest[i]
+            while child >= 0:
+                for j in range(end[child - 1] + 1 if child else 1, end[child]):
+                    w = bags[j]
+                    if seen[w] != i:
+                        seen[w] = i
+                        bags.push_back(w)
+                child = sibling[child]
+            end.push_back(bags.size())
+            first = n
+            for j in range(begin + 1, end[i]):
+                first = min(first, place[bags[j]])
+            if first < n:
+                sibling[i] = eldest[first]
+                eldest[first] = i
+    return _pointers(end), _ints(bags)
+
+
+# Bounds on the treewidth: contraction, safe reductions, all subsets.
+
+def contraction_width(const int64[::1] indptr, const int[::1] indices):
+    """The largest minimum degree while a vertex of minimum degree is contracted repeatedly (MMD+).
+
+    It goes into the neighbour with the fewest common neighbours; ties to the smaller degree, then to the smaller id.
+    """
+    cdef _Adjacency graph = _Adjacency()
+    cdef priority_queue[pair[int, int]] queue
+    cdef pair[int, int] entry
+    cdef vector[int] row
+    cdef int v, u, i, bound = 0
+    with nogil:
+        graph.load(indptr, indices)
+        for v in range(<int>graph.n):
+            push(queue, pair[int, int](-graph.degree[v], -v))
+        while graph.n_left > bound + 1:
+            entry = queue.top()
+            queue.pop()
+            v = -entry.second
+            if graph.gone[v] or graph.degree[v] != -entry.first:
+                continue
+            bound = max(bound, graph.degree[v])
+            row.assign(graph.row(v), graph.row(v) + graph.degree[v])
+            u = _fewest_common(graph, v, row)
+            graph.remove(v)
+            for i in range(<int>row.size()):
+                if row[i] != u and not graph.adjacent(row[i], u):
+                    graph.add(row[i], u)
+                push(queue, pair[int, int](-graph.degree[row[i]], -row[i]))
+            if u >= 0:
+                push(queue, pair[int, int](-graph.degree[u], -u))
+    return bound
+
+
+def reduce_safely(const int64[::1] indptr, const int[::1] indices, int low):
+    """Eliminate vertices that cost no width: simplicial ones, and almost simplicial ones of degree `low` or less.
+
+    Returns (order int32[k], low, vertices int32[n - k] what remains, edges int32[m, 2] between these, by vertex).
+    """
+    cdef _Eliminator graph = _Eliminator()
+    cdef vector[int] queue, next_queue
+    cdef vector[unsigned char] waiting
+    cdef Py_ssize_t i, j
+    cdef int v, u
+    with nogil:
+        graph.load(indptr, indices)
+        graph.start(True)
+        assign(waiting, graph.n, 1)
+        for v in range(<int>graph.n):
+            queue.push_back(v)
+        while not queue.empty():
+            for i in range(<Py_ssize_t>queue.size()):
+                v = queue[i]
+                waiting[v] = False
+                if not graph.gone[v] and _is_safe(graph, v, low):
+                    graph.eliminate(v)
+                    for j in range(<Py_ssize_t>graph.touched.size()):
+                        _wake(graph, graph.touched[j], waiting, next_queue)
+                    if graph.degree[v] > low:
+                        low = graph.degree[v]
+                        for u in range(<int>graph.n):
+                            _wake(graph, u, waiting, next_queue)
+            queue.swap(next_queue)
+            next_queue.clear()
+    return _ints(graph.order), low, *_remaining(graph)
+
+
+def minimum_width_order(const uint64_t[::1] neighbours):
+    """An elimination order of minimum width, by all subsets: TW(S) = min over v in S of max(TW(S - v), |Q(S - v, v)|).
+
+    neighbours : uint64[n] the bits of each vertex's neighbours
+    TW(S) is the minimum width of eliminating the vertices of S first, and Q(S - v, v) the vertices outside S that v
+    reaches through S - v. Returns int32[n].
+    """
+    cdef int n = <int>neighbours.shape[0], v, width, degree
+    cdef uint64_t chosen, rest, reached, seen, frontier, size = <uint64_t>1 << n
+    cdef vector[signed char] best, last
+    result = np.empty(n, np.int32)
+    cdef int[::1] order = result
+    with nogil:
+        assign(best, size, n)
+        assign(last, size, -1)
+        best[0] = -1
+        for chosen in range(1, size):
+            rest = chosen
+            while rest:
+                v = remat_lowest(rest)
+                rest &= rest - 1
+                width = best[chosen ^ (<uint64_t>1 << v)]
+                if width >= best[chosen]:
+                    continue
+                seen = <uint64_t>1 << v
+                frontier = seen
+                reached = 0
+                while frontier:
+                    reached |= neighbours[remat_lowest(frontier)]
+                    frontier &= frontier - 1
+                    if frontier == 0:
+                        frontier = reached & chosen & ~seen
+                        seen |= frontier
+                degree = <int>remat_popcount(reached & ~chosen)
+                width = max(width, degree)
+                if width < best[chosen]:
+                    best[chosen] = width
+                    last[chosen] = v
+        chosen = size - 1
+        for v in range(n - 1, -1, -1):
+            order[v] = last[chosen]
+            chosen ^= <uint64_t>1 << last[chosen]
+    return result
+
+
+# Neighbours in common, and safe vertices.
+
+cdef int _fewest_common(_Adjacency graph, int v, const vector[int]& row) noexcept nogil:
+    """The neighbour of v with the fewest neighbours in common with it; -1 if v has none. row: the neighbours of v."""
+    cdef int i, j, u, common, best = -1, fewest = 0
+    cdef int* other
+    graph.mark(v)
+    for i in range(<int>row.size()):
+        u, common = row[i], 0
+        if graph.degree[u] > skew * graph.degree[v]:
+            for j in range(<int>row.size()):
+                common += row[j] != u and graph.adjacent(row[j], u)
+        else:
+            other = graph.row(u)
+            for j in range(graph.degree[u]):
+                common += graph.seen[other[j]] == graph.stamp
+        if best < 0 or common < fewest or (common == fewest and graph.before(u, best)):
+            best, fewest = u, common
+    return best
+
+
+cdef bint _is_safe(_Eliminator graph, int v, int low) noexcept nogil:
+    """Whether the neighbours of v, perhaps without one of them, are a clique."""
+    cdef int i, missing, partner, d = graph.degree[v]
+    cdef int* row
+    if graph.fill[v] == 0:
+        return True
+    if d > low or graph.fill[v] >= d:
+        return False
+    row = graph.row(v)
+    for i in range(d):
+        missing = _missing(graph, row, d, row[i], &partner)
+        if missing == graph.fill[v]:      # u is in all missing pairs
+            return True
+        if missing:                       # then its partner is, or no vertex is
+            return _missing(graph, row, d, partner, &partner) == graph.fill[v]
+    return False
+
+
+cdef int _missing(_Eliminator graph, const int* row, int d, int u, int* partner) noexcept nogil:
+    """Number of other entries of a row that u is not adjacent to; `partner` is the last of them."""
+    cdef int i, missing = 0
+    for i in range(d):
+        if row[i] != u and not graph.adjacent(row[i], u):
+            missing += 1
+            partner[0] = row[i]
+    return missing
+
+
+cdef int _wake(_Eliminator graph, int u, vector[unsigned char]& waiting, vector[int]& queue) except -1 nogil:
+    """Queue a vertex that may be safe to eliminate."""
+    if not graph.gone[u] and not waiting[u] and graph.fill[u] < graph.degree[u]:
+        waiting[u] = True
+        queue.push_back(u)
+
+
+cdef object _remaining(_Eliminator graph):
+    cdef int v, i
+    cdef int* row
+    cdef vector[int] vertices, ends
+    cdef vector[int] place
+    place.resize(graph.n)
+    for v in range(<int>graph.n):
+        if not graph.gone[v]:
+            place[v] = <int>vertices.size()
+            vertices.push_back(v)
+    for v in vertices:
+        row = graph.row(v)
+        for i in range(graph.degree[v]):
+            if v < row[i]:
+                ends.push_back(place[v])
+                ends.push_back(place[row[i]])
+    return _ints(vertices), _ints(ends).reshape(-1, 2)
+
+
+# Results as arrays.
+
+cdef object _ints(const vector[int]& entries):
+    cdef Py_ssize_t i
+    result = np.empty(entries.size(), np.int32)
+    cdef int[::1] out = result
+    for i in range(<Py_ssize_t>entries.size()):
+        out[i] = entries[i]
+    return result
+
+
+cdef object _pointers(const vector[int64]& ends):
+    cdef Py_ssize_t i
+    result = np.zeros(ends.size() + 1, np.int64)
+    cdef int64[::1] out = result
+    for i in range(<Py_ssize_t>ends.size()):
+        out[i + 1] = ends[i]
+    return result
+
+
+# A graph that changes, as rows of neighbours.
 
 cdef enum:
     skew = 16                             # a row this much longer than another is not read through
 
 
 cdef class _Adjacency:
+    """Rows of neighbours that grow and shrink, and a table of all edges ever made, for pairs with a very long row.
+
+    The row of v is arena[begin[v]:begin[v] + length[v]]; it has room for capacity[v] entries, and when it is full it
+    moves to the end of the arena. degree[v] of its entries are left; those that are gone stay until the row is read.
+    At most half of the table's mask + 1 slots are used; an edge stands in the first free one from its hash on.
+    No seen[v] is above stamp.
+    """
     cdef Py_ssize_t n
     cdef int64 n_left, m_left             # vertices and edges that are left
     cdef vector[int] arena, degree, length  # degree: neighbours left; length: entries of the row
@@ -31,16 +448,16 @@ cdef class _Adjacency:
     cdef uint64_t n_pairs, mask
     cdef int64 stamp, work                # work: entries read, about
 
-    cdef void load(self, const int64[::1] indptr, const int[::1] indices) noexcept nogil:
+    cdef int load(self, const int64[::1] indptr, const int[::1] indices) except -1 nogil:
         cdef Py_ssize_t v, j
         self.n = self.n_left = indptr.shape[0] - 1
         self.m_left = indices.shape[0] // 2
         self.mask = 63
         while self.mask < <uint64_t>(4 * self.m_left):
             self.mask = 2 * self.mask + 1
-        self.table.assign(self.mask + 1, 0)
-        self.seen.assign(self.n, 0)
-        self.gone.assign(self.n, 0)
+        assign(self.table, self.mask + 1, 0)
+        assign(self.seen, self.n, 0)
+        assign(self.gone, self.n, 0)
         self.arena.reserve(2 * indices.shape[0])
         for v in range(self.n):
             self.begin.push_back(indptr[v])
@@ -50,7 +467,7 @@ cdef class _Adjacency:
                 self.arena.push_back(indices[j])
                 if v < indices[j]:
                     self.note(<int>v, indices[j])
-        self.length = self.degree
+        self.length.assign(self.degree.begin(), self.degree.end())
 
     cdef int* row(self, int v) noexcept nogil:
         """The neighbours of v that are left, degree[v] many; good until an edge is added."""
@@ -73,13 +490,13 @@ cdef class _Adjacency:
         for i in range(self.degree[v]):
             self.seen[entry[i]] = self.stamp
 
-    cdef void add(self, int u, int w) noexcept nogil:
+    cdef int add(self, int u, int w) except -1 nogil:
         self.append(u, w)
         self.append(w, u)
         self.m_left += 1
         self.note(u, w)
 
-    cdef void append(self, int v, int w) noexcept nogil:
+    cdef int append(self, int v, int w) except -1 nogil:
         cdef int64 i, begin = self.begin[v]
         if self.length[v] == self.capacity[v]:
             self.row(v)
@@ -112,7 +529,7 @@ cdef class _Adjacency:
             at = (at + 1) & self.mask
         return at
 
-    cdef void note(self, int u, int w) noexcept nogil:
+    cdef int note(self, int u, int w) except -1 nogil:
         cdef uint64_t i
         cdef vector[uint64_t] old
         self.table[self.slot(_pair(u, w))] = _pair(u, w)
@@ -120,7 +537,7 @@ cdef class _Adjacency:
         if 2 * self.n_pairs > self.mask:
             self.mask = 2 * self.mask + 1
             old.swap(self.table)
-            self.table.assign(self.mask + 1, 0)
+            assign(self.table, self.mask + 1, 0)
             for i in range(old.size()):
                 if old[i]:
                     self.table[self.slot(old[i])] = old[i]
@@ -134,10 +551,12 @@ cdef inline uint64_t _pair(int u, int w) noexcept nogil:
     return (<uint64_t>min(u, w) << 32) | <uint64_t>(max(u, w))
 
 
-# A graph whose vertices are eliminated one after the other.
-
 cdef class _Eliminator(_Adjacency):
-    """Rows of neighbours, and the fill of each vertex: how many pairs of its neighbours are not joined."""
+    """A graph whose vertices are eliminated one after the other, and how many pairs of neighbours each has to join.
+
+    bags[bag_end[i - 1]:bag_end[i]] is the bag of order[i], which comes first in it. fill[v] is the number of pairs of
+    neighbours of v that are not joined; it has no meaning where it is not counted.
+    """
     cdef bint counting                    # whether fill is kept
     cdef vector[int64] fill, touched_at
     cdef vector[int] touched              # whose fill or degree the last elimination changed
@@ -145,14 +564,14 @@ cdef class _Eliminator(_Adjacency):
     cdef vector[int64] bag_end
     cdef int64 added, time
 
-    cdef void start(self, bint counting) noexcept nogil:
+    cdef int start(self, bint counting) except -1 nogil:
         self.counting = counting
-        self.touched_at.assign(self.n, 0)
-        self.fill.assign(self.n, 0)
+        assign(self.touched_at, self.n, 0)
+        assign(self.fill, self.n, 0)
         if counting:
             self.count()
 
-    cdef void count(self) noexcept nogil:
+    cdef int count(self) except -1 nogil:
         """Fill of all vertices: pairs of neighbours less triangles, each found from its first vertex by degree."""
         cdef int v, w
         cdef int64 i, j
@@ -178,13 +597,13 @@ cdef class _Eliminator(_Adjacency):
                         self.fill[w] -= 1
                         self.fill[later[j]] -= 1
 
-    cdef void touch(self, int v) noexcept nogil:
+    cdef int touch(self, int v) except -1 nogil:
         if self.touched_at[v] != self.time:
             self.touched_at[v] = self.time
             self.touched.push_back(v)
 
-    cdef void eliminate(self, int v) noexcept nogil:
-        """Write down the bag of v, join its neighbours, let it go."""
+    cdef int eliminate(self, int v) except -1 nogil:
+        """Write down the bag of v, join its neighbours, remove it."""
         cdef int i, u, d = self.degree[v]
         cdef int* bag = self.row(v)
         self.order.push_back(v)
@@ -203,7 +622,7 @@ cdef class _Eliminator(_Adjacency):
             self.touch(u)
         self.remove(v)
 
-    cdef void make_clique(self, int* bag, int d, int64 until) noexcept nogil:
+    cdef int make_clique(self, int* bag, int d, int64 until) except -1 nogil:
         """Join what is not joined; where fill is kept, `until` so many edges have been added in all."""
         cdef int i, j, a, b
         for i in range(d - 1):            # the longest row last: it need not be read
@@ -211,7 +630,7 @@ cdef class _Eliminator(_Adjacency):
                 bag[i], bag[d - 1] = bag[d - 1], bag[i]
         for i in range(d - 1):
             if self.counting and self.added == until:
-                return
+                return 0
             a = bag[i]
             self.mark(a)
             for j in range(i + 1, d):
@@ -219,7 +638,7 @@ cdef class _Eliminator(_Adjacency):
                 if self.seen[b] != self.stamp:
                     self.join(a, b)
 
-    cdef void join(self, int a, int b) noexcept nogil:
+    cdef int join(self, int a, int b) except -1 nogil:
         """Add the edge a b, where a is marked: it is missing no longer between neighbours that the two share."""
         cdef int i, w, common = 0
         cdef int* row
@@ -240,7 +659,7 @@ cdef class _Eliminator(_Adjacency):
         self.added += 1
 
 
-# The rest of a graph once it is dense, as rows of bits.
+# The rest of the graph once it is dense, as rows of bits.
 
 cdef enum:
     sparse = 16                           # a graph is dense if its vertices have more than n / sparse neighbours
@@ -248,7 +667,10 @@ cdef enum:
 
 
 cdef class _Matrix:
-    """The same graph as in an eliminator, whose order and bags it goes on with."""
+    """The graph that is left of an eliminator, whose order and bags it goes on with; its fill and work too.
+
+    Row v has a bit for each neighbour of v that is left, degree[v] many; vertex[v] is its name in the eliminator.
+    """
     cdef _Eliminator graph
     cdef Py_ssize_t n, w
     cdef vector[uint64_t] words, missing
@@ -272,10 +694,10 @@ cdef class _Matrix:
                 self.fill.push_back(graph.fill[v])
         self.n = self.vertex.size()
         self.w = bit_words(self.n)
-        self.gone.assign(self.n, 0)
-        self.missing.assign(self.w, 0)
-        self.words.assign(self.n * self.w, 0)
-        self.planes.assign(32 * self.w, 0)
+        assign(self.gone, self.n, 0)
+        assign(self.missing, self.w, 0)
+        assign(self.words, self.n * self.w, 0)
+        assign(self.planes, 32 * self.w, 0)
         for i in range(<int>self.n):
             row = graph.row(self.vertex[i])
             for j in range(self.degree[i]):
@@ -284,7 +706,7 @@ cdef class _Matrix:
     cdef uint64_t* row(self, Py_ssize_t v) noexcept nogil:
         return self.words.data() + v * self.w
 
-    cdef void eliminate(self, int v) noexcept nogil:
+    cdef int eliminate(self, int v) except -1 nogil:
         cdef int i, u, d = self.degree[v]
         cdef Py_ssize_t b
         self.members.clear()
@@ -361,399 +783,3 @@ cdef class _Matrix:
                     word &= word - 1
         self.graph.work += self.n_planes * self.n
         self.n_planes = 0
-
-
-# Elimination orders.
-
-ctypedef pair[int64, int64] Key           # of a vertex, the greatest first; both entries at most 0
-
-cdef enum:
-    by_fill = 0
-    by_degree = 1
-    by_ratio = 2
-    by_steep_ratio = 3
-    by_density = 4
-
-FILL, DEGREE, RATIO, STEEP_RATIO, DENSITY = by_fill, by_degree, by_ratio, by_steep_ratio, by_density
-
-cdef enum:
-    going_on = 0
-    done = 1
-    too_wide = 2
-
-GOING_ON, DONE, TOO_WIDE = going_on, done, too_wide
-
-
-cdef class EliminationRun:
-    """The elimination of a graph, always of the vertex with the minimum key.
-
-    indptr : int64[n + 1], indices : int32[2 m], rank : int32[n] a permutation for ties, rule : one of the above,
-    tie_by_degree : ties go to the minimum degree, then to the rank, below : the width from which on it is given up
-    """
-    cdef _Eliminator graph
-    cdef _Matrix matrix
-    cdef int rule, below
-    cdef bint tie_by_degree
-    cdef const int[::1] rank
-    cdef vector[int] ranked               # vertex of each rank
-    cdef vector[Key] queued               # the best key of each vertex that is in the queue, never worse than its own
-    cdef priority_queue[Key] queue
-
-    def __init__(self, const int64[::1] indptr, const int[::1] indices, const int[::1] rank, int rule,
-                 bint tie_by_degree, int below):
-        cdef int v
-        cdef Py_ssize_t n = rank.shape[0]
-        self.rank, self.rule, self.tie_by_degree, self.below = rank, rule, tie_by_degree, below
-        self.graph = _Eliminator()
-        self.ranked.resize(n)
-        self.queued.resize(n)
-        with nogil:
-            self.graph.load(indptr, indices)
-            self.graph.start(rule != by_degree)
-            for v in range(<int>n):
-                self.ranked[rank[v]] = v
-                self.queued[v] = self.key(self.graph.fill[v], self.graph.degree[v], rank[v])
-                self.queue.push(self.queued[v])
-
-    cdef Key key(self, int64 fill, int degree, int rank) noexcept nogil:
-        cdef Key key
-        cdef double scaled = 1048576.0 * fill, size = degree + 1
-        if self.rule == by_fill:
-            key.first = -fill
-        elif self.rule == by_degree:
-            key.first = -degree
-        elif self.rule == by_ratio:
-            key.first = -<int64>(scaled / size)
-        elif self.rule == by_steep_ratio:
-            key.first = -<int64>(scaled / (size * sqrt(size)))
-        else:
-            key.first = -<int64>(scaled / (size * size))
-        key.second = -((<int64>(degree if self.tie_by_degree else 0) << 32) | rank)
-        return key
-
-    cdef Key key_of(self, int v) noexcept nogil:
-        return self.key(self.graph.fill[v], self.graph.degree[v], self.rank[v])
-
-    def run(self, int64 work):
-        """Go on until about so many entries have been read; the state then."""
-        cdef int state = going_on
-        work += self.graph.work
-        with nogil:
-            while state == going_on and self.graph.work < work:
-                if self.matrix is None and self.is_dense():
-                    with gil:
-                        self.matrix = _Matrix(self.graph)
-                state = self.step()
-        return state
-
-    cdef int step(self) noexcept nogil:
-        cdef bint in_matrix = self.matrix is not None
-        cdef int v = self.min_of_matrix() if in_matrix else self.min_of_queue()
-        if v < 0:
-            return done
-        if (self.matrix.degree[v] if in_matrix else self.graph.degree[v]) >= self.below:
-            return too_wide
-        if in_matrix:
-            self.matrix.eliminate(v)
-        else:
-            self.graph.eliminate(v)
-            self.queue_touched()
-        return going_on
-
-    cdef bint is_dense(self) noexcept nogil:
-        cdef int64 n = self.graph.n_left
-        return n <= max_rows and 2 * sparse * self.graph.m_left > n * n
-
-    cdef int min_of_queue(self) noexcept nogil:
-        """The vertex with the minimum key, removed from the queue, or -1."""
-        cdef Key key
-        cdef int v
-        while not self.queue.empty():
-            key = self.queue.top()
-            self.queue.pop()
-            v = self.ranked[(-key.second) & 0x7FFFFFFF]
-            if self.graph.gone[v] or key != self.queued[v]:
-                continue
-            self.queued[v] = self.key_of(v)
-            if key == self.queued[v]:
-                return v
-            self.queue.push(self.queued[v])
-        return -1
-
-    cdef void queue_touched(self) noexcept nogil:
-        """Keys that decreased go into the queue; those that grew are updated when they are removed."""
-        cdef Py_ssize_t i
-        cdef int v
-        cdef Key key
-        for i in range(<Py_ssize_t>self.graph.touched.size()):
-            v = self.graph.touched[i]
-            key = self.key_of(v)
-            if not self.graph.gone[v] and key > self.queued[v]:
-                self.queued[v] = key
-                self.queue.push(key)
-
-    cdef int min_of_matrix(self) noexcept nogil:
-        cdef int i, best = -1
-        cdef Key key, best_key
-        self.graph.work += self.matrix.n
-        for i in range(<int>self.matrix.n):
-            if not self.matrix.gone[i]:
-                key = self.key(self.matrix.fill[i], self.matrix.degree[i], self.rank[self.matrix.vertex[i]])
-                if best < 0 or key > best_key:
-                    best, best_key = i, key
-        return best
-
-    def result(self):
-        """(order int32[n], bag_indptr int64[n + 1], bags int32[b], number of edges added), once it is done."""
-        return _ints(self.graph.order), _pointers(self.graph.bag_end), _ints(self.graph.bags), self.graph.added
-
-
-def elimination_bags(const int64[::1] indptr, const int[::1] indices, const int[::1] order):
-    """The bags of an elimination order: (bag_indptr int64[n + 1], bags int32[b]).
-
-    The neighbours of a vertex when it is eliminated are its own that come later, and those in the bags whose first
-    eliminated member, beside their own vertex, it is.
-    """
-    cdef Py_ssize_t n = order.shape[0], j
-    cdef int64 i, child
-    cdef int v, w
-    cdef int64 begin, first
-    cdef vector[int64] place, seen, end, sibling, eldest
-    cdef vector[int] bags
-    place.resize(n)
-    seen.assign(n, -1)
-    sibling.assign(n, -1)
-    eldest.assign(n, -1)
-    with nogil:
-        for i in range(n):
-            place[order[i]] = i
-        for i in range(n):
-            v = order[i]
-            begin = bags.size()
-            bags.push_back(v)
-            seen[v] = i
-            for j in range(indptr[v], indptr[v + 1]):
-                w = indices[j]
-                if place[w] > i:
-                    seen[w] = i
-                    bags.push_back(w)
-            child = eldest[i]
-            while child >= 0:
-                for j in range(end[child - 1] + 1 if child else 1, end[child]):
-                    w = bags[j]
-                    if seen[w] != i:
-                        seen[w] = i
-                        bags.push_back(w)
-                child = sibling[child]
-            end.push_back(bags.size())
-            first = n
-            for j in range(begin + 1, end[i]):
-                first = min(first, place[bags[j]])
-            if first < n:
-                sibling[i] = eldest[first]
-                eldest[first] = i
-    return _pointers(end), _ints(bags)
-
-
-cdef object _ints(const vector[int]& entries):
-    cdef Py_ssize_t i
-    result = np.empty(entries.size(), np.int32)
-    cdef int[::1] out = result
-    for i in range(<Py_ssize_t>entries.size()):
-        out[i] = entries[i]
-    return result
-
-
-cdef object _pointers(const vector[int64]& ends):
-    cdef Py_ssize_t i
-    result = np.zeros(ends.size() + 1, np.int64)
-    cdef int64[::1] out = result
-    for i in range(<Py_ssize_t>ends.size()):
-        out[i + 1] = ends[i]
-    return result
-
-
-# Bounds on the treewidth: contraction, safe reductions, all subsets.
-
-def contraction_width(const int64[::1] indptr, const int[::1] indices):
-    """The largest minimum degree while a vertex of minimum degree is contracted repeatedly (MMD+).
-
-    It goes into the neighbour with the fewest common neighbours; ties to the smaller degree, then to the smaller id.
-    """
-    cdef _Adjacency graph = _Adjacency()
-    cdef priority_queue[pair[int, int]] queue
-    cdef pair[int, int] entry
-    cdef vector[int] row
-    cdef int v, u, i, bound = 0
-    with nogil:
-        graph.load(indptr, indices)
-        for v in range(<int>graph.n):
-            queue.push(pair[int, int](-graph.degree[v], -v))
-        while graph.n_left > bound + 1:
-            entry = queue.top()
-            queue.pop()
-            v = -entry.second
-            if graph.gone[v] or graph.degree[v] != -entry.first:
-                continue
-            bound = max(bound, graph.degree[v])
-            row.assign(graph.row(v), graph.row(v) + graph.degree[v])
-            u = _fewest_common(graph, v, row)
-            graph.remove(v)
-            for i in range(<int>row.size()):
-                if row[i] != u and not graph.adjacent(row[i], u):
-                    graph.add(row[i], u)
-                queue.push(pair[int, int](-graph.degree[row[i]], -row[i]))
-            if u >= 0:
-                queue.push(pair[int, int](-graph.degree[u], -u))
-    return bound
-
-
-cdef int _fewest_common(_Adjacency graph, int v, const vector[int]& row) noexcept nogil:
-    """The neighbour of v with the fewest neighbours in common with it; -1 if v has none. row: the neighbours of v."""
-    cdef int i, j, u, common, best = -1, fewest = 0
-    cdef int* other
-    graph.mark(v)
-    for i in range(<int>row.size()):
-        u, common = row[i], 0
-        if graph.degree[u] > skew * graph.degree[v]:
-            for j in range(<int>row.size()):
-                common += row[j] != u and graph.adjacent(row[j], u)
-        else:
-            other = graph.row(u)
-            for j in range(graph.degree[u]):
-                common += graph.seen[other[j]] == graph.stamp
-        if best < 0 or common < fewest or (common == fewest and graph.before(u, best)):
-            best, fewest = u, common
-    return best
-
-
-def reduce_safely(const int64[::1] indptr, const int[::1] indices, int low):
-    """Eliminate vertices that cost no width: simplicial ones, and almost simplicial ones of degree `low` or less.
-
-    Returns (order int32[k], low, vertices int32[n - k] what remains, edges int32[m, 2] between these, by vertex).
-    """
-    cdef _Eliminator graph = _Eliminator()
-    cdef vector[int] queue, next_queue
-    cdef vector[unsigned char] waiting
-    cdef Py_ssize_t i, j
-    cdef int v, u
-    with nogil:
-        graph.load(indptr, indices)
-        graph.start(True)
-        waiting.assign(graph.n, 1)
-        for v in range(<int>graph.n):
-            queue.push_back(v)
-        while not queue.empty():
-            for i in range(<Py_ssize_t>queue.size()):
-                v = queue[i]
-                waiting[v] = False
-                if not graph.gone[v] and _is_safe(graph, v, low):
-                    graph.eliminate(v)
-                    for j in range(<Py_ssize_t>graph.touched.size()):
-                        _wake(graph, graph.touched[j], waiting, next_queue)
-                    if graph.degree[v] > low:
-                        low = graph.degree[v]
-                        for u in range(<int>graph.n):
-                            _wake(graph, u, waiting, next_queue)
-            queue.swap(next_queue)
-            next_queue.clear()
-    order = np.array(graph.order, np.int32)
-    return order, low, *_remaining(graph)
-
-
-cdef bint _is_safe(_Eliminator graph, int v, int low) noexcept nogil:
-    """Whether the neighbours of v, perhaps without one of them, are a clique."""
-    cdef int i, missing, partner, d = graph.degree[v]
-    cdef int* row
-    if graph.fill[v] == 0:
-        return True
-    if d > low or graph.fill[v] >= d:
-        return False
-    row = graph.row(v)
-    for i in range(d):
-        missing = _missing(graph, row, d, row[i], &partner)
-        if missing == graph.fill[v]:      # u is in all missing pairs
-            return True
-        if missing:                       # then its partner is, or no vertex is
-            return _missing(graph, row, d, partner, &partner) == graph.fill[v]
-    return False
-
-
-cdef int _missing(_Eliminator graph, const int* row, int d, int u, int* partner) noexcept nogil:
-    """Number of other entries of a row that u is not adjacent to; `partner` is the last of them."""
-    cdef int i, missing = 0
-    for i in range(d):
-        if row[i] != u and not graph.adjacent(row[i], u):
-            missing += 1
-            partner[0] = row[i]
-    return missing
-
-
-cdef void _wake(_Eliminator graph, int u, vector[unsigned char]& waiting, vector[int]& queue) noexcept nogil:
-    if not graph.gone[u] and not waiting[u] and graph.fill[u] < graph.degree[u]:
-        waiting[u] = True
-        queue.push_back(u)
-
-
-cdef object _remaining(_Eliminator graph):
-    cdef int v, i
-    cdef int* row
-    cdef vector[int] vertices, ends
-    cdef vector[int] place
-    place.resize(graph.n)
-    for v in range(<int>graph.n):
-        if not graph.gone[v]:
-            place[v] = <int>vertices.size()
-            vertices.push_back(v)
-    for v in vertices:
-        row = graph.row(v)
-        for i in range(graph.degree[v]):
-            if v < row[i]:
-                ends.push_back(place[v])
-                ends.push_back(place[row[i]])
-    return np.array(vertices, np.int32), np.array(ends, np.int32).reshape(-1, 2)
-
-
-def subset_width(const uint64_t[::1] neighbours):
-    """An elimination order of minimum width, by all subsets: TW(S) = min over v in S of max(TW(S - v), |Q(S - v, v)|).
-
-    neighbours : uint64[n] the bits of each vertex's neighbours
-    TW(S) is the minimum width of eliminating the vertices of S first, and Q(S - v, v) the vertices outside S that v
-    reaches through S - v. Returns int32[n].
-    """
-    cdef int n = <int>neighbours.shape[0], v, width, degree
-    cdef uint64_t chosen, rest, reached, seen, frontier, size = <uint64_t>1 << n
-    cdef vector[signed char] best, last
-    result = np.empty(n, np.int32)
-    cdef int[::1] order = result
-    with nogil:
-        best.assign(size, n)
-        last.assign(size, -1)
-        best[0] = -1
-        for chosen in range(1, size):
-            rest = chosen
-            while rest:
-                v = remat_lowest(rest)
-                rest &= rest - 1
-                width = best[chosen ^ (<uint64_t>1 << v)]
-                if width >= best[chosen]:
-                    continue
-                seen = <uint64_t>1 << v
-                frontier = seen
-                reached = 0
-                while frontier:
-                    reached |= neighbours[remat_lowest(frontier)]
-                    frontier &= frontier - 1
-                    if frontier == 0:
-                        frontier = reached & chosen & ~seen
-                        seen |= frontier
-                degree = <int>remat_popcount(reached & ~chosen)
-                width = max(width, degree)
-                if width < best[chosen]:
-                    best[chosen] = width
-                    last[chosen] = v
-        chosen = size - 1
-        for v in range(n - 1, -1, -1):
-            order[v] = last[chosen]
-            chosen ^= <uint64_t>1 << last[chosen]
-    return result

@@ -9,7 +9,7 @@ import numpy as np
 from remat_algos.context import Interrupted, Progress, SearchContext, until_stopped
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, brief, by_fields, frozen
-from remat_algos.kernels.elimination import contraction_width, reduce_safely, subset_width
+from remat_algos.kernels.elimination import contraction_width, reduce_safely, minimum_width_order
 from remat_algos.structure.elimination import RATIOS, RULES, Elimination, Run, elimination_of
 from remat_algos.structure.undirected import UndirectedGraph
 
@@ -118,7 +118,7 @@ def minimum_width(graph: UndirectedGraph) -> Elimination:
     if n > MAX_EXACT:
         raise GraphError(f"the graph has {n} vertices; the exact program takes up to {MAX_EXACT}, bounds have no limit")
     masks = [sum(1 << u for u in graph.neighbours(v)) for v in range(n)]
-    return elimination_of(graph, subset_width(np.array(masks, np.uint64)))
+    return elimination_of(graph, minimum_width_order(np.array(masks, np.uint64)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
