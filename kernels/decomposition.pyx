@@ -1,9 +1,13 @@
 # distutils: language = c++
-"""Tree decompositions: from elimination orders, their laws, shrinking, balanced separators;
-and layouts: orders of the vertices of a graph, whose bags are placed vertices with neighbours not yet placed.
+"""Decompositions of a graph into bags of vertices, as trees and as paths.
 
-A decomposition is bag_indptr : int64[b + 1], bag_indices : int32[total] the vertices of each bag, ascending, and
-parent : int32[b] the tree, -1 for the root; parents may stand anywhere.
+Trees: from an elimination order, whether one is sound, without needless bags, balanced separators. A tree decomposition
+is bag_indptr : int64[b + 1], bag_indices : int32[total] the vertices of each bag, ascending, and parent : int32[b]
+the tree, -1 for the root; parents may stand anywhere.
+
+Paths: layouts, which are orders of the vertices. Their bags are a vertex and the boundary before it: the vertices that
+are placed and have a neighbour that is not. Graphs are undirected: indptr : int64[n + 1], indices : int32[2 m] the
+neighbours of each vertex.
 """
 
 import numpy as np
@@ -14,85 +18,9 @@ from libcpp.pair cimport pair
 from libcpp.queue cimport priority_queue
 from libcpp.vector cimport vector
 from remat_algos.kernels.bitsets cimport remat_lowest
+from remat_algos.kernels.growing cimport assign, push
 
 ctypedef long long int64
-
-
-# The parts of a tree from which bags are removed one by one.
-
-cdef class _Parts:
-    """The tree while bags are removed from it, and the sizes in the part that was walked last."""
-    cdef vector[int64] start
-    cdef vector[int] near                                      # neighbours in the tree, ascending
-    cdef vector[char] removed
-    cdef vector[int] walk                                      # the part, from its first bag outwards
-    cdef vector[int] above, size, largest                      # largest: bags of the largest piece that a bag leaves
-
-    def __cinit__(self, const int[::1] parent):
-        cdef Py_ssize_t b = parent.shape[0], i
-        self.start.assign(b + 2, 0)
-        for i in range(b):
-            if parent[i] >= 0:
-                self.start[i + 2] += 1
-                self.start[parent[i] + 2] += 1
-        for i in range(b):
-            self.start[i + 2] += self.start[i + 1]
-        self.near.resize(self.start[b + 1])
-        for i in range(b):
-            if parent[i] >= 0:
-                self.near[self.start[i + 1]] = parent[i]
-                self.near[self.start[parent[i] + 1]] = <int>i
-                self.start[i + 1] += 1
-                self.start[parent[i] + 1] += 1
-        for i in range(b):
-            sort(self.near.begin() + self.start[i], self.near.begin() + self.start[i + 1])
-        self.removed.assign(b, 0)
-        self.above.resize(b)
-        self.size.resize(b)
-        self.largest.resize(b)
-
-    cdef void visit(self, int begin) noexcept nogil:
-        """Walks the part that holds the bag."""
-        cdef Py_ssize_t at = 0, total
-        cdef int64 j
-        cdef int x, y
-        self.walk.clear()
-        self.walk.push_back(begin)
-        self.above[begin] = -1
-        while at < <Py_ssize_t>self.walk.size():
-            x = self.walk[at]
-            at += 1
-            self.size[x], self.largest[x] = 1, 0
-            for j in range(self.start[x], self.start[x + 1]):
-                y = self.near[j]
-                if y != self.above[x] and not self.removed[y]:
-                    self.above[y] = x
-                    self.walk.push_back(y)
-        total = at
-        while at:
-            at -= 1
-            x = self.walk[at]
-            y = self.above[x]
-            self.largest[x] = max(self.largest[x], <int>total - self.size[x])
-            if y >= 0:
-                self.size[y] += self.size[x]
-                self.largest[y] = max(self.largest[y], self.size[x])
-
-    cdef int separator(self, const int64[::1] bytes_left) noexcept nogil:
-        """The bag with the fewest bytes left among those of the part that leave pieces of at most two thirds.
-
-        Among equal ones that with the smallest pieces (at most half of the part where all are equal), then lowest id.
-        """
-        cdef int best = -1, x
-        for x in self.walk:
-            if 3 * <int64>self.largest[x] > 2 * <int64>self.walk.size():
-                continue
-            if (best < 0 or bytes_left[x] < bytes_left[best]
-                    or (bytes_left[x] == bytes_left[best]
-                        and (self.largest[x] < self.largest[best]
-                             or (self.largest[x] == self.largest[best] and x < best)))):
-                best = x
-        return best
 
 
 # Tree decompositions.
@@ -173,7 +101,7 @@ def root_tree(Py_ssize_t b, const int[:, ::1] edges):
     cdef vector[int] near, walk
     parent = np.full(b, -2, np.int32)
     cdef int[::1] above = parent
-    start.assign(b + 2, 0)                                     # shifted by one while the rows are filled
+    assign(start, b + 2, 0)                                     # shifted by one while the rows are filled
     near.resize(2 * edges.shape[0])
     for i in range(edges.shape[0]):
         start[edges[i, 0] + 2] += 1
@@ -197,25 +125,6 @@ def root_tree(Py_ssize_t b, const int[:, ::1] edges):
     return parent
 
 
-cdef inline bint _holds(const int* bags, int64 begin, int64 end, int v) noexcept nogil:
-    """Whether the vertex is among the ascending ones of a bag."""
-    cdef const int* at = lower_bound(bags + begin, bags + end, v)
-    return at != bags + end and at[0] == v
-
-
-cdef bint _inside(const int* bags, int64 begin, int64 end, int64 other, int64 other_end) noexcept nogil:
-    """Whether every vertex of the first bag stands in the second; time grows with the first, hardly with the second."""
-    cdef int64 j
-    cdef const int* at = bags + other
-    if end - begin > other_end - other:
-        return False
-    for j in range(begin, end):
-        at = lower_bound(at, bags + other_end, bags[j])
-        if at == bags + other_end or at[0] != bags[j]:
-            return False
-    return True
-
-
 def broken_law(const int64[::1] bag_indptr, const int[::1] bag_indices, const int[::1] parent,
                const int64[::1] indptr, const int[::1] indices):
     """The first law that the decomposition of a graph breaks, and by whom; (0, -1, -1, -1) if none.
@@ -229,7 +138,7 @@ def broken_law(const int64[::1] bag_indptr, const int[::1] bag_indices, const in
     cdef int u
     cdef const int* bags = &bag_indices[0] if bag_indices.shape[0] else NULL
     cdef vector[int] top                                       # the bag nearest to the root that holds the vertex
-    top.assign(n, -1)
+    assign(top, n, -1)
     cdef int twice = -1, first = -1, second = -1
     with nogil:
         for i in range(b):
@@ -253,14 +162,6 @@ def broken_law(const int64[::1] bag_indptr, const int[::1] bag_indices, const in
                     and not _holds(bags, bag_indptr[top[u]], bag_indptr[top[u] + 1], <int>v)):
                 return EDGE, v, u, -1
     return 0, -1, -1, -1
-
-
-cdef inline int _merged_into(int* into, int x) noexcept nogil:
-    """The bag that x was merged into at last."""
-    while into[x] != x:
-        into[x] = into[into[x]]
-        x = into[x]
-    return x
 
 
 def shrink_bags(const int64[::1] bag_indptr, const int[::1] bag_indices, const int[::1] parent):
@@ -314,15 +215,15 @@ def separators(const int64[::1] bag_indptr, const int[::1] bag_indices, const in
     cdef Py_ssize_t b = parent.shape[0], n = memory.shape[0], i
     cdef int64 j, jj
     cdef int s = 0, x, v
-    cdef _Parts parts = _Parts(parent)
+    cdef _Forest forest = _Forest(parent)
     cdef vector[int64] bags_start
-    cdef vector[int] bags_of, begins, aboves                   # parts still to do: a bag of theirs, the separator above
+    cdef vector[int] bags_of, begins, aboves                   # of parts still to do: a bag, the separator above
     end, tree, owner = np.empty(b, np.int32), np.full(b, -1, np.int32), np.full(n, -1, np.int32)
     n_bags, bag, unowned = np.empty(b, np.int32), np.empty(b, np.int32), np.zeros(b, np.int64)
     cdef int[::1] out_end = end, above = tree, owned = owner, count = n_bags, chosen = bag
     cdef int64[::1] bytes_left = unowned                        # not yet owned, of each bag
     with nogil:
-        bags_start.assign(n + 2, 0)
+        assign(bags_start, n + 2, 0)
         bags_of.resize(bag_indices.shape[0])
         for j in range(bag_indices.shape[0]):
             bags_start[bag_indices[j] + 2] += 1
@@ -341,19 +242,19 @@ def separators(const int64[::1] bag_indptr, const int[::1] bag_indices, const in
             x, above[s] = begins.back(), aboves.back()
             begins.pop_back()
             aboves.pop_back()
-            parts.visit(x)
-            x = parts.separator(bytes_left)
-            parts.removed[x] = 1
-            chosen[s], count[s], out_end[s] = x, <int>parts.walk.size(), s + 1
+            forest.visit(x)
+            x = forest.separator(bytes_left)
+            forest.removed[x] = 1
+            chosen[s], count[s], out_end[s] = x, <int>forest.walk.size(), s + 1
             for j in range(bag_indptr[x], bag_indptr[x + 1]):
                 v = bag_indices[j]
                 if owned[v] < 0:
                     owned[v] = s
                     for jj in range(bags_start[v], bags_start[v + 1]):
                         bytes_left[bags_of[jj]] -= memory[v]
-            for j in range(parts.start[x + 1] - 1, parts.start[x] - 1, -1):
-                if not parts.removed[parts.near[j]]:
-                    begins.push_back(parts.near[j])
+            for j in range(forest.start[x + 1] - 1, forest.start[x] - 1, -1):
+                if not forest.removed[forest.near[j]]:
+                    begins.push_back(forest.near[j])
                     aboves.push_back(s)
             s += 1
         for i in range(b - 1, 0, -1):
@@ -363,62 +264,14 @@ def separators(const int64[::1] bag_indptr, const int[::1] bag_indices, const in
 
 def balanced_bag(const int[::1] parent):
     """The bag that leaves pieces of at most half of the bags (lowest id), -1 where there is no bag."""
-    cdef _Parts parts = _Parts(parent)
+    cdef _Forest forest = _Forest(parent)
     if not parent.shape[0]:
         return -1
-    parts.visit(0)
-    return parts.separator(np.zeros(parent.shape[0], np.int64))
+    forest.visit(0)
+    return forest.separator(np.zeros(parent.shape[0], np.int64))
 
 
 # Layouts.
-
-cdef class _Placing:
-    """A set of placed vertices that grows, and what each other vertex would do to its boundary.
-
-    `rest`: neighbours not placed, of each vertex; `closes`: of a vertex not placed, for how many placed ones it is the
-    last such neighbour; `touched`: vertices not placed whose counts the last placing changed, some of them twice.
-    """
-    cdef const int64[::1] indptr
-    cdef const int[::1] indices
-    cdef vector[int64] rest, closes
-    cdef vector[char] placed
-    cdef vector[int] touched
-
-    def __cinit__(self, const int64[::1] indptr, const int[::1] indices):
-        cdef Py_ssize_t n = indptr.shape[0] - 1, v
-        self.indptr, self.indices = indptr, indices
-        self.closes.assign(n, 0)
-        self.placed.assign(n, 0)
-        for v in range(n):
-            self.rest.push_back(indptr[v + 1] - indptr[v])
-
-    cdef int64 change(self, int v) noexcept nogil:
-        """What placing a vertex adds to the boundary; it never grows while the vertex waits."""
-        return (self.rest[v] > 0) - self.closes[v]
-
-    cdef void place(self, int v) noexcept nogil:
-        cdef int64 j
-        cdef int u
-        self.placed[v] = True
-        self.touched.clear()
-        for j in range(self.indptr[v], self.indptr[v + 1]):
-            u = self.indices[j]
-            self.rest[u] -= 1
-            if not self.placed[u]:
-                self.touched.push_back(u)
-            elif self.rest[u] == 1:
-                self.close_by_last(u)
-        if self.rest[v] == 1:
-            self.close_by_last(v)
-
-    cdef void close_by_last(self, int u) noexcept nogil:
-        """Find the one neighbour of a placed vertex that is not placed."""
-        cdef int64 j = self.indptr[u]
-        while self.placed[self.indices[j]]:
-            j += 1
-        self.closes[self.indices[j]] += 1
-        self.touched.push_back(self.indices[j])
-
 
 def breadth_first_layout(const int64[::1] indptr, const int[::1] indices, int start):
     """Vertices by their distance from one, the earlier reached first; other components from their lowest vertex.
@@ -432,7 +285,7 @@ def breadth_first_layout(const int64[::1] indptr, const int[::1] indices, int st
     cdef int[::1] queue = order
     cdef vector[char] seen
     with nogil:
-        seen.assign(n, 0)
+        assign(seen, n, 0)
         queue[0], seen[start] = start, True
         while head < n:
             if head == tail:
@@ -450,39 +303,39 @@ def breadth_first_layout(const int64[::1] indptr, const int[::1] indices, int st
 
 
 def place_early(const int64[::1] indptr, const int[::1] indices, const int[::1] order):
-    """An order, with each vertex placed as soon as it adds nothing to the boundary; the smallest growth comes first.
+    """An order made better: a vertex that adds nothing to the boundary is placed at once, else the next of the order.
 
     indptr : int64[n + 1], indices : int32[2 m], order : int32[n]
-    Returns (layout int32[n], the largest boundary).
+    Returns (layout int32[n], the size of its largest boundary).
     """
     cdef Py_ssize_t n = order.shape[0], at = 0, first = 0
-    cdef int64 boundary = 0, largest = 0
+    cdef int64 size = 0, largest = 0
     cdef int v, u
-    cdef _Placing state = _Placing(indptr, indices)
+    cdef _Boundary boundary = _Boundary(indptr, indices)
     cdef vector[int] free
     layout = np.empty(n, np.int32)
     cdef int[::1] out = layout
     with nogil:
         for v in range(<int>n):
-            if state.change(v) <= 0:
+            if boundary.change(v) <= 0:
                 free.push_back(v)
         while at < n:
             if free.empty():
-                while state.placed[order[first]]:
+                while boundary.placed[order[first]]:
                     first += 1
                 v = order[first]
             else:
                 v = free.back()
                 free.pop_back()
-                if state.placed[v]:
+                if boundary.placed[v]:
                     continue
-            boundary += state.change(v)
-            largest = max(largest, boundary)
-            state.place(v)
+            size += boundary.change(v)
+            largest = max(largest, size)
+            boundary.place(v)
             out[at] = v
             at += 1
-            for u in state.touched:
-                if state.change(u) <= 0:
+            for u in boundary.touched:
+                if boundary.change(u) <= 0:
                     free.push_back(u)
     return layout, largest
 
@@ -507,7 +360,7 @@ def layout_spans(const int64[::1] indptr, const int[::1] indices, const int[::1]
     return begin, end
 
 
-def branch_order(const int[::1] order, const int64[::1] bag_indptr, const int[::1] bag_indices):
+def branch_layout(const int[::1] order, const int64[::1] bag_indptr, const int[::1] bag_indices):
     """The vertices of an elimination tree from its root, one branch after the other, the one that needs most last.
 
     What its bag shares with the vertices above it is all that a branch leaves open, so with bags of at most k vertices
@@ -524,8 +377,8 @@ def branch_order(const int[::1] order, const int64[::1] bag_indptr, const int[::
     layout = np.empty(n, np.int32)
     cdef int[::1] out = layout
     with nogil:
-        place.assign(n, 0)
-        need.assign(n + 1, 0)
+        assign(place, n, 0)
+        assign(need, n + 1, 0)
         children.resize(n + 1)                                  # the last one: above all roots
         for i in range(n):
             place[order[i]] = i
@@ -555,7 +408,7 @@ def branch_order(const int[::1] order, const int64[::1] bag_indptr, const int[::
     return layout
 
 
-def minimum_separation(const int64[::1] indptr, const int[::1] indices):
+def minimum_layout(const int64[::1] indptr, const int[::1] indices):
     """A layout whose largest boundary is minimum, by the subset program: 2^n states.
 
     indptr : int64[n + 1], indices : int32[2 m]
@@ -570,8 +423,8 @@ def minimum_separation(const int64[::1] indptr, const int[::1] indices):
     layout = np.empty(n, np.int32)
     cdef int[::1] out = layout
     with nogil:
-        near.assign(n, 0)
-        width.assign(states, 0)
+        assign(near, n, 0)
+        assign(width, states, 0)
         for v in range(n):
             for j in range(indptr[v], indptr[v + 1]):
                 near[v] |= <uint64_t>1 << indices[j]
@@ -596,7 +449,7 @@ def minimum_separation(const int64[::1] indptr, const int[::1] indices):
     return layout
 
 
-def leftmost_available(const int64[::1] pred_indptr, const int64[::1] succ_indptr, const int[::1] succ,
+def leftmost_topological_order(const int64[::1] pred_indptr, const int64[::1] succ_indptr, const int[::1] succ,
                        const int64[::1] place):
     """Next always, of the nodes whose predecessors are all placed, the one with the lowest place, ties to the lower id.
 
@@ -614,7 +467,7 @@ def leftmost_available(const int64[::1] pred_indptr, const int64[::1] succ_indpt
         for v in range(<int>n):
             waits.push_back(pred_indptr[v + 1] - pred_indptr[v])
             if waits[v] == 0:
-                queue.push(pair[int64, int](-place[v], -v))
+                push(queue, pair[int64, int](-place[v], -v))
         while not queue.empty():
             v = -queue.top().second
             queue.pop()
@@ -623,5 +476,165 @@ def leftmost_available(const int64[::1] pred_indptr, const int64[::1] succ_indpt
             for j in range(succ_indptr[v], succ_indptr[v + 1]):
                 waits[succ[j]] -= 1
                 if waits[succ[j]] == 0:
-                    queue.push(pair[int64, int](-place[succ[j]], -succ[j]))
+                    push(queue, pair[int64, int](-place[succ[j]], -succ[j]))
     return order
+
+
+# Bags inside bags.
+
+cdef inline bint _holds(const int* bags, int64 begin, int64 end, int v) noexcept nogil:
+    """Whether the vertex is among the ascending ones of a bag."""
+    cdef const int* at = lower_bound(bags + begin, bags + end, v)
+    return at != bags + end and at[0] == v
+
+
+cdef bint _inside(const int* bags, int64 begin, int64 end, int64 other, int64 other_end) noexcept nogil:
+    """Whether every vertex of the first bag stands in the second; time grows with the first, hardly with the second."""
+    cdef int64 j
+    cdef const int* at = bags + other
+    if end - begin > other_end - other:
+        return False
+    for j in range(begin, end):
+        at = lower_bound(at, bags + other_end, bags[j])
+        if at == bags + other_end or at[0] != bags[j]:
+            return False
+    return True
+
+
+cdef inline int _merged_into(int* into, int x) noexcept nogil:
+    """The bag that x was merged into at last."""
+    while into[x] != x:
+        into[x] = into[into[x]]
+        x = into[x]
+    return x
+
+
+# What separators leave of a tree.
+
+cdef class _Forest:
+    """A tree while bags are removed from it, and the sizes in the part that was visited last.
+
+    near[start[x]:start[x + 1]] are the neighbours of bag x in the tree, removed or not.
+    """
+    cdef vector[int64] start
+    cdef vector[int] near                                      # ascending for each bag
+    cdef vector[char] removed
+    cdef vector[int] walk                                      # the part, from its first bag outwards
+    cdef vector[int] above, size, largest                      # largest: bags of the largest piece that a bag leaves
+
+    def __cinit__(self, const int[::1] parent):
+        cdef Py_ssize_t b = parent.shape[0], i
+        assign(self.start, b + 2, 0)                           # shifted by one while the rows are filled
+        for i in range(b):
+            if parent[i] >= 0:
+                self.start[i + 2] += 1
+                self.start[parent[i] + 2] += 1
+        for i in range(b):
+            self.start[i + 2] += self.start[i + 1]
+        self.near.resize(self.start[b + 1])
+        for i in range(b):
+            if parent[i] >= 0:
+                self.near[self.start[i + 1]] = parent[i]
+                self.near[self.start[parent[i] + 1]] = <int>i
+                self.start[i + 1] += 1
+                self.start[parent[i] + 1] += 1
+        for i in range(b):
+            sort(self.near.begin() + self.start[i], self.near.begin() + self.start[i + 1])
+        assign(self.removed, b, 0)
+        self.above.resize(b)
+        self.size.resize(b)
+        self.largest.resize(b)
+
+    cdef int visit(self, int begin) except -1 nogil:
+        """Walk the part that holds the bag: above, size and largest are those of the part from this bag on."""
+        cdef Py_ssize_t at = 0, total
+        cdef int64 j
+        cdef int x, y
+        self.walk.clear()
+        self.walk.push_back(begin)
+        self.above[begin] = -1
+        while at < <Py_ssize_t>self.walk.size():
+            x = self.walk[at]
+            at += 1
+            self.size[x], self.largest[x] = 1, 0
+            for j in range(self.start[x], self.start[x + 1]):
+                y = self.near[j]
+                if y != self.above[x] and not self.removed[y]:
+                    self.above[y] = x
+                    self.walk.push_back(y)
+        total = at
+        while at:
+            at -= 1
+            x = self.walk[at]
+            y = self.above[x]
+            self.largest[x] = max(self.largest[x], <int>total - self.size[x])
+            if y >= 0:
+                self.size[y] += self.size[x]
+                self.largest[y] = max(self.largest[y], self.size[x])
+
+    cdef int separator(self, const int64[::1] bytes_left) noexcept nogil:
+        """The bag with the fewest bytes left among those of the part that leave pieces of at most two thirds.
+
+        Among equal ones that with the smallest pieces (at most half of the part where all are equal), then lowest id.
+        """
+        cdef int best = -1, x
+        for x in self.walk:
+            if 3 * <int64>self.largest[x] > 2 * <int64>self.walk.size():
+                continue
+            if (best < 0 or bytes_left[x] < bytes_left[best]
+                    or (bytes_left[x] == bytes_left[best]
+                        and (self.largest[x] < self.largest[best]
+                             or (self.largest[x] == self.largest[best] and x < best)))):
+                best = x
+        return best
+
+
+# What the next vertex of a layout adds.
+
+cdef class _Boundary:
+    """The boundary of a set of placed vertices that grows, and what each other vertex would add to it.
+
+    rest[v] is the number of neighbours of v that are not placed; closes[v], of a vertex not placed, for how many placed
+    ones it is the last such neighbour; `touched` are the vertices not placed whose counts the last call of place
+    changed, some of them twice.
+    """
+    cdef const int64[::1] indptr
+    cdef const int[::1] indices
+    cdef vector[int64] rest, closes
+    cdef vector[char] placed
+    cdef vector[int] touched
+
+    def __cinit__(self, const int64[::1] indptr, const int[::1] indices):
+        cdef Py_ssize_t n = indptr.shape[0] - 1, v
+        self.indptr, self.indices = indptr, indices
+        assign(self.closes, n, 0)
+        assign(self.placed, n, 0)
+        for v in range(n):
+            self.rest.push_back(indptr[v + 1] - indptr[v])
+
+    cdef int64 change(self, int v) noexcept nogil:
+        """What placing a vertex adds to the boundary; it never grows while the vertex waits."""
+        return (self.rest[v] > 0) - self.closes[v]
+
+    cdef int place(self, int v) except -1 nogil:
+        cdef int64 j
+        cdef int u
+        self.placed[v] = True
+        self.touched.clear()
+        for j in range(self.indptr[v], self.indptr[v + 1]):
+            u = self.indices[j]
+            self.rest[u] -= 1
+            if not self.placed[u]:
+                self.touched.push_back(u)
+            elif self.rest[u] == 1:
+                self.close_by_last(u)
+        if self.rest[v] == 1:
+            self.close_by_last(v)
+
+    cdef int close_by_last(self, int u) except -1 nogil:
+        """Find the one neighbour of a placed vertex that is not placed."""
+        cdef int64 j = self.indptr[u]
+        while self.placed[self.indices[j]]:
+            j += 1
+        self.closes[self.indices[j]] += 1
+        self.touched.push_back(self.indices[j])

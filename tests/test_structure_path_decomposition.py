@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from remat_algos.kernels.decomposition import branch_order, breadth_first_layout, place_early
+from remat_algos.kernels.decomposition import branch_layout, breadth_first_layout, place_early
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
@@ -108,7 +108,7 @@ def growth_of(graph, placed, vertex):
 @given(undirected_graphs(), st.sampled_from(RULES))
 def test_branch_by_branch_is_within_a_logarithm_of_the_width(graph, rule):
     elimination = eliminate(graph, rule)
-    layout = branch_order(elimination.order, elimination.bag_indptr, elimination.bag_indices)
+    layout = branch_layout(elimination.order, elimination.bag_indptr, elimination.bag_indices)
     n = graph.n_vertices
     assert separation(graph, layout) <= (elimination.width + 1) * (1 + np.log2(max(n, 1)))
 

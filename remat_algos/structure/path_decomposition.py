@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, frozen, row
 from remat_algos.kernels.decomposition import (
-    branch_order,
+    branch_layout,
     breadth_first_layout,
     layout_spans,
-    minimum_separation,
+    minimum_layout,
     place_early,
 )
 from remat_algos.structure.elimination import RULES, eliminate
@@ -229,7 +229,7 @@ def _tree_orders(graph: UndirectedGraph, look: Callable[[], None] | None) -> Ite
     for rule in RULES:
         elimination = eliminate(graph, rule, look=look)
         yield elimination.order
-        yield branch_order(elimination.order, elimination.bag_indptr, elimination.bag_indices)
+        yield branch_layout(elimination.order, elimination.bag_indptr, elimination.bag_indices)
 
 
 def _start_vertices(graph: UndirectedGraph, starts: int, seed: int) -> list[int]:
@@ -289,7 +289,7 @@ def minimum_separation_layout(graph: UndirectedGraph) -> Int32:
             f"{graph.n_vertices} vertices are too many for the minimum layout, which takes up to {MAX_EXACT}; "
             "use greedy_layout"
         )
-    layout: Int32 = minimum_separation(graph.indptr, graph.indices)
+    layout: Int32 = minimum_layout(graph.indptr, graph.indices)
     return layout
 
 

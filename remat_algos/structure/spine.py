@@ -4,7 +4,7 @@ import numpy as np
 
 from remat_algos.ir.arrays import Int32
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.kernels.decomposition import leftmost_available
+from remat_algos.kernels.decomposition import leftmost_topological_order
 from remat_algos.structure.path_decomposition import PathDecomposition, condensed
 from remat_algos.structure.undirected import UndirectedGraph
 
@@ -61,7 +61,7 @@ def spine(graph: ComputationGraph, path: PathDecomposition) -> tuple[Int32, Path
     path.verify(UndirectedGraph.of(graph))
     first, last = condensed(*path.spans(graph.n_nodes))
     indptr, _ = graph.predecessors
-    order = leftmost_available(indptr, *graph.successors, first)
+    order = leftmost_topological_order(indptr, *graph.successors, first)
     before, after = order[:-1], order[1:]
     last[before] = np.maximum(last[before], first[after])
     order.setflags(write=False)
