@@ -1,34 +1,76 @@
 # distutils: language = c++
-"""Maximum flow in integers: highest-label push-relabel, with global relabelling from time to time."""
+"""Maximum flow and minimum cuts, in integers: highest-label push-relabel, with global relabelling from time to time."""
 
 import numpy as np
 
 from libcpp.vector cimport vector
+from remat_algos.kernels.growing cimport assign
 
 ctypedef long long int64
 
 
-cdef class _Network:
+def maximum_flow(int n, const int[::1] tail, const int[::1] head, const int64[::1] capacity, int source, int sink):
+    """The maximum flow from a source to a sink.
+
+    tail, head : int32[m] vertices 0 to n - 1, capacity : int64[m] 0 or more; those of the arcs out of the source sum
+    up to less than 2**62, and each one is less; source != sink
+    Returns (value, flow int64[m], source_side uint8[n] that the source can still send something to, sink_side uint8[n]
+    that can still send something to the sink); the arcs that leave the source's side, and those that enter the sink's,
+    are minimum cuts.
+    """
+    cdef int64 a, i, m = tail.shape[0]
+    cdef int v
+    cdef _ResidualNetwork network = _ResidualNetwork()
+    flow, near, far = np.empty(m, np.int64), np.zeros(n, np.uint8), np.zeros(n, np.uint8)
+    cdef int64[::1] place = flow
+    cdef unsigned char[::1] source_side = near, sink_side = far
+    with nogil:
+        network.load(n, tail, head, capacity, source, sink, place)
+        network.roof = -1
+        for a in range(network.begin[source], network.begin[source + 1]):
+            if network.residual[a] > 0:
+                network.push(source, a, network.residual[a])
+        network.run(sink)
+        network.run(source)                # excess that cannot reach the sink returns
+        for v in range(n):
+            source_side[v] = 0
+        for i in range(network.reach(source, False)):
+            source_side[network.queue[i]] = 1
+        for i in range(network.reach(sink, True)):
+            sink_side[network.queue[i]] = 1
+        for i in range(m):
+            place[i] = capacity[i] - network.residual[place[i]]
+    return network.excess[sink], flow, near, far
+
+
+cdef class _ResidualNetwork:
     """Arcs with their residual capacities, and a preflow: vertices may have an excess on its way to a target.
 
-    Arc a of vertex v, begin[v] <= a < begin[v + 1], goes to `to[a]`, and `sister[a]` is the way back. `height` is at
-    most the distance to the target, n for vertices that cannot reach it. No vertex above an empty height can.
+    Arc a of vertex v, begin[v] <= a < begin[v + 1], goes to `to[a]`, and `sister[a]` is the way back. Arcs of v before
+    at[v] are not admissible until v is lifted. `height` is at most the distance to the target, n for vertices that
+    cannot reach it, so an arc with residual capacity goes down by one at most. crowd[h] vertices have height h; no
+    vertex above an empty height can reach the target, and none above `roof` can. Vertices of height h with an excess
+    to discharge are a list: first[h], following[first[h]], ..., -1.
     """
     cdef int n, source, sink, target, highest, roof
     cdef int64 work, patience              # arcs read since the distances were exact, and how many may be
     cdef vector[int64] begin, at, residual, sister, excess
     cdef vector[int] to, height, first, following, crowd, queue
 
-    cdef void load(self, int n, const int[::1] tail, const int[::1] head, const int64[::1] capacity, int source,
-                   int sink, int64[::1] place) noexcept nogil:
-        """Arcs by their tail; `place` becomes where each one stands."""
+    cdef int load(self, int n, const int[::1] tail, const int[::1] head, const int64[::1] capacity, int source,
+                  int sink, int64[::1] place) except -1 nogil:
+        """Arcs by their tail; `place` becomes where each one stands. Nothing else takes memory."""
         cdef int64 i, a, b, m = tail.shape[0]
         self.n, self.source, self.sink, self.patience = n, source, sink, 4 * n + 2 * m
-        self.begin.assign(n + 2, 0)
+        assign(self.begin, n + 2, 0)
+        assign(self.excess, n, 0)
+        assign(self.height, n, n)
         self.to.resize(2 * m)
         self.residual.resize(2 * m)
         self.sister.resize(2 * m)
-        self.excess.assign(n, 0)
+        self.at.resize(n)
+        self.first.resize(n + 1)
+        self.crowd.resize(n + 1)
         self.following.resize(n)
         self.queue.resize(n)
         for i in range(m):
@@ -66,9 +108,10 @@ cdef class _Network:
 
     cdef int reach(self, int start, bint backwards) noexcept nogil:
         """Number the vertices by their distance from the start, or to it, along arcs with residual capacity."""
-        cdef int done = 0, n_reached = 1, v, w
+        cdef int done = 0, n_reached = 1, n = self.n, v, w
         cdef int64 a
-        self.height.assign(self.n, self.n)
+        for v in range(n):
+            self.height[v] = n
         self.height[start] = 0
         self.queue[0] = start
         while done < n_reached:
@@ -88,9 +131,10 @@ cdef class _Network:
         self.work = 0
         self.highest = -1
         self.roof = self.height[self.queue[n_reached - 1]]
-        self.at = self.begin
-        self.first.assign(self.n + 1, -1)
-        self.crowd.assign(self.n + 1, 0)
+        for v in range(self.n):
+            self.at[v] = self.begin[v]
+        for i in range(self.n + 1):
+            self.first[i], self.crowd[i] = -1, 0
         for i in range(n_reached):
             v = self.queue[i]
             self.crowd[self.height[v]] += 1
@@ -142,38 +186,3 @@ cdef class _Network:
                 self.first[self.highest] = self.following[v]
                 if self.highest <= self.roof:
                     self.discharge(v)
-
-
-def maximum_flow(int n, const int[::1] tail, const int[::1] head, const int64[::1] capacity, int source, int sink):
-    """The maximum flow from a source to a sink.
-
-    tail, head : int32[m] vertices 0 to n - 1, capacity : int64[m] 0 or more; those of the arcs out of the source sum
-    up to less than 2**62, and each one is less; source != sink
-    Returns (value, flow int64[m], source_side uint8[n] that the source can still send something to, sink_side uint8[n]
-    that can still send something to the sink); the arcs that leave the source's side, and those that enter the sink's,
-    are minimum cuts.
-    """
-    cdef int64 a, i, m = tail.shape[0]
-    cdef int v
-    cdef _Network network = _Network()
-    flow, near, far = np.empty(m, np.int64), np.zeros(n, np.uint8), np.zeros(n, np.uint8)
-    cdef int64[::1] place = flow
-    cdef unsigned char[::1] source_side = near, sink_side = far
-    with nogil:
-        network.load(n, tail, head, capacity, source, sink, place)
-        network.height.assign(n, n)
-        network.roof = -1
-        for a in range(network.begin[source], network.begin[source + 1]):
-            if network.residual[a] > 0:
-                network.push(source, a, network.residual[a])
-        network.run(sink)
-        network.run(source)                # excess that cannot reach the sink returns
-        for v in range(n):
-            source_side[v] = 0
-        for i in range(network.reach(source, False)):
-            source_side[network.queue[i]] = 1
-        for i in range(network.reach(sink, True)):
-            sink_side[network.queue[i]] = 1
-        for i in range(m):
-            place[i] = capacity[i] - network.residual[place[i]]
-    return network.excess[sink], flow, near, far
