@@ -1,9 +1,14 @@
 # distutils: language = c++
-"""Loops over a graph's arrays: checks, transposes, orders; the order and the reads of a backward part."""
+"""What follows from the arrays of a graph: whether they are sound, other rows, orders, depths; its backward part.
+
+Rows are CSR: read_indptr : int64[n + 1], read_indices : int32[k] the values that each node reads, producer :
+int32[n_values] the node of each value.
+"""
 
 import numpy as np
 
 from libcpp.queue cimport priority_queue
+from remat_algos.kernels.growing cimport push
 
 ctypedef long long int64
 
@@ -75,7 +80,7 @@ def predecessor_rows(const int64[::1] read_indptr, const int[::1] read_indices, 
 
 
 def needed_nodes(const int64[::1] value_indptr, const int64[::1] read_indptr, const int[::1] read_indices,
-           const int[::1] producer, const unsigned char[::1] output):
+                 const int[::1] producer, const unsigned char[::1] output):
     """Flags of the nodes that an output depends on: uint8[n]."""
     cdef Py_ssize_t n = read_indptr.shape[0] - 1, v, j
     flags = np.zeros(n, np.uint8)
@@ -119,7 +124,7 @@ def topological_order(const int64[::1] succ_indptr, const int[::1] succ_indices)
             waiting[succ_indices[j]] += 1
         for v in range(n):
             if waiting[v] == 0:
-                ready.push(-<int>v)
+                push(ready, -<int>v)
         while not ready.empty():
             v = -ready.top()
             ready.pop()
@@ -129,7 +134,7 @@ def topological_order(const int64[::1] succ_indptr, const int[::1] succ_indices)
                 w = succ_indices[j]
                 waiting[w] -= 1
                 if waiting[w] == 0:
-                    ready.push(-w)
+                    push(ready, -w)
     return order[:filled].copy()
 
 
@@ -137,7 +142,7 @@ def topological_order(const int64[::1] succ_indptr, const int[::1] succ_indices)
 # values, the others parameters.
 
 def backward_order(const int64[::1] value_indptr, const int64[::1] target_indptr, const int[::1] target_indices,
-          const unsigned char[::1] seed):
+                   const unsigned char[::1] seed):
     """Readers from the last to the first, the targets of each in order; a seed is the first node of its target.
 
     value_indptr, target_indptr : int64[n + 1], target_indices : int32[t], seed : uint8[n_targets] (values only)
@@ -172,11 +177,11 @@ def backward_order(const int64[::1] value_indptr, const int64[::1] target_indptr
 
 
 def backward_reads(const int[::1] target, const int[::1] reader, const int64[::1] value_indptr,
-          const int64[::1] saved_indptr, const int[::1] saved_indices, Py_ssize_t n_targets):
-    """What gradients read: gradients of the values of their reader, what it saves, the sum so far; a seed reads its value.
+                   const int64[::1] saved_indptr, const int[::1] saved_indices, Py_ssize_t n_targets):
+    """What gradients read: gradients of the values of their reader, what it saves, the sum so far.
 
-    target, reader : int32[g] (as `order` gives them), value_indptr, saved_indptr : int64[n + 1],
-    saved_indices : int32[s] (values), n_targets : all values and parameters
+    A seed reads its value. target, reader : int32[g] (as `backward_order` gives them), value_indptr, saved_indptr :
+    int64[n + 1], saved_indices : int32[s] (values), n_targets : all values and parameters
     Returns (int64[g + 1], int32[k], last): gradient i is value n_values + i; last : int32[n_targets], the gradient
     that is the complete sum of each target, -1 where there is none.
     """
