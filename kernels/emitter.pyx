@@ -1,7 +1,5 @@
 # distutils: language = c++
-"""From decisions to an order: forward once, then the gradients, each preceded by what must be recomputed for it;
-and orders that run every needed node once, by a beam search over lower sets.
-"""
+"""In which order the nodes of a graph run: as decisions on what is recomputed say, or each once with a low peak."""
 
 import numpy as np
 
@@ -10,21 +8,16 @@ from libc.string cimport memcpy
 from libcpp.algorithm cimport sort
 from libcpp.vector cimport vector
 from remat_algos.kernels.bitsets cimport bit_words, has_bit, random_word, set_bit
+from remat_algos.kernels.growing cimport assign
 
 ctypedef long long int64
 
 
-cdef object _as_array(vector[int]& order):
-    result = np.empty(order.size(), np.int32)
-    cdef int[::1] out = result
-    if order.size():
-        memcpy(&out[0], order.data(), order.size() * sizeof(int))
-    return result
-
+# Forward once, then the gradients, each after what must be recomputed for it.
 
 def mirror_order(const unsigned char[::1] needed, const int[::1] forward_of, const int64[::1] read_indptr,
-           const int[::1] read_indices, const int[::1] producer, const unsigned char[::1] output,
-           const int64[::1] mirror_count):
+                 const int[::1] read_indices, const int[::1] producer, const unsigned char[::1] output,
+                 const int64[::1] mirror_count):
     """The order of mirror counts: copy k of a node reads copy min(k, count) of its predecessors, gradients the last.
 
     needed : uint8[n], forward_of : int32[n] (-1 forward), read_indptr : int64[n + 1], read_indices : int32[k],
@@ -86,9 +79,9 @@ def mirror_order(const unsigned char[::1] needed, const int[::1] forward_of, con
 
 
 def canonical_order(const unsigned char[::1] needed, const int[::1] forward_of, const int64[::1] read_indptr,
-              const int[::1] read_indices, const int[::1] producer, const unsigned char[::1] output,
-              const int[::1] block, const unsigned char[::1] kept, const unsigned char[::1] never_recomputed,
-              const int[::1] co_input_from, int n_blocks, bint lazy):
+                    const int[::1] read_indices, const int[::1] producer, const unsigned char[::1] output,
+                    const int[::1] block, const unsigned char[::1] kept, const unsigned char[::1] never_recomputed,
+                    const int[::1] co_input_from, int n_blocks, bint lazy):
     """The order of a chain of lower sets, block by block.
 
     needed, kept, never_recomputed : uint8[n] (forward nodes that are not recomputed in their own
@@ -103,12 +96,13 @@ def canonical_order(const unsigned char[::1] needed, const int[::1] forward_of, 
     cdef bint descended
     cdef vector[int] order
     cdef vector[int] running                                     # forward nodes in memory that are to be dropped
-    cdef vector[vector[int]] forward = vector[vector[int]](n_blocks)
-    cdef vector[vector[int]] backward = vector[vector[int]](n_blocks)
+    cdef vector[vector[int]] forward, backward                     # the nodes of each block
     cdef unsigned char[::1] in_memory = np.array(kept, np.uint8)   # gradients too, once they have run
     cdef int[::1] path_node = np.empty(n + 1, np.int32)
     cdef int64[::1] path_read = np.empty(n + 1, np.int64)
     with nogil:
+        forward.resize(n_blocks)
+        backward.resize(n_blocks)
         for v in range(n):
             if needed[v]:
                 if forward_of[v] < 0:
@@ -152,7 +146,7 @@ def canonical_order(const unsigned char[::1] needed, const int[::1] forward_of, 
                         if forward_of[u] < 0:
                             running.push_back(u)
                         top -= 1
-            if not lazy:                                         # as in the paper: kept values are dropped with their block
+            if not lazy:                          # as in the paper: kept values are dropped with their block
                 for i in range(<Py_ssize_t>forward[b].size()):
                     if kept[forward[b][i]] and not never_recomputed[forward[b][i]]:
                         running.push_back(forward[b][i])
@@ -168,30 +162,20 @@ def canonical_order(const unsigned char[::1] needed, const int[::1] forward_of, 
     return _as_array(order)
 
 
-# Orders that run every needed node once.
-
-cdef struct Step:
-    int64 peak                            # of the order so far
-    int64 live                            # live bytes after it
-    uint64_t hashed                       # of the set of nodes that have run
-    int origin                            # the state that it extends
-    int node
+cdef object _as_array(vector[int]& order):
+    result = np.empty(order.size(), np.int32)
+    cdef int[::1] out = result
+    if order.size():
+        memcpy(&out[0], order.data(), order.size() * sizeof(int))
+    return result
 
 
-cdef bint _lower(const Step& a, const Step& b) noexcept nogil:
-    if a.peak != b.peak:
-        return a.peak < b.peak
-    if a.live != b.live:
-        return a.live < b.live
-    if a.hashed != b.hashed:
-        return a.hashed < b.hashed
-    return a.node < b.node
-
+# Every needed node once.
 
 def beam_search_order(const int64[::1] value_indptr, const int64[::1] read_indptr, const int[::1] read_indices,
-                const int[::1] producer, const int64[::1] reader_indptr, const int[::1] readers,
-                const unsigned char[::1] needed, const unsigned char[::1] output, const int64[::1] memory, const int64[::1] workspace,
-                const int[::1] nodes, Py_ssize_t beam):
+                      const int[::1] producer, const int64[::1] reader_indptr, const int[::1] readers,
+                      const unsigned char[::1] needed, const unsigned char[::1] output, const int64[::1] memory,
+                      const int64[::1] workspace, const int[::1] nodes, Py_ssize_t beam):
     """An order of the nodes with a low peak: after each step the `beam` lowest sets of executed nodes are kept.
 
     value_indptr, read_indptr : int64[n + 1], read_indices : int32[k], producer : int32[values], reader_indptr :
@@ -203,46 +187,48 @@ def beam_search_order(const int64[::1] value_indptr, const int64[::1] read_indpt
     cdef vector[uint64_t] done, after     # the states: sets of nodes, w words each
     cdef vector[int64] live, peak
     cdef vector[uint64_t] hashes
-    cdef vector[Step] steps, kept
+    cdef vector[_Extension] extensions, kept
     cdef vector[int] origin, node         # of each kept state, step by step
     cdef vector[Py_ssize_t] begin
     cdef Py_ssize_t s, i, at, state, entry
-    cdef Step step
+    cdef _Extension extension
     with nogil:
-        done.assign(w, 0)
+        assign(done, w, 0)
         live.push_back(0)
         peak.push_back(0)
         hashes.push_back(0)
         for at in range(m):
-            steps.clear()
+            extensions.clear()
             for s in range(<Py_ssize_t>live.size()):
                 for i in range(m):
-                    if has_bit(&done[s * w], nodes[i]) or not _ready(&done[s * w], nodes[i], read_indptr, read_indices, producer):
+                    if has_bit(&done[s * w], nodes[i]):
                         continue
-                    step.node, step.origin = nodes[i], <int>s
-                    step.hashed = hashes[s] ^ random_word(nodes[i])
-                    _run(&done[s * w], live[s], peak[s], value_indptr, read_indptr, read_indices, reader_indptr, readers,
-                         needed, output, memory, workspace, step)
-                    steps.push_back(step)
-            sort(steps.begin(), steps.end(), &_lower)
+                    if not _ready(&done[s * w], nodes[i], read_indptr, read_indices, producer):
+                        continue
+                    extension.node, extension.origin = nodes[i], <int>s
+                    extension.hashed = hashes[s] ^ random_word(nodes[i])
+                    _simulate(&done[s * w], live[s], peak[s], value_indptr, read_indptr, read_indices, reader_indptr,
+                              readers, needed, output, memory, workspace, extension)
+                    extensions.push_back(extension)
+            sort(extensions.begin(), extensions.end(), &_is_better)
             kept.clear()
-            for step in steps:
-                if <Py_ssize_t>kept.size() < beam and not _among(kept, step.hashed):
-                    kept.push_back(step)
+            for extension in extensions:
+                if <Py_ssize_t>kept.size() < beam and not _among(kept, extension.hashed):
+                    kept.push_back(extension)
             after.clear()
             live.clear()
             peak.clear()
             hashes.clear()
             begin.push_back(origin.size())
-            for step in kept:
+            for extension in kept:
                 for i in range(w):
-                    after.push_back(done[step.origin * w + i])
-                set_bit(&after[after.size() - w], step.node)
-                live.push_back(step.live)
-                peak.push_back(step.peak)
-                hashes.push_back(step.hashed)
-                origin.push_back(step.origin)
-                node.push_back(step.node)
+                    after.push_back(done[extension.origin * w + i])
+                set_bit(&after[after.size() - w], extension.node)
+                live.push_back(extension.live)
+                peak.push_back(extension.peak)
+                hashes.push_back(extension.hashed)
+                origin.push_back(extension.origin)
+                node.push_back(extension.node)
             done.swap(after)
     order = np.empty(m, np.int32)
     cdef int[::1] out = order
@@ -254,8 +240,27 @@ def beam_search_order(const int64[::1] value_indptr, const int64[::1] read_indpt
     return order
 
 
-cdef bint _among(vector[Step]& kept, uint64_t hashed) noexcept nogil:
-    cdef Step other
+cdef struct _Extension:                  # of a state by one node
+    int64 peak                            # of the order so far
+    int64 live                            # live bytes after it
+    uint64_t hashed                       # of the set of nodes that have run
+    int origin                            # the state that it extends
+    int node
+
+
+cdef bint _is_better(const _Extension& a, const _Extension& b) noexcept nogil:
+    """Whether a comes first: by peak, then by live bytes; no two are equal."""
+    if a.peak != b.peak:
+        return a.peak < b.peak
+    if a.live != b.live:
+        return a.live < b.live
+    if a.hashed != b.hashed:
+        return a.hashed < b.hashed
+    return a.node < b.node
+
+
+cdef bint _among(vector[_Extension]& kept, uint64_t hashed) noexcept nogil:
+    cdef _Extension other
     for other in kept:
         if other.hashed == hashed:
             return True
@@ -271,12 +276,12 @@ cdef bint _ready(const uint64_t* done, int v, const int64[::1] read_indptr, cons
     return True
 
 
-cdef void _run(const uint64_t* done, int64 live, int64 peak, const int64[::1] value_indptr, const int64[::1] read_indptr,
-               const int[::1] read_indices, const int64[::1] reader_indptr, const int[::1] readers,
-               const unsigned char[::1] needed, const unsigned char[::1] output, const int64[::1] memory,
-               const int64[::1] workspace, Step& step) noexcept nogil:
-    """Live bytes during and after one more step."""
-    cdef int v = step.node, x
+cdef void _simulate(const uint64_t* done, int64 live, int64 peak, const int64[::1] value_indptr,
+                    const int64[::1] read_indptr, const int[::1] read_indices, const int64[::1] reader_indptr,
+                    const int[::1] readers, const unsigned char[::1] needed, const unsigned char[::1] output,
+                    const int64[::1] memory, const int64[::1] workspace, _Extension& extension) noexcept nogil:
+    """Set the peak and the live bytes of an extension of a state: `done`, with these live bytes and this peak."""
+    cdef int v = extension.node, x
     cdef int64 during = live + workspace[v], remaining = live, j, k
     cdef bint live_after
     for j in range(value_indptr[v], value_indptr[v + 1]):
@@ -293,5 +298,5 @@ cdef void _run(const uint64_t* done, int64 live, int64 peak, const int64[::1] va
             live_after |= needed[readers[k]] != 0 and readers[k] != v and not has_bit(done, readers[k])
         if not live_after:
             remaining -= memory[x]
-    step.live = remaining
-    step.peak = peak if peak > during else during
+    extension.live = remaining
+    extension.peak = peak if peak > during else during
