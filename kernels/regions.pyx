@@ -1,10 +1,11 @@
 # distutils: language = c++
-"""Parts of a graph and of an order: Echo's regions, and cuts into segments of about equal memory."""
+"""Which parts a graph and an order are cut into: Echo's regions, and segments of about equal memory."""
 
 import numpy as np
 
 from libcpp.algorithm cimport lower_bound, upper_bound
 from libcpp.vector cimport vector
+from remat_algos.kernels.growing cimport assign
 
 ctypedef long long int64
 
@@ -30,7 +31,144 @@ def connected_components(int n, const int[::1] tail, const int[::1] head):
     return lowest
 
 
+def removed_regions(const int64[::1] value_indptr, const int64[::1] read_indptr, const int[::1] read_indices,
+                    const int64[::1] reader_indptr, const int[::1] reader_indices, const int[::1] producer,
+                    const int64[::1] memory, const unsigned char[::1] cheap, const unsigned char[::1] read_back,
+                    const unsigned char[::1] forced, const int[::1] roots):
+    """Cheap nodes whose values algorithm 1 of echo2020 stashes, each region evaluated by itself and exactly as printed.
+
+    value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k] reads of forward nodes,
+    reader_indptr : int64[n_values + 1], reader_indices : int32[k] the same by value, producer : int32[n_values],
+    memory : int64[n_values], cheap : uint8[n], read_back : uint8[n_values] whether gradients read it,
+    forced : uint8[n] must be recomputed, roots : int32[r]
+    Returns uint8[n].
+    """
+    cdef Py_ssize_t i, j
+    cdef int s
+    stashed = np.zeros(cheap.shape[0], np.uint8)
+    cdef unsigned char[::1] out = stashed
+    cdef _Region region = _Region()
+    region.value_indptr, region.read_indptr, region.reader_indptr = value_indptr, read_indptr, reader_indptr
+    region.read_indices, region.reader_indices, region.producer = read_indices, reader_indices, producer
+    region.memory, region.cheap = memory, cheap
+    with nogil:
+        assign(region.inside, cheap.shape[0], 0)
+        assign(region.allocated, memory.shape[0], 0)
+        assign(region.released, memory.shape[0], 0)
+        for i in range(roots.shape[0]):
+            region.gather(roots[i])
+            for j in range(<Py_ssize_t>region.nodes.size()):
+                s = region.nodes[j]
+                if cheap[s] and not forced[s] and not out[s] and region.gain(s, read_back) >= 0:
+                    out[s] = 1
+    return stashed
+
+
+# Segments.
+
+def segment_cuts(const int64[::1] reached, const int64[::1] places, Py_ssize_t begin, Py_ssize_t end, int64 segments):
+    """The first of the places begin..end - 1 that reach each multiple of their memory / segments.
+
+    reached : int64[f + 1] memory before each place, places : int64[k] where a cut may fall, ascending
+    Returns int64[<= segments - 1].
+    """
+    cdef vector[int64] chosen
+    cdef Py_ssize_t i
+    if places.shape[0]:
+        with nogil:
+            _cut_segment(reached, places, begin, end, segments, chosen)
+    result = np.empty(chosen.size(), np.int64)
+    cdef int64[::1] out = result
+    for i in range(<Py_ssize_t>chosen.size()):
+        out[i] = chosen[i]
+    return result
+
+
+def greedy_cuts(const int64[::1] reached, const int64[::1] places, const int64[::1] memory, int64 budget):
+    """Cuts at the first place where a segment is larger than a budget, one after the other.
+
+    reached : int64[k] memory up to each place where a cut may fall, that of the place included, places : int64[k],
+    memory : int64[f] of each place, budget : 0 or more
+    Returns (places of the cuts, a list; their memory; the largest segment before a cut; the smallest).
+    """
+    cdef vector[int64] cut_places
+    cdef int64 start = 0, total = 0, largest = 0, smallest = 0, size
+    cdef Py_ssize_t k = reached.shape[0], at = 0, past, stride
+    with nogil:
+        while at < k:
+            stride, past = 1, at
+            while past < k and reached[past] - start <= budget:  # ever longer strides, then in between
+                at, past, stride = past + 1, past + stride, 2 * stride
+            at = upper_bound(&reached[0] + at, &reached[0] + min(past, k), start + budget) - &reached[0]
+            if at == k:
+                break
+            size = reached[at] - start
+            largest = max(largest, size)
+            smallest = min(smallest, size) if cut_places.size() else size
+            start = reached[at]
+            total += memory[places[at]]
+            cut_places.push_back(places[at])
+            at += 1
+    return cut_places, total, largest, smallest
+
+
+def keep_depths(const int64[::1] reached, const int64[::1] places, const int64[::1] until, int64 splits, int64 depth,
+                bint keep_last):
+    """How deep in the tree of splits each place is kept; what is alive across a cut is kept as the cut is.
+
+    reached : int64[f + 1], places : int64[k], until : int64[f] last place that reads what is computed at each place
+    Returns int64[f].
+    """
+    cdef Py_ssize_t f = until.shape[0], p, i, begin
+    cdef int64 level, deepest = 0
+    cdef vector[int64] chosen
+    cdef vector[_Segment] waiting
+    cdef _Segment segment
+    result = np.zeros(f, np.int64)
+    cdef int64[::1] count = result
+    cdef int64[::1] cut_level = np.full(f, -1, np.int64)
+    cdef int64 next_cut
+    if f == 0:
+        return result
+    with nogil:
+        waiting.push_back(_Segment(0, f, 0, depth))
+        while not waiting.empty():
+            segment = waiting.back()
+            waiting.pop_back()
+            chosen.clear()
+            if segment.left > 0 and places.shape[0]:
+                _cut_segment(reached, places, segment.begin, segment.end, splits + 1, chosen)
+            if chosen.empty():
+                for p in range(segment.begin, segment.end):
+                    count[p] = segment.level
+                continue
+            deepest = max(deepest, segment.level)
+            begin = segment.begin
+            for i in range(<Py_ssize_t>chosen.size()):
+                cut_level[chosen[i]] = segment.level
+                if begin < chosen[i]:
+                    waiting.push_back(_Segment(begin, chosen[i], segment.level + 1, segment.left - 1))
+                begin = chosen[i] + 1
+            if begin < segment.end:
+                level = segment.level if keep_last else segment.level + 1
+                waiting.push_back(_Segment(begin, segment.end, level, segment.left - 1))
+        for p in range(f):
+            if cut_level[p] >= 0:
+                count[p] = cut_level[p]
+        for level in range(deepest + 1):
+            next_cut = f
+            for p in range(f - 1, -1, -1):
+                if cut_level[p] == level:
+                    next_cut = p
+                if next_cut < until[p] and count[p] > level:
+                    count[p] = level
+    return result
+
+
+# What a region releases and allocates.
+
 cdef int _top(int[::1] above, int v) noexcept nogil:
+    """The lowest vertex of a component, as far as it is known; shortens the way there."""
     while above[v] != v:
         above[v] = above[above[v]]
         v = above[v]
@@ -40,17 +178,18 @@ cdef int _top(int[::1] above, int v) noexcept nogil:
 cdef class _Region:
     """The nodes that run before a heavy one, as far as the next heavy ones, and what they read and compute.
 
-    Nodes and values are those of the forward part; `inside` and `counted` hold the number of the look that saw them.
+    Nodes and values are those of the forward part. inside[u] == number for the nodes of the region; allocated[x] ==
+    look, and released[x] == look, where the gain that is computed has counted value x.
     """
     cdef const int64[::1] value_indptr, read_indptr, reader_indptr, memory
     cdef const int[::1] read_indices, reader_indices, producer
     cdef const unsigned char[::1] cheap
     cdef vector[int] nodes, inside
     cdef vector[int64] allocated, released
-    cdef int number
-    cdef int64 look
+    cdef int number                       # of the region
+    cdef int64 look                       # of the gain
 
-    cdef void gather(self, int root) noexcept nogil:
+    cdef int gather(self, int root) except -1 nogil:
         """Go back from a root to the heavy nodes, which stay outside."""
         cdef size_t done = 0
         cdef int64 j
@@ -95,55 +234,17 @@ cdef class _Region:
         return self.memory[x]
 
 
-def removed_regions(const int64[::1] value_indptr, const int64[::1] read_indptr, const int[::1] read_indices,
-            const int64[::1] reader_indptr, const int[::1] reader_indices, const int[::1] producer,
-            const int64[::1] memory, const unsigned char[::1] cheap, const unsigned char[::1] read_back,
-            const unsigned char[::1] forced, const int[::1] roots):
-    """Cheap nodes whose values algorithm 1 of echo2020 stashes, each region evaluated by itself and exactly as printed.
+# Where a segment is cut.
 
-    value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k] reads of forward nodes,
-    reader_indptr : int64[n_values + 1], reader_indices : int32[k] the same by value, producer : int32[n_values],
-    memory : int64[n_values], cheap : uint8[n], read_back : uint8[n_values] whether gradients read it,
-    forced : uint8[n] must be recomputed, roots : int32[r]
-    Returns uint8[n].
-    """
-    cdef Py_ssize_t i, j
-    cdef int s
-    stashed = np.zeros(cheap.shape[0], np.uint8)
-    cdef unsigned char[::1] out = stashed
-    cdef _Region region = _Region()
-    region.value_indptr, region.read_indptr, region.reader_indptr = value_indptr, read_indptr, reader_indptr
-    region.read_indices, region.reader_indices, region.producer = read_indices, reader_indices, producer
-    region.memory, region.cheap = memory, cheap
-    with nogil:
-        region.inside.assign(cheap.shape[0], 0)
-        region.allocated.assign(memory.shape[0], 0)
-        region.released.assign(memory.shape[0], 0)
-        for i in range(roots.shape[0]):
-            region.gather(roots[i])
-            for j in range(<Py_ssize_t>region.nodes.size()):
-                s = region.nodes[j]
-                if cheap[s] and not forced[s] and not out[s] and region.gain(s, read_back) >= 0:
-                    out[s] = 1
-    return stashed
+cdef struct _Segment:
+    Py_ssize_t begin, end
+    int64 level                           # its depth in the tree of splits
+    int64 left                            # levels of splits that may follow
 
 
-# Segments.
-
-cdef struct Run:
-    Py_ssize_t begin
-    Py_ssize_t end
-    int64 level
-    int64 left
-
-
-cdef int64 _multiple(int64 j, int64 whole, int64 rest, int64 segments) noexcept nogil:
-    """j M / segments rounded up, for M = whole * segments + rest, without overflow."""
-    return j * whole + (j * rest + segments - 1) // segments
-
-
-cdef void _find(const int64[::1] reached, const int64[::1] places, Py_ssize_t begin, Py_ssize_t end, int64 segments,
-                vector[int64]& cuts) noexcept nogil:
+cdef int _cut_segment(const int64[::1] reached, const int64[::1] places, Py_ssize_t begin, Py_ssize_t end,
+                      int64 segments, vector[int64]& cuts) except -1 nogil:
+    """`segment_cuts` into a vector; there is one place at least."""
     cdef int64 base = reached[begin], memory = reached[end] - base
     cdef int64 whole = memory // segments, rest = memory % segments, j = 1, target, got
     cdef const int64* first = &places[0]
@@ -163,10 +264,10 @@ cdef void _find(const int64[::1] reached, const int64[::1] places, Py_ssize_t be
             else:
                 high = middle
         if low == last:
-            return
+            return 0
         cuts.push_back(low[0])
         if memory == 0:
-            return
+            return 0
         got = reached[low[0] + 1] - base
         j = max(j, <int64>(<double>got / <double>memory * <double>segments) - 1)
         while j < segments and _multiple(j, whole, rest, segments) <= got:
@@ -174,100 +275,6 @@ cdef void _find(const int64[::1] reached, const int64[::1] places, Py_ssize_t be
         at = low + 1
 
 
-def segment_cuts(const int64[::1] reached, const int64[::1] places, Py_ssize_t begin, Py_ssize_t end, int64 segments):
-    """The first of the places begin..end - 1 that reach each multiple of their memory / segments.
-
-    reached : int64[f + 1] memory before each place, places : int64[k] where a cut may fall, ascending
-    Returns int64[<= segments - 1].
-    """
-    cdef vector[int64] chosen
-    cdef Py_ssize_t i
-    if places.shape[0]:
-        with nogil:
-            _find(reached, places, begin, end, segments, chosen)
-    result = np.empty(chosen.size(), np.int64)
-    cdef int64[::1] out = result
-    for i in range(<Py_ssize_t>chosen.size()):
-        out[i] = chosen[i]
-    return result
-
-
-def greedy_cuts(const int64[::1] reached, const int64[::1] places, const int64[::1] memory, int64 budget):
-    """Cuts at the first place where a segment is larger than a budget, one after the other.
-
-    reached : int64[k] memory up to each place where a cut may fall, that of the place included, places : int64[k],
-    memory : int64[f] of each place, budget : 0 or more
-    Returns (places of the cuts, a list; their memory; the largest segment before a cut; the smallest).
-    """
-    cdef vector[int64] cut_places
-    cdef int64 start = 0, total = 0, largest = 0, smallest = 0, size
-    cdef Py_ssize_t k = reached.shape[0], at = 0, past, stride
-    with nogil:
-        while at < k:
-            stride, past = 1, at
-            while past < k and reached[past] - start <= budget:  # ever longer strides, then in between
-                at, past, stride = past + 1, past + stride, 2 * stride
-            at = upper_bound(&reached[0] + at, &reached[0] + min(past, k), start + budget) - &reached[0]
-            if at == k:
-                break
-            size = reached[at] - start
-            largest = max(largest, size)
-            smallest = min(smallest, size) if cut_places.size() else size
-            start = reached[at]
-            total += memory[places[at]]
-            cut_places.push_back(places[at])
-            at += 1
-    return cut_places, total, largest, smallest
-
-
-def keep_depths(const int64[::1] reached, const int64[::1] places, const int64[::1] until, int64 splits, int64 depth,
-                 bint keep_last):
-    """How deep in the tree of splits each place is kept; what is alive across a cut is kept as the cut is.
-
-    reached : int64[f + 1], places : int64[k], until : int64[f] last place that reads what is computed at each place
-    Returns int64[f].
-    """
-    cdef Py_ssize_t f = until.shape[0], p, i, begin
-    cdef int64 level, deepest = 0
-    cdef vector[int64] chosen
-    cdef vector[Run] waiting
-    cdef Run run
-    result = np.zeros(f, np.int64)
-    cdef int64[::1] count = result
-    cdef int64[::1] cut_level = np.full(f, -1, np.int64)
-    cdef int64 next_cut
-    if f == 0:
-        return result
-    with nogil:
-        waiting.push_back(Run(0, f, 0, depth))
-        while not waiting.empty():
-            run = waiting.back()
-            waiting.pop_back()
-            chosen.clear()
-            if run.left > 0 and places.shape[0]:
-                _find(reached, places, run.begin, run.end, splits + 1, chosen)
-            if chosen.empty():
-                for p in range(run.begin, run.end):
-                    count[p] = run.level
-                continue
-            deepest = max(deepest, run.level)
-            begin = run.begin
-            for i in range(<Py_ssize_t>chosen.size()):
-                cut_level[chosen[i]] = run.level
-                if begin < chosen[i]:
-                    waiting.push_back(Run(begin, chosen[i], run.level + 1, run.left - 1))
-                begin = chosen[i] + 1
-            if begin < run.end:
-                level = run.level if keep_last else run.level + 1
-                waiting.push_back(Run(begin, run.end, level, run.left - 1))
-        for p in range(f):
-            if cut_level[p] >= 0:
-                count[p] = cut_level[p]
-        for level in range(deepest + 1):
-            next_cut = f
-            for p in range(f - 1, -1, -1):
-                if cut_level[p] == level:
-                    next_cut = p
-                if next_cut < until[p] and count[p] > level:
-                    count[p] = level
-    return result
+cdef int64 _multiple(int64 j, int64 whole, int64 rest, int64 segments) noexcept nogil:
+    """j M / segments rounded up, for M = whole * segments + rest, without overflow."""
+    return j * whole + (j * rest + segments - 1) // segments
