@@ -9,7 +9,7 @@ import numpy as np
 from remat_algos.context import Interrupted, Progress, SearchContext, until_stopped
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, brief, by_fields, frozen
-from remat_algos.kernels.elimination import contraction_width, reduce_safely, minimum_width_order
+from remat_algos.kernels.elimination import contraction_width, minimum_width_order, reduce_safely
 from remat_algos.structure.elimination import RATIOS, RULES, Elimination, Run, elimination_of
 from remat_algos.structure.undirected import UndirectedGraph
 
