@@ -26,7 +26,6 @@ if tuple(map(int, Cython.__version__.split(".")[:2])) < (3, 1):
 
 CHECKED = os.environ.get("REMAT_CHECKED", "0") != "0"
 BUILD = f"build/{'checked' if CHECKED else 'plain'}-cython-{Cython.__version__}"  # no tool notices other options
-SHARED = "remat_algos.kernels._cyutility"  # what all kernels need of Cython, compiled once
 SANITIZERS = ["-fsanitize=address,undefined"]
 
 flags, link_flags = [], []
@@ -39,6 +38,7 @@ elif os.name == "posix":
 flags += os.environ.get("REMAT_CFLAGS", "").split()
 
 built = runpy.run_path("kernels/_built.py")
+SHARED = f"remat_algos.kernels.{built['SHARED']}"
 stamp = f"{built['source_hash'](Path('kernels'))} {' '.join(['Cython', Cython.__version__, *flags])}\n"
 
 
@@ -53,7 +53,7 @@ class BuildKernels(build_ext):
             self.force = True  # objects of another Cython or of other flags do not go with these
         try:
             super().run()
-        except BaseError as error:
+        except (BaseError, OSError) as error:
             compilers = [os.environ.get(name, usual).split()[0] for name, usual in (("CC", "cc"), ("CXX", "c++"))]
             if os.name == "posix" and not all(map(shutil.which, compilers)):
                 raise SystemExit(
@@ -75,7 +75,7 @@ extensions = [
     Extension(f"remat_algos.kernels.{source.stem}", [str(source)], extra_compile_args=flags, extra_link_args=link_flags)
     for source in sorted(Path("kernels").glob("*.pyx"))
 ]
-extensions.append(Extension(SHARED, ["_cyutility.c"], extra_compile_args=flags, extra_link_args=link_flags))
+extensions.append(Extension(SHARED, [f"{built['SHARED']}.c"], extra_compile_args=flags, extra_link_args=link_flags))
 
 setup(
     cmdclass={"build_ext": BuildKernels},

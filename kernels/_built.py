@@ -5,6 +5,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 STAMP = "_built.txt"  # setup.py leaves it beside what it compiled
+SHARED = "_cyutility"  # what all kernels need of Cython, compiled once
 
 
 def source_hash(folder: Path) -> str:
@@ -18,8 +19,8 @@ def source_hash(folder: Path) -> str:
 def build_fault(folder: Path) -> str | None:
     """What is wrong with the compiled kernels in a folder, or None."""
     files = {file.name for file in folder.iterdir()}
-    compiled = (any(file.stem + suffix in files for suffix in EXTENSION_SUFFIXES) for file in folder.glob("*.pyx"))
-    if STAMP not in files or not all(compiled):
+    names = [SHARED, *(file.stem for file in folder.glob("*.pyx"))]
+    if STAMP not in files or not all(any(name + end in files for end in EXTENSION_SUFFIXES) for name in names):
         return "the kernels of remat_algos are not built"
     if (folder / STAMP).read_text(encoding="utf-8").split()[:1] != [source_hash(folder)]:
         return "the kernels of remat_algos were built from other sources than those beside them"

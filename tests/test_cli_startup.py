@@ -149,6 +149,17 @@ def test_from_python_kernels_that_are_not_built_name_the_command(folder, tmp_pat
     assert BUILD in done.stderr.splitlines()[-1]
 
 
+def test_kernels_of_other_sources_name_the_command_that_builds_them(folder, tmp_path):
+    place = checkout(tmp_path / "checkout", built=True)
+    with open(place / "kernels" / "graph.pyx", "a", encoding="utf-8") as source:
+        source.write("# changed\n")
+    done = run(["-m", "remat_algos", "show", "chain.txt"], folder, [place, *needed()], isolated=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "built from other sources" in done.stderr
+    assert BUILD in done.stderr
+
+
 def test_an_install_is_complete_in_itself(folder, tmp_path):
     installed = install(tmp_path / "site")
     assert places(folder, [installed, *needed()]) == [
