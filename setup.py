@@ -11,7 +11,7 @@ from pathlib import Path
 
 from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
-from setuptools.errors import BaseError
+from setuptools.errors import BaseError, CCompilerError
 
 try:
     import Cython
@@ -53,7 +53,7 @@ class BuildKernels(build_ext):
             self.force = True  # objects of another Cython or of other flags do not go with these
         try:
             super().run()
-        except (BaseError, OSError) as error:
+        except (BaseError, CCompilerError, OSError) as error:
             compilers = [os.environ.get(name, usual).split()[0] for name, usual in (("CC", "cc"), ("CXX", "c++"))]
             if os.name == "posix" and not all(map(shutil.which, compilers)):
                 raise SystemExit(
