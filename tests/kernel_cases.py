@@ -1,7 +1,28 @@
 """Calls of kernels that take memory, as `(small, large)`: `large` takes more than 4 MiB, `small` can be compared."""
 
 import numpy as np
-from remat_algos.kernels.elimination import FILL, EliminationRun
+from remat_algos.kernels.decomposition import (
+    bags_to_tree,
+    branch_layout,
+    broken_law,
+    leftmost_topological_order,
+    minimum_layout,
+    place_early,
+    root_tree,
+    separators,
+)
+from remat_algos.kernels.elimination import (
+    DEGREE,
+    FILL,
+    EliminationRun,
+    contraction_width,
+    elimination_bags,
+    reduce_safely,
+)
+from remat_algos.kernels.emitter import beam_search_order, canonical_order, mirror_order
+from remat_algos.kernels.flow import maximum_flow
+from remat_algos.kernels.graph import topological_order
+from remat_algos.kernels.regions import greedy_cuts, keep_depths, removed_regions, segment_cuts
 
 CASES = {}
 
@@ -22,6 +43,49 @@ def grid(rows, columns):
     return indptr.astype(np.int64), target[np.lexsort((target, source))].astype(np.int32)
 
 
+def calls(kernel, small, large):
+    """Both calls of a function, its arrays as lists."""
+    return lambda: as_lists(kernel(*small)), lambda: kernel(*large)
+
+
+def as_lists(result):
+    if isinstance(result, tuple):
+        return [as_lists(part) for part in result]
+    return result.tolist() if isinstance(result, np.ndarray) else result
+
+
+def path(n):
+    """An undirected path: indptr, indices."""
+    return grid(1, n)
+
+
+def chain_rows(n):
+    """Node i reads value i - 1: read_indptr, read_indices, producer."""
+    return np.maximum(np.arange(-1, n), 0), np.arange(n - 1, dtype=np.int32), np.arange(n, dtype=np.int32)
+
+
+def path_tree(n):
+    """The tree decomposition of a path: bag_indptr, bag_indices, parent."""
+    bags = np.stack([np.arange(n - 1), np.arange(1, n)], axis=1)
+    return np.arange(0, 2 * n - 1, 2), bags.ravel().astype(np.int32), np.arange(-1, n - 2, dtype=np.int32)
+
+
+def backward_rows(n):
+    """A training graph: node i reads value i - 1, and gradient i, node 2 n - 1 - i, value i too.
+
+    needed, forward_of, read_indptr, read_indices, producer, output.
+    """
+    forward, backward = np.arange(n), np.arange(n - 1, -1, -1)
+    read_indptr = np.concatenate([[0], np.arange(n), n - 1 + 2 * np.arange(1, n + 1)])
+    reads = np.concatenate([forward[:-1], np.stack([np.arange(n - 1, 2 * n - 1), backward], axis=1).ravel()])
+    forward_of = np.concatenate([np.full(n, -1), backward]).astype(np.int32)
+    node = np.arange(2 * n, dtype=np.int32)
+    return np.ones(2 * n, np.uint8), forward_of, read_indptr, reads.astype(np.int32), node, np.zeros(2 * n, np.uint8)
+
+
+# ---------------------------------------------------------------- elimination, decomposition, flow
+
+
 @case
 def elimination():
     def eliminate(graph):
@@ -31,3 +95,154 @@ def elimination():
 
     few, many = grid(5, 5), grid(200, 200)
     return lambda: eliminate(few), lambda: eliminate(many)
+
+
+@case
+def elimination_matrix():
+    def run(n, near):
+        """A circle, each vertex joined with some on both sides: dense, so that the next step makes a matrix of it."""
+        neighbours = np.empty((n, 2 * near), np.int32)
+        distance = np.append(np.arange(-near, 0), np.arange(1, near + 1))
+        for v in range(n):
+            neighbours[v] = np.sort((v + distance) % n)
+        rank = np.arange(n, dtype=np.int32)
+        return EliminationRun(np.arange(n + 1) * 2 * near, neighbours.ravel(), rank, DEGREE, True, 1)
+
+    dense = run(7000, 225)
+    return lambda: run(40, 5).run(10), lambda: dense.run(1)
+
+
+@case
+def elimination_of_an_order():
+    few, many = grid(5, 5), grid(200, 200)
+    order = np.arange(40000, dtype=np.int32)
+    return calls(elimination_bags, (*few, order[:25]), (*many, order))
+
+
+@case
+def elimination_contraction():
+    return calls(contraction_width, grid(5, 5), grid(170, 170))
+
+
+@case
+def elimination_reduction():
+    return calls(reduce_safely, (*grid(5, 5), 2), (*grid(170, 170), 2))
+
+
+@case
+def decomposition():
+    memory = np.ones(300000, np.int64)
+    return calls(separators, (*path_tree(9), memory[:9]), (*path_tree(300000), memory))
+
+
+@case
+def decomposition_check():
+    def all_three(bags, edges, order, graph):
+        return root_tree(order.size, edges), bags_to_tree(order, *bags[:2])[1], broken_law(*bags, *graph)
+
+    def trees(n):
+        edges = np.stack([np.arange(n - 2), np.arange(1, n - 1)], axis=1).astype(np.int32)
+        return path_tree(n), edges, np.arange(n - 1, dtype=np.int32), path(n)
+
+    return calls(all_three, trees(9), trees(500000))
+
+
+@case
+def decomposition_layout():
+    ids = np.arange(500000, dtype=np.int32)
+    return calls(place_early, (*path(9), ids[:9]), (*path(500000), ids))
+
+
+@case
+def decomposition_branches():
+    few, many = path_tree(10), path_tree(300001)
+    ids = np.arange(300000, dtype=np.int32)
+    return calls(branch_layout, (ids[:9], *few[:2]), (ids, *many[:2]))
+
+
+@case
+def decomposition_minimum():
+    return calls(minimum_layout, path(9), path(23))
+
+
+@case
+def decomposition_order():
+    def rows(n):
+        none = np.zeros(n + 1, np.int64)
+        return none, none, np.zeros(0, np.int32), np.arange(n)[::-1].copy()
+
+    return calls(leftmost_topological_order, rows(9), rows(500000))
+
+
+@case
+def flow():
+    def network(n):
+        ids, capacity = np.arange(n, dtype=np.int32), np.arange(n - 1, 0, -1)
+        return n, ids[:-1], ids[1:], capacity, 0, n - 1
+
+    return calls(maximum_flow, network(9), network(300000))
+
+
+# ---------------------------------------------------------------- graph, emitter, regions
+
+
+@case
+def graph():
+    none = np.zeros(1000001, np.int64), np.zeros(0, np.int32)
+    return calls(topological_order, (none[0][:10], none[1]), none)
+
+
+@case
+def emitter():
+    def twice(n):
+        return *backward_rows(n), np.repeat([1, 0], n)
+
+    return calls(mirror_order, twice(9), twice(200000))
+
+
+@case
+def emitter_canonical():
+    def blocks(n):
+        """Each forward node a block of its own."""
+        last = np.full(2 * n, n, np.int32)
+        block = np.concatenate([np.arange(n), np.full(n, n - 1)]).astype(np.int32)
+        kept = (block == np.arange(2 * n)).astype(np.uint8)
+        return *backward_rows(n), block, kept, 1 - kept, last, n, False
+
+    return calls(canonical_order, blocks(9), blocks(200000))
+
+
+@case
+def emitter_beam_search():
+    def graph(n):
+        """Nodes without reads, of which eight are needed."""
+        none, ones, ids = np.zeros(n + 1, np.int64), np.ones(n, np.int64), np.arange(n, dtype=np.int32)
+        indices, flags = np.zeros(0, np.int32), np.ones(n, np.uint8)
+        return np.arange(n + 1), none, indices, ids, none, indices, flags, flags, ones, ones, ids[:8], 20
+
+    return calls(beam_search_order, graph(9), graph(4000000))
+
+
+@case
+def regions():
+    def region(n):
+        """A chain of cheap nodes."""
+        read_indptr, reads, producer = chain_rows(n)
+        readers = np.minimum(np.arange(n + 1), n - 1), np.arange(1, n, dtype=np.int32)
+        memory, flags, roots = np.ones(n, np.int64), np.ones(n, np.uint8), np.array([n - 1], np.int32)
+        return np.arange(n + 1), read_indptr, reads, *readers, producer, memory, flags, flags, 1 - flags, roots
+
+    return calls(removed_regions, region(9), region(500000))
+
+
+@case
+def regions_segments():
+    def cut(n):
+        reached, places = np.arange(n + 1), np.arange(n)
+        return lambda: (
+            len(segment_cuts(reached, places, 0, n, n)),
+            len(keep_depths(reached, places, places, n // 3, 3, False)),
+            len(greedy_cuts(reached[1:], places, places, 0)[0]),
+        )
+
+    return cut(9), cut(800000)
