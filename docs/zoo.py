@@ -96,18 +96,21 @@ a node for each variable, constant and initialiser, which are residents here or 
 """
 LAYERS = """# Layers
 
-The building blocks of the models of the [zoo](zoo.md): methods of `remat_algos.models.layers.Layers`, each of which
-adds one or several operations. Every table belongs to the call above it, in float32, where `image` is a tensor of
-8 x 16 x 32 x 32, `rows` one of 8 x 64 x 128, `row` one of 8 x 128, `tokens` 8 x 64 integers and `labels` 8.
+The building blocks of the models in the [zoo](zoo.md): methods of `remat_algos.models.layers.Layers`, each of which
+adds one or several operations. A table shows the nodes that the call in the heading adds, in float32. `image` is a
+tensor of 8 x 16 x 32 x 32, `rows` one of 8 x 64 x 128, `row` one of 8 x 128; `tokens` are 8 x 64 integers, `labels` 8.
 
-*FLOPs* are two for each multiply-add, plus those of element-wise work; *moved* are the bytes that the operation reads
-and writes once, including parameters; *workspace* is needed only while it runs; *gradient reads* lists the values that
-its gradient needs; residents (inputs, parameters, states) are always in memory. A *heavy* operation is a product of
-matrices or a convolution. One that is *in place* may [overwrite](algorithms/sharing.md) its first read, a sum or a
-difference either of its first two reads, if no later node needs that, and its gradient the gradient that it reads; of
-one with *gradient in place* only the gradient may. Of an operation of *one bit* gradients need one bit per element,
-which is what `--encode` keeps. Values after the first are those that frameworks keep for the gradient alone; with
-`counting="paper"` they are not made.
+- *FLOPs*: two for each multiply-add, plus those of element-wise work.
+- *moved*: bytes that the operation reads and writes once, including parameters.
+- *workspace*: bytes needed only while it runs.
+- *gradient reads*: the values that its gradient reads. Residents (inputs, parameters, states) are always in memory.
+- *heavy*: a matrix product or a convolution.
+- *in place*: the operation may [overwrite](algorithms/sharing.md) its first read, a sum or a difference either of its
+  first two, if no later node reads that; its gradient may overwrite the gradient that it reads. *Gradient in place*:
+  only the gradient may.
+- *one bit*: gradients need only one bit per element of its value, which is what `--encode` keeps.
+- *values*: those after the first, but for the parts of `split`, are kept for the gradient alone; with
+  `counting="paper"` there are none of these.
 
 """
 CALLS = (
@@ -337,9 +340,7 @@ def layers():
 
 
 def reads(kind):
-    own = [
-        what for what, saved in (("what it reads", kind.saves_inputs), ("what it makes", kind.saves_output)) if saved
-    ]
+    own = [what for what, saved in (("its reads", kind.saves_inputs), ("its values", kind.saves_output)) if saved]
     return ", ".join(own) or "-"
 
 

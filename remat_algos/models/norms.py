@@ -90,7 +90,7 @@ class Norms(Pointwise):
         return self._norm("GroupNorm", full, x, (x.shape[1],), _statistics((x.shape[0], groups)))
 
     def local_response_norm(self, x: Tensor, size: int = 5, name: str = "norm") -> Tensor:
-        """Local response norm, by the squares of neighbouring channels; its gradient reads x and their sums.
+        """Local response norm, by sums of squares over neighbouring channels; its gradient reads x and these sums.
 
         Raises
         ------

@@ -44,23 +44,23 @@ class Pointwise(ShapeChecks):
     # ---------------------------------------------------------------- activations
 
     def relu(self, x: Tensor, name: str = "relu") -> Tensor:
-        """max(x, 0); its gradient reads what it gave."""
+        """max(x, 0); its gradient reads its output."""
         return self.pointwise("ReLU", [x], name=name)
 
     def relu6(self, x: Tensor, name: str = "relu") -> Tensor:
-        """min(max(x, 0), 6); its gradient reads what it gave."""
+        """min(max(x, 0), 6); its gradient reads its output."""
         return self.pointwise("ReLU6", [x], name=name)
 
     def hard_tanh(self, x: Tensor, name: str = "clip") -> Tensor:
-        """x between two limits; its gradient reads what it gave."""
+        """x clipped to two limits; its gradient reads its output."""
         return self.pointwise("HardTanh", [x], name=name)
 
     def tanh(self, x: Tensor, name: str = "tanh") -> Tensor:
-        """The hyperbolic tangent; its gradient reads what it gave."""
+        """The hyperbolic tangent; its gradient reads its output."""
         return self.pointwise("Tanh", [x], name=name)
 
     def sigmoid(self, x: Tensor, name: str = "sigmoid") -> Tensor:
-        """1 / (1 + exp(-x)); its gradient reads what it gave."""
+        """1 / (1 + exp(-x)); its gradient reads its output."""
         return self.pointwise("Sigmoid", [x], name=name)
 
     def silu(self, x: Tensor, name: str = "silu") -> Tensor:
@@ -71,7 +71,7 @@ class Pointwise(ShapeChecks):
             return self.multiply(x, self.sigmoid(x), name="product")
 
     def gelu(self, x: Tensor, name: str = "gelu") -> Tensor:
-        """x times the normal distribution, by the approximation with tanh; its gradient reads x."""
+        """x times the normal distribution function, approximated with tanh; its gradient reads x."""
         if not self.settings.primitive:
             return self.pointwise("GELU", [x], name=name)
         with self.scope(name):
@@ -120,7 +120,7 @@ class Pointwise(ShapeChecks):
     # ---------------------------------------------------------------- dropout
 
     def dropout(self, x: Tensor, name: str = "dropout") -> Tensor:
-        """Elements set to 0 by chance: a node that draws the mask and one that applies it, or a single node.
+        """Random elements set to 0: a node that draws the mask and one that applies it, or a single node.
 
         The mask is drawn once (recomputing it would give another one) and has a byte for each element; its application
         may be recomputed. Where `dropout` is "single", the node draws the same mask each time, from its stored seed.
@@ -143,7 +143,7 @@ class Pointwise(ShapeChecks):
     # ---------------------------------------------------------------- softmax and losses
 
     def softmax(self, x: Tensor, name: str = "softmax") -> Tensor:
-        """Shares of the exponentials along the last axis; its gradient reads what it gave.
+        """Exponentials normalized to the sum 1 along the last axis; its gradient reads its output.
 
         Raises
         ------
@@ -219,7 +219,7 @@ class Pointwise(ShapeChecks):
     # ---------------------------------------------------------------- parts and shapes
 
     def concat(self, *tensors: Tensor, axis: int = 1, name: str = "concat") -> Tensor:
-        """Tensors behind one another along an axis; its gradient reads nothing.
+        """Tensors concatenated along an axis; its gradient reads nothing.
 
         Raises
         ------
@@ -237,7 +237,7 @@ class Pointwise(ShapeChecks):
         return self.run("Concat", tensors, shape, name=self.named(name), dtype=tensors[0].dtype, axis=axis)
 
     def split(self, x: Tensor, parts: int, axis: int = -1, name: str = "split") -> list[Tensor]:
-        """Equal parts along an axis, copied: one node of several values.
+        """Equal parts along an axis, copied: one node with several values.
 
         Raises
         ------
@@ -252,7 +252,7 @@ class Pointwise(ShapeChecks):
         return self.run_all("Slice", [x], shape, name=self.named(name), extra=extra, dtype=x.dtype, axis=axis)
 
     def crop(self, x: Tensor, *size: int, name: str = "crop") -> Tensor:
-        """The middle of an image, copied; its gradient reads nothing.
+        """The centre of an image, copied; its gradient reads nothing.
 
         Raises
         ------
@@ -265,7 +265,7 @@ class Pointwise(ShapeChecks):
         return self.run("Slice", [x], (*x.shape[:2], *size), name=self.named(name), dtype=x.dtype)
 
     def reshape(self, x: Tensor, *shape: int, name: str = "reshape") -> Tensor:
-        """A copy in another shape, as frameworks without views make it; `view` has no node.
+        """A copy in another shape, as in frameworks without views; `view` adds no node.
 
         Raises
         ------
@@ -276,7 +276,7 @@ class Pointwise(ShapeChecks):
         return self.run("Reshape", [x], shape, name=self.named(name), dtype=x.dtype)
 
     def copy(self, x: Tensor, *shape: int, name: str = "copy") -> Tensor:
-        """The elements in another layout, as after a transposition.
+        """A copy in another layout, as after a transposition.
 
         Raises
         ------

@@ -30,9 +30,9 @@ class Sequences(Pointwise):
     def linear(
         self, x: Tensor, features: int, *, bias: bool = True, parameters: Sequence[Tensor] = (), name: str = "linear"
     ) -> Tensor:
-        """A product with a matrix along the last axis; its gradient reads x.
+        """A matrix product along the last axis; its gradient reads x.
 
-        `parameters` are a weight (features, width of x) and perhaps a bias that others share.
+        `parameters`, where they are shared with other layers: a weight (features, width of x), with or without a bias.
 
         Raises
         ------
@@ -81,7 +81,7 @@ class Sequences(Pointwise):
         return self.run("Embedding", [tokens, weight], shape, name=full, bytes_moved=2 * size)
 
     def matmul(self, x: Tensor, y: Tensor, *, transposed: bool = False, name: str = "matmul") -> Tensor:
-        """A product of matrices per example and head, with y or with y transposed; its gradient reads both.
+        """A matrix product per example and head, with y or its transpose; its gradient reads both.
 
         Raises
         ------
@@ -116,12 +116,12 @@ class Sequences(Pointwise):
         dropout: bool = True,
         name: str = "attention",
     ) -> Tensor:
-        """Each row of q, by its likeness to the rows of k, gathers rows of v; all of shape (batch, length, width).
+        """Scaled dot-product attention of q, k and v, all of shape (batch, length, width).
 
-        Fused it is one node: its gradient reads q, k, v, the result and a number per row, and adds up in float32.
-        Else the scores, of batch x heads x length x length, are values: scaled, masked, softmax, dropout. A bias is
-        added to the scaled scores. With `kv_heads` k and v have fewer heads, each shared by several of q. Dropout in
-        the fused node draws the same mask again from its stored seed.
+        With `fused` it is one node, whose gradient reads q, k, v, the result and one number per row, and accumulates in
+        float32; dropout in it draws the same mask each time, from its stored seed. Otherwise the scores, of
+        batch x heads x length x length, are values: scaled, masked, softmax, dropout. A bias is added to the scaled
+        scores. With `kv_heads` k and v have fewer heads, each shared by several heads of q.
 
         Raises
         ------
@@ -204,7 +204,7 @@ class Sequences(Pointwise):
     def lstm_cell(
         self, x: Tensor, h: Tensor, c: Tensor, weights: LSTMWeights, name: str = "cell"
     ) -> tuple[Tensor, Tensor]:
-        """One step of an LSTM as its operations: two products, their sum, four gates, the new memory c and state h."""
+        """One step of an LSTM as separate operations: two products, their sum, four gates, the new c and h."""
         with self.scope(name):
             width = weights.of_state.shape[0]
             from_x = self.linear(x, width, parameters=[weights.of_input, weights.bias], name="from_input")
@@ -216,7 +216,7 @@ class Sequences(Pointwise):
             return self.multiply(o, self.tanh(c, name="squashed"), name="h"), c
 
     def ctc_loss(self, x: Tensor, targets: Tensor, name: str = "loss") -> Tensor:
-        """-log of the chance of a transcript, over all its alignments; its gradient reads x and the forward chances.
+        """-log probability of a transcript, over all alignments; its gradient reads x and the forward probabilities.
 
         Raises
         ------

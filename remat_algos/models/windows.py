@@ -27,7 +27,7 @@ class Windows(ShapeChecks):
         bias: bool = True,
         name: str = "conv",
     ) -> Tensor:
-        """A convolution; its gradient reads x. It may lay out one image at a time beside its values.
+        """A convolution; its gradient reads x. Its workspace may hold one unfolded image at a time (im2col).
 
         Raises
         ------
@@ -108,10 +108,10 @@ class Windows(ShapeChecks):
     def max_pool(
         self, x: Tensor, kernel: Size, stride: Size, *, padding: Size = 0, cover: bool = False, name: str = "pool"
     ) -> Tensor:
-        """The largest of each window, and where it stands (8 bytes each), which is what its gradient reads.
+        """The maximum of each window and its index (8 bytes each), which the gradient reads.
 
-        With `cover` the windows go over the edge rather than miss the last elements, as `ceil_mode` of PyTorch has it:
-        none begins in the padding behind. Chainer's `cover_all` lets it.
+        With `cover` the last window extends beyond the edge where elements would be left out, as with `ceil_mode` of
+        PyTorch. No window begins in the padding at the end; with `cover_all` of Chainer one may.
 
         Raises
         ------
@@ -141,7 +141,7 @@ class Windows(ShapeChecks):
         )
 
     def average_pool_to(self, x: Tensor, *lengths: int, name: str = "pool") -> Tensor:
-        """The means of a given number of equal parts of the image; its gradient reads nothing.
+        """Adaptive average pooling: the means of the given number of equal parts; its gradient reads nothing.
 
         Raises
         ------
@@ -155,7 +155,7 @@ class Windows(ShapeChecks):
         return self.run("AveragePooling", [x], (*x.shape[:2], *lengths), name=full, flops=prod(x.shape))
 
     def upsample(self, x: Tensor, *lengths: int, linear: bool = True, name: str = "upsample") -> Tensor:
-        """The image at another size, by its neighbours; its gradient reads nothing.
+        """The image resized, by linear interpolation or to the nearest element; its gradient reads nothing.
 
         Raises
         ------

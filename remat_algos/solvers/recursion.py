@@ -81,6 +81,11 @@ class Part:
     def schedule(self, tree: SeparatorTree, recursion_limit: int, batch: int, longest: int) -> Schedule | None:
         """The schedule that a tree of separators makes; None if it would have more runs than `longest`.
 
+        The runs of a visit to a component follow from its separator, the targets, and what must be run for them, so a
+        later visit with the same three copies the runs of the earlier one. That they are the same rests on the equality
+        of two 64-bit hashes of the three, which themselves are not compared. A wrong copy would not make a wrong plan,
+        since every schedule is simulated.
+
         Parameters
         ----------
         tree : SeparatorTree
