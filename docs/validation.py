@@ -47,16 +47,16 @@ on a GPU those that operators allocate from CuPy come from the same pool, and ar
 
 `validate` checks before and after each step that the values read are still what was made; it fills each allocation with
 a different byte, and overwrites what is freed, and each workspace before the results of its node are summed up. With
-`packed=True` the schedule is executed a second time without an arena, and every instance of every value must have the
+`arena=True` the schedule is executed a second time without an arena, and every instance of every value must have the
 same checksum. So each of these makes `holds` false: two overlapping buffers that are needed at the same time, be they
 values, results of one node or workspaces; an operator that overwrites what it reads, even if no later node reads it; a
 recomputed value that differs; an output lost before the end; an array that is kept too long; bytes that an operator
-never writes, if its node is recomputed or with `packed`.
+never writes, if its node is recomputed or with `arena`.
 
 Not detected are bytes that are overwritten by equal ones, values whose 32-bit checksums agree by chance, residents that
 an operator changes and should not, and operators that make the same wrong value each time: `validate` knows what was
 made, not what should have been made. In an arena, an array or a view that an operator keeps beyond its call is not
-counted; it is detected only if it is read after its bytes have changed. On NumPy without `packed` it counts as live.
+counted; it is detected only if it is read after its bytes have changed. On NumPy without `arena` it counts as live.
 `execute` alone, without `checking` (on by default in an arena) and without another run to compare with
 (`Execution.differs_from`), detects less: recomputed values that differ, and lost outputs.
 
@@ -73,8 +73,8 @@ the node took in the same timed runs. It contains measured times, so only `overh
 
 The tests run every solver on twelve graphs, the three example graphs and nine networks of the [zoo](zoo.md), with
 budgets of 90 %, 70 %, 50 % and 30 % and the lowest peak (`exhaustive_lower_sets` where the graph is small enough). All
-plans take exactly the predicted bytes at each step, and every recomputed value is bit-identical. `remat run --packed`
-executes in one arena, every value at its address.
+plans take exactly the predicted bytes at each step, and every recomputed value is bit-identical. `remat run --arena`
+executes in one arena, every value at a fixed address.
 
 Times on NumPy are predicted less well: the cost of a word depends on the cache that it is in, and memory that the
 system provides for the first time costs more than memory that was used before.

@@ -40,6 +40,6 @@ for budget in ("100%", "50%"):
     again = (run.runs - 1).sum()
     print(f"{budget}: {run.peak_raw:,} bytes, {again} extra runs, arena {arena.size:,}")
 
-found = ra.validate(graph, plan, operators=operators, packed=True, repeats=0)
+found = ra.validate(graph, plan, operators=operators, arena=True, repeats=0)
 assert found.holds  # bytes at each step, and every value
 ra.save_picture(ra.plot_validation(found), FOLDER / "own_operators.svg")

@@ -103,7 +103,7 @@ def test_the_arena_has_addresses(remat, folder, graph):
 def test_a_plan_with_addresses_is_run_at_them(remat, folder, graph, monkeypatch):
     remat("solve", "net.nodes.csv", "--budget", "100%", "--alignment", "64", "--allocator", "arena", "-o", "arena.json")
     monkeypatch.setattr(validate, "pack", None)
-    asked = ("run", "net.nodes.csv", "--plan", "arena.json", "--packed", "--repeats", "0", "--json")
+    asked = ("run", "net.nodes.csv", "--plan", "arena.json", "--arena", "--repeats", "0", "--json")
     assert remat(*asked).record["holds"]
 
 

@@ -62,7 +62,7 @@ def told(said):
 # ---------------------------------------------------------------- what holds
 
 
-@pytest.mark.parametrize("words", [(), ("--packed",), ("--solver", "chen_sqrt"), ("--repeats", "0")])
+@pytest.mark.parametrize("words", [(), ("--arena",), ("--solver", "chen_sqrt"), ("--repeats", "0")])
 def test_json_has_exactly_these_names(remat, words):
     said = remat("run", "chain.nodes.csv", "--budget", "90%", "--json", *words)
     record = said.record
@@ -71,7 +71,7 @@ def test_json_has_exactly_these_names(remat, words):
     assert (record["mismatches"], record["first_difference"], record["holds"]) == (0, None, True)
     assert record["residual"] == [0] * record["steps"]
     assert sum(record["runs"]) == record["steps"]
-    assert (record["backend"], record["device_peak"], record["packed"]) == ("numpy", None, "--packed" in words)
+    assert (record["backend"], record["device_peak"], record["packed"]) == ("numpy", None, "--arena" in words)
     assert record["exact_peak"] == record["measured_exact_peak"] <= record["limit"]
     assert (record["time_measured"] is None) == ("0" in words)
 
@@ -173,6 +173,7 @@ def test_without_a_gpu_it_says_what_is_missing(remat, monkeypatch):
         (("--plan", "p.json", "--budget", "50%"), ["--budget is for solving", "leave it out"]),
         (("--plan", "p.json", "--solver", "revolve"), ["--solver is for solving"]),
         (("--plan", "p.json", "--time-limit", "3"), ["--time-limit is for solving"]),
+        (("--packed",), ["--packed is written --arena now"]),
         (("--shrink", "0"), ["--shrink 0: give 1 or more"]),
         (("--shrink", "1" + 20 * "0"), ["--shrink 1" + 20 * "0", "give at most 9223372036854775807"]),
         (("--repeats", "-1"), ["-1"]),

@@ -16,9 +16,9 @@ CHAIN = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]
 PLAN = solve(CHAIN, 7000)
 
 
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("arena", [False, True])
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.999])
-def test_bytes_that_are_never_written_are_found_where_a_node_runs_again(share, packed):
+def test_bytes_that_are_never_written_are_found_where_a_node_runs_again(share, arena):
     class Half(SyntheticOperators):
         def run(self, node, reads, residents, values, workspace):
             for value in values:
@@ -26,7 +26,7 @@ def test_bytes_that_are_never_written_are_found_where_a_node_runs_again(share, p
 
     for size in (1000, 100_000):
         graph = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)], memory=size))
-        found = validate(graph, solve(graph, 7 * size), operators=Half(graph), packed=packed, repeats=0)
+        found = validate(graph, solve(graph, 7 * size), operators=Half(graph), arena=arena, repeats=0)
         assert (found.simulation.runs > 1).any()
         assert not found.holds
 

@@ -108,7 +108,7 @@ def test_every_plan_of_every_solver_takes_what_was_predicted(name):
 
 
 def test_the_same_holds_in_an_arena(chain, plan):
-    found = validate(chain, plan, packed=True, repeats=1)
+    found = validate(chain, plan, arena=True, repeats=1)
     assert found.holds
     assert found.pool_inside
     assert found.pool_predicted == (found.pool_total, found.pool_total)
@@ -125,7 +125,7 @@ def test_results_of_one_node_on_top_of_each_other_are_found(monkeypatch):
         return replace(pack(buffers), offset=[0, 0])
 
     monkeypatch.setattr(validate_module, "pack", both_at_0)
-    found = validate(graph, [0], packed=True, repeats=0)
+    found = validate(graph, [0], arena=True, repeats=0)
     assert (found.execution.mismatches, found.stale, found.holds) == ([], None, False)
     assert "than without an arena" in dict(found.rows())["values"]
 
@@ -200,8 +200,8 @@ class Careless(SyntheticOperators):
 def test_an_operator_that_writes_over_what_it_reads_is_always_found(chain, plan):
     for node in range(chain.n_nodes):
         for place, value in enumerate(chain.reads(node)):
-            for packed in (False, True):
-                found = validate(chain, plan, operators=Careless(chain, node, place), packed=packed, repeats=0)
+            for arena in (False, True):
+                found = validate(chain, plan, operators=Careless(chain, node, place), arena=arena, repeats=0)
                 assert (found.holds, found.mismatches) == (False, chain.labels[node])
                 said = (
                     f"runs {chain.labels[node]}, which reads {chain.value_name(value)}, whose bytes it has written over"
@@ -241,7 +241,7 @@ def test_two_live_buffers_on_top_of_each_other_never_hold(several, chain, plan, 
             with pytest.raises(AllocationError):
                 bad.verify()
             monkeypatch.setattr(validate_module, "pack", lambda *given, bad=bad, **more: bad)
-            found = validate(simulation.graph, simulation.schedule, packed=True, repeats=0)
+            found = validate(simulation.graph, simulation.schedule, arena=True, repeats=0)
             assert not found.holds, (i, j)
             assert found.mismatches != 0
             assert "all equal" not in dict(found.rows())["values"]
@@ -264,8 +264,8 @@ def test_operators_that_learn_are_compared_from_the_same_start():
     operators = Learning(graph)
     first, second = (execute(graph, order, operators) for _ in range(2))
     assert second.differs_from(first)  # learnt
-    for packed in (False, True):
-        found = validate(graph, order, operators=operators, packed=packed, repeats=1)
+    for arena in (False, True):
+        found = validate(graph, order, operators=operators, arena=arena, repeats=1)
         assert (found.mismatches, found.holds) == (0, True)
 
 
@@ -275,8 +275,8 @@ def test_wrong_lifetimes_are_found_out(chain, plan):
     i = int((end + 2 <= len(plan.schedule)).argmax())
     end[i] += 2
     wrong = tampered(plan.simulation, end)
-    for packed in (False, True):
-        found = validate(chain, wrong, packed=packed, repeats=0)
+    for arena in (False, True):
+        found = validate(chain, wrong, arena=arena, repeats=0)
         assert (found.holds, found.first_difference) == (False, end[i] - 2)
         assert ": +1,024 bytes in blocks, +1,000 bytes exactly" in dict(found.rows())["measured"]
 
@@ -430,9 +430,9 @@ def test_the_picture_has_both_curves(chain, plan):
     execution = found.execution
     wanted = {"predicted": execution.predicted, "measured": execution.used}  # on NumPy no pool reserves anything
     assert curves == {name: curve.tolist() for name, curve in wanted.items()}
-    packed = validate(chain, plan, packed=True, repeats=0)
-    arena = {patch.get_label(): patch.get_data().values for patch in plot_validation(packed).patches}["reserved"]
-    assert (arena == packed.pool_total).all()
+    in_arena = validate(chain, plan, arena=True, repeats=0)
+    drawn = {patch.get_label(): patch.get_data().values for patch in plot_validation(in_arena).patches}["reserved"]
+    assert (drawn == in_arena.pool_total).all()
     assert validation_text(found).splitlines()[-1] == "█ as predicted"
 
 

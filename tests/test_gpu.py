@@ -80,7 +80,7 @@ def test_plans_take_what_was_predicted_and_make_what_numpy_makes(family):
 def test_an_arena_holds_the_same_values(family):
     graph = training(family)
     schedule = solve(graph, "least").schedule
-    packed = validate(graph, schedule, "cupy", packed=True, repeats=0)
+    packed = validate(graph, schedule, "cupy", arena=True, repeats=0)
     assert packed.holds, str(packed)
     assert packed.execution.checksums.tolist() == execute(graph, schedule).checksums.tolist()
 

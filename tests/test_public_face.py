@@ -172,12 +172,12 @@ SPECIAL = {
 NEEDS_UNDIRECTED = {"PathDecomposition.of", "PathDecomposition.verify", "TreeDecomposition.verify"}
 
 FREE = """
-    alignment allocator also amount arrays array ax backend bags base beam before_14_1 bits budget build by cap capacity
-    checking compute data digraph dpi dropped dtype edges encode exact factor first form frees given height i
+    alignment allocator also amount arena arrays array ax backend bags base beam before_14_1 bits budget build by cap
+    capacity checking compute data digraph dpi dropped dtype edges encode exact factor first form frees given height i
     keep keep_last look
     keep_outputs key last lazy learning_rate least limit liveness loss match_range max_split_size memory method mode
     most max_sets n_nodes name names
-    node of once one_pass only options other outputs overhead packed parameter_gradients path peak
+    node of once one_pass only options other outputs overhead parameter_gradients path peak
     picture place points polish progress raw reads record recompute reduced repeats resident residents rounds rows rule
     scale seed seeds shortest size solver solvers source step steps subjects table tables text ties time_limit timed
     nodes tree value values vertex width workspace output mark labels derivation forward_of backward read_indices

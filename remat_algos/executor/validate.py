@@ -35,7 +35,7 @@ def validate(
     backend: str = "numpy",
     *,
     operators: Operators | None = None,
-    packed: bool = False,
+    arena: bool = False,
     repeats: int = 3,
     seed: int = 0,
 ) -> Validation:
@@ -55,9 +55,10 @@ def validate(
     operators : Operators, optional
         What the nodes do; by default `SyntheticOperators`, whose values depend on every byte. On a GPU temporary
         arrays of other operators come from the pool too, so they use more than predicted.
-    packed : bool
-        Run in one arena, every value at the address that the plan has for it, or else `pack`, instead of allocating
-        each. All values must then equal those of a second run without an arena.
+    arena : bool
+        Run in one arena, every value at a fixed address, instead of allocating each. The addresses are those of the
+        plan, or those of `pack` where it has none. All values must then equal those of a second run without an arena.
+        The budget of the plan does not depend on it: that limits what the `allocator` of `solve` reserves.
     repeats : int
         Timed runs, after one that is not timed; 0 for none.
     seed : int
@@ -97,7 +98,7 @@ def validate(
     device = backend_of(backend)
     simulation, allocation = planned(graph, plan)
     graph, steps = simulation.graph, len(simulation.schedule)
-    if not packed:
+    if not arena:
         allocation = None
     elif allocation is None or (backend != "numpy" and allocation.alignment % ALIGNMENT):  # a GPU needs it
         allocation = pack(Buffers.of(simulation), alignment=ALIGNMENT)
@@ -121,7 +122,7 @@ def validate(
 
     monitored, execution, stale = checked(allocation)
     differs: list[tuple[int, int]] = []
-    if packed:
+    if arena:
         _, alone, stale_alone = checked(None)
         differs, stale = execution.differs_from(alone), stale or stale_alone
     timed = [run(operators, checking=False, timed=True).seconds for _ in range(repeats)]
@@ -136,7 +137,7 @@ def validate(
         device_peak=monitored.device_peak,
         seconds=seconds,
         seconds_predicted=by_node[simulation.schedule.order],
-        packed=packed,
+        arena=arena,
         differs=differs,
         stale=stale,
     )

@@ -43,8 +43,8 @@ class Validation:
     seconds_predicted : float64[m]
         Time that each step should take: for synthetic operators from measured costs of other sizes (`MixingCosts`), for
         others by the first runs of the nodes in the timed runs, so that only recomputation is predicted.
-    packed : bool
-        Whether it ran in one arena at fixed addresses.
+    arena : bool
+        Whether it ran in one arena, every value at a fixed address.
     differs : list of (int, int)
         (step, value) of each instance that differs from a run without an arena.
     stale : StaleValueError or None
@@ -59,7 +59,7 @@ class Validation:
     device_peak: int | None
     seconds: Seconds
     seconds_predicted: Seconds
-    packed: bool = False
+    arena: bool = False
     differs: Sequence[tuple[int, int]] = ()
     stale: StaleValueError | None = None
 
@@ -145,7 +145,7 @@ class Validation:
     @property
     def pool_inside(self) -> bool | None:
         """Whether the total is within the prediction; None where neither CuPy's pool nor an arena ran."""
-        if self.execution.backend != "cupy" and not self.packed:
+        if self.execution.backend != "cupy" and not self.arena:
             return None
         return self.pool_predicted[0] <= self.pool_total <= self.pool_predicted[1]
 
@@ -155,7 +155,7 @@ class Validation:
         Its `reserved` should equal `execution.total` at every step. AllocationError if the pool cannot have these
         addresses.
         """
-        if self.addresses is None or self.packed:
+        if self.addresses is None or self.arena:
             return None
         return cupy_pool(self.simulation, addresses=self.addresses)
 
@@ -167,7 +167,7 @@ class Validation:
             "graph_hash": graph.source_hash,
             "backend": self.execution.backend,
             "device": self.execution.device,
-            "packed": self.packed,
+            "packed": self.arena,
             "steps": len(self.simulation.schedule),
             "holds": self.holds,
             "predicted_peak": self.predicted_peak,
@@ -228,7 +228,7 @@ class Validation:
         low, high = self.pool_predicted
         apart = format_bytes(low) != format_bytes(high)
         between = f"{format_bytes(low)} to {format_bytes(high)}" if apart else format_bytes(high)
-        if self.packed:
+        if self.arena:
             return f"{exact_bytes(self.pool_total)}, an arena with fixed addresses"
         model = f"CuPy's pool as modelled {between}"
         if self.pool_inside is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from remat_algos.cli.allocator_argument import Renamed
 from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, check_budget, options_of, whole_number
 from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import add_json, print_json, print_table, print_text, progress_line
@@ -44,10 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--backend", choices=("numpy", "cupy"), default="numpy", help="numpy: the CPU (default); cupy: the GPU"
     )
     group.add_argument(
-        "--packed",
+        "--arena",
         action="store_true",
-        help="run in one arena at fixed addresses instead of allocating each value; the budget applies to live bytes",
+        help="run in one arena, every value at a fixed address, and compare all values with a run that allocates each; "
+        "the budget limits live bytes with or without it",
     )
+    group.add_argument("--packed", action=Renamed, new="--arena")
     group.add_argument("--repeats", type=whole_number, default=3, metavar="K", help="number of timed runs (3)")
     group.add_argument(
         "--shrink", type=whole_number, default=1, metavar="N", help="divide all sizes by N, rounded up, before planning"
@@ -71,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
         if isinstance(plan, Plan):
             print_text(plan)
     found = validate(
-        graph, plan, arguments.backend, packed=arguments.packed, repeats=arguments.repeats, seed=arguments.seed
+        graph, plan, arguments.backend, arena=arguments.arena, repeats=arguments.repeats, seed=arguments.seed
     )
     if arguments.json:
         solver, method, limit = (plan.solver, plan.method, plan.limit) if isinstance(plan, Plan) else (None, None, None)
