@@ -1,22 +1,21 @@
 # distutils: language = c++
-"""Caching allocators of GPUs: best fit, split, merge, a new segment where nothing fits."""
+"""What a caching allocator of a GPU does with a trace: best fit, split, merge, a new segment where nothing fits."""
 
 import numpy as np
 
+cimport cython
 from cython.operator cimport dereference, predecrement, preincrement
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint64_t, uint8_t
 from libcpp.map cimport map as ordered_map
 from libcpp.pair cimport pair
 from libcpp.vector cimport vector
 from remat_algos.kernels.bitsets cimport mix_word
-
-
-# Segments from the device, cut into chunks that know their neighbours; the free ones lie in order.
+from remat_algos.kernels.growing cimport set_entry
 
 ctypedef pair[int64_t, int64_t] _Pair
-ctypedef pair[_Pair, _Pair] _Key  # (arena, size), then the tie break
-ctypedef ordered_map[_Key, int64_t] _Idle
-ctypedef pair[pair[_Pair, int64_t], _Pair] _Place  # the same with the address before the last
+ctypedef pair[_Pair, _Pair] _SizeKey  # (arena, size), then the tie break
+ctypedef ordered_map[_SizeKey, int64_t] _FreeChunks
+ctypedef pair[pair[_Pair, int64_t], _Pair] _AddressKey  # the same with the address before the tie break
 
 cdef enum _Rule:
     first
@@ -28,6 +27,66 @@ cdef enum _Rule:
     falling
     shuffled
 
+cdef class _SegmentPool
+
+RELEASE_ALL = INT64_MIN  # the event at which free segments are released to the device
+
+# How ties between equal sizes are broken: by the time of the free, by address, at random; by address with the segments
+# in order of allocation, in reverse, or at random.
+FIRST, LAST, LOWEST, HIGHEST, RANDOM, RISING, FALLING, SHUFFLED = \
+    first, last, lowest, highest, random, rising, falling, shuffled
+
+
+def run_pool(const int64_t[:] event, const int64_t[:] size, const int64_t[:] segment, const int64_t[:] arena,
+             const int64_t[:] rest, const int64_t[:] max_size, const int64_t[:] address, int rule, uint64_t seed,
+             int64_t limit, bint fail_first, int64_t oversize):
+    """One pass over the requests and frees.
+
+    event : int64[e] buffer b requests memory, ~b frees it, or RELEASE_ALL; size : int64[k] bytes of a chunk, 0
+    for none, segment : int64[k] bytes of a new segment if nothing fits, arena : int64[k] chunks of other
+    arenas are never used, rest : int64[k] minimum rest that is split off, max_size : int64[k] of a chunk, address :
+    int64[k] that the real allocator returned, or int64[0]; rule : one of the above, limit : bytes of all segments,
+    fail_first : a request above the limit fails before anything is released, oversize : chunks of at least this size
+    are released first where the limit is reached, INT64_MAX for none
+    Returns (used int64[e], total int64[e], tied uint8[e] whether the result depends on the rule, segment int64[k] and
+    offset int64[k] of each buffer, -1 for none, the buffer whose real address these rules do not allow or -1).
+    """
+    cdef Py_ssize_t count = event.shape[0], k = size.shape[0], at, diverged = -1
+    cdef int64_t b, chunk
+    cdef bint replayed = address.shape[0] > 0
+    cdef _SegmentPool pool = _SegmentPool(rule, seed, limit, replayed)
+    used, total, tied = np.empty(count, np.int64), np.empty(count, np.int64), np.zeros(count, np.uint8)
+    number, offset = np.full(k, -1, np.int64), np.full(k, -1, np.int64)
+    cdef int64_t[:] used_out = used, total_out = total, number_out = number, offset_out = offset
+    cdef uint8_t[:] tied_out = tied
+    cdef int64_t[:] chunk_of = np.full(k, -1, np.int64)
+    with nogil:
+        for at in range(count):
+            b = event[at]
+            if b == INT64_MIN:
+                pool.release_all()
+            elif b < 0:
+                if chunk_of[~b] >= 0:
+                    pool.free(chunk_of[~b])
+                chunk_of[~b] = -1
+            elif size[b] > 0 and not (fail_first and segment[b] > limit):
+                pool.tied = False
+                chunk = pool.fitting(arena[b], size[b], max_size[b], address[b] if replayed else -1)
+                if chunk < 0 and pool.room(arena[b], size[b], segment[b], oversize):
+                    chunk = pool.new_segment(arena[b], segment[b], address[b] if replayed else 0)
+                if chunk >= 0:
+                    pool.take(chunk, size[b], rest[b])
+                    chunk_of[b] = chunk
+                    number_out[b], offset_out[b] = pool.chunks[chunk].segment, pool.chunks[chunk].offset
+                    if replayed and diverged < 0 and pool.address(chunk) != address[b]:
+                        diverged = b
+                tied_out[at] = pool.tied
+            used_out[at], total_out[at] = pool.used, pool.total
+    return used, total, tied, number, offset, diverged
+
+
+# The pool: segments from the device, cut into chunks that know their neighbours; the free ones lie in order.
+
 cdef struct _Chunk:
     int64_t segment, offset, size, arena
     int64_t before, after  # neighbours in the segment, -1 for none
@@ -35,11 +94,18 @@ cdef struct _Chunk:
     bint free
 
 
-cdef class _Pool:
+@cython.final
+cdef class _SegmentPool:
+    """The segments and chunks of one pass.
+
+    Every free chunk stands in `segments` or in `parts`, and no other does; neighbours in a segment are never both free.
+    After a MemoryError neither is sure: drop the pool.
+    """
+
     cdef vector[_Chunk] chunks
     cdef vector[int64_t] base  # of each segment
-    cdef _Idle segments, parts  # free chunks: those that are all of their segment, and the others
-    cdef ordered_map[_Place, int64_t] placed  # all of them by address, if replayed
+    cdef _FreeChunks segments, parts  # free chunks: those that are all of their segment, and the others
+    cdef ordered_map[_AddressKey, int64_t] placed  # all of them by address, if replayed
     cdef int rule
     cdef bint replayed
     cdef uint64_t seed
@@ -74,35 +140,39 @@ cdef class _Pool:
             return _Pair(<int64_t>(mix_word(self.seed ^ (mix_word(<uint64_t>segment) >> 1)) >> 1), offset)
         return _Pair(segment, offset)
 
-    cdef _Idle* idle(self, int64_t chunk) noexcept nogil:
+    cdef _FreeChunks* free_chunks(self, int64_t chunk) noexcept nogil:
         """The free chunks of its kind; a free chunk stays of its kind, since its neighbours are not free."""
         return &self.segments if self.whole(chunk) else &self.parts
 
-    cdef _Place place(self, int64_t chunk) noexcept nogil:
+    cdef _AddressKey address_key(self, int64_t chunk) noexcept nogil:
         cdef _Chunk* it = &self.chunks[chunk]
-        return _Place(pair[_Pair, int64_t](_Pair(it.arena, it.size), self.address(chunk)), it.rank)
+        return _AddressKey(pair[_Pair, int64_t](_Pair(it.arena, it.size), self.address(chunk)), it.rank)
 
-    cdef void put(self, int64_t chunk) noexcept nogil:
+    cdef int put(self, int64_t chunk) except -1 nogil:
         """Add to the free chunks."""
         cdef _Chunk* it = &self.chunks[chunk]
         it.rank = self.rank(chunk)
         it.free = True
-        dereference(self.idle(chunk))[_Key(_Pair(it.arena, it.size), it.rank)] = chunk
+        set_entry(dereference(self.free_chunks(chunk)), _SizeKey(_Pair(it.arena, it.size), it.rank), chunk)
         if self.replayed:
-            self.placed[self.place(chunk)] = chunk
+            set_entry(self.placed, self.address_key(chunk), chunk)
+        return 0
 
     cdef void pick(self, int64_t chunk) noexcept nogil:
         """Remove from the free chunks."""
         cdef _Chunk* it = &self.chunks[chunk]
-        self.idle(chunk).erase(_Key(_Pair(it.arena, it.size), it.rank))
+        self.free_chunks(chunk).erase(_SizeKey(_Pair(it.arena, it.size), it.rank))
         it.free = False
         if self.replayed:
-            self.placed.erase(self.place(chunk))
+            self.placed.erase(self.address_key(chunk))
 
     cdef int64_t fitting(self, int64_t arena, int64_t size, int64_t max_size, int64_t target) noexcept nogil:
-        """The smallest free chunk that is large enough, the first by the rule or the one at the target address; -1 if none."""
-        cdef _Key lower = _Key(_Pair(arena, size), _Pair(INT64_MIN, INT64_MIN)), best
-        cdef _Idle.iterator segment = self.segments.lower_bound(lower), part = self.parts.lower_bound(lower)
+        """The smallest free chunk that is large enough, -1 if there is none.
+
+        Of several of one size it is the first by the rule, or the one at the target address.
+        """
+        cdef _SizeKey lower = _SizeKey(_Pair(arena, size), _Pair(INT64_MIN, INT64_MIN)), best
+        cdef _FreeChunks.iterator segment = self.segments.lower_bound(lower), part = self.parts.lower_bound(lower)
         cdef bint is_segment = segment != self.segments.end(), is_part = part != self.parts.end()
         cdef int64_t chosen
         if is_segment and (not is_part or dereference(segment).first < dereference(part).first):
@@ -119,7 +189,7 @@ cdef class _Pool:
         self.tied = is_part and (is_segment or self.several(part))
         return chosen if target < 0 else self.at(best.first, target, chosen)
 
-    cdef bint several(self, _Idle.iterator part) noexcept nogil:
+    cdef bint several(self, _FreeChunks.iterator part) noexcept nogil:
         """Whether it is the first of some parts of one size between which the rule decides."""
         cdef _Pair like = dereference(part).first.first
         cdef int64_t segment = self.chunks[dereference(part).second].segment
@@ -127,21 +197,21 @@ cdef class _Pool:
             preincrement(part)
             return part != self.parts.end() and dereference(part).first.first == like
         # within a segment the order by address is known, and those of one segment lie side by side
-        part = self.parts.upper_bound(_Key(like, _Pair(INT64_MAX, INT64_MAX)))
+        part = self.parts.upper_bound(_SizeKey(like, _Pair(INT64_MAX, INT64_MAX)))
         predecrement(part)
         return self.chunks[dereference(part).second].segment != segment
 
     cdef int64_t at(self, _Pair like, int64_t target, int64_t otherwise) noexcept nogil:
         """The free chunk of that arena and size at the target address."""
         cdef pair[_Pair, int64_t] there = pair[_Pair, int64_t](like, target)
-        cdef ordered_map[_Place, int64_t].iterator after = self.placed.upper_bound(
-            _Place(there, _Pair(INT64_MAX, INT64_MAX)))
+        cdef ordered_map[_AddressKey, int64_t].iterator after = self.placed.upper_bound(
+            _AddressKey(there, _Pair(INT64_MAX, INT64_MAX)))
         if after == self.placed.begin():
             return otherwise
         predecrement(after)
         return dereference(after).second if dereference(after).first.first == there else otherwise
 
-    cdef int64_t new_segment(self, int64_t arena, int64_t size, int64_t base) noexcept nogil:
+    cdef int64_t new_segment(self, int64_t arena, int64_t size, int64_t base) except -1 nogil:
         cdef _Chunk chunk
         chunk.segment, chunk.offset, chunk.size, chunk.arena = <int64_t>self.base.size(), 0, size, arena
         chunk.before = chunk.after = -1
@@ -151,7 +221,7 @@ cdef class _Pool:
         self.put(<int64_t>self.chunks.size() - 1)
         return <int64_t>self.chunks.size() - 1
 
-    cdef void take(self, int64_t chunk, int64_t size, int64_t rest) noexcept nogil:
+    cdef int take(self, int64_t chunk, int64_t size, int64_t rest) except -1 nogil:
         """Allocate from a chunk; a large enough rest is split off."""
         cdef _Chunk tail
         self.pick(chunk)
@@ -167,8 +237,9 @@ cdef class _Pool:
                 self.chunks[tail.after].before = self.chunks[chunk].after
             self.put(self.chunks[chunk].after)
         self.used += self.chunks[chunk].size
+        return 0
 
-    cdef void free(self, int64_t chunk) noexcept nogil:
+    cdef int free(self, int64_t chunk) except -1 nogil:
         """Free a chunk and merge it with its free neighbours."""
         cdef int64_t after = self.chunks[chunk].after, before = self.chunks[chunk].before
         self.used -= self.chunks[chunk].size
@@ -180,6 +251,7 @@ cdef class _Pool:
             self.join(before, chunk)
             chunk = before
         self.put(chunk)
+        return 0
 
     cdef void join(self, int64_t chunk, int64_t after) noexcept nogil:
         self.chunks[chunk].size += self.chunks[after].size
@@ -204,7 +276,8 @@ cdef class _Pool:
 
     cdef bint release_oversize(self, int64_t arena, int64_t size, int64_t oversize) noexcept nogil:
         """Release the smallest free segment that is enough, else the largest ones. Returns whether that was enough."""
-        cdef _Idle.iterator at = self.segments.lower_bound(_Key(_Pair(arena, size), _Pair(INT64_MIN, INT64_MIN)))
+        cdef _SizeKey lower = _SizeKey(_Pair(arena, size), _Pair(INT64_MIN, INT64_MIN))
+        cdef _FreeChunks.iterator at = self.segments.lower_bound(lower)
         cdef int64_t freed = 0, chunk
         if at != self.segments.end() and dereference(at).first.first.first == arena:
             self.drop(dereference(at).second)
@@ -223,59 +296,3 @@ cdef class _Pool:
         """Release all free segments to the device."""
         while not self.segments.empty():
             self.drop(dereference(self.segments.begin()).second)
-
-
-RELEASE_ALL = INT64_MIN  # the event at which free segments are released to the device
-
-# How ties between equal sizes are broken: by the time of the free, by address, at random; by address with the segments
-# in order of allocation, in reverse, or at random.
-FIRST, LAST, LOWEST, HIGHEST, RANDOM, RISING, FALLING, SHUFFLED = \
-    first, last, lowest, highest, random, rising, falling, shuffled
-
-
-def run_pool(const int64_t[:] event, const int64_t[:] size, const int64_t[:] segment, const int64_t[:] arena,
-        const int64_t[:] rest, const int64_t[:] max_size, const int64_t[:] address, int rule, uint64_t seed, int64_t limit,
-        bint fail_first, int64_t oversize):
-    """One pass over the requests and frees.
-
-    event : int64[e] buffer b requests memory, ~b frees it, or RELEASE_ALL; size : int64[k] bytes of a chunk, 0
-    for none, segment : int64[k] bytes of a new segment if nothing fits, arena : int64[k] chunks of other
-    arenas are never used, rest : int64[k] minimum rest that is split off, max_size : int64[k] of a chunk, address :
-    int64[k] that the real allocator returned, or int64[0]; rule : one of the above, limit : bytes of all segments,
-    fail_first : a request above the limit fails before anything is released, oversize : chunks of at least this size are
-    released first where the limit is reached, INT64_MAX for none
-    Returns (used int64[e], total int64[e], tied uint8[e] whether the result depends on the rule, segment int64[k] and
-    offset int64[k] of each buffer, -1 for none, the buffer whose real address these rules do not allow or -1).
-    """
-    cdef Py_ssize_t count = event.shape[0], k = size.shape[0], at, diverged = -1
-    cdef int64_t b, chunk
-    cdef bint replayed = address.shape[0] > 0
-    cdef _Pool pool = _Pool(rule, seed, limit, replayed)
-    used, total, tied = np.empty(count, np.int64), np.empty(count, np.int64), np.zeros(count, np.uint8)
-    number, offset = np.full(k, -1, np.int64), np.full(k, -1, np.int64)
-    cdef int64_t[:] used_out = used, total_out = total, number_out = number, offset_out = offset
-    cdef uint8_t[:] tied_out = tied
-    cdef int64_t[:] chunk_of = np.full(k, -1, np.int64)
-    with nogil:
-        for at in range(count):
-            b = event[at]
-            if b == INT64_MIN:
-                pool.release_all()
-            elif b < 0:
-                if chunk_of[~b] >= 0:
-                    pool.free(chunk_of[~b])
-                chunk_of[~b] = -1
-            elif size[b] > 0 and not (fail_first and segment[b] > limit):
-                pool.tied = False
-                chunk = pool.fitting(arena[b], size[b], max_size[b], address[b] if replayed else -1)
-                if chunk < 0 and pool.room(arena[b], size[b], segment[b], oversize):
-                    chunk = pool.new_segment(arena[b], segment[b], address[b] if replayed else 0)
-                if chunk >= 0:
-                    pool.take(chunk, size[b], rest[b])
-                    chunk_of[b] = chunk
-                    number_out[b], offset_out[b] = pool.chunks[chunk].segment, pool.chunks[chunk].offset
-                    if replayed and diverged < 0 and pool.address(chunk) != address[b]:
-                        diverged = b
-                tied_out[at] = pool.tied
-            used_out[at], total_out[at] = pool.used, pool.total
-    return used, total, tied, number, offset, diverged
