@@ -12,6 +12,8 @@ from remat_algos.kernels.bitsets cimport mix_word
 ctypedef long long int64
 ctypedef unsigned long long uint64
 
+cdef class _Visits
+cdef class _SeparatorRecursion
 
 cdef enum:
     _PLAIN = -2
@@ -23,7 +25,59 @@ cdef enum:
 PLAIN, UNLIMITED = _PLAIN, _UNLIMITED
 
 
-cdef struct Request:
+def recursive_order(const int64[::1] pred_indptr, const int[::1] pred, const int64[::1] memory, const int[::1] end,
+                    const int64[::1] child_indptr, const int[::1] children, const int[::1] owner,
+                    const int[::1] n_bags, const int[::1] targets, int64 recursion_limit, int64 batch, int64 longest):
+    """An order that runs the targets, by recursion on a tree of separators.
+
+    pred_indptr : int64[n + 1], pred : int32[k], memory : int64[n], ids topological; end, n_bags : int32[s],
+    child_indptr : int64[s + 1], children : int32[s - 1], owner : int32[n] the tree in preorder; targets : int32[t];
+    recursion_limit : components of fewer bags are run in one pass; batch : PLAIN, UNLIMITED, or the bytes that one
+    visit may add beyond what is needed at once; longest : runs at which to give up
+    Returns int32[m], or None if it would be longer.
+    """
+    cdef _SeparatorRecursion r = _SeparatorRecursion.__new__(_SeparatorRecursion)
+    cdef Py_ssize_t n = owner.shape[0]
+    cdef vector[int] requested
+    cdef int v
+    r.pred_indptr, r.pred, r.memory = pred_indptr, pred, memory
+    r.end, r.child_indptr, r.children, r.owner, r.n_bags = end, child_indptr, children, owner, n_bags
+    r.recursion_limit, r.batch, r.longest = recursion_limit, batch, longest
+    r.visits = _Visits.__new__(_Visits)
+    r.seen = np.full(n, -1, np.int32)
+    r.level = np.empty(n, np.int32)
+    r.n_keeping = np.zeros(n, np.int32)
+    with nogil:
+        for v in targets:
+            requested.push_back(v)
+        r.visit(0, requested)
+    if r.stopped or <int64>r.order.size() > longest:
+        return None
+    result = np.empty(r.order.size(), np.int32)
+    cdef int[::1] out = result
+    if r.order.size():
+        memcpy(&out[0], r.order.data(), r.order.size() * sizeof(int))
+    return result
+
+
+def dependent_nodes(const int64[::1] pred_indptr, const int[::1] pred, const unsigned char[::1] chosen):
+    """The chosen nodes and all that rest on one: uint8[n].
+
+    pred_indptr : int64[n + 1], pred : int32[k], chosen : uint8[n]
+    """
+    cdef Py_ssize_t n = chosen.shape[0], v, j
+    result = np.array(chosen, np.uint8)
+    cdef unsigned char[::1] out = result
+    with nogil:
+        for v in range(n):
+            for j in range(pred_indptr[v], pred_indptr[v + 1]):
+                out[v] |= out[pred[j]]
+    return result
+
+
+# The recursion, and what it remembers.
+
+cdef struct _ComponentRequest:
     int child                             # the component that holds the vertex
     int vertex
     int first                             # which nodes of the separator read it: the first, the last
@@ -32,7 +86,7 @@ cdef struct Request:
     bint live
 
 
-cdef struct Visit:
+cdef struct _Visit:
     uint64 key                            # of the separator, of the targets and of what must be run for them
     uint64 check                          # a second hash of the same; 0: no visit
     int64 begin                           # where its runs stand in the order
@@ -41,24 +95,30 @@ cdef struct Visit:
 
 @cython.final
 cdef class _Visits:
-    """Visits so far: the same one consists of the same runs again, which are copied."""
+    """Visits so far: the same one consists of the same runs again, which are copied.
 
-    cdef vector[Visit] slots              # open addressing; their number is a power of two
+    At most half of the slots are used, so a free one ends every probe.
+    """
+
+    cdef vector[_Visit] slots             # open addressing; their number is a power of two
     cdef int64 n_used
 
-    cdef Visit* slot(self, uint64 key, uint64 check) noexcept nogil:
+    def __cinit__(self):
+        self.slots.resize(FEWEST_SLOTS)
+
+    cdef _Visit* slot(self, uint64 key, uint64 check) noexcept nogil:
         """The slot of a visit, or the free one where it would stand."""
         cdef uint64 last = self.slots.size() - 1, i = key & last
         while self.slots[i].check and (self.slots[i].key != key or self.slots[i].check != check):
             i = (i + 1) & last
         return &self.slots[i]
 
-    cdef int add(self, const Visit& visit) except -1 nogil:
-        cdef vector[Visit] before
-        cdef Visit old
+    cdef int add(self, const _Visit& visit) except -1 nogil:
+        cdef vector[_Visit] before
+        cdef _Visit old
         if 2 * self.n_used >= <int64>self.slots.size():
             before.swap(self.slots)
-            self.slots.resize(max(<int64>FEWEST_SLOTS, 2 * <int64>before.size()))
+            self.slots.resize(2 * before.size())
             for old in before:
                 if old.check:
                     self.slot(old.key, old.check)[0] = old
@@ -67,19 +127,23 @@ cdef class _Visits:
         return 0
 
 
-cdef bint _by_vertex(const Request& a, const Request& b) noexcept nogil:
+cdef bint _by_vertex(const _ComponentRequest& a, const _ComponentRequest& b) noexcept nogil:
     return a.vertex < b.vertex or (a.vertex == b.vertex and a.first < b.first)
 
 
-cdef bint _by_child(const Request& a, const Request& b) noexcept nogil:
+cdef bint _by_child(const _ComponentRequest& a, const _ComponentRequest& b) noexcept nogil:
     if a.child != b.child:
         return a.child < b.child
     return a.first < b.first or (a.first == b.first and a.vertex < b.vertex)
 
 
 @cython.final
-cdef class _Recursion:
-    """One schedule under construction. Its methods recurse as deep as the tree, which is a logarithm of its size."""
+cdef class _SeparatorRecursion:
+    """One schedule under construction. Its methods recurse as deep as the tree, which is a logarithm of its size.
+
+    level[v] is valid where seen[v] == calls, that is until the next call of `reach`. After a MemoryError the order is
+    incomplete and n_keeping too high: drop the recursion.
+    """
     cdef const int64[::1] pred_indptr
     cdef const int[::1] pred
     cdef const int64[::1] memory
@@ -157,10 +221,11 @@ cdef class _Recursion:
             self.level[v] = last
         return 0
 
-    cdef int requests(self, int s, vector[int]& targets, vector[int]& own, vector[Request]& result) except -1 nogil:
+    cdef int requests(self, int s, vector[int]& targets, vector[int]& own,
+                      vector[_ComponentRequest]& result) except -1 nogil:
         """What the separator's nodes and the caller read below s, each once, by component and first reader."""
-        cdef vector[Request] each
-        cdef Request request
+        cdef vector[_ComponentRequest] each
+        cdef _ComponentRequest request
         cdef int64 i, j
         cdef int u
         request.live = False
@@ -191,7 +256,7 @@ cdef class _Recursion:
     cdef int visit(self, int s, vector[int]& targets) except -1 nogil:
         """Run what the targets need, all of them below s."""
         cdef vector[int] reached, own
-        cdef Visit visit, known
+        cdef _Visit visit, known
         cdef uint64 salted
         cdef int v
         if targets.empty() or self.stopped:
@@ -250,20 +315,20 @@ cdef class _Recursion:
                 u = self.pred[j]
                 if s < self.owner[u] < self.end[s]:
                     inputs.push_back(u)
-            self.by_child(s, inputs)
+            self.visit_children(s, inputs)
             self.order.push_back(v)
         inputs.clear()
         for u in targets:
             if self.owner[u] != s:
                 inputs.push_back(u)
-        self.by_child(s, inputs)
+        self.visit_children(s, inputs)
         return 0
 
-    cdef int by_child(self, int s, vector[int]& vertices) except -1 nogil:
-        """Visit the components that hold some vertices, each for its own."""
-        cdef vector[Request] each
+    cdef int visit_children(self, int s, vector[int]& vertices) except -1 nogil:
+        """_Visit the components that hold some vertices, each for its own."""
+        cdef vector[_ComponentRequest] each
         cdef vector[int] requested
-        cdef Request request
+        cdef _ComponentRequest request
         cdef int64 j
         cdef int u
         request.first = request.last = request.level = 0
@@ -282,7 +347,7 @@ cdef class _Recursion:
 
     cdef int batched(self, int s, vector[int]& targets, vector[int]& own) except -1 nogil:
         """The same, but a visit to a component also computes what later readers request, as far as it can by now."""
-        cdef vector[Request] requests
+        cdef vector[_ComponentRequest] requests
         cdef int64 i, begin, past, j
         self.requests(s, targets, own, requests)
         for i in range(<int64>own.size() + 1):
@@ -303,8 +368,8 @@ cdef class _Recursion:
                     self.n_keeping[requests[j].vertex] -= 1
         return 0
 
-    cdef int fetch(self, vector[Request]& requests, int64 begin, int64 past, int i) except -1 nogil:
-        """Visit a component if reader i is the first to read something there."""
+    cdef int fetch(self, vector[_ComponentRequest]& requests, int64 begin, int64 past, int i) except -1 nogil:
+        """_Visit a component if reader i is the first to read something there."""
         cdef vector[int] requested
         cdef int64 j, extra = 0
         cdef int v
@@ -328,54 +393,3 @@ cdef class _Recursion:
         for v in requested:
             self.n_keeping[v] += 1
         return 0
-
-
-def recursive_order(const int64[::1] pred_indptr, const int[::1] pred, const int64[::1] memory, const int[::1] end,
-             const int64[::1] child_indptr, const int[::1] children, const int[::1] owner, const int[::1] n_bags,
-             const int[::1] targets, int64 recursion_limit, int64 batch, int64 longest):
-    """An order that runs the targets, by recursion on a tree of separators.
-
-    pred_indptr : int64[n + 1], pred : int32[k], memory : int64[n], ids topological; end, n_bags : int32[s],
-    child_indptr : int64[s + 1], children : int32[s - 1], owner : int32[n] the tree in preorder; targets : int32[t];
-    recursion_limit : components of fewer bags are run in one pass; batch : PLAIN, UNLIMITED, or the bytes that one
-    visit may add beyond what is needed at once; longest : runs at which to give up
-    Returns int32[m], or None if it would be longer.
-    """
-    cdef _Recursion r = _Recursion.__new__(_Recursion)
-    cdef Py_ssize_t n = owner.shape[0]
-    cdef vector[int] requested
-    cdef int v
-    r.pred_indptr, r.pred, r.memory = pred_indptr, pred, memory
-    r.end, r.child_indptr, r.children, r.owner, r.n_bags = end, child_indptr, children, owner, n_bags
-    r.recursion_limit, r.batch, r.longest = recursion_limit, batch, longest
-    r.visits = _Visits.__new__(_Visits)
-    r.visits.slots.resize(FEWEST_SLOTS)
-    r.seen = np.full(n, -1, np.int32)
-    r.level = np.empty(n, np.int32)
-    r.n_keeping = np.zeros(n, np.int32)
-    with nogil:
-        for v in targets:
-            requested.push_back(v)
-        r.visit(0, requested)
-    if r.stopped or <int64>r.order.size() > longest:
-        return None
-    result = np.empty(r.order.size(), np.int32)
-    cdef int[::1] out = result
-    if r.order.size():
-        memcpy(&out[0], r.order.data(), r.order.size() * sizeof(int))
-    return result
-
-
-def dependent_nodes(const int64[::1] pred_indptr, const int[::1] pred, const unsigned char[::1] chosen):
-    """The chosen nodes and all that rest on one: uint8[n].
-
-    pred_indptr : int64[n + 1], pred : int32[k], chosen : uint8[n]
-    """
-    cdef Py_ssize_t n = chosen.shape[0], v, j
-    result = np.array(chosen, np.uint8)
-    cdef unsigned char[::1] out = result
-    with nogil:
-        for v in range(n):
-            for j in range(pred_indptr[v], pred_indptr[v + 1]):
-                out[v] |= out[pred[j]]
-    return result
