@@ -3,271 +3,34 @@
 
 import numpy as np
 
+cimport cython
 from cython.operator cimport dereference, predecrement
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t
 from libcpp.map cimport map as ordered_map
 from libcpp.pair cimport pair
 from libcpp.queue cimport priority_queue
 from libcpp.vector cimport vector
+from remat_algos.kernels.growing cimport assign, push, set_entry
 
-
-# Placed blocks by address, in chunks that know which sections they cover.
-
-cdef struct _Place:
-    int64_t offset, top, begin, end
-
-cdef struct _Chunk:
-    int64_t low         # no block of it lies below
-    int64_t begin, end  # sections that its blocks cover
-    int64_t forgot      # blocks that end before it have been dropped
-    Py_ssize_t row
-
-cdef Py_ssize_t max_chunk = 256
-
-
-cdef class _Placed:
-    cdef vector[_Chunk] chunks
-    cdef vector[vector[_Place]] rows
-
-    def __cinit__(self):
-        self.rows.push_back(vector[_Place]())
-        self.chunks.push_back(_Chunk(0, 0, 0, 0, 0))
-
-    cdef int64_t gap(self, int64_t begin, int64_t end, int64_t size, bint best, int64_t first) noexcept nogil:
-        """Offset of the lowest gap of `size` bytes in these sections, or of the tightest; no later block begins before
-        `first`."""
-        cdef int64_t top = 0, lowest_gap = -1, tightest = 0
-        cdef Py_ssize_t at, i
-        cdef _Place* place
-        cdef vector[_Place]* row
-        for at in range(<Py_ssize_t>self.chunks.size()):
-            if self.chunks[at].begin >= end or self.chunks[at].end <= begin:
-                continue
-            if self.chunks[at].forgot < first:
-                self.forget(at, first)
-            row = &self.rows[self.chunks[at].row]
-            for i in range(<Py_ssize_t>row.size()):
-                place = &row[0][i]
-                if place.begin >= end or place.end <= begin:
-                    continue
-                if place.offset - top >= size and (lowest_gap < 0 or place.offset - top < tightest):
-                    lowest_gap, tightest = top, place.offset - top
-                    if not best or tightest == size:
-                        return lowest_gap
-                top = max(top, place.top)
-        return top if lowest_gap < 0 else lowest_gap
-
-    cdef void forget(self, Py_ssize_t at, int64_t first) noexcept nogil:
-        """Drop the blocks of a chunk that end before all later ones begin."""
-        cdef vector[_Place]* row = &self.rows[self.chunks[at].row]
-        cdef Py_ssize_t i, kept = 0
-        for i in range(<Py_ssize_t>row.size()):
-            if row[0][i].end > first:
-                row[0][kept] = row[0][i]
-                kept += 1
-        row.resize(kept)
-        self.chunks[at].forgot = first
-
-    cdef void add(self, _Place place) noexcept nogil:
-        cdef Py_ssize_t at = 0, i, high = <Py_ssize_t>self.chunks.size(), middle
-        cdef vector[_Place]* row
-        cdef _Chunk* chunk
-        while high - at > 1:  # the last chunk that begins at or below it
-            middle = (at + high) // 2
-            if self.chunks[middle].low <= place.offset:
-                at = middle
-            else:
-                high = middle
-        chunk = &self.chunks[at]
-        row = &self.rows[chunk.row]
-        i = <Py_ssize_t>row.size()
-        row.push_back(place)
-        while i and row[0][i - 1].offset > place.offset:
-            row[0][i] = row[0][i - 1]
-            i -= 1
-        row[0][i] = place
-        chunk.begin = place.begin if row.size() == 1 else min(chunk.begin, place.begin)
-        chunk.end = max(chunk.end, place.end)
-        if <Py_ssize_t>row.size() > max_chunk:
-            self.split(at)
-
-    cdef void split(self, Py_ssize_t at) noexcept nogil:
-        """The upper half of a chunk becomes a new chunk."""
-        cdef Py_ssize_t low_row = self.chunks[at].row, high_row = <Py_ssize_t>self.rows.size()
-        cdef Py_ssize_t half = <Py_ssize_t>self.rows[low_row].size() // 2
-        cdef _Chunk upper = self.chunks[at]
-        self.rows.push_back(vector[_Place]())
-        self.rows[high_row].assign(self.rows[low_row].begin() + half, self.rows[low_row].end())
-        self.rows[low_row].resize(half)
-        upper.row, upper.low = high_row, self.rows[high_row][0].offset
-        self.chunks.insert(self.chunks.begin() + at + 1, upper)
-        self.measure(at)
-        self.measure(at + 1)
-
-    cdef void measure(self, Py_ssize_t at) noexcept nogil:
-        cdef vector[_Place]* row = &self.rows[self.chunks[at].row]
-        cdef Py_ssize_t i
-        self.chunks[at].begin, self.chunks[at].end = row[0][0].begin, row[0][0].end
-        for i in range(1, <Py_ssize_t>row.size()):
-            self.chunks[at].begin = min(self.chunks[at].begin, row[0][i].begin)
-            self.chunks[at].end = max(self.chunks[at].end, row[0][i].end)
-
-
-# The skyline of the placed blocks, as parts of equal height; and the unplaced blocks between two walls.
-
-cdef struct _Part:
-    int64_t begin, end, height
-    Py_ssize_t before, after  # its neighbours, -1 at the edges
-
-
-cdef class _Skyline:
-    cdef vector[_Part] parts
-    cdef priority_queue[pair[int64_t, Py_ssize_t]] queue  # (-height, -part), removed parts included
-    cdef vector[unsigned char] gone
-
-    cdef void start(self, int64_t sections) noexcept nogil:
-        self.add(_Part(0, sections, 0, -1, -1))
-
-    cdef Py_ssize_t add(self, _Part part) noexcept nogil:
-        cdef Py_ssize_t at = <Py_ssize_t>self.parts.size()
-        self.parts.push_back(part)
-        self.gone.push_back(False)
-        if part.before >= 0:
-            self.parts[part.before].after = at
-        if part.after >= 0:
-            self.parts[part.after].before = at
-        self.queue.push(pair[int64_t, Py_ssize_t](-part.height, -at))
-        return at
-
-    cdef Py_ssize_t lowest(self) noexcept nogil:
-        """The lowest part, merged with neighbours of its height."""
-        cdef Py_ssize_t at
-        while self.gone[-self.queue.top().second]:
-            self.queue.pop()
-        at = -self.queue.top().second
-        while self.level(at, self.parts[at].before):
-            at = self.join(self.parts[at].before, at)
-        while self.level(at, self.parts[at].after):
-            at = self.join(at, self.parts[at].after)
-        return at
-
-    cdef bint level(self, Py_ssize_t at, Py_ssize_t other) noexcept nogil:
-        return other >= 0 and self.parts[other].height == self.parts[at].height
-
-    cdef Py_ssize_t join(self, Py_ssize_t at, Py_ssize_t after) noexcept nogil:
-        self.gone[at] = self.gone[after] = True
-        return self.add(_Part(self.parts[at].begin, self.parts[after].end, self.parts[at].height,
-                              self.parts[at].before, self.parts[after].after))
-
-    cdef void lift(self, Py_ssize_t at) noexcept nogil:
-        """Up to its lower wall."""
-        cdef _Part part = self.parts[at]
-        cdef int64_t height = -1
-        if part.before >= 0:
-            height = self.parts[part.before].height
-        if part.after >= 0 and (height < 0 or self.parts[part.after].height < height):
-            height = self.parts[part.after].height
-        part.height = height
-        self.gone[at] = True
-        self.add(part)
-
-    cdef int64_t put(self, Py_ssize_t at, int64_t begin, int64_t end, int64_t size) noexcept nogil:
-        """Place a block on a part; the rest of the part to its left and right becomes parts. Returns its offset."""
-        cdef _Part part = self.parts[at]
-        cdef Py_ssize_t left = part.before, middle
-        self.gone[at] = True
-        if begin > part.begin:
-            left = self.add(_Part(part.begin, begin, part.height, part.before, part.after))
-        middle = self.add(_Part(begin, end, part.height + size, left, part.after))
-        if end < part.end:
-            self.add(_Part(end, part.end, part.height, middle, part.after))
-        return part.height
-
-
-cdef class _Waiting:
-    """A tree over the unplaced blocks by begin: minimum rank and minimum end of each range."""
-    cdef const int64_t[:] begin, end
-    cdef Py_ssize_t leaves
-    cdef vector[int64_t] rank, min_end
-    cdef vector[Py_ssize_t] stack
-
-    cdef void start(self, const int64_t[:] begin, const int64_t[:] end, const int64_t[:] rank) noexcept nogil:
-        cdef Py_ssize_t i, n = begin.shape[0]
-        self.begin, self.end = begin, end
-        self.leaves = 1
-        while self.leaves < n:
-            self.leaves *= 2
-        self.rank.assign(2 * self.leaves, beyond)
-        self.min_end.assign(2 * self.leaves, beyond)
-        for i in range(n):
-            self.rank[self.leaves + i], self.min_end[self.leaves + i] = rank[i], end[i]
-        for i in range(self.leaves - 1, 0, -1):
-            self.measure(i)
-
-    cdef void measure(self, Py_ssize_t at) noexcept nogil:
-        self.rank[at] = min(self.rank[2 * at], self.rank[2 * at + 1])
-        self.min_end[at] = min(self.min_end[2 * at], self.min_end[2 * at + 1])
-
-    cdef Py_ssize_t first_at(self, int64_t section) noexcept nogil:
-        """The first block that begins there or later."""
-        cdef Py_ssize_t low = 0, high = self.begin.shape[0], middle
-        while low < high:
-            middle = (low + high) // 2
-            if self.begin[middle] < section:
-                low = middle + 1
-            else:
-                high = middle
-        return low
-
-    cdef Py_ssize_t take(self, int64_t begin, int64_t end) noexcept nogil:
-        """Remove the block of minimum rank inside these sections; -1 if there is none."""
-        cdef Py_ssize_t low = self.leaves + self.first_at(begin), high = self.leaves + self.first_at(end)
-        cdef Py_ssize_t chosen = -1, at
-        self.stack.clear()
-        while low < high:  # the nodes that cover this range
-            if low & 1:
-                self.stack.push_back(low)
-                low += 1
-            if high & 1:
-                high -= 1
-                self.stack.push_back(high)
-            low, high = low // 2, high // 2
-        while not self.stack.empty():
-            at = self.stack.back()
-            self.stack.pop_back()
-            if self.min_end[at] > end or (chosen >= 0 and self.rank[at] >= self.rank[chosen]):
-                continue
-            if at >= self.leaves:
-                chosen = at
-            else:  # the side with the minimum rank comes first
-                low = 2 * at + (self.rank[2 * at] > self.rank[2 * at + 1])
-                self.stack.push_back(low ^ 1)
-                self.stack.push_back(low)
-        if chosen < 0:
-            return -1
-        self.rank[chosen] = self.min_end[chosen] = beyond
-        at = chosen // 2
-        while at:
-            self.measure(at)
-            at //= 2
-        return chosen - self.leaves
+cdef class _PlacedBlocks
+cdef class _Skyline
+cdef class _UnplacedBlocks
 
 
 # Lowest or tightest gap in a given order, and lowest place first.
 
-cdef int64_t beyond = 0x7FFFFFFFFFFFFFFF
-
-
+@cython.final
 cdef class GapFit:
     """Each block in order goes to the lowest gap that fits it, or to the tightest one.
 
-    Fit(order, begin, end, size, best): order int64[n] a permutation of the blocks, begin, end : int64[n] half-open
+    GapFit(order, begin, end, size, best): order : int64[n] a permutation of the blocks, begin, end : int64[n] half-open
     sections, size : int64[n] above 0
+    After a MemoryError it is not to be used again.
     """
     cdef const int64_t[:] order, begin, end, size
     cdef bint best
     cdef Py_ssize_t at
-    cdef _Placed placed
+    cdef _PlacedBlocks placed
     cdef vector[int64_t] first  # earliest begin of this block and later ones: blocks that end before are dropped
     cdef int64_t[:] offset
 
@@ -275,9 +38,9 @@ cdef class GapFit:
                  bint best):
         cdef Py_ssize_t at, n = order.shape[0]
         self.order, self.begin, self.end, self.size, self.best = order, begin, end, size, best
-        self.placed = _Placed()
+        self.placed = _PlacedBlocks()
         self.offset = np.zeros(n, np.int64)
-        self.first.assign(n + 1, beyond)
+        assign(self.first, n + 1, INT64_MAX)
         for at in range(n - 1, -1, -1):
             self.first[at] = min(begin[order[at]], self.first[at + 1])
 
@@ -289,7 +52,7 @@ cdef class GapFit:
             while self.at < until:
                 b = self.order[self.at]
                 low = self.placed.gap(self.begin[b], self.end[b], self.size[b], self.best, self.first[self.at])
-                self.placed.add(_Place(low, low + self.size[b], self.begin[b], self.end[b]))
+                self.placed.add(_PlacedBlock(low, low + self.size[b], self.begin[b], self.end[b]))
                 self.offset[b] = low
                 self.at += 1
         return self.at == self.order.shape[0]
@@ -299,22 +62,24 @@ cdef class GapFit:
         return np.asarray(self.offset)
 
 
+@cython.final
 cdef class SkylineFit:
     """The lowest place is filled first, by the block of minimum rank that fits between its walls.
 
-    Stack(begin, end, size, rank, sections): begin, end : int64[n] half-open sections, `begin` ascending,
+    SkylineFit(begin, end, size, rank, sections): begin, end : int64[n] half-open sections, `begin` ascending,
     size : int64[n], rank : int64[n] a permutation. A place that no block fits is skipped, up to its lower wall.
+    After a MemoryError it is not to be used again.
     """
     cdef const int64_t[:] begin, end, size
     cdef Py_ssize_t left
     cdef _Skyline skyline
-    cdef _Waiting waiting
+    cdef _UnplacedBlocks waiting
     cdef int64_t[:] offset
 
     def __init__(self, const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, const int64_t[:] rank,
                  Py_ssize_t sections):
         self.begin, self.end, self.size, self.left = begin, end, size, size.shape[0]
-        self.skyline, self.waiting = _Skyline(), _Waiting()
+        self.skyline, self.waiting = _Skyline(), _UnplacedBlocks()
         self.offset = np.zeros(self.left, np.int64)
         self.skyline.start(sections)
         self.waiting.start(begin, end, rank)
@@ -372,7 +137,7 @@ def first_clash(const int64_t[:] begin, const int64_t[:] end, const int64_t[:] s
             j = dereference(near).second
             if offset[j] + size[j] > offset[i]:
                 return j, i
-        live[offset[i]] = i
+        set_entry(live, offset[i], i)
     return -1, -1
 
 
@@ -420,7 +185,7 @@ def written_over(const int32_t[:] order, const int64_t[:] instance_indptr, const
 
 
 def shared_blocks(const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, const int64_t[:] over,
-           const int64_t[:] begins, const int64_t[:] ends, int64_t match_range):
+                  const int64_t[:] begins, const int64_t[:] ends, int64_t match_range):
     """The block of each buffer, from a list of free blocks in order of size.
 
     begin, end : int64[k] half-open steps, size : int64[k] bytes, over : int64[k] -1 or the buffer written over,
@@ -442,7 +207,7 @@ def shared_blocks(const int64_t[:] begin, const int64_t[:] end, const int64_t[:]
         while gone < n_ends and end[ends[gone]] <= begin[i]:
             j = block[ends[gone]]
             key.first, key.second = length[j], gone
-            free[key] = j
+            set_entry(free, key, j)
             gone += 1
         if over[i] >= 0:
             block[i] = block[over[i]]
@@ -495,3 +260,268 @@ def block_colours(const int64_t[::1] begin, const int64_t[::1] end):
                 c += 1
             colour[i] = c
     return colours
+
+
+# Placed blocks by address, in chunks that know which sections they cover.
+
+cdef struct _PlacedBlock:
+    int64_t offset, top, begin, end
+
+cdef struct _BlockChunk:
+    int64_t low         # no block of it lies below
+    int64_t begin, end  # sections that its blocks cover
+    int64_t forgot      # blocks that end before it have been dropped
+    Py_ssize_t row
+
+cdef enum:
+    max_chunk = 256  # blocks
+
+
+@cython.final
+cdef class _PlacedBlocks:
+    """Placed blocks by offset, cut into chunks of at most max_chunk blocks.
+
+    Chunk i holds rows[chunks[i].row], its blocks by offset; those of chunk i + 1 lie no lower. Blocks that have been
+    dropped may still count in the sections that a chunk covers.
+    """
+    cdef vector[_BlockChunk] chunks
+    cdef vector[vector[_PlacedBlock]] rows
+
+    def __cinit__(self):
+        self.rows.push_back(vector[_PlacedBlock]())
+        self.chunks.push_back(_BlockChunk(0, 0, 0, 0, 0))
+
+    cdef int64_t gap(self, int64_t begin, int64_t end, int64_t size, bint best, int64_t first) except -1 nogil:
+        """Offset of the lowest gap of `size` bytes in these sections, or of the tightest.
+
+        No later block begins before `first`.
+        """
+        cdef int64_t top = 0, lowest_gap = -1, tightest = 0
+        cdef Py_ssize_t at, i
+        cdef _PlacedBlock* place
+        cdef vector[_PlacedBlock]* row
+        for at in range(<Py_ssize_t>self.chunks.size()):
+            if self.chunks[at].begin >= end or self.chunks[at].end <= begin:
+                continue
+            if self.chunks[at].forgot < first:
+                self.forget(at, first)
+            row = &self.rows[self.chunks[at].row]
+            for i in range(<Py_ssize_t>row.size()):
+                place = &row[0][i]
+                if place.begin >= end or place.end <= begin:
+                    continue
+                if place.offset - top >= size and (lowest_gap < 0 or place.offset - top < tightest):
+                    lowest_gap, tightest = top, place.offset - top
+                    if not best or tightest == size:
+                        return lowest_gap
+                top = max(top, place.top)
+        return top if lowest_gap < 0 else lowest_gap
+
+    cdef int forget(self, Py_ssize_t at, int64_t first) except -1 nogil:
+        """Drop the blocks of a chunk that end before all later ones begin."""
+        cdef vector[_PlacedBlock]* row = &self.rows[self.chunks[at].row]
+        cdef Py_ssize_t i, kept = 0
+        for i in range(<Py_ssize_t>row.size()):
+            if row[0][i].end > first:
+                row[0][kept] = row[0][i]
+                kept += 1
+        row.resize(kept)
+        self.chunks[at].forgot = first
+        return 0
+
+    cdef int add(self, _PlacedBlock place) except -1 nogil:
+        cdef Py_ssize_t at = 0, i, high = <Py_ssize_t>self.chunks.size(), middle
+        cdef vector[_PlacedBlock]* row
+        cdef _BlockChunk* chunk
+        while high - at > 1:  # the last chunk that begins at or below it
+            middle = (at + high) // 2
+            if self.chunks[middle].low <= place.offset:
+                at = middle
+            else:
+                high = middle
+        chunk = &self.chunks[at]
+        row = &self.rows[chunk.row]
+        i = <Py_ssize_t>row.size()
+        row.push_back(place)
+        while i and row[0][i - 1].offset > place.offset:
+            row[0][i] = row[0][i - 1]
+            i -= 1
+        row[0][i] = place
+        chunk.begin = place.begin if row.size() == 1 else min(chunk.begin, place.begin)
+        chunk.end = max(chunk.end, place.end)
+        if <Py_ssize_t>row.size() > max_chunk:
+            self.split(at)
+        return 0
+
+    cdef int split(self, Py_ssize_t at) except -1 nogil:
+        """The upper half of a chunk becomes a new chunk."""
+        cdef Py_ssize_t low_row = self.chunks[at].row, high_row = <Py_ssize_t>self.rows.size()
+        cdef Py_ssize_t half = <Py_ssize_t>self.rows[low_row].size() // 2
+        cdef _BlockChunk upper = self.chunks[at]
+        self.rows.push_back(vector[_PlacedBlock]())
+        self.rows[high_row].assign(self.rows[low_row].begin() + half, self.rows[low_row].end())
+        self.rows[low_row].resize(half)
+        upper.row, upper.low = high_row, self.rows[high_row][0].offset
+        self.chunks.insert(self.chunks.begin() + at + 1, upper)
+        self.measure(at)
+        self.measure(at + 1)
+        return 0
+
+    cdef void measure(self, Py_ssize_t at) noexcept nogil:
+        cdef vector[_PlacedBlock]* row = &self.rows[self.chunks[at].row]
+        cdef Py_ssize_t i
+        self.chunks[at].begin, self.chunks[at].end = row[0][0].begin, row[0][0].end
+        for i in range(1, <Py_ssize_t>row.size()):
+            self.chunks[at].begin = min(self.chunks[at].begin, row[0][i].begin)
+            self.chunks[at].end = max(self.chunks[at].end, row[0][i].end)
+
+
+# The skyline of the placed blocks, as parts of equal height.
+
+cdef struct _SkylinePart:
+    int64_t begin, end, height
+    Py_ssize_t before, after  # its neighbours, -1 at the edges
+
+
+@cython.final
+cdef class _Skyline:
+    """Parts that are not gone cover the sections, each once, and know their neighbours; all of them are queued."""
+    cdef vector[_SkylinePart] parts
+    cdef priority_queue[pair[int64_t, Py_ssize_t]] queue  # (-height, -part), removed parts included
+    cdef vector[unsigned char] gone
+
+    cdef int start(self, int64_t sections) except -1 nogil:
+        self.add(_SkylinePart(0, sections, 0, -1, -1))
+        return 0
+
+    cdef Py_ssize_t add(self, _SkylinePart part) except -1 nogil:
+        cdef Py_ssize_t at = <Py_ssize_t>self.parts.size()
+        self.parts.push_back(part)
+        self.gone.push_back(False)
+        if part.before >= 0:
+            self.parts[part.before].after = at
+        if part.after >= 0:
+            self.parts[part.after].before = at
+        push(self.queue, pair[int64_t, Py_ssize_t](-part.height, -at))
+        return at
+
+    cdef Py_ssize_t lowest(self) except -1 nogil:
+        """The lowest part, merged with neighbours of its height."""
+        cdef Py_ssize_t at
+        while self.gone[-self.queue.top().second]:
+            self.queue.pop()
+        at = -self.queue.top().second
+        while self.level(at, self.parts[at].before):
+            at = self.join(self.parts[at].before, at)
+        while self.level(at, self.parts[at].after):
+            at = self.join(at, self.parts[at].after)
+        return at
+
+    cdef bint level(self, Py_ssize_t at, Py_ssize_t other) noexcept nogil:
+        return other >= 0 and self.parts[other].height == self.parts[at].height
+
+    cdef Py_ssize_t join(self, Py_ssize_t at, Py_ssize_t after) except -1 nogil:
+        self.gone[at] = self.gone[after] = True
+        return self.add(_SkylinePart(self.parts[at].begin, self.parts[after].end, self.parts[at].height,
+                              self.parts[at].before, self.parts[after].after))
+
+    cdef int lift(self, Py_ssize_t at) except -1 nogil:
+        """Up to its lower wall."""
+        cdef _SkylinePart part = self.parts[at]
+        cdef int64_t height = -1
+        if part.before >= 0:
+            height = self.parts[part.before].height
+        if part.after >= 0 and (height < 0 or self.parts[part.after].height < height):
+            height = self.parts[part.after].height
+        part.height = height
+        self.gone[at] = True
+        self.add(part)
+        return 0
+
+    cdef int64_t put(self, Py_ssize_t at, int64_t begin, int64_t end, int64_t size) except -1 nogil:
+        """Place a block on a part; the rest of the part to its left and right becomes parts. Returns its offset."""
+        cdef _SkylinePart part = self.parts[at]
+        cdef Py_ssize_t left = part.before, middle
+        self.gone[at] = True
+        if begin > part.begin:
+            left = self.add(_SkylinePart(part.begin, begin, part.height, part.before, part.after))
+        middle = self.add(_SkylinePart(begin, end, part.height + size, left, part.after))
+        if end < part.end:
+            self.add(_SkylinePart(end, part.end, part.height, middle, part.after))
+        return part.height
+
+
+# The unplaced blocks.
+
+@cython.final
+cdef class _UnplacedBlocks:
+    """A tree over the blocks by begin: minimum rank and minimum end of the unplaced ones of each range.
+
+    The children of node i are 2 i and 2 i + 1, block b is the leaf leaves + b; placed blocks have INT64_MAX.
+    """
+    cdef const int64_t[:] begin, end
+    cdef Py_ssize_t leaves
+    cdef vector[int64_t] rank, min_end
+    cdef vector[Py_ssize_t] stack
+
+    cdef int start(self, const int64_t[:] begin, const int64_t[:] end, const int64_t[:] rank) except -1:
+        cdef Py_ssize_t i, n = begin.shape[0]
+        self.begin, self.end = begin, end
+        self.leaves = 1
+        while self.leaves < n:
+            self.leaves *= 2
+        assign(self.rank, 2 * self.leaves, INT64_MAX)
+        assign(self.min_end, 2 * self.leaves, INT64_MAX)
+        for i in range(n):
+            self.rank[self.leaves + i], self.min_end[self.leaves + i] = rank[i], end[i]
+        for i in range(self.leaves - 1, 0, -1):
+            self.measure(i)
+        return 0
+
+    cdef void measure(self, Py_ssize_t at) noexcept nogil:
+        self.rank[at] = min(self.rank[2 * at], self.rank[2 * at + 1])
+        self.min_end[at] = min(self.min_end[2 * at], self.min_end[2 * at + 1])
+
+    cdef Py_ssize_t first_at(self, int64_t section) noexcept nogil:
+        """The first block that begins there or later."""
+        cdef Py_ssize_t low = 0, high = self.begin.shape[0], middle
+        while low < high:
+            middle = (low + high) // 2
+            if self.begin[middle] < section:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    cdef Py_ssize_t take(self, int64_t begin, int64_t end) except -2 nogil:
+        """Remove the block of minimum rank inside these sections; -1 if there is none."""
+        cdef Py_ssize_t low = self.leaves + self.first_at(begin), high = self.leaves + self.first_at(end)
+        cdef Py_ssize_t chosen = -1, at
+        self.stack.clear()
+        while low < high:  # the nodes that cover this range
+            if low & 1:
+                self.stack.push_back(low)
+                low += 1
+            if high & 1:
+                high -= 1
+                self.stack.push_back(high)
+            low, high = low // 2, high // 2
+        while not self.stack.empty():
+            at = self.stack.back()
+            self.stack.pop_back()
+            if self.min_end[at] > end or (chosen >= 0 and self.rank[at] >= self.rank[chosen]):
+                continue
+            if at >= self.leaves:
+                chosen = at
+            else:  # the side with the minimum rank comes first
+                low = 2 * at + (self.rank[2 * at] > self.rank[2 * at + 1])
+                self.stack.push_back(low ^ 1)
+                self.stack.push_back(low)
+        if chosen < 0:
+            return -1
+        self.rank[chosen] = self.min_end[chosen] = INT64_MAX
+        at = chosen // 2
+        while at:
+            self.measure(at)
+            at //= 2
+        return chosen - self.leaves
