@@ -5,8 +5,34 @@ import numpy as np
 
 cimport cython
 from libcpp.vector cimport vector
+from remat_algos.kernels.growing cimport assign
 
 ctypedef long long int64
+
+cdef class _RunList
+cdef class _PostponableBlocks
+cdef class _GreedyWalk
+
+
+def greedy_order(order, value_indptr, read_indptr, read_indices, reader_indptr, reader_indices, producer, output,
+                 rerunnable, memory, workspace, int64 limit, int64 max_block, int64 max_runs, int64 factor,
+                 int64 min_work):
+    """An order with the recomputations that one walk along it under a limit inserts.
+
+    order : int32[m], value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k],
+    reader_indptr : int64[n_values + 1], reader_indices : int32[k] nodes, producer : int32[n_values],
+    output : uint8[n_values], rerunnable : uint8[n], memory : int64[n_values], workspace : int64[n];
+    limit in bytes, max_block as in _PostponableBlocks, max_runs, factor, min_work as in _GreedyWalk
+    Returns (int32[k], the highest level of blocks that was tried, work). The level counts from 0 and is one more than
+    there is if some step had no block to postpone, two more if the walk was cut short.
+    """
+    runs = _RunList(order, value_indptr, read_indptr, read_indices, reader_indptr, reader_indices, producer, output,
+                    rerunnable, memory, max_block)
+    blocks = _PostponableBlocks(runs, limit, max_block)
+    walk = _GreedyWalk(runs, blocks, workspace, limit, max_runs, factor, min_work)
+    walk.go()
+    reached = blocks.levels + 1 if walk.cut_short else walk.reached
+    return runs.order(), reached, blocks.single_work + blocks.block_work
 
 
 # A schedule that changes while it is walked along.
@@ -16,7 +42,7 @@ cdef enum:
 
 
 @cython.final
-cdef class Runs:
+cdef class _RunList:
     """The runs of a schedule in a linked list, and for each value of each run the reads that are still to come.
 
     A run is to come, current or placed. Each read is of the newest run before it, as in the simulator; so a run
@@ -24,6 +50,10 @@ cdef class Runs:
     one. The values of run r are the slots from first_slot[r], its reads are the edges from first_edge[r].
     awaited[r] of the slots of a placed run are live and could be computed by another run; known[r] levels of blocks
     that end with r have been looked at and have not changed since.
+
+    Along `after` the labels rise. The edges to come of a slot are a list: next_edge[previous_edge[e]] == e.
+    live[where[r]] == r for each run r with live bytes that may run again. After a MemoryError none of this holds: drop
+    the list, and the blocks and the walk with it.
     """
     cdef const int64[::1] value_indptr, read_indptr, reader_indptr, memory
     cdef const int[::1] read_indices, reader_indices, producer
@@ -50,9 +80,9 @@ cdef class Runs:
         self.read_indices, self.reader_indices, self.producer = read_indices, reader_indices, producer
         self.memory, self.window = memory, window
         self.output, self.rerunnable = output, rerunnable
-        self.original.assign(value_indptr.shape[0] - 1, -1)
-        self.latest.assign(value_indptr.shape[0] - 1, -1)
-        self.newest.assign(value_indptr.shape[0] - 1, -1)
+        assign(self.original, value_indptr.shape[0] - 1, -1)
+        assign(self.latest, value_indptr.shape[0] - 1, -1)
+        assign(self.newest, value_indptr.shape[0] - 1, -1)
         self.first = self.current = -1
         self.total_live = 0
         cdef const int[::1] nodes = order
@@ -96,7 +126,7 @@ cdef class Runs:
         cdef int run = self.original[v] if self.output[x] else self.latest[v]
         return self.first_slot[run] + x - self.value_indptr[v]
 
-    cdef int new_run(self, int v) noexcept nogil:
+    cdef int new_run(self, int v) except -1 nogil:
         """A run of a node, in no place yet, that reads nothing yet."""
         cdef int run = <int>self.node.size()
         cdef int64 i
@@ -127,7 +157,7 @@ cdef class Runs:
             self.previous_edge.push_back(-1)
         return run
 
-    cdef void insert(self, int run, int place) noexcept nogil:
+    cdef int insert(self, int run, int place) except -1 nogil:
         """Put a run before another, behind the current one."""
         cdef int previous = self.before[place]
         if self.label[place] - self.label[previous] < 2:
@@ -137,6 +167,7 @@ cdef class Runs:
         self.after[previous] = run
         self.before[place] = run
         self.connect(run)
+        return 0
 
     cdef void relabel(self) noexcept nogil:
         cdef int64 place = 0
@@ -146,7 +177,7 @@ cdef class Runs:
             self.label[run] = place << GAP_BITS
             run = self.after[run]
 
-    cdef void connect(self, int run) noexcept nogil:
+    cdef int connect(self, int run) except -1 nogil:
         """Each of its reads is of the newest run before it; what was dead is live again."""
         cdef int v = self.node[run], source_run
         cdef int64 edge = self.first_edge[run], j, slot
@@ -161,6 +192,7 @@ cdef class Runs:
                 self.gain(slot, 1)
             self.add_read(edge, slot)
             edge += 1
+        return 0
 
     cdef void add_read(self, int64 edge, int64 slot) noexcept nogil:
         self.source[edge] = slot
@@ -170,7 +202,7 @@ cdef class Runs:
             self.previous_edge[self.to_read[slot]] = edge
         self.to_read[slot] = edge
 
-    cdef void has_read(self, int64 edge) noexcept nogil:
+    cdef int has_read(self, int64 edge) except -1 nogil:
         """A read is done; a value without reads to come dies."""
         cdef int64 slot = self.source[edge]
         cdef int run = self.owner[slot]
@@ -185,8 +217,9 @@ cdef class Runs:
             self.touch(run)
         if self.dead(slot):
             self.gain(slot, -1)
+        return 0
 
-    cdef void hand_over(self, int run, int other) noexcept nogil:
+    cdef int hand_over(self, int run, int other) except -1 nogil:
         """All reads to come of a placed run are of another run of its node, but for what stays."""
         cdef int64 slot, edge, to
         for slot in range(self.first_slot[run], self.end_slot(run)):
@@ -198,8 +231,9 @@ cdef class Runs:
                 self.to_read[slot] = self.next_edge[edge]
                 self.add_read(edge, to)
             self.gain(slot, -1)
+        return 0
 
-    cdef void gain(self, int64 slot, int sign) noexcept nogil:
+    cdef int gain(self, int64 slot, int sign) except -1 nogil:
         """A slot of a placed run has come to life (1) or died (-1); what stays is not counted."""
         cdef int run = self.owner[slot], last
         cdef int64 x = self.value_of(slot)
@@ -218,29 +252,33 @@ cdef class Runs:
             self.where[last] = self.where[run]
             self.live.pop_back()
             self.where[run] = -1
+        return 0
 
     cdef inline bint free_to_move(self, int run) noexcept nogil:
         return self.rerunnable[self.node[run]] and not self.denied[run]
 
-    cdef void touch(self, int run) noexcept nogil:
+    cdef int touch(self, int run) except -1 nogil:
         """Blocks with this placed run have changed: nothing is known of those that end with it or a little later."""
         cdef int64 i
         for i in range(self.window):
             if run < 0 or not self.placed[run] or not self.free_to_move(run):
-                return
+                return 0
             self.known[run] = 0
             if not self.is_touched[run]:
                 self.mark(run)
             run = self.after[run]
+        return 0
 
-    cdef inline void mark(self, int run) noexcept nogil:
+    cdef inline int mark(self, int run) except -1 nogil:
         self.touched.push_back(run)
         self.is_touched[run] = 1
+        return 0
 
-    cdef void touch_readers(self, int64 x) noexcept nogil:
+    cdef int touch_readers(self, int64 x) except -1 nogil:
         cdef int64 j
         for j in range(self.reader_indptr[x], self.reader_indptr[x + 1]):
             self.touch(self.latest[self.reader_indices[j]])
+        return 0
 
     cdef int newest_before(self, int v, int64 label) noexcept nogil:
         """The last run of a node before a place, -1 if there is none."""
@@ -251,22 +289,24 @@ cdef class Runs:
             run = self.older[run]
         return best
 
-    cdef void begin(self, int run) noexcept nogil:
+    cdef int begin(self, int run) except -1 nogil:
         """A run becomes the current one, all of whose values are live."""
         cdef int64 x
         self.current = run
         self.renew_latest(self.node[run], run)
         for x in range(self.value_indptr[self.node[run]], self.value_indptr[self.node[run] + 1]):
             self.total_live += self.memory[x]
+        return 0
 
-    cdef void renew_latest(self, int v, int run) noexcept nogil:
+    cdef int renew_latest(self, int v, int run) except -1 nogil:
         cdef int64 x
         self.touch(self.latest[v])
         self.latest[v] = run
         for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
             self.touch_readers(x)
+        return 0
 
-    cdef void end(self) noexcept nogil:
+    cdef int end(self) except -1 nogil:
         """The current run has been: it is placed, and what is not read any more is free."""
         cdef int run = self.current
         cdef int64 slot, edge
@@ -281,29 +321,37 @@ cdef class Runs:
                     self.gain(slot, 1)
         for edge in range(self.first_edge[run], self.end_edge(run)):
             self.has_read(edge)
+        return 0
 
     def order(self):
         """int32[m]: the nodes of the runs."""
-        cdef vector[int] nodes
+        cdef Py_ssize_t i = 0
         cdef int run = self.first
         while run >= 0:
-            nodes.push_back(self.node[run])
+            i += 1
             run = self.after[run]
-        return np.asarray(nodes, np.int32) if nodes.size() else np.empty(0, np.int32)
+        nodes = np.empty(i, np.int32)
+        cdef int[::1] out = nodes
+        i, run = 0, self.first
+        while run >= 0:
+            out[i] = self.node[run]
+            i += 1
+            run = self.after[run]
+        return nodes
 
 
 # Which block of runs to run again later.
 
 @cython.final
-cdef class Blocks:
+cdef class _PostponableBlocks:
     """Blocks of consecutive placed runs, and what each saves now.
 
     Level 0 are the single runs, level k the blocks of more than 2^(k-1) and at most 2^k. The best block of each end and
     level is remembered until a run in reach changes; only whether the current run reads it is looked at each time.
-    runs : Runs, limit : bytes, max_block : maximum number of runs of a block,
+    runs : _RunList, limit : bytes, max_block : maximum number of runs of a block,
     from 2 on what has not been read yet is preferred
     """
-    cdef Runs runs
+    cdef _RunList runs
     cdef int64 limit, max_block
     cdef readonly int levels
     cdef readonly int64 single_work, block_work    # runs and reads that were looked at
@@ -316,14 +364,14 @@ cdef class Blocks:
     cdef vector[int] passed                        # ends whose best block the current run reads
     cdef vector[int] chosen                        # the runs of the best block, its end first
 
-    def __init__(self, Runs runs, int64 limit, int64 max_block):
+    def __init__(self, _RunList runs, int64 limit, int64 max_block):
         self.runs, self.limit, self.max_block = runs, limit, max_block
         self.levels = 1 + int(max_block - 1).bit_length()
-        self.barren.assign(self.levels, 0)
-        self.barren_since.assign(self.levels, 0)
+        assign(self.barren, self.levels, 0)
+        assign(self.barren_since, self.levels, 0)
         self.single_work = self.block_work = self.clock = self.step = 0
 
-    cdef void at_step(self) noexcept nogil:
+    cdef int at_step(self) except -1 nogil:
         """Another current run: what it reads cannot be moved now."""
         cdef int64 edge
         cdef int run = self.runs.current
@@ -337,8 +385,9 @@ cdef class Blocks:
         self.grow()
         for edge in range(self.runs.first_edge[run], self.runs.end_edge(run)):
             self.busy[self.runs.owner[self.runs.source[edge]]] = self.step
+        return 0
 
-    cdef void grow(self) noexcept nogil:
+    cdef int grow(self) except -1 nogil:
         cdef size_t runs = self.runs.node.size()
         self.busy.resize(runs, 0)
         self.seen.resize(runs, 0)
@@ -347,8 +396,9 @@ cdef class Blocks:
         self.cost.resize(runs * self.levels)
         self.start.resize(runs * self.levels)
         self.size.resize(runs * self.levels)
+        return 0
 
-    cdef bint choose(self, int level) noexcept nogil:
+    cdef bint choose(self, int level) except -1 nogil:
         """Find the block of a level that costs least, ties by its start, then its size; whether there is one.
 
         If there was none the last time, only ends are looked at that were touched since.
@@ -377,7 +427,7 @@ cdef class Blocks:
         self.keep(best, level)
         return best >= 0
 
-    cdef void keep(self, int end, int level) noexcept nogil:
+    cdef int keep(self, int end, int level) except -1 nogil:
         """What was chosen: the best block of an end."""
         cdef int i
         self.chosen.clear()
@@ -385,6 +435,7 @@ cdef class Blocks:
             for i in range(self.size[<int64>end * self.levels + level]):
                 self.chosen.push_back(end)
                 end = self.runs.before[end]
+        return 0
 
     cdef inline void count(self, int level, int64 work) noexcept nogil:
         if level:
@@ -465,22 +516,23 @@ cdef class Blocks:
 # The walk.
 
 @cython.final
-cdef class Walk:
+cdef class _GreedyWalk:
     """The walk for one limit.
 
-    runs : Runs, blocks : Blocks, workspace : int64[n], limit : bytes, max_runs : runs that may be
+    runs : _RunList, blocks : _PostponableBlocks, workspace : int64[n], limit : bytes, max_runs : runs that may be
     created, factor, min_work : the search for blocks of several runs may cost `factor` times the one for single runs,
     plus `min_work`
     """
-    cdef Runs runs
-    cdef Blocks blocks
+    cdef _RunList runs
+    cdef _PostponableBlocks blocks
     cdef const int64[::1] workspace
     cdef int64 limit, max_runs, factor, min_work
     cdef vector[int] stack                         # runs to drop
     cdef readonly bint cut_short
     cdef readonly int reached                      # the highest level that was tried; `levels` where all failed
 
-    def __init__(self, Runs runs, Blocks blocks, workspace, int64 limit, int64 max_runs, int64 factor, int64 min_work):
+    def __init__(self, _RunList runs, _PostponableBlocks blocks, workspace, int64 limit, int64 max_runs, int64 factor,
+                 int64 min_work):
         self.runs, self.blocks, self.workspace, self.limit = runs, blocks, workspace, limit
         self.max_runs, self.factor, self.min_work = max_runs, factor, min_work
         self.cut_short = False
@@ -508,14 +560,14 @@ cdef class Walk:
             bytes += self.runs.memory[x]
         return bytes > 0
 
-    cdef void reduce(self) noexcept nogil:
+    cdef int reduce(self) except -1 nogil:
         """Postpone one block after the other until the current run fits, or none saves anything."""
         cdef int level = 0
         cdef size_t i
         while self.too_much() and level < self.blocks.levels:
             if <int64>self.runs.node.size() >= self.max_runs or (level and self.spent()):
                 self.cut_short = True
-                return
+                return 0
             if not self.blocks.choose(level):
                 level += 1
                 self.reached = max(self.reached, level)
@@ -525,11 +577,12 @@ cdef class Walk:
                     self.run_again(self.blocks.chosen[i])
             self.blocks.grow()
             level = 0
+        return 0
 
     cdef inline bint spent(self) noexcept nogil:
         return self.blocks.block_work > self.factor * self.blocks.single_work + self.min_work
 
-    cdef void run_again(self, int run) noexcept nogil:
+    cdef int run_again(self, int run) except -1 nogil:
         """Another run takes over its reads; a run without readers so far is moved by that, and only once."""
         cdef int place = self.place_for(run), again = self.runs.new_run(self.runs.node[run])
         self.runs.insert(again, place)
@@ -538,6 +591,7 @@ cdef class Walk:
             self.runs.moved[again] = True
             self.runs.denied[again] = self.runs.moved[run]
             self.drop(run)
+        return 0
 
     cdef bint useless(self, int run) noexcept nogil:
         """Whether none of its values was read, will be read, or is an output."""
@@ -549,7 +603,7 @@ cdef class Walk:
                 return False
         return True
 
-    cdef void drop(self, int run) noexcept nogil:
+    cdef int drop(self, int run) except -1 nogil:
         """Remove a placed run without readers, and then those that only it had read."""
         cdef int64 edge
         cdef int other
@@ -571,8 +625,9 @@ cdef class Walk:
                     self.runs.touch(other)
                 if self.useless(other):
                     self.stack.push_back(other)
+        return 0
 
-    cdef void forget(self, int run) noexcept nogil:
+    cdef int forget(self, int run) except -1 nogil:
         """Remove it from the runs of its node."""
         cdef int v = self.runs.node[run], newer = self.runs.newest[v]
         if newer == run:
@@ -583,6 +638,7 @@ cdef class Walk:
             self.runs.older[newer] = self.runs.older[run]
         if self.runs.latest[v] == run:
             self.runs.renew_latest(v, self.runs.newest_before(v, self.runs.label[run]))
+        return 0
 
     cdef int place_for(self, int run) noexcept nogil:
         """Before the first of: its readers to come; the last reader to come of each value that it reads."""
@@ -615,23 +671,3 @@ cdef class Walk:
                 last = reader
             edge = self.runs.next_edge[edge]
         return last
-
-
-def greedy_order(order, value_indptr, read_indptr, read_indices, reader_indptr, reader_indices, producer, output, rerunnable,
-           memory, workspace, int64 limit, int64 max_block, int64 max_runs, int64 factor, int64 min_work):
-    """An order with the recomputations that one walk along it under a limit inserts.
-
-    order : int32[m], value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k],
-    reader_indptr : int64[n_values + 1], reader_indices : int32[k] nodes, producer : int32[n_values],
-    output : uint8[n_values], rerunnable : uint8[n], memory : int64[n_values], workspace : int64[n];
-    limit in bytes, max_block as in Blocks, max_runs, factor, min_work as in Walk
-    Returns (int32[k], the highest level of blocks that was tried, work). The level counts from 0 and is one more than
-    there is if some step had no block to postpone, two more if the walk was cut short.
-    """
-    runs = Runs(order, value_indptr, read_indptr, read_indices, reader_indptr, reader_indices, producer, output,
-                rerunnable, memory, max_block)
-    blocks = Blocks(runs, limit, max_block)
-    walk = Walk(runs, blocks, workspace, limit, max_runs, factor, min_work)
-    walk.go()
-    reached = blocks.levels + 1 if walk.cut_short else walk.reached
-    return runs.order(), reached, blocks.single_work + blocks.block_work
