@@ -12,6 +12,7 @@ neighbours of each vertex.
 
 import numpy as np
 
+cimport cython
 from libc.stdint cimport uint64_t
 from libcpp.algorithm cimport lower_bound, sort
 from libcpp.pair cimport pair
@@ -65,14 +66,16 @@ def first_fault(const int64[::1] bag_indptr, const int[::1] bag_indices, const i
     """
     cdef Py_ssize_t b = parent.shape[0], i, x
     cdef int64 j
-    cdef int root = -1
+    cdef int root = -1, before
     hangs = np.zeros(b, np.uint8)
     cdef unsigned char[::1] known = hangs
     cdef vector[int] walk
     for i in range(b):
+        before = -1
         for j in range(bag_indptr[i], bag_indptr[i + 1]):
-            if bag_indices[j] < 0 or (j > bag_indptr[i] and bag_indices[j - 1] >= bag_indices[j]):
+            if bag_indices[j] <= before:
                 return NOT_ASCENDING, i
+            before = bag_indices[j]
     for i in range(b):
         if parent[i] < -1 or parent[i] >= b or (parent[i] == -1 and root >= 0):
             return NO_TREE, i
@@ -511,6 +514,7 @@ cdef inline int _merged_into(int* into, int x) noexcept nogil:
 
 # What separators leave of a tree.
 
+@cython.final
 cdef class _Forest:
     """A tree while bags are removed from it, and the sizes in the part that was visited last.
 
@@ -591,6 +595,7 @@ cdef class _Forest:
 
 # What the next vertex of a layout adds.
 
+@cython.final
 cdef class _Boundary:
     """The boundary of a set of placed vertices that grows, and what each other vertex would add to it.
 

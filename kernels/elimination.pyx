@@ -7,6 +7,7 @@ Graphs are undirected: indptr : int64[n + 1], indices : int32[2 m] the neighbour
 
 import numpy as np
 
+cimport cython
 from libc.math cimport sqrt
 from libc.stdint cimport uint64_t
 from libcpp.pair cimport pair
@@ -43,6 +44,7 @@ cdef class _Eliminator
 cdef class _Matrix
 
 
+@cython.final
 cdef class EliminationRun:
     """The elimination of a graph, always of the vertex with the minimum key.
 
@@ -292,22 +294,22 @@ def minimum_width_order(const uint64_t[::1] neighbours):
     TW(S) is the minimum width of eliminating the vertices of S first, and Q(S - v, v) the vertices outside S that v
     reaches through S - v. Returns int32[n].
     """
-    cdef int n = <int>neighbours.shape[0], v, width, degree
+    cdef int n = <int>neighbours.shape[0], v, width, degree, lowest, choice
     cdef uint64_t chosen, rest, reached, seen, frontier, size = <uint64_t>1 << n
     cdef vector[signed char] best, last
     result = np.empty(n, np.int32)
     cdef int[::1] order = result
     with nogil:
-        assign(best, size, n)
-        assign(last, size, -1)
+        best.resize(size)
+        last.resize(size)
         best[0] = -1
         for chosen in range(1, size):
-            rest = chosen
+            rest, lowest, choice = chosen, n, -1
             while rest:
                 v = remat_lowest(rest)
                 rest &= rest - 1
                 width = best[chosen ^ (<uint64_t>1 << v)]
-                if width >= best[chosen]:
+                if width >= lowest:
                     continue
                 seen = <uint64_t>1 << v
                 frontier = seen
@@ -320,9 +322,9 @@ def minimum_width_order(const uint64_t[::1] neighbours):
                         seen |= frontier
                 degree = <int>remat_popcount(reached & ~chosen)
                 width = max(width, degree)
-                if width < best[chosen]:
-                    best[chosen] = width
-                    last[chosen] = v
+                if width < lowest:
+                    lowest, choice = width, v
+            best[chosen], last[chosen] = lowest, choice
         chosen = size - 1
         for v in range(n - 1, -1, -1):
             order[v] = last[chosen]
@@ -551,6 +553,7 @@ cdef inline uint64_t _pair(int u, int w) noexcept nogil:
     return (<uint64_t>min(u, w) << 32) | <uint64_t>(max(u, w))
 
 
+@cython.final
 cdef class _Eliminator(_Adjacency):
     """A graph whose vertices are eliminated one after the other, and how many pairs of neighbours each has to join.
 
@@ -666,6 +669,7 @@ cdef enum:
     max_rows = 20000
 
 
+@cython.final
 cdef class _Matrix:
     """The graph that is left of an eliminator, whose order and bags it goes on with; its fill and work too.
 

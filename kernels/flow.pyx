@@ -3,6 +3,7 @@
 
 import numpy as np
 
+cimport cython
 from libcpp.vector cimport vector
 from remat_algos.kernels.growing cimport assign
 
@@ -43,6 +44,7 @@ def maximum_flow(int n, const int[::1] tail, const int[::1] head, const int64[::
     return network.excess[sink], flow, near, far
 
 
+@cython.final
 cdef class _ResidualNetwork:
     """Arcs with their residual capacities, and a preflow: vertices may have an excess on its way to a target.
 

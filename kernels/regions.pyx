@@ -3,6 +3,7 @@
 
 import numpy as np
 
+cimport cython
 from libcpp.algorithm cimport lower_bound, upper_bound
 from libcpp.vector cimport vector
 from remat_algos.kernels.growing cimport assign
@@ -175,6 +176,7 @@ cdef int _top(int[::1] above, int v) noexcept nogil:
     return v
 
 
+@cython.final
 cdef class _Region:
     """The nodes that run before a heavy one, as far as the next heavy ones, and what they read and compute.
 
