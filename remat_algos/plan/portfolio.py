@@ -18,6 +18,7 @@ from remat_algos.solvers.candidates import Candidate, ParetoSet
 from remat_algos.solvers.registry import BASELINE, Solver, Stream
 
 GRACE = 0.05  # seconds after the deadline in which cheap solvers are still run
+FIRST_SECONDS = 0.25  # for each solver, until something fits
 SOLVING = 0.75  # of a solver's time; the rest is for polishing
 MAX_KEPT = 64  # candidates of one solver under a limit
 MAX_OTHERS = 12  # of these are polished beside the best
@@ -142,9 +143,16 @@ class Portfolio:
         ordered = sorted(solvers, key=lambda solver: solver.order)
         with until_stopped() as ending:
             for n_left, solver in zip(range(len(ordered), 0, -1), ordered, strict=True):
-                context = self.context.share(1 / n_left, candidates=self.candidates)
+                context = self.context.share(self._part(n_left), candidates=self.candidates)
                 self._run_solver(solver, options, context.within(seconds_each))
         self.interrupted = ending.interrupted
+
+    def _part(self, n_left: int) -> float:
+        """The part of the time for the next solver: an equal one, but while nothing fits enough for one candidate."""
+        best, left = self._best, self.context.left
+        if not left or (best is not None and self.problem.fits(best)):
+            return 1 / n_left
+        return min(1, max(1 / n_left, FIRST_SECONDS / left))
 
     def guard(self) -> None:
         """Add the run without rematerialization, unless a mark forbids it."""
