@@ -162,7 +162,7 @@ cdef class _SeparatorRecursion:
     cdef vector[int] order
 
     cdef int child_of(self, int s, int v) noexcept nogil:
-        """The child of s below which v is owned."""
+        """The child of s below which v is owned; there is one, so `children` is not empty."""
         cdef const int* begin = &self.children[0] + self.child_indptr[s]
         cdef const int* past = &self.children[0] + self.child_indptr[s + 1]
         cdef const int* at = lower_bound(begin, past, self.owner[v])

@@ -22,7 +22,12 @@ from remat_algos.kernels.elimination import (
 from remat_algos.kernels.emitter import beam_search_order, canonical_order, mirror_order
 from remat_algos.kernels.flow import maximum_flow
 from remat_algos.kernels.graph import topological_order
+from remat_algos.kernels.greedy import greedy_order
+from remat_algos.kernels.offsets import GapFit, SkylineFit, first_clash, shared_blocks
+from remat_algos.kernels.offsets_search import PackingSearch
+from remat_algos.kernels.pools import LOWEST, run_pool
 from remat_algos.kernels.regions import greedy_cuts, keep_depths, removed_regions, segment_cuts
+from remat_algos.kernels.twremat import PLAIN, recursive_order
 
 CASES = {}
 
@@ -39,8 +44,7 @@ def grid(rows, columns):
     tail = np.concatenate([place[:-1].ravel(), place[:, :-1].ravel()])
     head = np.concatenate([place[1:].ravel(), place[:, 1:].ravel()])
     source, target = np.concatenate([tail, head]), np.concatenate([head, tail])
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=place.size))])
-    return indptr.astype(np.int64), target[np.lexsort((target, source))].astype(np.int32)
+    return rows_by(source, target, place.size)
 
 
 def calls(kernel, small, large):
@@ -52,6 +56,12 @@ def as_lists(result):
     if isinstance(result, tuple):
         return [as_lists(part) for part in result]
     return result.tolist() if isinstance(result, np.ndarray) else result
+
+
+def rows_by(key, value, n):
+    """The values of each key, ascending: indptr, indices."""
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(key, minlength=n))])
+    return indptr, value[np.lexsort((value, key))].astype(np.int32)
 
 
 def path(n):
@@ -246,3 +256,112 @@ def regions_segments():
         )
 
     return cut(9), cut(800000)
+
+
+# ---------------------------------------------------------------- greedy, twremat, offsets, offsets_search, pools
+
+
+@case
+def greedy():
+    def walk(depth, limit):
+        """A walk along a chain and its backward pass, in which node depth + i also reads node depth - 1 - i."""
+        n = 2 * depth
+        ids, ones = np.arange(n, dtype=np.int32), np.ones(n, np.int64)
+        read, reader = np.concatenate([ids[:-1], ids[:depth][::-1]]), np.concatenate([ids[1:], ids[depth:]])
+        output = (ids == n - 1).astype(np.uint8)
+        graph = np.arange(n + 1), *rows_by(reader, read, n), *rows_by(read, reader, n), ids, output
+        return ids, *graph, ones.astype(np.uint8), ones, 0 * ones, limit, 32, 4 * n, 1, 1000
+
+    return calls(greedy_order, walk(10, 6), walk(20_000, 19_900))
+
+
+@case
+def twremat():
+    def plan(n, m):
+        """A chain of n nodes, the first one a separator; m nodes before it in the tree read one of them each."""
+        reader, owner = np.arange(1, n + m), np.repeat([1, 2, 0], [1, n - 1, m])
+        read = np.concatenate([reader[: n - 1] - 1, np.arange(m) % n])
+        tree = [np.array(part, np.int32) for part in ([3, 3, 3], [1, 2], owner, [9, 9, 1], np.arange(n, n + m))]
+        graph = *rows_by(reader, read, n + m), np.ones(n + m, np.int64)
+        return *graph, tree[0], np.array([0, 1, 2, 2]), *tree[1:], 2, PLAIN, 10**9
+
+    return calls(recursive_order, plan(20, 30), plan(1500, 3000))
+
+
+@case
+def offsets_gaps():
+    def fit(n):
+        """Blocks side by side: no two overlap in their sections, and none is looked at again."""
+        begin, end, size = np.arange(n), np.arange(1, n + 1), np.ones(n, np.int64)
+
+        def offsets():
+            run = GapFit(begin, begin, end, size, False)
+            return run.run(n), run.offsets().tolist()
+
+        return offsets
+
+    return fit(600), fit(60_000)
+
+
+@case
+def offsets_skyline():
+    def fit(n):
+        begin = np.arange(n)
+        end, size, rank = begin + 5, 64 + begin % 7, begin[::-1]
+
+        def offsets():
+            run = SkylineFit(begin, end, size, rank, n + 5)
+            return run.run(10 * n), run.offsets().tolist()
+
+        return offsets
+
+    return fit(50), fit(60_000)
+
+
+@case
+def offsets_clash():
+    def pile(n):
+        """Buffers on top of each other."""
+        return np.zeros(n, np.int64), np.ones(n, np.int64), np.full(n, 8), 8 * np.arange(n)
+
+    return calls(first_clash, pile(50), pile(60_000))
+
+
+@case
+def offsets_sharing():
+    def halves(n):
+        """The first half of the buffers is returned before the second half requests larger blocks."""
+        ids, part = np.arange(n), np.arange(n) // (n // 2)
+        return part, part + 1, 1 + ids, np.full(n, -1), ids, ids, 1
+
+    return calls(shared_blocks, halves(50), halves(120_000))
+
+
+@case
+def offsets_search():
+    def search(n, sections):
+        """Blocks over nearly all sections, as many as fit on top of each other."""
+        ids = np.arange(n)
+        begin, end, size = ids % 5, sections - ids // 5 % 5, 1 + ids % 3
+
+        def outcome():
+            run = PackingSearch(begin, end, size, sections, 10)
+            run.aim(int(size.sum()))
+            run.restart(ids, False)
+            return run.run(10**8), run.work
+
+        return outcome
+
+    return search(10, 20), search(300, 1500)
+
+
+@case
+def pools():
+    def trace(n):
+        """Each chunk is split off a segment of its own; every other one is freed."""
+        ids, zero = np.arange(n), np.zeros(n, np.int64)
+        event, size, address = np.concatenate([ids, ~ids[::2]]), 512 * (1 + ids % 50), ids << 20
+        buffers = size, zero + 2**20, zero, zero + 512, zero + 2**60, address
+        return event, *buffers, LOWEST, 1, 2**60, False, 2**63 - 1
+
+    return calls(run_pool, trace(50), trace(20_000))
