@@ -1,8 +1,13 @@
 # Growing C++ containers in functions without the GIL: libcpp declares these three calls without `except +`, so that
 # lack of memory would end the process. Here it raises MemoryError.
+#
+# The first exception of a thread takes a few bytes for libstdc++'s own variables of that thread, and where there are
+# none left the C library ends the process (exit 127). So the thread that imports a kernel takes them at once.
 
 cdef extern from *:
     """
+    #include <exception>
+    static const bool remat_can_throw = (std::current_exception(), true);
     template <class V, class T> static inline void remat_assign(V& v, size_t n, T x) { v.assign(n, x); }
     template <class Q, class T> static inline void remat_push(Q& q, const T& x) { q.push(x); }
     template <class M, class K, class T> static inline void remat_set_entry(M& m, const K& k, const T& x) { m[k] = x; }
