@@ -57,3 +57,31 @@ def test_lack_of_memory_is_an_error(case):
     outcomes = json.loads(done.stdout)
     assert set(outcomes) <= {"MemoryError", "done"}, outcomes
     assert outcomes[:4] == ["MemoryError"] * 4, outcomes
+
+
+EXHAUSTED = """
+    import ctypes, os, resource
+    import numpy as np
+    from remat_algos.kernels.offsets import GapFit
+
+    begin = np.arange(5000)
+    run = GapFit(begin, begin, begin + 1, np.ones(5000, np.int64), False)
+    malloc = ctypes.CDLL(None).malloc
+    malloc.restype, malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    with open("/proc/self/status") as status:
+        size = next(int(line.split()[1]) for line in status if line.startswith("VmSize")) << 10
+    resource.setrlimit(resource.RLIMIT_AS, (size, resource.RLIM_INFINITY))
+    for bits in range(20, 3, -1):
+        while malloc(1 << bits):
+            pass
+    try:
+        run.run(5000)
+    except MemoryError:
+        os._exit(1)
+    os._exit(0)
+"""
+
+
+def test_the_first_exception_takes_no_memory():
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(EXHAUSTED)], capture_output=True, timeout=120)
+    assert done.returncode == 1, done.stderr
