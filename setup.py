@@ -91,6 +91,7 @@ setup(
         shared_utility_qualified_name=SHARED,
         compiler_directives={
             "language_level": 3,
+            "auto_pickle": False,  # objects that kernels hold between calls are of one process
             "boundscheck": CHECKED,
             "initializedcheck": CHECKED,
             "wraparound": False,
