@@ -1,5 +1,8 @@
 # distutils: language = c++
-"""Peak, cached bytes and recomputed work of one block of a canonical schedule, for pairs of lower sets L -> L'."""
+"""Peak, cached bytes and recomputed work of one block of a canonical schedule, for pairs of lower sets L -> L'.
+
+`block_borders` says what each lower set borders on; `PairFigures` holds the graph and computes the figures.
+"""
 
 import numpy as np
 
@@ -11,9 +14,38 @@ from remat_algos.kernels.bitsets cimport bit_words, has_bit, is_subset, next_bit
 ctypedef long long int64
 
 
+def block_borders(const uint64_t[:, ::1] words, const int[::1] reader, const int[::1] source, const int64[::1] pinned):
+    """What each lower set borders on, along the edges source -> reader.
+
+    words : uint64[k, w], reader, source : int32[e], pinned : int64[m] bytes of each node that stay to the end
+    Returns (boundary uint64[k, w], d+(L) outside L uint64[k, w], d-(d+(L)) outside L uint64[k, w],
+    bytes of all pinned values outside L int64[k]).
+    """
+    cdef Py_ssize_t k = words.shape[0], w = words.shape[1], i, v
+    cdef int64 e
+    boundary, after, beside = (np.zeros((k, w), np.uint64) for _ in range(3))
+    outside = np.full(k, np.sum(pinned), np.int64)
+    cdef uint64_t[:, ::1] out_boundary = boundary, out_after = after, out_beside = beside
+    cdef int64[::1] out_outside = outside
+    with nogil:
+        for i in range(k):
+            for e in range(reader.shape[0]):
+                if has_bit(&words[i, 0], source[e]) and not has_bit(&words[i, 0], reader[e]):
+                    set_bit(&out_boundary[i, 0], source[e])
+                    set_bit(&out_after[i, 0], reader[e])
+            for e in range(reader.shape[0]):
+                if has_bit(&out_after[i, 0], reader[e]) and not has_bit(&words[i, 0], source[e]):
+                    set_bit(&out_beside[i, 0], source[e])
+            v = next_bit(&words[i, 0], w, 0)
+            while v >= 0:
+                out_outside[i] -= pinned[v]
+                v = next_bit(&words[i, 0], w, v + 1)
+    return boundary, after, beside, outside
+
+
 # The order in which the block of a pair L -> L' recomputes its nodes and runs its gradients.
 
-cdef enum State:
+cdef enum NodeState:
     outside = 0                           # not in L'
     unsure = 1                            # in L; whether it is kept depends on the chain
     missing = 2                           # in the block, not kept; from here on it can be read
@@ -27,22 +59,31 @@ cdef enum Need:
     at_hand = -1
     unknown = -2                          # the pair does not determine whether it is there
 
+cdef enum:
+    for_good = 0x7FFFFFFF                 # a mark of all pairs: gradients that are live to the end of the block
 
-cdef class _Order:
-    """The graph, what its lower sets border on, and the pair that is looked at.
+
+cdef class _BlockOrder:
+    """The graph, what its lower sets border on, and the order of the pair that is looked at.
 
     A mark equal to `pair` is set; nothing is cleared between pairs but states. Reads are of unpinned values: `row`
-    is the row of forward values that a node reads, which gradients of one reader share.
+    is the row of forward values that a node reads, which gradients of one reader share. `PairFigures` says what the
+    arrays of the graph are.
     """
-    cdef const int[::1] producer, row, row_values, row_producers, owned_indices, claim_indices, external_indices
-    cdef const int64[::1] row_indptr, owned_indptr, claim_indptr, external_indptr, awaited, compute
-    cdef const unsigned char[::1] runs, fixed, never
+    cdef const int[::1] owner, producer, row, row_values, row_producers
+    cdef const int[::1] upstream_values, owned_indices, reader_indices, claim_indices, external_indices
+    cdef const int64[::1] value_indptr, row_indptr, upstream_indptr
+    cdef const int64[::1] owned_indptr, reader_indptr, claim_indptr, external_indptr
+    cdef const unsigned char[::1] runs, fixed, never, output, gradient_reads
+    cdef const int64[::1] memory, compute, workspace, awaited
     cdef bint lazy
-    cdef int64 max_peak, max_recompute     # bounds of a pair, for each L
+    cdef int64 max_peak, max_recompute    # bounds of a pair, for each L
     # rows: of L, of L', and of what they border on
     cdef const uint64_t *inside
     cdef const uint64_t *upto
     cdef const uint64_t *edge_upto        # boundary(L')
+    cdef const uint64_t *beside           # d-(d+(L)), outside L
+    cdef const uint64_t *after            # d+(L), outside L
     cdef const uint64_t *beside_upto      # d-(d+(L')), outside L'
     cdef const uint64_t *after_upto       # d+(L'), outside L'
     cdef int pair
@@ -67,7 +108,7 @@ cdef class _Order:
                     self.state[v] = charged if has_bit(edge, v) or self.fixed[v] else unsure
 
     @cython.final
-    cdef bint gather(self, Py_ssize_t w, bint keep_all) noexcept nogil:
+    cdef bint gather(self, Py_ssize_t w, bint keep_all) except -1 nogil:
         """The nodes of the block, which of them are kept, their gradients; False if a boundary is not kept."""
         cdef Py_ssize_t i, v
         cdef int64 j
@@ -140,7 +181,7 @@ cdef class _Order:
         return u if has_bit(self.after_upto, u) else unknown
 
     @cython.final
-    cdef bint run(self, int v) noexcept nogil:
+    cdef bint run(self, int v) except -1 nogil:
         """Append v to the sequence, preceded by what it misses; False if the pair does not determine that."""
         cdef int u = at_hand
         cdef int64 j = self.row_indptr[self.row[v]]
@@ -195,7 +236,7 @@ cdef class _Order:
         return self.first_need <= self.max_peak and self.spent <= self.max_recompute
 
     @cython.final
-    cdef bint emit(self) noexcept nogil:
+    cdef bint emit(self) except -1 nogil:
         """The sequence of the backward part of the block; False where the pair is unusable."""
         cdef Py_ssize_t i
         cdef int b
@@ -226,47 +267,29 @@ cdef class _Order:
         return sound
 
 
-def block_borders(const uint64_t[:, ::1] words, const int[::1] reader, const int[::1] source, const int64[::1] pinned):
-    """What each lower set borders on, along the edges source -> reader.
-
-    words : uint64[k, w], reader, source : int32[e], pinned : int64[m] bytes of each node that stay to the end
-    Returns (boundary uint64[k, w], d+(L) outside L uint64[k, w], d-(d+(L)) outside L uint64[k, w],
-    bytes of all pinned values outside L int64[k]).
-    """
-    cdef Py_ssize_t k = words.shape[0], w = words.shape[1], i, v
-    cdef int64 e
-    boundary, after, beside = (np.zeros((k, w), np.uint64) for _ in range(3))
-    outside = np.full(k, np.sum(pinned), np.int64)
-    cdef uint64_t[:, ::1] out_boundary = boundary, out_after = after, out_beside = beside
-    cdef int64[::1] out_outside = outside
-    with nogil:
-        for i in range(k):
-            for e in range(reader.shape[0]):
-                if has_bit(&words[i, 0], source[e]) and not has_bit(&words[i, 0], reader[e]):
-                    set_bit(&out_boundary[i, 0], source[e])
-                    set_bit(&out_after[i, 0], reader[e])
-            for e in range(reader.shape[0]):
-                if has_bit(&out_after[i, 0], reader[e]) and not has_bit(&words[i, 0], source[e]):
-                    set_bit(&out_beside[i, 0], source[e])
-            v = next_bit(&words[i, 0], w, 0)
-            while v >= 0:
-                out_outside[i] -= pinned[v]
-                v = next_bit(&words[i, 0], w, v + 1)
-    return boundary, after, beside, outside
-
-
-cdef enum:
-    for_good = 0x7FFFFFFF                 # a mark of all pairs: gradients that are live to the end of the block
-
-
 @cython.final
-cdef class _Blocks(_Order):
-    """Live bytes at the steps of a block; the states of nodes are those that its order has left."""
-    cdef const int[::1] owner, upstream_values, reader_indices
-    cdef const int64[::1] upstream_indptr, reader_indptr, value_indptr, memory, workspace
-    cdef const unsigned char[::1] output, gradient_reads
-    cdef const uint64_t *beside           # d-(d+(L)), outside L
-    cdef const uint64_t *after            # d+(L), outside L
+cdef class PairFigures(_BlockOrder):
+    """The figures of the blocks of a graph, for pairs of lower sets.
+
+    A graph of n nodes, of which the first m - 1 hold its forward part; node m - 1, in its stead, is one more that runs
+    nothing and owns the gradients of all others. `..._indptr` and the indices of that name are compressed rows.
+
+    owner : int32[n] the node whose gradient each node is, -1: of the forward part
+    producer : int32[n_values], value_indptr : int64[n + 1], memory : int64[n_values], compute, workspace : int64[n]
+    row : int32[n], row_indptr : int64[<= n + 1], row_values : unpinned forward values that each node reads; equal rows
+        are stored once
+    upstream_indptr : int64[n + 1], upstream_values : unpinned values of gradients that each node reads
+    owned_indptr : int64[m + 1], owned_indices : gradients of each node, the first in the order first
+    reader_indptr : int64[n_values + 1], reader_indices : forward nodes that read each value
+    claim_indptr : int64[n + 1], claim_indices : of what v is and reads, the nodes with a gradient that reads v
+    external_indptr : int64[n + 1], external_indices : nodes whose gradients a gradient reads, which may run later
+    runs, fixed, never : uint8[m] nodes that run at all, are kept, or are not kept, whatever the chain
+    awaited : int64[m] bytes of each node that its own gradients read
+    output, gradient_reads : uint8[n_values] values that stay to the end; that gradients read
+    lazy : whether a node is recomputed right before the first gradient that reads it
+
+    Every call of `figures` begins anew, also after a MemoryError.
+    """
     cdef int[::1] seen, marked, extender, shown, counted, read, first_read
     cdef vector[Py_ssize_t] hopeless      # for this L: sets whose block, and every larger one, exceeds a bound
     cdef unsigned char[::1] later         # outside L, and read by gradients of L, or by what recomputes for them
@@ -275,31 +298,187 @@ cdef class _Blocks(_Order):
     cdef const uint64_t *first_row
     cdef int64 later_total
 
-    def __init__(self, graph, rows, upstream, owned, readers, claims, external, flags, costs, lazy):
-        self.owner, self.producer, self.value_indptr = graph
-        self.row, self.row_indptr, self.row_values = rows
-        self.row_producers = np.asarray(self.producer)[np.asarray(self.row_values)]
-        self.upstream_indptr, self.upstream_values = upstream
-        self.owned_indptr, self.owned_indices = owned
-        self.reader_indptr, self.reader_indices = readers
-        self.claim_indptr, self.claim_indices = claims
-        self.external_indptr, self.external_indices = external
-        self.runs, self.fixed, self.never, self.output, self.gradient_reads = flags
-        self.memory, self.compute, self.workspace, self.awaited = costs
-        self.lazy = lazy
-        cdef Py_ssize_t n = self.owner.shape[0], n_values = self.memory.shape[0]
-        self.state = np.where(np.asarray(self.owner) < 0, <int>outside, <int>gradient).astype(np.int32)
-        self.answered, self.shown = np.zeros(n + 1, np.int32), np.zeros(n + 1, np.int32)
-        self.seen, self.marked, self.extender = (np.zeros(n_values, np.int32) for _ in range(3))
-        self.counted, self.read, self.first_read = (np.zeros(n_values, np.int32) for _ in range(3))
-        self.later = np.zeros(n_values, np.uint8)
-        backward = np.repeat(np.asarray(self.owner) >= 0, np.diff(self.value_indptr))
-        np.asarray(self.seen)[np.asarray(self.output, bool) & backward] = for_good
-        self.extends, self.keeps = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        self.sequence = np.zeros(n, np.int32)
-        self.pending = np.zeros(bit_words(n) + 1, np.uint64)
+    def __init__(
+        self,
+        *,
+        const int[::1] owner not None,
+        const int[::1] producer not None,
+        const int64[::1] value_indptr not None,
+        const int64[::1] memory not None,
+        const int64[::1] compute not None,
+        const int64[::1] workspace not None,
+        const int[::1] row not None,
+        const int64[::1] row_indptr not None,
+        const int[::1] row_values not None,
+        const int64[::1] upstream_indptr not None,
+        const int[::1] upstream_values not None,
+        const int64[::1] owned_indptr not None,
+        const int[::1] owned_indices not None,
+        const int64[::1] reader_indptr not None,
+        const int[::1] reader_indices not None,
+        const int64[::1] claim_indptr not None,
+        const int[::1] claim_indices not None,
+        const int64[::1] external_indptr not None,
+        const int[::1] external_indices not None,
+        const unsigned char[::1] runs not None,
+        const unsigned char[::1] fixed not None,
+        const unsigned char[::1] never not None,
+        const int64[::1] awaited not None,
+        const unsigned char[::1] output not None,
+        const unsigned char[::1] gradient_reads not None,
+        bint lazy,
+    ):
+        cdef Py_ssize_t n = owner.shape[0], n_values = memory.shape[0], m = runs.shape[0]
+        for name, size, expected in (
+            ("producer", producer.shape[0], n_values),
+            ("value_indptr", value_indptr.shape[0], n + 1),
+            ("compute", compute.shape[0], n),
+            ("workspace", workspace.shape[0], n),
+            ("row", row.shape[0], n),
+            ("fixed", fixed.shape[0], m),
+            ("never", never.shape[0], m),
+            ("awaited", awaited.shape[0], m),
+            ("output", output.shape[0], n_values),
+            ("gradient_reads", gradient_reads.shape[0], n_values),
+        ):
+            _check_size(name, size, expected)
+        if not 1 <= m <= n + 1:
+            raise ValueError(f"runs has the length {m}, expected 1 to {n + 1}")
+        if not 1 <= row_indptr.shape[0] <= n + 1:
+            raise ValueError(f"row_indptr has the length {row_indptr.shape[0]}, expected 1 to {n + 1}")
+        _check_rows("row", row_indptr, row_indptr.shape[0] - 1, row_values)
+        _check_rows("upstream", upstream_indptr, n, upstream_values)
+        _check_rows("owned", owned_indptr, m, owned_indices)
+        _check_rows("reader", reader_indptr, n_values, reader_indices)
+        _check_rows("claim", claim_indptr, n, claim_indices)
+        _check_rows("external", external_indptr, n, external_indices)
+        self.owner, self.producer, self.value_indptr = owner, producer, value_indptr
+        self.memory, self.compute, self.workspace = memory, compute, workspace
+        self.row, self.row_indptr, self.row_values = row, row_indptr, row_values
+        self.row_producers = np.asarray(producer)[np.asarray(row_values)]
+        self.upstream_indptr, self.upstream_values = upstream_indptr, upstream_values
+        self.owned_indptr, self.owned_indices = owned_indptr, owned_indices
+        self.reader_indptr, self.reader_indices = reader_indptr, reader_indices
+        self.claim_indptr, self.claim_indices = claim_indptr, claim_indices
+        self.external_indptr, self.external_indices = external_indptr, external_indices
+        self.runs, self.fixed, self.never, self.awaited = runs, fixed, never, awaited
+        self.output, self.gradient_reads, self.lazy = output, gradient_reads, lazy
+        self.state, self.sequence = np.empty(n, np.int32), np.empty(n, np.int32)
+        self.answered, self.shown = np.empty(n, np.int32), np.empty(n, np.int32)
+        self.seen, self.marked, self.extender = (np.empty(n_values, np.int32) for _ in range(3))
+        self.counted, self.read, self.first_read = (np.empty(n_values, np.int32) for _ in range(3))
+        self.later = np.empty(n_values, np.uint8)
+        self.extends, self.keeps = np.empty(n, np.int64), np.empty(n, np.int64)
+        self.pending = np.empty(bit_words(n) + 1, np.uint64)
 
-    cdef void look_ahead(self, Py_ssize_t source, Py_ssize_t w) noexcept nogil:
+    def figures(
+        self,
+        const uint64_t[:, ::1] words not None,
+        const uint64_t[:, ::1] boundary not None,
+        const uint64_t[:, ::1] after not None,
+        const uint64_t[:, ::1] beside not None,
+        const int64[::1] pinned not None,
+        const int64[::1] indptr not None,
+        const int[::1] target not None,
+        const unsigned char[::1] keep_all not None,
+        int64 max_peak,
+        int64 max_recompute,
+        int64[::1] cached_before not None,
+        int64[::1] recompute_before not None,
+    ):
+        """Peak of a block, bytes of it that stay live while later blocks run, and compute of what it recomputes.
+
+        words : uint64[k, w] over m nodes, boundary, after, beside, pinned : of these sets, from `block_borders`,
+        indptr : int64[k + 1], target : int32[p] pairs of rows, keep_all : uint8[k] whether a block that ends with the
+        set is kept, max_peak, max_recompute : bounds of a chain, cached_before, recompute_before : int64[k] minimum of
+        the blocks before each set, -1: no chain reaches it; updated here, so targets come after their sources; of
+        length 0, the bounds are those of each pair
+        Returns (peak int64[p], cached int64[p], recompute int64[p]); peak is -1 where the pair is unusable.
+        """
+        cdef Py_ssize_t k = words.shape[0], w = words.shape[1], source, t
+        cdef bint along = cached_before.shape[0] > 0
+        cdef int64 p, peak, stays = 0, before = 0, spent_before = 0
+        for name, size, expected in (
+            ("words", w, bit_words(self.runs.shape[0])),
+            ("boundary", boundary.shape[0], k),
+            ("boundary", boundary.shape[1], w),
+            ("after", after.shape[0], k),
+            ("after", after.shape[1], w),
+            ("beside", beside.shape[0], k),
+            ("beside", beside.shape[1], w),
+            ("pinned", pinned.shape[0], k),
+            ("keep_all", keep_all.shape[0], k),
+            ("cached_before", cached_before.shape[0], k if along else 0),
+            ("recompute_before", recompute_before.shape[0], k if along else 0),
+        ):
+            _check_size(name, size, expected)
+        _check_rows("pairs", indptr, k, target)
+        peaks = np.full(target.shape[0], -1, np.int64)
+        cached, recompute = np.zeros_like(peaks), np.zeros_like(peaks)
+        cdef int64[::1] out_peak = peaks, out_cached = cached, out_recompute = recompute
+        if k == 0:
+            return peaks, cached, recompute
+        self.first_row = &words[0, 0]
+        self.max_peak, self.max_recompute = max_peak, max_recompute
+        with nogil:
+            self.begin()
+            for source in range(k):
+                if indptr[source] == indptr[source + 1] or along and cached_before[source] < 0:
+                    continue
+                if along:
+                    before, spent_before = cached_before[source], recompute_before[source]
+                    self.max_peak, self.max_recompute = max_peak - before, max_recompute - spent_before
+                self.inside, self.after, self.beside = &words[source, 0], &after[source, 0], &beside[source, 0]
+                self.enter(&boundary[source, 0])
+                self.look_ahead(source, w)
+                self.hopeless.clear()
+                for p in range(indptr[source], indptr[source + 1]):
+                    t = target[p]
+                    self.pair = <int>p + 1
+                    self.upto, self.edge_upto = &words[t, 0], &boundary[t, 0]
+                    self.after_upto, self.beside_upto = &after[t, 0], &beside[t, 0]
+                    if not keep_all[t] and self.is_hopeless(w):
+                        continue
+                    peak = -1
+                    if self.gather(w, keep_all[t]):
+                        if self.emit():
+                            peak = self.backward_peak(self.end(pinned[source]))
+                            if peak <= self.max_peak:
+                                stays = self.cache()
+                                peak = max(peak, self.forward_peak(stays))
+                        if peak < 0 and not self.within_bounds() or peak > self.max_peak:
+                            if not keep_all[t] and self.exceeds_with_more(peak >= 0):
+                                self.hopeless.push_back(t)
+                        elif peak >= 0:
+                            out_peak[p], out_cached[p], out_recompute[p] = peak, stays, self.spent
+                            if along and cached_before[t] < 0:
+                                cached_before[t] = before + stays
+                                recompute_before[t] = spent_before + self.spent
+                            elif along:
+                                cached_before[t] = min(cached_before[t], before + stays)
+                                recompute_before[t] = min(recompute_before[t], spent_before + self.spent)
+                    self.leave()
+        return peaks, cached, recompute
+
+    cdef void begin(self) noexcept nogil:
+        """States and marks as before the first pair."""
+        cdef Py_ssize_t i, v
+        cdef int64 x
+        self.later_values.clear()
+        self.todo.clear()
+        self.path.clear()
+        self.path_place.clear()
+        for i in range(self.pending.shape[0]):
+            self.pending[i] = 0
+        for v in range(self.owner.shape[0]):
+            self.state[v] = outside if self.owner[v] < 0 else gradient
+            self.answered[v] = self.shown[v] = 0
+            for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
+                self.seen[x] = for_good if self.output[x] and self.owner[v] >= 0 else 0
+                self.marked[x] = self.counted[x] = self.read[x] = 0
+                self.later[x] = False
+
+    cdef int look_ahead(self, Py_ssize_t source, Py_ssize_t w) except -1 nogil:
         """Values outside L that its own gradients need, directly or to recompute a reader."""
         cdef Py_ssize_t v
         cdef int64 j
@@ -320,7 +499,7 @@ cdef class _Blocks(_Order):
             self.todo.pop_back()
             self.look_at(<int>v)
 
-    cdef void look_at(self, int v) noexcept nogil:
+    cdef int look_at(self, int v) except -1 nogil:
         cdef int64 j
         cdef int x, u
         for j in range(self.upstream_indptr[v], self.upstream_indptr[v + 1]):
@@ -328,7 +507,7 @@ cdef class _Blocks(_Order):
             if not self.later[x] and not has_bit(self.inside, self.owner[self.producer[x]]):
                 self.hold(x)
         if self.shown[self.row[v]] == self.pair:
-            return
+            return 0
         self.shown[self.row[v]] = self.pair
         for j in range(self.row_indptr[self.row[v]], self.row_indptr[self.row[v] + 1]):
             x = self.row_values[j]
@@ -338,7 +517,7 @@ cdef class _Blocks(_Order):
                 if not self.fixed[u] and has_bit(self.after, u):
                     self.todo.push_back(u)
 
-    cdef void hold(self, int x) noexcept nogil:
+    cdef int hold(self, int x) except -1 nogil:
         self.later[x] = True
         if self.state[self.producer[x]] == gradient:
             self.seen[x] = for_good
@@ -572,61 +751,12 @@ cdef class _Blocks(_Order):
         return False
 
 
-def pair_figures(const uint64_t[:, ::1] words, const int64[::1] indptr, const int[::1] target, border, graph,
-            const unsigned char[::1] keep_all, int64 max_peak, int64 max_recompute, int64[::1] cached_before,
-            int64[::1] recompute_before):
-    """Peak of a block, bytes of it that stay live while later blocks run, and compute of what it recomputes.
+cdef int _check_size(str name, Py_ssize_t size, Py_ssize_t expected) except -1:
+    if size != expected:
+        raise ValueError(f"{name} has the length {size}, expected {expected}")
+    return 0
 
-    words : uint64[k, w], indptr : int64[k + 1], target : int32[p], border : of `borders`, graph : for `_Blocks`,
-    keep_all : uint8[k] whether a block that ends with the set is kept, max_peak, max_recompute : bounds of a chain,
-    cached_before, recompute_before : int64[k] minimum of the blocks before each set, -1: no chain reaches it; updated
-    here, so targets come after their sources; of length 0, the bounds are those of each pair
-    Returns (peak int64[p], cached int64[p], recompute int64[p]); peak is -1 where the pair is unusable.
-    """
-    cdef _Blocks blocks = _Blocks(*graph)
-    cdef const uint64_t[:, ::1] boundary = border[0], after = border[1], beside = border[2]
-    cdef const int64[::1] pinned = border[3]
-    cdef Py_ssize_t w = words.shape[1], source, t
-    cdef bint along = cached_before.shape[0] > 0
-    cdef int64 p, peak, stays
-    peaks = np.full(target.shape[0], -1, np.int64)
-    cached, recompute = np.zeros_like(peaks), np.zeros_like(peaks)
-    cdef int64[::1] out_peak = peaks, out_cached = cached, out_recompute = recompute
-    blocks.first_row = &words[0, 0] if words.shape[0] and w else NULL
-    blocks.max_peak, blocks.max_recompute = max_peak, max_recompute
-    with nogil:
-        for source in range(words.shape[0]):
-            if indptr[source] == indptr[source + 1] or along and cached_before[source] < 0:
-                continue
-            if along:
-                blocks.max_peak, blocks.max_recompute = max_peak - cached_before[source], max_recompute - recompute_before[source]
-            blocks.inside, blocks.after, blocks.beside = &words[source, 0], &after[source, 0], &beside[source, 0]
-            blocks.enter(&boundary[source, 0])
-            blocks.look_ahead(source, w)
-            blocks.hopeless.clear()
-            for p in range(indptr[source], indptr[source + 1]):
-                t = target[p]
-                blocks.pair = <int>p + 1
-                blocks.upto, blocks.edge_upto = &words[t, 0], &boundary[t, 0]
-                blocks.after_upto, blocks.beside_upto = &after[t, 0], &beside[t, 0]
-                if not keep_all[t] and blocks.is_hopeless(w):
-                    continue
-                peak = -1
-                if blocks.gather(w, keep_all[t]):
-                    if blocks.emit():
-                        peak = blocks.backward_peak(blocks.end(pinned[source]))
-                        if peak <= blocks.max_peak:
-                            stays = blocks.cache()
-                            peak = max(peak, blocks.forward_peak(stays))
-                    if peak < 0 and not blocks.within_bounds() or peak > blocks.max_peak:
-                        if not keep_all[t] and blocks.exceeds_with_more(peak >= 0):
-                            blocks.hopeless.push_back(t)
-                    elif peak >= 0:
-                        out_peak[p], out_cached[p], out_recompute[p] = peak, stays, blocks.spent
-                        if along and cached_before[t] < 0:
-                            cached_before[t], recompute_before[t] = cached_before[source] + stays, recompute_before[source] + blocks.spent
-                        elif along:
-                            cached_before[t] = min(cached_before[t], cached_before[source] + stays)
-                            recompute_before[t] = min(recompute_before[t], recompute_before[source] + blocks.spent)
-                blocks.leave()
-    return peaks, cached, recompute
+
+cdef int _check_rows(str name, const int64[::1] indptr, Py_ssize_t rows, const int[::1] indices) except -1:
+    _check_size(f"{name}_indptr", indptr.shape[0], rows + 1)
+    return _check_size(name, indices.shape[0], indptr[rows])

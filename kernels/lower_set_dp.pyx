@@ -1,8 +1,11 @@
 # distutils: language = c++
 """Dynamic programs over chains of lower sets (kusumoto2019, section 4).
 
-A step L -> L' of a chain has three figures: `need`, bytes beside what the chain has cached so far; `adds`, bytes that it
-adds to the cache; `cost`, what the objective counts. Bytes are doubles, which hold all sums below 2**53 exactly.
+A step L -> L' of a chain has three figures: `need`, bytes beside what the chain has cached so far; `adds`, bytes that
+it adds to the cache; `cost`, what the objective counts. Bytes are doubles, which hold all sums below 2**53 exactly.
+
+Searches go on in portions, `advance`, and share `ChainSteps`. What has raised MemoryError is half changed: it may be
+deleted, not used again.
 """
 
 import numpy as np
@@ -10,16 +13,16 @@ import numpy as np
 cimport cython
 from libc.math cimport INFINITY
 from libc.stdint cimport uint64_t
-from libc.stdlib cimport free, malloc
 from libcpp.vector cimport vector
 from remat_algos.kernels.bitsets cimport has_bit, is_subset
+from remat_algos.kernels.growing cimport assign
 
 ctypedef long long int64
 
 
 # The steps between lower sets and their figures.
 
-cdef struct Step:
+cdef struct ChainStep:
     int target
     double cost
     double need
@@ -27,7 +30,7 @@ cdef struct Step:
 
 
 @cython.final
-cdef class Steps:
+cdef class ChainSteps:
     """The steps from each lower set: stored, or computed when they are requested.
 
     words : uint64[k, w] rows by size, the last is the whole part, memory, compute : int64[n],
@@ -44,9 +47,9 @@ cdef class Steps:
     cdef const int[::1] boundary, cover
     cdef bint kept, keep_last, has_covers
     cdef readonly bint stored_all
-    cdef vector[Step] stored
+    cdef vector[ChainStep] stored
     cdef vector[int64] indptr
-    cdef vector[Step] matches
+    cdef vector[ChainStep] matches
     cdef vector[int] stack
     cdef vector[int64] stamp
     cdef int64 clock                               # of searches; a row with its stamp has been seen
@@ -66,12 +69,12 @@ cdef class Steps:
         self.stored_all = False
         if covers is not None:
             self.cover_indptr, self.cover = covers
-        self.stamp.assign(self.size, 0)
+        assign(self.stamp, self.size, 0)
         self.clock, self.visits = 0, 0
 
-    cdef inline Step step(self, Py_ssize_t source, Py_ssize_t target) noexcept nogil:
+    cdef inline ChainStep step(self, Py_ssize_t source, Py_ssize_t target) noexcept nogil:
         """The figures of one step, by the formulas."""
-        cdef Step result
+        cdef ChainStep result
         cdef int64 j
         cdef int v
         cdef double again = 0
@@ -90,15 +93,16 @@ cdef class Steps:
         return result
 
     def store(self, const int64[::1] indptr, const int[::1] target):
-        """Store the steps of these pairs of rows."""
+        """Store the steps of these pairs of rows: indptr int64[k + 1], target int32[p], rising in each row."""
         cdef Py_ssize_t i
         cdef int64 j
         with nogil:
-            self.indptr.assign(&indptr[0], &indptr[0] + self.size + 1)
+            self.indptr.push_back(0)
             self.stored.reserve(target.shape[0])
             for i in range(self.size):
                 for j in range(indptr[i], indptr[i + 1]):
                     self.stored.push_back(self.step(i, target[j]))
+                self.indptr.push_back(self.stored.size())
         self.stored_all = True
 
     def store_figures(self, const int64[::1] indptr, const int[::1] target, const int64[::1] need,
@@ -106,7 +110,7 @@ cdef class Steps:
         """Store steps with figures of the caller's, those that need more than `max_need` left out."""
         cdef Py_ssize_t i
         cdef int64 j
-        cdef Step step
+        cdef ChainStep step
         with nogil:
             self.indptr.push_back(0)
             for i in range(self.size):
@@ -117,10 +121,10 @@ cdef class Steps:
                 self.indptr.push_back(self.stored.size())
         self.stored_all = True
 
-    cdef Step between(self, Py_ssize_t source, Py_ssize_t target) noexcept nogil:
+    cdef ChainStep between(self, Py_ssize_t source, Py_ssize_t target) noexcept nogil:
         """The figures of one step; its target is -1 if there is no such step."""
         cdef int64 low, high, middle
-        cdef Step none
+        cdef ChainStep none
         none.target = -1
         if self.stored_all:
             low, high = self.indptr[source], self.indptr[source + 1]
@@ -139,7 +143,7 @@ cdef class Steps:
         """(cost, peak) of the chain of these rows, the first of them 0."""
         cdef double cached = 0, cost = 0, peak = 0
         cdef Py_ssize_t i
-        cdef Step step
+        cdef ChainStep step
         for i in range(1, rows.shape[0]):
             step = self.between(rows[i - 1], rows[i])
             peak = max(peak, cached + step.need)
@@ -147,12 +151,17 @@ cdef class Steps:
             cost += step.cost
         return int(cost), int(peak)
 
-    cdef const Step* of(self, Py_ssize_t source, double room, double max_cost, Py_ssize_t* count) noexcept nogil:
-        """Steps from a row among which are all that need at most `room` and cost at most `max_cost`."""
+    cdef Py_ssize_t of(
+        self, Py_ssize_t source, double room, double max_cost, const ChainStep** first
+    ) except -1 nogil:
+        """How many steps a row has, and the first: among them all that need and cost at most `room` and `max_cost`.
+
+        They are valid until the steps of another row are requested.
+        """
         cdef int64 j
         if self.stored_all:
-            count[0] = self.indptr[source + 1] - self.indptr[source]
-            return &self.stored[0] + self.indptr[source]
+            first[0] = self.stored.data() + self.indptr[source]
+            return self.indptr[source + 1] - self.indptr[source]
         self.matches.clear()
         if source < self.size - 1:
             if self.has_covers:
@@ -162,15 +171,15 @@ cdef class Steps:
                     if is_subset(&self.words[source, 0], &self.words[j, 0], self.w):
                         self.matches.push_back(self.step(source, j))
             self.matches.push_back(self.step(source, self.size - 1))
-        count[0] = self.matches.size()
-        return self.matches.data()
+        first[0] = self.matches.data()
+        return self.matches.size()
 
-    cdef void search(self, Py_ssize_t source, double room, double max_cost) noexcept nogil:
+    cdef int search(self, Py_ssize_t source, double room, double max_cost) except -1 nogil:
         """Along the covers: 2 M(L' - L) grows on the way, and so does what runs again; `beside` does not."""
         cdef int row = <int>source, c
         cdef int64 j
         cdef double base = self.set_memory[source]
-        cdef Step step
+        cdef ChainStep step
         self.clock += 1
         self.stack.clear()
         self.stack.push_back(row)
@@ -199,9 +208,10 @@ cdef class Steps:
 cdef class Completion:
     """For each lower set and each cost up to a cap the largest cache from which the whole part is within reach.
 
-    steps : Steps, all stored, budget : bytes, unit : what the costs are counted in, cap : the highest cost, in units
+    steps : ChainSteps, all stored, budget : bytes, unit : what the costs are counted in,
+    cap : the highest cost, in units
     """
-    cdef Steps steps
+    cdef ChainSteps steps
     cdef readonly double budget
     cdef double unit
     cdef readonly int64 cap
@@ -210,14 +220,14 @@ cdef class Completion:
     cdef vector[int64] reach                       # a cost that every chain within the budget has spent by then
     cdef vector[double] cached                     # the fewest bytes that a chain has cached by then
 
-    def __init__(self, Steps steps, int64 budget, int64 unit, int64 cap):
+    def __init__(self, ChainSteps steps, int64 budget, int64 unit, int64 cap):
         cdef Py_ssize_t source
         self.steps = steps
         self.budget, self.unit, self.cap = budget, unit, cap
         self.cache = np.empty((steps.size, cap + 1))
-        self.first.assign(steps.size, cap + 1)
-        self.reach.assign(steps.size, cap + 1)
-        self.cached.assign(steps.size, INFINITY)
+        assign(self.first, steps.size, cap + 1)
+        assign(self.reach, steps.size, cap + 1)
+        assign(self.cached, steps.size, INFINITY)
         with nogil:
             self.reach[0] = 0
             self.cached[0] = 0
@@ -229,9 +239,9 @@ cdef class Completion:
             for source in range(steps.size - 2, -1, -1):
                 self.pull(source)
 
-    cdef void push(self, Py_ssize_t source) noexcept nogil:
-        cdef Py_ssize_t i, count = 0
-        cdef const Step* step = self.steps.of(source, 0, 0, &count)
+    cdef int push(self, Py_ssize_t source) except -1 nogil:
+        cdef const ChainStep* step
+        cdef Py_ssize_t i, count = self.steps.of(source, 0, 0, &step)
         cdef int64 cost
         for i in range(count):
             if self.cached[source] + step[i].need <= self.budget:
@@ -239,13 +249,13 @@ cdef class Completion:
                 self.reach[step[i].target] = min(self.reach[step[i].target], cost)
                 self.cached[step[i].target] = min(self.cached[step[i].target], self.cached[source] + step[i].adds)
 
-    cdef void pull(self, Py_ssize_t source) noexcept nogil:
-        cdef Py_ssize_t i, count = 0
+    cdef int pull(self, Py_ssize_t source) except -1 nogil:
+        cdef const ChainStep* step
+        cdef Py_ssize_t i, count = self.steps.of(source, 0, 0, &step)
         cdef int64 shift, s, first, last = self.cap - self.reach[source]
         cdef double room, adds, left
         cdef double* row = &self.cache[source, 0]
         cdef const double* other
-        cdef const Step* step = self.steps.of(source, 0, 0, &count)
         for s in range(last + 1):
             row[s] = -INFINITY
         for i in range(count):
@@ -270,7 +280,7 @@ cdef class Completion:
         return self.first[0] if self.first[0] <= self.cap else -1
 
 
-cdef struct Partial:
+cdef struct PartialChain:
     double cached
     double peak
     int64 parent
@@ -279,18 +289,18 @@ cdef struct Partial:
 
 
 @cython.final
-cdef class Between:
+cdef class MinimumPeaks:
     """All minimum peaks of chains with a cost up to the completion's cap, in one pass of labels (cost, cache, peak).
 
     A label that the completion cannot bring to the whole part within its budget and cap is dropped.
     """
     cdef Completion completion
     cdef readonly Py_ssize_t current
-    cdef vector[vector[vector[Partial]]] waiting   # by row and cost: caches rising, peaks falling
-    cdef vector[Partial] pool                      # labels that no other of their row dominates, costs rising
+    cdef vector[vector[vector[PartialChain]]] waiting  # by row and cost: caches rising, peaks falling
+    cdef vector[PartialChain] pool                 # labels that no other of their row dominates, costs rising
 
     def __init__(self, Completion completion):
-        cdef Partial empty
+        cdef PartialChain empty
         self.completion = completion
         self.current = 0
         self.waiting.resize(completion.steps.size)
@@ -306,18 +316,18 @@ cdef class Between:
                 self.current += 1
         return self.current >= self.completion.steps.size - 1
 
-    cdef int64 expand(self, Py_ssize_t source) noexcept nogil:
+    cdef int64 expand(self, Py_ssize_t source) except -1 nogil:
         cdef int64 begin = self.pool.size(), end, i, j, cost, shift, cap = self.completion.cap
-        cdef Py_ssize_t count = 0
-        cdef Partial extended
-        cdef const Step* step
+        cdef Py_ssize_t count
+        cdef PartialChain extended
+        cdef const ChainStep* step
         cdef const double* within
         cdef double budget = self.completion.budget
         self.keep_undominated(source)
         end = self.pool.size()
         if begin == end:
             return 1
-        step = self.completion.steps.of(source, 0, 0, &count)
+        count = self.completion.steps.of(source, 0, 0, &step)
         for j in range(count):
             extended.row = step[j].target
             shift = <int64>(step[j].cost / self.completion.unit + 0.5)
@@ -337,13 +347,13 @@ cdef class Between:
                 self.insert(self.waiting[extended.row][cost], extended)
         return (end - begin) * count + 1
 
-    cdef void insert(self, vector[Partial]& front, const Partial& label) noexcept nogil:
+    cdef inline int insert(self, vector[PartialChain]& front, const PartialChain& label) except -1 nogil:
         cdef int64 at = front.size(), until
         while at > 0 and front[at - 1].cached > label.cached:
             at -= 1
         if at > 0:
             if front[at - 1].peak <= label.peak:
-                return
+                return 0
             if front[at - 1].cached == label.cached:
                 at -= 1
         until = at
@@ -355,10 +365,10 @@ cdef class Between:
             front[at] = label
             front.erase(front.begin() + at + 1, front.begin() + until)
 
-    cdef void keep_undominated(self, Py_ssize_t row) noexcept nogil:
+    cdef int keep_undominated(self, Py_ssize_t row) except -1 nogil:
         """Put into the pool the labels that no label of the row with a lower cost dominates."""
-        cdef vector[Partial] best                  # of lower costs
-        cdef Partial label
+        cdef vector[PartialChain] best             # of lower costs
+        cdef PartialChain label
         cdef int64 cost, i, at
         for cost in range(<int64>self.waiting[row].size()):
             for i in range(<int64>self.waiting[row][cost].size()):
@@ -369,7 +379,7 @@ cdef class Between:
                 if at == 0 or best[at - 1].peak > label.peak:
                     self.insert(best, label)
                     self.pool.push_back(label)
-        vector[vector[Partial]]().swap(self.waiting[row])
+        vector[vector[PartialChain]]().swap(self.waiting[row])
 
     def chains(self):
         """The rows of a chain for every minimum peak, costs rising."""
@@ -394,46 +404,34 @@ cdef class Between:
 
 # The least cost, cache or peak of a chain.
 
-cdef struct Label:
+cdef struct ChainLabel:
     double cached
     double peak
 
 
 @cython.final
-cdef class Rows:
+cdef class MinimumCost:
     """For each lower set and each cost up to a cap the minimum cache with which a chain within the budget gets there.
 
-    steps : Steps, budget : bytes, unit : what the costs are counted in, cap : the highest cost, in units
+    steps : ChainSteps, budget : bytes, unit : what the costs are counted in, cap : the highest cost, in units
     """
-    cdef Steps steps
+    cdef ChainSteps steps
     cdef double budget, unit
     cdef readonly int64 cap, work                  # relaxations so far
     cdef readonly Py_ssize_t current               # how many rows have been expanded
-    cdef vector[double*] row
+    cdef vector[vector[double]] row                # empty: no chain gets there so far, or it has been expanded
     cdef vector[int64] begin                       # of each front in the pool
     cdef vector[int] cost                          # the pool: rising, the cache falling
     cdef vector[double] cache
 
-    def __init__(self, Steps steps, int64 budget, int64 unit, int64 cap):
+    def __init__(self, ChainSteps steps, int64 budget, int64 unit, int64 cap):
         self.steps = steps
         self.budget, self.unit, self.cap = budget, unit, cap
         self.current, self.work = 0, 0
-        self.row.assign(steps.size, NULL)
+        self.row.resize(steps.size)
         self.begin.push_back(0)
-        self.row[0] = self.new_row()
+        assign(self.row[0], cap + 1, INFINITY)
         self.row[0][0] = 0
-
-    def __dealloc__(self):
-        cdef Py_ssize_t i
-        for i in range(<Py_ssize_t>self.row.size()):
-            free(self.row[i])
-
-    cdef double* new_row(self) noexcept nogil:
-        cdef double* row = <double*>malloc((self.cap + 1) * sizeof(double))
-        cdef int64 i
-        for i in range(self.cap + 1):
-            row[i] = INFINITY
-        return row
 
     def advance(self, int64 work):
         """Go on for about so many relaxations; whether the end is reached."""
@@ -445,22 +443,22 @@ cdef class Rows:
                 self.current += 1
         return self.current == self.steps.size
 
-    cdef int64 expand(self, Py_ssize_t source) noexcept nogil:
+    cdef int64 expand(self, Py_ssize_t source) except -1 nogil:
         cdef int64 t, first = self.begin[source], last, low, high, middle, work = 1, shift
-        cdef Py_ssize_t i, count = 0
+        cdef Py_ssize_t i, count
         cdef double best = INFINITY, room, adds, cached, lowest
-        cdef double* row = self.row[source]
-        cdef const Step* step
+        cdef double* row
+        cdef const ChainStep* step
         cdef const int* cost
         cdef const double* cache
-        if row != NULL:
+        if not self.row[source].empty():
+            row = self.row[source].data()
             for t in range(self.cap + 1):
                 if row[t] < best:
                     best = row[t]
                     self.cost.push_back(<int>t)
                     self.cache.push_back(best)
-            free(row)
-            self.row[source] = NULL
+            vector[double]().swap(self.row[source])
         last = self.cost.size()
         self.begin.push_back(last)
         if last == first:
@@ -468,7 +466,7 @@ cdef class Rows:
         cost = self.cost.data()
         cache = self.cache.data()
         lowest = cache[last - 1]
-        step = self.steps.of(source, self.budget - lowest, (self.cap - cost[first] + 0.5) * self.unit, &count)
+        count = self.steps.of(source, self.budget - lowest, (self.cap - cost[first] + 0.5) * self.unit, &step)
         for i in range(count):
             room = self.budget - step[i].need
             if room < lowest:
@@ -485,10 +483,9 @@ cdef class Rows:
                     low = middle + 1
             if cost[low] + shift > self.cap:
                 continue
-            row = self.row[step[i].target]
-            if row == NULL:
-                row = self.new_row()
-                self.row[step[i].target] = row
+            if self.row[step[i].target].empty():
+                assign(self.row[step[i].target], self.cap + 1, INFINITY)
+            row = self.row[step[i].target].data()
             adds = step[i].adds
             while low < last:
                 t = cost[low] + shift
@@ -522,7 +519,7 @@ cdef class Rows:
     cdef int64 parent(self, Py_ssize_t* at, int64 label) noexcept nogil:
         """The label that a label comes from, and its row."""
         cdef Py_ssize_t source
-        cdef Step step
+        cdef ChainStep step
         cdef int64 j
         for source in range(at[0]):
             if self.begin[source] == self.begin[source + 1]:
@@ -539,19 +536,19 @@ cdef class Rows:
         return -1
 
 
-def cost_bound(Steps steps, int64 budget):
+def cost_bound(ChainSteps steps, int64 budget):
     """A cost that no chain within the budget goes below; -1 if there is no such chain."""
-    cdef Py_ssize_t k = steps.size, source, i, count = 0
+    cdef Py_ssize_t k = steps.size, source, i, count
     cdef vector[double] cached, cost               # the minimum of each row by itself
-    cdef const Step* step
+    cdef const ChainStep* step
     with nogil:
-        cached.assign(k, INFINITY)
-        cost.assign(k, INFINITY)
+        assign(cached, k, INFINITY)
+        assign(cost, k, INFINITY)
         cached[0], cost[0] = 0, 0
         for source in range(k - 1):
             if cached[source] == INFINITY:
                 continue
-            step = steps.of(source, budget - cached[source], INFINITY, &count)
+            count = steps.of(source, budget - cached[source], INFINITY, &step)
             for i in range(count):
                 if cached[source] + step[i].need <= budget:
                     cached[step[i].target] = min(cached[step[i].target], cached[source] + step[i].adds)
@@ -562,19 +559,19 @@ def cost_bound(Steps steps, int64 budget):
 @cython.final
 cdef class MinimumCache:
     """The chain within a budget that caches fewest bytes, at most `max_cache`; ties go to less cost."""
-    cdef Steps steps
+    cdef ChainSteps steps
     cdef double budget, max_cache
     cdef readonly Py_ssize_t current
     cdef vector[double] cache, cost
     cdef vector[int] parent
 
-    def __init__(self, Steps steps, int64 budget, int64 max_cache):
+    def __init__(self, ChainSteps steps, int64 budget, int64 max_cache):
         self.steps = steps
         self.budget, self.max_cache = budget, max_cache
         self.current = 0
-        self.cache.assign(steps.size, INFINITY)
-        self.cost.assign(steps.size, INFINITY)
-        self.parent.assign(steps.size, -1)
+        assign(self.cache, steps.size, INFINITY)
+        assign(self.cost, steps.size, INFINITY)
+        assign(self.parent, steps.size, -1)
         self.cache[0], self.cost[0] = 0, 0
 
     def advance(self, int64 work):
@@ -586,14 +583,14 @@ cdef class MinimumCache:
                 self.current += 1
         return self.current >= self.steps.size - 1
 
-    cdef int64 expand(self, Py_ssize_t source) noexcept nogil:
-        cdef Py_ssize_t i, count = 0
+    cdef int64 expand(self, Py_ssize_t source) except -1 nogil:
+        cdef Py_ssize_t i, count
         cdef int target
         cdef double cached, spent
-        cdef const Step* step
+        cdef const ChainStep* step
         if self.cache[source] == INFINITY:
             return 1
-        step = self.steps.of(source, self.budget - self.cache[source], INFINITY, &count)
+        count = self.steps.of(source, self.budget - self.cache[source], INFINITY, &step)
         for i in range(count):
             target = step[i].target
             cached, spent = self.cache[source] + step[i].adds, self.cost[source] + step[i].cost
@@ -618,13 +615,13 @@ cdef class MinimumCache:
 @cython.final
 cdef class MinimumBudget:
     """The minimum budget that some chain meets, below a known one; one pass of labels (cache, peak) per lower set."""
-    cdef Steps steps
+    cdef ChainSteps steps
     cdef readonly double budget
     cdef readonly Py_ssize_t current
-    cdef vector[vector[Label]] front               # caches rising, peaks falling
+    cdef vector[vector[ChainLabel]] front          # caches rising, peaks falling
 
-    def __init__(self, Steps steps, int64 budget):
-        cdef Label label
+    def __init__(self, ChainSteps steps, int64 budget):
+        cdef ChainLabel label
         self.steps = steps
         self.budget = budget
         self.current = 0
@@ -641,12 +638,12 @@ cdef class MinimumBudget:
                 self.current += 1
         return self.current >= self.steps.size - 1
 
-    cdef int64 expand(self, Py_ssize_t source) noexcept nogil:
-        cdef Py_ssize_t i, count = 0, n, j
-        cdef const Step* step
-        cdef const Label* label
-        cdef Label extended
-        cdef vector[Label]* front = &self.front[source]
+    cdef int64 expand(self, Py_ssize_t source) except -1 nogil:
+        cdef Py_ssize_t i, count, n, j
+        cdef const ChainStep* step
+        cdef const ChainLabel* label
+        cdef ChainLabel extended
+        cdef vector[ChainLabel]* front = &self.front[source]
         while not front.empty() and front[0][0].peak >= self.budget:
             front.erase(front.begin())
         if front.empty():
@@ -654,7 +651,7 @@ cdef class MinimumBudget:
         n = front.size()
         label = front.data()
         # a chain must stay strictly below the budget that is known
-        step = self.steps.of(source, self.budget - label[0].cached, INFINITY, &count)
+        count = self.steps.of(source, self.budget - label[0].cached, INFINITY, &step)
         for i in range(count):
             for j in range(n):
                 extended.cached = label[j].cached + step[i].adds
@@ -666,27 +663,29 @@ cdef class MinimumBudget:
                 self.insert(step[i].target, extended)
                 if extended.peak == label[j].cached + step[i].need:
                     break                              # later labels cache more and peak no lower here
-        vector[Label]().swap(front[0])
+        vector[ChainLabel]().swap(front[0])
         return count * (1 + n // 2) + 1
 
-    cdef void insert(self, int target, Label label) noexcept nogil:
-        cdef vector[Label]* front = &self.front[target]
+    cdef inline int insert(self, int target, ChainLabel label) except -1 nogil:
+        cdef vector[ChainLabel]* front = &self.front[target]
+        cdef ChainLabel* other = front.data()
         cdef Py_ssize_t at = 0, n = front.size(), until
         if target == self.steps.size - 1:
             if label.peak < self.budget:
                 self.budget = label.peak
-            return
-        while at < n and front[0][at].cached <= label.cached:
-            if front[0][at].peak <= label.peak:
-                return
+            return 0
+        while at < n and other[at].cached <= label.cached:
+            if other[at].peak <= label.peak:
+                return 0
             at += 1
-        if at > 0 and front[0][at - 1].cached == label.cached:
+        if at > 0 and other[at - 1].cached == label.cached:
             at -= 1
         until = at
-        while until < n and front[0][until].peak >= label.peak:
+        while until < n and other[until].peak >= label.peak:
             until += 1
         if until == at:
             front.insert(front.begin() + at, label)
         else:
-            front[0][at] = label
+            other[at] = label
             front.erase(front.begin() + at + 1, front.begin() + until)
+        return 0

@@ -7,6 +7,7 @@ from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 from remat_algos.kernels.bitsets cimport bit_words, clear_bit, count_bits, has_bit, is_subset, next_bit
 from remat_algos.kernels.bitsets cimport random_word, set_bit
+from remat_algos.kernels.growing cimport assign
 
 ctypedef long long int64
 
@@ -64,7 +65,7 @@ def chain_on_graph(const uint64_t[:, ::1] words, const int64[::1] pred_indptr, c
     cdef int[::1] home = block, successor = successor_from, co_input = co_input_from
     cdef unsigned char[::1] on_boundary = kept
     with nogil:
-        for i in range(k - 1, -1, -1):
+        for i in range(k - 1 if w else -1, -1, -1):
             v = next_bit(&words[i, 0], w, 0)
             while 0 <= v < n:
                 home[v] = <int>i
@@ -95,65 +96,6 @@ def chain_on_graph(const uint64_t[:, ::1] words, const int64[::1] pred_indptr, c
     return law, node, source, block, kept, successor_from, co_input_from
 
 
-# All lower sets of a graph.
-
-cdef class _Layer:
-    """The sets of one size, by their hash; open addressing, linear probing.
-
-    A slot with a set of an earlier layer counts as empty, so nothing is cleared between layers.
-    """
-    cdef vector[int64] slots
-    cdef uint64_t mask
-    cdef int64 begin                      # the first set of the layer
-
-    def __cinit__(self):
-        self.slots.assign(64, -1)
-        self.mask = 63
-        self.begin = 0
-
-    cdef int64 find(self, const uint64_t* row, uint64_t hashed, const vector[uint64_t]& words,
-                    const vector[uint64_t]& hashes, Py_ssize_t w) noexcept nogil:
-        """The slot of a set: it has the set, or is empty."""
-        cdef uint64_t at = hashed & self.mask
-        cdef int64 stored
-        cdef Py_ssize_t i
-        while True:
-            stored = self.slots[at]
-            if stored < self.begin:
-                return at
-            if hashes[stored] == hashed:
-                for i in range(w):
-                    if words[stored * w + i] != row[i]:
-                        break
-                else:
-                    return at
-            at = (at + 1) & self.mask
-
-    cdef void grow(self, int64 count, const vector[uint64_t]& hashes) noexcept nogil:
-        """Room for sets begin .. count - 1 and as many more."""
-        cdef int64 i
-        cdef uint64_t at
-        if <uint64_t>(2 * (count - self.begin)) <= self.mask:
-            return
-        while self.mask + 1 < <uint64_t>(4 * (count - self.begin)):
-            self.mask = 2 * self.mask + 1
-        self.slots.assign(self.mask + 1, -1)
-        for i in range(self.begin, count):
-            at = hashes[i] & self.mask
-            while self.slots[at] >= self.begin:
-                at = (at + 1) & self.mask
-            self.slots[at] = i
-
-
-cdef object _matrix(const vector[uint64_t]& flat, Py_ssize_t w):
-    cdef Py_ssize_t i
-    result = np.empty(flat.size(), np.uint64)
-    cdef uint64_t[::1] out = result
-    for i in range(<Py_ssize_t>flat.size()):
-        out[i] = flat[i]
-    return result.reshape(-1, w)
-
-
 def all_lower_sets(const int64[::1] pred_indptr, const int[::1] pred, const int64[::1] succ_indptr, const int[::1] succ,
                int64 cap):
     """All lower sets, by size, and the sets with one node more.
@@ -167,16 +109,16 @@ def all_lower_sets(const int64[::1] pred_indptr, const int[::1] pred, const int6
     cdef int64 current = 0, count = 1, layer_end = 1, slot, place, j
     cdef uint64_t hashed
     cdef bint ready
-    cdef vector[uint64_t] words, free, row, room, hashes       # free: nodes that may be added, of this layer and the next
-    cdef vector[uint64_t] next_free
+    cdef vector[uint64_t] words, row, room, hashes
+    cdef vector[uint64_t] free, next_free                      # nodes that may be added, of this layer and the next
     cdef vector[int64] indptr
     cdef vector[int] cover
     cdef _Layer layer = _Layer()
     with nogil:
-        words.assign(w, 0)
-        free.assign(w, 0)
-        row.assign(w, 0)
-        room.assign(w, 0)
+        assign(words, w, 0)
+        assign(free, w, 0)
+        assign(row, w, 0)
+        assign(room, w, 0)
         hashes.push_back(0)
         indptr.push_back(0)
         for v in range(n):
@@ -327,3 +269,60 @@ def superset_rows(const uint64_t[:, ::1] words):
     for i in range(<Py_ssize_t>supersets.size()):
         out_target[i] = supersets[i]
     return indptr, target
+
+
+cdef class _Layer:
+    """The sets of one size, by their hash; open addressing, linear probing.
+
+    A slot with a set of an earlier layer counts as empty, so nothing is cleared between layers.
+    """
+    cdef vector[int64] slots
+    cdef uint64_t mask
+    cdef int64 begin                      # the first set of the layer
+
+    def __cinit__(self):
+        assign(self.slots, 64, -1)
+        self.mask = 63
+        self.begin = 0
+
+    cdef int64 find(self, const uint64_t* row, uint64_t hashed, const vector[uint64_t]& words,
+                    const vector[uint64_t]& hashes, Py_ssize_t w) noexcept nogil:
+        """The slot of a set: it has the set, or is empty."""
+        cdef uint64_t at = hashed & self.mask
+        cdef int64 stored
+        cdef Py_ssize_t i
+        while True:
+            stored = self.slots[at]
+            if stored < self.begin:
+                return at
+            if hashes[stored] == hashed:
+                for i in range(w):
+                    if words[stored * w + i] != row[i]:
+                        break
+                else:
+                    return at
+            at = (at + 1) & self.mask
+
+    cdef int grow(self, int64 count, const vector[uint64_t]& hashes) except -1 nogil:
+        """Room for sets begin .. count - 1 and as many more."""
+        cdef int64 i
+        cdef uint64_t at
+        if <uint64_t>(2 * (count - self.begin)) <= self.mask:
+            return 0
+        while self.mask + 1 < <uint64_t>(4 * (count - self.begin)):
+            self.mask = 2 * self.mask + 1
+        assign(self.slots, self.mask + 1, -1)
+        for i in range(self.begin, count):
+            at = hashes[i] & self.mask
+            while self.slots[at] >= self.begin:
+                at = (at + 1) & self.mask
+            self.slots[at] = i
+
+
+cdef object _matrix(const vector[uint64_t]& flat, Py_ssize_t w):
+    cdef Py_ssize_t i
+    result = np.empty(flat.size(), np.uint64)
+    cdef uint64_t[::1] out = result
+    for i in range(<Py_ssize_t>flat.size()):
+        out[i] = flat[i]
+    return result.reshape(-1, w)

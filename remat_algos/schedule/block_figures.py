@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int32, Int64, check_indptr, frozen
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.kernels.blocks import block_borders, pair_figures
+from remat_algos.kernels.blocks import PairFigures, block_borders
 from remat_algos.schedule.mirror import honoured, part_of
 
 UNUSABLE = 2**62
@@ -117,7 +117,7 @@ def block_figures(
     pinned = _total(np.where(graph.output, graph.memory, 0), graph.producer, owner, inside.size)
     borders = block_borders(rows, *_edges(graph, inside), pinned)
     bounds = [UNUSABLE if bound is None else bound for bound in (max_peak, max_recompute)]
-    prepared, keep_all = (*_arrays(graph, inside, owner), lazy), (whole & keep_last).view(np.uint8)
+    pairs, keep_all = _pair_figures(graph, inside, owner, lazy), (whole & keep_last).view(np.uint8)
     before = [np.full(len(words) if chains else 0, -1) for _ in range(2)]
     for minimum in before:
         minimum[:1] = 0
@@ -127,7 +127,7 @@ def block_figures(
     for begin in range(0, max(1, target.size), size):
         end = min(begin + size, target.size)
         piece = np.clip(indptr, begin, end) - begin
-        pieces.append(pair_figures(rows, piece, target[begin:end], borders, prepared, keep_all, *bounds, *before))
+        pieces.append(pairs.figures(rows, *borders, piece, target[begin:end], keep_all, *bounds, *before))
         if check is not None:
             check(end)
     peak, cached, recompute = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
@@ -182,8 +182,8 @@ def _total(amount: Int64, node: Int32, owner: Int32, m: int) -> Int64:
     return total
 
 
-def _arrays(graph: ComputationGraph, inside: Bool, owner: Int32) -> tuple[Any, ...]:
-    """The arrays of the graph that the kernel reads; reads of nodes that do not run are left out."""
+def _pair_figures(graph: ComputationGraph, inside: Bool, owner: Int32, lazy: bool) -> PairFigures:
+    """The kernel with the arrays of the graph that it reads; reads of nodes that do not run are left out."""
     m, n_values, producer = inside.size, graph.n_values, graph.producer
     reader = np.repeat(np.arange(graph.n_nodes, dtype=np.int32), np.diff(graph.read_indptr))
     reader, value = reader[graph.needed[reader]], graph.read_indices[graph.needed[reader]]
@@ -195,17 +195,41 @@ def _arrays(graph: ComputationGraph, inside: Bool, owner: Int32) -> tuple[Any, .
     gradients = np.flatnonzero(graph.needed & ~graph.forward).astype(np.int32)
     claims = read_forward & by_gradient
     runs, fixed, never = (np.append(flags[: m - 1], False) for flags in (graph.needed, *_marked(graph)))
-    flags = (runs & inside, fixed, never, graph.output, gradient_reads)
-    return (
-        (owner, producer, graph.value_indptr),
-        _shared(*_csr(reader[read_forward], value[read_forward], graph.n_nodes)),
-        _csr(reader[changes], value[changes], graph.n_nodes),
-        _csr(owner[gradients], gradients, m),
-        _csr(value[first], reader[first], n_values),
-        _claims(graph, producer[value[claims]], owner[reader[claims]]),
-        _external(graph, reader[~of_forward], owner, producer[value[~of_forward]], m - 1),
-        tuple(flag.view(np.uint8) for flag in flags),
-        (graph.memory, graph.compute, graph.workspace, _total(np.where(own, graph.memory, 0), producer, owner, m)),
+    row, row_indptr, row_values = _shared(*_csr(reader[read_forward], value[read_forward], graph.n_nodes))
+    upstream_indptr, upstream_values = _csr(reader[changes], value[changes], graph.n_nodes)
+    owned_indptr, owned_indices = _csr(owner[gradients], gradients, m)
+    reader_indptr, reader_indices = _csr(value[first], reader[first], n_values)
+    claim_indptr, claim_indices = _claims(graph, producer[value[claims]], owner[reader[claims]])
+    external_indptr, external_indices = _external(
+        graph, reader[~of_forward], owner, producer[value[~of_forward]], m - 1
+    )
+    return PairFigures(
+        owner=owner,
+        producer=producer,
+        value_indptr=graph.value_indptr,
+        memory=graph.memory,
+        compute=graph.compute,
+        workspace=graph.workspace,
+        row=row,
+        row_indptr=row_indptr,
+        row_values=row_values,
+        upstream_indptr=upstream_indptr,
+        upstream_values=upstream_values,
+        owned_indptr=owned_indptr,
+        owned_indices=owned_indices,
+        reader_indptr=reader_indptr,
+        reader_indices=reader_indices,
+        claim_indptr=claim_indptr,
+        claim_indices=claim_indices,
+        external_indptr=external_indptr,
+        external_indices=external_indices,
+        runs=(runs & inside).view(np.uint8),
+        fixed=fixed.view(np.uint8),
+        never=never.view(np.uint8),
+        awaited=_total(np.where(own, graph.memory, 0), producer, owner, m),
+        output=graph.output.view(np.uint8),
+        gradient_reads=gradient_reads.view(np.uint8),
+        lazy=lazy,
     )
 
 

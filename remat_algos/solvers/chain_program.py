@@ -14,7 +14,15 @@ import numpy as np
 
 from remat_algos.context import SearchContext
 from remat_algos.ir.arrays import Int64
-from remat_algos.kernels.lower_set_dp import Between, Completion, MinimumBudget, MinimumCache, Rows, Steps, cost_bound
+from remat_algos.kernels.lower_set_dp import (
+    ChainSteps,
+    Completion,
+    MinimumBudget,
+    MinimumCache,
+    MinimumCost,
+    MinimumPeaks,
+    cost_bound,
+)
 from remat_algos.kernels.lower_sets import lower_set_figures
 from remat_algos.schedule.block_figures import BlockFigures
 from remat_algos.solvers.candidates import pareto
@@ -54,7 +62,7 @@ class ChainProgram:
 
     Parameters
     ----------
-    steps : Steps
+    steps : ChainSteps
     max_peak : int
         No peak is higher.
     max_cost : int
@@ -64,7 +72,7 @@ class ChainProgram:
     context : SearchContext
     """
 
-    def __init__(self, steps: Steps, max_peak: int, max_cost: int, unit: int, context: SearchContext) -> None:
+    def __init__(self, steps: ChainSteps, max_peak: int, max_cost: int, unit: int, context: SearchContext) -> None:
         self.steps = steps
         self.max_peak = max_peak
         self.max_cost = max_cost
@@ -79,7 +87,7 @@ class ChainProgram:
         graph, nodes = family.graph, family.nodes
         memory, compute = graph.node_memory[nodes], graph.compute[nodes]
         attributes = _attributes(family, memory, compute, context)
-        steps = Steps(family.words, memory, compute, *attributes, family.covers, kept, keep_last)
+        steps = ChainSteps(family.words, memory, compute, *attributes, family.covers, kept, keep_last)
         if len(family) ** 2 <= 2 * STORED:
             steps.store(*family.pairs)
         return cls(steps, 2 * int(memory.sum()), int(compute.sum()), _common_unit(compute), context)
@@ -92,7 +100,7 @@ class ChainProgram:
         memory = family.graph.node_memory[family.nodes]
         zeros = np.zeros(len(family), np.int64)
         attributes = zeros, zeros, zeros, np.zeros(len(family) + 1, np.int64), np.zeros(0, np.int32)
-        steps = Steps(family.words, memory, memory, *attributes, None, False, True)
+        steps = ChainSteps(family.words, memory, memory, *attributes, None, False, True)
         steps.store_figures(*family.pairs, figures.peak, figures.cached, figures.recompute, max_peak)
         usable = figures.recompute[figures.peak <= max_peak]
         return cls(steps, max_peak, int(usable.max(initial=0)) * len(family), _common_unit(usable), context)
@@ -123,7 +131,7 @@ class ChainProgram:
             unit = self._unit(cap, levels)
             rounded = unit if unit != self.unit else 0
             # a chain has at most as many steps as there are nodes, and each is rounded by half a unit at most
-            table = Rows(self.steps, budget, unit, cap // unit + bool(rounded) * (self.steps.nodes // 2 + 1))
+            table = MinimumCost(self.steps, budget, unit, cap // unit + bool(rounded) * (self.steps.nodes // 2 + 1))
             self._run(table, "the cheapest chain")
             if table.best() >= 0:
                 point = self.point(table.chain(), rounded)
@@ -199,7 +207,7 @@ class ChainProgram:
                 waiting += [(low, dear, middle, between), (middle, between, high, cheap)]
                 self.context.check()
                 continue
-            labels = Between(Completion(self.steps, high, unit, dear - 1))
+            labels = MinimumPeaks(Completion(self.steps, high, unit, dear - 1))
             self._run(labels, "the frontier")
             for rows in labels.chains():
                 yield self.point(rows, rounded)
