@@ -1,6 +1,7 @@
 """Calls of kernels that take memory, as `(small, large)`: `large` takes more than 4 MiB, `small` can be compared."""
 
 import numpy as np
+from remat_algos.kernels.blocks import PairFigures, block_borders
 from remat_algos.kernels.decomposition import (
     bags_to_tree,
     branch_layout,
@@ -23,8 +24,19 @@ from remat_algos.kernels.emitter import beam_search_order, canonical_order, mirr
 from remat_algos.kernels.flow import maximum_flow
 from remat_algos.kernels.graph import topological_order
 from remat_algos.kernels.greedy import greedy_order
+from remat_algos.kernels.lifetimes import broken_mark, instance_lifetimes
+from remat_algos.kernels.lower_set_dp import (
+    ChainSteps,
+    Completion,
+    MinimumBudget,
+    MinimumCache,
+    MinimumCost,
+    MinimumPeaks,
+)
+from remat_algos.kernels.lower_sets import all_lower_sets, lower_set_figures, superset_rows
 from remat_algos.kernels.offsets import GapFit, SkylineFit, first_clash, shared_blocks
 from remat_algos.kernels.offsets_search import PackingSearch
+from remat_algos.kernels.passes import dead_runs, replay_order, run_prices, sink_order
 from remat_algos.kernels.pools import LOWEST, run_pool
 from remat_algos.kernels.regions import greedy_cuts, keep_depths, removed_regions, segment_cuts
 from remat_algos.kernels.twremat import PLAIN, recursive_order
@@ -365,3 +377,243 @@ def pools():
         return event, *buffers, LOWEST, 1, 2**60, False, 2**63 - 1
 
     return calls(run_pool, trace(50), trace(20_000))
+
+
+# ---------------------------------------------------------------- lower sets: families, programs, blocks
+
+
+@case
+def lower_sets():
+    def unordered(n):
+        """Nodes without edges: each set of them is a lower set."""
+        none = np.zeros(n + 1, np.int64), np.zeros(0, np.int32)
+        return *none, *none, 2**20
+
+    return calls(all_lower_sets, unordered(4), unordered(17))
+
+
+@case
+def lower_sets_figures():
+    def beginnings(n):
+        """All nodes but the last are read by the last: a lower set is the boundary of itself."""
+        ids, ones = np.arange(n - 1, dtype=np.int32), np.ones(n, np.int64)
+        pred_indptr, succ_indptr = np.repeat([0, n - 1], [n, 1]), np.minimum(np.arange(n + 1), n - 1)
+        words = np.packbits(np.tri(n, (n + 63) // 64 * 64, -1, bool), axis=1, bitorder="little").view(np.uint64)
+        return words, pred_indptr, ids, succ_indptr, np.full(n - 1, n - 1, np.int32), ones, ones
+
+    return calls(lower_set_figures, beginnings(9), beginnings(2000))
+
+
+@case
+def lower_sets_supersets():
+    return calls(superset_rows, [np.ones((9, 1), np.uint64)], [np.ones((2500, 1), np.uint64)])
+
+
+def chain_steps(n, width, words=1, covers=None):
+    """Rows by figures, with steps to the next few; or by formulas, along covers."""
+    ids, zeros = np.arange(n), np.zeros(n, np.int64)
+    attributes = zeros, zeros, zeros, np.zeros(n + 1, np.int64), np.zeros(0, np.int32)
+    steps = ChainSteps(np.full((n, words), 1, np.uint64), zeros[:1], zeros[:1], *attributes, covers, False, True)
+    if covers is None:
+        indptr = np.concatenate([[0], np.cumsum(np.minimum(width, n - 1 - ids))])
+        length = 1 + np.arange(indptr[-1]) - np.repeat(indptr[:-1], np.diff(indptr))
+        target = np.repeat(ids, np.diff(indptr)) + length
+        steps.store_figures(indptr, target.astype(np.int32), length**2, 1 + length % 3, length - 1, 10**9)
+    return steps
+
+
+@case
+def lower_set_dp():
+    def store(n):
+        pairs = n * (n - 1) // 2
+        indptr = np.concatenate([[0], np.cumsum(np.arange(n - 1, -1, -1))])
+        target = np.concatenate([np.arange(i + 1, n, dtype=np.int32) for i in range(n)])
+        figures = np.arange(pairs)
+        covers = np.zeros(n + 1, np.int64), np.zeros(0, np.int32)
+
+        def call():
+            steps = chain_steps(n, 1, covers=covers)
+            steps.store(indptr, target)
+            again = chain_steps(n, 1, covers=covers)
+            again.store_figures(indptr, target, figures, figures, figures, pairs)
+            chain = np.arange(0, n, 2)
+            return steps.figures(chain), again.figures(chain)
+
+        return call
+
+    return store(9), store(1000)
+
+
+@case
+def lower_set_dp_cost():
+    def cheapest(n, cap):
+        steps = chain_steps(n, n)
+
+        def call():
+            search = MinimumCost(steps, n * n // 4, 1, cap)
+            search.advance(10**9)
+            return search.best(), search.chain()
+
+        return call
+
+    return cheapest(9, 20), cheapest(400, 10000)
+
+
+@case
+def lower_set_dp_cache():
+    def least(n):
+        steps = chain_steps(n, 3)
+
+        def call():
+            search = MinimumCache(steps, 2 * n, 2 * n)
+            search.advance(10**9)
+            return search.chain()
+
+        return call
+
+    return least(9), least(400000)
+
+
+@case
+def lower_set_dp_peaks():
+    def frontier(n, cap):
+        table = Completion(chain_steps(n, n), 10**6, 1, cap)
+
+        def call():
+            search = MinimumPeaks(table)
+            search.advance(10**9)
+            return search.chains()
+
+        return call
+
+    return frontier(9, 20), frontier(80, 5000)
+
+
+@case
+def lower_set_dp_budget():
+    def least(n):
+        indptr, rows = np.minimum(np.arange(n + 1), n - 1), np.arange(1, n, dtype=np.int32)
+        steps = chain_steps(n, 1, covers=(indptr, rows))
+
+        def call():
+            search = MinimumBudget(steps, 10**6)
+            search.advance(1)
+            return search.current, search.budget
+
+        return call
+
+    return least(9), least(300000)
+
+
+@case
+def blocks():
+    """A gradient that reads the last node of a path: all that comes before it is recomputed, from the first on."""
+
+    def path(n):
+        return pair_figures(n, np.arange(n + 1), np.arange(n), [n - 1], 0)
+
+    return path(9), path(1000000)
+
+
+@case
+def blocks_ahead():
+    """The gradient of the first node reads all others, which read the first."""
+
+    def star(n):
+        reads = np.concatenate([np.zeros(n - 1), np.arange(n)])
+        return pair_figures(n, np.append(np.arange(n), 2 * n - 1), reads, [0], 1)
+
+    return star(9), star(1000000)
+
+
+def pair_figures(n, row_ends, reads, owner, begin):
+    """The figures of the block behind the first nodes, of n and one gradient; rows of values say what nodes read."""
+    members = np.arange((n + 64) // 64 * 64) < np.array([[begin], [n + 1]])
+    sets = np.packbits(members, axis=1, bitorder="little").view(np.uint64)
+    nodes, zeros, ones = np.arange(n + 1, dtype=np.int32), np.zeros(n + 1, np.uint8), np.ones(n + 1, np.int64)
+    none, no_rows = np.zeros(0, np.int32), np.zeros(n + 2, np.int64)
+    row_indptr, reads = np.append(0, row_ends), reads.astype(np.int32)
+    reader = np.repeat(nodes, np.diff(row_indptr))
+    forward = reader < n
+    borders = block_borders(sets, reader[forward], reads[forward], np.zeros(n + 1, np.int64))
+    pairs = PairFigures(
+        owner=np.append(np.full(n, -1), owner).astype(np.int32),
+        producer=nodes,
+        value_indptr=np.arange(n + 2),
+        memory=ones,
+        compute=ones,
+        workspace=ones,
+        row=nodes,
+        row_indptr=row_indptr,
+        row_values=reads,
+        upstream_indptr=no_rows,
+        upstream_values=none,
+        owned_indptr=np.append(0, np.cumsum(np.bincount(owner, minlength=n + 1))),
+        owned_indices=nodes[n:],
+        reader_indptr=no_rows,
+        reader_indices=none,
+        claim_indptr=no_rows,
+        claim_indices=none,
+        external_indptr=no_rows,
+        external_indices=none,
+        runs=(nodes < n).view(np.uint8),
+        fixed=zeros,
+        never=zeros,
+        awaited=ones,
+        output=zeros,
+        gradient_reads=zeros,
+        lazy=True,
+    )
+    indptr, target, before = np.array([0, 1, 1]), np.array([1], np.int32), np.zeros(0, np.int64)
+
+    def call():
+        figures = pairs.figures(sets, *borders, indptr, target, zeros[:2], 2**62, 2**62, before, before)
+        return [array.tolist() for array in figures]
+
+    return call
+
+
+# ---------------------------------------------------------------- simulator and passes
+
+
+def rounds(n):
+    """Nodes that run twice, each time all of them and one that reads them all and makes the output.
+
+    order, value_indptr, read_indptr, read_indices, producer, output, memory
+    """
+    ids = np.arange(n + 1, dtype=np.int32)
+    order, read_indptr = np.tile(ids, 2), np.repeat([0, n], [n + 1, 1])
+    return order, np.arange(n + 2), read_indptr, ids[:-1], ids, (ids == n).view(np.uint8), np.ones(n + 1, np.int64)
+
+
+@case
+def lifetimes():
+    def simulate(*graph):
+        *reads, producer, output, memory = graph
+        marks, forward_of = np.zeros(output.size, np.int8), np.full(output.size, -1, np.int32)
+        found = instance_lifetimes(*reads, output, 0 * output, memory, memory)
+        return found, broken_mark(*reads, producer, output, marks, forward_of)
+
+    return calls(simulate, rounds(9), rounds(300000))
+
+
+@case
+def passes():
+    """After the first round all values are spare, and stay."""
+
+    def replay(n):
+        *graph, output, memory = rounds(n)
+        return *graph, output, memory, memory, np.ones(2 * n + 2, np.int64), 0 * output, 10**9
+
+    return calls(replay_order, replay(9), replay(400000))
+
+
+@case
+def passes_over_an_order():
+    def each(*graph):
+        *reads, producer, output, memory = graph
+        between = np.zeros(graph[0].size + 1, np.int64)
+        sunk = sink_order(*graph, memory, between, 10**9)
+        return dead_runs(*reads, output, 0 * output), run_prices(*reads, producer, output, memory), sunk
+
+    return calls(each, rounds(9), rounds(300000))
