@@ -18,8 +18,8 @@ KEEP_MARK, RECOMPUTE_MARK = keep_mark, recompute_mark
 
 
 def instance_lifetimes(const int[::1] order, const int64[::1] value_indptr, const int64[::1] read_indptr,
-              const int[::1] read_indices, const unsigned char[::1] output, const unsigned char[::1] once,
-              const int64[::1] memory, const int64[::1] workspace):
+                       const int[::1] read_indices, const unsigned char[::1] output, const unsigned char[::1] once,
+                       const int64[::1] memory, const int64[::1] workspace):
     """Instances of a schedule, the step at which each is freed, and the bytes live during each step.
 
     order : int32[m], value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k],

@@ -48,7 +48,7 @@ NO_FORWARD_NODE, LEFT_OUT, NOT_LOWER = no_forward_node, left_out, not_lower
 
 
 def chain_on_graph(const uint64_t[:, ::1] words, const int64[::1] pred_indptr, const int[::1] pred,
-             const unsigned char[::1] forward, const unsigned char[::1] needed):
+                   const unsigned char[::1] forward, const unsigned char[::1] needed):
     """What a chain makes of the nodes of a graph.
 
     words : uint64[k, w], pred_indptr : int64[n + 1], pred : int32[edges], forward, needed : uint8[n]
@@ -97,7 +97,7 @@ def chain_on_graph(const uint64_t[:, ::1] words, const int64[::1] pred_indptr, c
 
 
 def all_lower_sets(const int64[::1] pred_indptr, const int[::1] pred, const int64[::1] succ_indptr, const int[::1] succ,
-               int64 cap):
+                   int64 cap):
     """All lower sets, by size, and the sets with one node more.
 
     pred_indptr, succ_indptr : int64[n + 1], pred, succ : int32[edges] both ways of a graph with topological ids,
@@ -202,7 +202,8 @@ def closure_rows(const int64[::1] indptr, const int[::1] indices, const int64[::
 
 
 def lower_set_figures(const uint64_t[:, ::1] words, const int64[::1] pred_indptr, const int[::1] pred,
-               const int64[::1] succ_indptr, const int[::1] succ, const int64[::1] memory, const int64[::1] compute):
+                      const int64[::1] succ_indptr, const int[::1] succ, const int64[::1] memory,
+                      const int64[::1] compute):
     """The figures of each lower set that the formulas need.
 
     words : uint64[k, w], pred_indptr, succ_indptr : int64[n + 1], pred, succ : int32[edges], memory, compute : int64[n]

@@ -49,8 +49,8 @@ def dead_runs(const int[::1] order, const int64[::1] value_indptr, const int64[:
 
 
 def run_prices(const int[::1] order, const int64[::1] value_indptr, const int64[::1] read_indptr,
-                 const int[::1] read_indices, const int[::1] producer, const unsigned char[::1] output,
-                 const int64[::1] compute):
+               const int[::1] read_indices, const int[::1] producer, const unsigned char[::1] output,
+               const int64[::1] compute):
     """What each run costs together with the runs that serve it alone.
 
     order : int32[m], value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k],
@@ -90,9 +90,9 @@ def run_prices(const int[::1] order, const int64[::1] value_indptr, const int64[
 
 
 def replay_order(const int[::1] order, const int64[::1] value_indptr, const int64[::1] read_indptr,
-           const int[::1] read_indices, const int[::1] producer, const unsigned char[::1] output,
-           const int64[::1] memory, const int64[::1] workspace, const int64[::1] price,
-           const unsigned char[::1] fixed, int64 limit):
+                 const int[::1] read_indices, const int[::1] producer, const unsigned char[::1] output,
+                 const int64[::1] memory, const int64[::1] workspace, const int64[::1] price,
+                 const unsigned char[::1] fixed, int64 limit):
     """The order without runs whose values stay, as far as a limit has room for them.
 
     order : int32[m], value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k],
@@ -137,8 +137,8 @@ def replay_order(const int[::1] order, const int64[::1] value_indptr, const int6
 
 
 def sink_order(const int[::1] order, const int64[::1] value_indptr, const int64[::1] read_indptr,
-         const int[::1] read_indices, const int[::1] producer, const unsigned char[::1] output,
-         const int64[::1] memory, const int64[::1] workspace, const int64[::1] between, int64 peak):
+               const int[::1] read_indices, const int[::1] producer, const unsigned char[::1] output,
+               const int64[::1] memory, const int64[::1] workspace, const int64[::1] between, int64 peak):
     """The order with runs moved on, towards their first readers, while their values are as large as what they read.
 
     Between no two steps more bytes are live than before, and no moved run needs more than the peak: it never rises.

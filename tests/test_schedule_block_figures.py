@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from remat_algos.kernels.blocks import PairFigures
 
 from remat_algos.errors import GraphError, ScheduleError
 from remat_algos.ir.backward import Backward
@@ -209,6 +210,18 @@ def test_along_chains_the_blocks_before_count_too(lazy, family, shares):
             least[t] = min(before[0], least[s][0] + cached), min(before[1], least[s][1] + recompute)
 
 
+@pytest.mark.parametrize("lazy", [True, False])
+@given(family=families(training_graphs(max_nodes=16) | owned_by_anybody()), piece=st.integers(1, 5))
+def test_pieces_of_pairs_have_the_same_figures(lazy, family, piece):
+    whole = block_figures(*family, lazy=lazy)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("remat_algos.schedule.block_figures.PIECE", piece)
+        figures = block_figures(*family, lazy=lazy)
+    assert (figures.peak == whole.peak).all()
+    assert (figures.cached == whole.cached).all()
+    assert (figures.recompute == whole.recompute).all()
+
+
 # ---------------------------------------------------------------- by hand
 
 
@@ -308,6 +321,25 @@ def test_sets_and_pairs_must_fit(words, indptr, target, message):
     graph = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2)]))
     with pytest.raises(GraphError, match=re.escape(message)):
         block_figures(graph, np.array(words, np.uint64), indptr, target, lazy=True)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("owner", "producer", "value_indptr", "memory", "compute", "workspace", "row", "row_indptr", "row_values"),
+        *("upstream_indptr", "upstream_values", "owned_indptr", "owned_indices", "reader_indptr", "reader_indices"),
+        *("claim_indptr", "claim_indices", "external_indptr", "runs", "fixed", "never", "awaited", "output"),
+        "gradient_reads",
+    ],
+)
+def test_the_kernel_refuses_arrays_that_do_not_fit(monkeypatch, name):
+    def one_shorter(**arrays):
+        return PairFigures(**{**arrays, name: arrays[name][:-1]})
+
+    monkeypatch.setattr("remat_algos.schedule.block_figures.PairFigures", one_shorter)
+    graph = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2)]))
+    with pytest.raises(ValueError, match="has the length"):
+        block_figures(graph, np.array([[0], [7]], np.uint64), [0, 1, 1], [1], lazy=True)
 
 
 # ---------------------------------------------------------------- the authors' networks
