@@ -5,6 +5,7 @@ is that of the command; what a sanitizer finds ends it.
 """
 
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -12,22 +13,33 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "build" / "checked"
+FOLDERS = ["remat_algos", "kernels", "tests", "docs", "examples"]
+FILES = ["setup.py", "pyproject.toml", "README.md", "LICENSE"]
+COMPILED = {".so", ".pyd", ".pyc"}
+STAMP = runpy.run_path(str(ROOT / "kernels" / "_built.py"))["STAMP"]
 LIBRARIES = ["libasan.so", "libubsan.so", "libstdc++.so"]  # they have to be there before Python is
 
 
+def sources(root: Path) -> set[str]:
+    """The files of a checkout, without what was compiled."""
+    files = [file for folder in FOLDERS for file in (root / folder).rglob("*")] + [root / name for name in FILES]
+    return {
+        str(file.relative_to(root))
+        for file in files
+        if file.is_file() and "__pycache__" not in file.parts and file.suffix not in COMPILED and file.name != STAMP
+    }
+
+
 def copy_sources() -> None:
-    """Bring the files that git knows, as they are now, to the folder; what was compiled there stays."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    known = {name for name in listed.split("\0") if name and (ROOT / name).is_file()}
-    for name in sorted(known):
+    """Bring the sources as they are now to the folder; what was compiled there stays."""
+    known = sources(ROOT)
+    for name in known:
         source, target = ROOT / name, FOLDER / name
         if not target.exists() or source.stat().st_mtime_ns != target.stat().st_mtime_ns:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)
-    for folder in ("kernels", "remat_algos", "tests"):
-        for file in (FOLDER / folder).rglob("*.p[yx]*"):
-            if file.suffix in (".py", ".pyx", ".pxd") and str(file.relative_to(FOLDER)) not in known:
-                file.unlink()
+    for name in sources(FOLDER) - known:
+        (FOLDER / name).unlink()
 
 
 def library(name: str) -> str:
