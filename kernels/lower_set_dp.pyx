@@ -639,7 +639,7 @@ cdef class MinimumBudget:
         return self.current >= self.steps.size - 1
 
     cdef int64 expand(self, Py_ssize_t source) except -1 nogil:
-        cdef Py_ssize_t i, count, n, j
+        cdef Py_ssize_t i, count, n, j, at
         cdef const ChainStep* step
         cdef const ChainLabel* label
         cdef ChainLabel extended
@@ -653,6 +653,7 @@ cdef class MinimumBudget:
         # a chain must stay strictly below the budget that is known
         count = self.steps.of(source, self.budget - label[0].cached, INFINITY, &step)
         for i in range(count):
+            at = 0
             for j in range(n):
                 extended.cached = label[j].cached + step[i].adds
                 extended.peak = label[j].cached + step[i].need
@@ -660,24 +661,25 @@ cdef class MinimumBudget:
                     break
                 if extended.peak < label[j].peak:
                     extended.peak = label[j].peak
-                self.insert(step[i].target, extended)
+                if step[i].target == self.steps.size - 1:
+                    self.budget = min(self.budget, extended.peak)
+                else:
+                    at = self.insert(self.front[step[i].target], extended, at)
                 if extended.peak == label[j].cached + step[i].need:
                     break                              # later labels cache more and peak no lower here
         vector[ChainLabel]().swap(front[0])
         return count * (1 + n // 2) + 1
 
-    cdef inline int insert(self, int target, ChainLabel label) except -1 nogil:
-        cdef vector[ChainLabel]* front = &self.front[target]
+    cdef inline Py_ssize_t insert(
+        self, vector[ChainLabel]& front, const ChainLabel& label, Py_ssize_t at
+    ) except -1 nogil:
+        """Insert a label that caches no less than those before `at`; where to begin with the next, if it caches more."""
         cdef ChainLabel* other = front.data()
-        cdef Py_ssize_t at = 0, n = front.size(), until
-        if target == self.steps.size - 1:
-            if label.peak < self.budget:
-                self.budget = label.peak
-            return 0
+        cdef Py_ssize_t n = front.size(), until
         while at < n and other[at].cached <= label.cached:
-            if other[at].peak <= label.peak:
-                return 0
             at += 1
+        if at > 0 and other[at - 1].peak <= label.peak:
+            return at
         if at > 0 and other[at - 1].cached == label.cached:
             at -= 1
         until = at
@@ -688,4 +690,4 @@ cdef class MinimumBudget:
         else:
             other[at] = label
             front.erase(front.begin() + at + 1, front.begin() + until)
-        return 0
+        return at

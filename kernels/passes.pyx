@@ -1,11 +1,9 @@
-# distutils: language = c++
 """Passes over an order: runs without readers, runs whose values may stay, runs that may come later."""
 
 import numpy as np
 
 cimport cython
 from libc.math cimport INFINITY
-from libcpp.vector cimport vector
 
 ctypedef long long int64
 
@@ -110,7 +108,9 @@ def replay_order(const int[::1] order, const int64[::1] value_indptr, const int6
     walk.next_run, walk.next_read = np.empty(m, np.int32), np.empty(reads, np.int32)
     walk.coming_run, walk.coming_read = np.full(n, m, np.int32), np.full(memory.shape[0], m, np.int32)
     walk.state, walk.broken = np.zeros(memory.shape[0], np.uint8), np.zeros(n, np.uint8)
-    walk.place = np.full(n, -1, np.int32)
+    walk.place, walk.n_spare = np.full(n, -1, np.int32), 0
+    walk.node, walk.bytes, walk.bound = np.empty(n, np.int32), np.empty(n, np.int64), np.empty(n // BLOCK + 1)
+    walk.weight, walk.due = np.empty(n), np.empty(n)
     shorter = np.empty(m, np.int32)
     cdef int[::1] out = shorter
     with nogil:
@@ -222,11 +222,12 @@ cdef class _Replay:
     cdef int64 live
     cdef Py_ssize_t now             # the step that is run
     # nodes with spare bytes, in blocks; scores only fall, so that what a block's best was bounds what it is
-    cdef vector[int] node
-    cdef vector[int64] bytes
-    cdef vector[double] weight
-    cdef vector[double] due
-    cdef vector[double] bound
+    cdef int n_spare
+    cdef int[::1] node
+    cdef int64[::1] bytes
+    cdef double[::1] weight
+    cdef double[::1] due
+    cdef double[::1] bound
     cdef int[::1] place             # where each node stands among them, or -1
 
     cdef void look_ahead(self) noexcept nogil:
@@ -254,25 +255,23 @@ cdef class _Replay:
                 return False
         return True
 
-    cdef int put_in(self, int v, int64 size) except -1 nogil:
+    cdef void put_in(self, int v, int64 size) noexcept nogil:
         """Count bytes of a value to those that a node may give back."""
         cdef int at = self.place[v], due = self.coming_run[v]
         if size == 0:
-            return 0
+            return
         if at < 0:
-            at = self.place[v] = <int>self.node.size()
+            at = self.place[v] = self.n_spare
+            self.n_spare += 1
             if at % BLOCK == 0:
-                self.bound.push_back(-1.0)
-            self.node.push_back(v)
-            self.bytes.push_back(0)
-            self.weight.push_back(0.0)
-            self.due.push_back(<double>due)
+                self.bound[at // BLOCK] = -1.0
+            self.node[at], self.bytes[at], self.due[at] = v, 0, due
         self.bytes[at] += size
         self.weight[at] = <double>self.bytes[at] / <double>self.price[due] if self.price[due] else INFINITY
         self.bound[at // BLOCK] = max(self.bound[at // BLOCK], self.weight[at] * (self.due[at] - self.now))
 
     cdef void take_out(self, int v) noexcept nogil:
-        cdef int at = self.place[v], last = <int>self.node.size() - 1
+        cdef int at = self.place[v], last = self.n_spare - 1
         if at < 0:
             return
         self.node[at], self.bytes[at] = self.node[last], self.bytes[last]
@@ -280,18 +279,13 @@ cdef class _Replay:
         self.bound[at // BLOCK] = max(self.bound[at // BLOCK], self.bound[last // BLOCK])
         self.place[self.node[at]] = at
         self.place[v] = -1
-        self.node.pop_back()
-        self.bytes.pop_back()
-        self.weight.pop_back()
-        self.due.pop_back()
-        if last % BLOCK == 0:
-            self.bound.pop_back()
+        self.n_spare = last
 
     cdef void look_through(self, int block, double* best_score, int* v) noexcept nogil:
         """Bring a block's bound up to date; its best node, where that is better than the best so far."""
         cdef double score, best = -1.0
         cdef int i
-        for i in range(block * BLOCK, min((block + 1) * BLOCK, <int>self.node.size())):
+        for i in range(block * BLOCK, min((block + 1) * BLOCK, self.n_spare)):
             score = self.weight[i] * (self.due[i] - self.now)
             best = max(best, score)
             if score > best_score[0] or (score == best_score[0] and self.node[i] < v[0]):
@@ -302,12 +296,12 @@ cdef class _Replay:
     cdef int worst(self) noexcept nogil:
         """The node that frees most bytes for longest at its price; of equals the lowest id."""
         cdef double best_score = -1.0
-        cdef int block, first = 0, v = -1
-        for block in range(1, <int>self.bound.size()):
+        cdef int block, first = 0, v = -1, n_blocks = (self.n_spare + BLOCK - 1) // BLOCK
+        for block in range(1, n_blocks):
             if self.bound[block] > self.bound[first]:
                 first = block
         self.look_through(first, &best_score, &v)
-        for block in range(<int>self.bound.size()):
+        for block in range(n_blocks):
             if self.bound[block] >= best_score and block != first:
                 self.look_through(block, &best_score, &v)
         return v
@@ -322,12 +316,12 @@ cdef class _Replay:
             if self.state[x] == spare:
                 self.state[x] = gone
 
-    cdef int classify(self, int64 x, int v) except -1 nogil:
+    cdef void classify(self, int64 x, int v) noexcept nogil:
         """What becomes of a value of a node after a step that computed or read it, or did not have to."""
         cdef int read = self.coming_read[x], run = self.coming_run[v]
         cdef int never = <int>self.order.shape[0]
         if self.state[x] == pinned:
-            return 0
+            return
         if read < run:
             self.state[x] = required
         elif read < never and not self.fixed[v] and not self.broken[v] and read < self.next_run[run]:
@@ -350,10 +344,10 @@ cdef class _Replay:
             elif self.state[x] == gone and self.coming_read[x] < after:
                 self.broken[v] = True
 
-    cdef int run(self, int v, int64 size, int64 limit) except -1 nogil:
+    cdef void run(self, int v, int64 size, int64 limit) noexcept nogil:
         """Run a node whose values and workspace have a size, in the room that can be freed."""
         cdef int64 x
-        while self.live + size > limit and self.node.size():
+        while self.live + size > limit and self.n_spare:
             self.give_up(self.worst())
         self.broken[v] = False
         for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
