@@ -177,10 +177,11 @@ cdef class ChainSteps:
     cdef int search(self, Py_ssize_t source, double room, double max_cost) except -1 nogil:
         """Along the covers: 2 M(L' - L) grows on the way, and so does what runs again; `beside` does not."""
         cdef int row = <int>source, c
-        cdef int64 j
+        cdef int64 j, clock = self.clock + 1
+        cdef int64* stamp = self.stamp.data()
         cdef double base = self.set_memory[source]
         cdef ChainStep step
-        self.clock += 1
+        self.clock = clock
         self.stack.clear()
         self.stack.push_back(row)
         while not self.stack.empty():
@@ -188,9 +189,9 @@ cdef class ChainSteps:
             self.stack.pop_back()
             for j in range(self.cover_indptr[row], self.cover_indptr[row + 1]):
                 c = self.cover[j]
-                if self.stamp[c] == self.clock:
+                if stamp[c] == clock:
                     continue
-                self.stamp[c] = self.clock
+                stamp[c] = clock
                 if 2 * (self.set_memory[c] - base) > room or c == self.size - 1:
                     continue
                 self.visits += 1
