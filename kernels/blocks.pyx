@@ -23,6 +23,8 @@ def block_borders(const uint64_t[:, ::1] words, const int[::1] reader, const int
     """
     cdef Py_ssize_t k = words.shape[0], w = words.shape[1], i, v
     cdef int64 e
+    _check_size("words", w, bit_words(pinned.shape[0]))
+    _check_size("source", source.shape[0], reader.shape[0])
     boundary, after, beside = (np.zeros((k, w), np.uint64) for _ in range(3))
     outside = np.full(k, np.sum(pinned), np.int64)
     cdef uint64_t[:, ::1] out_boundary = boundary, out_after = after, out_beside = beside

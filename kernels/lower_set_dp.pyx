@@ -674,7 +674,10 @@ cdef class MinimumBudget:
     cdef inline Py_ssize_t insert(
         self, vector[ChainLabel]& front, const ChainLabel& label, Py_ssize_t at
     ) except -1 nogil:
-        """Insert a label that caches no less than those before `at`; where to begin with the next, if it caches more."""
+        """Insert a label that caches no less than those before `at`.
+
+        Returns where to begin with the next label, which caches no less than this one.
+        """
         cdef ChainLabel* other = front.data()
         cdef Py_ssize_t n = front.size(), until
         while at < n and other[at].cached <= label.cached:

@@ -214,6 +214,7 @@ def lower_set_figures(const uint64_t[:, ::1] words, const int64[::1] pred_indptr
     cdef int64 j, jj
     cdef int u, x
     cdef bint outside
+    cdef const uint64_t* row
     cdef vector[int] boundary
     set_memory = np.zeros(k, np.int64)
     cost = np.zeros(k, np.int64)
@@ -224,14 +225,15 @@ def lower_set_figures(const uint64_t[:, ::1] words, const int64[::1] pred_indptr
     cdef int64[::1] source = np.full(n, -1, np.int64)           # the last set whose readers read it
     with nogil:
         for i in range(k):
-            v = next_bit(&words[i, 0], w, 0)
+            row = &words[i, 0]
+            v = next_bit(row, w, 0)
             while v >= 0:
                 out_memory[i] += memory[v]
                 out_cost[i] += compute[v]
                 outside = False
                 for j in range(succ_indptr[v], succ_indptr[v + 1]):
                     u = succ[j]
-                    if has_bit(&words[i, 0], u):
+                    if has_bit(row, u):
                         continue
                     outside = True
                     if reader[u] != i:
@@ -239,12 +241,12 @@ def lower_set_figures(const uint64_t[:, ::1] words, const int64[::1] pred_indptr
                         out_beside[i] += memory[u]
                         for jj in range(pred_indptr[u], pred_indptr[u + 1]):
                             x = pred[jj]
-                            if source[x] != i and not has_bit(&words[i, 0], x):
+                            if source[x] != i and not has_bit(row, x):
                                 source[x] = i
                                 out_beside[i] += memory[x]
                 if outside:
                     boundary.push_back(<int>v)
-                v = next_bit(&words[i, 0], w, v + 1)
+                v = next_bit(row, w, v + 1)
             out_indptr[i + 1] = boundary.size()
     members = np.empty(boundary.size(), np.int32)
     cdef int[::1] out_boundary = members
