@@ -7,6 +7,7 @@ REMAT_CHECKED=1 builds with bounds checks, AddressSanitizer and UndefinedBehavio
 import os
 import runpy
 import shutil
+import sysconfig
 from pathlib import Path
 
 from setuptools import Extension, find_packages, setup
@@ -54,7 +55,10 @@ class BuildKernels(build_ext):
         try:
             super().run()
         except (BaseError, CCompilerError, OSError) as error:
-            compilers = [os.environ.get(name, usual).split()[0] for name, usual in (("CC", "cc"), ("CXX", "c++"))]
+            compilers = [
+                (os.environ.get(name) or sysconfig.get_config_var(name) or usual).split()[0]
+                for name, usual in (("CC", "cc"), ("CXX", "c++"))
+            ]
             if os.name == "posix" and not all(map(shutil.which, compilers)):
                 raise SystemExit(
                     f"building remat_algos needs a C and a C++ compiler ({' and '.join(compilers)} were looked for); "

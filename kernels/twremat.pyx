@@ -325,7 +325,7 @@ cdef class _SeparatorRecursion:
         return 0
 
     cdef int visit_children(self, int s, vector[int]& vertices) except -1 nogil:
-        """_Visit the components that hold some vertices, each for its own."""
+        """Visit the components that hold some vertices, each for its own."""
         cdef vector[_ComponentRequest] each
         cdef vector[int] requested
         cdef _ComponentRequest request
@@ -369,7 +369,7 @@ cdef class _SeparatorRecursion:
         return 0
 
     cdef int fetch(self, vector[_ComponentRequest]& requests, int64 begin, int64 past, int i) except -1 nogil:
-        """_Visit a component if reader i is the first to read something there."""
+        """Visit a component if reader i is the first to read something there."""
         cdef vector[int] requested
         cdef int64 j, extra = 0
         cdef int v

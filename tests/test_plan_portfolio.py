@@ -267,3 +267,14 @@ def test_a_solver_without_memory_for_a_candidate_has_an_error_and_others_go_on()
     assert isinstance(found.results["large"].error, MemoryError)
     assert str(found.results["large"].error).startswith("not enough memory for large on ")
     assert found.results["small"].candidates
+
+
+def test_passes_that_run_out_of_memory_leave_the_candidates_and_say_so(monkeypatch):
+    def exhausted(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr("remat_algos.plan.portfolio.polish", exhausted)
+    found = asked(yielding(SCHEDULES[0]), polish=True)
+    assert found.results["toy"].candidates
+    assert found.results["toy"].details(found.candidates[0])["out_of_memory"] == ["toy"]
+    assert not found.details(found.candidates[0])["complete"]

@@ -14,7 +14,7 @@ from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.ir.units import format_bytes, percent
 from remat_algos.ir.wording import counted, one_line
 from remat_algos.plan.plan import INTERRUPTED, Plan
-from remat_algos.plan.portfolio import Portfolio
+from remat_algos.plan.portfolio import RAN_OUT, Portfolio
 from remat_algos.plan.problem import Problem
 from remat_algos.plan.solve import allocator_options, solve
 from remat_algos.schedule.baseline import baseline_peak
@@ -219,6 +219,8 @@ def _entry(portfolio: Portfolio, solver: Solver) -> Entry:
         return Entry(solver.name, plan)
     if stopped:
         return Entry(solver.name, None, "interrupted")
+    if result.exhausted:
+        return Entry(solver.name, None, RAN_OUT)
     if best is None and result.reason:
         return Entry(solver.name, None, result.reason, getattr(result.error, "reached", None))
     error = problem.budget_error(result.candidates, {}, result.skipped, cut=result.cut)
@@ -238,6 +240,8 @@ def _one_by_one(
                 entries.append(Entry(solver.name, None, str(error), error.reached))
             except (GraphError, ScheduleError) as error:
                 entries.append(Entry(solver.name, None, str(error)))
+            except MemoryError:
+                entries.append(Entry(solver.name, None, RAN_OUT))
             else:
                 entries.append(Entry(solver.name, plan))
                 if plan.interrupted:

@@ -27,6 +27,7 @@ POLISHED_A_SECOND = 100_000  # steps; the passes over one schedule look at no cl
 LARGE = 10_000  # nodes, from which one simulation may take longer than there is time
 MAX_LOWERED = 12  # candidates of the lowest peaks, of a whole frontier, whose peak is polished further
 OUT_OF_MEMORY = "out_of_memory"  # the key of details
+RAN_OUT = "it ran out of memory"
 NOT_TRIED = "not tried within the time limit"
 
 
@@ -72,6 +73,11 @@ class SolverResult:
         return self.reason == NOT_TRIED or (self.simulated > 0 and not self.complete and self.error is None)
 
     @property
+    def exhausted(self) -> bool:
+        """Whether the solver, or the passes over its candidates, ran out of memory."""
+        return isinstance(self.error, MemoryError)
+
+    @property
     def candidates(self) -> list[Candidate]:
         """All of them."""
         return [*self.kept.items, *self.polished]
@@ -79,6 +85,8 @@ class SolverResult:
     def details(self, candidate: Candidate) -> dict[str, Any]:
         """The details that a plan records of one candidate."""
         details = {**candidate.details, "simulated": self.simulated, "complete": self.complete}
+        if self.exhausted:
+            details[OUT_OF_MEMORY] = [candidate.solver]
         return details | {"skipped": dict(self.skipped)} if self.skipped else details
 
 
@@ -170,7 +178,7 @@ class Portfolio:
     @property
     def exhausted(self) -> list[str]:
         """The solvers that ran out of memory."""
-        return [name for name, result in self.results.items() if isinstance(result.error, MemoryError)]
+        return [name for name, result in self.results.items() if result.exhausted]
 
     def details(self, candidate: Candidate) -> dict[str, Any]:
         """What a plan records of the run that led to a candidate."""
@@ -212,18 +220,26 @@ class Portfolio:
         except (BudgetError, GraphError, ScheduleError) as error:  # a proof, a graph too large, a mark
             result.reason, result.error = str(error), error
         except MemoryError:  # what it yielded before is kept
-            nodes = counted(self.problem.graph.n_nodes, "node")
-            result.complete, result.reason = False, "it ran out of memory"
-            result.error = MemoryError(f"not enough memory for {solver.name} on {nodes}; try another solver")
+            self._exhaust(solver, result)
         finally:
             result.skipped, result.seconds = solving.skipped, context.elapsed
         if self.polish and solver.name != BASELINE:
-            with suppress(OutOfTime, MemoryError):
+            try:
                 for candidate in self._polished(result, context):
                     result.polished.append(candidate)
                     self._note(candidate)
+            except OutOfTime:
+                pass
+            except MemoryError:
+                self._exhaust(solver, result)
             result.seconds = context.elapsed
         self.running = ""
+
+    def _exhaust(self, solver: Solver, result: SolverResult) -> None:
+        """Record that a solver ran out of memory."""
+        nodes = counted(self.problem.graph.n_nodes, "node")
+        result.complete, result.reason = False, RAN_OUT
+        result.error = MemoryError(f"not enough memory for {solver.name} on {nodes}; try another solver")
 
     def _simulate_all(self, name: str, stream: Stream, result: SolverResult, context: SearchContext) -> bool:
         """Simulate and keep the candidates of a solver; False if some were left out."""

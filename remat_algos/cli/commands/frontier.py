@@ -39,6 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     """List; 2 if no solver can serve, 130 if interrupted."""
     from remat_algos.ir.units import exact_bytes, format_bytes
     from remat_algos.plan.frontier import frontier
+    from remat_algos.plan.portfolio import RAN_OUT
 
     check_plot(arguments)
     if arguments.points < 2:
@@ -77,7 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
                 else "interrupted before any plan was found"
             )
         elif not found.complete:
-            print_text("incomplete: the time limit was reached before every plan was simulated")
+            late = "the time limit was reached before every plan was simulated"
+            print_text(f"incomplete: {'memory ran out' if RAN_OUT in found.reasons.values() else late}")
     if found.plans:
         draw(arguments, found)
     if found.interrupted:
