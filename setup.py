@@ -25,7 +25,7 @@ if tuple(map(int, Cython.__version__.split(".")[:2])) < (3, 1):
         "run `python -m pip install 'Cython>=3.1'`"
     )
 
-CHECKED = os.environ.get("REMAT_CHECKED", "0") != "0"
+CHECKED = os.environ.get("REMAT_CHECKED", "") not in ("", "0")
 BUILD = f"build/{'checked' if CHECKED else 'plain'}-cython-{Cython.__version__}"  # no tool notices other options
 SANITIZERS = ["-fsanitize=address,undefined"]
 

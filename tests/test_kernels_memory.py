@@ -5,9 +5,11 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
+from remat_algos import kernels
 from tests import kernel_cases
 
 pytestmark = [
@@ -57,6 +59,13 @@ def test_lack_of_memory_is_an_error(case):
     outcomes = json.loads(done.stdout)
     assert set(outcomes) <= {"MemoryError", "done"}, outcomes
     assert outcomes[:4] == ["MemoryError"] * 4, outcomes
+
+
+def test_every_compiled_module_has_a_case():
+    folder, cases = Path(kernels.__file__).parent, Path(kernel_cases.__file__).read_text(encoding="utf-8")
+    modules = sorted(source.stem for source in folder.glob("*.pyx"))
+    assert modules
+    assert [name for name in modules if f"from remat_algos.kernels.{name} import" not in cases] == []
 
 
 EXHAUSTED = """

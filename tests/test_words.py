@@ -104,7 +104,7 @@ def names_of_kernel(path):
 def offences():
     """Every file that uses a word of the stop list in a name, with these names."""
     files = {path: names_of_module(path) for path in [*python_files(), *KERNELS.glob("*.py")]}
-    files |= {path: names_of_kernel(path) for kind in ("pyx", "pxi", "pxd") for path in KERNELS.glob(f"*.{kind}")}
+    files |= {path: names_of_kernel(path) for kind in ("pyx", "pxd") for path in KERNELS.glob(f"*.{kind}")}
     found = {relative(path): offending(names) for path, names in sorted(files.items())}
     return {file: names for file, names in found.items() if names}
 

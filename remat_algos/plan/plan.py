@@ -35,6 +35,7 @@ SCHEDULES_OF = {  # scopes of bounds that do not hold for every schedule
 }
 FORMS = ("plan", "frees", "names", "actions")
 INTERRUPTED = "interrupted"  # in the details of a plan whose search the user stopped
+OUT_OF_MEMORY = "out_of_memory"  # in the details of a plan: the solvers that ran out of memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -284,7 +285,7 @@ class Plan:
         if self.interrupted:
             yield "stopped", "interrupted; this is the best plan found so far"
         elif not self.details.get("complete", True):
-            exhausted = self.details.get("out_of_memory")
+            exhausted = self.details.get(OUT_OF_MEMORY)
             reason = f"out of memory in {', '.join(map(str, exhausted))}" if exhausted else "time limit reached"
             yield "stopped", f"{reason}; this is the best plan found so far"
 

@@ -9,6 +9,7 @@ from typing import Any
 from remat_algos.context import OutOfTime, Progress, SearchContext, until_stopped
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.wording import counted
+from remat_algos.plan.plan import OUT_OF_MEMORY
 from remat_algos.plan.problem import Problem
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.passes.polish import polish
@@ -26,7 +27,6 @@ MAX_POLISHED_STEPS = 400_000  # steps of one solver's schedules
 POLISHED_A_SECOND = 100_000  # steps; the passes over one schedule look at no clock
 LARGE = 10_000  # nodes, from which one simulation may take longer than there is time
 MAX_LOWERED = 12  # candidates of the lowest peaks, of a whole frontier, whose peak is polished further
-OUT_OF_MEMORY = "out_of_memory"  # the key of details
 RAN_OUT = "it ran out of memory"
 NOT_TRIED = "not tried within the time limit"
 
