@@ -4,6 +4,7 @@ REMAT_CFLAGS adds flags for the compiler: -march=native and the like for your ow
 REMAT_CHECKED=1 builds with bounds checks, AddressSanitizer and UndefinedBehaviorSanitizer: see docs/contributing.md.
 """
 
+import hashlib
 import os
 import runpy
 import shutil
@@ -26,7 +27,8 @@ if tuple(map(int, Cython.__version__.split(".")[:2])) < (3, 1):
     )
 
 CHECKED = os.environ.get("REMAT_CHECKED", "") not in ("", "0")
-BUILD = f"build/{'checked' if CHECKED else 'plain'}-cython-{Cython.__version__}"  # no tool notices other options
+THIS = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:8]
+BUILD = f"build/{'checked' if CHECKED else 'plain'}-cython-{Cython.__version__}-{THIS}"  # no tool notices other options
 SANITIZERS = ["-fsanitize=address,undefined"]
 
 flags, link_flags = [], []
@@ -40,7 +42,7 @@ flags += os.environ.get("REMAT_CFLAGS", "").split()
 
 built = runpy.run_path("kernels/_built.py")
 SHARED = f"remat_algos.kernels.{built['SHARED']}"
-stamp = f"{built['source_hash'](Path('kernels'))} {' '.join(['Cython', Cython.__version__, *flags])}\n"
+options = ["Cython", Cython.__version__, *flags]
 
 
 class BuildKernels(build_ext):
@@ -48,10 +50,10 @@ class BuildKernels(build_ext):
 
     def run(self):
         here = Path(self.get_ext_fullpath(SHARED)).parent / built["STAMP"]
-        before = here.read_text(encoding="utf-8") if here.exists() else ""
-        here.unlink(missing_ok=True)
-        if before.split()[1:] != stamp.split()[1:]:
-            self.force = True  # objects of another Cython or of other flags do not go with these
+        before = here.read_text(encoding="utf-8").split() if here.exists() else []
+        self.force = self.force or before[1:] != options  # objects of other flags do not go with these
+        here.parent.mkdir(parents=True, exist_ok=True)
+        here.write_text(" ".join(["unfinished", *([] if self.force else options)]), encoding="utf-8")
         try:
             super().run()
         except (BaseError, CCompilerError, OSError) as error:
@@ -65,8 +67,7 @@ class BuildKernels(build_ext):
                     "install one, such as `apt install g++` or `xcode-select --install`"
                 ) from None
             raise SystemExit(f"the kernels of remat_algos were not built: {error}") from None
-        here.parent.mkdir(parents=True, exist_ok=True)
-        here.write_text(stamp, encoding="utf-8")
+        here.write_text(" ".join([built["source_hash"](Path("kernels")), *options]), encoding="utf-8")
 
 
 # `from remat_algos.kernels.bitsets cimport ...` is looked for in a folder of that name.
@@ -95,6 +96,7 @@ setup(
         shared_utility_qualified_name=SHARED,
         compiler_directives={
             "language_level": 3,
+            "show_performance_hints": not CHECKED,
             "auto_pickle": False,  # objects that kernels hold between calls are of one process
             "boundscheck": CHECKED,
             "initializedcheck": CHECKED,

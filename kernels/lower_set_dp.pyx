@@ -34,7 +34,7 @@ cdef class ChainSteps:
     """The steps from each lower set: stored, or computed when they are requested.
 
     words : uint64[k, w] rows by size, the last is the whole part, memory, compute : int64[n],
-    set_memory, cost, beside : int64[k], boundary_indptr : int64[k + 1], boundary : int32[b] as `attributes` gives them,
+    set_memory, cost, beside : int64[k], boundary_indptr : int64[k + 1], boundary : int32[b] of `lower_set_figures`,
     covers : (int64[k + 1], int32[c]) or None: rows with one node more, along which the search goes,
     kept : whether the objective is the compute of what is kept, instead of what runs again,
     keep_last : whether the step to the whole part keeps what it adds

@@ -46,6 +46,8 @@ def library(name: str) -> str:
     """Where the compiler has a library."""
     compiler = os.environ.get("CC", "gcc").split()[0]
     found = subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True)
+    if not Path(found.stdout.strip()).is_absolute():
+        raise SystemExit(f"{compiler} has no {name}; install GCC with its sanitizers, and set CC to it")
     return found.stdout.strip()
 
 

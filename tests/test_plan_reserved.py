@@ -255,6 +255,19 @@ def test_an_interrupt_after_something_was_reserved_gives_the_best_so_far(monkeyp
     assert plan.reservation.memory <= cupy_pool(solve(UNET, "least", solver="greedy_remat").simulation).peak_reserved
 
 
+def test_without_memory_for_another_search_the_plan_that_fits_is_kept(monkeypatch):
+    def exhausted(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(ReservedSearch, "_within", exhausted)
+    plan = solve(GRAPH, "least", solver="chen_greedy", allocator="cupy_pool")
+    assert plan.reservation.memory >= plan.peak_memory
+    assert (plan.details["complete"], plan.details["out_of_memory"]) == (False, ["cupy_pool"])
+    monkeypatch.setattr(ReservedSearch, "_run", exhausted)
+    with pytest.raises(MemoryError):
+        solve(GRAPH, "least", solver="chen_greedy", allocator="cupy_pool")
+
+
 def test_no_second_search_when_the_time_is_over(monkeypatch):
     monkeypatch.setattr(SearchContext, "late", property(lambda context: context.deadline is not None))
     monkeypatch.setattr(ReservedSearch, "_within", None)

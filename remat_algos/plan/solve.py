@@ -14,7 +14,7 @@ from remat_algos.errors import AllocationError, BudgetError, GraphError, Schedul
 from remat_algos.ir.arrays import as_whole, whole
 from remat_algos.ir.budget import LEAST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph, check_graph
-from remat_algos.plan.plan import INTERRUPTED, TRIED, Plan
+from remat_algos.plan.plan import INTERRUPTED, OUT_OF_MEMORY, TRIED, Plan
 from remat_algos.plan.portfolio import Portfolio
 from remat_algos.plan.problem import Problem
 from remat_algos.solvers.candidates import Candidate
@@ -136,6 +136,8 @@ def solve(
         details[TRIED] = searches.n_tried
     if searches.interrupted:
         details[INTERRUPTED] = True
+    if searches.exhausted:
+        details |= {"complete": False, OUT_OF_MEMORY: [*details.get(OUT_OF_MEMORY, []), reserving.name]}
     return problem.plan(
         best,
         solver=AUTO if single is None else single.name,
@@ -234,7 +236,7 @@ class ReservedSearch:
         self.best: Reserved | None = None  # that fits
         self.lowest: Reserved | None = None
         self.n_tried = 0
-        self.interrupted = False
+        self.interrupted = self.exhausted = False
 
     def run(self) -> Reserved:
         """Return the best candidate and its reservation.
@@ -245,19 +247,22 @@ class ReservedSearch:
             If nothing fits.
         Interrupted
             If interrupted before anything did.
+        MemoryError
+            If memory ran out before anything did.
         """
-        failure: BudgetError | None = None
+        failure: BudgetError | MemoryError | None = None
         with until_stopped() as ending:
             try:
                 self._run()
-            except BudgetError as error:
+            except (BudgetError, MemoryError) as error:
                 failure = error
+        self.exhausted = isinstance(failure, MemoryError)
         self.interrupted |= ending.interrupted
         if self.best is not None:
             return self.best
         if self.interrupted:
             raise Interrupted(STOPPED)
-        if self.lowest is not None:
+        if self.lowest is not None and not self.exhausted:
             raise self.problem.reserved_error(*self.lowest)
         raise failure or self.problem.budget_error([], {})
 
