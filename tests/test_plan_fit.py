@@ -209,6 +209,25 @@ def test_what_cannot_be_built_is_too_much():
 # Interrupted
 
 
+def test_what_there_is_no_memory_for_is_too_much(monkeypatch):
+    def build_some(depth):
+        if depth > 20:
+            raise MemoryError
+        return training(depth)
+
+    (found,) = fit(build_some, 64, solvers=["no_remat"])
+    assert (found.value, found.too_much, found.reason) == (20, 21, "not enough memory to build the graph")
+
+    def solve_some(graph, budget, **options):
+        if graph.n_nodes > 20:
+            raise MemoryError
+        return solve(graph, budget, **options)
+
+    monkeypatch.setattr(room, "solve", solve_some)
+    (found,) = fit(training, 64, solvers=["no_remat"])
+    assert (found.value, found.too_much, found.reason) == (10, 11, "not enough memory for no_remat")
+
+
 def test_an_interrupt_leaves_what_was_found(monkeypatch):
     calls = []
 

@@ -204,6 +204,10 @@ def _refusing(build: Build, least: int) -> Callable[[int], ComputationGraph | st
             if value == least:
                 raise
             return str(error)
+        except MemoryError:
+            if value == least:
+                raise
+            return "not enough memory to build the graph"
 
     return graph
 
@@ -229,3 +233,5 @@ def _plan(
         return solve(graph, budget, solver=solver, time_limit=time_limit, seed=seed, progress=labelled_progress)
     except (BudgetError, GraphError, ScheduleError) as error:
         return str(error)
+    except MemoryError:
+        return f"not enough memory for {solver}"
