@@ -34,7 +34,7 @@ SANITIZERS = ["-fsanitize=address,undefined"]
 flags, link_flags = [], []
 if os.name == "posix" and CHECKED:  # Python's own -fwrapv would hide overflow
     flags = ["-O1", "-g1", "-fno-omit-frame-pointer", *SANITIZERS, "-fno-sanitize=vptr", "-fno-wrapv"]
-    flags += ["-D_GLIBCXX_ASSERTIONS", "-DREMAT_NO_CLONES"]
+    flags += ["-D_GLIBCXX_ASSERTIONS"]
     link_flags = SANITIZERS
 elif os.name == "posix":
     flags = ["-O3", "-g0"]  # Python's own flags say -g, a third of the time

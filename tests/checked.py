@@ -1,7 +1,7 @@
 """Build the kernels with bounds checks and sanitizers in a folder of their own, and run a command on them there.
 
-`python -m tests.checked python -m pytest tests/test_kernels_memory.py`; without a command it only builds. The exit code
-is that of the command; what a sanitizer finds ends it.
+`python -m tests.checked python -m pytest -s tests/test_structure_elimination.py`; without a command it only builds. The
+exit code is that of the command; what a sanitizer finds ends it.
 """
 
 import os
@@ -44,7 +44,7 @@ def copy_sources() -> None:
 
 def library(name: str) -> str:
     """Where the compiler has a library."""
-    compiler = os.environ.get("CC", "gcc").split()[0]
+    compiler = (os.environ.get("CC") or "gcc").split()[0]
     found = subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True)
     if not Path(found.stdout.strip()).is_absolute():
         raise SystemExit(f"{compiler} has no {name}; install GCC with its sanitizers, and set CC to it")

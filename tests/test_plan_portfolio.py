@@ -15,6 +15,7 @@ from remat_algos.models.random import chain
 from remat_algos.plan import portfolio as module
 from remat_algos.plan.portfolio import MAX_KEPT, NOT_TRIED, Portfolio
 from remat_algos.plan.problem import Problem
+from remat_algos.plan.solve import solve
 from remat_algos.schedule.checkpoints import checkpoint_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
@@ -278,3 +279,10 @@ def test_passes_that_run_out_of_memory_leave_the_candidates_and_say_so(monkeypat
     assert found.results["toy"].candidates
     assert found.results["toy"].details(found.candidates[0])["out_of_memory"] == ["toy"]
     assert not found.details(found.candidates[0])["complete"]
+
+
+@pytest.mark.parametrize("entry", [True, 7, "large", {"large": 1}, []])
+def test_an_odd_entry_of_what_ran_out_does_not_keep_a_plan_from_printing(entry):
+    plan = solve(GRAPH, "70%", solver="chen_sqrt")
+    plan = replace(plan, details={**plan.details, "complete": False, "out_of_memory": entry})
+    assert "time limit reached" in str(plan)

@@ -286,7 +286,8 @@ class Plan:
             yield "stopped", "interrupted; this is the best plan found so far"
         elif not self.details.get("complete", True):
             exhausted = self.details.get(OUT_OF_MEMORY)
-            reason = f"out of memory in {', '.join(map(str, exhausted))}" if exhausted else "time limit reached"
+            names = ", ".join(map(str, exhausted)) if isinstance(exhausted, list) else ""
+            reason = f"out of memory in {names}" if names else "time limit reached"
             yield "stopped", f"{reason}; this is the best plan found so far"
 
     def _recomputed(self) -> str:
