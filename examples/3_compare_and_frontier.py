@@ -19,8 +19,10 @@ training = ra.differentiate(ra.read_graph(HERE / "graphs" / "lstm.nodes.csv"))
 one_pass = training.needed_compute
 
 for entry in ra.compare(training, "70%").entries:
-    if entry.plan is None:
+    if entry.reached is not None:
         print(f"{entry.solver:>16}: {entry.reached / MIB:.2f} MiB, above the budget")
+    elif entry.plan is None:
+        print(f"{entry.solver:>16}: {entry.reason}")
     else:
         peak, overhead = entry.plan.peak_memory / MIB, entry.plan.overhead / one_pass
         print(f"{entry.solver:>16}: {peak:.2f} MiB, {overhead:.1%} overhead")

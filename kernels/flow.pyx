@@ -7,7 +7,7 @@ cimport cython
 from libcpp.vector cimport vector
 from remat_algos.kernels.growing cimport assign
 
-ctypedef long long int64
+cdef int64 ALL = (<int64>1) << 62          # more than any flow
 
 
 def maximum_flow(int n, const int[::1] tail, const int[::1] head, const int64[::1] capacity, int source, int sink):
@@ -19,20 +19,16 @@ def maximum_flow(int n, const int[::1] tail, const int[::1] head, const int64[::
     that can still send something to the sink); the arcs that leave the source's side, and those that enter the sink's,
     are minimum cuts.
     """
-    cdef int64 a, i, m = tail.shape[0]
+    cdef int64 i, m = tail.shape[0]
     cdef int v
-    cdef _ResidualNetwork network = _ResidualNetwork()
+    cdef FlowNetwork network = FlowNetwork(n, tail, head, source, sink)
     flow, near, far = np.empty(m, np.int64), np.zeros(n, np.uint8), np.zeros(n, np.uint8)
-    cdef int64[::1] place = flow
+    cdef int64[::1] amount = flow
     cdef unsigned char[::1] source_side = near, sink_side = far
+    check_length(capacity, m)
     with nogil:
-        network.load(n, tail, head, capacity, source, sink, place)
-        network.roof = -1
-        for a in range(network.begin[source], network.begin[source + 1]):
-            if network.residual[a] > 0:
-                network.push(source, a, network.residual[a])
-        network.run(sink)
-        network.run(source)                # excess that cannot reach the sink returns
+        network.cut(&capacity[0] if m else NULL, ALL)
+        network.run(source, ALL)           # excess that cannot reach the sink returns
         for v in range(n):
             source_side[v] = 0
         for i in range(network.reach(source, False)):
@@ -40,36 +36,66 @@ def maximum_flow(int n, const int[::1] tail, const int[::1] head, const int64[::
         for i in range(network.reach(sink, True)):
             sink_side[network.queue[i]] = 1
         for i in range(m):
-            place[i] = capacity[i] - network.residual[place[i]]
-    return network.excess[sink], flow, near, far
+            amount[i] = capacity[i] - network.residual[network.place[i]]
+    return network.value(), flow, near, far
+
+
+cdef int check_length(const int64[::1] capacity, int64 m) except -1:
+    if capacity.shape[0] != m:
+        raise ValueError(f"there are {capacity.shape[0]} capacities for {m} arcs")
 
 
 @cython.final
-cdef class _ResidualNetwork:
-    """Arcs with their residual capacities, and a preflow: vertices may have an excess on its way to a target.
+cdef class FlowNetwork:
+    """FlowNetwork(n, tail, head, source, sink): tail, head : int32[m] vertices 0 to n - 1, source != sink.
 
-    Arc a of vertex v, begin[v] <= a < begin[v + 1], goes to `to[a]`, and `sister[a]` is the way back. Arcs of v before
-    at[v] are not admissible until v is lifted. `height` is at most the distance to the target, n for vertices that
-    cannot reach it, so an arc with residual capacity goes down by one at most. crowd[h] vertices have height h; no
-    vertex above an empty height can reach the target, and none above `roof` can. Vertices of height h with an excess
-    to discharge are a list: first[h], following[first[h]], ..., -1.
+    Arcs with their residual capacities, and a preflow: vertices may have an excess on its way to a target.
+    Arc a of vertex v, begin[v] <= a < begin[v + 1], goes to `to[a]`, and `sister[a]` is the way back; the i-th arc of
+    the caller is place[i]. Arcs of v before at[v] are not admissible until v is lifted. `height` is at most the
+    distance to the target, n for vertices that cannot reach it, so an arc with residual capacity goes down by one at
+    most. crowd[h] vertices have height h; no vertex above an empty height can reach the target, and none above `roof`
+    can. Vertices of height h with an excess to discharge are a list: first[h], following[first[h]], ..., -1.
+    `work` arcs were read since the distances were exact, and up to `patience` may be.
     """
-    cdef int n, source, sink, target, highest, roof
-    cdef int64 work, patience              # arcs read since the distances were exact, and how many may be
-    cdef vector[int64] begin, at, residual, sister, excess
-    cdef vector[int] to, height, first, following, crowd, queue
 
-    cdef int load(self, int n, const int[::1] tail, const int[::1] head, const int64[::1] capacity, int source,
-                  int sink, int64[::1] place) except -1 nogil:
-        """Arcs by their tail; `place` becomes where each one stands. Nothing else takes memory."""
-        cdef int64 i, a, b, m = tail.shape[0]
-        self.n, self.source, self.sink, self.patience = n, source, sink, 4 * n + 2 * m
+    def __cinit__(self, int n, const int[::1] tail, const int[::1] head, int source, int sink):
+        cdef int64 m = tail.shape[0]
+        if head.shape[0] != m:
+            raise ValueError(f"there are {head.shape[0]} heads for {m} tails")
+        with nogil:
+            self.load(n, m, &tail[0] if m else NULL, &head[0] if m else NULL, source, sink)
+
+    def minimum_cut(self, const int64[::1] capacity, int64 enough=ALL):
+        """A minimum cut for new capacities, or any flow of at least `enough`.
+
+        capacity : int64[m] 0 or more; those of the arcs out of the source sum up to less than 2**62
+        Returns (value, uint8[n] 1 on the source's side); the sink's side is as small as it can be. Where `enough`
+        reached the sink, the value is that of a flow, a lower bound for every cut, and the side None.
+        """
+        check_length(capacity, self.m)
+        cdef bint complete
+        cdef int v
+        with nogil:
+            complete = self.cut(&capacity[0] if self.m else NULL, enough)
+        if not complete:
+            return self.value(), None
+        side = np.empty(self.n, np.uint8)
+        cdef unsigned char[::1] out = side
+        for v in range(self.n):
+            out[v] = self.on_source_side(v)
+        return self.value(), side
+
+    cdef int load(self, int n, int64 m, const int* tail, const int* head, int source, int sink) except -1 nogil:
+        """Arcs by their tail. Nothing else takes memory."""
+        cdef int64 i, a, b
+        self.n, self.m, self.source, self.sink, self.patience = n, m, source, sink, 4 * n + 2 * m
         assign(self.begin, n + 2, 0)
-        assign(self.excess, n, 0)
-        assign(self.height, n, n)
+        self.excess.resize(n)
+        self.height.resize(n)
         self.to.resize(2 * m)
         self.residual.resize(2 * m)
         self.sister.resize(2 * m)
+        self.place.resize(m)
         self.at.resize(n)
         self.first.resize(n + 1)
         self.crowd.resize(n + 1)
@@ -85,9 +111,37 @@ cdef class _ResidualNetwork:
             self.begin[tail[i] + 1] += 1
             b = self.begin[head[i] + 1]
             self.begin[head[i] + 1] += 1
-            self.to[a], self.residual[a], self.sister[a] = head[i], capacity[i], b
-            self.to[b], self.residual[b], self.sister[b] = tail[i], 0, a
-            place[i] = a
+            self.to[a], self.sister[a] = head[i], b
+            self.to[b], self.sister[b] = tail[i], a
+            self.place[i] = a
+
+    cdef void fill(self, const int64* capacity) noexcept nogil:
+        """New capacities; all of the source's arcs are saturated."""
+        cdef int64 i, a
+        cdef int v
+        for v in range(self.n):
+            self.excess[v] = 0
+            self.height[v] = self.n
+        for i in range(self.m):
+            a = self.place[i]
+            self.residual[a] = capacity[i]
+            self.residual[self.sister[a]] = 0
+        self.roof = -1
+        for a in range(self.begin[self.source], self.begin[self.source + 1]):
+            if self.residual[a] > 0:
+                self.push(self.source, a, self.residual[a])
+
+    cdef bint cut(self, const int64* capacity, int64 enough) noexcept nogil:
+        """Send as much to the sink as can be; excess may stay elsewhere. Returns False where `enough` came first."""
+        self.fill(capacity)
+        return self.run(self.sink, enough)
+
+    cdef int64 value(self) noexcept nogil:
+        return self.excess[self.sink]
+
+    cdef bint on_source_side(self, int v) noexcept nogil:
+        """Whether a vertex cannot send anything to the sink, after a `cut` that is complete."""
+        return self.height[v] >= self.n
 
     cdef void push(self, int v, int64 a, int64 amount) noexcept nogil:
         cdef int w = self.to[a]
@@ -175,11 +229,13 @@ cdef class _ResidualNetwork:
         self.lift(v)
         self.wake(v)
 
-    cdef void run(self, int target) noexcept nogil:
-        """Bring every excess to the target that can reach it."""
+    cdef bint run(self, int target, int64 enough) noexcept nogil:
+        """Bring every excess to the target that can reach it. Returns False where `enough` arrived before."""
         cdef int v
         self.target = target
         while self.measure():
+            if self.excess[target] >= enough:
+                return False
             while self.highest >= 0 and self.work < self.patience:
                 v = self.first[self.highest]
                 if v < 0:
@@ -188,3 +244,6 @@ cdef class _ResidualNetwork:
                 self.first[self.highest] = self.following[v]
                 if self.highest <= self.roof:
                     self.discharge(v)
+                    if self.excess[target] >= enough:
+                        return False
+        return True

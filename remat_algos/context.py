@@ -12,6 +12,7 @@ from typing import Any
 Progress = Callable[[int, int, str], None]
 """Called with (steps done, steps in all as far as they are known, what is being tried)."""
 
+FAST, DEFAULT, BEST = EFFORTS = ("fast", "default", "best")
 SHORTEST = 0.1  # seconds that a command searches, however long it read
 WRITING = 0.3
 """Of the time of start-up and reading, for printing and writing: 0.26 to 0.29 on graphs of 100,000 and more nodes."""
@@ -73,11 +74,13 @@ class SearchContext:
         For random choices.
     candidates : sequence
         What earlier stages found; it does not change while a solver runs.
+    effort : {"fast", "default", "best"}
+        How much work searches may do: caps on states and on integer programs.
 
     Raises
     ------
     ValueError
-        For a time limit that is no number of seconds, or a seed below 0.
+        For a time limit that is no number of seconds, a seed below 0, or another effort.
 
     Examples
     --------
@@ -96,11 +99,15 @@ class SearchContext:
         *,
         seed: int = 0,
         candidates: Sequence[Any] = (),
+        effort: str = DEFAULT,
     ) -> None:
         self.started = time.monotonic()
         self.deadline = None if time_limit is None else self.started + _seconds(time_limit)
         self.report = progress
         self.seed = _whole(seed)
+        if effort not in EFFORTS:
+            raise ValueError(f"effort is {str(effort)[:40]!r}; use {', '.join(EFFORTS)}")
+        self.effort = effort
         self.candidates = tuple(candidates)
         self.skipped = Counter[str]()
         self.cut_short = False
@@ -165,13 +172,13 @@ class SearchContext:
         """The context of one of several searches: a part of the time that is left."""
         left = None if self.left is None else self.left * part
         found = self.candidates if candidates is None else candidates
-        return SearchContext(left, progress, seed=self.seed, candidates=found)
+        return SearchContext(left, progress, seed=self.seed, candidates=found, effort=self.effort)
 
     def within(self, seconds: float | None) -> "SearchContext":
         """This context, or one whose deadline is sooner: `seconds` from now."""
         if seconds is None or (self.left is not None and self.left <= seconds):
             return self
-        return SearchContext(seconds, self.report, seed=self.seed, candidates=self.candidates)
+        return SearchContext(seconds, self.report, seed=self.seed, candidates=self.candidates, effort=self.effort)
 
 
 def time_left(time_limit: float | None, started: float) -> float | None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 from remat_algos.kernels.blocks import PairFigures, block_borders
+from remat_algos.kernels.closure import ClosureSearch, forced_bytes
 from remat_algos.kernels.decomposition import (
     bags_to_tree,
     branch_layout,
@@ -21,10 +22,11 @@ from remat_algos.kernels.elimination import (
     reduce_safely,
 )
 from remat_algos.kernels.emitter import beam_search_order, canonical_order, mirror_order
-from remat_algos.kernels.flow import maximum_flow
+from remat_algos.kernels.flow import FlowNetwork, maximum_flow
 from remat_algos.kernels.graph import topological_order
 from remat_algos.kernels.greedy import greedy_order
 from remat_algos.kernels.lifetimes import broken_mark, instance_lifetimes
+from remat_algos.kernels.live_sets import LiveSetSearch
 from remat_algos.kernels.lower_set_dp import (
     ChainSteps,
     Completion,
@@ -205,6 +207,56 @@ def flow():
     return calls(maximum_flow, network(9), network(300000))
 
 
+@case
+def flow_again():
+    def cut(n):
+        ids, capacity = np.arange(n, dtype=np.int32), np.arange(n - 1, 0, -1)
+
+        def twice():
+            network = FlowNetwork(n, ids[:-1], ids[1:], 0, n - 1)
+            return [network.minimum_cut(amount)[0] for amount in (capacity, capacity + 1)]
+
+        return twice
+
+    return cut(9), cut(300000)
+
+
+def chain_moments(n):
+    """A chain and its backward pass: arrays of the search and of the bytes, nodes in the middle."""
+    ids, ones, flags = np.arange(2 * n, dtype=np.int32), np.ones(2 * n, np.int64), np.zeros(2 * n, np.uint8)
+    read, reader = np.concatenate([ids[:-1], ids[:n][::-1]]), np.concatenate([ids[1:], ids[n:]])
+    rows = *rows_by(reader, read, 2 * n), *rows_by(read, reader, 2 * n), ids
+    return np.arange(2 * n + 1), *rows, ones, 0 * ones, flags + 1, flags, flags
+
+
+@case
+def closure():
+    def bound(n):
+        def overhead():
+            search = ClosureSearch(*chain_moments(n), np.ones(2 * n, np.int64), 0, 1, 2**61 // (2 * n + 2))
+            search.aim(n // 2)
+            search.visit(np.array([n, n + 1], np.int32), 0, 10**9)
+            return int(search.overhead), int(search.node)
+
+        return overhead
+
+    return bound(20), bound(100_000)
+
+
+@case
+def closure_forced():
+    def bytes_of(n):
+        return (
+            *chain_moments(n)[:-2],
+            np.ones(2 * n, np.uint8),
+            np.zeros(2 * n, np.uint8),
+            np.array([0], np.int32),
+            9**9,
+        )
+
+    return calls(forced_bytes, bytes_of(9), bytes_of(200_000))
+
+
 # ---------------------------------------------------------------- graph, emitter, regions
 
 
@@ -243,6 +295,21 @@ def emitter_beam_search():
         return np.arange(n + 1), none, indices, ids, none, indices, flags, flags, ones, ones, ids[:8], 20
 
     return calls(beam_search_order, graph(9), graph(4000000))
+
+
+@case
+def live_sets():
+    """Nodes that the last one reads: every set of them is a state."""
+
+    def search(n, n_states):
+        ends, none, ones = np.arange(n + 2), np.zeros(0, np.int32), np.ones(n + 1, np.int64)
+        read_indptr = np.repeat([0, n], [n + 1, 1])
+        output = (ends[1:] == n + 1).view(np.uint8)
+        reads = read_indptr, np.arange(n, dtype=np.int32)
+        run = LiveSetSearch(ends, *reads, ones, ones, ones, 0 * output, 0 * ends, none, output, n + 1, 2**62, True)
+        return run.advance(2**40, n_states), run.order().tolist()
+
+    return lambda: search(6, 1000), lambda: search(40, 300000)
 
 
 @case

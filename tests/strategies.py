@@ -121,6 +121,44 @@ def differentiation(draw, graph):
     }
 
 
+@st.composite
+def stage_chains(draw, max_stages=3):
+    """Differentiated graphs whose forward part is a chain of nodes, pairs, triangles and diamonds."""
+    reads, last = [], []
+    for _ in range(draw(st.integers(2, max_stages))):
+        v, kind = len(reads), draw(st.sampled_from(["node", "pair", "triangle", "diamond"]))
+        reads += {"node": [last], "pair": [last, [v]], "triangle": [last, [v, *last]]}.get(
+            kind, [last, last, [v, v + 1]]
+        )
+        last = [len(reads) - 1]
+    n = len(reads)
+    backward = None
+    if draw(st.booleans()):
+        saved = rows("saved", [draw(subsets([*read, v])) for v, read in enumerate(reads)])
+        backward = Backward(**saved, grad_memory=draw(numbers(n, 9)), grad_compute=[-1] * n, grad_workspace=[0] * n)
+    graph = ComputationGraph.from_arrays(
+        **rows("read", reads),
+        memory=draw(numbers(n, 9)),
+        compute=draw(numbers(n, 5)),
+        workspace=draw(numbers(n, 5)) if draw(st.booleans()) else 0,
+        once=draw(flags(n)) if draw(st.booleans()) else None,
+        backward=backward,
+    )
+    return differentiate(graph, factor=draw(st.sampled_from([2, 0, 1])), keep_outputs=draw(st.booleans()))
+
+
+@st.composite
+def unit_chains(draw, max_nodes=7):
+    """Differentiated chains of nodes of equal size and cost."""
+    n = draw(st.integers(3, max_nodes))
+    reads = [[v - 1] if v else [] for v in range(n)]
+    backward = None
+    if draw(st.booleans()):
+        backward = Backward(**rows("saved", reads), grad_memory=[2] * n, grad_compute=[-1] * n, grad_workspace=[0] * n)
+    graph = ComputationGraph.from_arrays(**rows("read", reads), memory=2, compute=3, backward=backward)
+    return differentiate(graph, factor=draw(st.sampled_from([2, 0, 1])))
+
+
 def without_once(graph):
     """The graph whose nodes may all run again."""
     return replace(graph, once=np.zeros(graph.n_nodes, bool), derivation=None)

@@ -132,7 +132,8 @@ def test_solve_says_peak_share_limit_compute_and_the_lower_bound(remat, folder):
     assert "20 B, limit 22 B\n             71.4 % of the peak without rematerialization, 28 B\n" in said.out
     assert "153, 15.0 % more than one pass" in said.out
     assert "14 steps; 2 nodes recomputed (2 extra runs)" in said.out
-    assert "lower bound  one pass (133); this plan is 15.0 % above it" in said.out
+    proven = "lower bound live_set_search (153, 15.0 % more than one pass); optimal: no schedule within the limit"
+    assert proven in " ".join(said.out.split())
 
 
 def test_solve_prints_one_json_object_with_the_keys_of_the_format(remat, folder):
@@ -144,8 +145,8 @@ def test_solve_prints_one_json_object_with_the_keys_of_the_format(remat, folder)
     assert re.fullmatch("[0-9a-f]{64}", record["graph_hash"])
     assert record["budget"] == {"memory": "80%", "overhead": None, "device": None}
     assert (record["limit"], record["peak_memory"], record["compute"], record["overhead"]) == (22, 20, 153, 20)
-    assert (record["bound"], record["bound_scope"], record["gap"]) == (133, "any order", 20 / 133)
-    assert record["bound_source"] == "one pass"
+    assert (record["bound"], record["bound_scope"], record["gap"]) == (153, "any order", 0.0)
+    assert record["bound_source"] == "live_set_search"
     assert len(record["schedule"]) == 14
     assert "frees" not in record
 
@@ -153,7 +154,7 @@ def test_solve_prints_one_json_object_with_the_keys_of_the_format(remat, folder)
 def test_compare_has_a_row_for_every_solver(remat, folder):
     said = remat("compare", "chain.nodes.csv", "--budget", "80%")
     assert (said.code, said.err) == (0, "")
-    table, _, notes = said.out.partition("seconds\n")[2].partition("no_remat, ")
+    table, _, notes = said.out.partition("(s)\n")[2].partition("no_remat, ")
     rows = {line.split()[0]: line for line in table.splitlines()}
     assert sorted(rows) == SOLVERS
     assert "71.4 %" in rows["chen_sqrt"]
@@ -590,7 +591,7 @@ def test_an_infeasible_budget_says_what_was_reached_and_what_forces_it(remat, fo
 # Solvers and their options
 
 
-@pytest.mark.parametrize("solver", ["auto", *(solver.name for solver in list_solvers())])
+@pytest.mark.parametrize("solver", ["auto", *(solver.name for solver in list_solvers() if not solver.narrow)])
 def test_every_solver_can_be_asked(remat, folder, solver):
     said = remat("solve", "chain.nodes.csv", "--solver", solver, "--budget", "100%", "-o", "plan.json", "--json")
     assert said.code == 0
@@ -738,7 +739,7 @@ CLAIMS = {
     "impossible bound": (lambda r: r | {"bound": 154, "gap": (153 - 154) / 154}, "154"),
     "other scope": (change("bound_scope", "canonical"), "gap"),
     "unknown scope": (lambda r: r | {"bound_scope": "my own", "gap": None}, "my own"),
-    "smaller gap": (change("gap", 0.0), "gap"),
+    "other gap": (change("gap", 0.1), "gap"),
     "no gap": (change("gap", None), "gap"),
     "other scale": (change("compute_scale", 10), "compute_scale"),
     "first step gone": (without_step(0), "schedule"),
@@ -998,5 +999,5 @@ def test_solve_and_verify_run_on_real_networks(remat, shared_graphs, folder, net
 def test_compare_runs_on_real_networks(remat, shared_graphs, network, budget):
     said = remat("compare", shared_graphs / f"{network}.nodes.csv", "--budget", budget, "--json")
     assert said.code == 0
-    assert sorted(entry["solver"] for entry in said.record["solvers"]) == SOLVERS
+    assert {entry["solver"] for entry in said.record["solvers"]} - {"chain_dp"} == set(SOLVERS)  # for chains only
     assert any(entry["feasible"] for entry in said.record["solvers"])

@@ -356,7 +356,7 @@ def test_an_alignment_may_put_a_budget_out_of_reach(remat, folder):
 def test_compare_has_a_column(remat, folder):
     asked = ("compare", "chain.nodes.csv", "--budget", "80%", "--solver", "chen_sqrt,chen_greedy")
     said = remat(*asked, "--allocator", "arena")
-    assert said.lines[3].split()[:3] == ["solver", "peak", "packed"]
+    assert any(line.split()[:3] == ["solver", "peak", "packed"] for line in said.lines)
     entries = remat(*asked, "--allocator", "arena", "--alignment", "2", "--json").record["solvers"]
     assert all(entry["packed_memory"] >= entry["peak_memory"] for entry in entries if entry["feasible"])
     assert "packed" not in remat(*asked).out

@@ -50,8 +50,14 @@ def test_the_largest_batch_fits_and_the_next_does_not(remat, overhead):
 def rows_of(said):
     """The words of each row below the headings, and what stands below the table."""
     lines = said.lines[1 + next(i for i, line in enumerate(said.lines) if line.startswith("solver ")) :]
-    n_rows = next((i for i, line in enumerate(lines) if line.split()[0] not in SOLVERS), len(lines))
-    return [line.split() for line in lines[:n_rows]], " ".join(" ".join(lines[n_rows:]).split())
+    n_rows = next((i for i, line in enumerate(lines) if line.split()[0] not in SOLVERS and line[0] != "("), len(lines))
+    rows = list[list[str]]()
+    for words in map(str.split, lines[:n_rows]):
+        if words[0].startswith("("):  # the method of the row above, which has no room for it
+            rows[-1][1:1] = words
+        else:
+            rows.append(words)
+    return rows, " ".join(" ".join(lines[n_rows:]).split())
 
 
 def test_depth_takes_the_values_that_the_family_allows(remat):

@@ -965,9 +965,7 @@ N_SIMULATIONS = (0, 1, 2, 5, 17)
 
 
 @pytest.mark.parametrize("n_simulations", N_SIMULATIONS)
-@pytest.mark.parametrize(
-    "words", [[], ["--budget", "least"], ["--budget", "100%"], ["--overhead", "90%"]], ids=" ".join
-)
+@pytest.mark.parametrize("words", [[], ["--budget", "least"], ["--overhead", "90%"]], ids=" ".join)
 def test_an_interrupted_solve_writes_a_plan_that_holds(interrupted, remat, folder, n_simulations, words):
     said = interrupted(n_simulations, "solve", "long.json", *words, "-o", "plan.json")
     assert (said.code, said.err) == (130, "")
@@ -1015,6 +1013,11 @@ def test_an_interrupted_plan_is_drawn_too(interrupted, folder):
     assert (folder / "p.svg").exists()
 
 
+def used_on(file):
+    """The solvers that run where none is named."""
+    return {solver.name for solver in default_solvers(differentiate(read_graph(file)))}
+
+
 @pytest.mark.parametrize("n_simulations", N_SIMULATIONS)
 def test_an_interrupted_frontier_has_what_was_found(interrupted, remat, folder, n_simulations):
     said = interrupted(n_simulations, "frontier", "long.json", "--json")
@@ -1022,7 +1025,7 @@ def test_an_interrupted_frontier_has_what_was_found(interrupted, remat, folder, 
     assert (said.code, said.err) == (130, "")
     assert (record["interrupted"], record["complete"]) == (True, False)
     assert 1 <= len(record["points"]) <= 1 + n_simulations  # no_remat comes first, and is simulated already
-    assert set(record["reasons"]) | {p["solver"] for p in record["points"]} == {s.name for s in default_solvers()}
+    assert set(record["reasons"]) | {p["solver"] for p in record["points"]} == used_on("long.json")
     text = interrupted(n_simulations, "frontier", "long.json")
     assert (text.code, text.err) == (130, "")
     assert any(line.startswith("interrupted; these are the plans") for line in text.lines)
@@ -1034,7 +1037,7 @@ def test_an_interrupted_comparison_has_a_row_for_every_solver(interrupted, folde
     assert (said.code, said.err) == (130, "")
     assert said.record["complete"] is False
     entries = {entry["solver"]: entry for entry in said.record["solvers"]}
-    assert set(entries) == {solver.name for solver in default_solvers()}
+    assert set(entries) == used_on("long.json")
     labels = [entry.get("reason") or entry.get("interrupted") for entry in entries.values()]
     assert sum(label in (True, "interrupted") for label in labels) == 1
     assert "not tried: interrupted" in labels

@@ -1,5 +1,6 @@
 """The examples do what they say."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -10,17 +11,18 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from remat_algos.errors import BudgetError
+from remat_algos.errors import BudgetError, GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.files.read import read_graph
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline, baseline_peak
-from remat_algos.solvers.registry import default_solvers, list_candidates
+from remat_algos.solvers.registry import default_solvers, get_solver, list_candidates
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 GRAPHS = EXAMPLES / "graphs"
 NAMES = ("lstm", "transformer", "unet")
 SOLVERS = [solver.name for solver in default_solvers()]
+SERVING = [name for name in SOLVERS if name != "live_set_search"]  # the LSTM has too many values for that
 
 
 def tables(name):
@@ -419,6 +421,11 @@ def plan_or_error(graph, budget, solver):
 def test_every_solver_reaches_70_percent_or_says_how_low_it_gets(training, name, solver):
     graph = training[name]
     base = baseline_peak(graph)
+    reason = get_solver(solver).needs(graph)
+    if reason is not None:
+        with pytest.raises(GraphError, match=re.escape(reason)):
+            solve(graph, "70%", solver=solver)
+        return
     found = plan_or_error(graph, "70%", solver)
     if isinstance(found, BudgetError):
         assert found.reached > 0.7 * base
@@ -441,7 +448,7 @@ def test_every_method_of_chen_reaches_70_percent(training, name, solver):
 SCRIPTS = {
     "1_first_plan.py": (("first_plan.svg", ["live memory (GiB)", "budget 1.46 GiB", "recomputed", "gradients"]),),
     "2_own_edge_list.py": (("own_edge_list.svg", ["first run", "recomputed", "conv1", "grad(conv1)"]),),
-    "3_compare_and_frontier.py": (("compare_and_frontier.svg", ["peak memory (MiB)", "overhead", *SOLVERS]),),
+    "3_compare_and_frontier.py": (("compare_and_frontier.svg", ["peak memory (MiB)", "overhead", *SERVING]),),
     "4_from_another_framework.py": (("from_another_framework.svg", ["runs twice", "gradient", "31"]),),
     "5_lower_sets.py": (
         ("lower_sets_lattice.svg", ["abde", "order of the forward part", "formula (2)"]),
@@ -454,7 +461,7 @@ SCRIPTS = {
     "7_addresses.py": (
         (
             "addresses.svg",
-            ["address (GiB)", "182 buffers over 135 steps", "arena 1.23 GiB, 1.000 of max live", "workspace"],
+            ["address (GiB)", "181 buffers over 134 steps", "arena 1.23 GiB, 1.000 of max live", "workspace"],
         ),
     ),
     "8_train_a_network.py": (("training.svg", ["live memory (MiB)", "a budget of 70%", "a budget of least"]),),
@@ -536,7 +543,7 @@ PRINTED = {
         "packed 2,178,940,928 (the minimum)",
     ],
     "8_train_a_network.py": ["100%: 782,344 bytes, 0 recomputed, loss 5.5", "70%: ", "least: "],
-    "9_own_operators.py": ["100%: 1,835,008 bytes, 0 extra runs", "50%: 8", "extra runs, arena "],
+    "9_own_operators.py": ["100%: 1,835,012 bytes, 0 extra runs", "50%: 9", "extra runs, arena "],
 }
 
 

@@ -96,7 +96,8 @@ def test_every_plan_of_every_solver_takes_what_was_predicted(name):
     plans, gave = plans_of(graph)
     reference = validate(graph, baseline(graph).schedule, repeats=0).execution
     assert len(plans) > 5
-    assert gave >= {solver.name for solver in list_solvers()} - {"exhaustive_lower_sets"}  # too large for it
+    small = {"exhaustive_lower_sets", "live_set_search", "milp"}  # these graphs are too large for them
+    assert gave >= {solver.name for solver in list_solvers() if not solver.narrow} - small
     assert sum((plan.simulation.runs > 1).any() for plan in plans) > 3
     for plan in plans:
         found = validate(graph, plan.schedule, repeats=0)

@@ -113,8 +113,9 @@ def test_a_record_has_the_figures_of_the_oracle():
     assert made["budget"] == {"memory": "85%", "overhead": None, "device": None}
     assert made["limit"] == baseline_peak(GRAPH) * 85 // 100
     assert (made["solver"], made["method"], made["options"]) == ("auto", PLAN.method, {})
-    assert (made["bound"], made["bound_scope"]) == (GRAPH.needed_compute, "any order")
-    assert made["gap"] == slow.overhead / GRAPH.needed_compute
+    assert (made["bound"], made["bound_scope"]) == (PLAN.bound, "any order")
+    assert GRAPH.needed_compute <= PLAN.bound <= slow.compute
+    assert made["gap"] == (slow.compute - PLAN.bound) / PLAN.bound
     assert (made["compute_unit"], made["compute_scale"]) == ("ms", 10)
     assert made["schedule"] == [GRAPH.labels[v] for v in PLAN.schedule.order]
     assert made["details"] == dict(PLAN.details)
@@ -205,7 +206,7 @@ def test_save_and_load_are_inverse(tmp_path_factory, data):
     graph = data.draw(graphs(max_nodes=7, min_nodes=1, seeded=True))
     made = differentiate(graph, **data.draw(differentiation(graph)))
     budget = data.draw(st.sampled_from([None, "100%", "least"]))
-    solver = data.draw(st.sampled_from(["auto", *(solver.name for solver in list_solvers())]))
+    solver = data.draw(st.sampled_from(["auto", *(solver.name for solver in list_solvers() if not solver.narrow)]))
     path = tmp_path_factory.mktemp("plans") / "plan.json"
     plan = solve(made, budget, solver=solver)
     plan.save(path)
@@ -275,9 +276,10 @@ FRAUDS = {
     **{f"{name} {more:+}": {name: record()[name] + more} for name in NUMBERS for more in (-1, 1)},
     "compute unit": {"compute_unit": "s"},
     "compute scale": {"compute_scale": 1},
-    "gap": {"gap": 0.0},
+    "gap": {"gap": 0.5},
     "no gap": {"gap": None},
     "source of the bound": {
+        "bound_source": "one pass",
         "bound": GRAPH.needed_compute - 10,
         "gap": (PLAN.simulation.compute - GRAPH.needed_compute + 10) / (GRAPH.needed_compute - 10),
     },
@@ -514,8 +516,11 @@ def test_a_plan_says_who_made_it_what_it_holds_and_what_it_costs():
     again = int((PLAN.simulation.runs > 1).sum())
     extra = len(PLAN.schedule) - int((PLAN.simulation.runs > 0).sum())
     assert f"{len(PLAN.schedule)} steps; {again} nodes recomputed ({extra} extra runs)" in text
+    extra = 100 * (PLAN.bound - GRAPH.needed_compute) / GRAPH.needed_compute
+    assert f"lower bound  {PLAN.bound_source} ({PLAN.bound / 10:g} ms, {extra:.1f} % more than one pass); " in text
+    plan = solve(GRAPH, "95%", solver="chen_sqrt")
     pass_ = f"one pass ({GRAPH.needed_compute / 10:g} ms)"
-    assert f"lower bound  {pass_}; this plan is {100 * PLAN.gap:.1f} % above it" in text
+    assert f"lower bound  {pass_}; this plan is {100 * plan.gap:.1f} % above it" in str(plan)
 
 
 def test_a_plan_without_a_limit_a_resident_or_another_solver_says_none_of_it():
@@ -525,7 +530,7 @@ def test_a_plan_without_a_limit_a_resident_or_another_solver_says_none_of_it():
     assert "limit" not in text
     assert "resident" not in text
     assert "tried" not in text
-    assert f"lower bound  one pass ({plan.simulation.compute}); no schedule computes less" in text
+    assert f"lower bound  one pass ({plan.simulation.compute}); optimal: no schedule computes less" in text
 
 
 def test_a_plan_that_gains_by_order_alone_says_so():
@@ -542,22 +547,25 @@ def test_a_plan_that_gains_by_order_alone_says_so():
 
 def test_a_bound_names_its_source(monkeypatch, tmp_path):
     """One pass, if no solver knows better; else the solver, also in a file."""
-    assert (PLAN.bound, PLAN.bound_source) == (GRAPH.needed_compute, "one pass")
+    plan = solve(GRAPH, "95%", solver="chen_sqrt")
+    assert (plan.bound, plan.bound_source) == (GRAPH.needed_compute, "one pass")
 
     def bounded(graph, limit, context):
         order = [*baseline(graph).schedule.order.tolist(), 0]
         yield Candidate(Schedule(order), bound=graph.needed_compute + 5, scope="any order")
 
-    plant(monkeypatch, bounded)
+    plant(monkeypatch, bounded, optimal_in="any order")
     plan = solve(GRAPH, 10**4, solver="bounded", raw=True)
     assert (plan.bound_source, plan.record()["bound_source"]) == ("bounded", "bounded")
-    assert f"bounded ({(GRAPH.needed_compute + 5) / 10:.3g} ms); this plan is" in str(plan)
+    share = 100 * 5 / GRAPH.needed_compute
+    bound = f"bounded ({(GRAPH.needed_compute + 5) / 10:.3g} ms, {share:.1f} % more than one pass); this plan is"
+    assert bound in str(plan)
     plan.save(tmp_path / "plan.json")
     assert Plan.load(tmp_path / "plan.json", GRAPH).bound_source == "bounded"
 
 
 def test_plan_files_without_the_source_of_the_bound_are_read(tmp_path):
-    record = PLAN.record()
+    record = solve(GRAPH, "95%", solver="chen_sqrt").record()
     del record["bound_source"]
     (tmp_path / "plan.json").write_text(json.dumps(record))
     assert Plan.load(tmp_path / "plan.json", GRAPH).bound_source == "one pass"
@@ -569,17 +577,19 @@ def test_large_sizes_are_said_twice():
 
 
 @pytest.mark.parametrize("scope", ["fixed order", "canonical", "chain"])
-def test_a_bound_of_a_smaller_class_makes_no_gap(monkeypatch, tmp_path, scope):
+def test_a_bound_of_a_smaller_class_stands_beside_that_of_any_order(monkeypatch, tmp_path, scope):
     def bounded(graph, limit, context):
-        yield Candidate(baseline(graph).schedule, bound=graph.needed_compute, scope=scope)
+        order = [*baseline(graph).schedule.order.tolist(), 0]
+        yield Candidate(Schedule(order), bound=graph.needed_compute + 25, scope=scope)
 
     plant(monkeypatch, bounded)
-    plan = solve(GRAPH, "100%", solver="bounded", raw=True)
-    assert (plan.bound, plan.scope, plan.gap) == (GRAPH.needed_compute, scope, None)
-    assert plan.record()["gap"] is None
+    plan = solve(GRAPH, 10**4, solver="bounded", raw=True)
+    assert (plan.bound, plan.scope, plan.bound_source) == (GRAPH.needed_compute, "any order", "one pass")
+    assert plan.gap == 25 / GRAPH.needed_compute
+    assert plan.details["narrower_bound"] == {"bound": GRAPH.needed_compute + 25, "scope": scope}
     line = " ".join(str(plan).partition("lower bound  ")[2].split())
-    assert line.startswith(f"bounded ({GRAPH.needed_compute / 10:g} ms, ")
-    assert line.endswith(" only); no such schedule computes less")
+    assert "above it of " in line
+    assert line.endswith(f" {(GRAPH.needed_compute + 25) / 10:.3g} ms; none of them computes less")
     plan.save(tmp_path / "plan.json")
     same(Plan.load(tmp_path / "plan.json", GRAPH), plan)
 
@@ -589,7 +599,7 @@ def test_a_bound_of_any_order_makes_the_gap(monkeypatch):
         order = [*baseline(graph).schedule.order.tolist(), 0]
         yield Candidate(Schedule(order), {"tried": 3}, bound=graph.needed_compute + 5, scope="any order")
 
-    plant(monkeypatch, bounded)
+    plant(monkeypatch, bounded, optimal_in="any order")
     plan = solve(GRAPH, 10**4, solver="bounded", raw=True)
     assert plan.gap == 20 / (GRAPH.needed_compute + 5)
     assert plan.details == {"tried": 3, "simulated": 1, "complete": True}
@@ -675,7 +685,7 @@ def test_a_device_smaller_than_the_residents_is_an_infeasible_budget():
         with pytest.raises(BudgetError, match=f"the device budget {device} is less than the residents, 111 B") as error:
             solve(GRAPH, Budget(device=device))
         assert error.value.reached in [peak for peak, _ in POINTS]
-    with pytest.raises(BudgetError, match="no schedule within 0 B was found"):
+    with pytest.raises(BudgetError, match="no schedule within 0 B exists"):
         solve(GRAPH, Budget(device=111))
 
 
@@ -706,7 +716,7 @@ def test_an_infeasible_budget_says_what_was_reached_and_what_forces_it():
     with pytest.raises(BudgetError) as error:
         solve(GRAPH, 1)
     text = str(error.value)
-    assert "no schedule within 1 B was found" in text
+    assert "no schedule within 1 B exists" in text
     assert f"the lowest reached is {min(POINTS)[0]} B" in text
     assert f"no schedule goes below {error.value.lower_bound} B" in text
     assert all(GRAPH.labels[v] in text for v in error.value.nodes[:3])
@@ -839,7 +849,9 @@ def test_compare_has_an_entry_for_every_solver_the_cheapest_first():
     assert [entry.reached for entry in rest] == sorted(entry.reached for entry in rest)
     for entry in fit:
         alone = solve(GRAPH, "85%", solver=entry.solver, raw=True, polish=True)
-        assert entry.plan.schedule.order.tolist() == alone.schedule.order.tolist()
+        if not registry.get_solver(entry.solver).improves:  # which prove what others found
+            assert entry.plan.schedule.order.tolist() == alone.schedule.order.tolist()
+        assert entry.plan.simulation.compute <= alone.simulation.compute
         assert entry.plan.method == entry.solver
 
 

@@ -114,7 +114,7 @@ def test_where_none_packs_the_error_says_what_the_least_arena_is(wasteful):
 
 
 def test_where_nothing_fits_even_without_packing_the_error_is_the_usual_one():
-    with pytest.raises(BudgetError, match="no schedule within 1 B was found"):
+    with pytest.raises(BudgetError, match="no schedule within 1 B exists"):
         solve(GRAPH, 1, allocator="arena")
 
 

@@ -83,7 +83,8 @@ def test_curves_rise_in_peak_and_fall_in_compute_and_the_plans_are_what_none_of_
     assert [figures(plan) for plan in found.plans] == sorted(wanted)
     for best in found.plans:
         equal = [plan for plan in everything if figures(plan) == figures(best)]
-        assert best is next((plan for plan in equal if plan.method == "no_remat"), equal[0])
+        tightest = max(equal, key=lambda plan: plan.bound)
+        assert best is next((plan for plan in equal if plan.method == "no_remat"), tightest)
     assert min(plan.overhead for plan in found.plans) == 0  # no rematerialization is a plan, too
 
 
@@ -164,9 +165,10 @@ def test_marks_are_honoured_by_every_plan(graph, data):
 def test_a_mark_that_one_solver_cannot_honour_is_its_reason():
     marked = replace(CHAIN, mark=[RECOMPUTE] + [0] * (CHAIN.n_nodes - 1), derivation=None)
     found = frontier(marked)
-    assert list(found.reasons) == ["no_remat"]
+    assert list(found.reasons) == ["no_remat", "live_set_search"]
     assert "marked to be recomputed" in found.reasons["no_remat"]
-    assert set(found.curves) == set(THAT_RECOMPUTE)
+    assert "recompute marks" in found.reasons["live_set_search"]
+    assert set(found.curves) == set(THAT_RECOMPUTE) - {"live_set_search"}
 
 
 def test_a_mark_that_forbids_all_leaves_only_reasons():
@@ -403,6 +405,7 @@ def test_the_rows_say_what_the_plans_are(graph):
             f"{share:.1f} %",
             f"{together} B",
             f"{over:.1f} %",
+            *plan.bound_cells(),
             str(extra_runs),
             f"{plan.method} (reordered)" if gains_by_order else plan.method,
         )
@@ -431,4 +434,4 @@ def test_a_long_chain_costs_ever_more_to_hold_less():
     assert len(found.plans) >= 20
     assert found.plans[-1].overhead == 0
     assert found.plans[0].peak_memory <= 30 < found.base
-    assert all(plan.method in THAT_RECOMPUTE for plan in found.plans[:-1])
+    assert all(plan.method != "no_remat" for plan in found.plans[:-1])

@@ -1,10 +1,12 @@
 """Ctrl-C: what was found by then is given, and says so; where nothing was, the interrupt goes on."""
 
 import json
+from contextlib import suppress
 
 import numpy as np
 import pytest
 
+from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.random import chain
@@ -168,12 +170,13 @@ def test_auto_asks_nobody_after_the_interrupt(sweep):
     asked = [solver.name for solver in default_solvers()]
     assert asked[0] == "no_remat"  # which is simulated already
     for name in asked[1:3]:
-        solve(GRAPH, 8, solver=name)
+        with suppress(BudgetError):  # neither meets the bound, nor fits
+            solve(GRAPH, 6, solver=name)
     first = sweep.calls
     sweep.restart(first + 3)
-    plan = solve(GRAPH, 8)
+    plan = solve(GRAPH, 6)
     assert sweep.calls == first + 3
-    fitting = [each for each in sweep.simulations if each.peak_memory <= 8]
+    fitting = [each for each in sweep.simulations if each.peak_memory <= 6]
     assert (plan.simulation.compute, plan.peak_memory) == min((j.compute, j.peak_memory) for j in fitting)
     assert (plan.solver, plan.interrupted) == ("auto", True)
     assert plan.method in asked[:4]

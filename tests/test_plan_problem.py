@@ -1,7 +1,9 @@
 """What a plan must keep to, and which candidate is taken: ranks, bounds of other limits."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
+from remat_algos.bounds.compute import ComputeBound
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.ir.budget import Budget
 from remat_algos.models.random import chain
@@ -67,13 +69,37 @@ def test_of_equals_the_run_without_rematerialization_is_taken():
 
 def test_a_bound_counts_for_the_limit_that_it_was_found_for():
     def bound_of(limit):
-        found = candidate([0, 1, 2, 3], bound=6, scope="canonical")
-        plan = problem(limit).plan(found, solver="some", options={}, seconds=0.0, details={})
+        found = candidate([0, 1, 2, 3], bound=7, scope="any order")
+        bound = ComputeBound(GRAPH.needed_compute)
+        plan = problem(limit).plan(found, solver="some", options={}, seconds=0.0, details={}, bound=bound)
         return plan.bound, plan.scope, plan.bound_source
 
-    assert bound_of(8) == (6, "canonical", "some")
-    for limit in (None, "least"):
-        assert bound_of(limit) == (6, "any order", "one pass")
+    assert bound_of(8) == (7, "any order", "some")
+    for limit in (None, "least"):  # its peak is the lower bound, which solvers are given as their limit
+        assert bound_of(limit) == (7, "any order", "some")
+
+
+def test_where_the_lowest_peak_is_wanted_a_bound_must_be_for_the_peak_of_the_candidate():
+    above = replace(other_figures(7, 9), bound=8, scope="any order")
+    for lowest in problem(None), problem("least"):
+        assert lowest.own_bound(above) is None
+        assert lowest.own_bound(replace(above, peak_bound=7)) == 8
+    assert problem(7).own_bound(above) == 8
+
+
+def test_the_larger_of_two_bounds_counts_and_a_narrower_one_stands_beside_it():
+    def plan_of(scope, own, given):
+        found = candidate([0, 1, 2, 3], bound=own, scope=scope)
+        bound = ComputeBound(given, (3,), (1, 0))
+        return problem(8).plan(found, solver="some", options={}, seconds=0.0, details={}, bound=bound)
+
+    assert (plan_of("any order", 7, 8).bound, plan_of("any order", 7, 8).bound_source) == (8, "closure")
+    assert plan_of("any order", 7, 8).details == {"bound": {"nodes": [3], "price": "1/2^0"}}
+    assert (plan_of("any order", 9, 8).bound, plan_of("any order", 9, 8).bound_source) == (9, "some")
+    assert plan_of("any order", 9, 8).details == {}
+    narrower = plan_of("chain", 9, 8)
+    assert (narrower.bound, narrower.scope) == (8, "any order")
+    assert narrower.details["narrower_bound"] == {"bound": 9, "scope": "chain"}
 
 
 def test_solvers_are_given_bytes_the_lower_bound_or_nothing():

@@ -156,7 +156,7 @@ def test_where_all_reserve_too_much_the_error_says_what_the_least_is(wasteful):
     wasteful(lambda peak: 10**9)
     with pytest.raises(BudgetError, match=r"for which cuda_caching reserves at most .* lowest reached is 1\.\d+ GiB"):
         solve(GRAPH, baseline_peak(GRAPH) * 7 // 10, solver="chen_greedy", allocator="cuda_caching")
-    with pytest.raises(BudgetError, match="no schedule within 1 B was found"):
+    with pytest.raises(BudgetError, match="no schedule within 1 B exists"):
         solve(GRAPH, 1, allocator="cupy_pool")
 
 
@@ -279,8 +279,8 @@ def test_a_bound_for_a_lower_limit_is_no_bound_of_the_plan(wasteful):
     alone = solve(GRAPH, "70%", solver="greedy_remat")
     wasteful(lambda peak: peak // 10)
     plan = solve(GRAPH, alone.limit, solver="greedy_remat", allocator="cupy_pool")
-    assert plan.bound_source == "one pass"
-    assert plan.bound == GRAPH.needed_compute
+    assert plan.bound_source in ("closure", "moments")
+    assert plan.bound <= plan.simulation.compute
 
 
 def test_no_order_is_asked_twice(monkeypatch):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from remat_algos.kernels.flow import maximum_flow
+from remat_algos.kernels.flow import FlowNetwork, maximum_flow
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import maximum_flow as scipy_flow
 
@@ -87,6 +87,40 @@ def test_sides_are_the_smallest_of_all_least_cuts(network):
         if sum(c for t, h, c in arcs if side[t] and not side[h]) == value:
             assert all(side[v] for v in range(n) if near[v])
             assert not any(side[v] for v in range(n) if far[v])
+
+
+@given(st.data())
+def test_a_network_serves_many_capacities(data):
+    """Cuts are those of a new network each time; the sink's side is the smallest."""
+    n, arcs = data.draw(networks(9) | networks(2**50))
+    tail, head, _ = map(np.array, zip(*arcs, strict=True)) if arcs else [np.zeros(0)] * 3
+    network = FlowNetwork(n, tail.astype(np.int32), head.astype(np.int32), 0, n - 1)
+    for _ in range(3):
+        capacity = np.array(
+            data.draw(st.lists(st.integers(0, 2**40), min_size=len(arcs), max_size=len(arcs))), np.int64
+        )
+        value, side = network.minimum_cut(capacity)
+        best, _, _, far = maximum_flow(n, tail.astype(np.int32), head.astype(np.int32), capacity, 0, n - 1)
+        assert (value, side.tolist()) == (best, (1 - far).tolist())
+
+
+@given(network=networks(2**50), share=st.integers(1, 100))
+def test_a_flow_that_is_enough_ends_the_search(network, share):
+    n, arcs = network
+    best = flow_of(n, arcs)[0]
+    tail, head, capacity = (np.array([arc[i] for arc in arcs], np.int64) for i in range(3))
+    enough = max(1, best * share // 100)
+    value, side = FlowNetwork(n, tail.astype(np.int32), head.astype(np.int32), 0, n - 1).minimum_cut(capacity, enough)
+    assert min(enough, best) <= value <= best
+    assert side is None or value == best
+
+
+def test_capacities_are_as_many_as_arcs():
+    network = FlowNetwork(2, np.zeros(1, np.int32), np.ones(1, np.int32), 0, 1)
+    with pytest.raises(ValueError, match="2 capacities for 1 arcs"):
+        network.minimum_cut(np.ones(2, np.int64))
+    with pytest.raises(ValueError, match="0 heads for 1 tails"):
+        FlowNetwork(2, np.zeros(1, np.int32), np.ones(0, np.int32), 0, 1)
 
 
 def test_without_arcs_nothing_flows():

@@ -19,6 +19,7 @@ NAMED_FOR_ANOTHER = {
     "cli/commands": "a command is named for the function that it calls: remat fit, plan/fit.py",
     "plot": "a picture is named for the type that it draws: plot/frontier.py, plan/frontier.py",
     "ir/files": "a format is named for its file extension or its community",
+    "bounds": "a bound is named for what it bounds: bounds/compute.py, cost/compute.py",
     "executor/formulas": "formulas are cut as the builder methods of models/ are: norms, windows",
 }
 EVERYWHERE = {

@@ -37,6 +37,14 @@ def add_overhead(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_effort(parser: argparse.ArgumentParser) -> None:
+    """--effort."""
+    from remat_algos.context import DEFAULT, EFFORTS
+
+    work = "how much work goes into the lower bound and into exact search (default: default)"
+    parser.add_argument("--effort", choices=EFFORTS, default=DEFAULT, help=work)
+
+
 def add_search(
     parser: argparse.ArgumentParser,
     limit: str = "end SECONDS after the start, reading and writing included, with the best plan found so far",

@@ -16,6 +16,8 @@ Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
 Int8 = NDArray[np.int8]
 Bool = NDArray[np.bool_]
+Float32 = NDArray[np.float32]
+Float64 = NDArray[np.float64]
 
 LONGEST_ENTRY = 60  # characters of a field in a line
 LARGEST_SUM = 2**53  # sums stay exact in float64 and JSON readers everywhere

@@ -114,5 +114,17 @@ def percent(part: float, whole: float) -> str:
     return f"{100 * part / whole if whole else 0:.1f} %"
 
 
+def fine_percent(part: float, whole: float) -> str:
+    """Percent of the whole, with one digit that is not 0 where it is below 0.1 %.
+
+    Examples
+    --------
+    >>> fine_percent(64, 97), fine_percent(1, 30_000), fine_percent(0, 5)
+    ('66.0 %', '0.003 %', '0 %')
+    """
+    share = 100 * part / whole if whole else 0
+    return f"{share:.1f} %" if abs(share) >= 0.1 else f"{share:.1g} %"
+
+
 def _three_digits(number: float) -> str:
     return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"

@@ -6,7 +6,8 @@ from typing import Any
 
 from remat_algos.allocate.allocators.registry import get_allocator
 from remat_algos.allocate.reservation import PEAK
-from remat_algos.context import Progress, SearchContext, until_stopped
+from remat_algos.bounds.compute import ComputeBound
+from remat_algos.context import DEFAULT, FAST, Progress, SearchContext, until_stopped
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.arrays import whole
 from remat_algos.ir.budget import Amount, Budget
@@ -72,7 +73,7 @@ class Comparison:
     complete: bool = True
     allocator: str = PEAK
 
-    COLUMNS = ("solver", "peak", "of base", "with residents", "overhead", "extra runs", "seconds", "")
+    COLUMNS = ("solver", "peak", "of base", "with residents", "overhead", "bound", "gap", "extra runs", "time (s)", "")
 
     def __repr__(self) -> str:
         fitting = sum(entry.plan is not None for entry in self.entries)
@@ -109,6 +110,7 @@ class Comparison:
                     entry.solver,
                     *self._peak(plan.peak_memory, base, plan),
                     percent(plan.overhead, one_pass),
+                    *plan.bound_cells(),
                     str(plan.extra_runs),
                     f"{plan.seconds:.2f}",
                     "interrupted, the best so far" if plan.interrupted else "reordered" if plan.reordered else "",
@@ -116,7 +118,7 @@ class Comparison:
             elif entry.reached is not None:
                 within = self.noun and limit is not None and entry.reached <= limit
                 why = f"does not fit as {self.noun}" if within else "does not fit"
-                yield (entry.solver, *self._peak(entry.reached, base), "", "", "", why)
+                yield (entry.solver, *self._peak(entry.reached, base), "", "", "", "", "", why)
             else:
                 yield (entry.solver, *[""] * (len(self.columns) - 2), entry.reason)
 
@@ -150,6 +152,7 @@ def compare(
     budget: Budget | Amount | None = None,
     *,
     solvers: Sequence[str] | None = None,
+    effort: str = DEFAULT,
     time_limit: float | None = None,
     seed: int = 0,
     polish: bool = True,
@@ -166,6 +169,8 @@ def compare(
         As in `solve`.
     solvers : sequence of str, optional
         Names; by default those of `auto`.
+    effort : {"fast", "default", "best"}
+        As in `solve`.
     time_limit : float, optional
         Seconds for each solver.
     seed : int
@@ -190,23 +195,34 @@ def compare(
     """
     check_graph(graph)
     budget_requested, allocator, seed = Budget.of(budget), get_allocator(allocator).name, whole(seed, "seed")
-    chosen = [get_solver(name) for name in dict.fromkeys(solvers)] if solvers is not None else default_solvers()
+    chosen = [get_solver(name) for name in dict.fromkeys(solvers)] if solvers is not None else default_solvers(graph)
     SearchContext(time_limit)  # which refuses what is no number of seconds
     if allocator == PEAK:
         allocator_options(get_allocator(PEAK), alignment)
-        portfolio = Portfolio(
-            Problem.of(graph, budget_requested), SearchContext(None, progress, seed=seed), polish=polish
-        )
+        context = SearchContext(None, progress, seed=seed, effort=effort)
+        portfolio = Portfolio(Problem.of(graph, budget_requested), context, polish=polish)
         portfolio.run(chosen, seconds_each=time_limit)
-        entries, complete = [_entry(portfolio, solver) for solver in chosen], not portfolio.interrupted
+        entries, complete = _entries(portfolio, chosen, context.within(time_limit)), not portfolio.interrupted
     else:
-        options: dict[str, Any] = {"time_limit": time_limit, "seed": seed, "polish": polish, "progress": progress}
-        options |= {"allocator": allocator, "alignment": alignment}
+        options: dict[str, Any] = {"time_limit": time_limit, "seed": seed, "effort": effort, "polish": polish}
+        options |= {"progress": progress, "allocator": allocator, "alignment": alignment}
         entries, complete = _one_by_one(graph, budget_requested, chosen, options)
     return Comparison(graph, budget_requested, tuple(sorted(entries, key=_rank)), complete, allocator)
 
 
-def _entry(portfolio: Portfolio, solver: Solver) -> Entry:
+def _entries(portfolio: Portfolio, solvers: Sequence[Solver], context: SearchContext) -> list[Entry]:
+    """The entries of all solvers, with one bound for the limit that they share."""
+    problem = portfolio.problem
+    bound = ComputeBound(problem.graph.needed_compute)
+    if not problem.minimizes_peak and not portfolio.interrupted:
+        least = min((each.figures[1] for each in portfolio.candidates if problem.fits(each)), default=0)
+        bound = problem.compute_bound(context, effort=FAST)[0]
+        if least > bound.compute and context.effort != FAST:
+            bound = problem.compute_bound(context, effort=context.effort, closure=bound)[0]
+    return [_entry(portfolio, solver, bound) for solver in solvers]
+
+
+def _entry(portfolio: Portfolio, solver: Solver, bound: ComputeBound) -> Entry:
     """The entry of one solver of a run."""
     problem, result = portfolio.problem, portfolio.results.get(solver.name)
     if result is None:
@@ -215,7 +231,7 @@ def _entry(portfolio: Portfolio, solver: Solver) -> Entry:
     stopped = portfolio.interrupted and solver.name == portfolio.running
     if best is not None and problem.fits(best):
         details = result.details(best) | ({INTERRUPTED: True} if stopped else {})
-        plan = problem.plan(best, solver=solver.name, options={}, seconds=result.seconds, details=details)
+        plan = problem.plan(best, solver=solver.name, options={}, seconds=result.seconds, details=details, bound=bound)
         return Entry(solver.name, plan)
     if stopped:
         return Entry(solver.name, None, "interrupted")

@@ -5,17 +5,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from remat_algos.bounds.compute import ONE_PASS
+from remat_algos.bounds.curve import BoundCurve, bound_curve
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.context import Progress, SearchContext
+from remat_algos.context import BEST, DEFAULT, FAST, Progress, SearchContext
 from remat_algos.ir.arrays import as_whole, by_fields, whole
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.ir.units import format_bytes, percent
 from remat_algos.ir.wording import counted, one_line
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.portfolio import Portfolio, SolverResult
+from remat_algos.plan.portfolio import Portfolio, SolverResult, figures
 from remat_algos.plan.problem import Problem
-from remat_algos.plan.record import ONE_PASS
 from remat_algos.schedule.simulation import check_simulation
 from remat_algos.solvers.candidates import Candidate, pareto
 from remat_algos.solvers.registry import BASELINE, default_solvers, get_solver
@@ -58,7 +59,7 @@ class Frontier:
     complete: bool = True
     interrupted: bool = False
 
-    COLUMNS = ("peak", "of base", "with residents", "overhead", "extra runs", "solver")
+    COLUMNS = ("peak", "of base", "with residents", "overhead", "bound", "gap", "extra runs", "solver")
 
     def __repr__(self) -> str:
         plans = self.plans
@@ -94,12 +95,7 @@ class Frontier:
     def sampled(self, points: int = POINTS) -> tuple[Plan, ...]:
         """All plans if they are few, else the best at `points` budgets, evenly spaced from the lowest peak."""
         plans = self.plans
-        if len(plans) <= 2 * points:
-            return plans
-        least, most = plans[0].peak_memory, plans[-1].peak_memory
-        budgets = [least + (most - least) * i // max(1, points - 1) for i in range(points)]
-        places = {bisect_right(plans, budget, key=lambda plan: plan.peak_memory) - 1 for budget in budgets}
-        return tuple(plans[place] for place in sorted(places))
+        return tuple(plans[place] for place in _spread([plan.peak_memory for plan in plans], points))
 
     def rows(self, points: int = POINTS) -> Iterator[tuple[str, ...]]:
         """Cells under `COLUMNS`, one row for each of the sampled plans."""
@@ -110,6 +106,7 @@ class Frontier:
                 percent(plan.peak_memory, base),
                 format_bytes(plan.peak_memory + self.graph.resident_memory),
                 percent(plan.overhead, one_pass),
+                *plan.bound_cells(),
                 str(plan.extra_runs),
                 f"{plan.method} (reordered)" if plan.reordered else plan.method,
             )
@@ -135,6 +132,9 @@ class Frontier:
                     "peak_memory": plan.peak_memory,
                     "compute": plan.simulation.compute,
                     "overhead": plan.overhead,
+                    "bound": plan.bound,
+                    "bound_source": plan.bound_source,
+                    "gap": plan.gap,
                     "best": id(plan) in best,
                     "details": plan.record()["details"],
                 }
@@ -145,9 +145,9 @@ class Frontier:
 
 
 def undominated(plans: Iterable[Plan]) -> tuple[Plan, ...]:
-    """The plans that no other dominates, the lowest peak first; of equal plans that of no_remat, or the first."""
-    baseline_first = sorted(plans, key=lambda plan: plan.method != BASELINE)
-    return tuple(pareto(baseline_first, lambda plan: (plan.peak_memory, plan.simulation.compute)))
+    """The plans that no other dominates, the lowest peak first; of equals that of no_remat, or of the largest bound."""
+    preferred = sorted(plans, key=lambda plan: (plan.method != BASELINE, -(plan.bound or 0)))
+    return tuple(pareto(preferred, lambda plan: (plan.peak_memory, plan.simulation.compute)))
 
 
 def frontier(
@@ -155,6 +155,7 @@ def frontier(
     *,
     solvers: Sequence[str] | None = None,
     points: int = POINTS,
+    effort: str = DEFAULT,
     time_limit: float | None = None,
     seed: int = 0,
     progress: Progress | None = None,
@@ -172,6 +173,8 @@ def frontier(
         Names; by default those of `auto`.
     points : int
         Number of budgets, 2 or more, within which plans are polished.
+    effort : {"fast", "default", "best"}
+        As in `solve`; the lower bounds are closure bounds, for "best" with the moment bound.
     time_limit : float, optional
         Seconds, shared by the solvers.
     seed : int
@@ -200,15 +203,19 @@ def frontier(
         raise ValueError(f"points is {points}; give a whole number, 2 or more")
     check_graph(graph)
     problem = Problem.of(graph, Budget())
-    chosen = [get_solver(name) for name in dict.fromkeys(solvers)] if solvers is not None else default_solvers()
-    portfolio = Portfolio(problem, SearchContext(time_limit, progress, seed=whole(seed, "seed")), budgets=int(points))
+    chosen = [get_solver(name) for name in dict.fromkeys(solvers)] if solvers is not None else default_solvers(graph)
+    context = SearchContext(time_limit, progress, seed=whole(seed, "seed"), effort=effort)
+    portfolio = Portfolio(problem, context, budgets=int(points))
     portfolio.run(chosen)
+    peaks = [candidate.figures[0] for candidate in pareto(portfolio.candidates, figures)]
+    shown = [peaks[place] for place in _spread(peaks, int(points))]
+    bounds = bound_curve(graph, shown, context, effort=BEST if effort == BEST else FAST)
     curves, reasons = {}, {}
     for solver in chosen:
         result = portfolio.results.get(solver.name)
         if result is not None and result.candidates:
             seconds = result.seconds / len(result.candidates)
-            plans = (_plan(problem, result, candidate, seconds) for candidate in result.candidates)
+            plans = (_plan(problem, result, candidate, seconds, bounds) for candidate in result.candidates)
             curves[solver.name] = undominated(plans)
             if result.error is not None:
                 reasons[solver.name] = result.reason
@@ -227,9 +234,19 @@ def frontier(
     )
 
 
-def _plan(problem: Problem, result: SolverResult, candidate: Candidate, seconds: float) -> Plan:
+def _spread(peaks: Sequence[int], points: int) -> list[int]:
+    """Places of all rising peaks if they are few, else of the largest within each of `points` budgets."""
+    if len(peaks) <= 2 * points:
+        return list(range(len(peaks)))
+    budgets = [peaks[0] + (peaks[-1] - peaks[0]) * i // max(1, points - 1) for i in range(points)]
+    return sorted({bisect_right(peaks, budget) - 1 for budget in budgets})
+
+
+def _plan(problem: Problem, result: SolverResult, candidate: Candidate, seconds: float, bounds: BoundCurve) -> Plan:
     """A plan whose budget is its own peak."""
     peak = candidate.figures[0]
     fitted = replace(problem, budget=Budget(peak), limit=peak)
     details = result.details(candidate)
-    return fitted.plan(candidate, solver=candidate.solver, options={}, seconds=seconds, details=details)
+    return fitted.plan(
+        candidate, solver=candidate.solver, options={}, seconds=seconds, details=details, bound=bounds.at(peak)
+    )

@@ -11,6 +11,8 @@ from typing import Any
 
 from remat_algos.allocate.allocators.registry import get_allocator
 from remat_algos.allocate.reservation import PEAK, Reservation
+from remat_algos.bounds.compute import ONE_PASS
+from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.errors import PlanError
 from remat_algos.ir.arrays import by_fields
 from remat_algos.ir.budget import Budget
@@ -18,14 +20,14 @@ from remat_algos.ir.files.write import write_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.layout import labelled
 from remat_algos.ir.notebook import html
-from remat_algos.ir.units import exact_bytes, format_bytes, percent
+from remat_algos.ir.units import exact_bytes, fine_percent, format_bytes, percent
 from remat_algos.ir.wording import counted, one_line, shortened
-from remat_algos.plan.record import FORMAT, ONE_PASS, VERSION, bound_source, gap, plain, read_record, shaped
+from remat_algos.plan.record import FORMAT, VERSION, bound_source, gap, plain, read_record, shaped
 from remat_algos.plan.verify import checked
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, check_simulation
-from remat_algos.solvers.registry import find_solver
+from remat_algos.solvers.registry import ANY_ORDER, find_solver
 
 TRIED = "solvers_tried"  # in the details of a plan of "auto": how many solvers could serve the graph
 SCHEDULES_OF = {  # scopes of bounds that do not hold for every schedule
@@ -34,6 +36,8 @@ SCHEDULES_OF = {  # scopes of bounds that do not hold for every schedule
     "chain": "schedules of a chain",
 }
 FORMS = ("plan", "frees", "names", "actions")
+BOUND = "bound"  # in the details of a plan: the nodes, and the price, that prove its bound
+NARROWER = "narrower_bound"  # in the details of a plan: a solver's bound for fewer schedules than those of any order
 INTERRUPTED = "interrupted"  # in the details of a plan whose search the user stopped
 OUT_OF_MEMORY = "out_of_memory"  # in the details of a plan: the solvers that ran out of memory
 
@@ -59,7 +63,8 @@ class Plan:
     options : mapping
         Options of the solver.
     bound : int or None
-        Lower bound on the compute of every schedule of the `scope` within the limit.
+        Lower bound on the compute of every schedule of the `scope` within the limit; without a limit, or for the budget
+        "least", of every schedule within this plan's own peak.
     scope : {"any order", "fixed order", "canonical", "chain"} or None
     seconds : float
         Time that solving took.
@@ -68,7 +73,8 @@ class Plan:
     reservation : Reservation, optional
         Bytes that the allocator reserves, which the limit is for; of an arena with the addresses. By default the peak.
     bound_source : str or None
-        Where the bound comes from: "one pass", the compute of running every needed node once, or a solver.
+        Where the bound comes from: "one pass", the compute of running every needed node once; "closure" or "moments"
+        (`remat_algos.bounds`), whose nodes are in the details; or a solver.
     """
 
     graph: ComputationGraph
@@ -127,6 +133,15 @@ class Plan:
     def gap(self) -> float | None:
         """(compute - bound) / bound; None without a bound for schedules of any order."""
         return gap(self.simulation.compute, self.bound, self.scope)
+
+    def bound_cells(self) -> tuple[str, str]:
+        """Two cells of a table: the bound in % beyond one pass, and the distance from the plan to it in % of it."""
+        if self.bound is None or self.scope != ANY_ORDER:
+            return "", ""
+        one_pass = self.graph.needed_compute
+        above = self.simulation.compute - self.bound
+        gap = "optimal" if above <= one_pass * TOLERANCE else fine_percent(above, self.bound)
+        return percent(max(0, self.bound - one_pass), one_pass), gap
 
     @property
     def extra_runs(self) -> int:
@@ -279,6 +294,9 @@ class Plan:
             yield from solver.describe(graph, self.details)
         if self.bound is not None:
             yield "lower bound", self._certificate()
+        narrower = self.details.get(NARROWER)
+        if isinstance(narrower, Mapping):
+            yield from self._narrower(narrower)
         skipped = self.details.get("skipped", self.details.get("given_up"))  # its earlier name
         if skipped:
             yield "skipped", skipped_text(skipped)
@@ -299,13 +317,27 @@ class Plan:
 
     def _certificate(self) -> str:
         """The lower bound on compute, where it comes from, and how far above it the plan is."""
-        bound = self.bound or 0
+        bound, one_pass = self.bound or 0, self.graph.needed_compute
         whose = f", {SCHEDULES_OF[self.scope]} only" if self.scope in SCHEDULES_OF else ""
-        source = f"{self.bound_source or self.method} ({self.graph.labels.compute(bound)}{whose})"
+        extra = f", {fine_percent(bound - one_pass, one_pass)} more than one pass" if bound > one_pass else ""
+        source = f"{self.bound_source or self.method} ({self.graph.labels.compute(bound)}{extra}{whose})"
         above = self.simulation.compute - bound
-        if above:
-            return f"{source}; this plan is {percent(above, bound)} above it"
-        return f"{source}; no {'such ' if whose else ''}schedule computes less"
+        if above > one_pass * TOLERANCE:
+            return f"{source}; this plan is {fine_percent(above, bound)} above it"
+        limited = self.limit is not None and not self.budget.least
+        limit = "" if bound <= one_pass else " within the limit" if limited else " within its peak"
+        to = ", to 0.0001 % of one pass" if above else ""
+        return f"{source}; optimal: no {'such ' if whose else ''}schedule{limit} computes less{to}"
+
+    def _narrower(self, narrower: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """A bound for fewer schedules, where it says more than the bound for all."""
+        bound, whose = narrower.get("bound"), SCHEDULES_OF[narrower["scope"]]
+        if type(bound) is int and bound > (self.bound or 0):
+            above = self.simulation.compute - bound
+            excess = "none of them computes less"
+            if above > 0:
+                excess = f"this plan is {fine_percent(above, bound)} above it"
+            yield "", f"of {whose}: {self.graph.labels.compute(bound)}; {excess}"
 
 
 def skipped_text(skipped: Mapping[str, int] | int) -> str:

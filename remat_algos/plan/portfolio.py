@@ -103,13 +103,24 @@ class Portfolio:
     budgets : int
         For a whole frontier: number of budgets, evenly spaced up to the peak without rematerialization,
         within which the best candidates are polished.
+    bound : int, optional
+        Lower bound on the compute of what fits: a candidate that meets it ends the search.
     """
 
-    def __init__(self, problem: Problem, context: SearchContext, *, polish: bool = True, budgets: int = 0) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        context: SearchContext,
+        *,
+        polish: bool = True,
+        budgets: int = 0,
+        bound: int | None = None,
+    ) -> None:
         self.problem = problem
         self.context = context
         self.polish = polish
         self.budgets = budgets
+        self.bound = None if problem.minimizes_peak else bound
         self.limit = None if budgets else problem.solver_limit
         self.results: dict[str, SolverResult] = {}
         self.interrupted = False
@@ -151,9 +162,17 @@ class Portfolio:
         ordered = sorted(solvers, key=lambda solver: solver.order)
         with until_stopped() as ending:
             for n_left, solver in zip(range(len(ordered), 0, -1), ordered, strict=True):
+                if self.optimal:
+                    break
                 context = self.context.share(self._part(n_left), candidates=self.candidates)
                 self._run_solver(solver, options, context.within(seconds_each))
         self.interrupted = ending.interrupted
+
+    @property
+    def optimal(self) -> bool:
+        """Whether the best candidate fits and meets the bound."""
+        best = self._best
+        return self.bound is not None and best is not None and self.problem.fits(best) and best.figures[1] <= self.bound
 
     def _part(self, n_left: int) -> float:
         """The part of the time for the next solver: an equal one, but while nothing fits enough for one candidate."""
@@ -188,8 +207,8 @@ class Portfolio:
         return {**details, "complete": details["complete"] and not self.cut and not self.exhausted}
 
     def best(self) -> Candidate | None:
-        """The candidate that ranks first, None if there is none."""
-        return min(self.candidates, key=self.problem.rank, default=None)
+        """The candidate that ranks first, of equals one with the largest bound; None if there is none."""
+        return min(self.candidates, key=lambda each: (*self.problem.rank(each), -(each.bound or 0)), default=None)
 
     def _run_solver(self, solver: Solver, options: Mapping[str, Any], context: SearchContext) -> None:
         """Run one solver, then polish its candidates."""
@@ -223,11 +242,13 @@ class Portfolio:
             self._exhaust(solver, result)
         finally:
             result.skipped, result.seconds = solving.skipped, context.elapsed
-        if self.polish and solver.name != BASELINE:
+        if self.polish and solver.name != BASELINE and not self.optimal:
             try:
                 for candidate in self._polished(result, context):
                     result.polished.append(candidate)
                     self._note(candidate)
+                    if self.optimal:
+                        break
             except OutOfTime:
                 pass
             except MemoryError:
@@ -271,6 +292,10 @@ class Portfolio:
             result.kept.add(candidate)
             self._note(candidate)
             self._thin(result)
+            if self.optimal:
+                with suppress(OutOfTime):
+                    context.progress(result.simulated)
+                return True
             if not context.has_stages:
                 context.progress(result.simulated)
             if not evaluated or context.overdue > GRACE:  # a solver that evaluates all at first may be about to end
@@ -295,16 +320,19 @@ class Portfolio:
 
     def _report(self, name: str) -> Progress | None:
         """The progress callback of one solver, which adds its name and the best candidate so far."""
-        report, problem = self.context.report, self.problem
+        report, problem, bound = self.context.report, self.problem, ""
         if report is None:
             return None
+        one_pass = max(1, problem.graph.needed_compute)
+        if self.bound is not None and self.bound > one_pass:
+            bound = f" · bound +{100 * (self.bound - one_pass) / one_pass:.1f} %"
 
         def forward(done: int, total: int, stage: str) -> None:
             best, so_far = self._best, ""
             if best is not None and problem.fits(best):
                 peak, compute = best.figures
                 extra = 100 * (compute - problem.graph.needed_compute) / max(1, problem.graph.needed_compute)
-                so_far = f" · best {100 * peak / max(1, problem.base):.0f} % at +{extra:.1f} %"
+                so_far = f" · best {100 * peak / max(1, problem.base):.0f} % at +{extra:.1f} %{bound}"
             report(done, total, f"{name}{so_far}")
 
         return forward

@@ -7,20 +7,23 @@ from typing import Any
 
 from remat_algos.allocate.allocators.registry import Allocator, get_allocator
 from remat_algos.allocate.reservation import PEAK, Reservation
+from remat_algos.bounds.certificate import rising_bounds
+from remat_algos.bounds.compute import ComputeBound, forced_values
 from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.context import SearchContext, until_stopped
 from remat_algos.errors import BudgetError
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import exact_bytes, format_bytes
 from remat_algos.ir.wording import counted, listed
-from remat_algos.plan.plan import Plan, skipped_text
-from remat_algos.plan.record import ONE_PASS
+from remat_algos.plan.plan import BOUND, NARROWER, Plan, skipped_text
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.solvers.candidates import Candidate, rank
-from remat_algos.solvers.registry import BASELINE
+from remat_algos.solvers.registry import ANY_ORDER, BASELINE, find_solver
 
 FORCING_NODES_NAMED = 3
+FORCED_VALUES_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,6 +68,30 @@ class Problem:
         """Compute that the overhead budget allows."""
         return None if self.overhead_limit is None else self.graph.needed_compute + self.overhead_limit
 
+    def compute_bound(
+        self, context: SearchContext, *, effort: str, peak: int | None = None, closure: ComputeBound | None = None
+    ) -> tuple[ComputeBound, bool]:
+        """Lower bound on the compute of every schedule within the limit, and whether the user interrupted.
+
+        Where the lowest peak is wanted, of every schedule within `peak`; without one, of every schedule. `closure` is
+        the closure bound, where it is known. Whatever stops the search, the best bound so far is valid.
+        """
+        bound = closure or ComputeBound(self.graph.needed_compute)
+        limit = peak if self.minimizes_peak else self.limit
+        with until_stopped() as ending:
+            for rising in rising_bounds(self.graph, limit, effort=effort, closure=closure, context=context):
+                bound = rising
+        return bound, ending.interrupted
+
+    def own_bound(self, candidate: Candidate) -> int | None:
+        """The candidate's own bound, if it counts here.
+
+        Where the lowest peak is wanted, only a bound for the candidate's own peak: of a solver that bounds peaks too,
+        or that had no limit, or where the peak is the lower bound that it was given as its limit.
+        """
+        own_peak = candidate.peak_bound is not None or self.solver_limit in (None, candidate.figures[0])
+        return candidate.bound if own_peak or not self.minimizes_peak else None
+
     def fits(self, candidate: Candidate) -> bool:
         """Whether peak and overhead are within the budget."""
         return not self.rank(candidate)[0]
@@ -82,13 +109,21 @@ class Problem:
         options: Mapping[str, Any],
         seconds: float,
         details: Mapping[str, Any],
+        bound: ComputeBound,
         reservation: Reservation | None = None,
     ) -> Plan:
         """The plan of a candidate; by default its peak is the reservation.
 
-        Its bound counts if solvers worked within this problem's own limit.
+        Its bound is the larger of the given one and the candidate's own, if solvers worked within this problem's own
+        limit. A bound for fewer schedules than those of any order stands in the details.
         """
-        known = candidate.bound is not None and not self.minimizes_peak
+        own = self.own_bound(candidate)
+        proven = bound.compute if own is None or candidate.scope != ANY_ORDER else max(own, bound.compute)
+        details = {name: value for name, value in details.items() if name not in (BOUND, NARROWER)}
+        if proven == bound.compute:
+            details |= {BOUND: bound.record(self.graph)} if bound.nodes else {}
+        if own is not None and candidate.scope != ANY_ORDER:
+            details[NARROWER] = {"bound": own, "scope": candidate.scope}
         return Plan(
             graph=self.graph,
             budget=self.budget,
@@ -97,9 +132,9 @@ class Problem:
             solver=solver,
             method=candidate.solver,
             options=options,
-            bound=candidate.bound if known else self.graph.needed_compute,
-            scope=candidate.scope if known else "any order",
-            bound_source=candidate.solver if known else ONE_PASS,
+            bound=proven,
+            scope=ANY_ORDER,
+            bound_source=bound.source if proven == bound.compute else candidate.solver,
             seconds=seconds,
             details=details,
             reservation=reservation or get_allocator(PEAK).reserve(candidate.simulated),
@@ -112,10 +147,16 @@ class Problem:
         skipped: Mapping[str, int] = MappingProxyType({}),
         *,
         cut: bool = False,
+        proof: ComputeBound | None = None,
     ) -> BudgetError:
-        """The error that states the lowest peak reached, the lower bound, and its reason."""
+        """The error that states the lowest peak reached, the lower bound, and its reason.
+
+        `proof` may say that no schedule fits at all.
+        """
         graph = self.graph
         bound, nodes = least_peak_bound(graph)
+        if proof is not None and proof.forced > bound:
+            bound, nodes = proof.forced, list(proof.nodes)
         lowest = min(candidates, key=lambda candidate: candidate.figures, default=None)
         within = [each.figures[1] for each in candidates if self.limit is None or each.figures[0] <= self.limit]
         if self.limit is not None and self.limit < 0:
@@ -129,10 +170,16 @@ class Problem:
             message = "no schedule was found"
         else:
             message = f"no schedule within {exact_bytes(self.limit)} was found"
+            exact = max((each for each in candidates if each.peak_bound), key=_peak_bound, default=None)
+            if bound > self.limit or (proof is not None and proof.infeasible):
+                message = f"no schedule within {exact_bytes(self.limit)} exists"
+            elif exact is not None and _peak_bound(exact) > self.limit:
+                message += f", and none of any order exists, which {exact.solver} proved"
             if lowest is not None:
                 message += f"; the lowest reached is {exact_bytes(lowest.figures[0])}, by {lowest.solver}"
-        for reason in dict.fromkeys(reasons.values()):  # before the bound: some name the remedy
-            names = ", ".join(name for name in reasons if reasons[name] == reason)
+        known = {name: reason for name, reason in reasons.items() if len(reasons) == 1 or not _is_exact(name)}
+        for reason in dict.fromkeys(known.values()):  # before the bound: some name the remedy
+            names = ", ".join(name for name in known if known[name] == reason)
             message += f"; {reason} (no plan from {names})"
         if cut:
             message += "; the time limit cut the search short"
@@ -156,5 +203,24 @@ class Problem:
         return BudgetError(message, peak, bound, nodes)
 
     def _named(self, nodes: Sequence[int]) -> str:
-        names = listed([self.graph.labels[v] for v in nodes], FORCING_NODES_NAMED)
-        return f"{names} {'runs' if len(nodes) == 1 else 'run'}"
+        """The nodes that force a peak, and the largest values that are live while the first of them runs."""
+        graph = self.graph
+        names = listed([graph.labels[v] for v in nodes], FORCING_NODES_NAMED)
+        values = forced_values(graph, nodes[0]) if nodes else []
+        largest = sorted(values, key=lambda x: -graph.memory[x])
+        live = listed(
+            [f"{graph.value_name(x)} ({format_bytes(int(graph.memory[x]))})" for x in largest[:FORCED_VALUES_NAMED]],
+            FORCED_VALUES_NAMED,
+            len(largest),
+        )
+        return f"{names} {'runs' if len(nodes) == 1 else 'run'}" + (f", with {live} live" if live else "")
+
+
+def _is_exact(name: str) -> bool:
+    """Whether a solver is an exact search over all orders; that a graph is too large for one explains nothing."""
+    found = find_solver(name)
+    return found is not None and found.optimal_in == ANY_ORDER
+
+
+def _peak_bound(candidate: Candidate) -> int:
+    return candidate.peak_bound or 0

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from remat_algos.bounds.compute import ONE_PASS
 from remat_algos.errors import GraphError, PlanError
 from remat_algos.ir.files.text import read_text
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
 
 FORMAT, VERSION = "remat-plan", 1
-ONE_PASS = "one pass"  # the source of the bound that running every needed node once gives
 KINDS: Mapping[str, type | tuple[type, ...]] = {
     "graph_hash": str,
     "differentiate": (dict, type(None)),

@@ -9,7 +9,8 @@ from typing import Any
 from remat_algos.allocate.allocators.registry import Allocator, get_allocator
 from remat_algos.allocate.buffers import is_alignment
 from remat_algos.allocate.reservation import PEAK, Reservation
-from remat_algos.context import Interrupted, Progress, SearchContext, until_stopped
+from remat_algos.bounds.compute import ComputeBound
+from remat_algos.context import BEST, DEFAULT, FAST, Interrupted, Progress, SearchContext, until_stopped
 from remat_algos.errors import AllocationError, BudgetError, GraphError, ScheduleError
 from remat_algos.ir.arrays import as_whole, whole
 from remat_algos.ir.budget import LEAST, Amount, Budget
@@ -18,9 +19,12 @@ from remat_algos.plan.plan import INTERRUPTED, OUT_OF_MEMORY, TRIED, Plan
 from remat_algos.plan.portfolio import Portfolio
 from remat_algos.plan.problem import Problem
 from remat_algos.solvers.candidates import Candidate
-from remat_algos.solvers.registry import BASELINE, Solver, default_solvers, get_solver
+from remat_algos.solvers.registry import ANY_ORDER, BASELINE, Solver, default_solvers, get_solver
 
 AUTO = "auto"
+BOUND_SHARE = 0.25  # of the time, for a bound that is computed before the search
+SEARCH_SHARE = 0.6  # of the time that is left, for the search where effort is to go into the bound after it
+SMALL = 64  # nodes; on smaller graphs the integer program would take longer than exact search
 MAX_SEARCHES = 6  # for one limit, each for another peak
 MAX_FITTING = 2  # searches that fit after the first that did, for a peak that is less far below the limit
 STOPPED = "interrupted before a plan within the budget was found"
@@ -34,6 +38,7 @@ def solve(
     budget: Budget | Amount | None = None,
     *,
     solver: str | Callable[..., Any] = AUTO,
+    effort: str = DEFAULT,
     time_limit: float | None = None,
     seed: int = 0,
     raw: bool = False,
@@ -55,6 +60,9 @@ def solve(
         None, or an overhead budget alone: the lowest peak. With `allocator`, all of what that reserves.
     solver : str or callable
         A name of `list_solvers()`, a function registered as one, or "auto": the best plan of all that can serve.
+    effort : {"fast", "default", "best"}
+        How much work goes into the lower bound (`rising_bounds`) and into exact search: it caps the number of states
+        and of integer programs. Each of the latter also has a time limit, by which bounds of machines may differ.
     time_limit : float, optional
         Seconds; solvers stop soon after and give the best they have.
     seed : int
@@ -117,24 +125,39 @@ def solve(
     alignment, seed = int(alignment), whole(seed, "seed")
     options = {name: given if as_whole(given) is None else as_whole(given) for name, given in options.items()}
     reserving = get_allocator(allocator)
-    context = SearchContext(time_limit, progress, seed=seed)
+    context = SearchContext(time_limit, progress, seed=seed, effort=effort)
     problem = Problem.of(graph, Budget.of(budget), reserving)
+    closure, interrupted = problem.compute_bound(context.share(BOUND_SHARE), effort=FAST)
+    bound = closure
+    if effort != FAST and closure.price is not None and graph.n_nodes > SMALL and not interrupted:
+        bound, interrupted = problem.compute_bound(context.share(BOUND_SHARE), effort=DEFAULT, closure=closure)
+    if interrupted:
+        raise Interrupted(STOPPED)
+    target = bound.compute if reserving.candidates == 1 and not raw else None
+    part = SEARCH_SHARE if effort == BEST else 1.0
 
     def search(problem: Problem) -> tuple[Portfolio, Candidate]:
-        portfolio = Portfolio(problem, context.share(progress=progress), polish=not raw if polish is None else polish)
-        portfolio.run(default_solvers() if single is None else [single], options)
+        passes = not raw if polish is None else polish
+        portfolio = Portfolio(problem, context.share(part, progress=progress), polish=passes, bound=target)
+        portfolio.run(default_solvers(graph) if single is None else [single], options)
         if single is not None:
             _check_served(single, portfolio)
         if not raw:
             portfolio.guard()
-        return portfolio, _best(portfolio)
+        return portfolio, _best(portfolio, closure)
 
     searches = ReservedSearch(problem, search, reserving, context, allocator_options(reserving, alignment))
     best, reservation = searches.run()
+    proven = problem.own_bound(best) if best.scope == ANY_ORDER else None
+    untried = effort == BEST or bound is closure
+    if untried and best.figures[1] > max(bound.compute, proven or 0):
+        peak, known = best.figures[0], None if problem.minimizes_peak else closure
+        tighter, interrupted = problem.compute_bound(context.share(), effort=effort, peak=peak, closure=known)
+        bound = max(tighter, bound, key=lambda each: each.compute)
     details = dict(best.details)
     if single is None:
         details[TRIED] = searches.n_tried
-    if searches.interrupted:
+    if searches.interrupted or interrupted:
         details[INTERRUPTED] = True
     if searches.exhausted:
         details |= {"complete": False, OUT_OF_MEMORY: [*details.get(OUT_OF_MEMORY, []), reserving.name]}
@@ -144,6 +167,7 @@ def solve(
         options=options,
         seconds=context.elapsed,
         details=details,
+        bound=bound,
         reservation=reservation,
     )
 
@@ -171,7 +195,7 @@ def _check_served(solver: Solver, portfolio: Portfolio) -> None:
         raise error
 
 
-def _best(portfolio: Portfolio) -> Candidate:
+def _best(portfolio: Portfolio, proof: ComputeBound) -> Candidate:
     """The candidate that ranks first, if it keeps to the budget."""
     problem, best = portfolio.problem, portfolio.best()
     if best is not None and problem.fits(best):
@@ -184,7 +208,7 @@ def _best(portfolio: Portfolio) -> Candidate:
     skipped = Counter[str]()
     for result in portfolio.results.values():
         skipped.update(result.skipped)
-    raise problem.budget_error(portfolio.candidates, portfolio.reasons, skipped, cut=portfolio.cut)
+    raise problem.budget_error(portfolio.candidates, portfolio.reasons, skipped, cut=portfolio.cut, proof=proof)
 
 
 def _single_solver(solver: str | Callable[..., Any]) -> Solver | None:

@@ -16,25 +16,31 @@ from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.allocators.registry import Allocator, get_allocator
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.reservation import PEAK, Reservation
+from remat_algos.bounds.certificate import prove
+from remat_algos.bounds.compute import CLOSURE, ONE_PASS, PROVEN, ComputeBound
 from remat_algos.errors import AllocationError, ClaimError, GraphError, PlanError, ScheduleError
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import listed, shortened
-from remat_algos.plan.record import ONE_PASS, gap, read_record, shaped
+from remat_algos.plan.record import gap, read_record, shaped
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.solvers.registry import SCOPES
+from remat_algos.solvers.registry import ANY_ORDER, SCOPES, find_solver
 
 if TYPE_CHECKING:
     from remat_algos.plan.plan import Plan
+
+PROVING = 30  # seconds for the integer program of a moment bound
 
 
 def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.PathLike[str]) -> Simulation:
     """Judge a plan's schedule anew and compare everything that it claims.
 
-    A bound above the cost of one pass is the word of its solver: it must not contradict the plan, no more is checked.
+    The bound on compute is proven again by the nodes and the price that the plan names: a closure bound by one minimum
+    cut, a moment bound by its integer program, within 30 seconds; a warning says so if they were not enough. A bound of
+    a solver is its word: it must not contradict the plan, no more is checked.
     The addresses in an arena are compared with the lifetimes of its buffers. A file without them, of an earlier
     release, is packed again; a warning says so if its arena is not reached in a few seconds, which disproves nothing.
     What another allocator reserves is modelled again.
@@ -168,8 +174,49 @@ def _check_limits(
         _deny(f"the plan claims a bound {bound} in scope {shortened(repr(scope))}; scopes are {', '.join(SCOPES)}")
     if bound is not None and bound > simulation.compute:
         _deny(f"the plan claims the lower bound {bound} on compute; it computes {simulation.compute} itself")
-    if record.get("bound_source") == ONE_PASS and bound != graph.needed_compute:
+    _check_narrower(record, simulation)
+    source = record.get("bound_source")
+    if source == ONE_PASS and bound != graph.needed_compute:
         _deny(f"the plan claims that one pass computes {bound}; one pass computes {graph.needed_compute}")
+    prover = find_solver(source) if isinstance(source, str) else None
+    if prover is not None and scope == ANY_ORDER and prover.optimal_in != scope and (bound or 0) > graph.needed_compute:
+        _deny(f"the plan claims a bound by {source}, which proves none for schedules of any order")
+    if source in PROVEN and bound is not None:
+        _check_bound(graph, record, simulation.peak_memory if limit is None or budget.least else limit)
+
+
+def _check_narrower(record: Mapping[str, Any], simulation: Simulation) -> None:
+    """A bound for fewer schedules is the word of its solver; it must be one, and not contradict the plan."""
+    narrower = record.get("details", {}).get("narrower_bound")
+    if narrower is None:
+        return
+    bound, scope = (narrower.get("bound"), narrower.get("scope")) if isinstance(narrower, Mapping) else (None, None)
+    if type(bound) is not int or type(scope) is not str or scope not in SCOPES or scope == ANY_ORDER:
+        raise PlanError(f'"narrower_bound" in the details of the plan is {_short(narrower)}; expected bound and scope')
+    if bound > simulation.compute:
+        _deny(f"the plan claims the lower bound {bound} on schedules of its scope; it computes {simulation.compute}")
+
+
+def _check_bound(graph: ComputationGraph, record: Mapping[str, Any], limit: int) -> None:
+    """Prove the bound on compute again."""
+    claim = ComputeBound.claimed(graph, record["bound"], record.get("details", {}).get("bound"))
+    if (claim.price is None) == (record["bound_source"] == CLOSURE):
+        raise PlanError('"bound" in the details of the plan goes with another "bound_source"')
+    try:
+        proven, certain = prove(graph, limit, claim, PROVING)
+    except ValueError as error:
+        raise ClaimError(f"the plan claims a bound that its nodes cannot prove: {error}") from error
+    if proven >= claim.compute:
+        return
+    names = listed([graph.labels[v] for v in claim.nodes], 4)
+    step = f"the first run{'s' if len(claim.nodes) > 1 else ''} of {names}"
+    if certain:
+        _deny(f"the plan claims the lower bound {claim.compute} on compute, by {step}; that proves {proven}")
+    warnings.warn(
+        f"the plan claims the lower bound {claim.compute} on compute, by {step}; {PROVING} s proved {proven}",
+        UserWarning,
+        stacklevel=6,
+    )
 
 
 def _reserved(

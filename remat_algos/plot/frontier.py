@@ -48,7 +48,7 @@ def plot_frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
     """
     ax = axes_or_new(ax, 10, max(5, 2 + 1.4 * LEGEND_ROW * len(frontier.curves)))
     right = _right(frontier)
-    rows = _best(ax, frontier, right)
+    rows = _best(ax, frontier, right) + _bounds(ax, frontier)
     for i, (solver, curve) in enumerate(frontier.curves.items()):
         if curve:
             colour, marker, style = CURVES[i % len(CURVES)]
@@ -92,6 +92,20 @@ def _best(ax: Axes, frontier: Frontier, right: int) -> list[tuple[Any, str]]:
     x, y = _staircase(frontier, frontier.plans, right)
     (band,) = ax.step(x, y, where="post", color=YELLOW, linewidth=10, solid_joinstyle="miter", label="best of all")
     return [(band, f"best of all: {counted(len(frontier.plans), 'plan')}")]
+
+
+def _bounds(ax: Axes, frontier: Frontier) -> list[tuple[Any, str]]:
+    """A line under the stairs: overhead that every schedule has. The bound of a peak holds for all lower ones."""
+    plans = frontier.plans
+    if not plans:
+        return []
+    one_pass = frontier.bound_compute
+    overhead = [100 * ((plan.bound or one_pass) - one_pass) / max(1, one_pass) for plan in plans]
+    x = [min(frontier.bound_memory, plans[0].peak_memory), *(plan.peak_memory for plan in plans)]
+    (line,) = ax.step(
+        x, [overhead[0], *overhead], where="pre", color=ink(), linewidth=1.2, linestyle=(0, (4, 2)), label="lower bound"
+    )
+    return [(line, f"lower bound; {sum(plan.gap == 0 for plan in plans)} of {len(plans)} plans proven optimal")]
 
 
 def _ends(ax: Axes, frontier: Frontier) -> list[tuple[Any, str]]:

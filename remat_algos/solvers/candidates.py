@@ -45,6 +45,8 @@ class Candidate:
     bound : int, optional
         No schedule of the `scope` within the limit has less compute.
     scope : {"any order", "fixed order", "canonical", "chain"}, optional
+    peak_bound : int, optional
+        No schedule of any order has a lower peak: a proof that nothing fits in less.
     simulation : Simulation, optional
         Where the solver needed it to go on; the schedule is not simulated again.
     solver : str
@@ -63,6 +65,7 @@ class Candidate:
     details: Details = field(default_factory=dict)
     bound: int | None = None
     scope: str | None = None
+    peak_bound: int | None = field(default=None, kw_only=True)
     simulation: Simulation | None = None
     solver: str = ""
     figures: tuple[int, int] = field(init=False, default=(-1, -1))

@@ -13,7 +13,8 @@ from remat_algos.ir.wording import did_you_mean, shortened
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 
-SCOPES = ("any order", "fixed order", "canonical", "chain")
+ANY_ORDER = "any order"
+SCOPES = (ANY_ORDER, "fixed order", "canonical", "chain")
 BASELINE = "no_remat"  # the solver that others are measured by
 
 Stream = Iterator[Candidate | Schedule]
@@ -58,6 +59,10 @@ class Solver(Registered):
         Whether it is run where no solver is named.
     cheap : bool
         Whether it takes hardly more than reading the graph; then it comes before the others.
+    min_nodes : int
+        On smaller graphs it is run by name only.
+    narrow : bool
+        Whether it serves graphs of a special form only; where no solver is named, it is left out for others.
     describe : callable
         `describe(graph, details)` gives (label, text) of lines for the text of a plan.
     explain : callable, optional
@@ -72,6 +77,8 @@ class Solver(Registered):
     cheap: bool = False
     describe: Callable[[ComputationGraph, Details], Rows] = no_rows
     explain: Callable[..., Report] | None = None
+    min_nodes: int = 0
+    narrow: bool = False
 
     COLUMNS: ClassVar[tuple[str, ...]] = ("solver", "paper", "what it does")
 
@@ -123,13 +130,17 @@ def solver(
     cheap: bool = False,
     describe: Callable[[ComputationGraph, Details], Rows] = no_rows,
     explain: Callable[..., Report] | None = None,
+    min_nodes: int = 0,
+    narrow: bool = False,
 ) -> Callable[[Function], Function]:
     """Register a solver; see `Solver` for the parameters."""
 
     def register(function: Function) -> Function:
         if optimal_in is not None and optimal_in not in SCOPES:
             raise ValueError(f"optimal_in is {shortened(repr(optimal_in))}; use {', '.join(SCOPES)}")
-        known = Solver(function, paper, needs, optimal_in, improves, portfolio, cheap, describe, explain)
+        known = Solver(
+            function, paper, needs, optimal_in, improves, portfolio, cheap, describe, explain, min_nodes, narrow
+        )
         SOLVERS.add(known)
         return function
 
@@ -146,16 +157,26 @@ def list_solvers() -> Entries[Solver]:
     Examples
     --------
     >>> [solver.name for solver in list_solvers()][:2]
-    ['approximate_dp', 'chen_greedy']
+    ['approximate_dp', 'block_search']
     >>> print(str(list_solvers()).splitlines()[0])
     solver                 paper         what it does
     """
     return SOLVERS.all()
 
 
-def default_solvers() -> list[Solver]:
-    """The solvers of "auto", in the order in which they run; the others may take very long."""
-    return sorted((solver for solver in list_solvers() if solver.portfolio), key=lambda solver: solver.order)
+def default_solvers(graph: ComputationGraph | None = None) -> list[Solver]:
+    """The solvers of "auto" for a graph, in the order in which they run; the others may take very long.
+
+    Without a graph, those that "auto" runs on graphs of every size and form.
+    """
+
+    def chosen(solver: Solver) -> bool:
+        if graph is None:
+            return not (solver.narrow or solver.min_nodes)
+        return graph.n_nodes >= solver.min_nodes and not (solver.narrow and solver.needs(graph))
+
+    used = (solver for solver in list_solvers() if solver.portfolio and chosen(solver))
+    return sorted(used, key=lambda solver: solver.order)
 
 
 def list_candidates(

@@ -24,7 +24,7 @@ above it. Peers were run in the same run, once, unless the row says "not run her
 `python -m pytest tests/benchmarks --benchmark-only --write-benchmarks-page` writes this page.
 """
 SIZES = {"nodes", "reads", "cores", "wanted_s", "not_run_here"}  # of `extra_info`, those that are no notes
-AT_LEAST = {"times_faster"}  # figures that should be high
+AT_LEAST = {"times_faster", "overhead_percent"}  # figures that should be high
 BUSY = 0.5  # load average from which on the machine was shared
 
 
@@ -155,10 +155,11 @@ def seconds(time: float) -> str:
 
 
 def note(key: str, value: object) -> tuple[str, str]:
-    """`peak_mib` 381 as "peak", "381 MiB"; other units are `_s` and `_share`."""
+    """`peak_mib` 381 as "peak", "381 MiB"; other units are `_s`, `_percent` and `_share`."""
     words, _, unit = key.rpartition("_")
     formats = {
         "s": lambda: seconds(float(str(value))),
+        "percent": lambda: f"{value}%",
         "share": lambda: f"{float(str(value)):.1%}",
         "mib": lambda: f"{value:,} MiB",
     }

@@ -13,11 +13,12 @@ GRAPHS = {
     "chain of 1,000 nodes": (lambda: chain(1000), "20%"),
     "layered graph of 500 nodes": (lambda: layered_dag(500, width=5, reach=20), "90%"),
 }
+SMALL = {"live_set_search"}  # solvers of small graphs, with benchmarks of their own
 KEEPING = ("no_remat", "drop_cheap", "echo")  # where operations have no names and cost the same, these keep them
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-@pytest.mark.parametrize("solver", sorted(solver.name for solver in default_solvers()))
+@pytest.mark.parametrize("solver", sorted({solver.name for solver in default_solvers()} - SMALL))
 def test_solve(benchmark, solver, name):
     make, budget = GRAPHS[name]
     graph = differentiate(make())

@@ -5,11 +5,11 @@ import secrets
 import sys
 from pathlib import Path
 
-from tests.fuzz import api, files, graphs, signals
+from tests.fuzz import api, bounds, files, graphs, signals
 from tests.fuzz.campaign import Campaign
 
 SECONDS = 60.0
-DRIVERS = {driver.__name__.rpartition(".")[2]: driver for driver in (graphs, files, api, signals)}
+DRIVERS = {driver.__name__.rpartition(".")[2]: driver for driver in (graphs, bounds, files, api, signals)}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -17,7 +17,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("driver", choices=DRIVERS)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long (default: 60)")
-    parser.add_argument("--count", type=int, default=float("inf"), help="stop after N solves, files, calls or commands")
+    parser.add_argument(
+        "--count", type=int, default=float("inf"), help="stop after N solves, graphs, files, calls, commands"
+    )
     parser.add_argument("--seed", type=int, default=None, help="default: a new one, which is printed")
     parser.add_argument("--first", type=int, default=0, metavar="N", help="number of the first case (default: 0)")
     parser.add_argument("--case", type=int, metavar="N", help="run case N alone, in this process")

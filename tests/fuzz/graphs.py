@@ -18,7 +18,12 @@ UNIT = "solves"
 LONGEST_MESSAGE = 1500
 TOO_MANY_BYTES = 2**63
 SMALL_NODES, SMALL_VALUES = 8, 10  # up to which the true optimum is searched
-EXPONENTIAL = ("exact_dp", "exhaustive_lower_sets")  # in the graph's size: they get a time limit where it is not small
+EXPONENTIAL = (
+    "exact_dp",
+    "exhaustive_lower_sets",
+    "live_set_search",
+    "block_search",
+)  # in the graph's size: they get a time limit where it is not small
 STRATEGIES = (None, "time", "memory", "cache")
 OPTIONS = {  # values that are tried beside the defaults; those that do not fit are refused in one sentence
     "approximate_dp": {"family": ("wide", "pruned"), "strategy": STRATEGIES, "formula_budget": (None, 20, 10**6)},
@@ -33,6 +38,11 @@ OPTIONS = {  # values that are tried beside the defaults; those that do not fit 
     "liveness_dp": {"family": ("wide", "pruned", "exact"), "lazy": (None, True, False)},
     "twremat": {"recursion_limit": (None, 1, 5, 10**6), "batching": (None, True, False), "orders": (None, 1, 4)},
     "pathremat": {"recursion_limit": (None, 1, 5), "batching": (None, True, False), "length_limit": (30.0, 1.5)},
+    "milp": {"gap": (0.0, 0.1)},
+    "block_search": {"max_states": (1, 100, 10_000)},
+    "live_set_search": {"max_states": (None, 1, 100)},
+    "revolve": {"checkpoints": (None, 1, 2, 1000)},
+    "chain_dp": {"slots": (None, 1, 7, 3000), "stages": (240, 1, 2, 5)},
 }
 
 
@@ -200,7 +210,9 @@ class Call:
 
 def solved(rng, report, call):
     """Solve once and check what comes."""
-    if call.solver in EXPONENTIAL and not call.subject.small:
+    if call.solver == "milp":  # many programs for a whole frontier, on small graphs too
+        call = dataclasses.replace(call, time_limit=0.05)
+    elif call.solver in EXPONENTIAL and not call.subject.small:
         call = dataclasses.replace(call, time_limit=0.02)
     elif rng.random() < 0.03:
         call = dataclasses.replace(call, time_limit=rng.choice((0, 1e-6, 0.001)))

@@ -2,7 +2,8 @@
 
 Dijkstra's algorithm over sets of live values, as in `search.py`, but a set is an integer: its k-th bit stands for the
 k-th value that is an output or that a needed node reads. A node that must run only once has a bit too, which says that
-it has run. Numba compiles the search where the sets are many. The wishes in `mark` are not looked at.
+it has run. A node that reads a parameter does not run while the output of a node that changes it is live: it stays so.
+Numba compiles the search where the sets are many. The wishes in `mark` are not looked at.
 """
 
 import bisect
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tests.oracles.plain import plain
-from tests.oracles.simulation import peak_memory
+from tests.oracles.simulation import changeable_reads, is_update, peak_memory
 
 MOST_BITS = 22
 FEW = 1 << 12  # sets that Python goes through in less time than Numba takes to compile
@@ -63,13 +64,18 @@ class Moves:
             return sum(bit.get(name, 0) for name in names)
 
         ran = [bits([(v, "has run")]) for v in needed]
+        changes = {v: changeable_reads(g, v) for v in needed if is_update(g, v)}
+        changed = [
+            bits(x for u in changes if v not in changes and changes[u] & changeable_reads(g, v) for x in g.values[u])
+            for v in needed
+        ]
         weight = np.zeros(1, np.int64)
         for memory in [g.memory[x] for x in useful] + [0] * len(single):
             weight = np.concatenate([weight, weight + memory])
         return cls(
             nodes=integers(needed),
             reads=integers(bits(g.reads[v]) for v in needed),
-            blocked=integers(ran),
+            blocked=integers(own + late for own, late in zip(ran, changed, strict=True)),
             replaced=integers(bits(set(g.values[v]) - g.outputs) for v in needed),
             made=integers(bits(g.values[v]) + own for v, own in zip(needed, ran, strict=True)),
             own=integers(sum(g.memory[x] for x in g.values[v]) + g.workspace[v] for v in needed),

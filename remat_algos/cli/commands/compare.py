@@ -3,7 +3,7 @@
 import argparse
 
 from remat_algos.cli.allocator_argument import add_reservation, reservation_options
-from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, check_budget, solvers_of
+from remat_algos.cli.budget_argument import add_budget, add_effort, add_search, budget_of, check_budget, solvers_of
 from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import (
     INTERRUPTED,
@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--solver", metavar="NAME,...", help="run only these solvers; auto: the best of all")
     raw = "report each solver's plan unchanged, without the passes that improve it"
     parser.add_argument("--raw", action="store_true", help=raw)
+    add_effort(parser)
     add_search(parser, "stop each solver after SECONDS, with its best plan so far")
     add_reservation(parser)
     add_json(parser)
@@ -33,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Compare; 3 if no solver meets the budget, 2 if none can serve the graph, 130 if interrupted."""
     from remat_algos.ir.budget import LEAST, Budget
-    from remat_algos.ir.units import format_bytes
+    from remat_algos.ir.units import fine_percent, format_bytes
     from remat_algos.plan.compare import compare
 
     budget, names = budget_of(arguments), solvers_of(arguments, auto=True)
@@ -51,6 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
             solvers=names,
             time_limit=arguments.time_limit,
             seed=arguments.seed,
+            effort=arguments.effort,
             polish=not arguments.raw,
             progress=progress,
             **reserving,
@@ -61,10 +63,14 @@ def run(arguments: argparse.Namespace) -> int:
         print_text(f"budget: {budget}")
         if graph.resident_memory:
             print_text(f"residents: {format_bytes(graph.resident_memory)}")
-        rows = list(comparison.rows())
-        shown = [
-            i for i, name in enumerate(comparison.columns[:-1]) if name != "with residents" or graph.resident_memory
-        ]
+        rows, hidden = list(comparison.rows()), set() if graph.resident_memory else {"with residents"}
+        bounds = {(entry.plan.bound, entry.plan.bound_source) for entry in comparison.entries if entry.plan is not None}
+        if len(bounds) == 1:  # of one limit; else each plan is measured by its own peak
+            ((bound, source),) = bounds
+            extra = fine_percent((bound or 0) - graph.needed_compute, graph.needed_compute)
+            print_text(f"lower bound: {extra} more than one pass, by {source}")
+            hidden.add("bound")
+        shown = [i for i, name in enumerate(comparison.columns[:-1]) if name not in hidden]
         print_table([comparison.columns[i] for i in shown], [[row[i] for i in shown] for row in rows if row[1]])
         notes = {row[0]: row[-1].removeprefix(f"{row[0]} cannot serve this graph: ") for row in rows if row[-1]}
         print_reasons(notes)

@@ -2,7 +2,7 @@
 
 import argparse
 
-from remat_algos.cli.budget_argument import add_search, solvers_of
+from remat_algos.cli.budget_argument import add_effort, add_search, solvers_of
 from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import (
     INTERRUPTED,
@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of plans to show, and of budgets at which plans are improved (20)",
     )
+    add_effort(parser)
     add_search(parser, "end SECONDS after the start, reading included, with the plans found so far")
     add_plot(parser, pictures=("frontier",))
     add_json(parser)
@@ -55,6 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
             points=arguments.points,
             time_limit=time_left(arguments.time_limit, arguments.started),
             seed=arguments.seed,
+            effort=arguments.effort,
             progress=progress,
         )
     if arguments.json:

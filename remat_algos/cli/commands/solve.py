@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from remat_algos.cli.allocator_argument import add_reservation, reservation_options
-from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, check_budget, options_of
+from remat_algos.cli.budget_argument import add_budget, add_effort, add_search, budget_of, check_budget, options_of
 from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
 from remat_algos.cli.output import (
     INTERRUPTED,
@@ -45,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="report the solver's plan unchanged, even if improving it, or no rematerialization, would be better",
     )
+    add_effort(parser)
     add_search(parser)
     add_reservation(parser)
     parser.add_argument("-o", "--output", metavar="FILE", type=writable, help="write the plan")
@@ -83,6 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
                 solver=arguments.solver,
                 time_limit=time_left(arguments.time_limit, arguments.started),
                 seed=arguments.seed,
+                effort=arguments.effort,
                 raw=arguments.raw,
                 progress=progress,
                 **reserving,

@@ -1,0 +1,524 @@
+# distutils: language = c++
+"""The closure bound: what must be live or recomputed when a node runs first, priced, as minimum cuts.
+
+Rows are CSR: value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k] the values that each node
+reads, reader_indptr : int64[n_values + 1], reader_indices : int32[k] the nodes that read each value, producer :
+int32[n_values], memory : int64[n_values], workspace : int64[n]; needed, single : uint8[n], single: runs only once,
+output : uint8[n_values]. A price is p / 2**shift units of scaled cost for a byte.
+"""
+
+import numpy as np
+
+cimport cython
+from libc.stdint cimport uint64_t
+from libcpp.vector cimport vector
+from remat_algos.kernels.flow cimport FlowNetwork
+from remat_algos.kernels.growing cimport assign
+
+ctypedef long long int64
+
+cdef int64 ALL = (<int64>1) << 62          # more than any flow
+cdef enum:
+    UNMARKED, FORCED, READ_LATER, READ_AGAIN
+    ANCESTOR = 1, DESCENDANT = 2
+    MAX_CUTS = 60                         # of one node; five are many
+
+
+# ---------------------------------------------------------------- whole numbers
+
+cdef inline uint64_t product(uint64_t a, uint64_t b, uint64_t* high) noexcept nogil:
+    """The low word of a * b."""
+    cdef uint64_t low = 0xffffffff, a0 = a & low, a1 = a >> 32, b0 = b & low, b1 = b >> 32
+    cdef uint64_t middle = a1 * b0 + (a0 * b0 >> 32), other = a0 * b1 + (middle & low)
+    high[0] = a1 * b1 + (middle >> 32) + (other >> 32)
+    return a * b
+
+
+cdef inline int64 priced(int64 p, int64 amount, int shift, int64 most) noexcept nogil:
+    """min(floor(p * amount / 2**shift), most); nothing is negative."""
+    cdef uint64_t high, low = product(p, amount, &high)
+    if shift >= 128:
+        return 0
+    if shift >= 64:
+        low, high = high >> (shift - 64), 0
+    elif shift > 0:
+        low, high = low >> shift | high << (64 - shift), high >> shift
+    return most if high or low > <uint64_t>most else <int64>low
+
+
+cdef inline bint no_larger(int64 a, int64 b, int64 c, int64 d) noexcept nogil:
+    """Whether a * b <= c * d; nothing is negative."""
+    cdef uint64_t high, other, low = product(a, b, &high), below = product(c, d, &other)
+    return high < other or (high == other and low <= below)
+
+
+cdef inline int64 quotient(int64 a, int64 b, int* shift) noexcept nogil:
+    """p of the price p / 2**shift just below a / b: at least 53 bits of it, or 62 behind the point."""
+    cdef int64 p = a // b, rest = a % b
+    shift[0] = 0
+    while shift[0] < 62 and p < (<int64>1) << 52:
+        rest *= 2
+        p *= 2
+        if rest >= b:
+            rest -= b
+            p += 1
+        shift[0] += 1
+    return p
+
+
+# ---------------------------------------------------------------- bytes
+
+def forced_bytes(const int64[::1] value_indptr, const int64[::1] read_indptr, const int[::1] read_indices,
+                 const int64[::1] reader_indptr, const int[::1] reader_indices, const int[::1] producer,
+                 const int64[::1] memory, const int64[::1] workspace, const unsigned char[::1] needed,
+                 const unsigned char[::1] single, const unsigned char[::1] output, const int[::1] pins, int64 work):
+    """Bytes that are live, in every schedule, while each needed node runs for the first time; 0 of other nodes.
+
+    pins : int32[*] nodes whose values may have to be live while others run, those that matter most first; after about
+    `work` reads the rest of them is left out
+    Returns (int64[n], number of pins that were counted).
+    """
+    cdef Py_ssize_t n = needed.shape[0], i, done
+    cdef int64 j, x
+    cdef int v
+    cdef _Walk walk = _Walk()
+    forced = np.zeros(n, np.int64)
+    cdef int64[::1] out = forced
+    with nogil:
+        walk.start(n)
+        for v in range(n):
+            if needed[v]:
+                out[v] = workspace[v]
+                for x in range(value_indptr[v], value_indptr[v + 1]):
+                    out[v] += memory[x]
+                for j in range(read_indptr[v], read_indptr[v + 1]):
+                    out[v] += memory[read_indices[j]]
+        for done in range(pins.shape[0]):
+            if walk.work > work:
+                break
+            walk.clear()
+            walk.descend(pins[done], value_indptr, reader_indptr, reader_indices, needed)
+            for x in range(value_indptr[pins[done]], value_indptr[pins[done] + 1]):
+                if output[x]:              # live from now on
+                    for i in range(<Py_ssize_t>walk.below.size()):
+                        out[walk.below[i]] += memory[x]
+                elif single[pins[done]]:   # live until its last reader has run
+                    for j in range(reader_indptr[x], reader_indptr[x + 1]):
+                        if needed[reader_indices[j]]:
+                            walk.ascend(reader_indices[j], read_indptr, read_indices, producer, True)
+                    for i in range(<Py_ssize_t>walk.above.size()):
+                        out[walk.above[i]] += memory[x]
+                    walk.forget_above()
+                else:
+                    continue
+                for j in range(reader_indptr[x], reader_indptr[x + 1]):
+                    if needed[reader_indices[j]]:
+                        out[reader_indices[j]] -= memory[x]
+        else:
+            done = pins.shape[0]
+    return forced, done
+
+
+@cython.final
+cdef class _Walk:
+    """Nodes below and above others, as lists and as marks; `work` reads were followed."""
+    cdef vector[unsigned char] mark
+    cdef vector[int] above, below
+    cdef int64 work
+
+    cdef int start(self, Py_ssize_t n) except -1 nogil:
+        assign(self.mark, n, <unsigned char>UNMARKED)
+        self.above.reserve(n)
+        self.below.reserve(n)
+        self.work = 0
+
+    cdef void clear(self) noexcept nogil:
+        cdef size_t i
+        self.forget_above()
+        for i in range(self.below.size()):
+            self.mark[self.below[i]] = UNMARKED
+        self.below.clear()
+
+    cdef void forget_above(self) noexcept nogil:
+        cdef size_t i
+        for i in range(self.above.size()):
+            self.mark[self.above[i]] &= ~ANCESTOR
+        self.above.clear()
+
+    cdef void descend(self, int v, const int64[::1] value_indptr, const int64[::1] reader_indptr,
+                      const int[::1] reader_indices, const unsigned char[::1] needed) noexcept nogil:
+        """Mark all needed nodes that need v, without v itself."""
+        cdef size_t at = 0
+        cdef int64 j
+        cdef int w
+        while True:
+            for j in range(reader_indptr[value_indptr[v]], reader_indptr[value_indptr[v + 1]]):
+                w = reader_indices[j]
+                if needed[w] and not self.mark[w] & DESCENDANT:
+                    self.mark[w] |= DESCENDANT
+                    self.below.push_back(w)    # room was reserved
+            self.work += 1 + reader_indptr[value_indptr[v + 1]] - reader_indptr[value_indptr[v]]
+            if at == self.below.size():
+                return
+            v = self.below[at]
+            at += 1
+
+    cdef void ascend(self, int v, const int64[::1] read_indptr, const int[::1] read_indices,
+                     const int[::1] producer, bint among_descendants) noexcept nogil:
+        """Mark v and all that it needs, among all nodes or among those below another."""
+        cdef size_t at = self.above.size()
+        cdef int64 j
+        cdef int u
+        if self.mark[v] & ANCESTOR:
+            return
+        self.mark[v] |= ANCESTOR
+        self.above.push_back(v)
+        while at < self.above.size():
+            v = self.above[at]
+            at += 1
+            for j in range(read_indptr[v], read_indptr[v + 1]):
+                u = producer[read_indices[j]]
+                if not self.mark[u] & ANCESTOR and (not among_descendants or self.mark[u] & DESCENDANT):
+                    self.mark[u] |= ANCESTOR
+                    self.above.push_back(u)
+            self.work += 1 + read_indptr[v + 1] - read_indptr[v]
+
+
+# ---------------------------------------------------------------- cuts
+
+@cython.final
+cdef class ClosureSearch:
+    """ClosureSearch(rows and arrays of the graph, cost, bits, step, most).
+
+    cost : int64[n] in units of 2**-bits, rounded down, step : whole units of compute; every overhead is a multiple.
+    (sum of the cost + 1) * (n_values + 2) and most * (n_values + 2) are at most 2**61, which keeps sums below 2**62.
+
+    When node v runs first, its ancestors have run and its descendants have not. Of the values that they pass on, some
+    are live in every schedule; each other one is live too, or its node is recomputed for them. Vertices of the network
+    are the source, the sink, nodes that could be recomputed (the source's side: they are), and values that several
+    of these read. An arc into a node is cut where its bytes are live, an arc into the sink where its node is recomputed.
+    A cut of cost c that has k more bytes live than `forced` bounds the value D of each price from above: it is at most
+    c + price * (forced + k - limit), and D is at most the overhead. D is concave in the price.
+    """
+    cdef const int64[::1] value_indptr, read_indptr, reader_indptr, memory, workspace, cost
+    cdef const int[::1] read_indices, reader_indices, producer
+    cdef const unsigned char[::1] needed, single, output
+    cdef int bits
+    cdef int64 step, most, threshold       # a value above the threshold is a better bound
+    cdef readonly int64 limit, overhead, price, excessive
+    cdef readonly int node, shift, too_large
+    cdef FlowNetwork network
+    cdef _Walk walk
+    cdef vector[unsigned char] state       # of each value
+    cdef vector[int] vertex, vertices      # of each node, 0: none; its node
+    cdef vector[int] marked, junction, times   # values with a state; of each, its vertex, and how many may read it again
+    cdef vector[int64] later, bytes, fixed, capacity    # bytes from the source into each vertex; of arcs: see `arc`
+    cdef vector[int] tail, head
+    cdef int n_vertices
+    cdef int64 forced, passing, all_cost, single_bytes, cut_cost, cut_bytes, work
+
+    def __init__(self, const int64[::1] value_indptr, const int64[::1] read_indptr, const int[::1] read_indices,
+                 const int64[::1] reader_indptr, const int[::1] reader_indices, const int[::1] producer,
+                 const int64[::1] memory, const int64[::1] workspace, const unsigned char[::1] needed,
+                 const unsigned char[::1] single, const unsigned char[::1] output, const int64[::1] cost, int bits,
+                 int64 step, int64 most):
+        cdef Py_ssize_t n = needed.shape[0], n_values = memory.shape[0]
+        if not n == value_indptr.shape[0] - 1 == read_indptr.shape[0] - 1 == workspace.shape[0] == single.shape[0] == (
+            cost.shape[0]
+        ):
+            raise ValueError("the arrays of nodes differ in length")
+        if not n_values == reader_indptr.shape[0] - 1 == producer.shape[0] == output.shape[0]:
+            raise ValueError("the arrays of values differ in length")
+        self.value_indptr, self.read_indptr, self.read_indices = value_indptr, read_indptr, read_indices
+        self.reader_indptr, self.reader_indices, self.producer = reader_indptr, reader_indices, producer
+        self.memory, self.workspace, self.cost = memory, workspace, cost
+        self.needed, self.single, self.output = needed, single, output
+        self.bits, self.step, self.most = bits, step, most
+        none = np.zeros(0, np.int32)
+        self.network, self.walk = FlowNetwork(2, none, none, 0, 1), _Walk()
+        with nogil:
+            self.walk.start(n)
+            assign(self.state, n_values, <unsigned char>UNMARKED)
+            assign(self.junction, n_values, 0)
+            assign(self.times, n_values, 0)
+            assign(self.vertex, n, 0)
+        self.aim(0)
+
+    def aim(self, int64 limit):
+        """Start with another limit on the bytes, 0 or more."""
+        self.limit, self.overhead, self.threshold = limit, 0, 0
+        self.node, self.price, self.shift, self.too_large, self.excessive = -1, 0, 0, -1, 0
+
+    cdef int check(self, int v) except -1:
+        if not 0 <= v < self.needed.shape[0]:
+            raise ValueError(f"node {v} is none of {self.needed.shape[0]}")
+        return 0
+
+    def visit(self, const int[::1] nodes, Py_ssize_t begin, int64 work):
+        """Improve the bound with the moments of nodes[begin:], in portions; returns where to go on.
+
+        nodes : int32[*] needed ones. `work` is in units of about a nanosecond. Afterwards `overhead` is a lower bound,
+        proved by the moment `node` at `price` / 2**shift; or the moment `too_large` has `excessive` bytes forced.
+        """
+        cdef Py_ssize_t i
+        for i in range(begin, nodes.shape[0]):
+            self.check(nodes[i])
+        self.work = 0
+        with nogil:
+            while begin < nodes.shape[0] and self.work < work and self.too_large < 0:
+                self.improve(nodes[begin])
+                begin += 1
+        return begin
+
+    def start(self, int v, int64 price, int shift):
+        """One moment at one price, 0 to 2**62; `overhead` and `too_large` are set as by `visit`."""
+        self.check(v)
+        with nogil:
+            self.build(v)
+            if self.forced > self.limit:
+                self.too_large, self.excessive = v, self.forced
+            else:
+                self.connect()
+                self.evaluate(v, price, shift)
+
+    def side(self, int v, int64 price, int shift):
+        """What the cut of one moment at one price stands for.
+
+        Returns (forced bytes, values among them, nodes that are recomputed, further values that are live).
+        """
+        self.check(v)
+        self.build(v)
+        self.connect()
+        self.cut(price, shift)
+        forced = [x for x in self.marked if self.state[x] == FORCED]
+        again = [i for k, i in enumerate(self.vertices) if self.network.on_source_side(k + 2)]
+        chosen = set(again)
+        live = [
+            x
+            for x in self.marked
+            if self.producer[x] not in chosen and (
+                self.state[x] == READ_LATER
+                or self.state[x] == READ_AGAIN and any(
+                    self.reader_indices[j] in chosen for j in range(self.reader_indptr[x], self.reader_indptr[x + 1])
+                )
+            )
+        ]
+        return self.forced, *(np.array(sorted(ids), np.int32) for ids in (forced, again, live))
+
+    # ------------------------------------------------------------ the moment of a node
+
+    cdef int build(self, int v) except -1 nogil:
+        """What is forced, and which nodes could be recomputed. `connect` makes a network of it."""
+        cdef size_t i
+        cdef int64 j, x
+        cdef int u
+        for i in range(self.marked.size()):
+            self.state[self.marked[i]] = UNMARKED
+        for i in range(self.vertices.size()):
+            self.vertex[self.vertices[i]] = 0
+        self.marked.clear()
+        self.vertices.clear()
+        self.later.clear()
+        self.walk.clear()
+        self.walk.descend(v, self.value_indptr, self.reader_indptr, self.reader_indices, self.needed)
+        self.walk.ascend(v, self.read_indptr, self.read_indices, self.producer, False)
+        self.forced, self.passing, self.all_cost, self.single_bytes = self.workspace[v], 0, 0, 0
+        for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
+            self.force(<int>x)
+        for j in range(self.read_indptr[v], self.read_indptr[v + 1]):
+            self.force(self.read_indices[j])
+        for i in range(self.walk.above.size()):
+            u = self.walk.above[i]
+            for x in range(self.value_indptr[u], self.value_indptr[u + 1]):
+                if self.output[x]:
+                    self.force(<int>x)
+        for i in range(self.walk.below.size()):
+            u = self.walk.below[i]
+            for j in range(self.read_indptr[u], self.read_indptr[u + 1]):
+                self.read_later(self.read_indices[j])
+        i = 0
+        while i < self.vertices.size():    # grows meanwhile
+            u = self.vertices[i]
+            i += 1
+            if not self.single[u]:
+                self.all_cost += self.cost[u]
+                for j in range(self.read_indptr[u], self.read_indptr[u + 1]):
+                    self.read_again(self.read_indices[j])
+        self.work += 8 * (self.walk.work + <int64>(self.vertices.size() + self.marked.size()))
+        self.walk.work = 0
+
+    cdef int force(self, int x) except -1 nogil:
+        if self.state[x] == UNMARKED:
+            self.state[x] = FORCED
+            self.marked.push_back(x)
+            self.forced += self.memory[x]
+
+    cdef int read_later(self, int x) except -1 nogil:
+        """A descendant reads a value: of an ancestor, it is live or recomputed."""
+        cdef int u = self.producer[x]
+        if self.state[x] != UNMARKED or not self.walk.mark[u] & ANCESTOR:
+            return 0
+        if self.single[u]:
+            return self.force(x)
+        self.state[x] = READ_LATER
+        self.marked.push_back(x)
+        self.passing += self.memory[x]
+        self.later[self.vertex_of(u) - 2] += self.memory[x]
+
+    cdef int read_again(self, int x) except -1 nogil:
+        """A node that could be recomputed reads a value."""
+        if self.state[x] == UNMARKED:
+            self.state[x], self.times[x], self.junction[x] = READ_AGAIN, 1, 0
+            self.marked.push_back(x)
+            self.vertex_of(self.producer[x])
+            if self.single[self.producer[x]]:
+                self.single_bytes += self.memory[x]
+        elif self.state[x] == READ_AGAIN:
+            self.times[x] += 1
+
+    cdef int vertex_of(self, int u) except -1 nogil:
+        if self.vertex[u] == 0:
+            self.vertices.push_back(u)
+            self.later.push_back(0)
+            self.vertex[u] = <int>self.vertices.size() + 1
+        return self.vertex[u]
+
+    cdef int connect(self) except -1 nogil:
+        """Arcs: source 0, sink 1, nodes, values that several of them read."""
+        cdef size_t k
+        cdef int64 j
+        cdef int u, v, x
+        self.tail.clear()
+        self.head.clear()
+        self.bytes.clear()
+        self.fixed.clear()
+        self.n_vertices = <int>self.vertices.size() + 2
+        for k in range(self.vertices.size()):
+            u, v = self.vertices[k], <int>k + 2
+            if self.later[k] > 0:
+                self.arc(0, v, self.later[k], -1)
+            self.arc(v, 1, 0, ALL if self.single[u] else self.cost[u])
+            if self.single[u]:
+                continue
+            for j in range(self.read_indptr[u], self.read_indptr[u + 1]):
+                x = self.read_indices[j]
+                if self.state[x] != READ_AGAIN:
+                    continue
+                if self.times[x] == 1:
+                    self.arc(v, self.vertex[self.producer[x]], self.memory[x], -1)
+                    continue
+                if self.junction[x] == 0:
+                    self.junction[x] = self.n_vertices
+                    self.n_vertices += 1
+                    self.arc(self.junction[x], self.vertex[self.producer[x]], self.memory[x], -1)
+                self.arc(v, self.junction[x], 0, ALL)
+        self.capacity.resize(self.tail.size())
+        self.network.load(self.n_vertices, self.tail.size(), self.tail.data(), self.head.data(), 0, 1)
+        self.work += 20 * <int64>self.tail.size()
+
+    cdef int arc(self, int tail, int head, int64 bytes, int64 fixed) except -1 nogil:
+        """`fixed` is the capacity, or -1 where the bytes have a price."""
+        self.tail.push_back(tail)
+        self.head.push_back(head)
+        self.bytes.push_back(bytes)
+        self.fixed.push_back(fixed)
+
+    # ------------------------------------------------------------ prices
+
+    cdef int64 cut(self, int64 price, int shift) noexcept nogil:
+        """The capacity of a minimum cut; cut_cost and cut_bytes are its cost and bytes, not rounded."""
+        cdef size_t i
+        for i in range(self.tail.size()):
+            self.capacity[i] = self.fixed[i]
+            if self.fixed[i] < 0:
+                self.capacity[i] = priced(price, self.bytes[i], shift, self.most)
+        return self.finish()
+
+    cdef int64 finish(self) noexcept nogil:
+        cdef size_t i
+        self.network.cut(self.capacity.data(), ALL)
+        self.cut_cost = self.cut_bytes = 0
+        for i in range(self.tail.size()):
+            if self.network.on_source_side(self.tail[i]) and not self.network.on_source_side(self.head[i]):
+                if self.fixed[i] < 0:
+                    self.cut_bytes += self.bytes[i]
+                else:
+                    self.cut_cost += self.fixed[i]
+        self.work += 100 * <int64>self.tail.size()
+        return self.network.value()
+
+    cdef int64 fewest_bytes(self) noexcept nogil:
+        """The bytes that must be live beside those that are forced, whatever is recomputed."""
+        cdef size_t i
+        for i in range(self.tail.size()):
+            self.capacity[i] = min(self.bytes[i], self.most) if self.fixed[i] < 0 else self.fixed[i]
+            if self.fixed[i] >= 0 and self.fixed[i] < ALL:
+                self.capacity[i] = 0
+        return self.finish()
+
+    cdef void evaluate(self, int v, int64 price, int shift) noexcept nogil:
+        """Take the moment and the price if they prove more than the best so far."""
+        cdef int64 value = self.cut(price, shift) - priced(price, self.limit - self.forced, shift, ALL)
+        if value > self.threshold:
+            self.node, self.price, self.shift = v, price, shift
+            self.overhead = self.rounded(value)
+            self.threshold = self.overhead << self.bits if self.bits >= 0 else self.overhead >> -self.bits
+
+    cdef int64 rounded(self, int64 value) noexcept nogil:
+        """The overhead that a value above 0 proves: a whole number of steps."""
+        if self.bits >= 0:
+            value = ((value - 1) >> self.bits) + 1
+        else:
+            value <<= -self.bits
+        return (value + self.step - 1) // self.step * self.step
+
+    cdef int improve(self, int v) except -1 nogil:
+        """Find the best price of a moment, or leave it as soon as it cannot prove more than the best so far.
+
+        The best price is where lines of two cuts meet: one under which more bytes than the limit are live, one under
+        which not.
+        """
+        cdef int64 over, cost, other_cost, bytes, other_bytes
+        cdef int shift, i
+        cdef bint met = self.price == 0                     # the price is where the lines meet, not that of the best
+        self.build(v)
+        if self.forced > self.limit:
+            self.too_large, self.excessive = v, self.forced
+            return 0
+        cost, bytes = 0, self.passing                        # nothing is recomputed
+        other_cost, other_bytes = self.all_cost, self.single_bytes   # all is
+        over = self.forced + bytes - self.limit
+        if over <= 0:
+            return 0
+        if self.forced + other_bytes <= self.limit:
+            if no_larger(over, other_cost, self.threshold, bytes - other_bytes):
+                return 0
+            self.connect()
+        else:
+            self.connect()
+            other_bytes = self.fewest_bytes()
+            if self.forced + other_bytes > self.limit:
+                self.too_large, self.excessive = v, self.forced + other_bytes
+                return 0
+            other_cost, other_bytes = self.cut_cost, self.cut_bytes
+        price, shift = self.price, self.shift
+        for i in range(MAX_CUTS):
+            if met:
+                if other_cost <= cost or self.forced + other_bytes > self.limit:
+                    return 0
+                if self.threshold >= cost and no_larger(over, other_cost - cost, self.threshold - cost,
+                                                      bytes - other_bytes):
+                    return 0
+                price = quotient(other_cost - cost, bytes - other_bytes, &shift)
+            self.evaluate(v, price, shift)
+            if (self.cut_cost == cost and self.cut_bytes == bytes) or (
+                self.cut_cost == other_cost and self.cut_bytes == other_bytes
+            ):
+                if met:
+                    return 0
+            met = True
+            if self.forced + self.cut_bytes > self.limit:
+                cost, bytes = self.cut_cost, self.cut_bytes
+                over = self.forced + bytes - self.limit
+            else:
+                other_cost, other_bytes = self.cut_cost, self.cut_bytes

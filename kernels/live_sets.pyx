@@ -1,0 +1,542 @@
+# distutils: language = c++
+"""The cheapest, or the lowest, way through sets of live values: any order, any number of runs."""
+
+import numpy as np
+
+cimport cython
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libcpp.vector cimport vector
+from remat_algos.kernels.bitsets cimport mix_word, remat_lowest
+from remat_algos.kernels.growing cimport assign
+
+cdef extern from *:
+    """
+    #if defined(_MSC_VER)
+    static inline int remat_highest(unsigned long long word) { unsigned long at; _BitScanReverse64(&at, word); return (int)at; }
+    #else
+    static inline int remat_highest(unsigned long long word) { return 63 - __builtin_clzll(word); }
+    #endif
+    """
+    int remat_highest(uint64_t word) nogil       # place of the highest bit; word must not be 0
+
+cdef enum:
+    max_values = 128
+
+cdef uint32_t closed_bit = <uint32_t>1 << 31
+cdef uint32_t no_state = closed_bit - 1
+cdef int64_t far = <int64_t>1 << 62
+
+MAX_VALUES = max_values
+MAX_STATES = int(no_state)
+SOLVED, RUNNING, EXHAUSTED, FULL = 1, 0, -1, -2
+
+cdef struct LiveSet:
+    uint64_t low, high     # values, or nodes, 0 to 63 and 64 to 127
+
+cdef struct LiveNode:
+    LiveSet reads, values, replaced  # what it reads; makes; makes anew, so that an older copy is of no use: no outputs
+    int64_t bytes          # of all its values and its workspace
+    int64_t compute
+    LiveSet spoils         # nodes that must not run after it
+    LiveSet stops          # outputs that are made by nodes which it must not run after
+    bint once
+
+
+cdef struct Potential:
+    Py_ssize_t node        # whose first run is the moment
+    LiveSet later          # values that are not there before that run: its own, and of nodes that rest on it
+    LiveSet counted        # nodes with a share
+    int64_t need
+
+
+cdef inline LiveSet both(LiveSet one, LiveSet other) noexcept nogil:
+    one.low &= other.low
+    one.high &= other.high
+    return one
+
+
+cdef inline LiveSet either(LiveSet one, LiveSet other) noexcept nogil:
+    one.low |= other.low
+    one.high |= other.high
+    return one
+
+
+cdef inline LiveSet without(LiveSet one, LiveSet other) noexcept nogil:
+    one.low &= ~other.low
+    one.high &= ~other.high
+    return one
+
+
+cdef inline bint is_empty(LiveSet one) noexcept nogil:
+    return (one.low | one.high) == 0
+
+
+cdef inline bint has(LiveSet one, Py_ssize_t place) noexcept nogil:
+    return ((one.low if place < 64 else one.high) >> (place & 63)) & 1
+
+
+cdef inline LiveSet single(Py_ssize_t place) noexcept nogil:
+    cdef LiveSet one
+    one.low = <uint64_t>1 << place if place < 64 else 0
+    one.high = 0 if place < 64 else <uint64_t>1 << (place - 64)
+    return one
+
+
+cdef inline Py_ssize_t first_of(LiveSet one) noexcept nogil:
+    return remat_lowest(one.low) if one.low else 64 + remat_lowest(one.high)
+
+
+cdef inline Py_ssize_t last_of(LiveSet one) noexcept nogil:
+    return 64 + remat_highest(one.high) if one.high else remat_highest(one.low)
+
+
+@cython.final
+cdef class LiveSetSearch:
+    """The search within a limit.
+
+    Best first over sets of live values. A node whose reads are live may run, if live values and its own `bytes` are
+    within the limit; then its values are live. Values are freed, one by one, only in sets in which a node does not fit
+    that could run. The key of a set is the least overhead of a way to it: compute of all runs on the way and of one
+    run of each node that the set still needs, minus one run of each node. It never falls along a way. With `lowest`
+    the key is the peak of the way and compute is ignored. Of equal keys the set that came last is taken first.
+
+    Every node must be needed, and values that no node reads, and that are no outputs, are left out: they only count in
+    `bytes`.
+
+    value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[reads], memory : int64[values],
+    bytes : int64[n] all values of each node, those left out too, and its workspace, compute : int64[n],
+    once : uint8[n] runs at most once, spoiled_indptr : int64[n + 1], spoiled : int32[k] the nodes that must not run
+    after each node, output : uint8[values], limit : bytes, ceiling : keys are below it
+    """
+    cdef vector[LiveNode] nodes
+    cdef int64_t memory[max_values]
+    cdef Py_ssize_t producer[max_values]
+    cdef LiveSet outputs, weightless
+    cdef int64_t limit, ceiling
+    cdef bint any_once, lowest
+    # states: their sets, keys, and where they come from (with the highest bit: closed, its moves were added)
+    cdef bint wide                        # sets have more than 64 values
+    cdef vector[uint64_t] low, high
+    cdef vector[uint32_t] key_low, key_high, before
+    cdef vector[uint32_t] slots           # open addressing, linear probing; no_state: empty
+    cdef uint64_t mask
+    # queue: states by the highest bit in which their key differs from the current one
+    cdef vector[uint32_t] queue[65]
+    cdef readonly int64_t key
+    cdef readonly int64_t n_expanded
+    cdef readonly int verdict
+    cdef uint32_t goal
+    cdef bint begun
+    # lower bounds on the overhead to come
+    cdef vector[Potential] potentials
+    cdef vector[int64_t] shares           # of each node, for each potential
+    cdef int shift
+    # what may still be of use while these outputs are missing
+    cdef LiveSet missing, alive, useful
+
+    def __init__(self, const int64_t[::1] value_indptr, const int64_t[::1] read_indptr, const int[::1] read_indices,
+                 const int64_t[::1] memory, const int64_t[::1] bytes, const int64_t[::1] compute,
+                 const unsigned char[::1] once, const int64_t[::1] spoiled_indptr, const int[::1] spoiled,
+                 const unsigned char[::1] output, int64_t limit, int64_t ceiling, bint lowest=False):
+        cdef Py_ssize_t n = compute.shape[0], n_values = memory.shape[0], v, x
+        cdef int64_t j
+        cdef LiveNode node
+        if n_values > max_values:
+            raise ValueError(f"{n_values} values; {max_values} is the maximum")
+        if not (value_indptr.shape[0] == read_indptr.shape[0] == n + 1 and bytes.shape[0] == once.shape[0] == n
+                and spoiled_indptr.shape[0] == n + 1 and output.shape[0] == n_values):
+            raise ValueError("arrays of different lengths")
+        self.limit, self.ceiling, self.lowest = limit, ceiling, lowest
+        self.any_once = False
+        self.wide = n_values > 64
+        self.outputs = self.weightless = LiveSet(0, 0)
+        for x in range(n_values):
+            self.memory[x] = memory[x]
+            if output[x]:
+                self.outputs = either(self.outputs, single(x))
+            if memory[x] == 0:
+                self.weightless = either(self.weightless, single(x))
+        for v in range(n):
+            node.reads = node.values = node.spoils = node.stops = LiveSet(0, 0)
+            for x in range(value_indptr[v], value_indptr[v + 1]):
+                self.producer[x] = v
+                node.values = either(node.values, single(x))
+            for j in range(read_indptr[v], read_indptr[v + 1]):
+                node.reads = either(node.reads, single(read_indices[j]))
+            node.replaced = without(node.values, self.outputs)
+            node.bytes, node.compute, node.once = bytes[v], compute[v], once[v]
+            for j in range(spoiled_indptr[v], spoiled_indptr[v + 1]):
+                node.spoils = either(node.spoils, single(spoiled[j]))
+            self.any_once = self.any_once or node.once or not is_empty(node.spoils)
+            self.nodes.push_back(node)
+        for v in range(n):
+            for j in range(spoiled_indptr[v], spoiled_indptr[v + 1]):
+                self.nodes[spoiled[j]].stops = either(self.nodes[spoiled[j]].stops, both(self.nodes[v].values, self.outputs))
+        self.mask = 1023
+        assign(self.slots, self.mask + 1, no_state)
+        self.key = self.n_expanded = 0
+        self.goal = no_state
+        self.verdict = 0
+        self.missing = LiveSet(0, 0)
+        self.alive = self.useful = LiveSet(0, 0)
+        self.shift = 0
+        self.begun = False
+
+    def add_potential(self, Py_ssize_t node, int64_t need, const int64_t[::1] share, int shift):
+        """Before the first step: a lower bound on what is recomputed after the first run of a node.
+
+        share : int64[n], need and shares in units of 2**-shift. Before that run the overhead to come is at least `need`
+        minus the shares of the nodes that have to run, but not for this node. It may not fall along a move by more than
+        the cost of the move.
+        """
+        cdef Potential potential
+        cdef Py_ssize_t v, n = <Py_ssize_t>self.nodes.size()
+        cdef LiveSet later
+        if share.shape[0] != n or not 0 <= node < n:
+            raise ValueError("one share for each node")
+        later = self.nodes[node].values
+        for v in range(node + 1, n):
+            if not is_empty(both(self.nodes[v].reads, later)):
+                later = either(later, self.nodes[v].values)
+        potential.node, potential.need, potential.later, potential.counted = node, need, later, LiveSet(0, 0)
+        for v in range(n):
+            if share[v] > 0:
+                potential.counted = either(potential.counted, single(v))
+            self.shares.push_back(share[v])
+        self.potentials.push_back(potential)
+        self.shift = shift
+
+    @property
+    def n_states(self):
+        """Number of sets so far."""
+        return self.low.size()
+
+    @property
+    def state_bytes(self):
+        """Bytes that the states take, with the table and the queue."""
+        cdef Py_ssize_t i
+        total = 8 * (self.low.capacity() + self.high.capacity()) + 4 * self.slots.capacity()
+        total += 4 * (self.key_low.capacity() + self.key_high.capacity() + self.before.capacity())
+        for i in range(65):
+            total += 4 * self.queue[i].capacity()
+        return total
+
+    def advance(self, int64_t n_steps, int64_t max_states):
+        """Expand up to `n_steps` more sets, while there are fewer than `max_states`.
+
+        Returns SOLVED: all outputs are live, and `key` is the minimum; RUNNING: `key` is a lower bound; EXHAUSTED: no
+        way within the limit has a key below the ceiling; FULL: as RUNNING, but there are too many sets.
+        """
+        cdef uint32_t state
+        cdef int64_t until = self.n_expanded + n_steps
+        cdef bint full = False
+        cdef LiveSet reads
+        if max_states > no_state:
+            max_states = no_state
+        with nogil:
+            if not self.begun:
+                self.begun = True
+                self.insert(LiveSet(0, 0), 0, no_state, self.needed_by(self.outputs, LiveSet(0, 0), &reads))
+            while self.verdict == 0 and self.n_expanded < until:
+                if <int64_t>self.low.size() >= max_states:
+                    full = True
+                    break
+                state = self.pop()
+                if state == no_state:
+                    self.verdict = -1
+                elif is_empty(without(self.outputs, self.set_of(state))):
+                    self.goal = state
+                    self.verdict = 1
+                else:
+                    self.expand(state)
+        return FULL if full else self.verdict
+
+    def order(self):
+        """int32[m]: the nodes that are run on the way that was found."""
+        cdef vector[int] runs
+        cdef uint32_t state = self.goal, before
+        cdef LiveSet new
+        cdef Py_ssize_t i
+        while state != no_state:
+            before = self.before[state] & ~closed_bit
+            if before != no_state:
+                new = without(self.set_of(state), self.set_of(before))
+                if not is_empty(new):
+                    runs.push_back(<int>self.producer[first_of(new)])
+            state = before
+        result = np.empty(runs.size(), np.int32)
+        cdef int[::1] out = result
+        for i in range(<Py_ssize_t>runs.size()):
+            out[i] = runs[runs.size() - 1 - i]
+        return result
+
+    # ------------------------------------------------------------ moves
+
+    cdef int expand(self, uint32_t state) except -1 nogil:
+        """Add the sets that one move leads to."""
+        cdef LiveSet live = self.set_of(state), missing = without(self.outputs, live), after, freeable = LiveSet(0, 0)
+        cdef LiveSet needed, needed_reads, needed_after, rest, runnable
+        cdef int64_t key = self.key_of(state), live_bytes = self.bytes_of(live), roof = key if self.lowest else self.limit
+        cdef int64_t peak, more
+        cdef LiveNode* node
+        cdef Py_ssize_t v, x
+        needed = self.needed_by(missing, live, &needed_reads)
+        key -= self.to_come(live, needed)
+        if self.any_once or missing.low != self.missing.low or missing.high != self.missing.high:
+            self.find_alive(missing, needed)
+        # values that may be freed: beside each node that does not fit, but would if they were
+        rest = self.useful
+        runnable = LiveSet(0, 0)
+        while not is_empty(rest):
+            v = first_of(rest)
+            rest = without(rest, single(v))
+            node = &self.nodes[v]
+            if not is_empty(without(node.reads, live)):
+                continue
+            if is_empty(without(both(node.values, either(self.alive, missing)), live)):
+                continue
+            if node.once and not has(needed, v):
+                continue
+            if not is_empty(both(node.spoils, needed)):
+                continue
+            peak = live_bytes + node.bytes - self.bytes_of(both(live, node.replaced))
+            if peak <= roof:
+                runnable = either(runnable, single(v))
+                continue
+            if self.bytes_of(both(live, either(node.reads, self.outputs))) + node.bytes > self.limit:
+                continue
+            freeable = either(freeable, without(live, node.reads))
+            if self.lowest and peak <= self.limit:
+                self.run(live, needed, missing, v, max(key, peak), state)
+        freeable = without(freeable, either(self.outputs, self.weightless))
+        while not is_empty(freeable):
+            x = first_of(freeable)
+            freeable = without(freeable, single(x))
+            after = without(live, single(x))
+            more = 0
+            needed_after = needed
+            if has(needed_reads, x) and not has(needed, self.producer[x]) and (self.any_once or not self.lowest):
+                more = self.needed_without(x, after, &needed_after)
+                if more < 0:
+                    continue
+                if self.lowest:
+                    more = 0
+            self.insert(after, key + more, state, needed_after)
+        # the last one added is taken first: needed nodes, the latest of them
+        rest = without(runnable, needed)
+        while not is_empty(rest):
+            v = first_of(rest)
+            rest = without(rest, single(v))
+            self.run(live, needed, missing, v, key if self.lowest else key + self.nodes[v].compute, state)
+        rest = both(runnable, needed)
+        while not is_empty(rest):
+            v = first_of(rest)
+            rest = without(rest, single(v))
+            self.run(live, needed, missing, v, key, state)
+        return 0
+
+    cdef int run(self, LiveSet live, LiveSet needed, LiveSet missing, Py_ssize_t v, int64_t key,
+                 uint32_t state) except -1 nogil:
+        """Add the set after a run; values that are of no more use are left out."""
+        cdef LiveSet after = either(live, self.nodes[v].values), left = without(missing, after), alive = self.alive
+        cdef LiveSet useful
+        if self.nodes[v].once or left.low != missing.low or left.high != missing.high:
+            self.alive_while(left, without(needed, single(v)), &alive, &useful)
+        return self.insert(both(after, either(alive, self.outputs)), key, state, without(needed, single(v)))
+
+    cdef LiveSet needed_by(self, LiveSet missing, LiveSet live, LiveSet* needed_reads) noexcept nogil:
+        """The nodes that have to run from here on, and the values that they read."""
+        cdef LiveSet needed = LiveSet(0, 0), todo = missing, reads = LiveSet(0, 0)
+        cdef Py_ssize_t v
+        while not is_empty(todo):
+            v = self.producer[last_of(todo)]
+            todo = without(todo, self.nodes[v].values)
+            needed = either(needed, single(v))
+            reads = either(reads, self.nodes[v].reads)
+            todo = either(todo, without(self.nodes[v].reads, live))
+        needed_reads[0] = reads
+        return needed
+
+    cdef int64_t needed_without(self, Py_ssize_t x, LiveSet live, LiveSet* needed) noexcept nogil:
+        """Compute of the nodes that become needed when x is freed, which are added; -1 if one of them must not run."""
+        cdef LiveSet todo = single(x)
+        cdef int64_t compute = 0
+        cdef Py_ssize_t v
+        while not is_empty(todo):
+            v = self.producer[last_of(todo)]
+            todo = without(todo, self.nodes[v].values)
+            if has(needed[0], v):
+                continue
+            if self.nodes[v].once or not is_empty(both(self.nodes[v].stops, live)):
+                return -1
+            compute += self.nodes[v].compute
+            needed[0] = either(needed[0], single(v))
+            todo = either(todo, without(self.nodes[v].reads, live))
+        return compute
+
+    cdef void find_alive(self, LiveSet missing, LiveSet needed) noexcept nogil:
+        self.missing = missing
+        self.alive_while(missing, needed, &self.alive, &self.useful)
+
+    cdef void alive_while(self, LiveSet missing, LiveSet needed, LiveSet* alive, LiveSet* useful) noexcept nogil:
+        """Values that may be read while outputs are missing, and the nodes that may run.
+
+        A node that runs once has run where it is not needed: no value is freed that it would have to make again.
+        """
+        cdef LiveSet values = LiveSet(0, 0), nodes = LiveSet(0, 0), todo = missing
+        cdef Py_ssize_t v
+        while not is_empty(todo):
+            v = self.producer[last_of(todo)]
+            todo = without(todo, self.nodes[v].values)
+            if self.nodes[v].once and not has(needed, v):
+                continue
+            if not is_empty(without(self.nodes[v].stops, missing)):
+                continue
+            nodes = either(nodes, single(v))
+            values = either(values, self.nodes[v].reads)
+            todo = either(todo, self.nodes[v].reads)
+        alive[0] = values
+        useful[0] = nodes
+
+    cdef int64_t bytes_of(self, LiveSet live) noexcept nogil:
+        cdef int64_t total = 0
+        while live.low:
+            total += self.memory[remat_lowest(live.low)]
+            live.low &= live.low - 1
+        while live.high:
+            total += self.memory[64 + remat_lowest(live.high)]
+            live.high &= live.high - 1
+        return total
+
+    cdef int64_t to_come(self, LiveSet live, LiveSet needed) noexcept nogil:
+        """The overhead to come, by the largest potential."""
+        cdef Py_ssize_t i, v
+        cdef int64_t largest = 0, left
+        cdef LiveSet before, todo, paid
+        cdef Potential* potential
+        for i in range(<Py_ssize_t>self.potentials.size()):
+            potential = &self.potentials[i]
+            if not has(needed, potential.node) or not is_empty(both(live, potential.later)):
+                continue
+            before = single(potential.node)
+            todo = without(self.nodes[potential.node].reads, live)
+            while not is_empty(todo):
+                v = self.producer[last_of(todo)]
+                todo = without(todo, self.nodes[v].values)
+                before = either(before, single(v))
+                todo = either(todo, without(self.nodes[v].reads, live))
+            paid = both(without(needed, before), potential.counted)
+            left = potential.need
+            while left > largest and not is_empty(paid):
+                v = first_of(paid)
+                paid = without(paid, single(v))
+                left -= self.shares[i * <Py_ssize_t>self.nodes.size() + v]
+            largest = max(largest, left)
+        return (largest + (<int64_t>1 << self.shift) - 1) >> self.shift
+
+    # ------------------------------------------------------------ states
+
+    cdef inline LiveSet set_of(self, uint32_t state) noexcept nogil:
+        cdef LiveSet live
+        live.low = self.low[state]
+        live.high = self.high[state] if self.wide else 0
+        return live
+
+    cdef inline int64_t key_of(self, uint32_t state) noexcept nogil:
+        cdef int64_t key = self.key_low[state]
+        if not self.key_high.empty():
+            key |= <int64_t>self.key_high[state] << 32
+        return key
+
+    cdef int set_key(self, uint32_t state, int64_t key) except -1 nogil:
+        if key >> 32 and self.key_high.empty():  # keys of more than 32 bits take more room from here on
+            assign(self.key_high, self.low.size(), 0)
+        self.key_low[state] = <uint32_t>key
+        if not self.key_high.empty():
+            self.key_high[state] = <uint32_t>(key >> 32)
+        return 0
+
+    cdef int insert(self, LiveSet live, int64_t overhead, uint32_t before, LiveSet needed) except -1 nogil:
+        """Add a set, or give it a smaller key, unless its key is too large."""
+        cdef uint64_t at
+        cdef uint32_t state
+        cdef int64_t key = overhead
+        if overhead >= self.ceiling:
+            return 0
+        at = mix_word(live.low ^ mix_word(live.high)) & self.mask
+        while self.slots[at] != no_state:
+            state = self.slots[at]
+            if self.low[state] == live.low and (not self.wide or self.high[state] == live.high):
+                if self.before[state] & closed_bit or self.key_of(state) <= overhead:
+                    return 0
+                key += self.to_come(live, needed)
+                if self.key_of(state) <= key:
+                    return 0
+                self.set_key(state, key)
+                self.before[state] = before
+                return self.enqueue(state, key)
+            at = (at + 1) & self.mask
+        key += self.to_come(live, needed)
+        if key >= self.ceiling:
+            return 0
+        state = <uint32_t>self.low.size()
+        self.low.push_back(live.low)
+        if self.wide:
+            self.high.push_back(live.high)
+        self.key_low.push_back(0)
+        if not self.key_high.empty():
+            self.key_high.push_back(0)
+        self.before.push_back(before)
+        self.set_key(state, key)
+        self.slots[at] = state
+        if 4 * self.low.size() > 3 * (self.mask + 1):
+            self.grow()
+        return self.enqueue(state, key)
+
+    cdef int grow(self) except -1 nogil:
+        """A table twice as large."""
+        cdef uint32_t state
+        cdef uint64_t at
+        assign(self.slots, 2 * (self.mask + 1), no_state)
+        self.mask = 2 * self.mask + 1
+        for state in range(<uint32_t>self.low.size()):
+            at = mix_word(self.low[state] ^ mix_word(self.high[state] if self.wide else 0)) & self.mask
+            while self.slots[at] != no_state:
+                at = (at + 1) & self.mask
+            self.slots[at] = state
+        return 0
+
+    cdef int enqueue(self, uint32_t state, int64_t key) except -1 nogil:
+        self.queue[1 + remat_highest(<uint64_t>(key ^ self.key)) if key != self.key else 0].push_back(state)
+        return 0
+
+    cdef uint32_t pop(self) except? 0 nogil:
+        """Close the next set and return it; no_state if there is none. A set that was given a smaller key stands there twice."""
+        cdef uint32_t state
+        cdef Py_ssize_t i, j
+        cdef int64_t least
+        while True:
+            while not self.queue[0].empty():
+                state = self.queue[0].back()
+                self.queue[0].pop_back()
+                if not self.before[state] & closed_bit:
+                    self.before[state] |= closed_bit
+                    self.n_expanded += 1
+                    return state
+            i = 1
+            while i < 65 and self.queue[i].empty():
+                i += 1
+            if i == 65:
+                return no_state
+            least = far
+            for j in range(<Py_ssize_t>self.queue[i].size()):
+                state = self.queue[i][j]
+                if not self.before[state] & closed_bit:
+                    least = min(least, self.key_of(state))
+            if least < far:
+                self.key = least
+                for j in range(<Py_ssize_t>self.queue[i].size()):
+                    state = self.queue[i][j]
+                    if not self.before[state] & closed_bit:
+                        self.enqueue(state, self.key_of(state))
+            self.queue[i].clear()

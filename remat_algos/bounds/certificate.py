@@ -1,0 +1,84 @@
+"""The largest of the lower bounds on compute, as an effort allows, and its proof."""
+
+from collections.abc import Iterator
+
+from remat_algos.bounds.compute import ComputeBound, closure_bounds, closure_proof
+from remat_algos.bounds.moments import MAX_MOMENTS, choose_moments, moment_bound
+from remat_algos.context import BEST, DEFAULT, EFFORTS, FAST, SearchContext
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.wording import shortened
+
+ONE_MOMENT = 2.0  # seconds for the integer program of one moment, 0.02 to 0.2 on networks of 300 to 800 nodes
+LARGE = 3_000  # nodes, beyond which only the effort "best" solves integer programs
+SEVERAL_MOMENTS = 60.0  # seconds for choosing up to four
+
+
+def rising_bounds(
+    graph: ComputationGraph,
+    limit: int | None,
+    *,
+    effort: str = DEFAULT,
+    start: ComputeBound | None = None,
+    closure: ComputeBound | None = None,
+    context: SearchContext | None = None,
+) -> Iterator[ComputeBound]:
+    """Lower bounds on the compute of every schedule within a limit, none smaller than those before.
+
+    First one pass and closure bounds; for the effort "default", up to 3,000 nodes, also the moment bound of the node
+    that proves the last of these; for "best" moment bounds of up to four nodes. Integer programs have time limits of
+    their own: a bound that was stopped by one holds, and may differ from machine to machine. Whoever stops has the last
+    bound.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    limit : int or None
+        Bytes of the peak, residents apart; None: no limit.
+    effort : {"fast", "default", "best"}
+    start : ComputeBound, optional
+        A bound for the same graph and this or a larger limit: it holds, and its node and price are tried first.
+    closure : ComputeBound, optional
+        The closure bound of this very limit, where it is known: it is not searched again.
+    context : SearchContext, optional
+        Its deadline ends the search by OutOfTime.
+
+    Yields
+    ------
+    ComputeBound
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
+    >>> [bound.compute for bound in rising_bounds(chain, 7)]
+    [25, 29]
+    """
+    if effort not in EFFORTS:
+        raise ValueError(f"effort is {shortened(repr(effort))}; use {', '.join(EFFORTS)}")
+    context = context or SearchContext()
+    best = start or closure or ComputeBound(graph.needed_compute)
+    yield best
+    if closure is None:
+        for closure in closure_bounds(graph, limit, start=start, look=context.check):
+            if closure.infeasible or closure.compute > best.compute:
+                best = closure
+                yield best
+    if limit is None or effort == FAST or closure is None or closure.price is None:
+        return
+    if effort == DEFAULT and graph.n_nodes > LARGE:
+        return
+    seconds = SEVERAL_MOMENTS if effort == BEST else ONE_MOMENT
+    seconds = seconds if context.left is None else min(seconds, context.left)
+    count = MAX_MOMENTS if effort == BEST else 1
+    for found in choose_moments(graph, limit, closure.nodes[0], count=count, seconds=seconds, look=context.check):
+        if found.infeasible or found.compute > best.compute:
+            best = ComputeBound(found.compute, found.nodes, infeasible=found.infeasible)
+            yield best
+
+
+def prove(graph: ComputationGraph, limit: int, claim: ComputeBound, seconds: float) -> tuple[int, bool]:
+    """The compute that the nodes and the price of a bound prove, and whether the seconds were enough to be sure."""
+    if claim.price is not None:
+        return closure_proof(graph, limit, claim.nodes[0], claim.price), True
+    found = moment_bound(graph, limit, claim.nodes, seconds=seconds)
+    return found.compute, found.status == "optimal"

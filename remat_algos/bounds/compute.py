@@ -1,0 +1,351 @@
+"""Compute that no schedule within a limit of memory can go below: the closure bound."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from remat_algos.bounds.memory import forced_bytes, runs_once
+from remat_algos.errors import PlanError
+from remat_algos.ir.arrays import Int32, whole
+from remat_algos.ir.graph import ComputationGraph, check_graph
+from remat_algos.ir.wording import shortened
+from remat_algos.kernels.closure import ClosureSearch
+
+ALL_NODES = 4000  # graphs of up to so many needed nodes are searched whole
+SAMPLE = 12_000_000  # of larger ones, this number divided by that of the nodes, three times
+PORTION = 10_000_000  # work between two looks, about ten milliseconds
+MAX_PRICE = MAX_LIMIT = 2**62  # beyond all sums of costs and of bytes
+ONE_PASS = "one pass"  # the source of the bound that running every needed node once gives
+CLOSURE, MOMENTS = PROVEN = ("closure", "moments")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ComputeBound:
+    """A lower bound on the compute of every schedule within a limit, and what proves it.
+
+    Parameters
+    ----------
+    compute : int
+        No schedule of any order within the limit computes less.
+    nodes : tuple of int
+        The nodes at whose first runs memory is counted; none for the compute of one pass.
+    price : (int, int), optional
+        (p, k): a byte costs p / 2**k at that step. Of a closure bound, which has one node; a moment bound has none.
+    infeasible : bool
+        Whether it is proven that no schedule fits: what must be live at these first runs exceeds the limit.
+    forced : int
+        These bytes where one node proves it, else 0.
+
+    Examples
+    --------
+    >>> ComputeBound(25).source, ComputeBound(28, (12,), (3, 4)).source
+    ('one pass', 'closure')
+    """
+
+    compute: int
+    nodes: tuple[int, ...] = ()
+    price: tuple[int, int] | None = None
+    infeasible: bool = False
+    forced: int = 0
+
+    @property
+    def source(self) -> str:
+        """ "one pass", "closure" or "moments"."""
+        if not self.nodes:
+            return ONE_PASS
+        return CLOSURE if self.price is not None or self.forced else MOMENTS
+
+    def record(self, graph: ComputationGraph) -> dict[str, Any]:
+        """What proves it, for JSON: names or ids of the nodes, and the price as "p/2^k"."""
+        names = graph.labels.names is not None
+        nodes = [graph.labels[v] if names else v for v in self.nodes]
+        return {"nodes": nodes} | ({} if self.price is None else {"price": "{}/2^{}".format(*self.price)})
+
+    @classmethod
+    def claimed(cls, graph: ComputationGraph, compute: int, record: Any) -> "ComputeBound":
+        """The bound that a record claims; PlanError if it names no nodes of the graph, or no price."""
+        given = record.get("nodes") if isinstance(record, Mapping) else None
+        ids: dict[Any, int] = {v: v for v in range(graph.n_nodes)}
+        if graph.labels.names is not None:
+            ids = {graph.labels[v]: v for v in range(graph.n_nodes)}
+        known = isinstance(given, list) and all(type(each) in (str, int) and each in ids for each in given)
+        if not known or not given:
+            raise PlanError(f'"bound" in the details of the plan is {shortened(repr(record))}; expected its nodes')
+        price = record.get("price")
+        return cls(compute, tuple(ids[each] for each in given), None if price is None else _price(price))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClosureCut:
+    """The relaxed moment that a bound rests on: what is live when a node runs first, and what is recomputed later.
+
+    Parameters
+    ----------
+    node : int
+        The node that runs first at this moment.
+    forced : int
+        Bytes that are live in every schedule, the node's workspace among them.
+    forced_values : int32[*]
+        Values that the node reads or computes, outputs, and values of nodes that run only once.
+    kept : int32[*]
+        Further values that the cut keeps live, ascending.
+    recomputed : int32[*]
+        Nodes that the cut recomputes afterwards, ascending.
+    """
+
+    node: int
+    forced: int
+    forced_values: Int32
+    kept: Int32
+    recomputed: Int32
+
+
+def overhead_bound(
+    graph: ComputationGraph,
+    limit: int | None,
+    *,
+    start: ComputeBound | None = None,
+    look: Callable[[], object] | None = None,
+) -> ComputeBound:
+    """The closure bound: compute that no schedule with a peak of at most `limit` can go below.
+
+    When node v runs for the first time, all nodes that it needs have run, and none that needs it has. Each value that
+    passes from the former to the latter is live at that step, or its node is recomputed later. The cheapest way to
+    keep within the limit at that step alone is a lower bound on the overhead, for any order and any number of
+    recomputations; here with a price on each byte instead of the limit, which makes it a minimum cut.
+
+    Parameters
+    ----------
+    limit : int or None
+        Bytes of peak; None: any peak.
+    start : ComputeBound, optional
+        The bound of a limit nearby: its node and its price are tried first. What they prove here is a bound too.
+    look : callable, optional
+        Called every few milliseconds; what it raises ends the search.
+
+    Returns
+    -------
+    ComputeBound
+        The maximum over v and price. Needed nodes are all tried up to 4,000; above, those with most bytes that are
+        live in one pass, those with most bytes that are live in every schedule, and an even sample.
+
+    Notes
+    -----
+    All is in whole numbers, and each rounding makes the bound lower: costs are counted in units of 2**-q (q may be
+    negative, where costs are near 2**53), the capacity of an arc is floor(price * bytes), and of the flow that reaches
+    the sink, which bounds the cut from below, price * (limit - forced bytes) is taken off. The overhead is rounded up
+    to a whole number, then to a multiple of the greatest common divisor of the costs of nodes that may run again.
+    q is so large that the first two roundings matter only where the exact bound is within about 2**-q, for each value
+    of the cut, above such a multiple: a lower limit, or another order of the nodes, may there give one step less.
+
+    Examples
+    --------
+    Backward steps 3, 4, 5 read what the forward steps 0, 1, 2 made. With room for four values one is recomputed.
+
+    >>> edges = [(0, 1), (1, 2), (2, 3), (3, 4), (1, 4), (4, 5), (0, 5)]
+    >>> graph = ComputationGraph.from_edges(edges, compute=[2, 2, 2, 4, 4, 4])
+    >>> [overhead_bound(graph, limit).compute for limit in (5, 4, 3)]
+    [18, 18, 20]
+    >>> overhead_bound(graph, 2).infeasible
+    True
+    """
+    bound = ComputeBound(graph.needed_compute)
+    for rising in closure_bounds(graph, limit, start=start, look=look):
+        bound = rising
+    return bound
+
+
+def closure_bounds(
+    graph: ComputationGraph,
+    limit: int | None,
+    *,
+    start: ComputeBound | None = None,
+    look: Callable[[], object] | None = None,
+) -> Iterator[ComputeBound]:
+    """The bounds on the way to `overhead_bound`, each above one pass and larger than those before."""
+    check_graph(graph)
+    if limit is not None:
+        limit = whole(limit, "limit in bytes")
+    if start is not None and start.price is not None:
+        _check_moment(graph, start.nodes[0], start.price)
+    if limit is None or not graph.needed.any():
+        return
+    live = _one_pass(graph)
+    if live.max() <= limit:
+        return
+    one_pass, forced = graph.needed_compute, forced_bytes(graph)
+    most = int(forced.max())
+    if most > limit:
+        yield ComputeBound(one_pass, (int(forced.argmax()),), infeasible=True, forced=most)
+        return
+    closure = _Closure.of(graph)
+    search = closure.search
+    search.aim(limit)
+    nodes = _moments(graph, live, forced)
+    if start is not None and start.price is not None:
+        closure.start(start.nodes[0], start.price)
+        nodes = np.concatenate([np.array(start.nodes, np.int32), nodes])
+    at = best = 0
+    while at < nodes.size and search.too_large < 0:
+        if look is not None:
+            look()
+        at = search.visit(nodes, at, PORTION)
+        if search.node >= 0 and search.overhead > best:
+            best = int(search.overhead)
+            yield ComputeBound(one_pass + best, (int(search.node),), closure.price)
+    if search.too_large >= 0:
+        yield ComputeBound(one_pass, (int(search.too_large),), infeasible=True, forced=int(search.excessive))
+
+
+def closure_proof(graph: ComputationGraph, limit: int, node: int, price: tuple[int, int]) -> int:
+    """The bound on compute that the moment of one node at one price proves, by one cut.
+
+    Examples
+    --------
+    >>> edges = [(0, 1), (1, 2), (2, 3), (3, 4), (1, 4), (4, 5), (0, 5)]
+    >>> graph = ComputationGraph.from_edges(edges, compute=[2, 2, 2, 4, 4, 4])
+    >>> closure_proof(graph, 3, 3, (2, 0)), closure_proof(graph, 3, 0, (2, 0))
+    (20, 18)
+    """
+    closure = _Closure.of(graph)
+    _check_moment(graph, node, price)
+    closure.search.aim(max(0, min(limit, MAX_LIMIT)))
+    closure.start(node, price)
+    return graph.needed_compute + int(closure.search.overhead)
+
+
+def closure_cut(graph: ComputationGraph, limit: int, bound: ComputeBound) -> ClosureCut | None:
+    """What the cut behind a closure bound keeps and recomputes; None of another bound.
+
+    Of cuts that prove the same the one with the fewest bytes.
+
+    Examples
+    --------
+    >>> edges = [(0, 1), (1, 2), (2, 3), (3, 4), (1, 4), (4, 5), (0, 5)]
+    >>> graph = ComputationGraph.from_edges(edges, compute=[2, 2, 2, 4, 4, 4])
+    >>> cut = closure_cut(graph, 3, overhead_bound(graph, 3))
+    >>> cut.node, cut.forced_values.tolist(), cut.kept.tolist(), cut.recomputed.tolist()
+    (3, [2, 3], [], [0, 1])
+    """
+    if bound.price is None:
+        return None
+    closure, node = _Closure.of(graph), bound.nodes[0]
+    _check_moment(graph, node, bound.price)
+    forced, values, again, live = closure.search.side(node, *closure.scaled(bound.price))
+    return ClosureCut(node, forced, values, live, again)
+
+
+def forced_values(graph: ComputationGraph, node: int) -> list[int]:
+    """Values that are live in every schedule while a needed node runs first: see `forced_bytes`.
+
+    Examples
+    --------
+    >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2)], memory=[4, 2, 1], output=[True, False, True])
+    >>> forced_values(graph, 2)
+    [0, 1, 2]
+    """
+    _check_moment(graph, node, (0, 0))
+    values: Int32 = _Closure.of(graph).search.side(node, 0, 0)[1]
+    return values.tolist()
+
+
+def _check_moment(graph: ComputationGraph, node: int, price: tuple[int, int]) -> None:
+    if not 0 <= node < graph.n_nodes or not graph.needed[node]:
+        raise ValueError(f"node {node} is not needed; the moment of a bound is that of a needed node")
+    if min(price) < 0:
+        raise ValueError(f"the price of a byte is {price[0]} / 2**{price[1]}; neither number may be negative")
+
+
+def _price(text: Any) -> tuple[int, int]:
+    """The two numbers of "p/2^k"."""
+    price, _, shift = text.partition("/2^") if isinstance(text, str) else ("", "", "")
+    if not (price.isdecimal() and shift.isdecimal() and len(price) < 20 and len(shift) < 4):
+        raise PlanError(f'"price" of the plan\'s bound is {shortened(repr(text))}; expected "p/2^k"')
+    return int(price), int(shift)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Closure:
+    """The search of a graph, and its unit of cost: 2**-bits units of compute."""
+
+    search: ClosureSearch
+    bits: int
+
+    @classmethod
+    def of(cls, graph: ComputationGraph) -> "_Closure":
+        single = runs_once(graph)
+        able = graph.needed & ~single
+        parts = graph.n_values + 2  # sums have no more terms
+        bits = 61 - graph.needed_compute.bit_length() - parts.bit_length()
+        bits -= min(16, max(bits - 8, 0))  # prices of bytes that must stay may exceed all costs
+        cost = graph.compute << bits if bits >= 0 else graph.compute >> -bits
+        step = int(np.gcd.reduce(graph.compute[able])) if able.any() else 0
+        search = ClosureSearch(
+            graph.value_indptr,
+            graph.read_indptr,
+            graph.read_indices,
+            *graph.readers,
+            graph.producer,
+            graph.memory,
+            graph.workspace,
+            graph.needed.view(np.uint8),
+            single.view(np.uint8),
+            graph.output.view(np.uint8),
+            np.where(able, cost, 0),
+            bits,
+            max(step, 1),
+            2**61 // parts,
+        )
+        return cls(search, bits)
+
+    def start(self, node: int, price: tuple[int, int]) -> None:
+        self.search.start(node, *self.scaled(price))
+
+    def scaled(self, price: tuple[int, int]) -> tuple[int, int]:
+        """The price of a byte in units of the search, rounded down where it is too fine."""
+        p, shift = int(price[0]), int(price[1]) - self.bits
+        p, shift = (p << -shift, 0) if shift < 0 else (p, shift)
+        spare = max(0, p.bit_length() - 62, shift - 2**20)
+        p, shift = p >> spare, shift - spare
+        return (p, shift) if shift >= 0 else (MAX_PRICE, 0)
+
+    @property
+    def price(self) -> tuple[int, int]:
+        """The price of the best bound in units of compute."""
+        p, k = int(self.search.price), int(self.search.shift) + self.bits
+        while p % 2 == 0 and p and k > 0:
+            p, k = p // 2, k - 1
+        return (p, k) if k >= 0 else (p << -k, 0)
+
+
+def _one_pass(graph: ComputationGraph) -> np.ndarray:
+    """int64[n]: bytes live at each needed node when all run in order of their ids; 0 at others."""
+    n = graph.n_nodes
+    indptr, indices = graph.readers
+    last = graph.producer.astype(np.int64)
+    reader = np.where(graph.needed[indices], indices, -1)
+    nonempty = np.flatnonzero(np.diff(indptr))
+    if nonempty.size:
+        last[nonempty] = np.maximum(last[nonempty], np.maximum.reduceat(reader, indptr[nonempty]))
+    last[graph.output] = n - 1
+    made = graph.needed[graph.producer]
+    change = np.zeros(n + 1, np.int64)
+    np.add.at(change, graph.producer[made], graph.memory[made])
+    np.subtract.at(change, last[made] + 1, graph.memory[made])
+    return np.where(graph.needed, np.cumsum(change)[:n] + graph.workspace, 0)
+
+
+def _moments(graph: ComputationGraph, live: np.ndarray, forced: np.ndarray) -> Int32:
+    """Needed nodes whose moments are tried, those with many live bytes in one pass first."""
+    nodes = np.flatnonzero(graph.needed).astype(np.int32)
+    order = nodes[np.argsort(-live[nodes], kind="stable")]
+    if nodes.size <= ALL_NODES:
+        return order
+    share = max(1, SAMPLE // nodes.size)  # the work for each node grows with their number
+    tried = np.zeros(graph.n_nodes, bool)
+    tried[order[:share]] = True
+    tried[nodes[np.argsort(-forced[nodes], kind="stable")[:share]]] = True
+    tried[nodes[np.linspace(0, nodes.size - 1, share).astype(np.int64)]] = True
+    return order[tried[order]]

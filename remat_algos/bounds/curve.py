@@ -1,0 +1,104 @@
+"""Lower bounds on compute for several limits of memory."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from remat_algos.bounds.certificate import rising_bounds
+from remat_algos.bounds.compute import ComputeBound
+from remat_algos.context import SearchContext, until_stopped
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.units import fine_percent, format_bytes, percent
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoundCurve:
+    """Lower bounds on compute that never fall as the limit falls.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    limits : tuple of int
+        Bytes, rising.
+    bounds : tuple of ComputeBound
+        For each limit the largest.
+    closures : tuple of ComputeBound
+        For each limit the closure bound, which has a cut; one pass where there is none.
+    complete : bool
+        Whether the search came to its end for all of them.
+    interrupted : bool
+        Whether the user stopped it.
+    """
+
+    graph: ComputationGraph
+    limits: tuple[int, ...]
+    bounds: tuple[ComputeBound, ...]
+    closures: tuple[ComputeBound, ...]
+    complete: bool = True
+    interrupted: bool = False
+
+    COLUMNS = ("budget", "of base", "lower bound", "source", "proved at the first run of")
+
+    def at(self, limit: int) -> ComputeBound:
+        """The bound of the smallest limit that is no smaller; one pass beyond the last."""
+        for each, bound in zip(self.limits, self.bounds, strict=True):
+            if each >= limit:
+                return bound
+        return ComputeBound(self.graph.needed_compute)
+
+    def rows(self, base: int) -> Iterator[tuple[str, ...]]:
+        """Cells under `COLUMNS`; shares are of `base`, and of one pass."""
+        graph, one_pass = self.graph, self.graph.needed_compute
+        for limit, bound in zip(self.limits, self.bounds, strict=True):
+            extra = "no schedule fits" if bound.infeasible else f"+{fine_percent(bound.compute - one_pass, one_pass)}"
+            steps = ", ".join(graph.labels[v] for v in bound.nodes)
+            source = "" if bound.infeasible else bound.source
+            yield format_bytes(limit), percent(limit, base), extra, source, steps
+
+
+def bound_curve(graph: ComputationGraph, limits: Sequence[int], context: SearchContext, *, effort: str) -> BoundCurve:
+    """Lower bounds for several limits, the largest first: its node and price are where the next search starts.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    limits : sequence of int
+        Bytes of the peak, in any order; equal ones count once.
+    context : SearchContext
+    effort : {"fast", "default", "best"}
+        As in `rising_bounds`.
+
+    Returns
+    -------
+    BoundCurve
+        A limit that was not reached in time has the bound for the next larger one.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
+    >>> [bound.compute for bound in bound_curve(chain, [9, 7, 5], SearchContext(), effort="fast").bounds]
+    [31, 29, 27]
+    """
+    rising = sorted(set(limits))
+    best, closure, late = ComputeBound(graph.needed_compute), None, False
+    found, closures = [best] * len(rising), [best] * len(rising)
+    with until_stopped() as ending:
+        for place, limit in reversed([*enumerate(rising)]):
+            context.stage(1, f"lower bound within {format_bytes(limit)}")
+            with until_stopped() as share:
+                own = context.share(1 / (place + 1))
+                for bound in rising_bounds(graph, limit, effort=effort, start=closure, context=own):
+                    if bound.infeasible or bound.compute >= best.compute:
+                        best = bound
+                    found[place] = best
+                    if bound.price is not None:
+                        closure = closures[place] = bound
+            late = late or not share.complete
+            if share.interrupted:
+                raise KeyboardInterrupt
+            found[:place] = [best] * place
+            if best.infeasible:
+                break
+            context.progress(1)
+    complete = ending.complete and not ending.interrupted and not late
+    return BoundCurve(graph, tuple(rising), tuple(found), tuple(closures), complete, ending.interrupted)

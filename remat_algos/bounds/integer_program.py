@@ -1,0 +1,165 @@
+"""Programs over 0/1 variables, solved by SciPy's HiGHS."""
+
+import os
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import gcd
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from remat_algos.ir.arrays import Int64
+
+SOLVED, STOPPED, INFEASIBLE = 0, 1, 2  # status of a result
+DEBUG_LINE = b"HighsMipSolverData::"  # HiGHS prints such lines whatever its options
+SHORTEST = 1e-3  # seconds; HiGHS takes 0 for no limit
+
+SMALL = 10**5  # one pass in units of the common divisor of costs, up to which costs are passed as whole numbers
+UNITS = 10_000.0  # one pass in the units of the objective, where they are not
+TOLERANCE = 1e-6  # of one pass: what a bound in floating point may be too high
+WHOLE_TOLERANCE = 1e-3  # of the common divisor, beside it, where costs are passed as whole numbers
+
+Entries = tuple[Int64, Int64, Any]
+"""(row, column, coefficient) of each entry of a matrix."""
+
+
+def solve_integer_program(
+    cost: Any,
+    entries: Entries,
+    low: Any,
+    high: Any,
+    *,
+    whole: bool | Any = True,
+    seconds: float | None = None,
+    gap: float = 1e-9,
+) -> Any:
+    """Minimize a cost over 0/1 variables, each row of whose matrix lies between two numbers.
+
+    HiGHS cannot be interrupted: Ctrl-C takes effect when it returns.
+
+    Parameters
+    ----------
+    cost : float64[columns]
+        HiGHS' absolute tolerances are about 1e-6: the optimum should be far above 1.
+    entries : (int64[k], int64[k], float64[k])
+        Row, column and coefficient of each entry of the matrix.
+    low, high : float64[rows]
+    whole : bool or bool[columns]
+        Other variables may lie between 0 and 1.
+    seconds : float, optional
+        Time limit.
+    gap : float
+        Relative distance of bound and objective at which it stops.
+
+    Returns
+    -------
+    scipy.optimize.OptimizeResult
+        `mip_dual_bound` holds when it was stopped too; its `status` is 0 where it was not.
+
+    Examples
+    --------
+    >>> entries = np.array([0, 0, 0]), np.arange(3), np.array([2.0, 3.0, 4.0])
+    >>> result = solve_integer_program([2.0, 2.0, 5.0], entries, [5], [np.inf])
+    >>> result.x.tolist(), result.mip_dual_bound
+    ([1.0, 1.0, 0.0], 4.0)
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp  # type: ignore[import-untyped]
+    from scipy.sparse import csr_array  # type: ignore[import-untyped]
+
+    row, column, coefficient = entries
+    table = csr_array((coefficient, (row, column)), (len(low), len(cost)))
+    limits = {} if seconds is None else {"time_limit": max(float(seconds), SHORTEST)}
+    with _without_debug_lines():
+        return milp(
+            np.asarray(cost, float),
+            integrality=np.broadcast_to(whole, len(cost)).astype(int),
+            bounds=Bounds(0, 1),
+            constraints=LinearConstraint(table, low, high) if len(low) else None,
+            options={"mip_rel_gap": gap, **limits},
+        )
+
+
+def objective_unit(costs: Int64, one_pass: int) -> tuple[float, float]:
+    """What 1 of an objective stands for, and by how much its lower bound may be too high, both in compute.
+
+    Where costs are small multiples of a common divisor that is the unit: HiGHS sees that the objective is whole.
+
+    Parameters
+    ----------
+    costs : int64[columns]
+        In compute.
+    one_pass : int
+        Compute of one pass.
+
+    Examples
+    --------
+    >>> objective_unit(np.array([4, 0, 6]), 100)
+    (2.0, 0.0021)
+    """
+    divisor = gcd(*costs.tolist())
+    if divisor and one_pass // divisor <= SMALL:
+        return float(divisor), TOLERANCE * one_pass + WHOLE_TOLERANCE * divisor
+    return max(1.0, one_pass / UNITS), TOLERANCE * one_pass
+
+
+def proven(dual: float | None, unit: float, margin: float) -> int | None:
+    """The whole compute that a bound on an objective in floating point proves, its margin taken off; None: nothing.
+
+    Examples
+    --------
+    >>> proven(6.9999999, 2.0, 0.01), proven(7.01, 2.0, 0.01), proven(None, 2.0, 0.01)
+    (14, 15, None)
+    """
+    if dual is None or not np.isfinite(dual):
+        return None
+    return max(0, int(np.ceil(float(dual) * unit - margin)))
+
+
+def next_multiple(amount: int, step: int) -> int:
+    """The smallest multiple of `step` that is not less; the amount itself where the step is 0.
+
+    Examples
+    --------
+    >>> next_multiple(7, 3), next_multiple(7, 0)
+    (9, 7)
+    """
+    return -(-amount // step) * step if step else amount
+
+
+class _StandardOutput:
+    """What is written to the file descriptor of standard output while any thread is in HiGHS, and how many are."""
+
+    lock = threading.Lock()
+    users = 0
+    saved = -1
+    written: BinaryIO
+
+
+@contextmanager
+def _without_debug_lines() -> Iterator[None]:
+    """Keep the debugging lines of HiGHS out of standard output, where a command may print JSON; all else passes."""
+    state = _StandardOutput
+    with state.lock:
+        state.users += 1
+        if state.users == 1:
+            try:
+                state.written = tempfile.TemporaryFile()  # noqa: SIM115  # closed when the last thread has left
+                state.saved = os.dup(1)
+                os.dup2(state.written.fileno(), 1)
+            except OSError:  # standard output is closed, or there is no room for a file
+                state.saved = -1
+    try:
+        yield
+    finally:
+        with state.lock:
+            state.users -= 1
+            if state.users == 0 and state.saved >= 0:
+                os.dup2(state.saved, 1)
+                os.close(state.saved)
+                with state.written as file:
+                    file.seek(0)
+                    rest = b"".join(line for line in file if not line.startswith(DEBUG_LINE))
+                if rest:
+                    os.write(1, rest)

@@ -1,0 +1,512 @@
+"""A lower bound on compute from the live sets at one to four moments, as an integer program."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from math import gcd, inf
+from typing import Any
+
+import numpy as np
+
+from remat_algos.bounds.integer_program import (
+    INFEASIBLE,
+    SOLVED,
+    STOPPED,
+    Entries,
+    next_multiple,
+    objective_unit,
+    proven,
+    solve_integer_program,
+)
+from remat_algos.bounds.memory import forced_bytes, runs_once
+from remat_algos.context import SearchContext
+from remat_algos.ir.arrays import Bool, Int8, Int64
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.wording import counted
+
+MAX_MOMENTS = 4
+FORCING, SPREAD = 28, 12  # candidates for a further moment: nodes that force most bytes, and nodes spread evenly
+BY_RELAXATION, BY_BYTES = 6, 3  # of these, how many have their integer program solved
+FIRST_SECONDS = 3.0  # for the program of one moment
+SHORT_SECONDS, LONG_SECONDS = 1.0, 15.0  # for each program of a further moment: a first try, and another
+RETRIED = 2  # of the programs that the first try did not solve
+MIN_GAIN = 1e-3  # of the overhead: a moment that gains less is the last
+OPTIMAL, STOPPED_EARLY, NO_SOLUTION = "optimal", "stopped", "infeasible"
+SIZES = 12  # of the values at a moment, the largest, for each of which there is a rounded row of bytes
+FINEST = 200  # the limit divided by the smallest common divisor of sizes for which there is one
+MARGIN = 1e-5
+"""Of the bytes of a row, by which it is relaxed: HiGHS takes numbers that differ by 1e-6 for equal, also where it
+derives further rows, and cut off a schedule of exactly as many bytes as fit on a network of 52 nodes."""
+FREE = -1  # of a variable: neither 0 nor 1 follows from the graph
+ZERO, ONE = 0, 1  # columns of the constants
+
+
+@dataclass(frozen=True, slots=True)
+class MomentBound:
+    """No schedule within the limit has less compute.
+
+    Parameters
+    ----------
+    compute : int
+        In the unit of the graph's costs.
+    nodes : tuple of int
+        The nodes whose first runs are the moments, each an ancestor of the next.
+    infeasible : bool
+        Whether it is proven, in whole numbers, that no schedule fits; `compute` is that of one pass then.
+    status : {"optimal", "stopped", "infeasible"}
+        Of the integer program: solved; stopped by its time limit, or out of reach for floating point; shown to have
+        no solution.
+    """
+
+    compute: int
+    nodes: tuple[int, ...]
+    infeasible: bool
+    status: str
+
+
+def moment_bound(
+    graph: ComputationGraph,
+    limit: int,
+    nodes: Sequence[int],
+    *,
+    seconds: float | None = None,
+    look: Callable[[], None] | None = None,
+) -> MomentBound:
+    """A lower bound on compute from what is live at the first runs of some nodes, the moments.
+
+    0/1 variables say which values are live at each moment, and which nodes run in the windows between them. A value
+    that a window reads, or that is live at its end, was live at its start or is computed in it; the bytes live at each
+    moment are within the limit. It holds for any order and any number of runs, since what the program leaves out
+    (memory within a window, a second run in the same window) only lowers it.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    limit : int
+        Bytes of the peak.
+    nodes : sequence of int
+        One to four needed nodes, each an ancestor of the next.
+    seconds : float, optional
+        Time limit of HiGHS, which solves it; the bound that it has proven by then counts. It cannot be interrupted.
+    look : callable, optional
+        Called before the program is solved; what it raises ends the call.
+
+    Returns
+    -------
+    MomentBound
+
+    Raises
+    ------
+    ValueError
+        If the nodes are no such chain.
+
+    Examples
+    --------
+        0 -> 1 -> 2 -> 3 -> 4        5 reads 0 and 4: when 2 runs, 0 is not live
+        0 ----------------> 5
+
+    >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3), (3, 4), (0, 5), (4, 5)], compute=7)
+    >>> moment_bound(graph, 3, [2]).compute, moment_bound(graph, 2, [2]).compute, moment_bound(graph, 2, [5]).infeasible
+    (42, 49, True)
+    """
+    if look is not None:
+        look()
+    program = _Program(graph, limit, _chain(graph, nodes))
+    return program.bound(seconds)
+
+
+def choose_moments(
+    graph: ComputationGraph,
+    limit: int,
+    first: int,
+    *,
+    count: int = MAX_MOMENTS,
+    seconds: float | None = None,
+    look: Callable[[], None] | None = None,
+) -> Iterator[MomentBound]:
+    """Add moments one by one, each time the one that raises the bound most; yield each better bound.
+
+    Candidates are the comparable nodes that force most bytes, and some spread evenly. The linear relaxation of each is
+    solved, then the integer program of those with the highest relaxation and of some that force most bytes: neither
+    alone ranks them well. It ends where a moment gains little.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    limit : int
+        Bytes of the peak.
+    first : int
+        The first moment: the node that proves the closure bound.
+    count : int
+        Moments at most.
+    seconds : float, optional
+        Time limit. Without one each program still has its own, so that results may differ between machines.
+    look : callable, optional
+        Called between programs; what it raises ends the search.
+
+    Yields
+    ------
+    MomentBound
+
+    Examples
+    --------
+    >>> edges = [(0, 1), (1, 2), (2, 3), (3, 4), (0, 5), (4, 5)]
+    >>> graph = ComputationGraph.from_edges(edges, memory=[1, 2, 2, 2, 1, 1], compute=7)
+    >>> [(bound.compute, bound.nodes) for bound in choose_moments(graph, 4, 2)]
+    [(49, (2,))]
+    """
+    choice = _MomentChoice(graph, limit, SearchContext(seconds), look)
+    best, _ = choice.solved([first], FIRST_SECONDS)
+    yield best
+    while len(best.nodes) < count and not best.infeasible:
+        base = best
+        for found in choice.longer(base):
+            if found.infeasible or found.compute > best.compute:
+                best = found
+                yield best
+            if best.infeasible:
+                return
+        gain = best.compute - base.compute
+        if not gain or gain < MIN_GAIN * (base.compute - graph.needed_compute):
+            return
+
+
+class _MomentChoice:
+    """The search for further moments.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    limit : int
+    context : SearchContext
+    look : callable, optional
+    """
+
+    def __init__(
+        self, graph: ComputationGraph, limit: int, context: SearchContext, look: Callable[[], None] | None
+    ) -> None:
+        self.graph = graph
+        self.limit = limit
+        self.context = context
+        self.look = look
+
+    def solved(self, chain: Sequence[int], most: float) -> tuple[MomentBound, float]:
+        """The bound of a chain, after so many seconds at most, and what it cannot exceed."""
+        program = self._program(chain)
+        return program.bound(self._seconds(most)), program.above
+
+    def _program(self, chain: Sequence[int]) -> "_Program":
+        if self.look is not None:
+            self.look()
+        return _Program(self.graph, self.limit, chain)
+
+    def _seconds(self, most: float) -> float:
+        return most if self.context.left is None else min(most, self.context.left)
+
+    def longer(self, base: MomentBound) -> Iterator[MomentBound]:
+        """Bounds of one more moment: a short try of each promising one, then more time for the two highest."""
+        best = base.compute
+        stopped: list[tuple[int, float, tuple[int, ...]]] = []
+        for chain in self.promising(base):
+            if self.context.late:
+                return
+            bound, above = self.solved(chain, SHORT_SECONDS)
+            yield bound
+            best = max(best, bound.compute)
+            if bound.status == STOPPED_EARLY:
+                stopped.append((bound.compute, above, bound.nodes))
+        for _, above, nodes in sorted(stopped, reverse=True)[:RETRIED]:
+            if self.context.late:
+                return
+            if above > best:
+                bound, _ = self.solved(nodes, LONG_SECONDS)
+                yield bound
+                best = max(best, bound.compute)
+
+    def promising(self, base: MomentBound) -> list[list[int]]:
+        """Chains of one more moment, those to be solved first first."""
+        graph = self.graph
+        comparable = np.ones(graph.n_nodes, bool)
+        for v in base.nodes:
+            comparable &= ancestors(graph, v) | descendants(graph, v)
+        comparable[list(base.nodes)] = False
+        nodes = np.flatnonzero(comparable)
+        forcing = nodes[np.argsort(-forced_bytes(graph)[nodes], kind="stable")][:FORCING]
+        spread = nodes[np.unique(np.linspace(0, max(0, nodes.size - 1), min(SPREAD, nodes.size)).astype(int))]
+        relaxed: dict[int, MomentBound] = {}
+        for v in dict.fromkeys([*forcing.tolist(), *spread.tolist()]):
+            if self.context.late:
+                break
+            program = self._program(sorted([*base.nodes, v]))
+            relaxed[v] = program.bound(self._seconds(SHORT_SECONDS), whole=False)
+        by_relaxation = sorted(relaxed, key=lambda v: (not relaxed[v].infeasible, -relaxed[v].compute))[:BY_RELAXATION]
+        by_bytes = [v for v in relaxed if v not in by_relaxation][:BY_BYTES]
+        return [sorted([*base.nodes, v]) for v in by_relaxation + by_bytes]
+
+
+def _chain(graph: ComputationGraph, nodes: Sequence[int]) -> list[int]:
+    """The nodes as plain numbers; ValueError unless each is needed and an ancestor of the next."""
+    chain = [int(v) for v in nodes]
+    if not 1 <= len(chain) <= MAX_MOMENTS:
+        raise ValueError(f"there are {counted(len(chain), 'moment')}; give one to {MAX_MOMENTS}")
+    for v in chain:
+        if not 0 <= v < graph.n_nodes or not graph.needed[v]:
+            raise ValueError(
+                f"node {v} is no needed node of the graph, so its first run is no moment of every schedule"
+            )
+    for u, v in pairwise(chain):
+        if u == v or not descendants(graph, u)[v]:
+            raise ValueError(
+                f"node {u} is no ancestor of node {v}; give nodes each of which is an ancestor of the next"
+            )
+    return chain
+
+
+def ancestors(graph: ComputationGraph, node: int) -> Bool:
+    """bool[n]: the nodes that a node rests on, and the node."""
+    return _reached(*graph.predecessors, node)
+
+
+def descendants(graph: ComputationGraph, node: int) -> Bool:
+    """bool[n]: the needed nodes that rest on a node, and the node."""
+    return _reached(*graph.successors, node) & graph.needed
+
+
+def _reached(indptr: Any, indices: Any, source: int) -> Bool:
+    """bool[n]: what can be reached from a source in a graph in CSR arrays."""
+    from scipy.sparse import csr_array  # type: ignore[import-untyped]
+    from scipy.sparse.csgraph import breadth_first_order  # type: ignore[import-untyped]
+
+    size = indptr.shape[0] - 1
+    table = csr_array((np.ones(len(indices), np.int8), np.asarray(indices), np.asarray(indptr, np.int32)), (size, size))
+    found = np.zeros(size, bool)
+    found[breadth_first_order(table, source, return_predecessors=False)] = True
+    return found
+
+
+class _Program:
+    """The integer program of a chain of moments.
+
+    All its rows but those of bytes and of nodes that run once are clauses `one or other or not cause` over 0/1
+    variables. What follows from them in whole numbers is fixed before anything is solved.
+    """
+
+    def __init__(self, graph: ComputationGraph, limit: int, chain: Sequence[int]) -> None:
+        self.graph, self.limit, self.nodes = graph, int(limit), tuple(chain)
+        n, count = graph.n_nodes, len(chain)
+        self.windows = range(1, count + 1)
+        spans = list(combinations(range(1, count + 2), 2))
+        self.before = np.arange(2, n + 2)
+        self.span = {span: np.arange(n) + 2 + n * (1 + i) for i, span in enumerate(spans)}
+        start = 2 + n * (1 + len(spans))
+        self.live = {w: np.arange(graph.n_values) + start + graph.n_values * (w - 1) for w in self.windows}
+        self.state: Int8 = np.full(start + graph.n_values * count, FREE, np.int8)
+        self.state[[ZERO, ONE]] = ZERO, ONE
+        self.past = {w: ancestors(graph, v) for w, v in zip(self.windows, chain, strict=True)}
+        self.future = {w: descendants(graph, v) for w, v in zip(self.windows, chain, strict=True)}
+        for w, v in zip(self.windows, chain, strict=True):
+            self.future[w][v] = False
+        reader = np.repeat(np.arange(n, dtype=np.int32), np.diff(graph.read_indptr))
+        wanted = graph.needed[reader]
+        self.reader, self.read = reader[wanted], graph.read_indices[wanted]
+        self.repeatable = _repeatable(graph, self.read)
+        self.above = inf  # what the bound cannot exceed: the compute of a solution
+        self._fix()
+        self.clauses = self._clauses()
+        self.possible = self._propagate()
+        if self.possible:
+            self._drop_unwanted()
+
+    def _runs(self, w: int) -> Int64:
+        """Columns of the nodes that run in one window; window 0 reaches to the first moment."""
+        return self.span[w, w + 1] if w else self.before
+
+    def _fix(self) -> None:
+        """What holds in every schedule."""
+        graph, state, producer = self.graph, self.state, self.graph.producer
+        last = len(self.nodes) + 1
+        for runs in (self.before, *self.span.values()):
+            state[runs[~graph.needed]] = 0
+        state[self.before[self.past[1]]] = 1
+        for w, v in zip(self.windows, self.nodes, strict=True):
+            past, future, live = self.past[w], self.future[w], self.live[w]
+            state[self._runs(w - 1)[future]] = 0
+            state[self._runs(w)[past & ~self.repeatable]] = 0
+            for end in range(w + 1, last + 1):
+                state[self.span[w, end][future & (self.past[end] if end < last else True)]] = 1
+            state[live[future[producer] | ~graph.needed[producer]]] = 0
+            state[live[graph.output & past[producer]]] = 1
+            state[live[graph.reads(v)]] = 1
+            state[live[graph.value_indptr[v] : graph.value_indptr[v + 1]]] = 1
+
+    def _clauses(self) -> Int64:
+        """int64[3, rows]: columns one, other, cause of rows `one + other >= cause`."""
+        graph, live, span, last = self.graph, self.live, self.span, len(self.nodes) + 1
+        producer = graph.producer
+        pinned = np.flatnonzero(graph.output)
+        rows: list[tuple[Any, Any, Any]] = [
+            (live[w + 1][pinned], ZERO, cause)
+            for w in range(last - 1)
+            for cause in ([live[w][pinned]] if w else []) + [self._runs(w)[producer[pinned]]]
+        ]
+        rows.append((self.before[producer], ZERO, live[1]))
+        for a, b in span:
+            rows.append((live[a][self.read], span[a, b][producer[self.read]], span[a, b][self.reader]))
+            if b < last:
+                rows.append((live[a], span[a, b][producer], live[b]))
+            for middle in range(a + 1, b):
+                rows.append((span[a, middle], span[middle, b], span[a, b]))
+                rows += [(span[a, b], ZERO, part) for part in (span[a, middle], span[middle, b])]
+            if a == 1:  # a node that the moment rests on has run by then, any other needed one by the end
+                must = np.flatnonzero(self.past[b] if b < last else graph.needed)
+                rows.append((self.before[must], span[a, b][must], ONE))
+        return np.concatenate([np.array(np.broadcast_arrays(*row)) for row in rows], axis=1, dtype=np.int64)
+
+    def _propagate(self) -> bool:
+        """Fix what the rows imply, in whole numbers; False if that proves that no schedule fits.
+
+        Clauses that hold whatever the free variables are, are dropped.
+        """
+        graph, state = self.graph, self.state
+        single = np.flatnonzero(~self.repeatable & graph.needed)
+        while True:
+            one, other, cause = (state[columns] for columns in self.clauses)
+            open_rows = (one != 1) & (other != 1) & (cause != 0) & (self.clauses[0] != self.clauses[2])
+            self.clauses = clauses = self.clauses[:, open_rows]
+            one, other, cause = one[open_rows], other[open_rows], cause[open_rows]
+            if ((one == 0) & (other == 0) & (cause == 1)).any():
+                return False
+            before = int((state == FREE).sum())
+            state[clauses[0][(one == FREE) & (other == 0) & (cause == 1)]] = 1
+            state[clauses[1][(one == 0) & (other == FREE) & (cause == 1)]] = 1
+            state[clauses[2][(one == 0) & (other == 0) & (cause == FREE)]] = 0
+            runs = np.array([self._runs(w)[single] for w in range(len(self.nodes) + 1)])
+            known = (state[runs] == 1).sum(axis=0)
+            if (known > 1).any():
+                return False
+            spent = runs[:, known == 1]
+            state[spent[state[spent] == FREE]] = 0
+            for w, v in zip(self.windows, self.nodes, strict=True):
+                slack = self._slack(w, v)
+                if slack < 0:
+                    return False
+                live = self.live[w]
+                state[live[(state[live] == FREE) & (graph.memory > slack)]] = 0
+            if int((state == FREE).sum()) == before:
+                return True
+
+    def _slack(self, w: int, v: int) -> int:
+        """Bytes left at a moment beside the workspace and the values that must be live."""
+        forced = self.graph.memory[self.state[self.live[w]] == 1]
+        return self.limit - int(self.graph.workspace[v]) - int(forced.sum())
+
+    def _drop_unwanted(self) -> None:
+        """Fix to 0 what no row asks to be 1: all other rows and the objective only gain."""
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import breadth_first_order
+
+        size = self.state.size
+        causes = np.where(self.state[self.clauses[2]] == 1, ONE, self.clauses[2])
+        ends = self.clauses[:2].ravel()
+        table = csr_array((np.ones(ends.size, np.int8), (np.tile(causes, 2), ends)), (size, size))
+        wanted = np.zeros(size, bool)
+        wanted[breadth_first_order(table, ONE, return_predecessors=False)] = True
+        self.state[(self.state == FREE) & ~wanted] = 0
+        self.clauses = self.clauses[:, self.state[self.clauses[2]] != 0]
+
+    def bound(self, seconds: float | None, whole: bool = True) -> MomentBound:
+        """Solve it, or its linear relaxation."""
+        graph = self.graph
+        if not self.possible:
+            return MomentBound(graph.needed_compute, self.nodes, True, NO_SOLUTION)
+        lower, status = self._solve(seconds, whole)
+        return MomentBound(graph.needed_compute + lower, self.nodes, False, status)
+
+    def _solve(self, seconds: float | None, whole: bool) -> tuple[int, str]:
+        """(lower bound on the overhead, status)."""
+        graph, state = self.graph, self.state
+        needed = graph.needed_compute
+        runs = np.array([self._runs(w) for w in range(len(self.nodes) + 1)])
+        fixed = int(((state[runs] == 1).sum(axis=0) * graph.compute).sum()) - needed
+        columns = np.flatnonzero(state == FREE)
+        place = np.full(state.size, -1)
+        place[columns] = np.arange(columns.size)
+        cost = np.zeros(state.size, np.int64)
+        cost[runs.ravel()] = np.tile(graph.compute, runs.shape[0])
+        step = gcd(*graph.compute[self.repeatable & (graph.compute > 0)].tolist())
+        unit, margin = objective_unit(cost[columns], needed)
+        if not columns.size or seconds == 0:
+            status = STOPPED_EARLY if columns.size else OPTIMAL
+            return max(0, next_multiple(fixed, step)), status
+        result = solve_integer_program(cost[columns] / unit, *self._rows(place), whole=whole, seconds=seconds)
+        if result.status == INFEASIBLE:
+            return 0, NO_SOLUTION
+        if result.x is not None:
+            self.above = needed + fixed + result.fun * unit
+        dual = result.fun if result.status == SOLVED and not whole else result.mip_dual_bound
+        lower = proven(dual, unit, margin) if result.status in (SOLVED, STOPPED) else None
+        status = OPTIMAL if result.status == SOLVED else STOPPED_EARLY
+        return max(0, next_multiple(fixed + (lower or 0), step)), status
+
+    def _rows(self, place: Int64) -> tuple[Entries, Any, Any]:
+        """((row, column, coefficient) of all entries, lowest and highest value of each row)."""
+        graph, state, clauses = self.graph, self.state, self.clauses
+        n_clauses = clauses.shape[1]
+        low = [(state[clauses[2]] == 1).astype(float)]
+        high = [np.full(n_clauses, np.inf)]
+        row = [np.tile(np.arange(n_clauses), 3)]
+        column = [place[clauses.ravel()]]
+        coefficient = [np.repeat([1.0, 1.0, -1.0], n_clauses)]
+        size = n_clauses
+        for w, v in zip(self.windows, self.nodes, strict=True):
+            free = place[self.live[w]] >= 0
+            for amounts in _rows_of_bytes(graph.memory[free], self._slack(w, v)):
+                row.append(np.full(amounts.size, size))
+                column.append(place[self.live[w][free]])
+                coefficient.append(amounts)
+                low.append(np.array([-np.inf]))
+                high.append(np.array([1 + MARGIN]))
+                size += 1
+        runs = np.array([self._runs(w) for w in range(len(self.nodes) + 1)])
+        runs = place[runs[:, ~self.repeatable & graph.needed]]
+        runs = runs[:, (runs >= 0).sum(axis=0) > 1]
+        row.append(np.tile(size + np.arange(runs.shape[1]), runs.shape[0]))
+        column.append(runs.ravel())
+        coefficient.append(np.ones(runs.size))
+        low.append(np.full(runs.shape[1], -np.inf))
+        high.append(np.ones(runs.shape[1]))
+        column_of = np.concatenate(column)
+        free = column_of >= 0
+        entries = np.concatenate(row)[free], column_of[free], np.concatenate(coefficient)[free]
+        return entries, np.concatenate(low), np.concatenate(high)
+
+
+def _rows_of_bytes(memory: Int64, slack: int) -> Iterator[Any]:
+    """float64[k]: the bytes of values as parts of what is left for them, and the same rounded in several units.
+
+    In whole numbers of values `sum of memory // unit * live <= slack // unit` holds for every unit: sizes are rounded
+    down one by one, what is left as a whole. Units are the largest sizes, and common divisors of the largest.
+    """
+    if slack <= 0:
+        return
+    yield memory / slack
+    sizes = np.unique(memory[memory > 0])[::-1]
+    divisors = np.gcd.accumulate(sizes)
+    tried = set[tuple[bytes, int]]()
+    for unit in np.unique(np.concatenate([sizes[:SIZES], divisors[divisors * FINEST > slack]])).tolist():
+        amounts, whole = memory // unit, slack // unit
+        key = amounts.tobytes(), whole
+        if 0 < whole < amounts.sum() and whole * unit < slack and key not in tried:
+            tried.add(key)
+            yield amounts / whole
+
+
+def _repeatable(graph: ComputationGraph, read: Any) -> Bool:
+    """bool[n]: nodes whose second run a schedule may want: not `once`, not marked to be kept, and some value that is
+    no output is read; of an output the first instance serves all reads.
+    """
+    wanted = np.zeros(graph.n_values, bool)
+    wanted[read] = True
+    repeatable = np.zeros(graph.n_nodes, bool)
+    repeatable[graph.producer[wanted & ~graph.output]] = True
+    return repeatable & ~runs_once(graph) & graph.needed

@@ -1,0 +1,198 @@
+"""Lower bounds on the overhead to come from a set of live values: moments, priced once for all sets."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from remat_algos.ir.arrays import Int64
+
+BITS = 16  # of the fraction of need and shares
+MAX_COMPUTE = 2**36  # in all, so that sums of need and shares stay in 64 bits
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MomentPotential:
+    """Before the first run of a node, the overhead to come is at least `need` minus shares, in units of 2**-16.
+
+    A node has its share taken off where it has to run from the set on, but not for the node of the moment: then its run
+    after the moment is no overhead any more.
+
+    Parameters
+    ----------
+    node : int
+    need : int
+    share : int64[n]
+        At most the compute of each node; the fall of the potential never exceeds what a move costs.
+    """
+
+    node: int
+    need: int
+    share: Int64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SearchGraph:
+    """The rows of a graph that a search over live sets reads; all its nodes are needed.
+
+    Parameters
+    ----------
+    reads : list of list of int
+        Values that each node reads.
+    values : list of range
+        Of each node.
+    memory : int64[values]
+    own : int64[n]
+        Bytes that a run adds: all values of the node and its workspace.
+    compute : int64[n]
+    once : bool[n]
+    output : bool[values]
+    """
+
+    reads: list[list[int]]
+    values: list[range]
+    memory: Int64
+    own: Int64
+    compute: Int64
+    once: np.ndarray
+    output: np.ndarray
+
+
+def moment_potentials(
+    graph: SearchGraph, limit: int, count: int, look: Callable[[], object] = bool
+) -> list[MomentPotential]:
+    """The potentials of the moments that prove most at the empty set, at most `count`.
+
+    For each node the linear program of the closure bound is solved for its dual: a price for each byte that is live at
+    the moment, for each value that is read later, and for each read of a node that runs again. Prices are rounded to
+    whole numbers; what these prove is counted anew from them, so that nothing rests on the precision of the program.
+
+    Parameters
+    ----------
+    limit : int
+    count : int
+    look : callable, optional
+        Called for each node; what it raises ends this.
+
+    Notes
+    -----
+    Let v be the node, k(x) = 1 where value x is live when v first runs, and r(u) = 1 where u runs after that. A value x
+    that is read later, of a node u, has k(x) + r(u) >= 1, priced y(x); a node w that runs later and reads x has
+    k(x) + r(u) >= r(w), priced z(x, w); the sum of memory(x) k(x) is at most the room beside what must be live, priced
+    p. If y(x) and all z(x, w) are together at most p memory(x), then for all such k, r
+
+        sum of f(u) r(u) >= sum of y(x) - p room,
+
+    where f(u) is the sum of y and z over the values of u, minus z over its reads: its share, at most its compute.
+    """
+    found = list[MomentPotential]()
+    if int(graph.compute.sum()) > MAX_COMPUTE:
+        return found
+    for node in range(len(graph.reads)):
+        look()
+        moment = _Moment.of(graph, limit, node)
+        if moment is not None:
+            found.extend(moment.potentials())
+    return sorted(found, key=lambda each: -each.need)[:count]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Moment:
+    """The first run of a node: its ancestors, values of theirs that may be live or not, and what is read later."""
+
+    graph: SearchGraph
+    node: int
+    room: int
+    ancestors: list[int]
+    producer: dict[int, int]  # of each value that may be live or not
+    later: list[int]  # values that are read later
+    again: list[tuple[int, int]]  # (value, ancestor that reads it)
+
+    @classmethod
+    def of(cls, graph: SearchGraph, limit: int, node: int) -> "_Moment | None":
+        producer = {x: u for u, values in enumerate(graph.values) for x in values}
+        ancestors, after = set[int](), set(graph.values[node])
+        todo = [producer[x] for x in graph.reads[node]]
+        while todo:
+            u = todo.pop()
+            if u not in ancestors:
+                ancestors.add(u)
+                todo += [producer[x] for x in graph.reads[u]]
+        later = set[int]()
+        for w in range(node + 1, len(graph.reads)):
+            if after.intersection(graph.reads[w]):
+                after.update(graph.values[w])
+                later.update(graph.reads[w])
+        free = {x: u for u in sorted(ancestors) for x in graph.values[u] if not graph.output[x]}
+        for x in graph.reads[node]:
+            free.pop(x, None)
+        live = {x for u in ancestors for x in graph.values[u] if x not in free}
+        room = limit - int(graph.own[node]) - sum(int(graph.memory[x]) for x in live)
+        asked = sorted(later.intersection(free))
+        if room < 0 or not asked or sum(int(graph.memory[x]) for x in free) <= room:
+            return None
+        again = [(x, w) for w in sorted(ancestors) for x in graph.reads[w] if x in free]
+        return cls(graph, node, room, sorted(ancestors), free, asked, again)
+
+    def potentials(self) -> Iterator[MomentPotential]:
+        """The potential of the best prices, if it proves anything."""
+        prices = self._prices()
+        if prices is None:
+            return
+        later, again = prices
+        graph, unit = self.graph, 1 << BITS
+        priced, share = dict.fromkeys(self.producer, 0), dict.fromkeys(self.ancestors, 0)
+        for x, price in zip(self.later, later, strict=True):
+            priced[x] += price
+            share[self.producer[x]] += price
+        for (x, w), price in zip(self.again, again, strict=True):
+            priced[x] += price
+            share[self.producer[x]] += price
+            share[w] -= price
+        if any(priced[x] and not graph.memory[x] for x in priced):
+            return
+        byte = max((Fraction(priced[x], int(graph.memory[x])) for x in priced if priced[x]), default=Fraction(0))
+        need = sum(later) - -(-byte.numerator * self.room // byte.denominator)
+        shares = np.zeros(len(graph.reads), np.int64)
+        for u in self.ancestors:
+            if not graph.once[u]:  # a node that has run once is not run again: it never has to
+                most = int(graph.compute[u]) * unit
+                need -= max(0, share[u] - most)
+                shares[u] = min(max(share[u], 0), most)
+        if need > 0:
+            yield MomentPotential(self.node, need, shares)
+
+    def _prices(self) -> tuple[list[int], list[int]] | None:
+        """Prices of the values that are read later and of reads by nodes that run again, rounded down."""
+        from scipy.optimize import linprog  # type: ignore[import-untyped]
+        from scipy.sparse import csr_array  # type: ignore[import-untyped]
+
+        graph, n_later = self.graph, len(self.later)
+        row_of = {x: i for i, x in enumerate(self.producer)}
+        most = {u: len(row_of) + i for i, u in enumerate(self.ancestors)}  # rows: a share is at most the compute
+        least = {u: len(row_of) + len(most) + i for i, u in enumerate(self.ancestors)}  # and at least 0
+        entries = list[tuple[int, int, float]]()
+
+        def add(column: int, x: int) -> None:
+            u = self.producer[x]
+            entries.extend([(row_of[x], column, 1.0), (most[u], column, 1.0), (least[u], column, -1.0)])
+
+        for column, x in enumerate(self.later):
+            add(column, x)
+        for column, (x, w) in enumerate(self.again, n_later):
+            add(column, x)
+            entries.extend([(most[w], column, -1.0), (least[w], column, 1.0)])
+        last = n_later + len(self.again)
+        entries.extend((row_of[x], last, -float(graph.memory[x])) for x in row_of)
+        rows, columns, numbers = zip(*entries, strict=True)
+        total = 1.0 + float(graph.compute.sum())
+        above = [0.0] * len(row_of)
+        above += [total if graph.once[u] else float(graph.compute[u]) for u in self.ancestors] + [0.0] * len(least)
+        matrix = csr_array((numbers, (rows, columns)), shape=(len(above), last + 1))
+        goal = np.concatenate([np.full(n_later, -1.0), np.zeros(len(self.again)), [float(self.room)]])
+        result = linprog(goal, A_ub=matrix, b_ub=above, bounds=(0, None), method="highs")
+        if result.x is None or result.fun >= 0:
+            return None
+        whole = np.floor(np.maximum(result.x, 0) * (1 << BITS)).astype(np.int64).tolist()
+        return whole[:n_later], whole[n_later:last]

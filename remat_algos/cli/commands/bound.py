@@ -1,0 +1,168 @@
+"""remat bound: compute that no schedule within a budget goes below."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from remat_algos.cli.budget_argument import add_effort, memory_limit, seconds
+from remat_algos.cli.graph_argument import add_graph, graph_of
+from remat_algos.cli.output import INTERRUPTED, add_json, print_json, print_table, print_text, progress_line
+from remat_algos.cli.plot_argument import add_plot, check_plot, draw
+from remat_algos.context import SearchContext, time_left
+
+if TYPE_CHECKING:
+    from remat_algos.bounds.curve import BoundCurve
+    from remat_algos.ir.graph import ComputationGraph
+
+HELP = "bound the compute of every schedule within a budget from below, and show which step proves it"
+KINDS_SHOWN = 8
+NAMES_SHOWN = 4
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The graph, the budgets, the effort."""
+    add_graph(parser)
+    sizes = "limits of the peak without residents: bytes, 4GiB or 50%% (of the peak without rematerialization)"
+    parser.add_argument("--budget", required=True, metavar="SIZE,...", help=sizes)
+    add_effort(parser)
+    limit = "end SECONDS after the start, reading included, with the largest bound found so far"
+    parser.add_argument("--time-limit", type=seconds, metavar="SECONDS", help=limit)
+    add_plot(parser, pictures=("bounds",))
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Bound, and print what proves it; 3 if no schedule fits any budget, 130 if interrupted."""
+    from remat_algos.bounds.curve import bound_curve
+    from remat_algos.ir.wording import comma_separated
+    from remat_algos.schedule.baseline import baseline_peak
+
+    check_plot(arguments)
+    texts = comma_separated(arguments.budget)
+    if not texts:
+        raise argparse.ArgumentTypeError(f"--budget {arguments.budget}: no size is given; write bytes, 4GiB or 50%")
+    graph, note = graph_of(arguments)
+    limits = [_limit(text, graph, baseline_peak(graph)) for text in texts]
+    if not arguments.json:
+        print_text(note)
+    with progress_line() as progress:
+        context = SearchContext(time_left(arguments.time_limit, arguments.started), progress)
+        curve = bound_curve(graph, limits, context, effort=arguments.effort)
+    if arguments.json:
+        print_json(_record(curve, dict(zip(texts, limits, strict=True))))
+    elif len(curve.limits) == 1:
+        print_table(("", ""), _rows(curve), headed=False)
+    elif curve.limits:
+        print_table(curve.COLUMNS, curve.rows(baseline_peak(graph)))
+    if not arguments.json and not curve.complete:
+        print_text("incomplete: these are lower bounds, and a longer search may raise them")
+    if arguments.plot:
+        draw(arguments, curve)
+    if curve.interrupted:
+        return INTERRUPTED
+    return 3 if curve.bounds and all(bound.infeasible for bound in curve.bounds) else 0
+
+
+def _limit(text: str, graph: ComputationGraph, base: int) -> int:
+    """Bytes of one of the budgets."""
+    if text == "least":
+        raise argparse.ArgumentTypeError("--budget least: a bound needs a limit; give bytes, 4GiB or 50%")
+    limit = memory_limit(text, base, graph.resident_memory)
+    assert limit is not None  # a size is given
+    return limit
+
+
+def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
+    """Of one limit: what is proven, and what the step that proves the closure bound looks like."""
+    from remat_algos.bounds.compute import closure_cut
+    from remat_algos.ir.units import exact_bytes, fine_percent, format_bytes
+    from remat_algos.ir.wording import counted, listed
+
+    graph, labels, one_pass = curve.graph, curve.graph.labels, curve.graph.needed_compute
+    (limit,), (bound,), (closure,) = curve.limits, curve.bounds, curve.closures
+    names = listed([labels[v] for v in bound.nodes], NAMES_SHOWN)
+    first = f"the first run{'s' if len(bound.nodes) > 1 else ''} of {names}"
+    yield "limit", exact_bytes(limit)
+    if bound.infeasible:
+        live = f"{format_bytes(bound.forced)} are" if bound.forced else "more than the limit is"
+        yield "lower bound", f"no schedule fits: {live} live at {first}"
+        return
+    if bound.compute <= one_pass:
+        yield "lower bound", f"{labels.compute(one_pass)}, one pass"
+        return
+    extra = f"{fine_percent(bound.compute - one_pass, one_pass)} more than one pass"
+    yield "lower bound", f"{labels.compute(bound.compute)}, {extra} ({bound.source})"
+    yield "proved at", first
+    cut = closure_cut(graph, limit, closure)
+    if cut is None or closure.price is None:
+        return
+    if closure is not bound:
+        extra = fine_percent(closure.compute - one_pass, one_pass)
+        yield "closure", f"{extra} more than one pass, at the first run of {labels[cut.node]}"
+    kept, compute = int(graph.memory[cut.kept].sum()), int(graph.compute[cut.recomputed].sum())
+    kinds = _kinds(graph, graph.producer[cut.kept].tolist())
+    yield "must be live", f"{format_bytes(cut.forced)}: read or made there, outputs, and what cannot be recomputed"
+    yield "kept", f"{counted(cut.kept.size, 'value')}, {format_bytes(kept)}{kinds}"
+    again = f"{counted(cut.recomputed.size, 'node')}, {labels.compute(compute)}"
+    yield "recomputed", f"{again}{_kinds(graph, cut.recomputed.tolist())}"
+    price, left = closure.price[0] / 2 ** closure.price[1], limit - int(cut.forced) - kept
+    overhead = labels.compute(closure.compute - one_pass)
+    unused = f"- {left:,} B unused" if left >= 0 else f"+ {-left:,} B too many"
+    yield "bound", f"{compute:,} recomputed {unused} x {price:.4g} for a byte = {overhead}"
+
+
+def _kinds(graph: ComputationGraph, nodes: Sequence[int]) -> str:
+    """How many nodes of each kind of operation, where the graph names them: ": conv 12, relu 3"."""
+    if graph.labels.ops is None or not nodes:
+        return ""
+    counts = Counter(graph.labels.op(v) or "other" for v in nodes).most_common()
+    more = sum(count for _, count in counts[KINDS_SHOWN:])
+    shown = [f"{kind} {count}" for kind, count in counts[:KINDS_SHOWN]] + ([f"other kinds {more}"] if more else [])
+    return f": {', '.join(shown)}"
+
+
+def _record(curve: BoundCurve, limits: dict[str, int]) -> dict[str, Any]:
+    """The JSON record: each budget with its bound, and what the cut keeps and recomputes."""
+    from remat_algos.bounds.compute import closure_cut
+    from remat_algos.schedule.baseline import baseline_peak
+
+    graph, entries = curve.graph, []
+    found = {
+        limit: (bound, closure)
+        for limit, bound, closure in zip(curve.limits, curve.bounds, curve.closures, strict=True)
+    }
+    for text, limit in limits.items():
+        bound, closure = found[limit]
+        entry: dict[str, Any] = {
+            "budget": text,
+            "limit": limit,
+            "feasible": not bound.infeasible,
+            "bound": bound.compute,
+            "overhead": bound.compute - graph.needed_compute,
+            "source": bound.source,
+            **bound.record(graph),
+        }
+        cut = None if bound.infeasible else closure_cut(graph, limit, closure)
+        if bound.infeasible:
+            entry["forced_memory"] = bound.forced or None
+        if cut is not None:
+            entry["closure"] = {
+                "bound": closure.compute,
+                **closure.record(graph),
+                "forced_memory": int(cut.forced),
+                "kept": [graph.value_name(x) for x in cut.kept.tolist()],
+                "recomputed": [graph.labels[v] for v in cut.recomputed.tolist()],
+            }
+        entries.append(entry)
+    return {
+        "graph_hash": graph.source_hash,
+        "peak_without_rematerialization": baseline_peak(graph),
+        "one_pass": graph.needed_compute,
+        "compute_unit": graph.labels.compute_unit,
+        "compute_scale": graph.labels.compute_scale,
+        "complete": curve.complete,
+        "bounds": entries,
+    }

@@ -1,0 +1,268 @@
+"""The dynamic program over chains of stages with any costs and sizes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from remat_algos.context import SearchContext
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Float32, Float64, Int64
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.units import format_bytes
+from remat_algos.schedule.baseline import baseline
+from remat_algos.solvers.candidates import Candidate, coarse_first, evaluated
+from remat_algos.solvers.chain_stages import ChainStages, StageMemory, chain_of_stages, stages_of
+from remat_algos.solvers.registry import solver
+from remat_algos.solvers.segments import check_positive
+
+MAX_STAGES = 240  # stages of a table by default
+SLOTS = 500  # slots of memory at least,
+MAX_SLOTS = 4000  # and at most, by default
+WORK = 1_200_000_000  # entries read for a table with more slots than `SLOTS`
+PORTION = 40_000_000  # entries read between two checks of the deadline
+MAX_TABLE = 2**31  # bytes of a table
+FEW = 96  # Pareto points that are all tried under a limit
+AROUND = 12  # points below and above a limit that are tried where there are more
+WIDER = 1.15  # highest peak in a table near a limit, as a multiple of the limit
+MAX_STEPS = 2_000_000  # steps of one schedule
+MAX_ALL_STEPS = 20_000_000  # steps of the schedules of a whole frontier
+
+
+@solver(paper="beaumont2019", needs=chain_of_stages, optimal_in="chain", min_nodes=200, narrow=True)
+def chain_dp(
+    graph: ComputationGraph,
+    limit: int | None,
+    context: SearchContext,
+    *,
+    slots: int | None = None,
+    stages: int = MAX_STAGES,
+) -> Iterator[Candidate]:
+    """Cut the forward part where one value passes; keep all, the last value or nothing of each stage, at least compute.
+
+    A stage is what lies between two such cuts. Each is swept (only its last value, the link, is computed for later) any
+    number of times, and then run once with all values kept that its gradients read. A checkpoint stays until the stages
+    behind it have run backward. In this class, "chain", the table gives the optimum for every memory at once.
+
+    Memory is counted in slots. Bytes are rounded up to slots, and the limit down, so that what the table says to fit
+    does fit; each kept value may take up to one slot more than it has bytes. If slots of the common divisor of all
+    sizes suffice, nothing is rounded. Costs are float32: sums are exact below 2^24 times their common divisor, else
+    each addition is off by 6e-8 at most. The bound is from another table, whose bytes are rounded down, and it is
+    lowered by the rounding of its costs.
+
+    Parameters
+    ----------
+    slots : int, optional
+        Slots of memory; by default 500, or up to 4,000 where the stages are few.
+    stages : int
+        Maximum number of stages: neighbours are joined where there are more. Time grows with its cube.
+
+    References
+    ----------
+    beaumont2019, section 4: theorem 1. Peaks within stages are ours, those of the simulator.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> sizes = [4, 1, 3, 1, 4, 1, 2, 1]
+    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(7)], memory=sizes))
+    >>> best = next(found for found in chain_dp(chain, 13, SearchContext()) if found.details["promise"] <= 13)
+    >>> best.bound, evaluated(chain, best.schedule).figures
+    (24, (13, 24))
+    """
+    check_positive(slots=slots, stages=stages)
+    whole = stages_of(graph)
+    if whole is None:
+        raise GraphError(chain_of_stages(graph) or "")
+    chain = whole.joined(stages)
+    upper = chain.upper
+    highest = max(upper.highest + upper.pinned, baseline(graph).peak_memory)
+    yield Candidate(baseline(graph).schedule, {"stages": len(chain), "promise": highest})
+    if limit is None:
+        yield from _frontier(ChainTable.of(chain, upper, highest, slots, context), context)
+        return
+    exact = highest // upper.unit <= (slots or _default_slots(len(chain)))
+    table = ChainTable.of(chain, upper, highest if exact else min(highest, int(WIDER * limit) + 1), slots, context)
+    if not np.isfinite(table.root[-1]) and table.highest < highest:
+        table = ChainTable.of(chain, upper, highest, slots, context)
+    bound = None
+    if len(chain) == len(whole):
+        bound = _bound(chain, table, min(limit, highest), context)
+    for candidate in _near(table, limit, context):
+        fits = candidate.simulation is None or candidate.figures[0] <= limit
+        known = fits and bound is not None
+        yield Candidate(
+            candidate.schedule,
+            candidate.details,
+            bound if known else None,
+            "chain" if known else None,
+            candidate.simulation,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChainTable:
+    """The table of a chain up to a peak.
+
+    Parameters
+    ----------
+    chain : ChainStages
+    memory : StageMemory
+    costs : float64[3, k]
+        Of a sweep, of keeping all, of the leaf, in units of `cost_unit`.
+    cost_unit : int
+        Common divisor of the costs.
+    fixed_cost : int
+        Compute of what is run once in any case.
+    highest : int
+        Peak in bytes.
+    unit : int
+        Bytes of a slot.
+    up : bool
+        Whether bytes are rounded up.
+    entries : float32[..]
+    """
+
+    chain: ChainStages
+    memory: StageMemory
+    costs: Float64
+    cost_unit: int
+    fixed_cost: int
+    highest: int
+    unit: int
+    up: bool
+    entries: Float32
+
+    @classmethod
+    def of(
+        cls,
+        chain: ChainStages,
+        memory: StageMemory,
+        highest: int,
+        slots: int | None,
+        context: SearchContext,
+        *,
+        unit: int | None = None,
+        up: bool = True,
+    ) -> "ChainTable":
+        """Compute a table; GraphError if it takes too much memory."""
+        from remat_algos.kernels.chain_table import fill_rows, rows_of_table
+
+        k = len(chain)
+        free = max(0, highest - memory.pinned)
+        unit = unit or _unit(memory, free, slots or _default_slots(k))
+        width, rows = free // unit + 1, rows_of_table(k)
+        if 4 * rows * width > MAX_TABLE:
+            takes = f"a table of {k:,} stages and {width - 1:,} slots takes {format_bytes(4 * rows * width)}"
+            raise GraphError(f"{takes}; give fewer slots or stages")
+        *columns, fixed_cost = chain.costs()
+        cost_unit = max(1, int(np.gcd.reduce(np.concatenate(columns))))
+        costs = np.array(columns, np.float64) / cost_unit
+        entries = np.empty(rows * width, np.float32)
+        begin = end = k
+        context.stage(rows, "the table of stages")
+        while end:
+            reads = 0
+            while begin and (reads == 0 or reads < PORTION):
+                begin -= 1
+                reads += (k - begin) ** 2 // 2 * width
+            fill_rows(entries, width, costs, np.array(memory.arrays), unit, up, begin, end)
+            context.progress((k - begin) * (k - begin + 1) // 2)
+            end = begin
+        return cls(chain, memory, costs, cost_unit, fixed_cost, highest, unit, up, entries)
+
+    @property
+    def width(self) -> int:
+        """Slots, and one for none."""
+        return (self.highest - self.memory.pinned) // self.unit + 1 if self.highest >= self.memory.pinned else 1
+
+    @property
+    def root(self) -> Float32:
+        """float32[width]: the minimum of forward compute of all stages, by slots."""
+        begin = (len(self.chain) - 1) * self.width
+        return self.entries[begin : begin + self.width]
+
+    def points(self) -> Int64:
+        """The fewest slots for each of the different costs, rising."""
+        finite = np.flatnonzero(np.isfinite(self.root))
+        costs = self.root[finite]
+        return finite[np.flatnonzero(np.diff(costs, prepend=np.inf) < 0)] if finite.size else finite
+
+    def place(self, limit: int) -> int:
+        """Slots that a limit leaves; below 0 where it leaves none."""
+        return min((limit - self.memory.pinned) // self.unit, self.width - 1)
+
+    def bound(self, limit: int) -> int | None:
+        """No chain schedule within the limit has less compute; None: none fits. The table must be rounded down."""
+        place = self.place(limit)
+        if place < 0 or not np.isfinite(self.root[place]):
+            return None
+        cost = float(self.root[place])
+        if cost >= 2**23:  # entries are rounded at most three times for each of at most 2 k operations on a path
+            cost *= max(0.0, 1 - 6 * (len(self.chain) + 1) * 2.0**-24)
+        return int(cost) * self.cost_unit + self.fixed_cost
+
+    def candidate(self, slots: int, context: SearchContext) -> Candidate | None:
+        """The optimum within so many slots; None, and a note, if it is too long."""
+        from remat_algos.kernels.chain_table import operations
+
+        arrays = np.array(self.memory.arrays)
+        codes = operations(self.entries, self.width, self.costs, arrays, self.unit, self.up, slots, MAX_STEPS)
+        if codes is None:
+            context.skip("too long")
+            return None
+        schedule = self.chain.schedule(zip((codes % 4).tolist(), (codes // 4).tolist(), strict=True))
+        promise = int(slots) * self.unit + self.memory.pinned
+        details: dict[str, Any] = {"stages": len(self.chain), "promise": promise, "slot": self.unit}
+        return Candidate(schedule, details)
+
+
+def _default_slots(k: int) -> int:
+    return int(np.clip(6 * WORK // max(1, k) ** 3, SLOTS, MAX_SLOTS))
+
+
+def _unit(memory: StageMemory, free: int, slots: int) -> int:
+    """Bytes of a slot: the common divisor of all sizes if so many slots suffice."""
+    return memory.unit if free // memory.unit <= slots else -(-free // slots)
+
+
+def _bound(chain: ChainStages, table: ChainTable, limit: int, context: SearchContext) -> int | None:
+    """The bound for a limit, by a table that rounds down, unless the one that rounds up has rounded nothing."""
+    lower = chain.lower
+    if not (table.unit == lower.unit == table.memory.unit and table.memory.same_as(lower)):
+        table = ChainTable.of(chain, lower, limit, None, context, unit=table.unit, up=False)
+    return table.bound(limit)
+
+
+def _frontier(table: ChainTable, context: SearchContext) -> Iterator[Candidate]:
+    """The optima for every memory, spread over all where they are many."""
+    n_steps = 0
+    points = table.points()
+    context.stage(points.size)
+    for done, slots in enumerate(coarse_first(points.tolist())):
+        candidate = table.candidate(slots, context)
+        if candidate is not None:
+            yield candidate
+            n_steps += len(candidate.schedule)
+        context.progress(done + 1)
+        if n_steps > MAX_ALL_STEPS:
+            context.cut()
+            return
+
+
+def _near(table: ChainTable, limit: int, context: SearchContext) -> Iterator[Candidate]:
+    """The optimum for a limit first, then optima for less and for more; the latter may fit when they are simulated."""
+    points = table.points()
+    best = int(np.searchsorted(points, table.place(limit), side="right")) - 1
+    if points.size <= FEW:
+        order = [best, *range(best), *range(best + 1, points.size)]
+    else:
+        order = [best, *range(best + 1, min(best + 1 + AROUND, points.size)), *range(max(0, best - AROUND), best)]
+    chosen = [place for place in order if 0 <= place < points.size]
+    context.stage(len(chosen))
+    for done, place in enumerate(chosen):
+        candidate = table.candidate(int(points[place]), context)
+        if candidate is not None:
+            yield evaluated(table.chain.graph, candidate.schedule, candidate.details)
+        context.progress(done + 1)

@@ -1,0 +1,304 @@
+"""The exact search over sets of live values: any order, any number of runs."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from remat_algos.bounds.compute import overhead_bound
+from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.bounds.potentials import BITS, MomentPotential, SearchGraph, moment_potentials
+from remat_algos.context import BEST, DEFAULT, FAST, OutOfTime, SearchContext
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Bool, Int32, Int64, as_whole
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import KEEP, RECOMPUTE
+from remat_algos.ir.updates import changeable_reads
+from remat_algos.ir.wording import counted, shortened
+from remat_algos.kernels.live_sets import EXHAUSTED, MAX_VALUES, SOLVED, LiveSetSearch
+from remat_algos.schedule.one_pass import lowest_pass
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.solvers.candidates import Candidate, Details, evaluated
+from remat_algos.solvers.registry import Rows, solver
+
+USUAL_VALUES = 64  # values of graphs on which the search often ends
+MAX_STATES = {FAST: 200_000, DEFAULT: 1_000_000, BEST: 10_000_000}  # sets of live values, by effort
+BEYOND = 10  # of more values, this part of it
+FRONTIER_SEARCHES = 4  # how many times as many sets for a whole frontier
+MAX_STATES_ALONE = 100_000  # before potentials are computed
+MAX_POTENTIALS = 3
+PORTION = 20_000  # sets between two looks at the clock
+NO_CEILING = 2**62
+GRAINS = (0, 200, 50, 12, 1)  # parts of one pass to which costs are rounded; 0: not at all
+SCOPE = "any order"
+OPTIMAL, STOPPED = "optimal", "stopped before it ended"
+
+
+def few_values(graph: ComputationGraph) -> str | None:
+    """`needs`: at most 128 values that are read or outputs, and no mark that asks for recomputation."""
+    if graph.mark is not None and (graph.mark[graph.needed] == RECOMPUTE).any():
+        return "it does not serve graphs with recompute marks; remove them, or name another solver"
+    n_values = int(_useful(graph).sum()) if graph.n_nodes <= 1_000 * MAX_VALUES else graph.n_nodes
+    if n_values > MAX_VALUES:
+        return f"the graph has {n_values} values, too many for an exact search; {MAX_VALUES} is the maximum"
+    return None
+
+
+def search_rows(graph: ComputationGraph, details: Details) -> Rows:
+    """The line of a plan's text about the search."""
+    states, proof = details.get("states"), details.get("proof")
+    if isinstance(states, int) and isinstance(proof, str):
+        yield "search", f"{counted(states, 'set')} of live values; {proof}"
+
+
+@solver(needs=few_values, optimal_in=SCOPE, improves=True, describe=search_rows)
+def live_set_search(
+    graph: ComputationGraph, limit: int | None, context: SearchContext, *, max_states: int | None = None
+) -> Iterator[Candidate]:
+    """Search all sets of live values, best first: a proven optimum over every order and any number of runs.
+
+    Where the number of sets or the time runs out, the bound holds that the search has proven by then. Where nothing
+    fits in the limit, the lowest peak is searched, and its minimum compute. Without a limit the whole frontier is
+    searched, limit by limit.
+
+    Parameters
+    ----------
+    max_states : int, optional
+        Maximum number of sets; by default 1,000,000, by effort "fast" 200,000 and by "best" 10,000,000, above 64
+        values a tenth of it; four times as many for a frontier.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
+    >>> *_, best = live_set_search(chain, 7, SearchContext())
+    >>> schedule = evaluated(chain, best.schedule)
+    >>> schedule.figures, best.bound, best.details["proof"]
+    ((7, 29), 29, 'optimal')
+    """
+    if max_states is not None and (as_whole(max_states) or 0) < 1:
+        raise ValueError(f"max_states is {shortened(repr(max_states))}; give a whole number of sets, 1 or more")
+    reason = few_values(graph)
+    if reason is not None:
+        raise GraphError(reason)
+    searches = _Searches(graph, context, max_states)
+    yield from searches.known
+    if limit is None:
+        yield from searches.frontier()
+    else:
+        yield from searches.within(limit)
+
+
+def best_within(graph: ComputationGraph, limit: int, context: SearchContext, max_states: int) -> Schedule | None:
+    """A cheap schedule within a limit, or None: the optimum if so many sets prove it, else with costs rounded to more.
+
+    Where costs are rounded to large units, fewer sets are cheaper than the schedules that are found.
+    """
+    for part in GRAINS:
+        unit = max(1, graph.needed_compute // part) if part else 1
+        coarse = graph if unit == 1 else replace(graph, compute=graph.compute // unit)
+        result, candidate = _Searches(coarse, context, max_states).cheapest(limit, max_states)
+        if candidate is not None or result.proven:
+            return None if candidate is None else candidate.schedule
+    return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Result:
+    """How one search ended: a schedule if it found one, a proof if nothing below its ceiling is left."""
+
+    schedule: Schedule | None
+    key: int
+    proven: bool
+    states: int
+
+
+class _Searches:
+    """Searches on one graph, with the candidates so far as upper bounds.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    context : SearchContext
+    max_states : int, optional
+    """
+
+    def __init__(self, graph: ComputationGraph, context: SearchContext, max_states: int | None) -> None:
+        self.graph = graph
+        self.context = context
+        self.nodes = np.flatnonzero(graph.needed).astype(np.int32)
+        self.arrays = _arrays(graph, self.nodes)
+        usual = MAX_STATES[context.effort] // (1 if self.arrays[3].size <= USUAL_VALUES else BEYOND)
+        self.max_states = usual if max_states is None else int(max_states)
+        self.done = 0
+        first = evaluated(graph, lowest_pass(graph), {"one_pass": True})
+        self.known = [first]  # of this solver
+        self.candidates = [*context.candidates, first]
+        context.stage(0, "sets of live values")
+
+    def within(self, limit: int) -> Iterator[Candidate]:
+        """The optimum within a limit; if nothing fits, of the minimum peak."""
+        above = least_peak_bound(self.graph)[0]
+        if limit >= above:
+            result, candidate = self.cheapest(limit, self.max_states)
+            if candidate is not None:
+                yield candidate
+                return
+            above = limit + 1 if result.proven else above
+        yield from self._lowest(above)
+
+    def frontier(self) -> Iterator[Candidate]:
+        """Optima within falling limits, each below the peak of the one before."""
+        floor, left = least_peak_bound(self.graph)[0], FRONTIER_SEARCHES * self.max_states
+        limit = max(candidate.figures[0] for candidate in self.candidates)
+        while limit >= floor and left > 0:
+            result, candidate = self.cheapest(limit, min(left, self.max_states))
+            left -= result.states
+            if candidate is None or not result.proven:
+                return
+            yield candidate
+            limit = candidate.figures[0] - 1
+
+    def cheapest(self, limit: int, max_states: int) -> tuple[_Result, Candidate | None]:
+        """The best within a limit, with what is proven of it; None if nothing is known to fit."""
+        graph = self.graph
+        fitting = [each for each in self.candidates if each.figures[0] <= limit]
+        best = min(fitting, key=lambda each: (each.figures[1], each.figures[0]), default=None)
+        ceiling = NO_CEILING if best is None else best.figures[1] - graph.needed_compute
+        closure = overhead_bound(graph, limit)
+        if closure.infeasible or (best is not None and best.figures[1] == closure.compute):
+            result = _Result(None, ceiling, proven=True, states=0)
+        else:
+            result = self._search(limit, ceiling, max_states, lowest=False)
+        bound = graph.needed_compute + (ceiling if result.proven else min(ceiling, result.key))
+        bound = max(bound, closure.compute)
+        if result.schedule is not None:
+            best = evaluated(graph, result.schedule)
+            self.candidates.append(best)
+            bound = best.figures[1]
+        if best is None:
+            return result, None
+        details = {"states": result.states, "proof": OPTIMAL if result.proven else STOPPED}
+        return result, Candidate(best.schedule, details, bound, SCOPE, best.simulation)
+
+    def _lowest(self, above: int) -> Iterator[Candidate]:
+        """The cheapest schedule of the minimum peak, which is `above` or more; the best known where that is open."""
+        lowest, states = min(each.figures[0] for each in self.candidates), 0
+        peak_bound = above
+        if lowest > above:
+            result = self._search(lowest - 1, lowest, self.max_states, lowest=True)
+            peak_bound, states = lowest if result.proven else max(above, result.key), result.states
+            if result.schedule is not None:
+                best = evaluated(self.graph, result.schedule)
+                self.candidates.append(best)
+                lowest = peak_bound = best.figures[0]
+        result, candidate = self.cheapest(lowest, self.max_states)
+        if candidate is not None:
+            proof = ("minimum peak" if peak_bound == lowest else STOPPED) + (", optimal at it" if result.proven else "")
+            details = {"states": states + result.states, "proof": proof}
+            bound, scope = (candidate.bound, candidate.scope) if result.proven else (None, None)
+            yield replace(candidate, details=details, bound=bound, scope=scope, peak_bound=peak_bound)
+
+    def _search(self, limit: int, ceiling: int, max_states: int, *, lowest: bool) -> _Result:
+        """One search, until it ends, the time is over, or there are too many sets.
+
+        Where that is soon, potentials are not worth their linear programs; after some sets it begins anew with them.
+        """
+        first = max_states if lowest else min(max_states, MAX_STATES_ALONE)
+        result = self._run(limit, ceiling, first, [], lowest=lowest)
+        if result.proven or first == max_states or self.context.late:
+            return result
+        potentials = self._potentials(limit)
+        again = self._run(limit, ceiling, max_states, potentials, lowest=lowest)
+        return again if again.proven else replace(again, key=max(result.key, again.key))
+
+    def _potentials(self, limit: int) -> list[MomentPotential]:
+        """Lower bounds on the overhead to come, as many as pay; none where the time is over."""
+        value_indptr, read_indptr, reads, memory, own, compute, once, _, _, output = self.arrays
+        rows = SearchGraph(
+            [reads[begin:end].tolist() for begin, end in pairwise(read_indptr.tolist())],
+            [range(*ends) for ends in pairwise(value_indptr.tolist())],
+            memory,
+            own,
+            compute,
+            once,
+            output,
+        )
+        try:
+            return moment_potentials(rows, limit, MAX_POTENTIALS, self.context.check)
+        except OutOfTime:
+            return []
+
+    def _run(
+        self, limit: int, ceiling: int, max_states: int, potentials: Sequence[MomentPotential], *, lowest: bool
+    ) -> _Result:
+        """The kernel's search, in portions."""
+        search = LiveSetSearch(*self.arrays, limit, ceiling, lowest)
+        for each in potentials:
+            search.add_potential(each.node, each.need, each.share, BITS)
+        verdict = search.advance(PORTION, max_states)
+        while verdict not in (SOLVED, EXHAUSTED) and search.n_states < max_states and not self.context.late:
+            verdict = search.advance(PORTION, max_states)
+            self._report(search.n_states)
+        self._report(search.n_states)
+        self.done += search.n_states
+        schedule = Schedule(self.nodes[search.order()]) if verdict == SOLVED else None
+        return _Result(schedule, search.key, verdict in (SOLVED, EXHAUSTED), search.n_states)
+
+    def _report(self, states: int) -> None:
+        """Report the sets so far; the search itself looks at the deadline."""
+        with suppress(OutOfTime):
+            self.context.progress(self.done + states)
+
+
+# ---------------------------------------------------------------- the graph as the kernel takes it
+
+
+def _useful(graph: ComputationGraph) -> Bool:
+    """bool[n_values]: values that a needed node reads, and outputs."""
+    read = graph.read_indices[np.repeat(graph.needed, np.diff(graph.read_indptr))]
+    useful = graph.output.copy()
+    useful[read] = True
+    return useful
+
+
+def _arrays(graph: ComputationGraph, nodes: Int32) -> tuple[Any, ...]:
+    """Needed nodes and useful values, numbered anew; see the kernel."""
+    useful, place = _useful(graph), np.full(graph.n_nodes, -1, np.int32)
+    place[nodes] = np.arange(nodes.size)
+    value = np.cumsum(useful) - 1
+    n_reads = np.diff(graph.read_indptr)
+    read = graph.read_indices[np.repeat(graph.needed, n_reads)]
+    once = graph.once if graph.mark is None else graph.once | (graph.mark == KEEP)
+    return (
+        _indptr(np.bincount(place[graph.producer[useful]], minlength=nodes.size)),
+        _indptr(n_reads[nodes]),
+        value[read].astype(np.int32),
+        graph.memory[useful],
+        graph.node_memory[nodes] + graph.workspace[nodes],
+        graph.compute[nodes],
+        once[nodes].view(np.uint8),
+        *_readers_of_what_changes(graph, place, nodes.size),
+        graph.output[useful].view(np.uint8),
+    )
+
+
+def _readers_of_what_changes(graph: ComputationGraph, place: Int32, n_nodes: int) -> tuple[Int64, Int32]:
+    """For each update of a parameter or a state the nodes that read it before it changes."""
+    pairs = set[tuple[int, int]]()
+    if graph.updates.any():
+        readers: dict[int, list[int]] = {}
+        for v, parameter in zip(*map(np.ndarray.tolist, changeable_reads(graph)), strict=True):
+            readers.setdefault(parameter, []).append(v)
+        for group in readers.values():
+            pairs |= {(u, v) for u in group if graph.updates[u] for v in group if not graph.updates[v]}
+    local = sorted((int(place[u]), int(place[v])) for u, v in pairs if place[u] >= 0 and place[v] >= 0)
+    update, reader = np.array(local, np.int32).reshape(-1, 2).T
+    return _indptr(np.bincount(update, minlength=n_nodes)), np.ascontiguousarray(reader)
+
+
+def _indptr(counts: Int64) -> Int64:
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

@@ -1,0 +1,378 @@
+"""Checkmate: the optimum of a fixed order as an integer program."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from math import gcd
+from typing import Any
+
+import numpy as np
+
+from remat_algos.bounds.integer_program import (
+    SOLVED,
+    STOPPED,
+    UNITS,
+    Entries,
+    next_multiple,
+    objective_unit,
+    proven,
+    solve_integer_program,
+)
+from remat_algos.bounds.memory import least_peak_bound, runs_once
+from remat_algos.context import OutOfTime, SearchContext
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Int32
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import RECOMPUTE
+from remat_algos.ir.updates import changeable_reads
+from remat_algos.ir.wording import counted, shortened
+from remat_algos.schedule.one_pass import lowest_pass
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.solvers.candidates import Candidate, Details, evaluated
+from remat_algos.solvers.registry import Rows, solver
+
+MAX_NODES = 60  # needed nodes: 50 take HiGHS seconds to minutes
+EXACT = 1e-9  # relative gap at which HiGHS stops by default
+SLACK = 2e-6  # of the peak of one pass: what HiGHS may be above a limit
+SCOPE = "fixed order"
+
+
+def few_nodes(graph: ComputationGraph) -> str | None:
+    """`needs`: at most 60 needed nodes, and no mark that asks for recomputation."""
+    if graph.mark is not None and (graph.mark[graph.needed] == RECOMPUTE).any():
+        return "it does not serve graphs with recompute marks; remove them, or name another solver"
+    n_nodes = int(graph.needed.sum())
+    if n_nodes > MAX_NODES:
+        return f"the graph has {n_nodes:,} needed nodes, too many for an integer program; {MAX_NODES} is the maximum"
+    return None
+
+
+def program_rows(graph: ComputationGraph, details: Details) -> Rows:
+    """The line of a plan's text about the integer program."""
+    size, gap = details.get("variables"), details.get("mip_gap")
+    if isinstance(size, int) and isinstance(gap, float):
+        proof = "solved" if gap <= EXACT else f"stopped at a gap of {100 * gap:.2g} %"
+        yield "program", f"{counted(size, 'variable')}, {proof}; optimal in the order of the graph only"
+
+
+@solver(paper="jain2020", needs=few_nodes, optimal_in=SCOPE, portfolio=False, describe=program_rows)
+def milp(
+    graph: ComputationGraph, limit: int | None, context: SearchContext, *, gap: float = 0.0
+) -> Iterator[Candidate]:
+    """Solve the integer program of Checkmate: the optimum among schedules that keep the order of the nodes.
+
+    Stage t runs node t for the first time, after any earlier nodes, in their order, that it recomputes. For reference
+    and for teaching: `live_set_search` is faster, and its optimum holds for every order.
+
+    Where nothing fits in the limit, the lowest peak is searched, and its minimum compute. Without a limit the whole
+    frontier is searched, limit by limit.
+
+    Parameters
+    ----------
+    gap : float
+        Relative gap between schedule and bound at which the search may stop.
+
+    References
+    ----------
+    jain2020, section 4.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(5)]))
+    >>> *_, best = milp(chain, 5, SearchContext())
+    >>> evaluated(chain, best.schedule).figures, best.bound, best.scope
+    ((5, 19), 19, 'fixed order')
+    """
+    if isinstance(gap, bool) or not isinstance(gap, int | float) or not 0 <= gap < 1:
+        raise ValueError(f"gap is {shortened(repr(gap))}; give a number from 0 to below 1, 0.01 for 1 %")
+    reason = few_nodes(graph)
+    if reason is not None:
+        raise GraphError(reason)
+    programs = _Programs(graph, context, gap)
+    yield programs.first
+    if limit is None:
+        yield from programs.frontier()
+    else:
+        yield from programs.within(limit)
+
+
+class _Programs:
+    """The programs that one search solves, and what it knows.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    context : SearchContext
+    gap : float
+    """
+
+    def __init__(self, graph: ComputationGraph, context: SearchContext, gap: float) -> None:
+        self.graph = graph
+        self.context = context
+        self.gap = max(EXACT, float(gap))
+        self.first = evaluated(graph, lowest_pass(graph, beam=0), {"one_pass": True})
+        self.floor = least_peak_bound(graph)[0]
+        self.rows = _Rows(_Places.of(graph, self.first.schedule.order), self.first.figures[0])
+        self.done = 0
+        context.stage(3, "integer programs")
+        self._report()
+
+    def within(self, limit: int) -> Iterator[Candidate]:
+        """The optimum within a limit; if nothing fits, of the minimum peak."""
+        candidate = self._cheapest(limit)
+        if candidate is None and (peak := self._lowest()) is not None:
+            candidate = self._cheapest(peak, bounded=False)
+        if candidate is not None:
+            yield candidate
+
+    def frontier(self) -> Iterator[Candidate]:
+        """Optima within falling limits, each below the peak of the one before."""
+        limit = self.first.figures[0] - 1
+        while True:
+            candidate = self._cheapest(limit, bounded=False)
+            if candidate is None:
+                return
+            yield candidate
+            limit = candidate.figures[0] - 1
+
+    def _cheapest(self, limit: int, bounded: bool = True) -> Candidate | None:
+        """The cheapest schedule within a limit, with its bound; None if there is none or none was found in time."""
+        one_pass = self.graph.needed_compute
+        if self.first.figures[0] <= limit:
+            found, gap = self.first, 0.0
+            bound = one_pass
+        elif limit < self.floor or limit <= 0 or not self.rows.runs:
+            return None
+        else:
+            result, bound = self._solve(limit)
+            if result.x is None:
+                return None
+            found, gap = self._candidate(result), float(result.mip_gap)
+            if found.figures[0] > limit:  # by the solver's tolerance
+                result, _ = self._solve(limit - int(np.ceil(SLACK * self.rows.top)))
+                found = found if result.x is None else self._candidate(result)
+        details = {"variables": self.rows.n_columns, "mip_gap": gap}
+        known = bounded and found.figures[0] <= limit
+        return Candidate(
+            found.schedule, details, bound if known else None, SCOPE if known else None, simulation=found.simulation
+        )
+
+    def _solve(self, limit: int) -> tuple[Any, int]:
+        """The result of HiGHS, and the bound on compute that it proves."""
+        rows, one_pass = self.rows, self.graph.needed_compute
+        unit, margin = objective_unit(rows.cost, one_pass)
+        entries, low, high = rows.within(limit)
+        result = solve_integer_program(
+            rows.cost / unit, entries, low, high, whole=rows.whole, seconds=self._seconds(), gap=self.gap
+        )
+        self._report()
+        lower = proven(result.mip_dual_bound, unit, margin) if result.status in (SOLVED, STOPPED) else None
+        step = gcd(*rows.cost.tolist())
+        return result, one_pass + next_multiple(lower or 0, step)
+
+    def _lowest(self) -> int | None:
+        """The minimum peak of any schedule of this order, or the lowest found in time."""
+        if not self.rows.runs:
+            return self.first.figures[0]
+        entries, low, high, cost = self.rows.lowest()
+        whole = np.append(self.rows.whole, False)
+        result = solve_integer_program(cost, entries, low, high, whole=whole, seconds=self._seconds())
+        self._report()
+        return None if result.x is None else self._candidate(result).figures[0]
+
+    def _candidate(self, result: Any) -> Candidate:
+        """The schedule of a solution."""
+        return evaluated(self.graph, self.rows.schedule(result.x))
+
+    def _seconds(self) -> float | None:
+        """The time that is left; raises OutOfTime where there is none."""
+        self.context.check()
+        return self.context.left
+
+    def _report(self) -> None:
+        """Count the one pass or a program that is done; what was found in time is yielded all the same."""
+        self.done += 1
+        with suppress(OutOfTime):
+            self.context.progress(self.done)
+
+
+class _Rows:
+    """The rows of the program, but for the limit.
+
+    Columns are R[t, k], stage t recomputes node k; S[t, x], value x is live at the start of stage t; and for each node
+    of stage t that reads x, whether x is live from the reader before, or from its own run, until then. In place of the
+    paper's frees and running sums of bytes these give the bytes of each step as one row. Nodes stand for their places
+    in the order.
+
+    Parameters
+    ----------
+    places : _Places
+    top : int
+        Peak of one pass, in bytes.
+    """
+
+    def __init__(self, places: "_Places", top: int) -> None:
+        self.places, self.top = places, max(1, top)
+        self.costs: list[int] = []  # of each column, in compute
+        self.whole_ones: list[bool] = []
+        self.terms: list[tuple[int, int, float]] = []  # row, column, coefficient
+        self.bounds: list[tuple[float, float]] = []
+        self.capacities: list[tuple[int, float]] = []  # rows that end at the limit, and what is taken off it
+        self.runs: dict[tuple[int, int], int] = {}  # column of R[t, k]
+        live: dict[int, int] = {}  # column of S[t, x] for each x
+        for t in range(len(places.reads)):
+            live = self._stage(t, live)
+        self.cost = np.array(self.costs, np.int64)
+        self.whole = np.array(self.whole_ones, bool)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of variables."""
+        return len(self.costs)
+
+    def schedule(self, solution: Any) -> Schedule:
+        """The schedule of a solution: each stage recomputes nodes in their order, then runs its own."""
+        again: list[list[int]] = [[] for _ in self.places.reads]
+        for (t, k), column in self.runs.items():
+            if solution[column] > 0.5:
+                again[t].append(k)
+        return Schedule(self.places.order[[k for t, before in enumerate(again) for k in [*before, t]]])
+
+    def within(self, limit: int) -> tuple[Entries, Any, Any]:
+        """Entries and bounds of the rows for a limit in bytes."""
+        low, high = np.array(self.bounds, float).reshape(-1, 2).T.copy()
+        for row, off in self.capacities:
+            high[row] = limit / self.top - off
+        return self._entries([]), low, high
+
+    def lowest(self) -> tuple[Entries, Any, Any, Any]:
+        """Entries, bounds and cost of the program that minimizes the peak, which is its last column."""
+        low, high = np.array(self.bounds, float).reshape(-1, 2).T.copy()
+        for row, off in self.capacities:
+            high[row] = -off
+        cost = np.append(np.zeros(self.n_columns), UNITS)
+        return self._entries([(row, self.n_columns, -1.0) for row, _ in self.capacities]), low, high, cost
+
+    def _entries(self, more: list[tuple[int, int, float]]) -> Entries:
+        row, column, coefficient = np.array(self.terms + more, float).reshape(-1, 3).T
+        return row.astype(np.int64), column.astype(np.int64), coefficient
+
+    def _column(self, cost: int = 0, whole: bool = False) -> int:
+        self.costs.append(cost)
+        self.whole_ones.append(whole)
+        return len(self.costs) - 1
+
+    def _row(self, terms: list[tuple[int | None, float]], low: float = -np.inf, high: float = np.inf) -> int:
+        """A row; a column that is None is 0."""
+        at = len(self.bounds)
+        self.terms += [(at, column, coefficient) for column, coefficient in terms if column is not None]
+        self.bounds.append((low, high))
+        return at
+
+    def _stage(self, t: int, live: dict[int, int]) -> dict[int, int]:
+        """Rows of stage t; the columns of what is live at the start of the next."""
+        places = self.places
+        run = {k: self._column(places.compute[k], whole=True) for k in range(t) if t <= places.last_stage[k]}
+        self.runs |= {(t, k): column for k, column in run.items()}
+        steps = [*run, t]
+        made = [x for k in range(t + 1) for x in places.values[k]]
+        then = {x: self._column(whole=True) for x in made} if t + 1 < len(places.reads) else {}
+        bytes_of: dict[int, list[tuple[int | None, float]]] = {k: [] for k in steps}
+        for x in made:
+            producer, size, begin, end = places.producer[x], places.sizes[x] / self.top, live.get(x), then.get(x)
+            self._row([(begin, 1), (run.get(producer), 1)], high=1)  # made before it is read: it need not be live
+            source: list[tuple[int | None, float]] = [(begin, 1), (run.get(producer), 1)]
+            bytes_of |= {k: [*bytes_of[k], (begin, size)] for k in steps if k <= producer}
+            last = producer
+            for k in steps:
+                if k in places.readers[x]:
+                    read = self._column()
+                    self._row([*source, (read, -1)], low=-int(producer == t))
+                    self._row([(read, 1), (run.get(k), -1)], low=int(k == t))
+                    bytes_of |= {j: [*bytes_of[j], (read, size)] for j in steps if last < j <= k}
+                    source, last = [(read, 1)], k
+            self._row([*source, (end, -1)], low=-int(producer == t))
+            bytes_of |= {k: [*bytes_of[k], (end, size)] for k in steps if k > last}
+        for k in steps:
+            own = (places.makes[k] + places.scratch[k]) / self.top
+            row = self._row([*bytes_of[k], (run.get(k), own)])
+            self.capacities.append((row, places.pinned[t] / self.top + (own if k == t else 0)))
+        return then
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Places:
+    """The needed nodes as places in their order, and what the program asks of them.
+
+    Values are those that are read and no output. Outputs stay once they are there: their bytes are constants. Values
+    that nothing reads count as scratch, and so do further instances of outputs.
+
+    Parameters
+    ----------
+    order : int32[m]
+        Node at each place.
+    reads, values : list of list of int
+        Values that each place reads, and makes.
+    readers, producer, sizes : dict
+        Of each value: the places that read it, the place that makes it, its bytes.
+    makes, scratch : list of int
+        Bytes of the values of each place; of its workspace and its other values.
+    pinned : list of int
+        Bytes of outputs that earlier places made.
+    compute : list of int
+    last_stage : list of int
+        The last stage that may recompute each place.
+    """
+
+    order: Int32
+    reads: list[list[int]]
+    values: list[list[int]]
+    readers: dict[int, list[int]]
+    producer: dict[int, int]
+    sizes: dict[int, int]
+    makes: list[int]
+    scratch: list[int]
+    pinned: list[int]
+    compute: list[int]
+    last_stage: list[int]
+
+    @classmethod
+    def of(cls, graph: ComputationGraph, order: Int32) -> "_Places":
+        """The places of an order of the needed nodes."""
+        nodes = order.tolist()
+        reads = [[x for x in graph.reads(v) if not graph.output[x]] for v in nodes]
+        read = set[int]().union(*reads)
+        values = [[x for x in graph.values(v) if x in read] for v in nodes]
+        sizes = {x: int(graph.memory[x]) for own in values for x in own}
+        makes = [sum(sizes[x] for x in own) for own in values]
+        outputs = [sum(int(graph.memory[x]) for x in graph.values(v) if graph.output[x]) for v in nodes]
+        changes = _last_reads(graph, order)
+        single = runs_once(graph)
+        return cls(
+            order=order,
+            reads=reads,
+            values=values,
+            readers={x: [k for k, own in enumerate(reads) if x in own] for x in sizes},
+            producer={x: k for k, own in enumerate(values) for x in own},
+            sizes=sizes,
+            makes=makes,
+            scratch=[
+                int(graph.node_memory[v] + graph.workspace[v]) - made for v, made in zip(nodes, makes, strict=True)
+            ],
+            pinned=np.cumsum([0, *outputs]).tolist(),
+            compute=graph.compute[order].tolist(),
+            last_stage=[changes[k] if values[k] and not single[v] else -1 for k, v in enumerate(nodes)],
+        )
+
+
+def _last_reads(graph: ComputationGraph, order: Int32) -> list[int]:
+    """The last stage in which each place may run: until what it reads is changed by an update."""
+    last = [order.size] * order.size
+    if graph.updates.any():
+        place = {v: k for k, v in enumerate(order.tolist())}
+        pairs = [(v, p) for v, p in zip(*map(np.ndarray.tolist, changeable_reads(graph)), strict=True) if v in place]
+        for v, parameter in pairs:
+            updates = [place[u] for u, other in pairs if other == parameter and graph.updates[u]]
+            last[place[v]] = min([last[place[v]], *updates])
+    return last

@@ -1,0 +1,201 @@
+"""Binomial checkpointing of chains whose nodes are all alike."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from math import comb
+
+from remat_algos.context import SearchContext
+from remat_algos.ir.graph import ComputationGraph, derived
+from remat_algos.schedule.baseline import baseline
+from remat_algos.solvers.candidates import Candidate, coarse_first, thinned
+from remat_algos.solvers.chain_stages import BACKWARD, LEAF, MIN_STAGES, SWEEP, ChainStages, stages_of
+from remat_algos.solvers.registry import solver, training_graph
+from remat_algos.solvers.segments import check_positive
+
+MAX_COUNTS = 128  # numbers of checkpoints that are tried
+MAX_STEPS = 2_000_000  # steps of one schedule
+NEIGHBOURS = 2  # numbers of checkpoints below that for a limit that are tried too
+
+
+def unit_chain(graph: ComputationGraph) -> str | None:
+    """`needs` of `revolve`: the reason to refuse a graph whose forward part is no chain of equal nodes, else None."""
+    reason = training_graph(graph)
+    if reason is None and _unit_chain(graph) is None:
+        reason = "the forward part is no chain of nodes of equal size and cost; use chain_dp"
+    return reason
+
+
+@solver(paper="griewank2000", needs=unit_chain, optimal_in="chain", min_nodes=64, narrow=True)
+def revolve(
+    graph: ComputationGraph, limit: int | None, context: SearchContext, *, checkpoints: int | None = None
+) -> Iterator[Candidate]:
+    """Divide a chain of equal nodes by binomial numbers, which is optimal for each number of checkpoints.
+
+    Parameters
+    ----------
+    checkpoints : int, optional
+        Number of values that are kept from step to step, the beginning of the chain counted; by default as many as the
+        limit allows, or every number.
+
+    References
+    ----------
+    griewank2000, sections 1 and 2.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(99)]))
+    >>> found = list(revolve(chain, 8, SearchContext()))[1]
+    >>> found.details["checkpoints"], found.bound - chain.needed_compute, forward_runs(100, 5) - 99
+    (5, 217, 217)
+    """
+    check_positive(checkpoints=checkpoints)
+    chain = _unit_chain(graph)
+    yield Candidate(baseline(graph).schedule, {"checkpoints": graph.n_nodes if chain is None else len(chain)})
+    if chain is None:
+        return
+    n = len(chain)
+    most = n - 1 if limit is None else chain.checkpoints(limit)
+    bound = chain.compute(most) if limit is not None and most >= 1 else None
+    if checkpoints is not None:
+        counts = [min(checkpoints, n)]
+    elif limit is None:
+        counts = coarse_first(thinned(range(1, n), MAX_COUNTS))
+    else:
+        counts = sorted({min(max(1, most - i), n - 1) for i in range(NEIGHBOURS + 1)}, reverse=True)
+    context.stage(len(counts))
+    for done, count in enumerate(counts):
+        if n + forward_runs(n, count) > MAX_STEPS:
+            context.skip("too long")
+        else:
+            known = bound is not None and count <= most
+            schedule = chain.stages.schedule(operations(n, count))
+            yield Candidate(schedule, {"checkpoints": count}, bound if known else None, "chain" if known else None)
+        context.progress(done + 1)
+
+
+def forward_runs(n: int, checkpoints: int) -> int:
+    """Forward steps to reverse n of them: r n - C(s + r, s + 1), where r is the least with C(s + r, s) >= n.
+
+    The last step of each reversal, which is run with what its gradient reads, is not counted.
+
+    Examples
+    --------
+    >>> [forward_runs(100, checkpoints) for checkpoints in (1, 2, 5, 10, 20)]
+    [4950, 845, 316, 222, 178]
+    """
+    if n <= 1:
+        return 0
+    if checkpoints == 1:
+        return n * (n - 1) // 2
+    r = _repetitions(n, checkpoints)
+    return r * n - comb(checkpoints + r, checkpoints + 1)
+
+
+def first_checkpoint(n: int, checkpoints: int) -> int:
+    """The least number of steps to the first checkpoint behind the beginning that is optimal.
+
+    Examples
+    --------
+    >>> first_checkpoint(10, 3), forward_runs(10, 3) == 4 + forward_runs(6, 2) + forward_runs(4, 3)
+    (4, True)
+    """
+    if checkpoints == 1:
+        return n - 1
+    low, high = 1, n - 1  # the cost is convex in the number of steps
+    while low < high:
+        middle = (low + high) // 2
+        if _divided(n, checkpoints, middle) <= _divided(n, checkpoints, middle + 1):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def operations(n: int, checkpoints: int) -> Iterator[tuple[int, int]]:
+    """(operation, stage) to run n stages forward and backward."""
+    division = cache(first_checkpoint)
+    waiting = [(0, n, checkpoints)]
+    while waiting:
+        begin, count, free = waiting.pop()
+        if count == 1:
+            yield LEAF, begin
+            yield BACKWARD, begin
+            continue
+        steps = division(count, free)
+        yield from ((SWEEP, stage) for stage in range(begin, begin + steps))
+        waiting += [(begin, steps, free), (begin + steps, count - steps, max(1, free - 1))]
+
+
+def _divided(n: int, checkpoints: int, steps: int) -> int:
+    return steps + forward_runs(n - steps, checkpoints - 1) + forward_runs(steps, checkpoints)
+
+
+@cache
+def _repetitions(n: int, checkpoints: int) -> int:
+    r = 0
+    while comb(checkpoints + r, checkpoints) < n:
+        r += 1
+    return r
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnitChain:
+    """A chain of equal stages.
+
+    Parameters
+    ----------
+    stages : ChainStages
+    size : int
+        Bytes of each value.
+    cost : int
+        Compute of each forward node.
+    beside : int
+        Bytes beside the checkpoints at the peak.
+    """
+
+    stages: ChainStages
+    size: int
+    cost: int
+    beside: int
+
+    def __len__(self) -> int:
+        return len(self.stages)
+
+    def checkpoints(self, limit: int) -> int:
+        """How many checkpoints a limit allows, 0 if not even the beginning."""
+        return min(max(0, limit - self.beside) // self.size, len(self) - 1)
+
+    def compute(self, checkpoints: int) -> int:
+        """Compute of the optimum for a number of checkpoints: one pass and what is recomputed."""
+        extra = forward_runs(len(self), checkpoints) - (len(self) - 1)
+        return self.stages.graph.needed_compute + extra * self.cost
+
+
+def _unit_chain(graph: ComputationGraph) -> UnitChain | None:
+    found: UnitChain | None = derived(graph, "unit_chain", lambda: _recognised(graph))
+    return found
+
+
+def _recognised(graph: ComputationGraph) -> UnitChain | None:
+    """The chain of a graph whose stages are single nodes with equal figures; None if it is none."""
+    stages = stages_of(graph)
+    if stages is None or not MIN_STAGES <= len(stages) == stages.nodes.size:
+        return None
+    nodes, memory = stages.nodes, stages.upper
+    if graph.once[nodes].any() or graph.output[stages.link[:-1]].any() or not memory.same_as(stages.lower):
+        return None
+    sweep, _, leaf, _ = stages.costs()
+    size, cost, beside = int(memory.link[0]), int(graph.compute[nodes[0]]), int(memory.backward[-1])
+    equal = (
+        (memory.link[:-1] == size).all()
+        and (graph.node_memory[nodes] == size).all()
+        and (sweep[:-1] == cost).all()
+        and not leaf[:-1].any()
+        and leaf[-1] == cost
+        and (memory.backward[1:] == beside).all()
+        and memory.backward[0] <= beside
+    )
+    forward = int(memory.following.max() + memory.gradients.max())
+    return UnitChain(stages, size, cost, beside) if equal and size and forward <= size + beside else None

@@ -1,0 +1,98 @@
+"""The moment at which a node runs first, as sets and as a linear program; and the bytes that are forced there."""
+
+from fractions import Fraction
+from functools import reduce
+from math import ceil, gcd
+
+import numpy as np
+from scipy.optimize import linprog
+
+from tests.oracles.plain import plain
+
+
+def forced_bytes(graph):
+    """Bytes that are live when each needed node runs first, in every schedule."""
+    g = plain(graph)
+    return {
+        v: g.workspace[v] + sum(g.memory[x] for x in forced_values(g, *around(g, v), v)) for v in sorted(g.needed())
+    }
+
+
+def around(g, v):
+    """All that a node needs, and all needed nodes that need it."""
+    needed = g.needed()
+    above = ancestors(g, v)
+    return above, {w for w in needed if v in ancestors(g, w)}
+
+
+def ancestors(g, v):
+    found, todo = set(), g.predecessors(v)
+    while todo:
+        u = todo.pop()
+        if u not in found:
+            found.add(u)
+            todo += g.predecessors(u)
+    return found
+
+
+def forced_values(g, above, below, v):
+    passed = {x for w in below for x in g.reads[w] if g.producer[x] in above}
+    pinned = {x for x in g.outputs if g.producer[x] in above}
+    return {*g.values[v], *g.reads[v], *pinned, *(x for x in passed if runs_once(g, g.producer[x]))}
+
+
+def runs_once(g, v):
+    return g.once[v] or g.mark[v] == 1
+
+
+def relaxed_overhead(graph, limit):
+    """The maximum over v of the linear program's value; None where it has no solution for some v."""
+    g = plain(graph)
+    values = [moment(g, v, limit) for v in g.needed()]
+    return None if None in values else max(values, default=0.0)
+
+
+def moment(g, v, limit):
+    """The least compute to run again later so that what is live when v runs first keeps within a limit, in fractions.
+
+    Minimise the cost of r over 0 <= k, r <= 1, where k_x says that value x is live, r_i that node i is recomputed:
+    k_x + r_producer(x) >= 1 if a descendant of v reads x, and >= r_i if node i reads x.
+    """
+    above, below = around(g, v)
+    forced = forced_values(g, above, below, v)
+    nodes = sorted(above)
+    values = sorted({x for i in above for x in g.values[i]} - forced)
+    column = {name: i for i, name in enumerate([*(("r", i) for i in nodes), *(("k", x) for x in values)])}
+    rows, most = [], []
+
+    def at_least(terms, number):
+        row = np.zeros(len(column))
+        for name, factor in terms:
+            row[column[name]] -= factor
+        rows.append(row)
+        most.append(-number)
+
+    for x in values:
+        either = [(("k", x), 1), (("r", g.producer[x]), 1)]
+        if any(x in g.reads[w] for w in below):
+            at_least(either, 1)
+        for i in nodes:
+            if x in g.reads[i]:
+                at_least([*either, (("r", i), -1)], 0)
+    free = limit - g.workspace[v] - sum(g.memory[x] for x in forced)
+    at_least([(("k", x), -g.memory[x]) for x in values], -free)
+    cost = [g.compute[i] for i in nodes] + [0] * len(values)
+    ends = [(0, 0 if runs_once(g, i) else 1) for i in nodes] + [(0, 1)] * len(values)
+    if not column:
+        return 0.0 if free >= 0 else None
+    unit, size = max(1, *cost), max(1, *(abs(number) for number in most))  # HiGHS goes by tolerances near 1
+    rows[-1], most[-1] = rows[-1] / size, most[-1] / size
+    found = linprog(np.array(cost) / unit, np.array(rows), most, bounds=ends, method="highs")
+    return None if found.status == 2 else found.fun * unit
+
+
+def whole_steps(graph, overhead):
+    """The least sum of costs of nodes that may run again that is no less, going by their common divisor."""
+    g = plain(graph)
+    step = reduce(gcd, (g.compute[v] for v in g.needed() if not runs_once(g, v)), 0) or 1
+    return ceil(Fraction(overhead) / step) * step

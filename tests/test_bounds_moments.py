@@ -1,0 +1,190 @@
+"""The moment bound: never above what a schedule within the limit needs, whatever the moments."""
+
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import remat_algos as ra
+from remat_algos.bounds.integer_program import _without_debug_lines
+from remat_algos.bounds.moments import _rows_of_bytes, choose_moments, descendants, moment_bound
+from remat_algos.ir.labels import KEEP
+from remat_algos.models.registry import build
+from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.simulation import simulate
+from tests import strategies
+from tests.oracles import live_sets
+from tests.oracles.plain import plain
+
+
+@st.composite
+def chains(draw, graph, most=4):
+    """Up to `most` needed nodes, each an ancestor of the next."""
+    allowed, chain = graph.needed, []
+    while allowed.any() and len(chain) < most:
+        chain.append(draw(st.sampled_from(np.flatnonzero(allowed).tolist())))
+        allowed = allowed & descendants(graph, chain[-1])
+        allowed[chain[-1]] = False
+    return chain
+
+
+def small_graphs():
+    """Graphs that the oracle can search, with `once`, read outputs, workspaces, several values."""
+    return (strategies.graphs(max_nodes=9, min_nodes=1, room=24) | strategies.training_graphs(max_nodes=12)).filter(
+        lambda graph: 0 < useful_bits(graph) <= 12
+    )
+
+
+def useful_bits(graph):
+    """Values that the oracle keeps count of, 0 without outputs."""
+    g = plain(graph)
+    needed = g.needed()
+    useful = g.outputs.union(*(g.reads[v] for v in needed))
+    return len(useful) + sum(g.once[v] for v in needed)
+
+
+@given(data=st.data(), graph=small_graphs())
+def test_no_schedule_within_the_limit_needs_less(data, graph):
+    chain = data.draw(chains(graph))
+    least, _ = live_sets.least_peak(graph)
+    limit = data.draw(st.integers(max(0, least - 2), max(least, baseline_peak(graph))))
+    best = live_sets.least_compute(graph, limit)
+    found = moment_bound(graph, limit, chain)
+    if best is None:
+        assert found.compute >= graph.needed_compute
+    else:
+        assert graph.needed_compute <= found.compute <= best[0]
+        assert not found.infeasible
+        assert found.status == "optimal"
+
+
+@given(data=st.data(), graph=small_graphs())
+def test_it_never_falls_when_a_moment_is_added(data, graph):
+    chain = data.draw(chains(graph))
+    limit = data.draw(st.integers(live_sets.least_peak(graph)[0], baseline_peak(graph)))
+    left_out = data.draw(st.sets(st.sampled_from(chain), max_size=len(chain) - 1))
+    fewer = [v for v in chain if v not in left_out]
+    assert moment_bound(graph, limit, fewer).compute <= moment_bound(graph, limit, chain).compute
+
+
+@given(data=st.data(), graph=strategies.graphs(max_nodes=12, min_nodes=1) | strategies.training_graphs())
+def test_it_holds_for_every_schedule(data, graph):
+    order = data.draw(strategies.orders(graph))
+    simulation = simulate(graph, order)
+    if graph.needed.any():
+        found = moment_bound(graph, simulation.peak_memory, data.draw(chains(graph)))
+        assert found.compute <= simulation.compute
+        assert not found.infeasible
+
+
+@given(data=st.data(), graph=small_graphs())
+def test_without_time_it_is_one_pass_or_what_follows_at_once(data, graph):
+    chain = data.draw(chains(graph))
+    limit = data.draw(st.integers(live_sets.least_peak(graph)[0], baseline_peak(graph)))
+    found = moment_bound(graph, limit, chain, seconds=0)
+    assert graph.needed_compute <= found.compute <= moment_bound(graph, limit, chain).compute
+
+
+@given(data=st.data(), graph=small_graphs())
+def test_a_keep_mark_counts_like_once(data, graph):
+    chain = data.draw(chains(graph))
+    limit = data.draw(st.integers(0, baseline_peak(graph)))
+    kept = np.array(data.draw(st.lists(st.booleans(), min_size=graph.n_nodes, max_size=graph.n_nodes)))
+    marked = replace(graph, mark=np.where(kept, KEEP, 0))
+    single = replace(graph, once=graph.once | kept, derivation=None)
+    assert moment_bound(marked, limit, chain) == moment_bound(single, limit, chain)
+
+
+def test_a_read_output_is_pinned():
+    """2 holds 0, 1 and its own value: the output 0 stays, whatever runs again."""
+    graph = ra.ComputationGraph.from_edges(
+        [(0, 1), (1, 2), (2, 3)], memory=[4, 2, 2, 1], output=[True, False, False, True]
+    )
+    assert moment_bound(graph, 7, [2]).infeasible
+    assert not moment_bound(graph, 8, [2]).infeasible
+
+
+@pytest.mark.parametrize(
+    ("nodes", "words"),
+    [([], "0 moments"), ([0, 1, 2, 3, 4], "5 moments"), ([9], "node 9"), ([-1], "node -1"), ([2, 1], "no ancestor")],
+)
+def test_moments_that_are_no_chain_are_refused(nodes, words):
+    graph = ra.ComputationGraph.from_edges([(v, v + 1) for v in range(5)])
+    with pytest.raises(ValueError, match=words):
+        moment_bound(graph, 9, nodes)
+
+
+@pytest.mark.parametrize(
+    ("model", "share", "nodes", "percent"),
+    [
+        ("unet", 50, [68], 3.262),
+        ("unet", 50, [65, 68], 3.5439),
+        ("gpt2_small", 25, [307], 21.590),
+        ("vit_b_16", 50, [228], 1.684),
+    ],
+)
+def test_networks_reach_the_figures_of_the_study(model, share, nodes, percent):
+    graph = ra.differentiate(build(model).graph)
+    found = moment_bound(graph, baseline_peak(graph) * share // 100, nodes)
+    assert found.status == "optimal"
+    assert 100 * (found.compute - graph.needed_compute) >= percent * graph.needed_compute
+
+
+@given(data=st.data(), graph=small_graphs())
+def test_a_choice_only_rises_and_stays_below_the_optimum(data, graph):
+    limit = data.draw(st.integers(live_sets.least_peak(graph)[0], baseline_peak(graph)))
+    first = data.draw(st.sampled_from(np.flatnonzero(graph.needed).tolist()))
+    bounds = list(choose_moments(graph, limit, first))
+    computes = [found.compute for found in bounds]
+    assert computes == sorted(set(computes))
+    assert computes[-1] <= live_sets.least_compute(graph, limit)[0]
+    assert bounds[0].nodes == (first,)
+    assert all(first in found.nodes for found in bounds)
+    assert moment_bound(graph, limit, bounds[-1].nodes) == bounds[-1]
+
+
+@given(data=st.data())
+def test_rounded_rows_of_bytes_leave_out_nothing_that_fits(data):
+    memory = np.array(data.draw(st.lists(st.integers(0, 40) | st.integers(0, 2**40), max_size=8)), np.int64)
+    live = np.array(data.draw(st.lists(st.booleans(), min_size=memory.size, max_size=memory.size)), bool)
+    slack = int(memory[live].sum()) + data.draw(st.integers(0, 3))
+    for amounts in _rows_of_bytes(memory, slack):
+        assert amounts.shape == memory.shape
+        assert amounts[live].sum() <= 1 + 1e-12
+
+
+def test_a_choice_finds_the_second_moment_of_a_network():
+    graph = ra.differentiate(build("unet").graph)
+    *_, found = choose_moments(graph, baseline_peak(graph) // 2, 68, count=2)
+    assert 100 * (found.compute - graph.needed_compute) >= 3.5439 * graph.needed_compute
+
+
+def test_a_choice_ends_with_its_time_and_with_its_caller():
+    graph = ra.differentiate(build("resnet50").graph)
+    bounds = list(choose_moments(graph, baseline_peak(graph) // 4, 181, seconds=0))
+    assert [found.nodes for found in bounds] == [(181,)]
+
+    def look():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        next(choose_moments(graph, baseline_peak(graph) // 4, 181, look=look))
+
+
+def test_debugging_lines_of_the_solver_stay_out_of_standard_output(capfd):
+    """HiGHS writes some whatever its options; what else is written meanwhile is not lost."""
+    with _without_debug_lines():
+        os.write(1, b"HighsMipSolverData::transform\nours\n")
+    assert capfd.readouterr().out == "ours\n"
+
+
+def test_a_schedule_of_exactly_as_many_bytes_as_fit_is_not_cut_off():
+    """Sizes of some hundred million bytes, and a loss of four: HiGHS takes what differs by 1e-6 for equal."""
+    graph = ra.differentiate(build("vit", depth=1).graph)
+    node = next(v for v in range(graph.n_nodes) if graph.labels[v] == "grad(encoder.layers.0.mlp.gelu)")
+    for solver in ("approximate_dp", "chen_greedy", "twremat"):
+        plan = ra.solve(graph, "least", solver=solver, effort="fast")
+        assert moment_bound(graph, plan.peak_memory, [node]).compute <= plan.simulation.compute

@@ -1,0 +1,333 @@
+"""Lower bounds on compute in plans, comparisons and frontiers, and on the command line."""
+
+import json
+import warnings
+
+import pytest
+
+from remat_algos.bounds.certificate import rising_bounds
+from remat_algos.bounds.compute import ComputeBound
+from remat_algos.bounds.curve import bound_curve
+from remat_algos.context import SearchContext
+from remat_algos.errors import BudgetError, ClaimError, PlanError
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.models.random import chain
+from remat_algos.models.registry import build
+from remat_algos.plan.compare import compare
+from remat_algos.plan.frontier import frontier
+from remat_algos.plan.plan import Plan
+from remat_algos.plan.solve import solve
+from remat_algos.plan.verify import verify
+from remat_algos.schedule.baseline import baseline_peak
+
+GRAPH = differentiate(build("resnet18").graph)
+
+
+def bounds(graph, limit, **options):
+    return list(rising_bounds(graph, limit, **options))
+
+
+# ---------------------------------------------------------------- the search
+
+
+@pytest.mark.parametrize("effort", ["fast", "default"])
+def test_bounds_rise_from_one_pass(effort):
+    limit = baseline_peak(GRAPH) * 6 // 10
+    found = [bound.compute for bound in bounds(GRAPH, limit, effort=effort)]
+    assert found[0] == GRAPH.needed_compute
+    assert found == sorted(set(found))
+    assert found[-1] > found[0]
+
+
+def test_more_effort_never_lowers_a_bound():
+    for share in (30, 50, 80):
+        limit = baseline_peak(GRAPH) * share // 100
+        assert bounds(GRAPH, limit)[-1].compute >= bounds(GRAPH, limit, effort="fast")[-1].compute
+
+
+def test_without_a_limit_one_pass_is_the_bound():
+    (bound,) = bounds(GRAPH, None)
+    assert (bound.compute, bound.source, bound.nodes) == (GRAPH.needed_compute, "one pass", ())
+
+
+def test_a_bound_for_a_larger_limit_is_a_start():
+    high, low = (baseline_peak(GRAPH) * share // 100 for share in (70, 50))
+    start = bounds(GRAPH, high, effort="fast")[-1]
+    found = bounds(GRAPH, low, effort="fast", start=start)
+    assert found[0] is start
+    known = bounds(GRAPH, low, closure=found[-1])
+    assert known[-1].compute == bounds(GRAPH, low)[-1].compute
+    with pytest.raises(ValueError, match="node 5000 is not needed"):
+        bounds(GRAPH, low, start=ComputeBound(0, (5000,), (1, 0)))
+    assert found[-1].compute == bounds(GRAPH, low, effort="fast")[-1].compute
+
+
+def test_a_curve_never_falls_as_the_limit_falls():
+    base = baseline_peak(GRAPH)
+    curve = bound_curve(GRAPH, [base * i // 20 for i in range(1, 21)], SearchContext(), effort="fast")
+    computes = [bound.compute for bound in curve.bounds if not bound.infeasible]
+    assert computes == sorted(computes, reverse=True)
+    assert curve.at(base * 2).compute == GRAPH.needed_compute
+    assert curve.bounds[0].infeasible
+
+
+def test_a_curve_that_is_cut_short_holds_what_was_proven():
+    context = SearchContext(0)
+    curve = bound_curve(GRAPH, [baseline_peak(GRAPH) // 2], context, effort="fast")
+    assert not curve.complete
+    assert curve.bounds[0].compute == GRAPH.needed_compute
+
+
+# ---------------------------------------------------------------- plans
+
+
+def test_every_plan_has_a_bound_of_any_order_and_verify_proves_it():
+    for budget in ("80%", "50%", "least"):
+        plan = solve(GRAPH, budget, solver="chen_greedy")
+        assert plan.scope == "any order"
+        assert GRAPH.needed_compute <= plan.bound <= plan.simulation.compute
+        assert plan.bound_source in ("one pass", "closure", "moments")
+        verify(GRAPH, plan)
+
+
+@pytest.mark.parametrize("effort", ["fast", "default"])
+def test_a_raised_bound_is_refused_with_the_step_that_disproves_it(tmp_path, effort):
+    plan = solve(GRAPH, "50%", effort=effort)
+    assert plan.bound_source == {"fast": "closure", "default": "moments"}[effort]
+    record = plan.record()
+    node = record["details"]["bound"]["nodes"][0]
+    record["bound"] = plan.simulation.compute
+    record["gap"] = 0.0
+    with pytest.raises(ClaimError, match="the plan claims the lower bound") as caught:
+        verify(GRAPH, record)
+    assert node in str(caught.value)
+    plan.save(tmp_path / "plan.json")
+    loaded = Plan.load(tmp_path / "plan.json", GRAPH)
+    assert (loaded.bound, loaded.bound_source, loaded.details["bound"]) == (
+        plan.bound,
+        plan.bound_source,
+        record["details"]["bound"],
+    )
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        None,
+        {},
+        {"nodes": []},
+        {"nodes": ["no such node"], "price": "1/2^3"},
+        {"nodes": [True], "price": "1/2^3"},
+        {"nodes": "conv1", "price": "1/2^3"},
+        {"price": "1/2^3"},
+        *({"nodes": None, "price": price} for price in ("", "1", "1/2^", "-1/2^3", "1/2^99999", 3, "9" * 60 + "/2^0")),
+    ],
+)
+def test_a_bound_that_names_no_node_or_no_price_is_no_plan(claim):
+    record = solve(GRAPH, "50%", effort="fast").record()
+    nodes = record["details"]["bound"]["nodes"]
+    if isinstance(claim, dict) and claim.get("nodes", 0) is None:
+        claim = claim | {"nodes": nodes}
+    record["details"]["bound"] = claim
+    with pytest.raises(PlanError):
+        verify(GRAPH, record)
+
+
+@pytest.mark.parametrize(
+    ("narrower", "error"),
+    [
+        ({"bound": 1, "scope": ["chain"]}, PlanError),
+        ({"bound": True, "scope": "chain"}, PlanError),
+        ({"bound": 1, "scope": "any order"}, PlanError),
+        ([1], PlanError),
+        ({"bound": 10**18, "scope": "chain"}, ClaimError),
+    ],
+)
+def test_a_narrower_bound_is_one_and_does_not_contradict_the_plan(narrower, error):
+    record = solve(GRAPH, "50%", effort="fast").record()
+    record["details"]["narrower_bound"] = narrower
+    with pytest.raises(error):
+        verify(GRAPH, record)
+
+
+def test_a_bound_by_a_solver_that_proves_none_is_refused():
+    record = solve(GRAPH, "50%", effort="fast").record()
+    record |= {"bound": record["compute"], "gap": 0.0, "bound_source": "greedy_remat"}
+    with pytest.raises(ClaimError, match="by greedy_remat, which proves none"):
+        verify(GRAPH, record)
+
+
+def test_what_is_proven_to_fit_nowhere_is_said_with_the_proof():
+    """When node 4 runs first, both values of 10 bytes are still to be read, and neither can be computed again."""
+    edges = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (1, 6)]
+    once = [v in (0, 3) for v in range(7)]
+    graph = ComputationGraph.from_edges(edges, memory=[10, 10, 1, 10, 10, 1, 1], once=once)
+    (bound,) = [bound for bound in bounds(graph, 25) if bound.infeasible]
+    assert (bound.nodes, bound.forced, bound.source) == ((4,), 30, "closure")
+    with pytest.raises(BudgetError, match="no schedule within 25 B exists") as caught:
+        solve(graph, 25)
+    assert (caught.value.lower_bound, caught.value.nodes) == (30, (4,))
+
+
+def test_another_source_than_the_proof_is_refused():
+    record = solve(GRAPH, "50%", effort="fast").record()
+    record["bound_source"] = "moments"
+    with pytest.raises(PlanError, match="bound_source"):
+        verify(GRAPH, record)
+
+
+def test_a_node_or_a_price_that_proves_less_is_refused():
+    record = solve(GRAPH, "50%", effort="fast").record()
+    record["details"]["bound"]["price"] = "0/2^0"
+    with pytest.raises(ClaimError, match="that proves"):
+        verify(GRAPH, record)
+
+
+def test_the_lowest_peak_has_the_bound_of_its_own_peak():
+    plan = solve(differentiate(chain(12)), "least")
+    assert plan.bound > plan.graph.needed_compute
+    verify(plan.graph, plan)
+
+
+def test_auto_stops_at_a_plan_that_meets_the_bound():
+    plan = solve(GRAPH, "100%")
+    assert (plan.gap, plan.details["solvers_tried"]) == (0.0, 1)
+    assert "optimal: no schedule" in " ".join(str(plan).split())
+
+
+def test_an_unknown_effort_is_refused():
+    with pytest.raises(ValueError, match="effort is 'much'; use fast, default, best"):
+        solve(GRAPH, "50%", effort="much")
+
+
+def test_no_needed_node_one_node_and_no_cost():
+    one = ComputationGraph.from_arrays(read_indptr=[0, 0], read_indices=[], memory=[4], compute=[3])
+    assert solve(one, 4).gap == 0.0
+    free = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(6)], compute=0))
+    plan = solve(free, "least")
+    assert (plan.bound, plan.simulation.compute) == (0, 0)
+
+
+# ---------------------------------------------------------------- comparisons and frontiers
+
+
+def test_all_solvers_share_one_bound():
+    found = compare(GRAPH, "50%", solvers=["chen_greedy", "chen_sqrt", "twremat"])
+    plans = [entry.plan for entry in found.entries if entry.plan is not None]
+    assert len({(plan.bound, plan.bound_source) for plan in plans}) == 1
+    assert plans[0].bound > GRAPH.needed_compute
+    place = found.columns.index("bound")
+    assert found.columns[place + 1] == "gap"
+    for row, entry in zip(found.rows(), found.entries, strict=True):
+        if entry.plan is not None:
+            assert row[place : place + 2] == entry.plan.bound_cells()
+
+
+def test_a_frontier_has_bounds_that_fall_as_the_peak_rises():
+    found = frontier(GRAPH, solvers=["chen_greedy", "liveness_dp"])
+    bounds = [plan.bound for plan in found.plans]
+    assert bounds == sorted(bounds, reverse=True)
+    assert bounds[0] > GRAPH.needed_compute
+    for curve in found.curves.values():
+        for plan in curve:
+            assert plan.bound <= plan.simulation.compute
+    for plan in found.plans[:: max(1, len(found.plans) // 4)]:
+        verify(GRAPH, plan)
+    assert {"bound", "gap"} <= set(found.COLUMNS)
+    assert all("gap" in point for point in found.record()["points"])
+
+
+def test_the_cells_of_a_bound():
+    plan = solve(GRAPH, "100%")
+    assert plan.bound_cells() == ("0.0 %", "optimal")
+
+
+def test_a_moment_bound_that_takes_too_long_is_a_warning(monkeypatch):
+    from remat_algos.plan import verify as room
+
+    plan = solve(GRAPH, "50%")
+    assert plan.bound_source == "moments"
+    with monkeypatch.context() as patch:
+        patch.setattr(room, "prove", lambda graph, *_: (graph.needed_compute, False))
+        with pytest.warns(UserWarning, match=f"30 s proved {GRAPH.needed_compute}"):
+            verify(GRAPH, plan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        verify(GRAPH, plan)
+
+
+# ---------------------------------------------------------------- remat bound
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "chain.edges.csv").write_text("src,dst\n" + "".join(f"v{i},v{i + 1}\n" for i in range(8)))
+    (tmp_path / "chain.nodes.csv").write_text("name,memory,compute\n" + "".join(f"v{i},1,1\n" for i in range(9)))
+
+
+def test_remat_bound_says_what_proves_it(small, remat):
+    said = remat("bound", "chain.nodes.csv", "--budget", "7", "--effort", "fast")
+    assert said.code == 0
+    assert "29, 16.0 % more than one pass (closure)" in said.out
+    for label in ("limit", "proved at", "must be live", "kept", "recomputed", "bound"):
+        assert f"\n{label} " in said.out
+    record = remat("bound", "chain.nodes.csv", "--budget", "7", "--effort", "fast", "--json").record
+    (entry,) = record["bounds"]
+    assert (entry["bound"], entry["overhead"], entry["limit"], entry["source"]) == (29, 4, 7, "closure")
+    graph = differentiate(ComputationGraph.from_edges([(f"v{i}", f"v{i + 1}") for i in range(8)]))
+    claim = ComputeBound.claimed(graph, 29, {"nodes": entry["nodes"], "price": entry["price"]})
+    assert graph.labels[claim.nodes[0]] == entry["nodes"][0]
+    assert len(entry["closure"]["recomputed"]) == 7  # of cuts that prove the same, the one of fewest bytes
+
+
+def test_remat_bound_of_several_budgets_is_a_table(small, remat):
+    said = remat("bound", "chain.nodes.csv", "--budget", "3,5,7,100%", "--plot", "-")
+    assert said.code == 0
+    rows = [line.split() for line in said.lines if line.strip()[:3] in ("3 B", "5 B", "7 B", "11 ")]
+    assert "no schedule fits" in said.out
+    assert len(rows) >= 4
+    assert "lower bounds for 18 nodes" in said.out
+
+
+def test_remat_bound_where_nothing_fits(small, remat):
+    said = remat("bound", "chain.nodes.csv", "--budget", "3")
+    assert said.code == 3
+    assert "lower bound  no schedule fits: 4 B are live at the first run of" in said.out
+
+
+def test_remat_bound_draws_a_picture(small, remat, tmp_path):
+    said = remat("bound", "chain.nodes.csv", "--budget", "5,7,9", "--plot", "bounds.png")
+    assert said.code == 0
+    assert (tmp_path / "bounds.png").stat().st_size > 5_000
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--budget", "least"), "a bound needs a limit"),
+        (("--budget", "7 apples"), "7 apples"),
+        (("--budget", ","), "--budget"),
+        ((), "--budget"),
+    ],
+)
+def test_remat_bound_refuses_in_one_sentence(small, remat, words, sentence):
+    said = remat("bound", "chain.nodes.csv", *words)
+    assert said.code == 2
+    assert sentence in said.err
+    assert "Traceback" not in said.err
+
+
+def test_remat_verify_refuses_a_raised_bound(small, remat, tmp_path):
+    words = ("--budget", "5", "--effort", "fast", "--solver", "greedy_remat", "-o", "plan.json")
+    assert remat("solve", "chain.nodes.csv", *words).code == 0
+    record = json.loads((tmp_path / "plan.json").read_text())
+    assert remat("verify", "chain.nodes.csv", "plan.json").code == 0
+    assert record["bound"] < record["compute"]
+    record["gap"] = 0.0
+    record["bound"] = record["compute"]
+    (tmp_path / "plan.json").write_text(json.dumps(record))
+    said = remat("verify", "chain.nodes.csv", "plan.json")
+    assert said.code == 1
+    assert "the plan claims the lower bound" in said.err

@@ -1,0 +1,380 @@
+"""Chains of stages: recognition, memory, the table, and the solvers over them."""
+
+import functools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from remat_algos.kernels.chain_table import EVERY, SWEEP, fill_rows, in_slots, operations, row_offset, rows_of_table
+
+from remat_algos.context import SearchContext
+from remat_algos.errors import GraphError
+from remat_algos.ir.backward import Backward
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.models.random import layered_dag
+from remat_algos.models.registry import build
+from remat_algos.plan.solve import solve
+from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.simulation import simulate
+from remat_algos.solvers.candidates import pareto
+from remat_algos.solvers.chain_dp import ChainTable
+from remat_algos.solvers.chain_stages import baseline_operations, chain_of_stages, stages_of
+from remat_algos.solvers.registry import default_solvers, list_candidates
+from remat_algos.solvers.revolve import first_checkpoint, forward_runs, unit_chain
+from tests.oracles import live_sets
+from tests.oracles.chains import every_figure, every_schedule, is_exact, recurrence
+from tests.strategies import graphs, rows, stage_chains
+
+chains = stage_chains()
+
+
+def chain(n, **arrays):
+    return differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(n - 1)], **arrays))
+
+
+def frontier(graph, **options):
+    """Pareto points of what chain_dp yields."""
+    return pareto([found.figures for found in list_candidates(graph, "chain_dp", **options)], lambda figures: figures)
+
+
+# ---------------------------------------------------------------- recognition
+
+
+def test_a_forward_graph_is_told_to_differentiate():
+    assert "differentiate" in chain_of_stages(ComputationGraph.from_edges([(0, 1), (1, 2)]))
+
+
+def test_a_graph_with_a_long_skip_is_no_chain():
+    graph = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3), (1, 3), (3, 4)]))
+    assert chain_of_stages(graph) is None
+    assert stages_of(graph).stage.tolist() == [0, 1, 2, 2, 3]
+    skipping = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3), (0, 3)]))
+    with pytest.raises(GraphError, match="chain_dp cannot serve this graph: the forward part is no chain"):
+        solve(skipping, solver="chain_dp")
+
+
+@pytest.mark.parametrize(("name", "least"), [("gpt2_small", 25), ("vit_b_16", 25), ("resnet50", 30), ("llama_7b", 60)])
+def test_networks_of_the_zoo_are_chains_of_blocks(name, least):
+    assert len(stages_of(differentiate(build(name).graph))) >= least
+
+
+@given(graph=chains)
+def test_stages_are_cut_where_one_value_passes(graph):
+    stages = stages_of(graph)
+    stage = dict(zip(stages.nodes.tolist(), stages.stage.tolist(), strict=True))
+    place = {x: k for k, x in enumerate(stages.link.tolist()) if x >= 0}
+    for v in stage:
+        for x in graph.reads(v):
+            made = stage[int(graph.producer[x])]
+            assert made == stage[v] or (made == stage[v] - 1 and place[x] == made)
+    backward = dict(zip(stages.backward_nodes.tolist(), stages.backward_stage.tolist(), strict=True))
+    assert list(backward.values()) == sorted(backward.values(), reverse=True)
+    for v, k in backward.items():
+        for x in graph.reads(v):
+            producer = int(graph.producer[x])
+            assert producer not in stage or stage[producer] == k or place.get(x) == k - 1
+
+
+@given(graph=chains)
+def test_keeping_all_is_the_run_without_rematerialization(graph):
+    stages = stages_of(graph)
+    order = stages.schedule(baseline_operations(len(stages))).order.tolist()
+    assert order == baseline(graph).schedule.order.tolist()
+    assert stages.upper.highest + stages.upper.pinned >= baseline(graph).peak_memory
+    if is_exact(graph):
+        assert stages.upper.highest == baseline(graph).peak_memory
+
+
+@given(graph=graphs(max_nodes=12, min_nodes=1, seeded=True), count=st.integers(2, 4))
+def test_joined_stages_are_stages(graph, count):
+    training = differentiate(graph)
+    stages = stages_of(training)
+    if stages is not None:
+        joined = stages.joined(count)
+        assert 2 <= len(joined) <= max(2, count)
+        assert set(joined.link.tolist()) <= set(stages.link.tolist())
+        for written in every_schedule(len(joined)):
+            simulate(training, joined.schedule(written))
+
+
+# ---------------------------------------------------------------- the class
+
+
+@given(graph=chains)
+@settings(max_examples=40)
+def test_the_frontier_is_that_of_all_schedules_of_the_class(graph):
+    every = every_figure(graph)
+    lowest = pareto([figures[:2] for figures in every], lambda figures: figures)
+    found = list_candidates(graph, "chain_dp")
+    assert all(each.figures[0] <= each.details["promise"] for each in found)
+    if is_exact(graph):
+        assert pareto([each.figures for each in found], lambda figures: figures) == lowest
+        assert all(each.figures[0] == each.details["promise"] for each in found)
+
+
+@given(data=st.data(), graph=chains)
+@settings(max_examples=40)
+def test_a_bound_holds_for_all_schedules_of_the_class(data, graph):
+    every = every_figure(graph)
+    limit = data.draw(st.sampled_from(sorted({peak for peak, _, _ in every}))) + data.draw(st.integers(-1, 1))
+    within = [compute for peak, compute, _ in every if peak <= limit]
+    slots = data.draw(st.none() | st.integers(1, 12))
+    for found in list_candidates(graph, "chain_dp", limit, slots=slots):
+        if found.bound is not None:
+            assert found.scope == "chain"
+            assert found.bound <= min(within)
+            assert slots is not None or not is_exact(graph) or found.bound == min(within)
+
+
+@given(
+    n=st.integers(2, 3),
+    sizes=st.lists(st.integers(1, 4), min_size=3, max_size=3),
+    costs=st.lists(st.integers(1, 4), min_size=3, max_size=3),
+)
+@settings(max_examples=25)
+def test_small_chains_lose_nothing_to_any_order(n, sizes, costs):
+    """Chains whose gradients read inputs and values: no other order, no other recomputation is better."""
+    graph = chain(n, memory=sizes[:n], compute=costs[:n])
+    for peak, compute in frontier(graph):
+        assert live_sets.least_compute(graph, peak)[0] == compute
+    assert frontier(graph)[0][0] == live_sets.least_peak(graph)[0]
+
+
+@given(graph=chains)
+def test_frontiers_fall(graph):
+    points = frontier(graph)
+    assert [peak for peak, _ in points] == sorted({peak for peak, _ in points})
+    assert [compute for _, compute in points] == sorted({compute for _, compute in points}, reverse=True)
+
+
+def test_stages_without_cost_are_stages():
+    graph = chain(6, compute=[0, 3, 0, 0, 2, 0], memory=[1, 2, 3, 1, 2, 1])
+    every = pareto([figures[:2] for figures in every_figure(graph)], lambda figures: figures)
+    assert frontier(graph) == every
+
+
+def test_costs_and_sizes_may_be_large():
+    huge = 2**44
+    small = chain(5, memory=[1, 3, 2, 4, 1], compute=[2, 1, 3, 1, 2])
+    large = chain(5, memory=[huge * x for x in (1, 3, 2, 4, 1)], compute=[huge * c for c in (2, 1, 3, 1, 2)])
+    assert frontier(large) == [(huge * peak, huge * compute) for peak, compute in frontier(small)]
+
+
+# ---------------------------------------------------------------- discretisation
+
+
+@pytest.mark.parametrize("slots", [20, 100, 700])
+def test_few_slots_stay_on_the_safe_side(slots):
+    sizes = np.random.default_rng(slots).integers(1000, 9999, 24)
+    graph = chain(24, memory=sizes, compute=sizes[::-1])
+    limit = int(0.6 * baseline(graph).peak_memory)
+    found = list_candidates(graph, "chain_dp", limit, slots=slots)
+    assert all(each.figures[0] <= each.details["promise"] for each in found)
+    best = min(each.figures[1] for each in found if each.figures[0] <= limit)
+    bound = max(each.bound for each in found if each.bound is not None)
+    exact = min(each.figures[1] for each in list_candidates(graph, "chain_dp", limit) if each.figures[0] <= limit)
+    assert bound <= exact
+    assert bound <= best
+    if slots == 700:
+        assert best <= 1.05 * bound
+
+
+def test_a_table_that_is_too_large_is_refused():
+    with pytest.raises(GraphError, match=r"a table of 240 stages and .* slots takes .*; give fewer slots or stages"):
+        next(iter_second(list_tables(chain(300, memory=range(100_000, 100_300)), slots=30_000)))
+
+
+def list_tables(graph, **options):
+    from remat_algos.solvers.chain_dp import chain_dp
+
+    return chain_dp(graph, None, SearchContext(), **options)
+
+
+def iter_second(stream):
+    next(stream)
+    yield next(stream)
+
+
+# ---------------------------------------------------------------- the kernel
+
+
+def random_memory(rng, n, most=6):
+    memory = rng.integers(0, most, (12, n))
+    memory[1] = rng.integers(-2, most, n)
+    memory[0, -1] = memory[8, -1] = 0
+    return memory
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_the_table_is_the_recurrence(seed):
+    rng = np.random.default_rng(seed)
+    n, width, unit, up = int(rng.integers(1, 13)), int(rng.integers(1, 24)), int(rng.integers(1, 4)), bool(seed % 2)
+    costs = rng.integers(0, 5, (3, n)).astype(float)
+    memory = random_memory(rng, n)
+    table = np.empty(rows_of_table(n) * width, np.float32)
+    middle = int(rng.integers(0, n + 1))
+    fill_rows(table, width, costs, memory, unit, up, middle, n)
+    fill_rows(table, width, costs, memory, unit, up, 0, middle)
+    root = table[(n - 1) * width : n * width]
+    assert root.tolist() == [recurrence(costs, memory, m, width - 1, unit, up) for m in range(width)]
+    for m in np.flatnonzero(np.isfinite(root))[:2].tolist():
+        codes = operations(table, width, costs, memory, unit, up, m, 10**6)
+        price = {SWEEP: costs[0], EVERY: costs[1], 2: costs[2], 3: np.zeros(n)}
+        assert sum(price[code % 4][code // 4] for code in codes) == root[m]
+        assert operations(table, width, costs, memory, unit, up, m, 1) is None or len(codes) == 1
+
+
+def test_rows_of_many_stages_do_not_overflow():
+    n, width = 2071, 1001
+    assert row_offset(n, n - 1, n - 1, width) == (rows_of_table(n) - 1) * width > 2**31
+
+
+def test_a_chain_of_many_stages_has_a_table():
+    n, width = 2_100, 4
+    costs, memory = np.ones((3, n)), np.zeros((12, n), np.int64)
+    memory[[0, 1]] = 1
+    table = np.empty(rows_of_table(n) * width, np.float32)
+    fill_rows(table, width, costs, memory, 1, True, n - 8, n)  # the last rows, at the end of the table
+    begin = row_offset(n, n - 8, n - 1, width)
+    last = np.empty(rows_of_table(8) * width, np.float32)
+    fill_rows(last, width, costs[:, :8], memory[:, :8], 1, True, 0, 8)
+    assert table[begin : begin + width].tolist() == last[7 * width : 8 * width].tolist()
+
+
+def test_lengths_are_checked():
+    costs, memory = np.ones((3, 2)), np.zeros((12, 2), np.int64)
+    table = np.empty(3 * 5, np.float32)
+    with pytest.raises(ValueError, match="must be"):
+        fill_rows(table, 5, costs, memory[:9], 1, True, 0, 2)
+    with pytest.raises(ValueError, match="15 entries"):
+        fill_rows(table[:-1], 5, costs, memory, 1, True, 0, 2)
+    with pytest.raises(ValueError, match="stages 0 to 3 of 2"):
+        fill_rows(table, 5, costs, memory, 1, True, 0, 3)
+    table[:] = math.inf
+    with pytest.raises(ValueError, match="no solution in 4 slots"):
+        operations(table, 5, costs, memory, 1, True, 4, 100)
+
+
+def test_slots_are_rounded_up_or_down():
+    assert [in_slots(size, 4, up) for size in (-5, 0, 7) for up in (True, False)] == [-1, -2, 0, 0, 2, 1]
+
+
+# ---------------------------------------------------------------- revolve
+
+
+@functools.cache
+def least_runs(n, s):
+    """The recurrence of griewank2000."""
+    if n == 1:
+        return 0
+    if s == 1:
+        return n * (n - 1) // 2
+    return min(m + least_runs(n - m, s - 1) + least_runs(m, s) for m in range(1, n))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 20, 45])
+def test_the_closed_form_is_the_recurrence(n):
+    for s in range(1, 12):
+        assert forward_runs(n, s) == least_runs(n, s)
+        if n > 1 and s > 1:
+            m = first_checkpoint(n, s)
+            assert m + forward_runs(n - m, s - 1) + forward_runs(m, s) == forward_runs(n, s)
+
+
+def test_the_closed_form_is_what_another_program_computes():
+    other = pytest.importorskip("checkpoint_schedules")
+    for n in range(1, 201):
+        for s in range(1, 21):
+            assert forward_runs(n, s) + n == other.optimal_steps_binomial(n, s)
+
+
+def inputs_only(n):
+    """A chain whose gradients read what their node reads, not its value."""
+    reads = rows("saved", [[v - 1] if v else [] for v in range(n)])
+    backward = Backward(**reads, grad_memory=[1] * n, grad_compute=[-1] * n, grad_workspace=[0] * n)
+    return differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(n - 1)], backward=backward))
+
+
+@pytest.mark.parametrize(("make", "beside"), [(chain, 3), (inputs_only, 2)])
+@pytest.mark.parametrize("n", [3, 4, 7, 12, 40])
+def test_unit_chains_are_solved_by_the_closed_form(n, make, beside):
+    graph = make(n)
+    points = pareto([found.figures for found in list_candidates(graph, "revolve")], lambda figures: figures)
+    assert points == frontier(graph)
+    assert points[0][0] == beside + 1
+    for budget in range(beside + 1, n + 3):
+        best = min(compute for peak, compute in points if peak <= budget)
+        expected = 3 * n - 2 + forward_runs(n, min(budget - beside, n - 1)) - (n - 1)
+        assert best == expected
+        claims = {found.bound for found in list_candidates(graph, "revolve", budget)} - {None}
+        assert claims == {expected}
+
+
+@pytest.mark.parametrize("make", [chain, inputs_only])
+def test_nothing_beats_revolve_on_short_unit_chains(make):
+    for n in (3, 4, 5):
+        graph = make(n)
+        points = pareto([found.figures for found in list_candidates(graph, "revolve")], lambda figures: figures)
+        assert points[0][0] == live_sets.least_peak(graph)[0]
+        assert [(peak, live_sets.least_compute(graph, peak)[0]) for peak, _ in points] == points
+
+
+def test_sizes_and_costs_scale():
+    small, large = (
+        [found.figures for found in list_candidates(graph, "revolve")]
+        for graph in (chain(9), chain(9, memory=1000, compute=7))
+    )
+    assert large == [(1000 * peak, 7 * compute) for peak, compute in small]
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        chain(5, memory=[1, 1, 2, 1, 1]),
+        chain(5, compute=[1, 1, 2, 1, 1]),
+        chain(5, workspace=[0, 0, 3, 0, 0]),
+        chain(5, once=[False, True, False, False, False]),
+        differentiate(ComputationGraph.from_edges([(0, 1), (1, 2), (0, 2), (2, 3)])),
+    ],
+)
+def test_other_chains_are_none_of_revolve(graph):
+    assert unit_chain(graph) == "the forward part is no chain of nodes of equal size and cost; use chain_dp"
+
+
+def test_long_chains_take_no_time():
+    graph = chain(3_000)
+    best = list_candidates(graph, "revolve", 40, checkpoints=37)[-1]
+    assert best.figures == (40, best.bound)
+    assert best.bound == 3 * 3_000 - 2 + forward_runs(3_000, 37) - 2_999
+
+
+# ---------------------------------------------------------------- in the portfolio
+
+
+def test_narrow_solvers_run_by_themselves_only_where_they_can_serve():
+    used = {solver.name for solver in default_solvers(chain(120))}
+    assert "chain_dp" in used
+    assert "chain_dp" not in {solver.name for solver in default_solvers(chain(64))}  # Numba takes longer to load
+    other = differentiate(layered_dag(160, width=5, reach=20))
+    assert "chain_dp" not in {solver.name for solver in default_solvers(other)}
+    assert "chain_dp" not in {solver.name for solver in default_solvers()}
+
+
+def test_gpt2_at_a_quarter_of_its_peak():
+    graph = differentiate(build("gpt2_small").graph)
+    plan = solve(graph, "25%", solver="chain_dp", raw=True)
+    assert plan.overhead <= 0.2160 * graph.needed_compute
+    assert plan.details["stages"] == len(stages_of(graph))
+
+
+def test_a_table_knows_what_it_has():
+    graph = chain(8)
+    stages = stages_of(graph)
+    table = ChainTable.of(stages, stages.upper, 20, None, SearchContext())
+    assert (table.unit, table.width) == (1, 21)
+    assert table.bound(20) == graph.needed_compute
+    assert table.bound(2) is None
+    assert table.points().tolist() == sorted(table.points().tolist())
