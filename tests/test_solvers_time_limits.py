@@ -34,7 +34,7 @@ def test_a_time_limit_is_kept_on_large_graphs(shape, monkeypatch):
     graph = ra.differentiate(ra.ComputationGraph.from_edges(edges))
     started = time.process_time()
     ra.solve(graph, "100%", time_limit=1)
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < 4
 
 
 @pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="sanitizers are slow")
@@ -47,7 +47,7 @@ def test_a_time_limit_holds_for_the_whole_command(shape, tmp_path, monkeypatch):
     started = time.process_time()
     code = main(["solve", str(file), "--budget", "80%", "--time-limit", "1", "-o", str(tmp_path / "plan.json")])
     assert code == 0
-    assert time.process_time() - started < 2  # 1.1 on an idle machine; coverage and other work slow it down
+    assert time.process_time() - started < 4  # 1.1 on an idle machine; coverage and other work slow it down
 
 
 def test_where_a_walk_may_take_too_long_the_plan_says_that_the_time_was_over():

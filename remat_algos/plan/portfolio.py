@@ -19,6 +19,7 @@ from remat_algos.solvers.candidates import Candidate, ParetoSet
 from remat_algos.solvers.registry import BASELINE, Solver, Stream
 
 GRACE = 0.05  # seconds after the deadline in which cheap solvers are still run
+LONG_GRACE = 1.0  # the same while nothing fits: a late plan is better than none
 FIRST_SECONDS = 0.25  # for each solver, until something fits
 SOLVING = 0.75  # of a solver's time; the rest is for polishing
 MAX_KEPT = 64  # candidates of one solver under a limit
@@ -214,7 +215,8 @@ class Portfolio:
         """Run one solver, then polish its candidates."""
         result = self.results.setdefault(solver.name, SolverResult())
         result.reason = solver.needs(self.problem.graph) or ""
-        grace = GRACE if solver.cheap else 0.0
+        fits = self._best is not None and self.problem.fits(self._best)
+        grace = 0.0 if not solver.cheap else GRACE if fits else LONG_GRACE
         if not result.reason and self.context.late and self.context.overdue >= grace and self.candidates:
             result.reason = NOT_TRIED
         if result.reason:

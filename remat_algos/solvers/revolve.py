@@ -1,6 +1,6 @@
 """Binomial checkpointing of chains whose nodes are all alike."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from math import comb
@@ -70,7 +70,7 @@ def revolve(
             context.skip("too long")
         else:
             known = bound is not None and count <= most
-            schedule = chain.stages.schedule(operations(n, count))
+            schedule = chain.stages.schedule(operations(n, count, context.check))
             yield Candidate(schedule, {"checkpoints": count}, bound if known else None, "chain" if known else None)
         context.progress(done + 1)
 
@@ -113,8 +113,8 @@ def first_checkpoint(n: int, checkpoints: int) -> int:
     return low
 
 
-def operations(n: int, checkpoints: int) -> Iterator[tuple[int, int]]:
-    """(operation, stage) to run n stages forward and backward."""
+def operations(n: int, checkpoints: int, look: Callable[[], object] = lambda: None) -> Iterator[tuple[int, int]]:
+    """(operation, stage) to run n stages forward and backward; `look` is called at each division."""
     division = cache(first_checkpoint)
     waiting = [(0, n, checkpoints)]
     while waiting:
@@ -123,6 +123,7 @@ def operations(n: int, checkpoints: int) -> Iterator[tuple[int, int]]:
             yield LEAF, begin
             yield BACKWARD, begin
             continue
+        look()
         steps = division(count, free)
         yield from ((SWEEP, stage) for stage in range(begin, begin + steps))
         waiting += [(begin, steps, free), (begin + steps, count - steps, max(1, free - 1))]
