@@ -1,0 +1,347 @@
+"""How good plans are: the overhead of `solve`, its bound, and what the project wants, on the zoo and on random graphs.
+
+    python -m tests.benchmarks.quality [--rows resnet50,nmt-25%] [--effort best] [--json] [--before OUT.jsonl] [--all]
+
+Rows are chosen by graph or by name; shell patterns are allowed. `--json` prints a record per line as it is measured;
+`--before` compares with such lines of an earlier run. Without `--rows` all rows run but the slow ones, in about five
+minutes; `--all` adds these: every network of the zoo at 50 % and at 25 %, longer searches, whole frontiers, in hours.
+`python -m pytest tests/benchmarks -k quality` prints the same table and writes it to docs/benchmarks.md.
+
+Budgets are shares of the peak without rematerialization. Networks are those of the zoo with their defaults, with their
+gradients; layered graphs are as they are. Seconds are those of the processor for the whole solve, bound included; each
+solve gets a new copy of the graph, and a small graph is solved before, which loads the kernels.
+"""
+
+import argparse
+import copy
+import functools
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import remat_algos as ra
+from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.schedule.baseline import baseline_peak
+from tests.benchmarks.layered_graphs import layered_graph
+
+COLUMNS = ("graph", "nodes", "budget", "overhead", "bound", "gap", "wanted", "CPU s", "method", "effort", "note")
+DEFAULT, BEST = "default", "best"
+EFFORTS = ("fast", DEFAULT, BEST)
+LOWEST_SHARE, ABOVE_FLOOR = 25, 1.1  # per cent of the base, and times the floor: the lower budget of a network
+NEARLY_OPTIMAL = 1e-4  # points
+
+Record = dict[str, Any]
+
+
+# ---------------------------------------------------------------- rows
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One solve and what is wanted of it.
+
+    Parameters
+    ----------
+    graph : str
+        A network of the zoo, or a name of `LAYERED`.
+    budget : int
+        Per cent of the peak without rematerialization.
+    wanted : str
+        The overhead that is wanted, in per cent of one pass, to as many digits as are compared.
+    effort : str
+    note : str
+        Within how many seconds it is wanted, and what else is to be said.
+    slow : bool
+        Whether it runs by name and by `--all` only.
+    above_floor : bool
+        Whether the budget is raised to `ABOVE_FLOOR` times the lower bound of the peak.
+    """
+
+    graph: str
+    budget: int
+    wanted: str = ""
+    effort: str = DEFAULT
+    note: str = ""
+    slow: bool = False
+    above_floor: bool = False
+
+    @property
+    def name(self) -> str:
+        """`resnet50-25%`, with the effort where that is not the default."""
+        ending = "" if self.effort == DEFAULT else f"-{self.effort}"
+        return f"{self.graph}-{self.budget}%{'-or-floor' if self.above_floor else ''}{ending}"
+
+
+LAYERED = {  # nodes, w, seed
+    f"layered{n}_{seed}": (n, width, seed) for n, width in ((250, 0.43), (1000, 0.31)) for seed in (0, 1)
+}
+SEVENTEEN = (  # networks whose mean at half the memory is wanted
+    *("resnet50", "resnet152", "googlenet_bn", "mobilenet_v2", "unet", "vit_b_16", "llama_7b", "gpt2_small", "pspnet"),
+    *("stable_diffusion_unet", "deepspeech2_1rnn", "lstm", "nmt", "densenet121", "vgg16_bn", "transformer_base"),
+    "switch_base_8",
+)
+ROWS = (
+    Row("resnet50", 50, "0.84", note="in 3 s"),
+    Row("resnet50", 25, "7.5", note="in 3 s"),
+    Row("resnet152", 50, "0.70", note="in 5 s"),
+    Row("resnet152", 25, "6.6", note="in 5 s"),
+    Row("googlenet_bn", 50, "0.229", note="in 5 s"),
+    Row("googlenet_bn", 25, "6.13", note="in 5 s"),
+    Row("mobilenet_v2", 50, "3.148", note="in 1 s"),
+    Row("unet", 50, "3.544", note="in 1 s"),
+    Row("vit_b_16", 50, "1.684", note="in 2 s, optimal"),
+    Row("vit_b_16", 25, "14.71", note="in 2 s, optimal"),
+    Row("llama_7b", 50, "5.557", note="a gap of 0.003"),
+    Row("llama_7b", 25, "17.638", note="a gap of 0.003"),
+    Row("gpt2_small", 50, "1.618"),
+    Row("gpt2_small", 25, "21.59"),
+    Row("pspnet", 50, "0.42", note="in 3 s"),
+    Row("pspnet", 25, "7.0", note="in 3 s"),
+    Row("stable_diffusion_unet", 50, "1.94", note="in 5 s"),
+    Row("deepspeech2_1rnn", 50, "17.0", note="in 10 s"),
+    Row("deepspeech2_1rnn", 25, note="a plan, or a proof that there is none"),
+    Row("lstm", 50, "5.0", note="in 10 s"),
+    Row("nmt", 50, "0.224"),
+    Row("nmt", 25, "8.4", note="in 15 s"),
+    Row("densenet121", 50, "0.358"),
+    Row("vgg16_bn", 50),
+    Row("transformer_base", 50, "14.98"),
+    Row("switch_base_8", 50, "1.14"),
+    Row("layered250_0", 80, "1.0", note="in 2 s"),
+    Row("layered250_1", 80, "2.7", note="in 2 s"),
+    Row("layered250_0", 70, "10", note="in 5 s"),
+    Row("layered250_1", 70, "22", note="in 5 s"),
+    Row("layered1000_0", 80, "1.9", note="in 15 s"),
+    Row("layered1000_1", 80, "1.5", note="in 15 s"),
+    Row("layered1000_0", 70, "11", note="in 15 s"),
+    Row("layered1000_1", 70, "8.5", note="in 15 s"),
+    Row("resnet152", 25, "6.46", BEST, note="2 % below the prototype", slow=True),
+    Row("pspnet", 25, "6.7", BEST, note="in 20 s; 6.55 is 2 % below the prototype", slow=True),
+    Row("lstm", 50, "4.8", BEST, note="in 60 s", slow=True),
+    Row("nmt", 25, "7.6", BEST, note="in 60 s", slow=True),
+)
+
+
+def zoo_rows() -> tuple[Row, ...]:
+    """Every network of the zoo at half the memory, and at a quarter or a little above its floor."""
+    networks = ra.models.list_models()
+    return (
+        *(Row(name, 50, slow=True) for name in networks if name not in SEVENTEEN),
+        *(Row(name, LOWEST_SHARE, slow=True, above_floor=True) for name in networks),
+    )
+
+
+def all_rows() -> tuple[Row, ...]:
+    """The rows of the table, then those of the zoo."""
+    return (*ROWS, *zoo_rows())
+
+
+def chosen(patterns: Iterable[str], everything: bool = False) -> list[Row]:
+    """Rows whose name or graph matches a pattern: the slow ones where no other does, or where everything is wanted.
+
+    Raises
+    ------
+    ValueError
+        For a pattern that matches none.
+
+    Examples
+    --------
+    >>> [row.name for row in chosen(["pspnet", "lay*250*-80%", "nmt-25%-best"])]
+    ['pspnet-50%', 'pspnet-25%', 'layered250_0-80%', 'layered250_1-80%', 'nmt-25%-best']
+    """
+    rows = all_rows()
+    names = set()
+    for pattern in patterns:
+        matches = [row for row in rows if fnmatchcase(row.name, pattern) or fnmatchcase(row.graph, pattern)]
+        if not matches:
+            raise ValueError(f"no row matches {pattern!r}; give a graph, as unet, or a row of --list, as unet-50%")
+        quick = [row for row in matches if everything or not row.slow]
+        names |= {row.name for row in quick or matches}
+    return [row for row in rows if row.name in names]
+
+
+# ---------------------------------------------------------------- measured
+
+
+@functools.lru_cache(maxsize=1)  # rows of a graph follow each other
+def graph_named(name: str) -> ra.ComputationGraph:
+    """A network with its gradients, or a layered graph as it is."""
+    if name in LAYERED:
+        return layered_graph(*LAYERED[name])
+    return ra.differentiate(ra.models.build(name).graph)
+
+
+@functools.cache
+def warm_up() -> None:
+    """Load the kernels."""
+    ra.solve(ra.differentiate(ra.models.random.layered_dag(30, seed=0)), "80%")
+
+
+def limit_of(row: Row, graph: ra.ComputationGraph) -> int:
+    """The budget in bytes."""
+    limit = baseline_peak(graph) * row.budget // 100
+    return max(limit, int(ABOVE_FLOOR * least_peak_bound(graph)[0])) if row.above_floor else limit
+
+
+def measure(row: Row, effort: str | None = None, **options: Any) -> Record:
+    """Solve once; overheads and gaps are in per cent of one pass. `options` go to `solve`.
+
+    Examples
+    --------
+    >>> record = measure(Row("unet", 50, "3.5"), effort="fast")
+    >>> record["nodes"], record["feasible"], record["overhead"] >= record["bound"]
+    (126, True, True)
+    """
+    warm_up()
+    graph = graph_named(row.graph)
+    limit, one_pass = limit_of(row, graph), max(1, graph.needed_compute)
+    record: Record = {
+        "row": row.name,
+        "graph": row.graph,
+        "nodes": graph.n_nodes,
+        "budget": round(100 * limit / baseline_peak(graph), 1),
+        "limit": limit,
+        "wanted": row.wanted,
+        "effort": effort or row.effort,
+        "note": row.note,
+        **{key: str(option) for key, option in options.items()},
+    }
+    floor = least_peak_bound(graph)[0]
+    if limit < floor:
+        why = f"the floor is {100 * floor / baseline_peak(graph):.0f} %"
+        return record | {"feasible": False, "proven": True, "seconds": 0.0, "note": why}
+    fresh = copy.deepcopy(graph)  # without the arrays that were derived from it before
+    begin = time.process_time()
+    try:
+        plan = ra.solve(fresh, limit, effort=record["effort"], **options)
+    except ra.BudgetError as error:
+        seconds = time.process_time() - begin
+        record |= {"feasible": False, "proven": error.lower_bound > limit, "reached": error.reached}
+        return record | {"seconds": round(seconds, 2)}
+    seconds = time.process_time() - begin
+    if plan.peak_memory > limit:
+        raise AssertionError(f"{row.name}: the peak is {plan.peak_memory}, above the limit {limit}")
+    if plan.bound is not None and plan.bound > plan.simulation.compute:
+        raise AssertionError(f"{row.name}: the bound {plan.bound} is above the compute {plan.simulation.compute}")
+    bound = max(plan.bound or 0, one_pass) - one_pass
+    order = np.asarray(plan.schedule.order, "<i4").tobytes()
+    return record | {
+        "feasible": True,
+        "peak": plan.peak_memory,
+        "overhead": round(100 * plan.overhead / one_pass, 5),
+        "bound": round(100 * bound / one_pass, 5),
+        "gap": round(100 * (plan.overhead - bound) / one_pass, 5),
+        "seconds": round(seconds, 2),
+        "method": plan.method,
+        "bound_source": plan.bound_source,
+        "order": hashlib.blake2b(order, digest_size=8).hexdigest(),
+    }
+
+
+def missed(record: Mapping[str, Any]) -> bool:
+    """Whether the overhead is above the one that is wanted, to the digits of that.
+
+    Examples
+    --------
+    >>> missed({"wanted": "0.84", "overhead": 0.844}), missed({"wanted": "0.84", "overhead": 0.846})
+    (False, True)
+    """
+    if not record["wanted"]:
+        return False
+    digits = len(record["wanted"].partition(".")[2])
+    return "overhead" not in record or round(record["overhead"], digits) > float(record["wanted"])
+
+
+# ---------------------------------------------------------------- the table
+
+
+def cells(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """Under `COLUMNS`."""
+    feasible = record["feasible"]
+    gap = "" if not feasible else "optimal" if record["gap"] < NEARLY_OPTIMAL else f"{record['gap']:.3f}"
+    return (
+        record["graph"],
+        f"{record['nodes']:,}",
+        f"{record['budget']:g} %",
+        f"{record['overhead']:.3f}" if feasible else "impossible" if record["proven"] else "none",
+        f"{record['bound']:.3f}" if feasible else "",
+        gap,
+        record["wanted"] + (", **missed**" if missed(record) else ""),
+        f"{record['seconds']:.1f}",
+        record.get("method", ""),
+        record["effort"],
+        record["note"],
+    )
+
+
+def aligned(row: Iterable[str], widths: Iterable[int]) -> str:
+    """Cells of a table for the terminal."""
+    return "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+WIDTHS = (22, 7, 8, 10, 9, 9, 18, 7, 16, 8, 30)
+
+
+# ---------------------------------------------------------------- command line
+
+
+def compared(record: Mapping[str, Any], before: Mapping[str, Mapping[str, Any]]) -> str:
+    """The overhead and the seconds of an earlier run, and the points that were gained or lost."""
+    old = before.get(record["row"])
+    if old is None:
+        return "not measured before"
+    seconds = f"{old['seconds']:.1f} s"
+    if not old["feasible"] or not record["feasible"]:
+        return f"before {old['overhead']:.3f} in {seconds}" if old["feasible"] else f"before none in {seconds}"
+    return f"before {old['overhead']:.3f} in {seconds}, {record['overhead'] - old['overhead']:+.3f}"
+
+
+def read_lines(path: Path) -> dict[str, Record]:
+    """Records by row, of the lines that `--json` printed."""
+    records = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return {record["row"]: record for record in records if "row" in record}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure rows; exit code 1 if one misses what is wanted."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.quality", description=__doc__.partition("\n")[0])
+    parser.add_argument("--rows", default="", help="graphs or rows, with commas between; shell patterns are allowed")
+    parser.add_argument("--effort", choices=EFFORTS, help="for every row; by default the row's own")
+    parser.add_argument("--solver", help="one solver in place of auto")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--time-limit", type=float, help="seconds of each solve")
+    parser.add_argument("--all", action="store_true", help="the slow rows too")
+    parser.add_argument("--json", action="store_true", help="a record per line")
+    parser.add_argument("--before", type=Path, help="lines of an earlier run with --json, to compare with")
+    parser.add_argument("--list", action="store_true", help="print the names of the rows")
+    words = parser.parse_args(arguments)
+    options = {key: getattr(words, key) for key in ("solver", "seed", "time_limit") if getattr(words, key) is not None}
+    before = read_lines(words.before) if words.before else {}
+    try:
+        rows = chosen([word.strip() for word in words.rows.split(",")] if words.rows else ["*"], words.all)
+    except ValueError as error:
+        parser.error(str(error))
+    if words.list:
+        print(*(row.name for row in rows), sep="\n")
+        return 0
+    records = []
+    if not words.json:
+        print(aligned(COLUMNS, WIDTHS), flush=True)
+    for row in rows:
+        record = measure(row, words.effort, **options)
+        records.append(record)
+        line = json.dumps(record) if words.json else aligned(cells(record), WIDTHS)
+        print(line + (f"  {compared(record, before)}" if before and not words.json else ""), flush=True)
+    return int(any(map(missed, records)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
