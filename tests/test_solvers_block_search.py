@@ -97,3 +97,20 @@ def test_graphs_that_are_no_chain_of_blocks_are_refused():
         solve(marked, solver="block_search")
     with pytest.raises(ValueError, match="max_states"):
         solve(diamonds(2), solver="block_search", max_states=0)
+
+
+def test_a_block_may_keep_less_than_the_value_that_passes():
+    reads = [[], [0], [1], [0, 2], [2], [1], [4, 5], [0], [6, 7]]
+    graph = ComputationGraph.from_arrays(
+        read_indptr=np.cumsum([0, *map(len, reads)]),
+        read_indices=[x for row in reads for x in row],
+        memory=[9, 6, 3, 8, 3, 6, 6, 9, 9],
+        compute=[6, 3, 2, 1, 0, 0, 7, 0, 0],
+        workspace=[0, 0, 0, 0, 0, 0, 5, 0, 0],
+        once=np.arange(9) == 3,
+        output=np.isin(np.arange(9), [0, 1, 2, 8]),
+        forward_of=[-1, -1, -1, -1, 2, 1, 1, 0, 0],
+    )
+    for limit in (25, None):
+        for found in list_candidates(graph, "block_search", limit):
+            simulate(graph, found.schedule)

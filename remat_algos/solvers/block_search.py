@@ -461,7 +461,7 @@ class _BlockTable:
         return [*sweeps, (later, left - kept), (before, left - back)]
 
     def _slots(self, amount: int) -> int:
-        return -(-int(amount) // self.unit)
+        return max(0, -(-int(amount) // self.unit))  # a block may keep less than the value that passes
 
 
 def _shifted(costs: Float64, slots: int) -> Float64:
