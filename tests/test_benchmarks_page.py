@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks import page as pages
-from tests.benchmarks.page import PAGE, Row, occasion, page
+from tests.benchmarks import quality
+from tests.benchmarks.page import PAGE, QUALITY, Row, occasion, page, quality_section, write_quality
 from tests.benchmarks.wanted import SECONDS
 
 ROOT = Path(__file__).parent.parent
@@ -17,8 +18,14 @@ UNMEASURED = ("Measured on", "Missed:", "Not run:")
 ID = "tests/benchmarks/test_files.py::test_read_it"
 
 
+def timed(text):
+    """The page without its section on quality."""
+    return text.removesuffix(quality_section(text)).rstrip("\n") + "\n"
+
+
 def outline(text):
     """The page without what was measured."""
+    text = timed(text)
     lines = [line for line in text.splitlines() if not line.startswith(UNMEASURED)]
     heads = ("| benchmark |", "| ---")
     return [line.split(" | ")[0] if line[:1] == "|" and not line.startswith(heads) else line for line in lines]
@@ -28,7 +35,7 @@ def outline(text):
 def ids():
     command = [sys.executable, "-m", "pytest", "tests/benchmarks", "--collect-only", "-q", "-p", "no:cacheprovider"]
     printed = subprocess.run(command, cwd=ROOT, check=True, timeout=120, capture_output=True, text=True).stdout
-    return [line for line in printed.splitlines() if "::" in line]
+    return [line for line in printed.splitlines() if "::test_" in line]
 
 
 def test_the_page_is_what_the_benchmarks_write(ids):
@@ -42,7 +49,7 @@ def test_every_wanted_time_is_that_of_a_benchmark(ids):
 
 
 def test_the_page_has_its_date_and_commit_and_no_wanted_time_above_three_times_the_measured():
-    text = PAGE.read_text(encoding="utf-8")
+    text = timed(PAGE.read_text(encoding="utf-8"))
     assert re.search(
         r"^Measured on \d{4}-\d\d-\d\d at commit [0-9a-f]{12}( with changes)?, on .+, \d+ cores", text, re.M
     )
@@ -98,6 +105,83 @@ def test_what_was_skipped_stands_in_its_row_and_in_the_list_above():
     assert "\n| read it |  |  |  |  |  |  | not run: no file |\n" in text
     nothing = page([Row.of(ID, {}, [1.0])], "this machine")
     assert "\nMissed: nothing.\n\nNot run: nothing.\n" in nothing
+
+
+def test_the_section_on_quality_is_written_alone_and_kept_by_the_rest(monkeypatch, tmp_path):
+    file = tmp_path / "page.md"
+    monkeypatch.setattr(pages, "PAGE", file)
+    whole = page([Row.of(ID, {}, [1.0])], "this machine")
+    file.write_text(whole)
+    for text in ("first", "second"):
+        write_quality(f"{QUALITY}\n\n{text}\n")
+        assert file.read_text() == f"{whole}\n{QUALITY}\n\n{text}\n"
+        assert timed(file.read_text()) == whole
+    kept = quality_section(file.read_text())
+    assert page([Row.of(ID, {}, [2.0])], "this machine", quality=kept).endswith(f"\n\n{QUALITY}\n\nsecond\n")
+
+
+# ---------------------------------------------------------------- quality
+
+
+def solved(name="unet-50%", wanted="3.544", **figures):
+    graph, _, budget = name.partition("-")
+    record = {"row": name, "graph": graph, "nodes": 126, "budget": float(budget.partition("%")[0]), "wanted": wanted}
+    record |= {"effort": "default", "note": "", "feasible": True, "overhead": 3.544, "bound": 3.5, "gap": 0.044}
+    return record | {"seconds": 1.0, "method": "echo"} | figures
+
+
+def test_a_solve_is_a_row_with_what_it_misses():
+    assert quality.cells(solved()) == (
+        *("unet", "126", "50 %", "3.544", "3.500", "0.044", "3.544", "1.0", "echo", "default", ""),
+    )
+    assert quality.cells(solved(overhead=3.546, bound=3.546, gap=0))[3:7] == (
+        *("3.546", "3.546", "optimal", "3.544, **missed**"),
+    )
+    none = {key: value for key, value in solved(feasible=False).items() if key not in ("overhead", "bound", "gap")}
+    assert quality.cells({**none, "proven": False})[3:7] == ("none", "", "", "3.544, **missed**")
+    assert quality.cells({**none, "proven": True, "wanted": ""})[3:7] == ("impossible", "", "", "")
+
+
+def test_a_figure_is_a_row_with_what_it_misses():
+    exact = quality.figure("optima", "exact", 98.5, "%", 99, at_least=True)
+    assert quality.cells(exact) == ("exact", "98.5 %", "at least 99, **missed**")
+    assert quality.cells(quality.figure("optima", "no plan", 0, "", 0)) == ("no plan", "0", "at most 0")
+    assert quality.missed(quality.figure("optima", "no plan", 1, "", 0))
+    assert quality.cells(quality.figure("optima", "all", 3.5, "CPU s")) == ("all", "3.5 CPU s", "")
+
+
+def test_the_seventeen_networks_are_summed_once_all_are_measured():
+    half = [solved(f"{name}-50%", overhead=2.0 + i, gap=0.1 * i) for i, name in enumerate(quality.SEVENTEEN)]
+    assert list(quality.sums(half[1:])) == []
+    mean, bound, near = quality.sums(half)
+    assert (mean["value"], bound["value"], near["value"]) == (10, 3.5, 6)
+
+
+def test_the_section_lists_what_was_missed_and_is_written_only_if_it_is_whole():
+    records = [solved(), solved("vit_b_16-25%", overhead=9), quality.figure("optima", "no plan", 1, "", 0)]
+    text = quality.section(records, "this machine")
+    assert text.startswith(f"{QUALITY}\n\nWhat `solve` finds")
+    assert "\nMissed: vit_b_16-25%; optima: no plan.\n" in text
+    assert not quality.is_whole(records)
+    rows = [{"row": str(row)} for row in (*quality.ROWS, "optima: exact", "frontier-resnet50: seconds")]
+    assert not quality.is_whole(rows)
+    assert quality.is_whole([*rows, {"row": "frontier-stable_diffusion_unet: seconds"}])
+
+
+def test_the_command_prints_records_and_compares_with_earlier_ones(capsys, tmp_path):
+    assert quality.main(["--rows", "unet", "--effort", "fast", "--solver", "no_remat", "--json"]) == 1
+    line = capsys.readouterr().out
+    (tmp_path / "before.jsonl").write_text(line)
+    assert '"feasible": false' in line
+    quality.main(["--rows", "unet-50%", "--effort", "fast", "--before", str(tmp_path / "before.jsonl")])
+    table, row = capsys.readouterr().out.splitlines()
+    assert table.split()[:3] == ["graph", "nodes", "budget"]
+    assert "before none in" in row
+    quality.main(["--list", "--rows", "pspnet"])
+    assert capsys.readouterr().out.split() == ["pspnet-50%", "pspnet-25%"]
+    with pytest.raises(SystemExit):
+        quality.main(["--rows", "nmz"])
+    assert "no row matches 'nmz'; give a graph" in capsys.readouterr().err
 
 
 def test_a_busy_machine_is_named(monkeypatch):

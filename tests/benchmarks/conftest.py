@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.page import PAGE, Row, occasion, page
+from tests.benchmarks import quality
+from tests.benchmarks.page import PAGE, Row, occasion, page, quality_section, write_quality
 
 ROWS = pytest.StashKey[list[Row]]()
 SKIPPED_FILES = pytest.StashKey[dict[str, str]]()
 LOAD = pytest.StashKey[float]()
+QUALITY_FILE = Path(__file__).with_name("test_quality.py")
 
 
 def pytest_addoption(parser):
@@ -30,7 +32,13 @@ def cpu_seconds():
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    """The benchmark of quality takes minutes: it runs only where an option or an argument names it."""
+    named = any("quality" in word for word in (config.option.keyword, *config.args))
+    left_out = [] if named else [item for item in items if item.path == QUALITY_FILE]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item.path != QUALITY_FILE]
     for item in items:
         item.add_marker(pytest.mark.benchmark(timer=cpu_seconds))
 
@@ -49,12 +57,29 @@ def pytest_runtest_makereport(item, call):
     """A benchmark that has run, or was skipped, is a row of the page."""
     report = yield
     benchmark = item.funcargs.get("benchmark")
-    if report.skipped:
+    if report.skipped and "benchmark" in getattr(item, "fixturenames", ()):
         item.config.stash[ROWS].append(Row.of(item.nodeid, skipped=reason(report)))
     elif call.when == "call" and benchmark is not None and benchmark.stats is not None:
         times = benchmark.stats.stats.data
         item.config.stash[ROWS].append(Row.of(item.nodeid, benchmark.extra_info, times))
     return report
+
+
+def pytest_terminal_summary(terminalreporter, exitstatus, config):
+    """The tables of quality; where no row is missing they become its section of the page."""
+    reports = terminalreporter.stats.get("passed", [])
+    properties = [each for report in reports if report.when == "call" for each in report.user_properties]
+    records = [record for name, several in properties if name == "quality" for record in several]
+    if not records:
+        return
+    records += quality.sums(records)
+    terminalreporter.section("quality")
+    terminalreporter.write_line(quality.aligned(quality.COLUMNS, quality.WIDTHS))
+    for record in records:
+        terminalreporter.write_line(quality.text(record))
+    if exitstatus == 0 and quality.is_whole(records):
+        write_quality(quality.section(records, occasion(config.stash[LOAD])))
+        terminalreporter.write_line(f"written to {PAGE}")
 
 
 def reason(report):
@@ -66,4 +91,5 @@ def pytest_sessionfinish(session, exitstatus):
     """Nothing is written after a failure: a page lacks no row without saying so."""
     stash = session.config.stash
     if session.config.getoption("--write-benchmarks-page") and exitstatus == 0 and stash[ROWS]:
-        PAGE.write_text(page(stash[ROWS], occasion(stash[LOAD]), stash[SKIPPED_FILES]), encoding="utf-8")
+        kept = quality_section(PAGE.read_text(encoding="utf-8"))
+        PAGE.write_text(page(stash[ROWS], occasion(stash[LOAD]), stash[SKIPPED_FILES], kept), encoding="utf-8")

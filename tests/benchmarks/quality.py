@@ -3,9 +3,10 @@
     python -m tests.benchmarks.quality [--rows resnet50,nmt-25%] [--effort best] [--json] [--before OUT.jsonl] [--all]
 
 Rows are chosen by graph or by name; shell patterns are allowed. `--json` prints a record per line as it is measured;
-`--before` compares with such lines of an earlier run. Without `--rows` all rows run but the slow ones, in about five
-minutes; `--all` adds these: every network of the zoo at 50 % and at 25 %, longer searches, whole frontiers, in hours.
-`python -m pytest tests/benchmarks -k quality` prints the same table and writes it to docs/benchmarks.md.
+`--before` compares with such lines of an earlier run. Without `--rows` all rows run but the slow ones, in some minutes;
+`--all` adds these: every network of the zoo at 50 % and at 25 %, longer searches, and each point of a frontier.
+`python -m pytest tests/benchmarks -k quality` prints the same tables and writes them to docs/benchmarks.md; rows are
+chosen there by `-k "quality and resnet50"`, and then nothing is written.
 
 Budgets are shares of the peak without rematerialization. Networks are those of the zoo with their defaults, with their
 gradients; layered graphs are as they are. Seconds are those of the processor for the whole solve, bound included; each
@@ -19,7 +20,7 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -31,12 +32,26 @@ import remat_algos as ra
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.schedule.baseline import baseline_peak
 from tests.benchmarks.layered_graphs import layered_graph
+from tests.benchmarks.optima import golden, graph_of
+from tests.benchmarks.page import QUALITY, line
 
+HEAD = """
+What `solve` finds with its defaults: overhead and lower bound in % of one pass, `gap` the points between them. Budgets
+are shares of the peak without rematerialization; networks are those of the zoo with their gradients, layered graphs
+(`tests/benchmarks/layered_graphs.py`) as they are. `wanted` is the overhead that the project asks of itself; it is
+**missed** where it is not reached to the digits shown. Seconds are those of the processor for the whole solve.
+`python -m pytest tests/benchmarks -k quality` writes this section; `python -m tests.benchmarks.quality` measures single
+rows.
+"""
 COLUMNS = ("graph", "nodes", "budget", "overhead", "bound", "gap", "wanted", "CPU s", "method", "effort", "note")
+FIGURES = ("figure", "measured", "wanted")
+WIDTHS, FIGURE_WIDTHS = (22, 7, 8, 10, 9, 9, 18, 7, 16, 8, 30), (78, 12, 24)
 DEFAULT, BEST = "default", "best"
 EFFORTS = ("fast", DEFAULT, BEST)
 LOWEST_SHARE, ABOVE_FLOOR = 25, 1.1  # per cent of the base, and times the floor: the lower budget of a network
 NEARLY_OPTIMAL = 1e-4  # points
+NEAR = 0.5  # points of overhead above the bound
+BUDGETS, COMPARED = 40, 4  # of a frontier, and how many of them are compared with a solve of their own
 
 Record = dict[str, Any]
 
@@ -73,6 +88,9 @@ class Row:
     slow: bool = False
     above_floor: bool = False
 
+    def __str__(self) -> str:
+        return self.name
+
     @property
     def name(self) -> str:
         """`resnet50-25%`, with the effort where that is not the default."""
@@ -105,7 +123,7 @@ ROWS = (
     Row("gpt2_small", 25, "21.59"),
     Row("pspnet", 50, "0.42", note="in 3 s"),
     Row("pspnet", 25, "7.0", note="in 3 s"),
-    Row("stable_diffusion_unet", 50, "1.94", note="in 5 s"),
+    Row("stable_diffusion_unet", 50, "1.945", note="in 5 s"),
     Row("deepspeech2_1rnn", 50, "17.0", note="in 10 s"),
     Row("deepspeech2_1rnn", 25, note="a plan, or a proof that there is none"),
     Row("lstm", 50, "5.0", note="in 10 s"),
@@ -144,8 +162,10 @@ def all_rows() -> tuple[Row, ...]:
     return (*ROWS, *zoo_rows())
 
 
-def chosen(patterns: Iterable[str], everything: bool = False) -> list[Row]:
-    """Rows whose name or graph matches a pattern: the slow ones where no other does, or where everything is wanted.
+def chosen(patterns: Iterable[str], everything: bool = False) -> list[Row | str]:
+    """Rows whose name or graph matches a pattern, then names of `SUMMARIES`.
+
+    Slow rows are chosen where a pattern matches no other, or where everything is wanted.
 
     Raises
     ------
@@ -154,24 +174,28 @@ def chosen(patterns: Iterable[str], everything: bool = False) -> list[Row]:
 
     Examples
     --------
-    >>> [row.name for row in chosen(["pspnet", "lay*250*-80%", "nmt-25%-best"])]
-    ['pspnet-50%', 'pspnet-25%', 'layered250_0-80%', 'layered250_1-80%', 'nmt-25%-best']
+    >>> [str(row) for row in chosen(["pspnet", "lay*250*-80%", "nmt-25%-best", "optima"])]
+    ['pspnet-50%', 'pspnet-25%', 'layered250_0-80%', 'layered250_1-80%', 'nmt-25%-best', 'optima']
     """
-    rows = all_rows()
+    rows = [*all_rows(), *SUMMARIES]
     names = set()
     for pattern in patterns:
-        matches = [row for row in rows if fnmatchcase(row.name, pattern) or fnmatchcase(row.graph, pattern)]
+        matches = [row for row in rows if any(fnmatchcase(name, pattern) for name in _names(row))]
         if not matches:
             raise ValueError(f"no row matches {pattern!r}; give a graph, as unet, or a row of --list, as unet-50%")
-        quick = [row for row in matches if everything or not row.slow]
-        names |= {row.name for row in quick or matches}
-    return [row for row in rows if row.name in names]
+        quick = [row for row in matches if everything or not (isinstance(row, Row) and row.slow)]
+        names |= {str(row) for row in quick or matches}
+    return [row for row in rows if str(row) in names]
+
+
+def _names(row: Row | str) -> tuple[str, ...]:
+    return (row.name, row.graph) if isinstance(row, Row) else (row,)
 
 
 # ---------------------------------------------------------------- measured
 
 
-@functools.lru_cache(maxsize=1)  # rows of a graph follow each other
+@functools.lru_cache(maxsize=4)  # rows of a graph follow each other, with few exceptions
 def graph_named(name: str) -> ra.ComputationGraph:
     """A network with its gradients, or a layered graph as it is."""
     if name in LAYERED:
@@ -254,27 +278,114 @@ def missed(record: Mapping[str, Any]) -> bool:
     >>> missed({"wanted": "0.84", "overhead": 0.844}), missed({"wanted": "0.84", "overhead": 0.846})
     (False, True)
     """
-    if not record["wanted"]:
+    if not record["wanted"] and record["wanted"] != 0:
         return False
+    if "figure" in record:
+        return record["value"] < record["wanted"] if "at_least" in record else record["value"] > record["wanted"]
     digits = len(record["wanted"].partition(".")[2])
     return "overhead" not in record or round(record["overhead"], digits) > float(record["wanted"])
 
 
-# ---------------------------------------------------------------- the table
+# ---------------------------------------------------------------- other figures
+
+
+def figure(group: str, title: str, number: float, unit: str, wanted: float | None = None, **more: Any) -> Record:
+    """A record that is no solve; `wanted` is a maximum unless `at_least` is among `more`."""
+    return {"row": f"{group}: {title}", "figure": title, "value": number, "unit": unit, "wanted": wanted, **more}
+
+
+def optima(everything: bool = False) -> Iterator[Record]:
+    """Solves of the golden optima, of graphs of up to some fifty nodes."""
+    warm_up()
+    begin, gaps, n_missed = time.process_time(), [], 0
+    for entry in golden():
+        for limit, compute in entry["optima"]:
+            if compute is None:
+                continue
+            try:
+                gaps.append(100 * (ra.solve(graph_of(entry), limit).simulation.compute / compute - 1))
+            except ra.BudgetError:
+                n_missed += 1
+    n_points = len(gaps) + n_missed
+    share = 100 * sum(gap == 0 for gap in gaps) / n_points
+    yield figure("optima", f"{n_points} golden optima: exact", round(share, 2), "%", 99, at_least=True)
+    yield figure("optima", "golden optima: no plan found", n_missed, "", 0)
+    yield figure("optima", "golden optima: mean gap", round(float(np.mean(gaps)), 4), "%", 0.02)
+    yield figure("optima", "golden optima: largest gap", round(max(gaps), 4), "%", 1)
+    yield figure("optima", "golden optima: all solves", round(time.process_time() - begin, 1), "CPU s")
+
+
+def frontier(name: str, seconds: float, everything: bool = False) -> Iterator[Record]:
+    """A frontier of 40 budgets, and solves of some of them."""
+    warm_up()
+    graph, group = copy.deepcopy(graph_named(name)), f"frontier-{name}"
+    begin = time.process_time()
+    curve = ra.frontier(graph, points=BUDGETS)
+    taken = round(time.process_time() - begin, 1)
+    title = f"frontier of {name}, {BUDGETS} budgets"
+    yield figure(group, title, taken, "CPU s", seconds, plans=len(curve.plans))
+    budgets = np.linspace(curve.plans[0].peak_memory, curve.base, BUDGETS).astype(int).tolist()
+    some = budgets if everything else budgets[BUDGETS // COMPARED // 2 :: BUDGETS // COMPARED]
+    lost = {}
+    for budget in some:
+        alone, plan = ra.solve(copy.deepcopy(graph), budget), curve.best(budget)
+        lost[budget] = 100 * (plan.overhead - alone.overhead) / graph.needed_compute
+    worst = max(lost, key=lost.__getitem__)
+    title = f"frontier of {name}: most above a solve of its own, at {len(some)} budgets"
+    yield figure(group, title, round(lost[worst], 4), "points", 0.1, budget=round(100 * worst / curve.base, 1))
+
+
+SUMMARIES: dict[str, Callable[..., Iterator[Record]]] = {
+    "optima": optima,
+    "frontier-resnet50": functools.partial(frontier, "resnet50", 10),
+    "frontier-stable_diffusion_unet": functools.partial(frontier, "stable_diffusion_unet", 60),
+}
+
+
+def sums(records: Iterable[Mapping[str, Any]]) -> Iterator[Record]:
+    """What the records of many networks come to, of those groups that are whole."""
+    by_row = {record["row"]: record for record in records if "graph" in record}
+    half = [by_row[name] for name in (f"{network}-50%" for network in SEVENTEEN) if name in by_row]
+    if len(half) == len(SEVENTEEN) and all(record["feasible"] for record in half):
+        mean = float(np.mean([record["overhead"] for record in half]))
+        yield figure("sums", "mean overhead of the 17 networks at 50 %", round(mean, 3), "%", 3.44)
+        bound = float(np.mean([record["bound"] for record in half]))
+        yield figure("sums", "mean of their bounds", round(bound, 3), "%")
+        near = sum(record["gap"] <= NEAR for record in half)
+        yield figure("sums", f"of these at most {NEAR} points above their bound", near, "", 15, at_least=True)
+    networks = ra.models.list_models()
+    for ending, budget in (("50%", "50 %"), (f"{LOWEST_SHARE}%-or-floor", f"{LOWEST_SHARE} % or 1.1 times the floor")):
+        zoo = [by_row[f"{network}-{ending}"] for network in networks if f"{network}-{ending}" in by_row]
+        if len(zoo) < len(networks):
+            continue
+        possible = [record for record in zoo if record["feasible"] or not record["proven"]]
+        solved = [record for record in zoo if record["feasible"]]
+        share = round(100 * len(solved) / max(1, len(possible)), 1)
+        title = f"{len(zoo)} networks at {budget}: solved of the {len(possible)} not proven impossible"
+        yield figure("sums", title, share, "%", 100, at_least=True)
+        mean = float(np.mean([record["overhead"] for record in solved]))
+        yield figure("sums", f"mean overhead of these {len(solved)}", round(mean, 3), "%")
+
+
+# ---------------------------------------------------------------- the tables
 
 
 def cells(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """Under `COLUMNS`."""
+    """Under `COLUMNS`, or under `FIGURES`."""
+    mark = ", **missed**" if missed(record) else ""
+    if "figure" in record:
+        sign = "at least " if "at_least" in record else "at most "
+        wanted = "" if record["wanted"] is None else f"{sign}{record['wanted']:g}{mark}"
+        return record["figure"], f"{record['value']:g} {record['unit']}".strip(), wanted
     feasible = record["feasible"]
-    gap = "" if not feasible else "optimal" if record["gap"] < NEARLY_OPTIMAL else f"{record['gap']:.3f}"
     return (
         record["graph"],
         f"{record['nodes']:,}",
         f"{record['budget']:g} %",
         f"{record['overhead']:.3f}" if feasible else "impossible" if record["proven"] else "none",
         f"{record['bound']:.3f}" if feasible else "",
-        gap,
-        record["wanted"] + (", **missed**" if missed(record) else ""),
+        "" if not feasible else "optimal" if record["gap"] < NEARLY_OPTIMAL else f"{record['gap']:.3f}",
+        record["wanted"] + mark,
         f"{record['seconds']:.1f}",
         record.get("method", ""),
         record["effort"],
@@ -282,12 +393,33 @@ def cells(record: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
+def is_whole(records: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether no row is missing, the slow ones apart."""
+    groups = {record["row"].partition(":")[0] for record in records}
+    return groups >= {row.name for row in ROWS if not row.slow} | SUMMARIES.keys()
+
+
+def section(records: Sequence[Mapping[str, Any]], where: str) -> str:
+    """The section of docs/benchmarks.md."""
+    solves = [record for record in records if "graph" in record]
+    figures = [record for record in records if "figure" in record]
+    late = [record["row"] for record in records if missed(record)]
+    tables = ((COLUMNS, solves), (FIGURES, figures))
+    lines = [QUALITY, HEAD, f"Measured on {where}.", "", f"Missed: {'; '.join(late) or 'nothing'}."]
+    for columns, rows in tables:
+        lines += ["", line(columns), line("---" for _ in columns), *(line(cells(record)) for record in rows)]
+    return "\n".join(lines) + "\n"
+
+
 def aligned(row: Iterable[str], widths: Iterable[int]) -> str:
     """Cells of a table for the terminal."""
     return "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-WIDTHS = (22, 7, 8, 10, 9, 9, 18, 7, 16, 8, 30)
+def text(record: Mapping[str, Any], before: Mapping[str, Mapping[str, Any]] | None = None) -> str:
+    """A line for the terminal."""
+    columns = aligned(cells(record), FIGURE_WIDTHS if "figure" in record else WIDTHS)
+    return columns + (f"  {compared(record, before)}" if before else "")
 
 
 # ---------------------------------------------------------------- command line
@@ -298,6 +430,8 @@ def compared(record: Mapping[str, Any], before: Mapping[str, Mapping[str, Any]])
     old = before.get(record["row"])
     if old is None:
         return "not measured before"
+    if "figure" in record:
+        return f"before {old['value']:g}"
     seconds = f"{old['seconds']:.1f} s"
     if not old["feasible"] or not record["feasible"]:
         return f"before {old['overhead']:.3f} in {seconds}" if old["feasible"] else f"before none in {seconds}"
@@ -330,16 +464,24 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as error:
         parser.error(str(error))
     if words.list:
-        print(*(row.name for row in rows), sep="\n")
+        print(*rows, sep="\n")
         return 0
-    records = []
+    records: list[Record] = []
     if not words.json:
         print(aligned(COLUMNS, WIDTHS), flush=True)
-    for row in rows:
-        record = measure(row, words.effort, **options)
+
+    def show(record: Record) -> None:
         records.append(record)
-        line = json.dumps(record) if words.json else aligned(cells(record), WIDTHS)
-        print(line + (f"  {compared(record, before)}" if before and not words.json else ""), flush=True)
+        print(json.dumps(record) if words.json else text(record, before), flush=True)
+
+    for row in rows:
+        if isinstance(row, Row):
+            show(measure(row, words.effort, **options))
+        else:
+            for each in SUMMARIES[row](everything=words.all):
+                show(each)
+    for each in sums(records):
+        show(each)
     return int(any(map(missed, records)))
 
 
