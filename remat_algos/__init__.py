@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from remat_algos.plot.validation import plot_validation, validation_text
     from remat_algos.schedule.canonical import canonical_schedule, canonical_trace
     from remat_algos.schedule.checkpoints import checkpoint_schedule
+    from remat_algos.schedule.constraints import Constraints
     from remat_algos.schedule.mirror import mirror_schedule
     from remat_algos.schedule.one_pass import lowest_pass
     from remat_algos.schedule.passes.cache import reuse_values
@@ -140,6 +141,7 @@ _HOMES = {
     "checkpoint_schedule": "schedule.checkpoints",
     "list_allocators": "allocate.allocators.registry",
     "list_solvers": "solvers.registry",
+    "Constraints": "schedule.constraints",
     "canonical_schedule": "schedule.canonical",
     "canonical_trace": "schedule.canonical",
     "polish": "schedule.passes.polish",
@@ -315,6 +317,7 @@ __all__ = [
     "Resident",
     "Backward",
     "Budget",
+    "Constraints",
     "Network",
     "RematError",
     "GraphError",

@@ -1,4 +1,4 @@
-"""What a search is given: its deadline, its progress callback, its seed, and what was found before it."""
+"""What a search is given: deadline, progress callback, seed, constraints, and what was found before it."""
 
 import math
 import operator
@@ -76,6 +76,9 @@ class SearchContext:
         What earlier stages found; it does not change while a solver runs.
     effort : {"fast", "default", "best"}
         How much work searches may do: caps on states and on integer programs.
+    constraints : Constraints, optional
+        What schedules must keep to beside the limit. A solver that reads them may keep to them; of the others those
+        candidates are dropped that do not.
 
     Raises
     ------
@@ -100,6 +103,7 @@ class SearchContext:
         seed: int = 0,
         candidates: Sequence[Any] = (),
         effort: str = DEFAULT,
+        constraints: Any = None,
     ) -> None:
         self.started = time.monotonic()
         self.deadline = None if time_limit is None else self.started + _seconds(time_limit)
@@ -108,6 +112,7 @@ class SearchContext:
         if effort not in EFFORTS:
             raise ValueError(f"effort is {str(effort)[:40]!r}; use {', '.join(EFFORTS)}")
         self.effort = effort
+        self.constraints = constraints
         self.candidates = tuple(candidates)
         self.skipped = Counter[str]()
         self.cut_short = False
@@ -172,13 +177,17 @@ class SearchContext:
         """The context of one of several searches: a part of the time that is left."""
         left = None if self.left is None else self.left * part
         found = self.candidates if candidates is None else candidates
-        return SearchContext(left, progress, seed=self.seed, candidates=found, effort=self.effort)
+        return self._part(left, progress, found)
 
     def within(self, seconds: float | None) -> "SearchContext":
         """This context, or one whose deadline is sooner: `seconds` from now."""
         if seconds is None or (self.left is not None and self.left <= seconds):
             return self
-        return SearchContext(seconds, self.report, seed=self.seed, candidates=self.candidates, effort=self.effort)
+        return self._part(seconds, self.report, self.candidates)
+
+    def _part(self, seconds: float | None, progress: Progress | None, candidates: Sequence[Any]) -> "SearchContext":
+        kept: dict[str, Any] = {"seed": self.seed, "effort": self.effort, "constraints": self.constraints}
+        return SearchContext(seconds, progress, candidates=candidates, **kept)
 
 
 def time_left(time_limit: float | None, started: float) -> float | None:

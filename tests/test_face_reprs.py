@@ -26,6 +26,7 @@ def shown():
     """Objects of the public types, and of others that users meet."""
     yield from (CHAIN, TRAINING, NETWORK.graph, NETWORK, CHAIN.labels, TRAINING.labels, TRAINING.labels.names)
     yield from (NETWORK.graph.resident, NETWORK.graph.backward, ra.Budget("50%"), TRAINING.derivation)
+    yield ra.Constraints(TRAINING, max_runs=2, fixed_order=True, regions={"all": ("*", "4GiB")})
     yield from (PLAN, PLAN.schedule, PLAN.simulation, PLAN.simulation.lifetimes, *ra.list_solvers())
     yield from (ra.compare(TRAINING, "60%"), ra.frontier(TRAINING, solvers=["chen_sqrt", "no_remat"]))
     yield from (ra.explain(PLAN), *ra.explain(PLAN).decisions, ra.difference(PLAN, PLAN), ra.breakdown(PLAN))

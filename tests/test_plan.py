@@ -165,7 +165,7 @@ def same(loaded, plan):
     """Every field, as far as files hold it."""
     assert [field.name for field in fields(Plan)] == [
         *("graph", "budget", "limit", "simulation", "solver", "method"),
-        *("options", "bound", "scope", "seconds", "details", "reservation", "bound_source"),
+        *("options", "bound", "scope", "seconds", "details", "reservation", "bound_source", "constraints"),
     ]
     for name in ("budget", "limit", "solver", "method", "bound", "scope", "bound_source"):
         assert getattr(loaded, name) == getattr(plan, name), name

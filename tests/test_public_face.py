@@ -31,6 +31,7 @@ class World:
         self.graph = graph = ra.differentiate(self.network.graph, parameter_gradients=True)
         n = graph.n_nodes
         self.plan = ra.solve(graph, "100%", solver="no_remat", allocator="arena")
+        self.constraints = ra.Constraints(graph, max_runs=2, regions={"all": ("*", 2**40)})
         self.simulation = self.plan.simulation
         self.schedule = self.simulation.schedule
         self.undirected = ra.UndirectedGraph.of(graph)
@@ -83,6 +84,7 @@ class World:
             "Resident": self.full.resident,
             "Backward": self.full.backward,
             "Budget": ra.Budget("50%"),
+            "Constraints": self.constraints,
             "Network": self.network,
             "Breakdown": ra.breakdown(self.plan),
             "Buffers": self.buffers,
@@ -117,6 +119,7 @@ BOUND = {
     "graph": lambda w: w.graph,
     "simulation": lambda w: w.simulation,
     "plan": lambda w: w.plan,
+    "constraints": lambda w: w.constraints,
     "schedule": lambda w: w.schedule,
     "order": lambda w: w.schedule.order,
     "subject": lambda w: w.graph,

@@ -1,6 +1,6 @@
 """All solvers on one graph and one budget."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,10 @@ from remat_algos.ir.units import format_bytes, percent
 from remat_algos.ir.wording import counted, one_line
 from remat_algos.plan.plan import INTERRUPTED, Plan
 from remat_algos.plan.portfolio import RAN_OUT, Portfolio
-from remat_algos.plan.problem import Problem
+from remat_algos.plan.problem import RULED_OUT, Problem
 from remat_algos.plan.solve import allocator_options, solve
 from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.constraints import Constraints
 from remat_algos.solvers.registry import BASELINE, Solver, default_solvers, get_solver
 
 
@@ -158,6 +159,7 @@ def compare(
     polish: bool = True,
     allocator: str = PEAK,
     alignment: int = 1,
+    constraints: Constraints | Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Solve with each solver alone, without falling back on no rematerialization.
@@ -178,6 +180,8 @@ def compare(
         Whether passes may improve each solver's schedules, as in `solve`.
     allocator, alignment
         As in `solve`: the budget limits the bytes that this allocator reserves.
+    constraints : Constraints or mapping, optional
+        As in `solve`.
     progress : callable, optional
 
     Returns
@@ -199,13 +203,15 @@ def compare(
     SearchContext(time_limit)  # which refuses what is no number of seconds
     if allocator == PEAK:
         allocator_options(get_allocator(PEAK), alignment)
-        context = SearchContext(None, progress, seed=seed, effort=effort)
-        portfolio = Portfolio(Problem.of(graph, budget_requested), context, polish=polish)
+        problem = Problem.of(graph, budget_requested, constraints=constraints)
+        problem.check_regions()
+        context = SearchContext(None, progress, seed=seed, effort=effort, constraints=problem.constraints)
+        portfolio = Portfolio(problem, context, polish=polish)
         portfolio.run(chosen, seconds_each=time_limit)
         entries, complete = _entries(portfolio, chosen, context.within(time_limit)), not portfolio.interrupted
     else:
         options: dict[str, Any] = {"time_limit": time_limit, "seed": seed, "effort": effort, "polish": polish}
-        options |= {"progress": progress, "allocator": allocator, "alignment": alignment}
+        options |= {"progress": progress, "allocator": allocator, "alignment": alignment, "constraints": constraints}
         entries, complete = _one_by_one(graph, budget_requested, chosen, options)
     return Comparison(graph, budget_requested, tuple(sorted(entries, key=_rank)), complete, allocator)
 
@@ -237,6 +243,9 @@ def _entry(portfolio: Portfolio, solver: Solver, bound: ComputeBound) -> Entry:
         return Entry(solver.name, None, "interrupted")
     if result.exhausted:
         return Entry(solver.name, None, RAN_OUT)
+    if best is None and result.dropped is not None and problem.constraints is not None:
+        violation = problem.constraints.violation(result.dropped.simulated)
+        return Entry(solver.name, None, f"{RULED_OUT}: {violation}")
     if best is None and result.reason:
         return Entry(solver.name, None, result.reason, getattr(result.error, "reached", None))
     error = problem.budget_error(result.candidates, {}, result.skipped, cut=result.cut)

@@ -17,6 +17,7 @@ from remat_algos.ir.wording import counted, one_line
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.portfolio import Portfolio, SolverResult, figures
 from remat_algos.plan.problem import Problem
+from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.simulation import check_simulation
 from remat_algos.solvers.candidates import Candidate, pareto
 from remat_algos.solvers.registry import BASELINE, default_solvers, get_solver
@@ -158,6 +159,7 @@ def frontier(
     effort: str = DEFAULT,
     time_limit: float | None = None,
     seed: int = 0,
+    constraints: Constraints | Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Frontier:
     """Compute the Pareto frontier, from the lowest peak that solvers reach to one pass of compute.
@@ -179,6 +181,8 @@ def frontier(
         Seconds, shared by the solvers.
     seed : int
         For solvers that use chance.
+    constraints : Constraints or mapping, optional
+        As in `solve`.
     progress : callable, optional
         Called with (candidates simulated, candidates in all as far as they are known, what is being tried).
 
@@ -202,9 +206,11 @@ def frontier(
     if (as_whole(points) or 0) < 2:
         raise ValueError(f"points is {points}; give a whole number, 2 or more")
     check_graph(graph)
-    problem = Problem.of(graph, Budget())
+    problem = Problem.of(graph, Budget(), constraints=constraints)
+    problem.check_regions()
     chosen = [get_solver(name) for name in dict.fromkeys(solvers)] if solvers is not None else default_solvers(graph)
-    context = SearchContext(time_limit, progress, seed=whole(seed, "seed"), effort=effort)
+    kept = problem.constraints
+    context = SearchContext(time_limit, progress, seed=whole(seed, "seed"), effort=effort, constraints=kept)
     portfolio = Portfolio(problem, context, budgets=int(points))
     portfolio.run(chosen)
     peaks = [candidate.figures[0] for candidate in pareto(portfolio.candidates, figures)]

@@ -25,6 +25,7 @@ from remat_algos.ir.wording import counted, one_line, shortened
 from remat_algos.plan.record import FORMAT, VERSION, bound_source, gap, plain, read_record, shaped
 from remat_algos.plan.verify import checked
 from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.solvers.registry import ANY_ORDER, find_solver
@@ -75,6 +76,8 @@ class Plan:
     bound_source : str or None
         Where the bound comes from: "one pass", the compute of running every needed node once; "closure" or "moments"
         (`remat_algos.bounds`), whose nodes are in the details; or a solver.
+    constraints : Constraints, optional
+        What the schedule keeps to beside the budget. The bound is that without them.
     """
 
     graph: ComputationGraph
@@ -90,6 +93,7 @@ class Plan:
     details: Mapping[str, Any] = field(default_factory=dict)
     reservation: Reservation = None  # type: ignore[assignment]  # the constructor fills it
     bound_source: str | None = ONE_PASS
+    constraints: Constraints | None = None
 
     _repr_html_ = html
 
@@ -111,6 +115,7 @@ class Plan:
         check_simulation(self.simulation, self.graph)
         if not isinstance(self.budget, Budget):
             raise TypeError(f"budget is a {type(self.budget).__name__}; give a Budget")
+        object.__setattr__(self, "constraints", Constraints.of(self.graph, self.constraints))
         if self.reservation is None:
             object.__setattr__(self, "reservation", get_allocator(PEAK).reserve(self.simulation))
 
@@ -191,6 +196,8 @@ class Plan:
             "seconds": round(self.seconds, 6),
             "details": plain(self.details),
         }
+        if self.constraints is not None:
+            record["constraints"] = self.constraints.record()
         record |= self.reservation.record()
         if self.reservation.allocation is not None:
             record["offsets"] = self.reservation.allocation.offset.tolist()
@@ -250,6 +257,7 @@ class Plan:
             bound_source=bound_source(record, graph),
             seconds=record["seconds"],
             details=record.get("details", {}),
+            constraints=Constraints.claimed(graph, record.get("constraints")),
         )
 
     def __str__(self) -> str:
@@ -289,6 +297,8 @@ class Plan:
             f"{percent(simulation.overhead, graph.needed_compute)} more than one pass",
         )
         yield "schedule", f"{counted(len(self.schedule), 'step')}; {self._recomputed()}"
+        if self.constraints is not None:
+            yield "constraints", str(self.constraints)
         solver = find_solver(self.method)
         if solver is not None:
             yield from solver.describe(graph, self.details)

@@ -10,7 +10,7 @@ from remat_algos.context import OutOfTime, Progress, SearchContext, until_stoppe
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.wording import counted
 from remat_algos.plan.plan import OUT_OF_MEMORY
-from remat_algos.plan.problem import Problem
+from remat_algos.plan.problem import RULED_OUT, Problem
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.passes.polish import polish
 from remat_algos.schedule.schedule import Schedule
@@ -30,6 +30,7 @@ LARGE = 10_000  # nodes, from which one simulation may take longer than there is
 MAX_LOWERED = 12  # candidates of the lowest peaks, of a whole frontier, whose peak is polished further
 RAN_OUT = "it ran out of memory"
 NOT_TRIED = "not tried within the time limit"
+AGAINST = "against a constraint"  # follows the number of schedules
 
 
 def figures(candidate: Candidate) -> tuple[int, int]:
@@ -48,8 +49,10 @@ class SolverResult:
     polished : list of Candidate
     simulated : int
         Number of candidates.
+    dropped : Candidate, optional
+        Of those that violate a constraint the one that would rank first.
     skipped : mapping of str to int
-        Schedules that the solver abandoned, by reason.
+        Schedules that were abandoned, by reason.
     complete : bool
         Whether nothing cut the solver short.
     seconds : float
@@ -62,6 +65,7 @@ class SolverResult:
     kept: ParetoSet[Candidate] = field(default_factory=lambda: ParetoSet(figures))
     polished: list[Candidate] = field(default_factory=list)
     simulated: int = 0
+    dropped: Candidate | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
     complete: bool = False
     seconds: float = 0.0
@@ -188,7 +192,14 @@ class Portfolio:
         with suppress(ScheduleError):
             run = baseline(graph) if graph.mark is None else simulate(graph, baseline(graph).schedule)
             result = self.results.setdefault(BASELINE, SolverResult(complete=not self.cut))
-            result.kept.add(Candidate(run.schedule, simulation=run, solver=BASELINE))
+            candidate = Candidate(run.schedule, simulation=run, solver=BASELINE)
+            if self._allowed(candidate, result):
+                result.kept.add(candidate)
+
+    @property
+    def dropped(self) -> list[Candidate]:
+        """Of each solver the best candidate that violates a constraint."""
+        return [result.dropped for result in self.results.values() if result.dropped is not None]
 
     @property
     def cut(self) -> bool:
@@ -247,6 +258,8 @@ class Portfolio:
         if self.polish and solver.name != BASELINE and not self.optimal:
             try:
                 for candidate in self._polished(result, context):
+                    if not self._allowed(candidate, result):
+                        continue
                     result.polished.append(candidate)
                     self._note(candidate)
                     if self.optimal:
@@ -256,6 +269,8 @@ class Portfolio:
             except MemoryError:
                 self._exhaust(solver, result)
             result.seconds = context.elapsed
+        if result.dropped is not None and not result.candidates:
+            result.reason = result.reason or RULED_OUT
         self.running = ""
 
     def _exhaust(self, solver: Solver, result: SolverResult) -> None:
@@ -291,9 +306,12 @@ class Portfolio:
                 seconds += context.elapsed - begun
             result.simulated += 1
             candidate = replace(candidate, simulation=simulation, solver=name)
-            result.kept.add(candidate)
-            self._note(candidate)
-            self._thin(result)
+            if self._allowed(candidate, result):
+                result.kept.add(candidate)
+                self._note(candidate)
+                self._thin(result)
+            else:
+                context.skip(AGAINST)
             if self.optimal:
                 with suppress(OutOfTime):
                     context.progress(result.simulated)
@@ -306,6 +324,15 @@ class Portfolio:
             mark = f"it cannot honour a mark: {against_mark}"
             raise ScheduleError(mark, against_mark.step, against_mark.node) from against_mark
         return not (left_out or context.cut_short)
+
+    def _allowed(self, candidate: Candidate, result: SolverResult) -> bool:
+        """Whether a candidate keeps to the constraints; of those that do not the best is remembered."""
+        problem, dropped = self.problem, result.dropped
+        if problem.constraints is None or problem.constraints.violation(candidate.simulated) is None:
+            return True
+        if dropped is None or problem.rank(candidate) < problem.rank(dropped):
+            result.dropped = candidate
+        return False
 
     def _note(self, candidate: Candidate) -> None:
         """Keep the best so far, for the progress."""

@@ -16,28 +16,37 @@ from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.units import exact_bytes, format_bytes
-from remat_algos.ir.wording import counted, listed
+from remat_algos.ir.wording import counted, listed, shortened
 from remat_algos.plan.plan import BOUND, NARROWER, Plan, skipped_text
 from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.constraints import Constraints
 from remat_algos.solvers.candidates import Candidate, rank
 from remat_algos.solvers.registry import ANY_ORDER, BASELINE, find_solver
 
 FORCING_NODES_NAMED = 3
 FORCED_VALUES_NAMED = 3
+RULED_OUT = "its schedules violate a constraint"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """A graph and the limits that a plan for it must meet."""
+    """A graph, the limits that a plan for it must meet, and the constraints that its schedule must keep to."""
 
     graph: ComputationGraph
     budget: Budget
     base: int
     limit: int | None
     overhead_limit: int | None
+    constraints: Constraints | None = None
 
     @classmethod
-    def of(cls, graph: ComputationGraph, budget: Budget, allocator: Allocator | None = None) -> "Problem":
+    def of(
+        cls,
+        graph: ComputationGraph,
+        budget: Budget,
+        allocator: Allocator | None = None,
+        constraints: Constraints | Mapping[str, Any] | None = None,
+    ) -> "Problem":
         """The limits in bytes and compute that a budget means on a graph, for the peak or for an allocator."""
         allocator = allocator or get_allocator(PEAK)
         return cls(
@@ -46,6 +55,7 @@ class Problem:
             baseline_peak(graph),
             budget.memory_limit(allocator.base(graph), graph.resident_memory),
             budget.overhead_limit(graph.needed_compute, graph.labels.compute_scale),
+            Constraints.of(graph, constraints),
         )
 
     @property
@@ -138,6 +148,7 @@ class Problem:
             seconds=seconds,
             details=details,
             reservation=reservation or get_allocator(PEAK).reserve(candidate.simulated),
+            constraints=self.constraints,
         )
 
     def budget_error(
@@ -148,10 +159,11 @@ class Problem:
         *,
         cut: bool = False,
         proof: ComputeBound | None = None,
+        dropped: Sequence[Candidate] = (),
     ) -> BudgetError:
         """The error that states the lowest peak reached, the lower bound, and its reason.
 
-        `proof` may say that no schedule fits at all.
+        `proof` may say that no schedule fits at all; `dropped` are candidates that violate a constraint.
         """
         graph = self.graph
         bound, nodes = least_peak_bound(graph)
@@ -177,7 +189,10 @@ class Problem:
                 message += f", and none of any order exists, which {exact.solver} proved"
             if lowest is not None:
                 message += f"; the lowest reached is {exact_bytes(lowest.figures[0])}, by {lowest.solver}"
+        violation = self._constrained(candidates, dropped)
+        message += violation
         known = {name: reason for name, reason in reasons.items() if len(reasons) == 1 or not _is_exact(name)}
+        known = {name: reason for name, reason in known.items() if not (violation and reason == RULED_OUT)}
         for reason in dict.fromkeys(known.values()):  # before the bound: some name the remedy
             names = ", ".join(name for name in known if known[name] == reason)
             message += f"; {reason} (no plan from {names})"
@@ -191,6 +206,25 @@ class Problem:
         if lowest is not None and not within and (self.limit or 0) >= 0:
             message += '; budget "least" gives the lowest peak found'
         return BudgetError(message, lowest.figures[0] if lowest else self.base, bound, nodes)
+
+    def _constrained(self, candidates: Sequence[Candidate], dropped: Sequence[Candidate]) -> str:
+        """The constraint that stands in the way, where without it there would be a plan, or any schedule at all."""
+        constraints, best = self.constraints, min(dropped, key=self.rank, default=None)
+        if constraints is None or best is None or not (self.fits(best) or not candidates):
+            return ""
+        fits = " fits but" if self.fits(best) else ""
+        return f"; a schedule of {best.solver}{fits} violates a constraint: {constraints.violation(best.simulated)}"
+
+    def check_regions(self) -> None:
+        """BudgetError if no schedule keeps the limit of a region."""
+        bound = self.constraints.region_bound() if self.constraints is not None else None
+        if self.constraints is None or bound is None:
+            return
+        name, needed, node = bound
+        limit, least = exact_bytes(self.constraints.regions[name][1]), exact_bytes(needed)
+        at = f"while {shortened(self.graph.labels[node])} runs, it has {least} live in every schedule"
+        message = f"no schedule keeps region {shortened(name)} within {limit}: {at}; give it that or more"
+        raise BudgetError(message, self.base, *least_peak_bound(self.graph))
 
     def reserved_error(self, candidate: Candidate, least: Reservation) -> BudgetError:
         """The error where the peak fits the budget, but what the allocator reserves does not."""

@@ -18,6 +18,7 @@ from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.plan.plan import INTERRUPTED, OUT_OF_MEMORY, TRIED, Plan
 from remat_algos.plan.portfolio import Portfolio
 from remat_algos.plan.problem import Problem
+from remat_algos.schedule.constraints import Constraints
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import ANY_ORDER, BASELINE, Solver, default_solvers, get_solver
 
@@ -45,6 +46,7 @@ def solve(
     polish: bool | None = None,
     allocator: str = PEAK,
     alignment: int = 1,
+    constraints: Constraints | Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> Plan:
@@ -80,6 +82,9 @@ def solve(
         of memory (`pack`); shares are of the peak, and for "least" the schedule of the lowest peak alone is packed.
     alignment : int
         A power of two that divides every address of the arena.
+    constraints : Constraints or mapping, optional
+        What the schedule must keep to beside the budget: `{"max_runs": 2, "fixed_order": True, "regions": {"encoder":
+        ("encoder.*", "4GiB")}}`. Lower bounds are those without constraints: they hold all the same.
     progress : callable, optional
         Called with (candidates simulated, candidates in all as far as they are known, what is being tried).
     **options
@@ -88,7 +93,7 @@ def solve(
     Returns
     -------
     Plan
-        Within the budget, and never worse than no rematerialization unless `raw`.
+        Within the budget, and never worse than no rematerialization unless `raw`, or where a constraint forbids that.
 
     Raises
     ------
@@ -125,8 +130,9 @@ def solve(
     alignment, seed = int(alignment), whole(seed, "seed")
     options = {name: given if as_whole(given) is None else as_whole(given) for name, given in options.items()}
     reserving = get_allocator(allocator)
-    context = SearchContext(time_limit, progress, seed=seed, effort=effort)
-    problem = Problem.of(graph, Budget.of(budget), reserving)
+    problem = Problem.of(graph, Budget.of(budget), reserving, constraints)
+    context = SearchContext(time_limit, progress, seed=seed, effort=effort, constraints=problem.constraints)
+    problem.check_regions()
     closure, interrupted = problem.compute_bound(context.share(BOUND_SHARE), effort=FAST)
     bound = closure
     if effort != FAST and closure.price is not None and graph.n_nodes > SMALL and not interrupted:
@@ -208,7 +214,14 @@ def _best(portfolio: Portfolio, proof: ComputeBound) -> Candidate:
     skipped = Counter[str]()
     for result in portfolio.results.values():
         skipped.update(result.skipped)
-    raise problem.budget_error(portfolio.candidates, portfolio.reasons, skipped, cut=portfolio.cut, proof=proof)
+    raise problem.budget_error(
+        portfolio.candidates,
+        portfolio.reasons,
+        skipped,
+        cut=portfolio.cut,
+        proof=proof,
+        dropped=portfolio.dropped,
+    )
 
 
 def _single_solver(solver: str | Callable[..., Any]) -> Solver | None:

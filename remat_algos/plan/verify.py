@@ -25,6 +25,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import listed, shortened
 from remat_algos.plan.record import gap, read_record, shaped
+from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.registry import ANY_ORDER, SCOPES, find_solver
@@ -169,6 +170,10 @@ def _check_limits(
     most = budget.overhead_limit(graph.needed_compute, graph.labels.compute_scale)
     if most is not None and simulation.overhead > most:
         _deny(f"the plan claims to stay within overhead {most}; it has {simulation.overhead}")
+    constraints = Constraints.claimed(graph, record.get("constraints"))
+    violation = constraints.violation(simulation) if constraints is not None else None
+    if violation is not None:
+        _deny(f"the plan claims to keep to its constraints; {violation}")
     bound, scope = record["bound"], record["bound_scope"]
     if (bound is None) != (scope is None) or (scope is not None and scope not in SCOPES):
         _deny(f"the plan claims a bound {bound} in scope {shortened(repr(scope))}; scopes are {', '.join(SCOPES)}")

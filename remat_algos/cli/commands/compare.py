@@ -4,6 +4,7 @@ import argparse
 
 from remat_algos.cli.allocator_argument import add_reservation, reservation_options
 from remat_algos.cli.budget_argument import add_budget, add_effort, add_search, budget_of, check_budget, solvers_of
+from remat_algos.cli.constraint_argument import add_constraints, constraints_of
 from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import (
     INTERRUPTED,
@@ -28,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_effort(parser)
     add_search(parser, "stop each solver after SECONDS, with its best plan so far")
     add_reservation(parser)
+    add_constraints(parser)
     add_json(parser)
 
 
@@ -43,6 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     if budget.memory is None and budget.overhead is None and budget.device is None:
         budget = Budget(LEAST)  # what each solver can reach, side by side
     check_budget(arguments, budget, graph)
+    constraints = constraints_of(arguments, graph)
     if not arguments.json:
         print_text(note)
     with progress_line() as progress:
@@ -54,6 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
             seed=arguments.seed,
             effort=arguments.effort,
             polish=not arguments.raw,
+            constraints=constraints,
             progress=progress,
             **reserving,
         )
@@ -61,6 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(comparison.record())
     else:
         print_text(f"budget: {budget}")
+        if constraints is not None:
+            print_text(f"constraints: {constraints}")
         if graph.resident_memory:
             print_text(f"residents: {format_bytes(graph.resident_memory)}")
         rows, hidden = list(comparison.rows()), set() if graph.resident_memory else {"with residents"}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from remat_algos.cli.allocator_argument import add_reservation, reservation_options
 from remat_algos.cli.budget_argument import add_budget, add_effort, add_search, budget_of, check_budget, options_of
+from remat_algos.cli.constraint_argument import add_constraints, constraints_of
 from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
 from remat_algos.cli.output import (
     INTERRUPTED,
@@ -48,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_effort(parser)
     add_search(parser)
     add_reservation(parser)
+    add_constraints(parser)
     parser.add_argument("-o", "--output", metavar="FILE", type=writable, help="write the plan")
     parser.add_argument(
         "--format",
@@ -73,6 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     alone = arguments.format is not None and not arguments.output  # the plan is all that standard output gets
     graph, note = graph_of(arguments)
     check_budget(arguments, budget, graph)
+    constraints = constraints_of(arguments, graph)
     out = sys.stderr if alone else sys.stdout
     if not arguments.json:
         print_text(note, file=out)
@@ -86,6 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
                 seed=arguments.seed,
                 effort=arguments.effort,
                 raw=arguments.raw,
+                constraints=constraints,
                 progress=progress,
                 **reserving,
                 **options,

@@ -1,0 +1,66 @@
+"""Constraints on the command line."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from remat_algos.ir.graph import ComputationGraph
+    from remat_algos.schedule.constraints import Constraints
+
+REGION = "NAME=PATTERN:BYTES"
+LONGEST_WORD = 60  # characters of an argument in a message
+
+
+def add_constraints(parser: argparse.ArgumentParser) -> None:
+    """--max-runs, --fixed-order, --region."""
+    group = parser.add_argument_group("constraints (beside the budget)")
+    group.add_argument("--max-runs", metavar="N", type=_runs, help="run no node more often than N times")
+    group.add_argument(
+        "--fixed-order",
+        action="store_true",
+        help="run nodes for the first time in the order of the graph; they may be recomputed anywhere",
+    )
+    group.add_argument(
+        "--region",
+        metavar=REGION,
+        type=_region,
+        action="append",
+        default=[],
+        help="limit the live bytes of the nodes whose names match PATTERN, as in --region 'encoder=*enc*:4GiB'; may "
+        "be repeated",
+    )
+
+
+def constraints_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Constraints | None:
+    """The constraints on a graph; None where nothing is constrained."""
+    if not (arguments.max_runs or arguments.fixed_order or arguments.region):
+        return None
+    from remat_algos.schedule.constraints import Constraints
+
+    regions = dict[str, tuple[str, str]]()
+    for name, pattern, size in arguments.region:
+        if name in regions:
+            raise argparse.ArgumentTypeError(f"--region {name} is there twice; give each region a name of its own")
+        regions[name] = pattern, size
+    try:
+        return Constraints(graph, max_runs=arguments.max_runs, fixed_order=arguments.fixed_order, regions=regions)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"--region: {error}") from error
+
+
+def _region(word: str) -> tuple[str, str, str]:
+    """Name, pattern and size."""
+    name, _, rest = word.partition("=")
+    pattern, _, size = rest.rpartition(":")
+    if not (name and pattern and size):
+        raise argparse.ArgumentTypeError(f"{word[:LONGEST_WORD]!r} is no region; write {REGION}, as encoder=*enc*:4GiB")
+    return name[:LONGEST_WORD], pattern, size
+
+
+def _runs(text: str) -> int:
+    number = int(text) if text.isascii() and text.isdecimal() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text[:LONGEST_WORD]!r} is not a number of runs; give 1 or more")
+    return number

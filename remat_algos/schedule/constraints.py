@@ -1,0 +1,352 @@
+"""Constraints of a user on schedules: runs of a node, the order of first runs, bytes of a region."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.errors import GraphError, PlanError
+from remat_algos.ir.arrays import LARGEST_SUM, Int32, Int64, as_whole, by_fields, sealed
+from remat_algos.ir.graph import ComputationGraph, check_graph
+from remat_algos.ir.units import exact_bytes, format_bytes, parse_bytes
+from remat_algos.ir.wording import counted, listed, one_line, shortened
+from remat_algos.schedule.simulation import Simulation, check_simulation
+
+MAX_RUN_LIMIT = 2**31 - 1
+NAMES_SHOWN = 3
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constraints:
+    """What a schedule must keep to beside the budget.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+        The graph that is run: for training the one with its backward part.
+    max_runs : int or mapping of str to int, optional
+        How often every node may run, 1 or more; or only those nodes that a mapping names.
+    fixed_order : bool
+        Whether first runs come in the order of the ids; nodes may be recomputed anywhere.
+    regions : mapping of str to (nodes, limit)
+        By name: groups of nodes, and the bytes that their values and workspaces may have at any step. Nodes are a
+        sequence of names, or a pattern such as "encoder.*"; the limit is bytes or text such as "4GiB". A node is in
+        one region at most.
+    run_limit : int32[n]
+        How often each node may run; 0: as often as the plan likes.
+    region : int32[n]
+        The region of each node, by its place in `regions`; -1: none.
+    region_limit : int64[k]
+
+    Raises
+    ------
+    GraphError
+        For a node that is unknown.
+    TypeError, ValueError
+        For a constraint that is none, or regions that overlap.
+
+    Examples
+    --------
+        A -> B -> C
+
+    >>> graph = ComputationGraph.from_edges([("A", "B"), ("B", "C")])
+    >>> constraints = Constraints(graph, max_runs=2, regions={"front": (["A", "B"], 1)})
+    >>> print(constraints)
+    at most 2 runs of each node; region front (2 nodes) within 1 B
+    >>> from remat_algos.schedule.simulation import simulate
+    >>> constraints.violation(simulate(graph, [0, 1, 2]))
+    'step 1, B: region front has 2 B live; its limit is 1 B'
+    """
+
+    graph: ComputationGraph
+    max_runs: int | Mapping[str, int] | None = None
+    fixed_order: bool = False
+    regions: Mapping[str, tuple[Any, Any]] = field(default_factory=lambda: NOTHING)
+    run_limit: Int32 = field(init=False)
+    region: Int32 = field(init=False)
+    region_limit: Int64 = field(init=False)
+
+    __reduce__ = by_fields
+
+    def __post_init__(self) -> None:
+        check_graph(self.graph)
+        if not isinstance(self.fixed_order, bool):
+            raise TypeError(f"fixed_order is {shortened(repr(self.fixed_order))}; give True or False")
+        max_runs, run_limit = _run_limits(self.graph, self.max_runs)
+        regions, region, region_limit = _regions(self.graph, self.regions)
+        for name, entry in (
+            ("max_runs", max_runs),
+            ("run_limit", sealed(run_limit)),
+            ("regions", MappingProxyType(regions)),
+            ("region", sealed(region)),
+            ("region_limit", sealed(region_limit)),
+        ):
+            object.__setattr__(self, name, entry)
+
+    @classmethod
+    def of(cls, graph: ComputationGraph, constraints: Constraints | Mapping[str, Any] | None) -> Constraints | None:
+        """Constraints on a graph from what people pass; None where nothing is constrained.
+
+        Examples
+        --------
+        >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2)])
+        >>> Constraints.of(graph, {"max_runs": 1})
+        <Constraints: at most 1 run of each node>
+        """
+        if isinstance(constraints, Mapping):
+            unknown = [name for name in constraints if name not in ("max_runs", "fixed_order", "regions")]
+            if unknown:
+                some = listed([str(name) for name in unknown], NAMES_SHOWN)
+                raise TypeError(f"constraints has {some}; it may have max_runs, fixed_order and regions")
+            constraints = cls(graph, **{name: entry for name, entry in constraints.items() if entry is not None})
+        if constraints is None:
+            return None
+        if not isinstance(constraints, Constraints):
+            example = '{"max_runs": 2}'
+            raise TypeError(f"constraints is a {type(constraints).__name__}; give Constraints or a mapping: {example}")
+        if constraints.graph is not graph and constraints.graph.hash != graph.hash:
+            sizes = f"they are for {counted(constraints.graph.n_nodes, 'node')}, this one has {graph.n_nodes:,}"
+            raise GraphError(f"the constraints are for another graph: {sizes}; make them for this one")
+        anything = constraints.max_runs or constraints.fixed_order or constraints.regions
+        return constraints if anything else None
+
+    @classmethod
+    def claimed(cls, graph: ComputationGraph, record: Any) -> Constraints | None:
+        """The constraints that the record of a plan has; PlanError if they are none."""
+        try:
+            if record is None:
+                return None
+            if not isinstance(record, Mapping):
+                raise TypeError(f"it is {shortened(repr(record))}; expected an object")
+            regions = record.get("regions") or {}
+            if not isinstance(regions, Mapping) or not all(isinstance(each, Mapping) for each in regions.values()):
+                raise TypeError(f"regions is {shortened(repr(regions))}; expected an object with an object of each")
+            pairs = {name: (each.get("nodes"), each.get("limit")) for name, each in regions.items()}
+            return cls.of(graph, {**record, "regions": pairs})
+        except (TypeError, ValueError) as error:
+            raise PlanError(f'"constraints" of the plan is none: {error}') from error
+
+    def __repr__(self) -> str:
+        return one_line(self, str(self))
+
+    def __str__(self) -> str:
+        parts = list[str]()
+        if isinstance(self.max_runs, Mapping):
+            runs = [f"{shortened(name)} at most {counted(limit, 'run')}" for name, limit in self.max_runs.items()]
+            parts += runs if len(runs) <= NAMES_SHOWN else [f"a limit on the runs of {counted(len(runs), 'node')}"]
+        elif self.max_runs is not None:
+            parts.append(f"at most {counted(self.max_runs, 'run')} of each node")
+        if self.fixed_order:
+            parts.append("first runs in the order of the graph")
+        limits = [
+            f"region {shortened(name)} ({counted(len(nodes), 'node')}) within {format_bytes(limit)}"
+            for name, (nodes, limit) in self.regions.items()
+        ]
+        return "; ".join(parts + (limits if len(limits) <= NAMES_SHOWN else [counted(len(limits), "region")]))
+
+    def record(self) -> dict[str, Any]:
+        """The JSON record; nodes by name, or by id in a graph without names."""
+        named = self.graph.labels.names is not None
+        return {
+            "max_runs": dict(self.max_runs) if isinstance(self.max_runs, Mapping) else self.max_runs,
+            "fixed_order": self.fixed_order,
+            "regions": {
+                name: {"nodes": list(nodes) if named else [int(v) for v in nodes], "limit": limit}
+                for name, (nodes, limit) in self.regions.items()
+            },
+        }
+
+    def region_traces(self, simulation: Simulation) -> Int64:
+        """int64[k, m]: live bytes of each region during each step, the workspace of its running node included.
+
+        Examples
+        --------
+        >>> from remat_algos.schedule.simulation import simulate
+        >>> graph = ComputationGraph.from_edges([("A", "B"), ("B", "C")])
+        >>> constraints = Constraints(graph, regions={"ends": (["A", "C"], 9)})
+        >>> constraints.region_traces(simulate(graph, [0, 1, 2])).tolist()
+        [[1, 1, 1]]
+        """
+        check_simulation(simulation, self.graph)
+        graph, order, lifetimes = simulation.graph, simulation.schedule.order, simulation.lifetimes
+        change = np.zeros((len(self.regions), order.size + 1), np.int64)
+        at = self.region[graph.producer[lifetimes.value]]
+        inside = np.flatnonzero(at >= 0)
+        at, memory = at[inside], graph.memory[lifetimes.value[inside]]
+        np.add.at(change, (at, simulation.made_at[inside]), memory)
+        np.subtract.at(change, (at, lifetimes.end[inside]), memory)
+        traces = np.cumsum(change, axis=1)[:, :-1]
+        running = np.flatnonzero(self.region[order] >= 0)
+        traces[self.region[order[running]], running] += graph.workspace[order[running]]
+        return traces
+
+    def violation(self, simulation: Simulation) -> str | None:
+        """Which constraint a schedule violates, at its first step that does; None if it keeps to all.
+
+        Examples
+        --------
+        >>> from remat_algos.schedule.simulation import simulate
+        >>> graph = ComputationGraph.from_edges([("A", "C"), ("B", "C")])
+        >>> Constraints(graph, max_runs={"A": 1}).violation(simulate(graph, [0, 1, 0, 2]))
+        'step 2 is run 2 of A; its max_runs is 1'
+        >>> Constraints(graph, fixed_order=True).violation(simulate(graph, [1, 0, 2]))
+        'step 1 is the first run of A, after that of B; fixed_order puts it before'
+        """
+        check_simulation(simulation, self.graph)
+        for violation in (self._runs, self._order, self._regions):
+            text = violation(simulation)
+            if text is not None:
+                return text
+        return None
+
+    def region_bound(self) -> tuple[str, int, int] | None:
+        """A region whose limit no schedule keeps: its name, bytes that it has in each, and the node that runs then.
+
+        None proves nothing: it is a lower bound that is compared with the limits.
+
+        Examples
+        --------
+        >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2)], memory=4)
+        >>> Constraints(graph, regions={"all": ("*", 7)}).region_bound()
+        ('all', 8, 1)
+        """
+        graph = self.graph
+        for k, (name, (_, limit)) in enumerate(self.regions.items()):
+            inside = self.region == k
+            alone = graph.with_costs(  # whose live bytes are those of the region
+                memory=np.where(inside[graph.producer], graph.memory, 0), workspace=np.where(inside, graph.workspace, 0)
+            )
+            bound, nodes = least_peak_bound(alone)
+            if bound > limit:
+                return name, bound, nodes[0]
+        return None
+
+    def _runs(self, simulation: Simulation) -> str | None:
+        if self.max_runs is None:
+            return None
+        over = np.flatnonzero((self.run_limit > 0) & (simulation.runs > self.run_limit))
+        if not over.size:
+            return None
+        order = simulation.schedule.order
+        steps = np.argsort(order, kind="stable")  # node by node, its runs in their order
+        step = int(steps[np.searchsorted(order[steps], over) + self.run_limit[over]].min())
+        node, limit = int(order[step]), int(self.run_limit[order[step]])
+        return f"step {step} is run {limit + 1} of {shortened(self.graph.labels[node])}; its max_runs is {limit}"
+
+    def _order(self, simulation: Simulation) -> str | None:
+        if not self.fixed_order:
+            return None
+        first = np.flatnonzero(simulation.first_run)
+        nodes = simulation.schedule.order[first]
+        before = np.maximum.accumulate(nodes)
+        early = np.flatnonzero(nodes < before)
+        if not early.size:
+            return None
+        step, node, other = int(first[early[0]]), int(nodes[early[0]]), int(before[early[0]])
+        later, sooner = shortened(self.graph.labels[other]), shortened(self.graph.labels[node])
+        return f"step {step} is the first run of {sooner}, after that of {later}; fixed_order puts it before"
+
+    def _regions(self, simulation: Simulation) -> str | None:
+        if not self.regions:
+            return None
+        traces = self.region_traces(simulation)
+        over = traces > self.region_limit[:, None]
+        steps = np.flatnonzero(over.any(axis=0))
+        if not steps.size:
+            return None
+        step = int(steps[0])
+        k = int(over[:, step].argmax())
+        node = shortened(self.graph.labels[int(simulation.schedule.order[step])])
+        live, limit = exact_bytes(int(traces[k, step])), exact_bytes(int(self.region_limit[k]))
+        return f"step {step}, {node}: region {shortened(list(self.regions)[k])} has {live} live; its limit is {limit}"
+
+
+def _run_limits(graph: ComputationGraph, max_runs: Any) -> tuple[int | Mapping[str, int] | None, Int32]:
+    """The limit on runs as it is kept, and that of each node."""
+    limits = np.zeros(graph.n_nodes, np.int32)
+    if max_runs is None:
+        return None, limits
+    if not isinstance(max_runs, Mapping):
+        limits[:] = min(_runs(max_runs, ""), MAX_RUN_LIMIT)
+        return _runs(max_runs, ""), limits
+    by_name = dict[str, int]()
+    for key, limit in max_runs.items():
+        node = _node(graph, key, "max_runs")
+        name = graph.labels[node]
+        by_name[name] = _runs(limit, f" of {shortened(name)}")
+        limits[node] = min(by_name[name], MAX_RUN_LIMIT)
+    return MappingProxyType(by_name), limits
+
+
+def _runs(number: Any, whose: str) -> int:
+    limit = as_whole(number)
+    if limit is None or limit < 1:
+        error = TypeError if limit is None else ValueError
+        raise error(f"max_runs{whose} is {shortened(repr(number))}; give a whole number, 1 or more")
+    return limit
+
+
+def _regions(graph: ComputationGraph, regions: Any) -> tuple[dict[str, tuple[tuple[str, ...], int]], Int32, Int64]:
+    """The regions with the names of their nodes; the region of each node; limits in bytes."""
+    if not isinstance(regions, Mapping):
+        raise TypeError(f"regions is a {type(regions).__name__}; give a mapping: {{name: (nodes, limit)}}")
+    named, region = dict[str, tuple[tuple[str, ...], int]](), np.full(graph.n_nodes, -1, np.int32)
+    for k, (name, entry) in enumerate(regions.items()):
+        if not isinstance(name, str) or not isinstance(entry, tuple | list) or len(entry) != 2:
+            raise TypeError(
+                f"region {shortened(name)} is {shortened(repr(entry))}; give (nodes, limit), such as "
+                '("encoder.*", "4GiB"), under a name'
+            )
+        nodes = _members(graph, entry[0], name)
+        twice = region[nodes] >= 0
+        if twice.any():
+            node = int(nodes[twice.argmax()])
+            both = f"{shortened(list(regions)[region[node]])} and {shortened(name)}"
+            raise ValueError(f"{shortened(graph.labels[node])} is in the regions {both}; leave it in one of them")
+        region[nodes] = k
+        named[name] = tuple(graph.labels[int(v)] for v in nodes), _limit(entry[1], name)
+    return named, region, np.array([limit for _, limit in named.values()], np.int64)
+
+
+def _members(graph: ComputationGraph, members: Any, region: str) -> Int64:
+    """Ids of the nodes of a region, ascending."""
+    what = f"region {shortened(region)}"
+    if isinstance(members, str):
+        names = graph.node_names()
+        nodes = [v for v, name in enumerate(names) if fnmatchcase(name, members)]
+        if not nodes:
+            some = f"; nodes are called {listed(names, NAMES_SHOWN)}" if names else ""
+            raise ValueError(f"{what}: no node matches {shortened(repr(members))}{some}")
+    elif isinstance(members, Iterable):
+        nodes = sorted({_node(graph, name, what) for name in members})
+        if not nodes:
+            raise ValueError(f"{what} has no nodes; name some, or leave it out")
+    else:
+        raise TypeError(f"{what} has the nodes {shortened(repr(members))}; give their names, or a pattern")
+    return np.array(nodes, np.int64)
+
+
+def _node(graph: ComputationGraph, name: Any, what: str) -> int:
+    try:
+        return graph.node_id(name)
+    except GraphError as error:
+        raise GraphError(f"{what}: {error}") from error
+
+
+def _limit(amount: Any, region: str) -> int:
+    """Bytes of a region's limit; what is more than any graph has is cut to that."""
+    try:
+        limit = parse_bytes(amount) if isinstance(amount, str) else as_whole(amount)
+    except ValueError as error:
+        raise ValueError(f"region {shortened(region)}: {error}") from error
+    if limit is None or limit < 0:
+        kind = TypeError if limit is None else ValueError
+        raise kind(f"region {shortened(region)} has the limit {shortened(repr(amount))}; give bytes, or text as 4GiB")
+    return min(limit, LARGEST_SUM)
