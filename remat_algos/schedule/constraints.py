@@ -39,6 +39,9 @@ class Constraints:
         By name: groups of nodes, and the bytes that their values and workspaces may have at any step. Nodes are a
         sequence of names, or a pattern such as "encoder.*"; the limit is bytes or text such as "4GiB". A node is in
         one region at most.
+
+    Attributes
+    ----------
     run_limit : int32[n]
         How often each node may run; 0: as often as the plan likes.
     region : int32[n]
