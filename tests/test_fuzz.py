@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 import remat_algos as ra
-from tests.fuzz import api, files, graphs, signals
+from tests.fuzz import api, files, graphs, portfolio, signals
 from tests.fuzz.__main__ import DRIVERS
 from tests.fuzz.campaign import Campaign, Report, run_case
 from tests.fuzz.mutations import mutated
 from tests.fuzz.random_graphs import random_graph
 
 ROOT = Path(__file__).parent.parent
-SHORT = {"graphs": 60, "bounds": 10, "files": 100, "api": 40, "signals": 2}
+SHORT = {"graphs": 60, "bounds": 10, "portfolio": 30, "files": 100, "api": 40, "signals": 2}
 real_solve = ra.solve
 
 
@@ -197,6 +197,29 @@ def test_bytes_that_no_allocator_can_reserve_are_found(monkeypatch):
     for seed in range(4):
         graphs.reserved(random.Random(seed), report, subject)
     assert kinds(report) == {"reserved bytes that cannot be"}
+
+
+def lazy(graph, budget, **options):
+    if options["solver"] == "auto":
+        options |= {"solver": "no_remat", "raw": True}
+    return real_solve(graph, budget, **options)
+
+
+def boastful(graph, budget, **options):
+    plan = real_solve(graph, budget, **options)
+    return replace(plan, bound=plan.simulation.compute + 1, scope="any order") if options["solver"] == "auto" else plan
+
+
+@pytest.mark.parametrize(
+    ("solve", "found"),
+    [
+        (lazy, {"auto finds no plan where one solver does", "auto is worse than one solver"}),
+        (boastful, {"a plan below the bound of auto", "bound above the plan"}),
+    ],
+)
+def test_an_auto_that_does_less_or_claims_more_is_found(monkeypatch, solve, found):
+    monkeypatch.setattr(ra, "solve", solve)
+    assert set().union(*(kinds(run_case(portfolio.case, 1, number)) for number in range(12))) >= found
 
 
 def raising(error):

@@ -1,0 +1,68 @@
+"""`auto` on random graphs and budgets beside every solver alone: it is never worse, and its bound holds for all."""
+
+import remat_algos as ra
+from remat_algos.models.random import layered_dag
+from tests.benchmarks.layered_graphs import layered_graph
+from tests.fuzz.graphs import EXPONENTIAL, Call, Subject, check_plan, fits, outcome, random_budget
+from tests.fuzz.random_graphs import random_graph
+from tests.oracles.simulation import Unsound
+
+UNIT = "graphs"
+LARGER = 0.2  # share of graphs of more than a few nodes, whose kinds of plan differ most
+NODES = 20, 60  # of these, before differentiation
+SECONDS = 0.2  # for solvers whose time may grow exponentially, and for the programs of a whole frontier by `milp`
+
+
+def case(rng, report):
+    """One graph and one budget: `auto`, then each solver."""
+    try:
+        subject = Subject(graph_of(rng))
+    except ra.GraphError:
+        return
+    report.count("graphs")
+    budget = random_budget(rng, subject)
+    auto = Call(subject, budget, "auto")
+    best = outcome(report, auto, auto)
+    if isinstance(best, ra.Plan):
+        report.count("plans of auto")
+        check_plan(report, auto, best)
+    elif not isinstance(best, ra.BudgetError):
+        return
+    for solver in ra.list_solvers():
+        limited = solver.name == "milp" or (solver.name in EXPONENTIAL and not subject.small)
+        call = Call(subject, budget, solver.name, time_limit=SECONDS if limited else None)
+        alone = outcome(report, call, call)
+        if isinstance(alone, ra.Plan):
+            report.count("plans of one solver")
+            compared(report, call, best, alone)
+
+
+def graph_of(rng):
+    """A small graph of every feature, or a larger one with layers: forward, or with its gradients."""
+    if rng.random() >= LARGER:
+        return random_graph(rng)
+    n_nodes, seed = rng.randint(*NODES), rng.randrange(2**31)
+    if rng.random() < 0.5:
+        return layered_graph(n_nodes, rng.uniform(0.25, 0.5), seed)
+    return ra.differentiate(layered_dag(n_nodes, seed=seed))
+
+
+def compared(report, call, best, alone):
+    """A plan of one solver, which is simulated by the oracle: `auto` has one as good, and says nothing against it."""
+    subject, lowest = call.subject, call.request.lowest
+    found = subject.verdict(alone.schedule.order.tolist())
+    if isinstance(found, Unsound) or not fits(call.request, found):
+        fault(report, call, "a plan that does not keep to its budget", str(found))
+    elif isinstance(best, ra.BudgetError):
+        fault(report, call, "auto finds no plan where one solver does", f"peak {found.peak}; {best}")
+    else:
+        ours, theirs = (best.peak_memory, best.simulation.compute), (found.peak, found.compute)
+        if ours > theirs if lowest else ours[1] > theirs[1]:
+            fault(report, call, "auto is worse than one solver", f"{ours} by {best.method}, {theirs}")
+        limit = best.peak_memory if lowest or best.limit is None else best.limit
+        if best.scope == "any order" and found.peak <= limit and found.compute < best.bound:
+            fault(report, call, "a plan below the bound of auto", f"{best.bound} by {best.bound_source}, {theirs}")
+
+
+def fault(report, call, kind, detail):
+    report.fault(kind, f"{detail}: {call}", call.files())
