@@ -142,6 +142,15 @@ def test_a_solve_is_a_row_with_what_it_misses():
     assert quality.cells({**none, "proven": True, "wanted": ""})[3:7] == ("impossible", "", "", "")
 
 
+def test_a_solve_is_compared_with_each_solver_alone():
+    record = quality.alone(quality.measure(quality.Row("unet", 50), effort="fast"))
+    assert record["alone"] is not None
+    assert record["overhead"] <= record["alone"]
+    assert record["note"].startswith("alone: ")
+    assert not quality.missed(record)
+    assert quality.missed(record | {"overhead": record["alone"] + 0.01})
+
+
 def test_a_figure_is_a_row_with_what_it_misses():
     exact = quality.figure("optima", "exact", 98.5, "%", 99, at_least=True)
     assert quality.cells(exact) == ("exact", "98.5 %", "at least 99, **missed**")
@@ -161,7 +170,7 @@ def test_the_section_lists_what_was_missed_and_is_written_only_if_it_is_whole():
     records = [solved(), solved("vit_b_16-25%", overhead=9), quality.figure("optima", "no plan", 1, "", 0)]
     text = quality.section(records, "this machine")
     assert text.startswith(f"{QUALITY}\n\nWhat `solve` finds")
-    assert "\nMissed: vit_b_16-25%; optima: no plan.\n" in text
+    assert "\nMissed: vit_b_16-25%; no plan.\n" in text
     assert not quality.is_whole(records)
     rows = [{"row": str(row)} for row in (*quality.ROWS, "optima: exact", "frontier-resnet50: seconds")]
     assert not quality.is_whole(rows)
