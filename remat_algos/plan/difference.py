@@ -30,11 +30,7 @@ class Difference:
     __repr__ = brief
 
     def __post_init__(self) -> None:
-        ours, theirs = self.plan.graph, self.other.graph
-        if ours.source_hash != theirs.source_hash or ours.hash != theirs.hash:
-            raise PlanError(
-                "the plans were made for different graphs, or differentiated differently; they cannot be compared"
-            )
+        check_same_graph([self.plan, self.other])
 
     @property
     def more_runs(self) -> Int64:
@@ -117,6 +113,14 @@ class Difference:
 
     def __str__(self) -> str:
         return "\n".join(["  ".join(row).rstrip() for row in self.rows()] + list(self.lines()))
+
+
+def check_same_graph(plans: Sequence[Plan]) -> None:
+    """PlanError if plans were made for different graphs."""
+    if len({(plan.graph.source_hash, plan.graph.hash) for plan in plans}) > 1:
+        raise PlanError(
+            "the plans were made for different graphs, or differentiated differently; they cannot be compared"
+        )
 
 
 def difference(plan: Plan, other: Plan) -> Difference:

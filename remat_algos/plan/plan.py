@@ -14,7 +14,7 @@ from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.bounds.compute import ONE_PASS
 from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.errors import PlanError
-from remat_algos.ir.arrays import by_fields
+from remat_algos.ir.arrays import LARGEST_SUM, by_fields
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.files.write import write_whole
 from remat_algos.ir.graph import ComputationGraph
@@ -40,6 +40,7 @@ FORMS = ("plan", "frees", "names", "actions")
 BOUND = "bound"  # in the details of a plan: the nodes, and the price, that prove its bound
 NARROWER = "narrower_bound"  # in the details of a plan: a solver's bound for fewer schedules than those of any order
 INTERRUPTED = "interrupted"  # in the details of a plan whose search the user stopped
+ROBUST = "robust"  # in the details of a plan that was chosen for costs that are not exact (`cost_noise`)
 OUT_OF_MEMORY = "out_of_memory"  # in the details of a plan: the solvers that ran out of memory
 
 
@@ -302,6 +303,8 @@ class Plan:
         solver = find_solver(self.method)
         if solver is not None:
             yield from solver.describe(graph, self.details)
+        if robust := robust_text(self.details.get(ROBUST)):
+            yield "cost noise", robust
         if self.bound is not None:
             yield "lower bound", self._certificate()
         narrower = self.details.get(NARROWER)
@@ -348,6 +351,20 @@ class Plan:
             if above > 0:
                 excess = f"this plan is {fine_percent(above, bound)} above it"
             yield "", f"of {whose}: {self.graph.labels.compute(bound)}; {excess}"
+
+
+def robust_text(robust: Any) -> str:
+    """The quantile for which a plan was chosen, and that of the plan of least compute; "" of what is no such record."""
+    names = ("noise", "samples", "quantile", "nominal_overhead", "nominal_quantile")
+    figures: list[Any] = [robust.get(name) for name in names] if isinstance(robust, Mapping) else [None]
+    if not all(isinstance(figure, int | float) and abs(figure) < LARGEST_SUM for figure in figures):
+        return ""
+    noise, samples, quantile, nominal, nominal_quantile = figures
+    text = f"{100 * noise:g} %: {fine_percent(quantile, 1)} more than one pass, or less, in 90 % of {samples:,} samples"
+    if quantile == nominal_quantile:
+        return f"{text}; it is also the plan of least compute"
+    least = f"{fine_percent(nominal_quantile, 1)}, without noise {fine_percent(nominal, 1)}"
+    return f"{text}; of the plan of least compute {least}"
 
 
 def skipped_text(skipped: Mapping[str, int] | int) -> str:

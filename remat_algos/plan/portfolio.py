@@ -110,6 +110,8 @@ class Portfolio:
         within which the best candidates are polished.
     bound : int, optional
         Lower bound on the compute of what fits: a candidate that meets it ends the search.
+    n_fitting : int
+        How many of the best candidates that fit are kept in `fitting`, even where others dominate them.
     """
 
     def __init__(
@@ -120,12 +122,15 @@ class Portfolio:
         polish: bool = True,
         budgets: int = 0,
         bound: int | None = None,
+        n_fitting: int = 0,
     ) -> None:
         self.problem = problem
         self.context = context
         self.polish = polish
         self.budgets = budgets
         self.bound = None if problem.minimizes_peak else bound
+        self.n_fitting = n_fitting
+        self.fitting: list[Candidate] = []
         self.limit = None if budgets else problem.solver_limit
         self.results: dict[str, SolverResult] = {}
         self.interrupted = False
@@ -335,8 +340,12 @@ class Portfolio:
         return False
 
     def _note(self, candidate: Candidate) -> None:
-        """Keep the best so far, for the progress."""
+        """Keep the best so far, for the progress, and the best of those that fit."""
         rank = self.problem.rank
+        if self.n_fitting and self.problem.fits(candidate):
+            self.fitting.append(candidate)
+            if len(self.fitting) > 2 * self.n_fitting:
+                self.fitting = sorted(self.fitting, key=rank)[: self.n_fitting]
         if self._best is None or rank(candidate) < rank(self._best):
             self._best = candidate
 

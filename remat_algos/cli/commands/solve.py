@@ -4,10 +4,11 @@ import argparse
 import sys
 from pathlib import Path
 
-from remat_algos.cli.allocator_argument import add_reservation, reservation_options
+from remat_algos.cli.allocator_argument import PEAK, add_reservation, reservation_options
 from remat_algos.cli.budget_argument import add_budget, add_effort, add_search, budget_of, check_budget, options_of
 from remat_algos.cli.constraint_argument import add_constraints, constraints_of
 from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
+from remat_algos.cli.noise_argument import noise
 from remat_algos.cli.output import (
     INTERRUPTED,
     add_json,
@@ -50,6 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_search(parser)
     add_reservation(parser)
     add_constraints(parser)
+    uncertain = "choose the plan whose overhead is low in 90 %% of sampled costs, which deviate by SHARE, such as 20%%"
+    parser.add_argument("--cost-noise", type=noise, metavar="SHARE", help=uncertain)
     parser.add_argument("-o", "--output", metavar="FILE", type=writable, help="write the plan")
     parser.add_argument(
         "--format",
@@ -69,6 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     check_plot(arguments)
     _check_output(arguments)
+    _check_noise(arguments)
     budget, reserving = budget_of(arguments), reservation_options(arguments)
     options = options_of(arguments.solver, arguments.option)
     form = arguments.format or "plan"
@@ -91,6 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
                 raw=arguments.raw,
                 constraints=constraints,
                 progress=progress,
+                cost_noise=arguments.cost_noise,
                 **reserving,
                 **options,
             )
@@ -124,4 +129,11 @@ def _check_output(arguments: argparse.Namespace) -> None:
     rival = "--json" if arguments.json else "--plot -" if arguments.plot == "-" else None
     if arguments.format and not arguments.output and rival:
         message = f"{rival} and --format both want standard output; give -o FILE, or one of them"
+        raise argparse.ArgumentTypeError(message)
+
+
+def _check_noise(arguments: argparse.Namespace) -> None:
+    """Robust plans are chosen within a limit of the simulated peak alone."""
+    if arguments.cost_noise is not None and arguments.allocator != PEAK:
+        message = f"--cost-noise goes with --allocator {PEAK}; leave out --allocator {arguments.allocator}"
         raise argparse.ArgumentTypeError(message)

@@ -1,0 +1,166 @@
+"""Costs that are not known exactly: sampled costs, the overhead of plans under them, and the plan that is robust."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import frexp, log1p, sqrt
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from remat_algos.ir.arrays import Float64, as_whole
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.wording import shortened
+from remat_algos.plan.plan import ROBUST
+from remat_algos.plan.problem import Problem
+from remat_algos.schedule.simulation import Simulation, check_simulation
+from remat_algos.solvers.candidates import Candidate
+
+DEVIATION = 0.2
+SAMPLES = 4096
+MIN_SAMPLES, MAX_SAMPLES = 10, 100_000
+FEW_SAMPLES = 256  # on graphs of any size
+SAMPLED_COSTS = 1 << 24  # on larger graphs there are fewer samples
+ENTRIES = 1 << 22  # of the matrix of sampled costs that is in memory at a time
+MIN_COMPARED, MAX_COMPARED = 64, 1_000  # candidates
+COMPARED_NODES = 1_000_000  # in the graphs of all of them
+ONE_PASS_BITS = 44  # sampled costs are whole numbers that sum to about 2^44 in one pass, so that sums are exact
+
+
+@dataclass(frozen=True, slots=True)
+class CostNoise:
+    """How uncertain the costs of nodes are: each is multiplied by a factor of its own, in every sample.
+
+    The factors are independent and lognormal with mean 1: positive, and twice the cost is as likely as half of it. All
+    runs of a node cost the same in one sample.
+
+    Parameters
+    ----------
+    deviation : float
+        Standard deviation of a factor, above 0 and at most 1: 0.2 for costs that are known to about 20 %.
+    samples : int
+    seed : int
+
+    Examples
+    --------
+    >>> from remat_algos.schedule.schedule import Schedule
+    >>> from remat_algos.schedule.simulation import simulate
+    >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2)], compute=[10, 1, 1])
+    >>> once, twice = simulate(graph, Schedule([0, 1, 2])), simulate(graph, Schedule([0, 0, 1, 2]))
+    >>> CostNoise(0.2, samples=10).overheads(graph, [once, twice]).round(2)[:, :4].tolist()
+    [[0.0, 0.0, 0.0, 0.0], [0.85, 0.81, 0.88, 0.83]]
+    """
+
+    deviation: float
+    samples: int = SAMPLES
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, number, low, high in (
+            ("samples", self.samples, MIN_SAMPLES, MAX_SAMPLES),
+            ("seed", self.seed, 0, None),
+        ):
+            count = as_whole(number)
+            if count is None or count < low or (high is not None and count > high):
+                expected = f"{low:,} or more" if high is None else f"{low:,} to {high:,}"
+                raise ValueError(f"{name} is {shortened(repr(number))}; give a whole number, {expected}")
+            object.__setattr__(self, name, count)
+        deviation = self.deviation
+        if isinstance(deviation, bool) or not isinstance(deviation, Real) or not 0 < float(deviation) <= 1:
+            raise ValueError(
+                f"the cost noise is {shortened(repr(deviation))}, expected a number above 0 and at most 1, the "
+                "standard deviation of a cost as a share of it; give 0.2 for costs that are known to about 20 %"
+            )
+        object.__setattr__(self, "deviation", float(deviation))
+
+    @classmethod
+    def of(cls, graph: ComputationGraph, deviation: float, seed: int = 0) -> "CostNoise":
+        """The noise with as many samples as take a fraction of a second on a graph."""
+        return cls(deviation, max(FEW_SAMPLES, min(SAMPLES, SAMPLED_COSTS // max(1, graph.n_nodes))), seed)
+
+    def overheads(self, graph: ComputationGraph, simulations: Sequence[Simulation]) -> Float64:
+        """float64[k, samples]: overhead of each schedule under each sample, as a share of one pass at these costs.
+
+        A matrix product of run counts and sampled costs. These are rounded to whole numbers whose sums float64 holds
+        exactly, so that neither the order of the schedules nor that of the additions changes a result.
+        """
+        for simulation in simulations:
+            check_simulation(simulation, graph)
+        rng, variance = np.random.default_rng(self.seed), log1p(self.deviation**2)
+        unit = 2.0 ** (ONE_PASS_BITS - frexp(graph.needed_compute)[1])
+        counts = [graph.needed, *(simulation.runs for simulation in simulations)]
+        total = np.zeros((len(counts), self.samples))
+        portion = max(1, ENTRIES // max(self.samples, len(counts)))
+        for begin in range(0, graph.n_nodes, portion):
+            nodes = slice(begin, min(begin + portion, graph.n_nodes))
+            costs = rng.standard_normal((nodes.stop - begin, self.samples))
+            costs *= sqrt(variance)
+            costs -= variance / 2
+            np.exp(costs, out=costs)
+            costs *= graph.compute[nodes, None] * unit
+            np.rint(costs, out=costs)
+            total += np.array([each[nodes] for each in counts], np.float64) @ costs
+        one_pass = total[0]
+        return np.divide(total[1:] - one_pass, one_pass, out=np.zeros_like(total[1:]), where=one_pass > 0)
+
+
+def n_compared(graph: ComputationGraph) -> int:
+    """How many candidates are compared at most: fewer where each is long."""
+    return max(MIN_COMPARED, min(MAX_COMPARED, COMPARED_NODES // max(1, graph.n_nodes)))
+
+
+def quantile(overheads: Float64) -> Float64:
+    """float64[k]: the 90 % quantile of each row, the lowest sample that nine in ten samples do not exceed.
+
+    Examples
+    --------
+    >>> quantile(np.arange(20.0).reshape(2, 10)).tolist()
+    [8.0, 18.0]
+    """
+    place = (9 * overheads.shape[1] + 9) // 10 - 1
+    return np.partition(overheads, place, axis=1)[:, place]
+
+
+def choose_robust(problem: Problem, candidates: Sequence[Candidate], noise: CostNoise) -> Candidate:
+    """Return the candidate of the lowest 90 % quantile among those that fit; of equals the one that ranks first.
+
+    Of hundreds of candidates about as good as each other one has the lowest quantile by chance. So the first half of
+    the samples chooses one, and it replaces the candidate that ranks first, at the costs of the graph, only if it is
+    better in the second half, and in all, too. Where the lowest peak is wanted, those of the lowest peak are compared.
+    The details have the quantiles of both.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.budget import Budget
+    >>> from remat_algos.schedule.schedule import Schedule
+    >>> from remat_algos.solvers.candidates import evaluated
+    >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2), (1, 3)])
+    >>> candidates = [evaluated(graph, Schedule(order)) for order in ([0, 1, 2, 0, 1, 3], [0, 1, 2, 3])]
+    >>> choose_robust(Problem.of(graph, Budget("100%")), candidates, CostNoise(0.2)).schedule.order.tolist()
+    [0, 1, 2, 3]
+    """
+    graph = problem.graph
+    distinct: dict[bytes, Candidate] = {}  # by how often each node runs, which is all that costs depend on
+    for each in sorted(candidates, key=lambda each: (*problem.rank(each), -(each.bound or 0))):
+        if problem.fits(each):
+            distinct.setdefault(each.simulated.runs.tobytes(), each)
+    ranked = list(distinct.values())
+    if problem.minimizes_peak:
+        ranked = [each for each in ranked if each.figures[0] == ranked[0].figures[0]]
+    overheads = noise.overheads(graph, [each.simulated for each in ranked])
+    first, second = np.array_split(overheads, 2, axis=1)
+    quantiles, best = quantile(overheads), int(np.argmin(quantile(first)))  # the first of equals
+    confirmed = quantile(second[[0, best]])
+    if not (quantiles[best] < quantiles[0] and confirmed[1] < confirmed[0]):
+        best = 0
+    one_pass = graph.needed_compute
+    record: dict[str, Any] = {
+        "noise": noise.deviation,
+        "samples": noise.samples,
+        "seed": noise.seed,
+        "candidates": len(ranked),
+        "quantile": float(quantiles[best]),
+        "nominal_overhead": ranked[0].simulated.overhead / one_pass if one_pass else 0.0,
+        "nominal_quantile": float(quantiles[0]),
+    }
+    return replace(ranked[best], details={**ranked[best].details, ROBUST: record})

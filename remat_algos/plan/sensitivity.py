@@ -1,0 +1,195 @@
+"""How the overhead of plans depends on the costs of nodes: its spread over sampled costs, and the nodes behind it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from remat_algos.errors import PlanError
+from remat_algos.ir.arrays import Float64, Int64, brief, sealed
+from remat_algos.ir.units import fine_percent, format_bytes, percent
+from remat_algos.ir.wording import counted, shortened
+from remat_algos.plan.cost_noise import DEVIATION, SAMPLES, CostNoise, quantile
+from remat_algos.plan.difference import check_same_graph
+from remat_algos.plan.plan import Plan
+
+NAMED = 5  # nodes of a plan that are printed
+RECORDED = 50  # in the JSON record
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sensitivity:
+    """The overheads of plans for one graph under sampled costs.
+
+    Parameters
+    ----------
+    plans : tuple of Plan
+    noise : CostNoise
+    overheads : float64[n_plans, samples]
+        Of each plan under each sample, as a share of one pass at these costs; computed.
+    """
+
+    plans: tuple[Plan, ...]
+    noise: CostNoise
+    overheads: Float64 = field(init=False)
+
+    __repr__ = brief
+
+    __repr__ = brief
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "plans", tuple(self.plans))
+        for plan in self.plans:
+            if not isinstance(plan, Plan):
+                raise TypeError(f"a {type(plan).__name__} is not a Plan; give what solve or Plan.load returns")
+        if not self.plans:
+            raise PlanError("there is no plan; give one or more for the same graph")
+        check_same_graph(self.plans)
+        overheads = self.noise.overheads(self.plans[0].graph, [plan.simulation for plan in self.plans])
+        object.__setattr__(self, "overheads", sealed(overheads))
+
+    @property
+    def quantiles(self) -> Float64:
+        """float64[n_plans]: the 90 % quantile of the overhead."""
+        return quantile(self.overheads)
+
+    @property
+    def best_shares(self) -> Float64:
+        """float64[n_plans]: the share of samples in which no other plan has a lower overhead; of equals each counts."""
+        return (self.overheads == self.overheads.min(axis=0)).mean(axis=1)
+
+    def variance_shares(self, i: int) -> Float64:
+        """float64[n]: the share of each node's cost in the variance of plan i's overhead, to first order.
+
+        A node that runs more often than the average, by cost, raises the overhead where it is dearer; one that runs
+        once lowers it, being a larger part of one pass. Zeros where the overhead does not depend on the costs.
+        """
+        plan = self.plans[i]
+        graph = plan.graph
+        extra, nominal = extra_runs(plan), _share(plan.overhead, graph.needed_compute)
+        squares = ((extra - nominal * graph.needed) * graph.compute.astype(np.float64)) ** 2
+        total = squares.sum()
+        return squares / total if total else squares
+
+    def nodes(self, i: int, limit: int = NAMED) -> list[int]:
+        """The nodes whose cost matters most for the overhead of plan i, by `variance_shares`."""
+        shares = self.variance_shares(i)
+        return [v for v in np.argsort(-shares, kind="stable")[:limit].tolist() if shares[v] > 0]
+
+    def record(self, names: Sequence[str] | None = None) -> dict[str, Any]:
+        """The JSON record."""
+        graph = self.plans[0].graph
+        figures = zip(self._names(names), self.plans, self.quantiles.tolist(), self.best_shares.tolist(), strict=True)
+        entries = []
+        for i, (name, plan, at_quantile, best) in enumerate(figures):
+            extra, shares = extra_runs(plan), self.variance_shares(i)
+            nodes = [
+                {
+                    "node": graph.labels[v],
+                    "extra_runs": int(extra[v]),
+                    "extra_compute": int(extra[v] * graph.compute[v]),
+                    "variance_share": float(shares[v]),
+                }
+                for v in self.nodes(i, RECORDED)
+            ]
+            entries.append(
+                {
+                    "plan": name,
+                    "peak_memory": plan.peak_memory,
+                    "overhead": plan.overhead,
+                    "nominal": _share(plan.overhead, graph.needed_compute),
+                    "mean": float(self.overheads[i].mean()),
+                    "quantile": at_quantile,
+                    "worst": float(self.overheads[i].max()),
+                    "best_share": best,
+                    "nodes": nodes,
+                }
+            )
+        return {
+            "graph_hash": graph.source_hash,
+            "noise": self.noise.deviation,
+            "samples": self.noise.samples,
+            "seed": self.noise.seed,
+            "plans": entries,
+        }
+
+    def rows(self, names: Sequence[str] | None = None) -> Iterator[tuple[str, ...]]:
+        """Figures of each plan; the first row is the headings."""
+        yield ("plan", "peak", "overhead", "mean", "90 %", "worst", "best in")
+        figures = zip(self._names(names), self.plans, self.overheads, self.quantiles, self.best_shares, strict=True)
+        for name, plan, overheads, at_quantile, best in figures:
+            one_pass = plan.graph.needed_compute
+            shown = (fine_percent(share, 1) for share in (overheads.mean(), at_quantile, overheads.max()))
+            peak, nominal = format_bytes(plan.peak_memory), fine_percent(plan.overhead, one_pass)
+            yield (shortened(name), peak, nominal, *shown, percent(best, 1))
+
+    def lines(self, names: Sequence[str] | None = None) -> Iterator[str]:
+        """The nodes of each plan whose cost matters most for its overhead."""
+        graph = self.plans[0].graph
+        for i, (name, plan) in enumerate(zip(self._names(names), self.plans, strict=True)):
+            nodes, extra, shares = self.nodes(i), extra_runs(plan), self.variance_shares(i)
+            if not nodes:
+                yield f"{name}: its overhead does not depend on the costs"
+                continue
+            yield f"{name}: nodes whose cost matters most for the overhead"
+            for v in nodes:
+                compute = graph.labels.compute(int(extra[v] * graph.compute[v]))
+                again = f"{counted(int(extra[v]), 'extra run')}, {compute} more compute"
+                part = f"{percent(shares[v], 1)} of the variance"
+                yield f"    {shortened(graph.labels[v])}  {again if extra[v] else 'not recomputed'}, {part}"
+
+    def _names(self, names: Sequence[str] | None) -> Sequence[str]:
+        return [f"plan {i + 1}" for i in range(len(self.plans))] if names is None else names
+
+    def __str__(self) -> str:
+        return "\n".join(["  ".join(row).rstrip() for row in self.rows()] + list(self.lines()))
+
+
+def extra_runs(plan: Plan) -> Int64:
+    """int64[n]: how often each node runs beyond one pass."""
+    return plan.simulation.runs - plan.graph.needed
+
+
+def sensitivity(
+    plans: Sequence[Plan], *, noise: float = DEVIATION, samples: int = SAMPLES, seed: int = 0
+) -> Sensitivity:
+    """The overhead of plans where the costs of nodes are not known exactly.
+
+    Parameters
+    ----------
+    plans : sequence of Plan
+        For the same graph, differentiated the same way.
+    noise : float
+        Standard deviation of each cost as a share of it, above 0 and at most 1 (`CostNoise`).
+    samples : int
+    seed : int
+
+    Returns
+    -------
+    Sensitivity
+        Of each plan the overheads under all samples, their mean, quantile and maximum, how often it is the best, and
+        the nodes behind it.
+
+    Raises
+    ------
+    PlanError
+        If the plans were made for different graphs.
+    ValueError
+        For a noise or a number of samples that is none.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> from remat_algos.plan.solve import solve
+    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
+    >>> result = sensitivity([solve(chain, 9)])
+    >>> [(chain.labels[v], result.variance_shares(0)[v].round(2).item()) for v in result.nodes(0, 3)]
+    [('2', 0.44), ('3', 0.44), ('grad(7)', 0.01)]
+    """
+    return Sensitivity(tuple(plans), CostNoise(noise, samples, seed))
+
+
+def _share(overhead: int, one_pass: int) -> float:
+    return overhead / one_pass if one_pass else 0.0
