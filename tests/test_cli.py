@@ -38,7 +38,7 @@ SHOW_KEYS = {
 }
 COMMANDS = (
     *("allocate", "compare", "convert", "diff", "explain", "frontier"),
-    *("show", "simulate", "solve", "unroll", "verify", "width"),
+    *("sensitivity", "show", "simulate", "solve", "unroll", "verify", "width"),
 )
 UNET = str(Path(__file__).parent.parent / "examples/graphs/unet.nodes.csv")
 SOLVERS = sorted(solver.name for solver in default_solvers())
