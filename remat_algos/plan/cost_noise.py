@@ -19,9 +19,9 @@ from remat_algos.solvers.candidates import Candidate
 DEVIATION = 0.2
 SAMPLES = 4096
 MIN_SAMPLES, MAX_SAMPLES = 10, 100_000
-FEW_SAMPLES = 256  # on graphs of any size
-SAMPLED_COSTS = 1 << 24  # on larger graphs there are fewer samples
-ENTRIES = 1 << 22  # of the matrix of sampled costs that is in memory at a time
+FEW_SAMPLES = 100  # on graphs of any size
+SAMPLED_COSTS = 1 << 23  # on larger graphs there are fewer samples
+ENTRIES = 1 << 18  # of the matrix of sampled costs that is in memory at a time; more do not fit in caches
 MIN_COMPARED, MAX_COMPARED = 64, 1_000  # candidates
 COMPARED_NODES = 1_000_000  # in the graphs of all of them
 ONE_PASS_BITS = 44  # sampled costs are whole numbers that sum to about 2^44 in one pass, so that sums are exact
