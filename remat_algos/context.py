@@ -79,6 +79,8 @@ class SearchContext:
     constraints : Constraints, optional
         What schedules must keep to beside the limit. A solver that reads them may keep to them; of the others those
         candidates are dropped that do not.
+    bound : int, optional
+        Lower bound on the compute of what fits: a search that meets it has nothing more to find.
 
     Raises
     ------
@@ -104,6 +106,7 @@ class SearchContext:
         candidates: Sequence[Any] = (),
         effort: str = DEFAULT,
         constraints: Any = None,
+        bound: int | None = None,
     ) -> None:
         self.started = time.monotonic()
         self.deadline = None if time_limit is None else self.started + _seconds(time_limit)
@@ -113,6 +116,7 @@ class SearchContext:
             raise ValueError(f"effort is {str(effort)[:40]!r}; use {', '.join(EFFORTS)}")
         self.effort = effort
         self.constraints = constraints
+        self.bound = bound
         self.candidates = tuple(candidates)
         self.skipped = Counter[str]()
         self.cut_short = False
@@ -186,8 +190,8 @@ class SearchContext:
         return self._part(seconds, self.report, self.candidates)
 
     def _part(self, seconds: float | None, progress: Progress | None, candidates: Sequence[Any]) -> "SearchContext":
-        kept: dict[str, Any] = {"seed": self.seed, "effort": self.effort, "constraints": self.constraints}
-        return SearchContext(seconds, progress, candidates=candidates, **kept)
+        kept: dict[str, Any] = {"effort": self.effort, "constraints": self.constraints, "bound": self.bound}
+        return SearchContext(seconds, progress, seed=self.seed, candidates=candidates, **kept)
 
 
 def time_left(time_limit: float | None, started: float) -> float | None:

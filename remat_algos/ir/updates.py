@@ -36,3 +36,16 @@ def changeable_reads(graph: ComputationGraph) -> tuple[Int32, Int32]:
     reader = np.repeat(np.arange(graph.n_nodes, dtype=np.int32), np.diff(resident.read_indptr))
     changeable = resident.role[resident.read_indices] != INPUT
     return reader[changeable], resident.read_indices[changeable]
+
+
+def updates_and_readers(graph: ComputationGraph) -> tuple[Int32, Int32]:
+    """(int32[k], int32[k]): pairs of an update and a node whose runs must all come before it."""
+    pairs = set[tuple[int, int]]()
+    if graph.updates.any():
+        readers: dict[int, list[int]] = {}
+        for v, parameter in zip(*map(np.ndarray.tolist, changeable_reads(graph)), strict=True):
+            readers.setdefault(parameter, []).append(v)
+        for group in readers.values():
+            pairs |= {(u, v) for u in group if graph.updates[u] for v in group if not graph.updates[v]}
+    update, reader = np.array(sorted(pairs), np.int32).reshape(-1, 2).T
+    return update, reader

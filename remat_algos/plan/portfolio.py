@@ -16,7 +16,7 @@ from remat_algos.schedule.passes.polish import polish
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.candidates import Candidate, ParetoSet
-from remat_algos.solvers.registry import BASELINE, Solver, Stream
+from remat_algos.solvers.registry import ANY_ORDER, BASELINE, Solver, Stream
 
 GRACE = 0.05  # seconds after the deadline in which cheap solvers are still run
 LONG_GRACE = 1.0  # the same while nothing fits: a late plan is better than none
@@ -136,6 +136,7 @@ class Portfolio:
         self.interrupted = False
         self.running = ""  # the solver that is run, or was when the user interrupted
         self._best: Candidate | None = None
+        self._proven = False  # by a solver
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -175,14 +176,17 @@ class Portfolio:
                 if self.optimal:
                     break
                 context = self.context.share(self._part(n_left), candidates=self.candidates)
+                context.bound = self.bound
                 self._run_solver(solver, options, context.within(seconds_each))
         self.interrupted = ending.interrupted
 
     @property
     def optimal(self) -> bool:
-        """Whether the best candidate fits and meets the bound."""
+        """Whether the best candidate fits and meets a bound, that of the problem or its own."""
         best = self._best
-        return self.bound is not None and best is not None and self.problem.fits(best) and best.figures[1] <= self.bound
+        if best is None or self.budgets or not self.problem.fits(best):
+            return False
+        return self._proven or (self.bound is not None and best.figures[1] <= self.bound)
 
     def _part(self, n_left: int) -> float:
         """The part of the time for the next solver: an equal one, but while nothing fits enough for one candidate."""
@@ -347,7 +351,10 @@ class Portfolio:
             if len(self.fitting) > 2 * self.n_fitting:
                 self.fitting = sorted(self.fitting, key=rank)[: self.n_fitting]
         if self._best is None or rank(candidate) < rank(self._best):
-            self._best = candidate
+            self._best, self._proven = candidate, False
+        if rank(candidate) <= rank(self._best) and candidate.scope == ANY_ORDER:
+            lowest = not self.problem.minimizes_peak or candidate.peak_bound == candidate.figures[0]
+            self._proven |= lowest and self.problem.own_bound(candidate) == candidate.figures[1]
 
     def _thin(self, result: SolverResult) -> None:
         """Under a limit keep every other candidate, and the best, where they are many."""

@@ -16,7 +16,7 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int32, Int64, as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
-from remat_algos.ir.updates import changeable_reads
+from remat_algos.ir.updates import updates_and_readers
 from remat_algos.ir.wording import counted, shortened
 from remat_algos.kernels.live_sets import EXHAUSTED, MAX_VALUES, SOLVED, LiveSetSearch
 from remat_algos.schedule.one_pass import lowest_pass
@@ -288,16 +288,9 @@ def _arrays(graph: ComputationGraph, nodes: Int32) -> tuple[Any, ...]:
 
 def _readers_of_what_changes(graph: ComputationGraph, place: Int32, n_nodes: int) -> tuple[Int64, Int32]:
     """For each update of a parameter or a state the nodes that read it before it changes."""
-    pairs = set[tuple[int, int]]()
-    if graph.updates.any():
-        readers: dict[int, list[int]] = {}
-        for v, parameter in zip(*map(np.ndarray.tolist, changeable_reads(graph)), strict=True):
-            readers.setdefault(parameter, []).append(v)
-        for group in readers.values():
-            pairs |= {(u, v) for u in group if graph.updates[u] for v in group if not graph.updates[v]}
-    local = sorted((int(place[u]), int(place[v])) for u, v in pairs if place[u] >= 0 and place[v] >= 0)
-    update, reader = np.array(local, np.int32).reshape(-1, 2).T
-    return _indptr(np.bincount(update, minlength=n_nodes)), np.ascontiguousarray(reader)
+    update, reader = (place[nodes] for nodes in updates_and_readers(graph))
+    needed = (update >= 0) & (reader >= 0)
+    return _indptr(np.bincount(update[needed], minlength=n_nodes)), np.ascontiguousarray(reader[needed])
 
 
 def _indptr(counts: Int64) -> Int64:

@@ -1,0 +1,239 @@
+"""Local search over schedules: simulated annealing from the candidates of other solvers."""
+
+from collections.abc import Generator, Iterator, Sequence
+from functools import cache
+
+import numpy as np
+
+from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.context import BEST, DEFAULT, FAST, Ending, SearchContext, until_stopped
+from remat_algos.ir.arrays import Float64, Int32, as_whole
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import KEEP, RECOMPUTE
+from remat_algos.ir.updates import updates_and_readers
+from remat_algos.ir.wording import counted, shortened
+from remat_algos.kernels.search import LARGEST_LIMIT, N_EXPONENTIALS, PERIOD, ScheduleSearch
+from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.solvers.candidates import Candidate, Details, evaluated, rank
+from remat_algos.solvers.registry import BASELINE, Rows, solver
+
+WORK = {FAST: 6_000_000, DEFAULT: 75_000_000, BEST: 400_000_000}
+"""Changes of the profile and eight for each move, of which a core makes some 30 million a second."""
+USUAL_NODES, LARGE_NODES = 1_000, 20_000
+MORE_WORK = {FAST: 10, DEFAULT: 5, BEST: 4}  # times as much at the latter as at the former
+WORK_OF_NODE = 200_000  # graphs with few nodes take no more
+FIRST_WORK = 5_000  # for each node, in the first of the rounds
+MAX_FIRST, MIN_FIRST = 24, 4  # searches of the first round
+ROUNDS = ((0.5, 1.0, 0.01), (0.25, 0.2, 0.005), (0.25, 0.2, 0.005))
+"""Share of the work, first and last temperature in mean costs of a node."""
+N_SEEDS = 4  # candidates of other solvers that it begins at
+MAX_RUNS = 30  # of one node, if a seed has no more
+USUAL_WORK = 30  # of one move
+FEWER = 4  # searches of a round for each of the next
+NO_GOAL = -1
+
+
+def search_rows(graph: ComputationGraph, details: Details) -> Rows:
+    """The line of a plan's text about the search."""
+    moves, start = details.get("moves"), details.get("start")
+    if isinstance(moves, int) and isinstance(start, str):
+        yield "search", f"{counted(moves, 'move')}, from {start}"
+
+
+@solver(improves=True, describe=search_rows)
+def search(
+    graph: ComputationGraph, limit: int | None, context: SearchContext, *, max_moves: int | None = None
+) -> Iterator[Candidate]:
+    """Anneal a schedule by moves that insert, remove and shift runs, from the candidates of other solvers.
+
+    The state is a schedule without useless runs; its cost is its compute and a weight on bytes above the limit. A move
+    drops a value that lives across a step above the limit, removes a run, does both, moves a run or a group of runs,
+    or runs a node once more. Short searches begin at the order of ids and at the best candidate of each solver; the two
+    that end best are searched longer. Where nothing fits, and without a limit, the lowest peak is searched, then the
+    minimum compute at it.
+
+    Parameters
+    ----------
+    max_moves : int, optional
+        Number of moves in all, in place of the work that the effort allows.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
+    >>> *_, best = search(chain, 7, SearchContext())
+    >>> evaluated(chain, best.schedule).figures
+    (7, 29)
+    """
+    if max_moves is not None and (as_whole(max_moves) or 0) < 1:
+        raise ValueError(f"max_moves is {shortened(repr(max_moves))}; give a whole number of moves, 1 or more")
+    annealing = _Annealing(graph, context, max_moves)
+    yield Candidate(annealing.first.schedule, annealing.first.details)
+    if not annealing.nodes.size:
+        return
+    yield from annealing.within(least_peak_bound(graph)[0] if limit is None else limit)
+
+
+class _Annealing:
+    """The searches on one graph.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    context : SearchContext
+    max_moves : int, optional
+    """
+
+    def __init__(self, graph: ComputationGraph, context: SearchContext, max_moves: int | None) -> None:
+        self.graph, self.context, self.max_moves = graph, context, max_moves
+        one_pass = baseline(graph)
+        self.first = Candidate(one_pass.schedule, {"start": "one pass"}, simulation=one_pass, solver=BASELINE)
+        self.nodes = np.flatnonzero(graph.needed).astype(np.int32)
+        self.place = np.full(graph.n_nodes, -1, np.int32)
+        self.place[self.nodes] = np.arange(self.nodes.size)
+        total = int(graph.memory.sum()) + int(graph.workspace.max(initial=0))
+        self.unit = max(1, -(-total // (LARGEST_LIMIT // 2)))
+        self.mean = float(graph.compute[self.nodes].mean()) if self.nodes.size else 0.0
+        limits = np.empty(0, np.int64) if context.constraints is None else context.constraints.region_limit
+        self.region_limits = limits // self.unit
+        self.kernel = self._kernel(self.place)
+        larger = min(1.0, max(0, graph.n_nodes - USUAL_NODES) / (LARGE_NODES - USUAL_NODES))
+        work = int(WORK[context.effort] * (1 + larger * (MORE_WORK[context.effort] - 1)))
+        work = min(work, WORK_OF_NODE * self.nodes.size)
+        self.work = work if max_moves is None else USUAL_WORK * max_moves
+
+    def within(self, limit: int) -> Iterator[Candidate]:
+        """The best schedules within a limit; if nothing fits, of the lowest peak."""
+        bound, best = least_peak_bound(self.graph)[0], None
+        if limit >= bound:
+            best = yield from self._rounds(self._seeds(limit), limit, lowest=False)
+            if best is None or best.figures[0] <= limit:
+                return
+        lowest = yield from self._rounds(self._seeds(bound, best), bound, lowest=True)
+        if lowest is not None and lowest.figures[0] > limit:
+            yield from self._rounds([lowest], lowest.figures[0], lowest=False)
+
+    def _seeds(self, limit: int, best: Candidate | None = None) -> list[Candidate]:
+        """The order of ids, and the best candidates of other solvers, one of each, in turn."""
+        candidates: dict[str, Candidate] = {} if best is None else {"search": best}
+        for each in self.context.candidates:
+            known = candidates.get(each.solver)
+            if known is None or rank(each.figures, limit) < rank(known.figures, limit):
+                candidates[each.solver] = each
+        ordered = sorted(candidates.values(), key=lambda each: (*rank(each.figures, limit), each.solver))
+        others = {each.figures: each for each in reversed(ordered) if each.solver != BASELINE}
+        chosen = list(others.values())[::-1][:N_SEEDS]
+        return [seed for each in chosen or [self.first] for seed in dict.fromkeys((self.first, each))]
+
+    def _rounds(
+        self, seeds: Sequence[Candidate], limit: int, *, lowest: bool
+    ) -> Generator[Candidate, None, Candidate | None]:
+        """Many short searches, then longer ones from the best of these; the best of all."""
+        graph, best = self.graph, None
+        count = max(MIN_FIRST, min(MAX_FIRST, int(ROUNDS[0][0] * self.work / (FIRST_WORK * self.nodes.size + 1))))
+        goal = NO_GOAL if lowest else max(graph.needed_compute, self.context.bound or 0)
+        pool = list(seeds)
+        for share, hot, cold in ROUNDS:
+            work, ended = int(share * self.work / count), list[Candidate]()
+            self.context.stage(count, "schedules")
+            for i in range(count):
+                found, ending = self._anneal(pool[i % len(pool)], limit, goal, work, (hot, cold), lowest=lowest)
+                if found is None:
+                    continue
+                ended.append(found)
+                if best is None or rank(found.figures, limit) < rank(best.figures, limit):
+                    best = found
+                    yield best
+                ending.pass_on()
+                self.context.progress(i + 1)
+                if best.figures[0] <= limit and best.figures[1] <= goal:
+                    return best
+            count = max(1, count // FEWER)
+            different = {each.figures: each for each in [*ended, *([best] if best else [])]}
+            pool = sorted(different.values(), key=lambda each: rank(each.figures, limit))[:count]
+            if not pool:
+                break
+        return best
+
+    def _anneal(
+        self,
+        seed: Candidate,
+        limit: int,
+        goal: int,
+        work: int,
+        temperatures: tuple[float, float],
+        *,
+        lowest: bool,
+    ) -> tuple[Candidate | None, Ending]:
+        """One search from a seed: its best schedule, None if the seed violates a constraint; and how it ended."""
+        kernel, (hot, cold) = self.kernel, temperatures
+        kernel.forget()
+        order = self.place[seed.schedule.order]
+        if not kernel.start(order, limit // self.unit, self.region_limits, goal, lowest):
+            return None, Ending()
+        begun, ended, part = self._spent, False, 0.0
+        with until_stopped() as ending:
+            while part < 1 and not ended:
+                kernel.temperature = float(np.float32(self.mean * hot * (cold / hot) ** part))
+                ended = kernel.advance(PERIOD)
+                self.context.check()
+                part = (self._spent - begun) / max(1, work)
+        schedule = Schedule(self.nodes[kernel.best_order()])
+        details = {"moves": kernel.n_moves, "start": seed.details.get("start") or seed.solver}
+        return evaluated(self.graph, schedule, details), ending
+
+    @property
+    def _spent(self) -> int:
+        return self.kernel.work if self.max_moves is None else USUAL_WORK * self.kernel.n_moves
+
+    def _kernel(self, place: Int32) -> ScheduleSearch:
+        """The kernel's state for the needed nodes, in units of bytes that sum up to less than 2**30."""
+        graph, nodes, unit, limits = self.graph, self.nodes, self.unit, self.context.constraints
+        needed = graph.needed
+        values = needed[graph.producer]
+        mark = np.zeros(graph.n_nodes, np.int8) if graph.mark is None else graph.mark
+        max_runs = np.full(graph.n_nodes, max(MAX_RUNS, self._most_runs()))
+        max_runs[graph.once | (mark == KEEP)] = 1
+        region, rank_of_first = np.zeros(graph.n_nodes, np.int32), np.empty(0, np.int32)
+        if limits is not None:
+            max_runs = np.where(limits.run_limit > 0, np.minimum(limits.run_limit, max_runs), max_runs)
+            region = limits.region + 1
+            rank_of_first = np.arange(nodes.size if limits.fixed_order else 0, dtype=np.int32)
+        update, reader = (place[pair] for pair in updates_and_readers(graph))
+        both = (update >= 0) & (reader >= 0)
+        memory = -(-graph.memory[values] // unit)
+        counts = np.diff(graph.value_indptr)[nodes], np.diff(graph.read_indptr)[nodes]
+        new_value = np.cumsum(values) - 1
+        reads = graph.read_indices[np.repeat(needed, np.diff(graph.read_indptr))]
+        seed = int(np.random.SeedSequence(self.context.seed).generate_state(1, np.uint32)[0])
+        return ScheduleSearch(
+            *(np.concatenate([[0], np.cumsum(each)]).astype(np.int64) for each in counts),
+            new_value[reads].astype(np.int32),
+            memory.astype(np.int32),
+            (-(-graph.workspace[nodes] // unit)).astype(np.int32),
+            np.ascontiguousarray(graph.compute[nodes]),
+            graph.output[values].view(np.uint8),
+            max_runs[nodes].astype(np.int32),
+            region[nodes].astype(np.int32),
+            ((mark == RECOMPUTE) & graph.forward)[nodes].view(np.uint8),
+            (~graph.forward[nodes]).view(np.uint8),
+            rank_of_first,
+            update[both],
+            reader[both],
+            np.sqrt(memory.astype(np.float64)),
+            _exponentials(),
+            seed,
+        )
+
+    def _most_runs(self) -> int:
+        """The most runs of a node in any seed."""
+        seeds = (each.simulation for each in self.context.candidates)
+        return max((int(each.runs.max(initial=0)) for each in seeds if each is not None), default=0)
+
+
+@cache
+def _exponentials() -> Float64:
+    """Quantiles of the exponential distribution, rounded so that they are the same on every machine."""
+    middle = (np.arange(N_EXPONENTIALS) + 0.5) / N_EXPONENTIALS
+    return np.round(-np.log(middle) * 2**16) / 2**16
