@@ -148,7 +148,7 @@ cdef class ScheduleSearch:
     cdef double bar                      # compute above it cannot be accepted
     # the search
     cdef uint64_t random_state
-    cdef double cost, weight, least_weight
+    cdef double cost, weight, floor_weight
     cdef public double temperature
     cdef readonly int64_t n_moves, n_accepted, work
     cdef int64_t last_spread
@@ -161,7 +161,7 @@ cdef class ScheduleSearch:
     cdef int64_t goal
     cdef double mean_compute, mean_memory
     cdef bint moving_order               # no run is inserted beyond the first
-    cdef Py_ssize_t most_runs
+    cdef Py_ssize_t max_total_runs
 
     def __init__(self, const int64_t[::1] value_indptr, const int64_t[::1] read_indptr, const int[::1] read_indices,
                  const int[::1] memory, const int[::1] workspace, const int64_t[::1] compute,
@@ -334,14 +334,14 @@ cdef class ScheduleSearch:
 
     cdef inline Py_ssize_t highest(self, int64_t* over) noexcept nogil:
         """The block that is furthest above its limit, or nearest to it, and by how much."""
-        cdef Py_ssize_t block, found = 0
+        cdef Py_ssize_t block, top_block = 0
         cdef int64_t most = -none, by
         for block in range(self.n_blocks):
             by = <int64_t>self.top[block] - self.limit[block]
             if by > most:
-                most, found = by, block
+                most, top_block = by, block
         over[0] = most
-        return found
+        return top_block
 
     cdef inline int64_t peak(self) noexcept nogil:
         """Of the first track."""
@@ -493,7 +493,7 @@ cdef class ScheduleSearch:
                 return True
         return False
 
-    cdef int settle(self) except -1 nogil:
+    cdef int remove_useless(self) except -1 nogil:
         """Remove runs that have become useless, and those that served only them."""
         cdef Py_ssize_t slot, v
         while not self.checks.empty():
@@ -718,7 +718,7 @@ cdef class ScheduleSearch:
                     self.stamp[k] = self.now
                     self.members.push_back(<int>k)
                     extra += self.compute_of[k]
-        if self.compute + extra > self.bar or self.n_runs + <Py_ssize_t>self.members.size() > self.most_runs:
+        if self.compute + extra > self.bar or self.n_runs + <Py_ssize_t>self.members.size() > self.max_total_runs:
             return 0
         sort(self.members.begin(), self.members.end())
         for i in range(<Py_ssize_t>self.members.size() - 1, -1, -1):
@@ -755,7 +755,7 @@ cdef class ScheduleSearch:
 
     cdef int drop_value(self) except -1 nogil:
         """Drop a value that lives across a slot above the limit; its node runs again before the next read."""
-        cdef Py_ssize_t t = self.slot_over(), x, v, i, k, u, best = -1, best_read = -1, wanted, found = 0, track
+        cdef Py_ssize_t t = self.slot_over(), x, v, i, k, u, best = -1, best_read = -1, n_drawn, n_across = 0, track
         cdef double score, best_score = -1
         cdef vector[int]* row
         cdef vector[int]* runs
@@ -763,7 +763,7 @@ cdef class ScheduleSearch:
             return 0
         track = t // self.n_slots
         t -= track * self.n_slots
-        wanted = 1 + self.below(4)
+        n_drawn = 1 + self.below(4)
         for i in range(draws):
             x = self.draw_value()
             v = self.producer[x]
@@ -781,8 +781,8 @@ cdef class ScheduleSearch:
             score = <double>self.memory[x] / (<double>self.compute_of[v] + 1e-9 * self.mean_compute)
             if score > best_score:
                 best, best_score, best_read = x, score, u
-            found += 1
-            if found == wanted:
+            n_across += 1
+            if n_across == n_drawn:
                 break
         if best < 0:
             return 0
@@ -802,7 +802,7 @@ cdef class ScheduleSearch:
         cdef Py_ssize_t i, count
         if not self.delete_run():
             return 0
-        self.settle()
+        self.remove_useless()
         self.apply()
         count = 1 + self.below(3)
         for i in range(count):
@@ -810,7 +810,7 @@ cdef class ScheduleSearch:
                 return 1
             if not self.drop_value():
                 return 0
-            self.settle()
+            self.remove_useless()
             self.apply()
         return 1
 
@@ -964,7 +964,7 @@ cdef class ScheduleSearch:
         else:
             done = self.double_run()
         if done:
-            self.settle()
+            self.remove_useless()
             done = <double>self.compute <= self.bar and self.valid()
         if done:
             self.apply()
@@ -1024,7 +1024,7 @@ cdef class ScheduleSearch:
             self.region_limits.push_back(<int>min(region_limits[i], <int64_t>largest))
         self.main_limit = <int>max(-1, min(limit, <int64_t>largest))
         self.lowest, self.goal = lowest, goal
-        self.most_runs = 6 * self.n_nodes + order.shape[0] + 50
+        self.max_total_runs = 6 * self.n_nodes + order.shape[0] + 50
         with nogil:
             self.arrange(&order[0] if order.shape[0] else NULL, order.shape[0])
             for i in range(self.n_slots):
@@ -1036,11 +1036,11 @@ cdef class ScheduleSearch:
                     self.broken = True
             sound = self.valid()
             if sound:
-                self.settle()
+                self.remove_useless()
                 self.apply()
             self.commit()
             self.weight = 2 * self.mean_compute / self.mean_memory
-            self.least_weight = 0.01 * self.weight
+            self.floor_weight = 0.01 * self.weight
             self.crowded, self.last_spread = False, self.n_moves
             if lowest:
                 self.main_limit = <int>self.peak()
@@ -1074,7 +1074,7 @@ cdef class ScheduleSearch:
                 if self.checking and self.trouble():
                     break
                 if self.n_moves % period == 0:
-                    self.weight = self.weight * 1.05 if self.area else max(self.weight * 0.97, self.least_weight)
+                    self.weight = self.weight * 1.05 if self.area else max(self.weight * 0.97, self.floor_weight)
                     self.cost = self.cost_now()
                 if self.crowded and self.n_moves - self.last_spread > 200 + self.n_slots // 16:
                     self.spread()
@@ -1099,10 +1099,10 @@ cdef class ScheduleSearch:
 
     def check(self):
         """What is wrong with the state, found by a full evaluation; 0 if nothing."""
-        cdef int found
+        cdef int fault
         with nogil:
-            found = self.trouble()
-        return found
+            fault = self.trouble()
+        return fault
 
     cdef int trouble(self) except -1 nogil:
         """1 profile, 2 excess or maximum, 3 compute or count, 4 a read without a run, 5 a useless run, 6 repeats."""

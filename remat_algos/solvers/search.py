@@ -193,7 +193,7 @@ class _Annealing:
         needed = graph.needed
         values = needed[graph.producer]
         mark = np.zeros(graph.n_nodes, np.int8) if graph.mark is None else graph.mark
-        max_runs = np.full(graph.n_nodes, max(MAX_RUNS, self._most_runs()))
+        max_runs = np.full(graph.n_nodes, max(MAX_RUNS, self._max_runs_of_seeds()))
         max_runs[graph.once | (mark == KEEP)] = 1
         region, rank_of_first = np.zeros(graph.n_nodes, np.int32), np.empty(0, np.int32)
         if limits is not None:
@@ -226,7 +226,7 @@ class _Annealing:
             seed,
         )
 
-    def _most_runs(self) -> int:
+    def _max_runs_of_seeds(self) -> int:
         """The most runs of a node in any seed."""
         seeds = (each.simulation for each in self.context.candidates)
         return max((int(each.runs.max(initial=0)) for each in seeds if each is not None), default=0)
