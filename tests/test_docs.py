@@ -151,14 +151,19 @@ def test_every_array_of_npz_is_described():
 def test_every_key_of_plans_is_described_and_shown(folder):
     text = FORMATS.partition("\n## Plans\n")[2].partition("\n## ")[0]
     training = ra.differentiate(ra.read_graph(folder / "net.nodes.csv"))
-    plain, arena, pool = (
+    plain, arena, pool, constrained = (
         {*KINDS, *ra.solve(training, **given).record(frees=True)}
-        for given in ({"budget": "least"}, {"budget": "least", "allocator": "arena"}, {"allocator": "cupy_pool"})
+        for given in (
+            {"budget": "least"},
+            {"budget": "least", "allocator": "arena"},
+            {"allocator": "cupy_pool"},
+            {"constraints": {"max_runs": 3}},
+        )
     )
     described = {
         word for line in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE) for word in re.findall(r"`(\w+)`", line)
     }
-    assert plain | arena | pool == described
+    assert plain | arena | pool | constrained == described
     assert plain == set(json.loads(FILES["plan.json"][2]))
 
 

@@ -350,6 +350,7 @@ class Plan:
             excess = "none of them computes less"
             if above > 0:
                 excess = f"this plan is {fine_percent(above, bound)} above it"
+            whose += " that keep to the constraints" if self.constraints is not None else ""
             yield "", f"of {whose}: {self.graph.labels.compute(bound)}; {excess}"
 
 

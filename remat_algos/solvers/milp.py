@@ -21,11 +21,12 @@ from remat_algos.bounds.integer_program import (
 from remat_algos.bounds.memory import least_peak_bound, runs_once
 from remat_algos.context import OutOfTime, SearchContext
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32
+from remat_algos.ir.arrays import LARGEST_SUM, Int32
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.ir.updates import changeable_reads
 from remat_algos.ir.wording import counted, shortened
+from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
@@ -65,7 +66,7 @@ def milp(
     and for teaching: `live_set_search` is faster, and its optimum holds for every order.
 
     Where nothing fits in the limit, the lowest peak is searched, and its minimum compute. Without a limit the whole
-    frontier is searched, limit by limit.
+    frontier is searched, limit by limit. Constraints on runs and regions are rows of the program.
 
     Parameters
     ----------
@@ -113,7 +114,9 @@ class _Programs:
         self.gap = max(EXACT, float(gap))
         self.first = evaluated(graph, lowest_pass(graph, beam=0), {"one_pass": True})
         self.floor = least_peak_bound(graph)[0]
-        self.rows = _Rows(_Places.of(graph, self.first.schedule.order), self.first.figures[0])
+        self.constraints: Constraints | None = context.constraints
+        places = _Places.of(graph, self.first.schedule.order, self.constraints)
+        self.rows = _Rows(places, self.first.figures[0])
         self.done = 0
         context.stage(3, "integer programs")
         self._report()
@@ -128,7 +131,7 @@ class _Programs:
 
     def frontier(self) -> Iterator[Candidate]:
         """Optima within falling limits, each below the peak of the one before."""
-        limit = self.first.figures[0] - 1
+        limit = self.first.figures[0] - 1 if self._allows(self.first) else LARGEST_SUM
         while True:
             candidate = self._cheapest(limit, bounded=False)
             if candidate is None:
@@ -139,7 +142,7 @@ class _Programs:
     def _cheapest(self, limit: int, bounded: bool = True) -> Candidate | None:
         """The cheapest schedule within a limit, with its bound; None if there is none or none was found in time."""
         one_pass = self.graph.needed_compute
-        if self.first.figures[0] <= limit:
+        if self.first.figures[0] <= limit and self._allows(self.first):
             found, gap = self.first, 0.0
             bound = one_pass
         elif limit < self.floor or limit <= 0 or not self.rows.runs:
@@ -149,20 +152,25 @@ class _Programs:
             if result.x is None:
                 return None
             found, gap = self._candidate(result), float(result.mip_gap)
-            if found.figures[0] > limit:  # by the solver's tolerance
-                result, _ = self._solve(limit - int(np.ceil(SLACK * self.rows.top)))
+            if found.figures[0] > limit or not self._allows(found):  # by the solver's tolerance
+                result, _ = self._solve(limit, int(np.ceil(SLACK * self.rows.top)))
                 found = found if result.x is None else self._candidate(result)
         details = {"variables": self.rows.n_columns, "mip_gap": gap}
-        known = bounded and found.figures[0] <= limit
+        known = bounded and found.figures[0] <= limit and self._allows(found)
         return Candidate(
             found.schedule, details, bound if known else None, SCOPE if known else None, simulation=found.simulation
         )
 
-    def _solve(self, limit: int) -> tuple[Any, int]:
-        """The result of HiGHS, and the bound on compute that it proves."""
+    def _allows(self, candidate: Candidate) -> bool:
+        """Whether a candidate keeps to the constraints."""
+        rules, simulation = self.constraints, candidate.simulation
+        return rules is None or (simulation is not None and rules.violation(simulation) is None)
+
+    def _solve(self, limit: int, slack: int = 0) -> tuple[Any, int]:
+        """The result of HiGHS, and the bound on compute that it proves; `slack` bytes are left free everywhere."""
         rows, one_pass = self.rows, self.graph.needed_compute
         unit, margin = objective_unit(rows.cost, one_pass)
-        entries, low, high = rows.within(limit)
+        entries, low, high = rows.within(limit, slack)
         result = solve_integer_program(
             rows.cost / unit, entries, low, high, whole=rows.whole, seconds=self._seconds(), gap=self.gap
         )
@@ -219,10 +227,12 @@ class _Rows:
         self.terms: list[tuple[int, int, float]] = []  # row, column, coefficient
         self.bounds: list[tuple[float, float]] = []
         self.capacities: list[tuple[int, float]] = []  # rows that end at the limit, and what is taken off it
+        self.region_rows: list[int] = []
         self.runs: dict[tuple[int, int], int] = {}  # column of R[t, k]
         live: dict[int, int] = {}  # column of S[t, x] for each x
         for t in range(len(places.reads)):
             live = self._stage(t, live)
+        self._limit_runs()
         self.cost = np.array(self.costs, np.int64)
         self.whole = np.array(self.whole_ones, bool)
 
@@ -239,11 +249,12 @@ class _Rows:
                 again[t].append(k)
         return Schedule(self.places.order[[k for t, before in enumerate(again) for k in [*before, t]]])
 
-    def within(self, limit: int) -> tuple[Entries, Any, Any]:
-        """Entries and bounds of the rows for a limit in bytes."""
+    def within(self, limit: int, slack: int = 0) -> tuple[Entries, Any, Any]:
+        """Entries and bounds of the rows for a limit in bytes, of which `slack` are left free."""
         low, high = np.array(self.bounds, float).reshape(-1, 2).T.copy()
         for row, off in self.capacities:
-            high[row] = limit / self.top - off
+            high[row] = (limit - slack) / self.top - off
+        high[self.region_rows] -= slack / self.top
         return self._entries([]), low, high
 
     def lowest(self) -> tuple[Entries, Any, Any, Any]:
@@ -279,8 +290,10 @@ class _Rows:
         made = [x for k in range(t + 1) for x in places.values[k]]
         then = {x: self._column(whole=True) for x in made} if t + 1 < len(places.reads) else {}
         bytes_of: dict[int, list[tuple[int | None, float]]] = {k: [] for k in steps}
+        producers: dict[int | None, int] = {}  # of the value that a column is about
         for x in made:
             producer, size, begin, end = places.producer[x], places.sizes[x] / self.top, live.get(x), then.get(x)
+            producers |= {begin: producer, then.get(x): producer}
             self._row([(begin, 1), (run.get(producer), 1)], high=1)  # made before it is read: it need not be live
             source: list[tuple[int | None, float]] = [(begin, 1), (run.get(producer), 1)]
             bytes_of |= {k: [*bytes_of[k], (begin, size)] for k in steps if k <= producer}
@@ -288,6 +301,7 @@ class _Rows:
             for k in steps:
                 if k in places.readers[x]:
                     read = self._column()
+                    producers[read] = producer
                     self._row([*source, (read, -1)], low=-int(producer == t))
                     self._row([(read, 1), (run.get(k), -1)], low=int(k == t))
                     bytes_of |= {j: [*bytes_of[j], (read, size)] for j in steps if last < j <= k}
@@ -298,7 +312,21 @@ class _Rows:
             own = (places.makes[k] + places.scratch[k]) / self.top
             row = self._row([*bytes_of[k], (run.get(k), own)])
             self.capacities.append((row, places.pinned[t] / self.top + (own if k == t else 0)))
+            for region, limit in enumerate(places.region_limits):
+                inside = [(c, size) for c, size in bytes_of[k] if c is not None and self._in(region, producers[c])]
+                here = own if self._in(region, k) else 0
+                off = places.pinned_in[region][t] / self.top + (here if k == t else 0)
+                self.region_rows.append(self._row([*inside, (run.get(k), here)], high=limit / self.top - off))
         return then
+
+    def _in(self, region: int, place: int) -> bool:
+        return self.places.region[place] == region
+
+    def _limit_runs(self) -> None:
+        """Rows for how often a place may run: the first time is in no column."""
+        for place, limit in enumerate(self.places.run_limits):
+            if limit:
+                self._row([(column, 1) for (_, k), column in self.runs.items() if k == place], high=limit - 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -323,6 +351,12 @@ class _Places:
     compute : list of int
     last_stage : list of int
         The last stage that may recompute each place.
+    run_limits, region : list of int
+        How often each place may run, 0: any number; its region, -1: none.
+    region_limits : list of int
+        Bytes of each region.
+    pinned_in : list of list of int
+        `pinned`, of each region.
     """
 
     order: Int32
@@ -336,10 +370,16 @@ class _Places:
     pinned: list[int]
     compute: list[int]
     last_stage: list[int]
+    run_limits: list[int]
+    region: list[int]
+    region_limits: list[int]
+    pinned_in: list[list[int]]
 
     @classmethod
-    def of(cls, graph: ComputationGraph, order: Int32) -> "_Places":
+    def of(cls, graph: ComputationGraph, order: Int32, constraints: Constraints | None) -> "_Places":
         """The places of an order of the needed nodes."""
+        rules = constraints or Constraints(graph)
+        region, limits = rules.region[order].tolist(), rules.region_limit.tolist()
         nodes = order.tolist()
         reads = [[x for x in graph.reads(v) if not graph.output[x]] for v in nodes]
         read = set[int]().union(*reads)
@@ -363,6 +403,10 @@ class _Places:
             pinned=np.cumsum([0, *outputs]).tolist(),
             compute=graph.compute[order].tolist(),
             last_stage=[changes[k] if values[k] and not single[v] else -1 for k, v in enumerate(nodes)],
+            run_limits=rules.run_limit[order].tolist(),
+            region=region,
+            region_limits=limits,
+            pinned_in=[np.cumsum([0, *np.where(np.equal(region, r), outputs, 0)]).tolist() for r in range(len(limits))],
         )
 
 

@@ -51,4 +51,6 @@ def run(arguments: argparse.Namespace) -> int:
             f"all figures are correct: {len(simulation.schedule)} steps, peak {format_bytes(simulation.peak_memory)} "
             f"at step {simulation.peak_step}{packs}{together}, overhead {overhead}"
         )
+        if plan.constraints is not None:
+            print_text(f"constraints kept: {plan.constraints}")
     return 0
