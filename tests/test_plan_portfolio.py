@@ -203,7 +203,7 @@ def test_cheap_solvers_come_first_and_those_that_improve_last():
         toy.__name__ = name
         return solver_of(toy, **facts)
 
-    asked(noting("a", improves=True), noting("b"), noting("c", cheap=True))
+    asked(noting("a", improves=True), noting("b"), noting("c", price=0.1))
     assert order == ["c", "b", "a"]
 
 

@@ -208,7 +208,9 @@ def frontier(
     check_graph(graph)
     problem = Problem.of(graph, Budget(), constraints=constraints)
     problem.check_regions()
-    chosen = [get_solver(name) for name in dict.fromkeys(solvers)] if solvers is not None else default_solvers(graph)
+    chosen = (
+        [get_solver(name) for name in dict.fromkeys(solvers)] if solvers is not None else default_solvers(graph, effort)
+    )
     kept = problem.constraints
     context = SearchContext(time_limit, progress, seed=whole(seed, "seed"), effort=effort, constraints=kept)
     portfolio = Portfolio(problem, context, budgets=int(points))

@@ -30,6 +30,8 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.solvers.registry import ANY_ORDER, find_solver
 
+OTHERS_SHOWN = 3
+OVERHEADS = "overheads"  # of the best plans of single solvers that fit, in the details of a plan of "auto"
 TRIED = "solvers_tried"  # in the details of a plan of "auto": how many solvers could serve the graph
 SCHEDULES_OF = {  # scopes of bounds that do not hold for every schedule
     "fixed order": "schedules of the same order",
@@ -305,6 +307,9 @@ class Plan:
             yield from solver.describe(graph, self.details)
         if robust := robust_text(self.details.get(ROBUST)):
             yield "cost noise", robust
+        overheads = self.details.get(OVERHEADS)
+        if isinstance(overheads, Mapping) and (others := self._others(overheads)):
+            yield "others", others
         if self.bound is not None:
             yield "lower bound", self._certificate()
         narrower = self.details.get(NARROWER)
@@ -320,6 +325,12 @@ class Plan:
             names = ", ".join(map(str, exhausted)) if isinstance(exhausted, list) else ""
             reason = f"out of memory in {names}" if names else "time limit reached"
             yield "stopped", f"{reason}; this is the best plan found so far"
+
+    def _others(self, overheads: Mapping[str, Any]) -> str:
+        """The overheads that other solvers reached, the best of them."""
+        known = {name: extra for name, extra in overheads.items() if name != self.method and type(extra) is int}
+        shown = [f"{name} {percent(extra, self.graph.needed_compute)}" for name, extra in known.items()]
+        return ", ".join(shown[:OTHERS_SHOWN]) + (f", {len(shown) - OTHERS_SHOWN} more" if shown[OTHERS_SHOWN:] else "")
 
     def _recomputed(self) -> str:
         """Number of recomputed nodes and of extra runs; or that only the order lowers the peak."""

@@ -195,6 +195,16 @@ class Portfolio:
             return 1 / n_left
         return min(1, max(1 / n_left, FIRST_SECONDS / left))
 
+    @property
+    def overheads(self) -> dict[str, int]:
+        """By solver, the least first: the overhead of its best candidate, if one fits."""
+        one_pass, least = self.problem.graph.needed_compute, dict[str, int]()
+        for name, result in self.results.items():
+            fitting = [each.figures[1] - one_pass for each in result.candidates if self.problem.fits(each)]
+            if fitting:
+                least[name] = min(fitting)
+        return dict(sorted(least.items(), key=lambda entry: (entry[1], entry[0])))
+
     def guard(self) -> None:
         """Add the run without rematerialization, unless a mark forbids it."""
         graph = self.problem.graph

@@ -9,14 +9,14 @@ from typing import Any
 from remat_algos.allocate.allocators.registry import Allocator, get_allocator
 from remat_algos.allocate.buffers import is_alignment
 from remat_algos.allocate.reservation import PEAK, Reservation
-from remat_algos.bounds.compute import ComputeBound
+from remat_algos.bounds.compute import MOMENTS, ComputeBound
 from remat_algos.context import BEST, DEFAULT, FAST, Interrupted, Progress, SearchContext, until_stopped
 from remat_algos.errors import AllocationError, BudgetError, GraphError, ScheduleError
 from remat_algos.ir.arrays import as_whole, whole
 from remat_algos.ir.budget import LEAST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.plan.cost_noise import CostNoise, choose_robust, n_compared
-from remat_algos.plan.plan import INTERRUPTED, OUT_OF_MEMORY, TRIED, Plan
+from remat_algos.plan.plan import INTERRUPTED, OUT_OF_MEMORY, OVERHEADS, TOLERANCE, TRIED, Plan
 from remat_algos.plan.portfolio import Portfolio
 from remat_algos.plan.problem import Problem
 from remat_algos.schedule.constraints import Constraints
@@ -149,16 +149,23 @@ def solve(
     if interrupted:
         raise Interrupted(STOPPED)
     target = bound.compute if reserving.candidates == 1 and not raw else None
+    if target is not None and bound.source == MOMENTS:
+        target += int(TOLERANCE * graph.needed_compute)
     if noise is not None and target is not None:
         target = graph.needed_compute  # nothing else is the best at other costs too
     part = SEARCH_SHARE if effort == BEST else 1.0
+
+    tried = list[Problem]()
 
     def search(problem: Problem) -> tuple[Portfolio, Candidate]:
         passes = not raw if polish is None else polish
         compared = 0 if noise is None else n_compared(graph)
         shared = context.share(part, progress=progress)
+        if tried:  # the same again for what an allocator adds: it improves what was found
+            shared.effort = FAST
+        tried.append(problem)
         portfolio = Portfolio(problem, shared, polish=passes, bound=target, n_fitting=compared)
-        portfolio.run(default_solvers(graph) if single is None else [single], options)
+        portfolio.run(default_solvers(graph, effort) if single is None else [single], options)
         if single is not None:
             _check_served(single, portfolio)
         if not raw:
@@ -178,7 +185,7 @@ def solve(
         bound = max(tighter, bound, key=lambda each: each.compute)
     details = dict(best.details)
     if single is None:
-        details[TRIED] = searches.n_tried
+        details |= {TRIED: searches.n_tried, OVERHEADS: searches.overheads}
     if searches.interrupted or interrupted:
         details[INTERRUPTED] = True
     if searches.exhausted:
@@ -289,6 +296,7 @@ class ReservedSearch:
         self.best: Reserved | None = None  # that fits
         self.lowest: Reserved | None = None
         self.n_tried = 0
+        self.overheads: dict[str, int] = {}  # of the first search: of each solver that has a plan
         self.interrupted = self.exhausted = False
 
     def run(self) -> Reserved:
@@ -370,6 +378,7 @@ class ReservedSearch:
         """Run one search; its best candidate is returned, and others go into the pool."""
         portfolio, chosen = self.search(problem)
         self.n_tried = max(self.n_tried, portfolio.n_tried)
+        self.overheads = self.overheads or portfolio.overheads
         self.interrupted |= portfolio.interrupted
         fitting = {each.figures: each for each in portfolio.candidates if problem.fits(each)}
         fitting.pop(chosen.figures, None)

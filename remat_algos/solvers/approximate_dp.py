@@ -10,7 +10,7 @@ from remat_algos.solvers.formula_chains import formula_candidates, formula_rows
 from remat_algos.solvers.registry import solver, training_graph
 
 
-@solver(paper="kusumoto2019", needs=training_graph, describe=formula_rows)
+@solver(paper="kusumoto2019", needs=training_graph, describe=formula_rows, price=0.2)
 def approximate_dp(
     graph: ComputationGraph,
     limit: int | None,

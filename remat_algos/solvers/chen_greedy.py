@@ -38,7 +38,7 @@ MAX_COSTS = 16  # thresholds of compute per byte
 FEWEST_BUDGETS = 16  # for each of these
 
 
-@solver(paper="chen2016", needs=training_graph, cheap=True)
+@solver(paper="chen2016", needs=training_graph, price=0.06)
 def chen_greedy(
     graph: ComputationGraph,
     limit: int | None,

@@ -14,7 +14,7 @@ from remat_algos.solvers.segments import Cutter, both, candidate_kinds, candidat
 from remat_algos.structure.articulation import ForwardPart
 
 
-@solver(paper="chen2016", needs=training_graph, cheap=True)
+@solver(paper="chen2016", needs=training_graph, price=0.07)
 def chen_recursive(
     graph: ComputationGraph,
     limit: int | None,

@@ -24,7 +24,7 @@ from remat_algos.structure.articulation import ForwardPart
 from remat_algos.structure.lower_sets import single_boundary_chain
 
 
-@solver(paper="chen2016", needs=training_graph, cheap=True)
+@solver(paper="chen2016", needs=training_graph, price=0.03)
 def chen_sqrt(
     graph: ComputationGraph,
     limit: int | None,

@@ -21,7 +21,7 @@ MXNET_NEVER = ("Dropout", "DropoutMask")  # not even with a mark of MXNet's own
 MXNET_KEEPS = ("Convolution", "Linear", "Concat", "SoftmaxCrossEntropy", *MXNET_NEVER)
 
 
-@solver(paper="chen2016", needs=training_graph, cheap=True)
+@solver(paper="chen2016", needs=training_graph, price=0.01)
 def drop_cheap(
     graph: ComputationGraph,
     limit: int | None,

@@ -10,7 +10,7 @@ from remat_algos.solvers.echo_regions import RegionReport
 from remat_algos.solvers.registry import solver, training_graph
 
 
-@solver(paper="echo2020", needs=training_graph, cheap=True, explain=RegionReport.of)
+@solver(paper="echo2020", needs=training_graph, price=0.01, explain=RegionReport.of)
 def echo(
     graph: ComputationGraph,
     limit: int | None,

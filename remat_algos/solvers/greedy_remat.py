@@ -35,7 +35,7 @@ PAIRS_A_SECOND = 500_000_000
 """Pairs of nodes that a walk covers in a second; as it cannot be stopped, none begins that may not end in time."""
 
 
-@solver(paper="kumar2019", needs=any_graph)
+@solver(paper="kumar2019", needs=any_graph, price=0.2)
 def greedy_remat(
     graph: ComputationGraph, limit: int | None, context: SearchContext, *, max_block: int | None = None
 ) -> Iterator[Candidate]:

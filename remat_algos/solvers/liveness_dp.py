@@ -32,7 +32,7 @@ RAISE = 1.1  # factor from one promise to the next, as long as the simulation fi
 WIDER = 1.5  # peak within which blocks are simulated for these, as a multiple of such a promise
 
 
-@solver(paper="kusumoto2019", needs=training_graph)
+@solver(paper="kusumoto2019", needs=training_graph, price=0.4)
 def liveness_dp(
     graph: ComputationGraph,
     limit: int | None,

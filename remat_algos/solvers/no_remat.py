@@ -9,7 +9,7 @@ from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import solver
 
 
-@solver(cheap=True)
+@solver(price=0)
 def no_remat(graph: ComputationGraph, limit: int | None, context: SearchContext) -> Iterator[Candidate]:
     """Baseline without recomputation; percentages refer to its peak.
 

@@ -12,7 +12,7 @@ from remat_algos.structure.path_decomposition import PathDecomposition, greedy_l
 from remat_algos.structure.separators import SeparatorTree
 
 
-@solver(paper="kumar2019")
+@solver(paper="kumar2019", price=0.05)
 def pathremat(
     graph: ComputationGraph,
     limit: int | None,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import remat_algos.solvers as package
-from remat_algos.context import SearchContext
+from remat_algos.context import DEFAULT, FAST, SearchContext
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.registry import Entries, Registered, Registry
 from remat_algos.ir.wording import did_you_mean, shortened
@@ -16,6 +16,7 @@ from remat_algos.solvers.candidates import Candidate, Details, evaluated
 ANY_ORDER = "any order"
 SCOPES = (ANY_ORDER, "fixed order", "canonical", "chain")
 BASELINE = "no_remat"  # the solver that others are measured by
+CHEAP, UNKNOWN_PRICE = 0.1, 1.0
 
 Stream = Iterator[Candidate | Schedule]
 """What a solver gives: candidates, or bare schedules, coarse first, so that whoever stops has the best so far."""
@@ -57,8 +58,9 @@ class Solver(Registered):
         Whether it reads other solvers' candidates (`context.candidates`); then it comes after them.
     portfolio : bool
         Whether it is run where no solver is named.
-    cheap : bool
-        Whether it takes hardly more than reading the graph; then it comes before the others.
+    price : float
+        Seconds for 1,000 nodes, as tests/benchmarks/test_solvers.py measures them. Solvers run in the order of it, and
+        for the effort "fast" only those of at most 0.1 and those that improve candidates.
     min_nodes : int
         On smaller graphs it is run by name only.
     narrow : bool
@@ -74,7 +76,7 @@ class Solver(Registered):
     optimal_in: str | None
     improves: bool = False
     portfolio: bool = True
-    cheap: bool = False
+    price: float = UNKNOWN_PRICE
     describe: Callable[[ComputationGraph, Details], Rows] = no_rows
     explain: Callable[..., Report] | None = None
     min_nodes: int = 0
@@ -88,9 +90,14 @@ class Solver(Registered):
         return self.name, self.paper, self.summary
 
     @property
-    def order(self) -> tuple[bool, int, str]:
-        """Sorts solvers as they are run: the baseline, cheap ones, the others, those that improve candidates."""
-        return self.improves, (self.name != BASELINE) + (not self.cheap), self.name
+    def order(self) -> tuple[bool, bool, float, str]:
+        """Sorts solvers as they are run: the baseline, then by price; at the end those that improve candidates."""
+        return self.improves, self.name != BASELINE, self.price, self.name
+
+    @property
+    def cheap(self) -> bool:
+        """Whether it takes hardly more than reading the graph."""
+        return self.price <= CHEAP
 
     def candidates(
         self, graph: ComputationGraph, limit: int | None, context: SearchContext, options: Mapping[str, Any]
@@ -127,7 +134,7 @@ def solver(
     optimal_in: str | None = None,
     improves: bool = False,
     portfolio: bool = True,
-    cheap: bool = False,
+    price: float = UNKNOWN_PRICE,
     describe: Callable[[ComputationGraph, Details], Rows] = no_rows,
     explain: Callable[..., Report] | None = None,
     min_nodes: int = 0,
@@ -139,7 +146,7 @@ def solver(
         if optimal_in is not None and optimal_in not in SCOPES:
             raise ValueError(f"optimal_in is {shortened(repr(optimal_in))}; use {', '.join(SCOPES)}")
         known = Solver(
-            function, paper, needs, optimal_in, improves, portfolio, cheap, describe, explain, min_nodes, narrow
+            function, paper, needs, optimal_in, improves, portfolio, price, describe, explain, min_nodes, narrow
         )
         SOLVERS.add(known)
         return function
@@ -164,13 +171,15 @@ def list_solvers() -> Entries[Solver]:
     return SOLVERS.all()
 
 
-def default_solvers(graph: ComputationGraph | None = None) -> list[Solver]:
+def default_solvers(graph: ComputationGraph | None = None, effort: str = DEFAULT) -> list[Solver]:
     """The solvers of "auto" for a graph, in the order in which they run; the others may take very long.
 
     Without a graph, those that "auto" runs on graphs of every size and form.
     """
 
     def chosen(solver: Solver) -> bool:
+        if effort == FAST and not (solver.cheap or solver.improves):
+            return False
         if graph is None:
             return not (solver.narrow or solver.min_nodes)
         return graph.n_nodes >= solver.min_nodes and not (solver.narrow and solver.needs(graph))

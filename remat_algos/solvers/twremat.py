@@ -19,7 +19,7 @@ MAX_ORDERS = 16
 MAX_TREE_NODES = 40_000  # in all decompositions of a large graph
 
 
-@solver(paper="kumar2019")
+@solver(paper="kumar2019", price=0.2)
 def twremat(
     graph: ComputationGraph,
     limit: int | None,
