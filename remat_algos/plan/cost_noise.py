@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.ir.arrays import Float64, as_whole
+from remat_algos.ir.arrays import Float64, Int64, as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.wording import shortened
 from remat_algos.plan.plan import ROBUST
@@ -21,9 +21,9 @@ SAMPLES = 4096
 MIN_SAMPLES, MAX_SAMPLES = 10, 100_000
 FEW_SAMPLES = 100  # on graphs of any size
 SAMPLED_COSTS = 1 << 23  # on larger graphs there are fewer samples
-ENTRIES = 1 << 18  # of the matrix of sampled costs that is in memory at a time; more do not fit in caches
-MIN_COMPARED, MAX_COMPARED = 64, 1_000  # candidates
-COMPARED_NODES = 1_000_000  # in the graphs of all of them
+ENTRIES = 1 << 20  # of the matrix of sampled costs that is in memory at a time
+MIN_COMPARED, MAX_COMPARED = 64, 256  # candidates
+COMPARED_NODES = 500_000  # in the graphs of all of them
 ONE_PASS_BITS = 44  # sampled costs are whole numbers that sum to about 2^44 in one pass, so that sums are exact
 
 
@@ -81,16 +81,23 @@ class CostNoise:
     def overheads(self, graph: ComputationGraph, simulations: Sequence[Simulation]) -> Float64:
         """float64[k, samples]: overhead of each schedule under each sample, as a share of one pass at these costs.
 
-        A matrix product of run counts and sampled costs. These are rounded to whole numbers whose sums float64 holds
-        exactly, so that neither the order of the schedules nor that of the additions changes a result.
+        A matrix product of the numbers of extra runs, few of which are not 0, and the sampled costs. These are rounded
+        to whole numbers whose sums float64 holds exactly, so that neither the order of the schedules nor that of the
+        additions changes a result.
         """
+        from scipy.sparse import csr_array  # type: ignore[import-untyped]  # BLAS waits for its threads on busy cores
+
         for simulation in simulations:
             check_simulation(simulation, graph)
         rng, variance = np.random.default_rng(self.seed), log1p(self.deviation**2)
         unit = 2.0 ** (ONE_PASS_BITS - frexp(graph.needed_compute)[1])
-        counts = [graph.needed, *(simulation.runs for simulation in simulations)]
-        total = np.zeros((len(counts), self.samples))
-        portion = max(1, ENTRIES // max(self.samples, len(counts)))
+        rows = [runs_beyond_pass(simulation) for simulation in simulations]
+        columns = [np.flatnonzero(row) for row in rows]
+        data = np.concatenate([np.empty(0), *(row[column] for row, column in zip(rows, columns, strict=True))])
+        indices, indptr = np.concatenate([np.empty(0, int), *columns]), np.cumsum([0, *map(len, columns)])
+        extra = csr_array((data, indices, indptr), shape=(len(rows), graph.n_nodes)).tocsc()
+        total, one_pass = np.zeros((len(simulations), self.samples)), np.zeros(self.samples)
+        portion = max(1, ENTRIES // self.samples)
         for begin in range(0, graph.n_nodes, portion):
             nodes = slice(begin, min(begin + portion, graph.n_nodes))
             costs = rng.standard_normal((nodes.stop - begin, self.samples))
@@ -99,9 +106,14 @@ class CostNoise:
             np.exp(costs, out=costs)
             costs *= graph.compute[nodes, None] * unit
             np.rint(costs, out=costs)
-            total += np.array([each[nodes] for each in counts], np.float64) @ costs
-        one_pass = total[0]
-        return np.divide(total[1:] - one_pass, one_pass, out=np.zeros_like(total[1:]), where=one_pass > 0)
+            total += extra[:, nodes].tocsr() @ costs
+            one_pass += costs[graph.needed[nodes]].sum(axis=0)
+        return np.divide(total, one_pass, out=np.zeros_like(total), where=one_pass > 0)
+
+
+def runs_beyond_pass(simulation: Simulation) -> Int64:
+    """int64[n]: how often each node runs beyond one pass; a node that no output needs, in all."""
+    return simulation.runs - simulation.graph.needed
 
 
 def n_compared(graph: ComputationGraph) -> int:

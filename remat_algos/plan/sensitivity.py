@@ -10,7 +10,7 @@ from remat_algos.errors import PlanError
 from remat_algos.ir.arrays import Float64, Int64, brief, sealed
 from remat_algos.ir.units import fine_percent, format_bytes, percent
 from remat_algos.ir.wording import counted, shortened
-from remat_algos.plan.cost_noise import DEVIATION, SAMPLES, CostNoise, quantile
+from remat_algos.plan.cost_noise import DEVIATION, SAMPLES, CostNoise, quantile, runs_beyond_pass
 from remat_algos.plan.difference import check_same_graph
 from remat_algos.plan.plan import Plan
 
@@ -67,7 +67,7 @@ class Sensitivity:
         """
         plan = self.plans[i]
         graph = plan.graph
-        extra, nominal = extra_runs(plan), _share(plan.overhead, graph.needed_compute)
+        extra, nominal = runs_beyond_pass(plan.simulation), _share(plan.overhead, graph.needed_compute)
         squares = ((extra - nominal * graph.needed) * graph.compute.astype(np.float64)) ** 2
         total = squares.sum()
         return squares / total if total else squares
@@ -83,7 +83,7 @@ class Sensitivity:
         figures = zip(self._names(names), self.plans, self.quantiles.tolist(), self.best_shares.tolist(), strict=True)
         entries = []
         for i, (name, plan, at_quantile, best) in enumerate(figures):
-            extra, shares = extra_runs(plan), self.variance_shares(i)
+            extra, shares = runs_beyond_pass(plan.simulation), self.variance_shares(i)
             nodes = [
                 {
                     "node": graph.labels[v],
@@ -128,7 +128,7 @@ class Sensitivity:
         """The nodes of each plan whose cost matters most for its overhead."""
         graph = self.plans[0].graph
         for i, (name, plan) in enumerate(zip(self._names(names), self.plans, strict=True)):
-            nodes, extra, shares = self.nodes(i), extra_runs(plan), self.variance_shares(i)
+            nodes, extra, shares = self.nodes(i), runs_beyond_pass(plan.simulation), self.variance_shares(i)
             if not nodes:
                 yield f"{name}: its overhead does not depend on the costs"
                 continue
@@ -144,11 +144,6 @@ class Sensitivity:
 
     def __str__(self) -> str:
         return "\n".join(["  ".join(row).rstrip() for row in self.rows()] + list(self.lines()))
-
-
-def extra_runs(plan: Plan) -> Int64:
-    """int64[n]: how often each node runs beyond one pass."""
-    return plan.simulation.runs - plan.graph.needed
 
 
 def sensitivity(

@@ -26,6 +26,7 @@ from remat_algos.solvers.registry import ANY_ORDER, BASELINE, Solver, default_so
 AUTO = "auto"
 BOUND_SHARE = 0.25  # of the time, for a bound that is computed before the search
 SEARCH_SHARE = 0.6  # of the time that is left, for the search where effort is to go into the bound after it
+NOISE_SHARE = 0.9  # of the time for the search, where samples of the costs are evaluated after it
 SMALL = 64  # nodes; on smaller graphs the integer program would take longer than exact search
 MAX_SEARCHES = 6  # for one limit, each for another peak
 MAX_FITTING = 2  # searches that fit after the first that did, for a peak that is less far below the limit
@@ -153,7 +154,7 @@ def solve(
         target += int(TOLERANCE * graph.needed_compute)
     if noise is not None and target is not None:
         target = graph.needed_compute  # nothing else is the best at other costs too
-    part = SEARCH_SHARE if effort == BEST else 1.0
+    part = (SEARCH_SHARE if effort == BEST else 1.0) * (NOISE_SHARE if noise is not None else 1.0)
 
     tried = list[Problem]()
 
