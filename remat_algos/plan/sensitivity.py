@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.errors import PlanError
-from remat_algos.ir.arrays import Float64, Int64, brief, sealed
+from remat_algos.ir.arrays import Float64, brief, sealed
 from remat_algos.ir.units import fine_percent, format_bytes, percent
 from remat_algos.ir.wording import counted, shortened
 from remat_algos.plan.cost_noise import DEVIATION, SAMPLES, CostNoise, quantile, runs_beyond_pass
