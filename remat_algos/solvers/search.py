@@ -1,20 +1,15 @@
 """Local search over schedules: simulated annealing from the candidates of other solvers."""
 
 from collections.abc import Generator, Iterator, Sequence
-from functools import cache
-
-import numpy as np
 
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import BEST, DEFAULT, FAST, Ending, SearchContext, until_stopped
-from remat_algos.ir.arrays import Float64, Int32, as_whole
+from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import KEEP, RECOMPUTE
-from remat_algos.ir.updates import updates_and_readers
 from remat_algos.ir.wording import counted, shortened
-from remat_algos.kernels.search import LARGEST_LIMIT, N_EXPONENTIALS, PERIOD, ScheduleSearch
+from remat_algos.kernels.search import PERIOD
 from remat_algos.schedule.baseline import baseline
-from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.solvers.candidates import Candidate, Details, evaluated, rank
 from remat_algos.solvers.registry import BASELINE, Rows, solver
 
@@ -70,7 +65,7 @@ def search(
         raise ValueError(f"max_moves is {shortened(repr(max_moves))}; give a whole number of moves, 1 or more")
     annealing = _Annealing(graph, context, max_moves)
     yield Candidate(annealing.first.schedule, annealing.first.details)
-    if not annealing.nodes.size:
+    if not annealing.kernel.nodes.size:
         return
     yield from annealing.within(least_peak_bound(graph)[0] if limit is None else limit)
 
@@ -89,18 +84,11 @@ class _Annealing:
         self.graph, self.context, self.max_moves = graph, context, max_moves
         one_pass = baseline(graph)
         self.first = Candidate(one_pass.schedule, {"start": "one pass"}, simulation=one_pass, solver=BASELINE)
-        self.nodes = np.flatnonzero(graph.needed).astype(np.int32)
-        self.place = np.full(graph.n_nodes, -1, np.int32)
-        self.place[self.nodes] = np.arange(self.nodes.size)
-        total = int(graph.memory.sum()) + int(graph.workspace.max(initial=0))
-        self.unit = max(1, -(-total // (LARGEST_LIMIT // 2)))
-        self.mean = float(graph.compute[self.nodes].mean()) if self.nodes.size else 0.0
-        limits = np.empty(0, np.int64) if context.constraints is None else context.constraints.region_limit
-        self.region_limits = limits // self.unit
-        self.kernel = self._kernel(self.place)
+        runs = max(MAX_RUNS, self._max_runs_of_seeds())
+        self.kernel = SearchKernel.of(graph, max_runs=runs, seed=context.seed, constraints=context.constraints)
         larger = min(1.0, max(0, graph.n_nodes - USUAL_NODES) / (LARGE_NODES - USUAL_NODES))
         work = int(WORK[context.effort] * (1 + larger * (MORE_WORK[context.effort] - 1)))
-        work = min(work, WORK_OF_NODE * self.nodes.size)
+        work = min(work, WORK_OF_NODE * self.kernel.nodes.size)
         self.work = work if max_moves is None else USUAL_WORK * max_moves
 
     def within(self, limit: int) -> Iterator[Candidate]:
@@ -131,7 +119,9 @@ class _Annealing:
     ) -> Generator[Candidate, None, Candidate | None]:
         """Many short searches, then longer ones from the best of these; the best of all."""
         graph, best = self.graph, None
-        count = max(MIN_FIRST, min(MAX_FIRST, int(ROUNDS[0][0] * self.work / (FIRST_WORK * self.nodes.size + 1))))
+        count = max(
+            MIN_FIRST, min(MAX_FIRST, int(ROUNDS[0][0] * self.work / (FIRST_WORK * self.kernel.nodes.size + 1)))
+        )
         goal = NO_GOAL if lowest else max(graph.needed_compute, self.context.bound or 0)
         pool = list(seeds)
         for share, hot, cold in ROUNDS:
@@ -168,72 +158,24 @@ class _Annealing:
     ) -> tuple[Candidate | None, Ending]:
         """One search from a seed: its best schedule, None if the seed violates a constraint; and how it ended."""
         kernel, (hot, cold) = self.kernel, temperatures
-        kernel.forget()
-        order = self.place[seed.schedule.order]
-        if not kernel.start(order, limit // self.unit, self.region_limits, goal, lowest):
+        if not kernel.start(seed.schedule, limit, goal=goal, lowest=lowest):
             return None, Ending()
         begun, ended, part = self._spent, False, 0.0
         with until_stopped() as ending:
             while part < 1 and not ended:
-                kernel.temperature = float(np.float32(self.mean * hot * (cold / hot) ** part))
-                ended = kernel.advance(PERIOD)
+                kernel.cool(hot, cold, part)
+                ended = kernel.state.advance(PERIOD)
                 self.context.check()
                 part = (self._spent - begun) / max(1, work)
-        schedule = Schedule(self.nodes[kernel.best_order()])
-        details = {"moves": kernel.n_moves, "start": seed.details.get("start") or seed.solver}
-        return evaluated(self.graph, schedule, details), ending
+        details = {"moves": kernel.state.n_moves, "start": seed.details.get("start") or seed.solver}
+        return evaluated(self.graph, kernel.best, details), ending
 
     @property
     def _spent(self) -> int:
-        return self.kernel.work if self.max_moves is None else USUAL_WORK * self.kernel.n_moves
-
-    def _kernel(self, place: Int32) -> ScheduleSearch:
-        """The kernel's state for the needed nodes, in units of bytes that sum up to less than 2**30."""
-        graph, nodes, unit, limits = self.graph, self.nodes, self.unit, self.context.constraints
-        needed = graph.needed
-        values = needed[graph.producer]
-        mark = np.zeros(graph.n_nodes, np.int8) if graph.mark is None else graph.mark
-        max_runs = np.full(graph.n_nodes, max(MAX_RUNS, self._max_runs_of_seeds()))
-        max_runs[graph.once | (mark == KEEP)] = 1
-        region, rank_of_first = np.zeros(graph.n_nodes, np.int32), np.empty(0, np.int32)
-        if limits is not None:
-            max_runs = np.where(limits.run_limit > 0, np.minimum(limits.run_limit, max_runs), max_runs)
-            region = limits.region + 1
-            rank_of_first = np.arange(nodes.size if limits.fixed_order else 0, dtype=np.int32)
-        update, reader = (place[pair] for pair in updates_and_readers(graph))
-        both = (update >= 0) & (reader >= 0)
-        memory = -(-graph.memory[values] // unit)
-        counts = np.diff(graph.value_indptr)[nodes], np.diff(graph.read_indptr)[nodes]
-        new_value = np.cumsum(values) - 1
-        reads = graph.read_indices[np.repeat(needed, np.diff(graph.read_indptr))]
-        seed = int(np.random.SeedSequence(self.context.seed).generate_state(1, np.uint32)[0])
-        return ScheduleSearch(
-            *(np.concatenate([[0], np.cumsum(each)]).astype(np.int64) for each in counts),
-            new_value[reads].astype(np.int32),
-            memory.astype(np.int32),
-            (-(-graph.workspace[nodes] // unit)).astype(np.int32),
-            np.ascontiguousarray(graph.compute[nodes]),
-            graph.output[values].view(np.uint8),
-            max_runs[nodes].astype(np.int32),
-            region[nodes].astype(np.int32),
-            ((mark == RECOMPUTE) & graph.forward)[nodes].view(np.uint8),
-            (~graph.forward[nodes]).view(np.uint8),
-            rank_of_first,
-            update[both],
-            reader[both],
-            np.sqrt(memory.astype(np.float64)),
-            _exponentials(),
-            seed,
-        )
+        state = self.kernel.state
+        return state.work if self.max_moves is None else USUAL_WORK * state.n_moves
 
     def _max_runs_of_seeds(self) -> int:
         """The most runs of a node in any seed."""
         seeds = (each.simulation for each in self.context.candidates)
         return max((int(each.runs.max(initial=0)) for each in seeds if each is not None), default=0)
-
-
-@cache
-def _exponentials() -> Float64:
-    """Quantiles of the exponential distribution, rounded so that they are the same on every machine."""
-    middle = (np.arange(N_EXPONENTIALS) + 0.5) / N_EXPONENTIALS
-    return np.round(-np.log(middle) * 2**16) / 2**16

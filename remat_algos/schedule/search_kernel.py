@@ -1,0 +1,133 @@
+"""The kernel of the search over schedules, for a graph with its marks and constraints."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from remat_algos.ir.arrays import Float64, Int32, Int64
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import KEEP, RECOMPUTE
+from remat_algos.ir.updates import updates_and_readers
+from remat_algos.kernels.search import LARGEST_LIMIT, N_EXPONENTIALS, ScheduleSearch
+from remat_algos.schedule.constraints import Constraints
+from remat_algos.schedule.schedule import Schedule
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SearchKernel:
+    """The kernel's state of the needed nodes of a graph, in units of bytes that sum up to less than 2**30.
+
+    Sizes are rounded up and limits down, so what is within the limit in units is so in bytes.
+
+    Parameters
+    ----------
+    state : ScheduleSearch
+    nodes : array_like of int
+        The needed nodes; the kernel numbers them in this order.
+    number : array_like of int
+        The kernel's number of each node, -1 if it is not needed.
+    unit : int
+        Bytes.
+    region_limits : array_like of int
+        In units.
+    mean_compute : float
+        Of a node.
+    """
+
+    state: ScheduleSearch
+    nodes: Int32
+    number: Int32
+    unit: int
+    region_limits: Int64
+    mean_compute: float
+
+    @classmethod
+    def of(
+        cls, graph: ComputationGraph, *, max_runs: int, seed: int = 0, constraints: Constraints | None = None
+    ) -> "SearchKernel":
+        """The kernel for a graph whose nodes may run `max_runs` times, where marks and constraints allow it.
+
+        Examples
+        --------
+        >>> graph = ComputationGraph.from_edges([(0, 2), (1, 2)], memory=[2, 4, 1])
+        >>> kernel = SearchKernel.of(graph, max_runs=1)
+        >>> kernel.start(Schedule([0, 1, 2]), 7, goal=-1, lowest=False), kernel.best.order.tolist()
+        (True, [0, 1, 2])
+        """
+        nodes = np.flatnonzero(graph.needed).astype(np.int32)
+        number = np.full(graph.n_nodes, -1, np.int32)
+        number[nodes] = np.arange(nodes.size)
+        total = int(graph.memory.sum()) + int(graph.workspace.max(initial=0))
+        unit = max(1, -(-total // (LARGEST_LIMIT // 2)))
+        limits = np.empty(0, np.int64) if constraints is None else constraints.region_limit
+        state = _state(graph, nodes, number, unit, max_runs, seed, constraints)
+        mean = float(graph.compute[nodes].mean()) if nodes.size else 0.0
+        return cls(state, nodes, number, unit, limits // unit, mean)
+
+    def start(self, schedule: Schedule, limit: int, *, goal: int, lowest: bool) -> bool:
+        """Begin at a schedule, nothing being the best so far; False if it violates a law or a constraint."""
+        self.state.forget()
+        order = self.number[schedule.order]
+        return bool(self.state.start(order[order >= 0], limit // self.unit, self.region_limits, goal, lowest))
+
+    def cool(self, hot: float, cold: float, part: float) -> None:
+        """Set the temperature to what it is after a part of a search, from `hot` to `cold` mean costs of a node."""
+        self.state.temperature = float(np.float32(self.mean_compute * hot * (cold / hot) ** part))
+
+    @property
+    def best(self) -> Schedule:
+        """The best schedule so far; until one fits that of the lowest peak."""
+        return Schedule(self.nodes[self.state.best_order()])
+
+
+def _state(
+    graph: ComputationGraph,
+    nodes: Int32,
+    number: Int32,
+    unit: int,
+    max_runs: int,
+    seed: int,
+    constraints: Constraints | None,
+) -> ScheduleSearch:
+    needed = graph.needed
+    values = needed[graph.producer]
+    mark = np.zeros(graph.n_nodes, np.int8) if graph.mark is None else graph.mark
+    run_limit = np.full(graph.n_nodes, max_runs)
+    run_limit[graph.once | (mark == KEEP)] = 1
+    region, rank_of_first = np.zeros(graph.n_nodes, np.int32), np.empty(0, np.int32)
+    if constraints is not None:
+        run_limit = np.where(constraints.run_limit > 0, np.minimum(constraints.run_limit, run_limit), run_limit)
+        region = constraints.region + 1
+        rank_of_first = np.arange(nodes.size if constraints.fixed_order else 0, dtype=np.int32)
+    update, reader = (number[pair] for pair in updates_and_readers(graph))
+    both = (update >= 0) & (reader >= 0)
+    memory = -(-graph.memory[values] // unit)
+    counts = np.diff(graph.value_indptr)[nodes], np.diff(graph.read_indptr)[nodes]
+    new_value = np.cumsum(values) - 1
+    reads = graph.read_indices[np.repeat(needed, np.diff(graph.read_indptr))]
+    return ScheduleSearch(
+        *(np.concatenate([[0], np.cumsum(each)]).astype(np.int64) for each in counts),
+        new_value[reads].astype(np.int32),
+        memory.astype(np.int32),
+        (-(-graph.workspace[nodes] // unit)).astype(np.int32),
+        np.ascontiguousarray(graph.compute[nodes]),
+        graph.output[values].view(np.uint8),
+        run_limit[nodes].astype(np.int32),
+        region[nodes].astype(np.int32),
+        ((mark == RECOMPUTE) & graph.forward)[nodes].view(np.uint8),
+        (~graph.forward[nodes]).view(np.uint8),
+        rank_of_first,
+        update[both],
+        reader[both],
+        np.sqrt(memory.astype(np.float64)),
+        _exponentials(),
+        int(np.random.SeedSequence(seed).generate_state(1, np.uint32)[0]),
+    )
+
+
+@cache
+def _exponentials() -> Float64:
+    """Quantiles of the exponential distribution, rounded so that they are the same on every machine."""
+    middle = (np.arange(N_EXPONENTIALS) + 0.5) / N_EXPONENTIALS
+    return np.round(-np.log(middle) * 2**16) / 2**16
