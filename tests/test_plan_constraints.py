@@ -153,6 +153,33 @@ def cheapest_in_order(graph, limit, rules):
     return best
 
 
+@settings(max_examples=60)
+@given(st.data())
+def test_search_finds_a_plan_where_one_of_the_fixed_order_keeps_to_the_constraints(data):
+    graph = data.draw(training_graphs(max_nodes=10))
+    rules = data.draw(constraints(graph)) | {"fixed_order": True}
+    budget = data.draw(st.sampled_from(["80%", "100%", "least"]))
+    try:
+        optimum = ra.solve(graph, budget, solver="milp", constraints=rules)
+    except (BudgetError, ra.GraphError):
+        return
+    plain = ra.simulate(graph, ra.drop_dead_runs(graph, optimum.schedule))
+    if optimum.constraints.violation(plain) is not None:
+        return  # it runs nodes for nothing, to keep their place in the order; the search has no such runs
+    plan = ra.solve(graph, budget, constraints=rules)
+    keeps_to(plan, rules)
+    if budget == "least":
+        assert plan.peak_memory <= optimum.peak_memory
+    else:
+        assert plan.simulation.compute <= optimum.simulation.compute
+
+
+@pytest.mark.parametrize("budget", ["80%", "100%", "least"])
+def test_constraints_that_no_schedule_keeps_are_a_budget_error(budget):
+    with pytest.raises(BudgetError, match="violates a constraint: step "):
+        ra.solve(TRAINING, budget, constraints=CONSTRAINTS | {"max_runs": 2})
+
+
 # ---------------------------------------------------------------- errors
 
 

@@ -130,21 +130,28 @@ class _Annealing:
             for i in range(count):
                 found, ending = self._anneal(pool[i % len(pool)], limit, goal, work, (hot, cold), lowest=lowest)
                 if found is None:
+                    ending.pass_on()
                     continue
                 ended.append(found)
-                if best is None or rank(found.figures, limit) < rank(best.figures, limit):
+                if best is None or self._rank(found, limit) < self._rank(best, limit):
                     best = found
                     yield best
                 ending.pass_on()
                 self.context.progress(i + 1)
-                if best.figures[0] <= limit and best.figures[1] <= goal:
+                if self._rank(best, limit)[:2] == (False, 0) and best.figures[1] <= goal:
                     return best
             count = max(1, count // FEWER)
-            different = {each.figures: each for each in [*ended, *([best] if best else [])]}
-            pool = sorted(different.values(), key=lambda each: rank(each.figures, limit))[:count]
+            different = {self._rank(each, limit): each for each in [*ended, *([best] if best else [])]}
+            pool = [each for _, each in sorted(different.items())][:count]
             if not pool:
                 break
         return best
+
+    def _rank(self, candidate: Candidate, limit: int) -> tuple[bool, int, int, int]:
+        """Sort key: what violates a constraint comes last."""
+        rules, simulation = self.context.constraints, candidate.simulation
+        violates = rules is not None and simulation is not None and rules.violation(simulation) is not None
+        return violates, *rank(candidate.figures, limit)
 
     def _anneal(
         self,
@@ -156,7 +163,7 @@ class _Annealing:
         *,
         lowest: bool,
     ) -> tuple[Candidate | None, Ending]:
-        """One search from a seed: its best schedule, None if the seed violates a constraint; and how it ended."""
+        """One search from a seed: its best schedule, None if constraints allow none; and how it ended."""
         kernel, (hot, cold) = self.kernel, temperatures
         if not kernel.start(seed.schedule, limit, goal=goal, lowest=lowest):
             return None, Ending()
@@ -167,8 +174,11 @@ class _Annealing:
                 ended = kernel.state.advance(PERIOD)
                 self.context.check()
                 part = (self._spent - begun) / max(1, work)
+        best = kernel.best
+        if not len(best):
+            return None, ending
         details = {"moves": kernel.state.n_moves, "start": seed.details.get("start") or seed.solver}
-        return evaluated(self.graph, kernel.best, details), ending
+        return evaluated(self.graph, best, details), ending
 
     @property
     def _spent(self) -> int:
