@@ -477,11 +477,13 @@ cdef class ScheduleSearch:
         return 0
 
     cdef inline bint useful(self, Py_ssize_t v, Py_ssize_t slot) noexcept nogil:
-        """Whether a run serves a reader or an output."""
+        """Whether a run serves a reader, an output or a mark."""
         cdef vector[int]* runs = &self.occ[v]
         cdef vector[int]* row
         cdef Py_ssize_t i = place_after(runs[0], slot), x, at
         cdef Py_ssize_t following = runs[0][i] if i < <Py_ssize_t>runs.size() else self.n_slots
+        if i == 1 and self.late[v]:                         # it makes the next one a second run
+            return True
         for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
             if self.output[x]:
                 if i == 1:
@@ -942,13 +944,17 @@ cdef class ScheduleSearch:
     cdef int step(self) except -1 nogil:
         """One move, taken or undone."""
         cdef Py_ssize_t share = self.below(100), move = 0, base = 0 if self.area else 6
-        cdef int done
-        cdef double cost
         if self.moving_order:
             move = shift if self.below(4) else group
         else:
             while shares[base + move] <= share:
                 move += 1
+        return self.make(move)
+
+    cdef int make(self, Py_ssize_t move) except -1 nogil:
+        """One move of a kind, taken or undone."""
+        cdef int done
+        cdef double cost
         self.work += 8
         self.bar = self.cost + self.temperature * self.exponentials[self.below(n_exponentials)]
         if move == drop:
@@ -1038,6 +1044,7 @@ cdef class ScheduleSearch:
             if sound:
                 self.remove_useless()
                 self.apply()
+                sound = self.valid()                        # as first runs that were useless are gone
             self.commit()
             self.weight = 2 * self.mean_compute / self.mean_memory
             self.floor_weight = 0.01 * self.weight
@@ -1080,6 +1087,23 @@ cdef class ScheduleSearch:
                     self.spread()
                 ended = not self.lowest and self.fits and self.best_compute <= self.goal
         return ended
+
+    def try_move(self, Py_ssize_t move):
+        """Make one move of a kind, its place in MOVES; True if it is accepted."""
+        cdef int64_t accepted = self.n_accepted
+        with nogil:
+            self.make(move)
+            self.n_moves += 1
+        return self.n_accepted > accepted
+
+    def slots(self):
+        """int32[n_slots]: the node that runs in each slot of the state, -1 for none."""
+        slots = np.empty(self.n_slots, np.int32)
+        cdef int[::1] out = slots
+        cdef Py_ssize_t slot
+        for slot in range(self.n_slots):
+            out[slot] = self.run[slot]
+        return slots
 
     def best_order(self):
         """int32[*]: the best schedule so far; until one fits that of the lowest peak."""
