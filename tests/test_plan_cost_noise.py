@@ -26,7 +26,7 @@ from remat_algos.plan.verify import verify
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import registry
-from remat_algos.solvers.candidates import evaluated
+from remat_algos.solvers.candidates import Candidate, evaluated
 from remat_algos.solvers.registry import Solver, any_graph
 from tests.oracles.cost_noise import sampled_costs, slow_overheads, slow_quantile
 from tests.strategies import graphs, orders, training_graphs
@@ -275,6 +275,21 @@ def test_a_portfolio_keeps_the_best_that_fit(n_fitting):
     assert len(portfolio.fitting) <= 2 * n_fitting
     lowest = sorted(int(each.simulated.runs[0]) for each in portfolio.fitting)
     assert lowest[:n_fitting] == [1, 2, 3][:n_fitting]
+
+
+@pytest.mark.parametrize(("n_fitting", "names"), [(0, ["exact"]), (5, ["exact", "later"])])
+def test_a_proof_at_the_costs_of_the_graph_ends_no_search_for_a_robust_plan(n_fitting, names):
+    def exact(graph, limit, context):
+        simulation = simulate(graph, ONE_DEAR)
+        yield Candidate(simulation.schedule, bound=simulation.compute, scope="any order")
+
+    def later(graph, limit, context):
+        yield Schedule(MANY_CHEAP)
+
+    facts = {"paper": "", "needs": any_graph, "optimal_in": None}
+    portfolio = Portfolio(Problem.of(STAR, Budget("100%")), SearchContext(), polish=False, n_fitting=n_fitting)
+    portfolio.run([Solver(exact, **facts), Solver(later, **facts)])
+    assert list(portfolio.results) == names
 
 
 def test_solve_gives_the_robust_plan_of_one_solver(toy):

@@ -186,7 +186,8 @@ class Portfolio:
         best = self._best
         if best is None or self.budgets or not self.problem.fits(best):
             return False
-        return self._proven or (self.bound is not None and best.figures[1] <= self.bound)
+        proven = self._proven and not self.n_fitting  # at the costs of the graph, no more
+        return proven or (self.bound is not None and best.figures[1] <= self.bound)
 
     def _part(self, n_left: int) -> float:
         """The part of the time for the next solver: an equal one, but while nothing fits enough for one candidate."""
