@@ -153,7 +153,7 @@ cdef class ScheduleSearch:
     cdef readonly int64_t n_moves, n_accepted, work
     cdef int64_t last_spread
     cdef bint lowest
-    cdef readonly bint checking
+    cdef public bint checking            # evaluate the whole state after each move, and stop where it is wrong
     cdef int main_limit
     cdef vector[int] best
     cdef readonly int64_t best_compute, best_peak    # of the best schedule; best_peak in units
@@ -168,12 +168,12 @@ cdef class ScheduleSearch:
                  const unsigned char[::1] output, const int[::1] max_runs, const int[::1] region,
                  const unsigned char[::1] late, const unsigned char[::1] backward, const int[::1] rank,
                  const int[::1] update, const int[::1] reader, const double[::1] weights,
-                 const double[::1] exponentials, int64_t seed, bint checking=False):
+                 const double[::1] exponentials, int64_t seed):
         cdef Py_ssize_t n = compute.shape[0], v, x, i
         self.value_indptr, self.read_indptr, self.read_indices = value_indptr, read_indptr, read_indices
         self.memory, self.workspace, self.compute_of, self.output = memory, workspace, compute, output
         self.max_runs, self.region, self.late, self.backward = max_runs, region, late, backward
-        self.exponentials, self.checking = exponentials, checking
+        self.exponentials = exponentials
         self.n_nodes, self.n_values = n, output.shape[0]
         self.n_tracks = 1 + (max(region) if n else 0)
         self.producer = np.repeat(np.arange(n, dtype=np.int32), np.diff(value_indptr))

@@ -2,13 +2,17 @@
 
 from collections.abc import Generator, Iterator, Sequence
 
+import numpy as np
+
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import BEST, DEFAULT, FAST, Ending, SearchContext, until_stopped
 from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.ir.wording import counted, shortened
 from remat_algos.kernels.search import PERIOD
 from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.mirror import honoured, mirror_schedule
 from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.solvers.candidates import Candidate, Details, evaluated, rank
 from remat_algos.solvers.registry import BASELINE, Rows, solver
@@ -84,6 +88,9 @@ class _Annealing:
         self.graph, self.context, self.max_moves = graph, context, max_moves
         one_pass = baseline(graph)
         self.first = Candidate(one_pass.schedule, {"start": "one pass"}, simulation=one_pass, solver=BASELINE)
+        if graph.mark is not None and (graph.mark == RECOMPUTE).any():
+            mirrored = mirror_schedule(graph, honoured(graph, np.zeros(graph.n_nodes, np.int64)))
+            self.first = evaluated(graph, mirrored, {"start": "its marks"})
         runs = max(MAX_RUNS, self._max_runs_of_seeds())
         self.kernel = SearchKernel.of(graph, max_runs=runs, seed=context.seed, constraints=context.constraints)
         larger = min(1.0, max(0, graph.n_nodes - USUAL_NODES) / (LARGE_NODES - USUAL_NODES))
