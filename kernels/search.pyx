@@ -1129,12 +1129,13 @@ cdef class ScheduleSearch:
         return fault
 
     cdef int trouble(self) except -1 nogil:
-        """1 profile, 2 excess or maximum, 3 compute or count, 4 a read without a run, 5 a useless run, 6 repeats."""
-        cdef vector[int64_t] live
+        """1 profile, 2 excess or maximum, 3 compute or count, 4 a read without a run, 5 a useless run, 6 repeats, 7 uses."""
+        cdef vector[int64_t] live, n_uses
         cdef vector[int] newest, first
         cdef Py_ssize_t slot, v, x, j, k, i, end, block, n_repeats = 0, count = 0, track
         cdef int64_t compute = 0, most, above, area = 0
         assign[vector[int64_t], int64_t](live, self.n_slots * self.n_tracks + 1, 0)
+        assign[vector[int64_t], int64_t](n_uses, self.n_values, 0)
         for slot in range(self.n_slots):
             v = self.run[slot]
             if v < 0:
@@ -1142,10 +1143,18 @@ cdef class ScheduleSearch:
             count += 1
             compute += self.compute_of[v]
             for j in range(self.read_indptr[v], self.read_indptr[v + 1]):
-                if self.occ[self.producer[self.read_indices[j]]][0] > slot:
+                x = self.read_indices[j]
+                if self.occ[self.producer[x]][0] > slot:
                     return 4
+                k = n_uses[x]
+                if k == <Py_ssize_t>self.uses[x].size() or self.uses[x][k] != slot:
+                    return 7
+                n_uses[x] += 1
             if not self.useful(v, slot):
                 return 5
+        for x in range(self.n_values):
+            if n_uses[x] != <int64_t>self.uses[x].size():
+                return 7
         for v in range(self.n_nodes):
             k = self.occ[v].size()
             n_repeats += k > 1

@@ -1,0 +1,485 @@
+"""Search over schedules: its state is exact after every move, its schedules are sound, and it finds optima."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from remat_algos.kernels.search import MOVES
+
+from remat_algos.context import OutOfTime, SearchContext
+from remat_algos.errors import BudgetError
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.models.random import chain, layered_dag
+from remat_algos.models.registry import build
+from remat_algos.plan.solve import solve
+from remat_algos.schedule import search_kernel
+from remat_algos.schedule.baseline import baseline, baseline_peak
+from remat_algos.schedule.constraints import Constraints
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.search_kernel import SearchKernel
+from remat_algos.schedule.simulation import simulate
+from remat_algos.solvers.candidates import rank
+from remat_algos.solvers.registry import list_candidates
+from remat_algos.solvers.search import search
+from tests.benchmarks.optima import golden, graph_of
+from tests.oracles.plain import plain
+from tests.oracles.search import least_peak
+from tests.oracles.simulation import Unsound, serving_run, slow_simulation
+from tests.strategies import graphs, orders, rows, training_graphs
+
+KEEP, RECOMPUTE = 1, 2
+TRAINING = differentiate(
+    chain(12, memory=[1, 3, 2, 5, 1, 4, 2, 2, 6, 1, 3, 1], compute=[2, 5, 1, 7, 3, 1, 4, 4, 2, 6, 1, 3])
+)
+TIGHT = baseline_peak(TRAINING) * 6 // 10
+
+
+# ---------------------------------------------------------------- what is searched
+
+
+@st.composite
+def problems(draw):
+    """A graph, perhaps with marks or updates, and perhaps constraints."""
+    updated = st.builds(lambda depth: build("feed_forward", depth=depth, optimizer="sgd").graph, st.integers(1, 2))
+    graph = draw(
+        graphs(max_nodes=9, min_nodes=1) | training_graphs(max_nodes=16) | training_graphs(max_nodes=16) | updated
+    )
+    if draw(st.booleans()) and graph.mark is None:
+        mark = [draw(st.sampled_from([0, 0, KEEP, RECOMPUTE])) if forward else 0 for forward in graph.forward]
+        mark = np.where(graph.once & (np.array(mark) == RECOMPUTE), KEEP, mark)
+        graph = replace(graph, mark=mark, derivation=None)
+    return graph, draw(constraints(graph)) if draw(st.booleans()) else None
+
+
+@st.composite
+def constraints(draw, graph):
+    """Runs of nodes, the order of first runs, and two regions with limits of any size."""
+    names, n = graph.node_names(), graph.n_nodes
+    of = draw(st.lists(st.integers(-1, 1), min_size=n, max_size=n))
+    regions = {}
+    for k in range(2):
+        nodes = [v for v in range(n) if of[v] == k]
+        if nodes:
+            total = sum(int(graph.node_memory[v] + graph.workspace[v]) for v in nodes)
+            regions[f"r{k}"] = [names[v] for v in nodes], draw(st.integers(0, total))
+    max_runs = draw(st.none() | st.integers(1, 3) | st.dictionaries(st.sampled_from(names), st.integers(1, 2)))
+    rules = {"max_runs": max_runs, "fixed_order": draw(st.booleans()), "regions": regions}
+    return Constraints.of(graph, rules)
+
+
+def kernel_of(graph, rules=None, *, seed=0, max_runs=5):
+    """The kernel, which evaluates the whole state after every move."""
+    kernel = SearchKernel.of(graph, max_runs=max_runs, seed=seed, constraints=rules)
+    kernel.state.checking = True
+    return kernel
+
+
+def order_of(kernel):
+    """The schedule that is the state."""
+    return [int(kernel.nodes[v]) for v in kernel.state.slots() if v >= 0]
+
+
+def laws_hold(graph, rules, order):
+    """Whether a schedule is sound and keeps to the constraints that are no limits."""
+    try:
+        slow_simulation(graph, order)
+    except Unsound:
+        return False
+    runs = {v: order.count(v) for v in order}
+    if rules is None:
+        return True
+    few = all(limit == 0 or runs.get(v, 0) <= limit for v, limit in enumerate(rules.run_limit.tolist()))
+    return few and (not rules.fixed_order or list(runs) == sorted(runs))
+
+
+def is_useful(g, order, step):
+    """Whether a run makes something that is read or stays; the first one of a marked node makes the next the second."""
+    node, first = order[step], order[step] not in order[:step]
+    if first and (g.mark[node] == RECOMPUTE or any(x in g.outputs for x in g.values[node])):
+        return True
+    later = range(step + 1, len(order))
+    return any(x in g.reads[order[t]] and serving_run(g, order, t, x) == step for t in later for x in g.values[node])
+
+
+def bytes_above(graph, rules, order, limit):
+    """The bytes above the limit and those of regions above theirs, over all steps."""
+    slow = slow_simulation(graph, order)
+    above = sum(max(0, live - limit) for live in slow.trace)
+    for k, bound in enumerate([] if rules is None else rules.region_limit.tolist()):
+        for step, node in enumerate(order):
+            inside = [
+                x for begin, x, end in slow.lifetimes if begin <= step < end and rules.region[graph.producer[x]] == k
+            ]
+            scratch = int(graph.workspace[node]) if rules.region[node] == k else 0
+            above += max(0, sum(int(graph.memory[x]) for x in inside) + scratch - bound)
+    return above
+
+
+def assert_exact(kernel, graph, rules, limit=None):
+    """The kernel's figures are those of the oracle, and no law is broken; with `lowest` the limit is the kernel's."""
+    order = order_of(kernel)
+    above, compute, n_runs = kernel.state.figures
+    assert kernel.state.check() == 0
+    assert laws_hold(graph, rules, order)
+    assert (n_runs, compute) == (len(order), slow_simulation(graph, order).compute)
+    assert limit is None or above == bytes_above(graph, rules, order, limit)
+    g = plain(graph)
+    assert all(is_useful(g, order, step) for step in range(len(order)))
+
+
+# ---------------------------------------------------------------- the state
+
+
+@given(problem=problems(), data=st.data())
+@settings(max_examples=40)
+def test_the_state_equals_a_full_evaluation_after_every_move(problem, data):
+    graph, rules = problem
+    order = data.draw(orders(graph) | st.just(baseline(graph).schedule.order.tolist()))
+    kernel = kernel_of(graph, rules, seed=data.draw(st.integers(0, 9)), max_runs=max(5, *map(order.count, order)))
+    limit, lowest = data.draw(st.integers(0, 60)), data.draw(st.booleans())
+    started = kernel.start(Schedule(order), limit, goal=-1, lowest=lowest)
+    assert started or not laws_hold(graph, rules, order)
+    if not started:
+        return
+    kernel.state.temperature = data.draw(st.sampled_from([0, 0.1, 1, 10]))
+    assert_exact(kernel, graph, rules, None if lowest else limit)
+    for _ in range(40):
+        kernel.state.advance(1)
+        assert_exact(kernel, graph, rules, None if lowest else limit)
+    if len(kernel.best):
+        best = simulate(graph, kernel.best)
+        assert best.compute == kernel.state.best_compute
+        if kernel.state.fits:
+            assert rules is None or rules.violation(best) is None
+            assert best.peak_memory <= (kernel.state.best_peak if lowest else limit)
+
+
+@pytest.mark.parametrize("kind", range(len(MOVES)), ids=MOVES)
+@pytest.mark.parametrize("temperature", [-1e9, 0, 20], ids=["all undone", "none worse", "hot"])
+def test_a_move_that_is_not_accepted_leaves_no_trace(kind, temperature):
+    """At minus infinity all are undone before their bytes are compared, at zero some after it."""
+    kernel = kernel_of(TRAINING)
+    assert kernel.start(baseline(TRAINING).schedule, TIGHT, goal=-1, lowest=False)
+    kernel.state.temperature = 20
+    kernel.state.advance(300)  # so that nodes run twice
+    kernel.state.temperature = temperature
+    accepted = 0
+    for _ in range(200):
+        before = kernel.state.slots().tolist(), kernel.state.figures
+        if kernel.state.try_move(kind):
+            accepted += 1
+            assert_exact(kernel, TRAINING, None, TIGHT)
+        else:
+            assert (kernel.state.slots().tolist(), kernel.state.figures) == before
+            assert kernel.state.check() == 0
+    assert (accepted > 0) == (temperature == 20) or temperature == 0
+
+
+def test_runs_are_spread_anew_where_slots_are_crowded():
+    graph = differentiate(chain(20))
+    kernel = kernel_of(graph, max_runs=30)
+    assert kernel.start(baseline(graph).schedule, 5, goal=-1, lowest=False)
+    sizes = {kernel.state.slots().size}
+    kernel.state.temperature = 1
+    for _ in range(40):
+        kernel.state.advance(100)
+        assert_exact(kernel, graph, None, 5)
+        sizes.add(kernel.state.slots().size)
+    assert len(sizes) > 1
+    assert max(order_of(kernel).count(v) for v in range(graph.n_nodes)) > 2
+
+
+@pytest.mark.parametrize(
+    ("array", "place", "changed", "fault"),
+    [("memory", 3, 9, 1), ("workspace", 3, 9, 1), ("compute", 3, 9, 3), ("output", 0, 1, 1), ("reads", -1, 5, 7)],
+)
+def test_the_check_finds_a_state_that_belongs_to_another_graph(monkeypatch, array, place, changed, fault):
+    """The arrays of the graph are changed behind the kernel."""
+    built = []
+
+    def noted(*arrays):
+        names = ["indptr", "read_indptr", "reads", "memory", "workspace", "compute", "output"]
+        built.append(dict(zip(names, arrays, strict=False)))
+        return real(*arrays)
+
+    real = search_kernel.ScheduleSearch
+    monkeypatch.setattr(search_kernel, "ScheduleSearch", noted)
+    kernel = kernel_of(TRAINING)
+    assert kernel.start(baseline(TRAINING).schedule, TIGHT, goal=-1, lowest=False)
+    assert kernel.state.check() == 0
+    built[0][array][place] = changed
+    assert kernel.state.check() == fault
+    kernel.state.temperature = 0
+    kernel.state.advance(50)
+    assert kernel.state.n_moves == 1  # it stops there
+
+
+# ---------------------------------------------------------------- starts
+
+
+def refused(graph, order, rules=None):
+    kernel = kernel_of(graph, rules)
+    state = kernel.start(Schedule(order), 1000, goal=-1, lowest=False)
+    assert kernel.start(baseline(graph).schedule, 1000, goal=-1, lowest=False)  # it can be started after that
+    return not state
+
+
+def test_a_start_that_breaks_a_law_is_refused():
+    three = ComputationGraph.from_edges([(0, 1), (1, 2)], memory=2)
+    assert not refused(three, [0, 0, 1, 2])
+    assert refused(three, [1, 0, 2])
+    assert refused(three, [0, 2])
+    assert refused(three, [0, 1])
+    assert refused(three, [])
+    assert refused(replace(three, once=np.array([True, False, False])), [0, 1, 0, 2])
+    assert refused(replace(three, mark=[KEEP, 0, 0]), [0, 1, 0, 2])
+
+
+def test_a_start_that_violates_a_constraint_is_refused():
+    three = ComputationGraph.from_edges([(0, 2), (1, 2)], memory=2)
+    assert refused(three, [0, 1, 0, 0, 2], Constraints.of(three, {"max_runs": 2}))
+    ordered = Constraints.of(three, {"fixed_order": True})
+    assert not refused(three, [0, 1, 2], ordered)
+    assert refused(three, [1, 0, 2], ordered)
+    wide = ComputationGraph.from_edges([(0, 3), (1, 3), (2, 3)])
+    assert refused(wide, [0, 1, 2, 1, 3], Constraints.of(wide, {"fixed_order": True}))  # the first run of 1 is useless
+
+
+def test_a_read_of_a_parameter_after_its_update_is_refused():
+    graph = build("feed_forward", depth=1, optimizer="sgd").graph
+    order = baseline(graph).schedule.order.tolist()
+    assert graph.updates.any()
+    late = [v for v in order if graph.updates[v]] + [v for v in order if not graph.updates[v]]
+    with pytest.raises(Unsound):
+        slow_simulation(graph, late)
+    assert refused(graph, late)
+
+
+def test_a_recompute_mark_needs_a_first_run_that_the_backward_part_does_not_read():
+    graph = replace(differentiate(chain(4)), mark=[0, RECOMPUTE, *[0] * 6], derivation=None)
+    kernel = kernel_of(graph)
+    one_pass = baseline(graph).schedule
+    assert not kernel.start(one_pass, 100, goal=-1, lowest=False)
+    plan = solve(graph, "100%", solver="search", max_moves=2_000)
+    assert slow_simulation(graph, plan.schedule.order).overhead == plan.overhead > 0
+
+
+def test_the_first_run_of_a_marked_node_stays_though_nothing_reads_it():
+    """Only gradients read the last node of the chain."""
+    graph = replace(differentiate(chain(3)), mark=[0, 0, RECOMPUTE, 0, 0, 0], derivation=None)
+    plan = solve(graph, "100%", solver="search", max_moves=2_000)
+    assert plan.schedule.order.tolist().count(2) == 2
+
+
+def test_nodes_that_nothing_needs_are_left_out():
+    graph = ComputationGraph.from_arrays(**rows("read", [[], [0], [1], [1]]), output=[False, False, True, False])
+    kernel = kernel_of(graph)
+    assert kernel.start(Schedule([0, 1, 3, 2]), 9, goal=-1, lowest=False)
+    assert kernel.best.order.tolist() == [0, 1, 2]
+
+
+# ---------------------------------------------------------------- extremes
+
+
+def readers(n):
+    """A value of 50 bytes with n readers in a row, half of them before a node of 60 bytes and one more."""
+    half = n // 2
+    edges = [(v, v + 1) for v in range(n + 2)] + [(0, v) for v in range(2, n + 3) if v not in (half + 1, half + 2)]
+    memory = [1] * (n + 3)
+    memory[0], memory[half + 1] = 50, 60
+    return ComputationGraph.from_edges(edges, memory=memory)
+
+
+EXTREMES = {
+    "no node": ComputationGraph.from_arrays(read_indptr=[0], read_indices=[]),
+    "one node": ComputationGraph.from_edges([], memory=7, n_nodes=1),
+    "no reads": ComputationGraph.from_edges([], memory=[3, 1, 2, 5], n_nodes=4),
+    "costs 0": differentiate(chain(6, compute=0)),
+    "sizes 0": differentiate(chain(6, memory=0)),
+    "nothing": differentiate(chain(6, memory=0, compute=0)),
+    "300 readers": readers(300),
+}
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_extremes(name):
+    graph = EXTREMES[name]
+    peak = baseline_peak(graph)
+    for limit in (None, 0, peak * 3 // 4, peak - 1, peak):
+        found = [simulate(graph, each.schedule) for each in search(graph, limit, SearchContext(), max_moves=1_000)]
+        assert found
+        assert limit is None or limit < peak or (min(each.overhead for each in found) == 0)
+    kernel = kernel_of(graph)
+    assert kernel.start(baseline(graph).schedule, peak * 3 // 4, goal=-1, lowest=False)
+    for _ in range(8):
+        kernel.state.advance(25)
+        assert_exact(kernel, graph, None, peak * 3 // 4)
+
+
+def test_a_value_with_300_readers_is_recomputed():
+    graph = readers(300)
+    plan = solve(graph, baseline_peak(graph) * 3 // 4, solver="search", raw=True, max_moves=20_000)
+    assert (graph.read_indices == 0).sum() == 300
+    assert plan.overhead == 1
+    assert plan.schedule.order.tolist().count(0) == 2
+
+
+@given(data=st.data(), graph=training_graphs(max_nodes=14), bits=st.integers(29, 52))
+def test_what_fits_in_units_fits_in_bytes(data, graph, bits):
+    """Sizes are scaled to less than 2**29 in all, rounded up."""
+    total = int(graph.memory.sum() + graph.workspace.max()) or 1
+    factor = (2**bits - 1) // total
+    larger = graph.with_costs(memory=graph.memory * factor + graph.memory % 2, workspace=graph.workspace * factor)
+    limit = baseline_peak(larger) * data.draw(st.integers(50, 100)) // 100
+    kernel = kernel_of(larger)
+    assert (kernel.unit > 1) == (int(larger.memory.sum() + larger.workspace.max()) > 2**29)
+    assert kernel.start(baseline(larger).schedule, limit, goal=-1, lowest=False)
+    for _ in range(100):
+        kernel.state.advance(5)
+        assert kernel.state.check() == 0
+        if kernel.state.fits:
+            assert simulate(larger, kernel.best).peak_memory <= limit
+    in_bytes = bytes_above(larger, None, order_of(kernel), limit)
+    above = kernel.state.figures[0]
+    assert above * kernel.unit >= in_bytes
+
+
+@given(graph=training_graphs(max_nodes=7))
+def test_limits_at_and_beside_the_floor(graph):
+    floor, _ = least_peak(graph)
+    for limit in (floor, floor + 1):
+        plan = solve(graph, limit, solver="search", raw=True, max_moves=20_000)
+        assert plan.peak_memory <= limit
+    if floor:
+        with pytest.raises(BudgetError) as error:
+            solve(graph, floor - 1, solver="search", raw=True, max_moves=20_000)
+        assert error.value.reached == floor
+    assert solve(graph, "least", solver="search", raw=True, max_moves=20_000).peak_memory == floor
+
+
+# ---------------------------------------------------------------- the solver
+
+
+@given(graph=training_graphs(max_nodes=20), data=st.data())
+@settings(max_examples=20)
+def test_never_above_the_limit_nor_worse_than_the_candidates_it_begins_at(graph, data):
+    limit = data.draw(st.integers(0, baseline_peak(graph)))
+    others = [
+        replace(each, solver=name)
+        for name in ("greedy_remat", "twremat")
+        for each in list_candidates(graph, name, limit)
+        if each.simulation is not None
+    ]
+    found = list(search(graph, limit, SearchContext(candidates=others), max_moves=3_000))
+    best = min((each.figures for each in found if each.simulation), key=lambda figures: rank(figures, limit))
+    assert all(rank(best, limit) <= rank(each.figures, limit) for each in others)
+    for each in found:
+        slow_simulation(graph, each.schedule.order)
+    try:
+        plan = solve(graph, limit, solver="search", max_moves=3_000)
+    except BudgetError:
+        return
+    assert plan.peak_memory == slow_simulation(graph, plan.schedule.order).peak <= limit
+
+
+def test_most_golden_optima_are_found():
+    points = optimal = 0
+    for entry in golden():
+        graph = graph_of(entry)
+        for limit, compute in entry["optima"]:
+            if compute is None:
+                continue
+            found = search(graph, limit, SearchContext(), max_moves=20_000)
+            fitting = [each.figures[1] for each in found if each.simulation and each.figures[0] <= limit]
+            points += 1
+            assert all(each >= compute for each in fitting)
+            optimal += min(fitting, default=-1) == compute
+    assert points > 150
+    assert optimal >= 0.9 * points
+
+
+def test_bad_numbers_of_moves_are_refused():
+    for bad in (0, -3, 1.5, "many", True):
+        with pytest.raises(ValueError, match=r"max_moves is .*; give a whole number of moves, 1 or more"):
+            solve(TRAINING, TIGHT, solver="search", max_moves=bad)
+
+
+SCHEDULE = """
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.models.random import layered_dag
+from remat_algos.plan.solve import solve
+graph = differentiate(layered_dag(40, width=8, seed=3))
+print(solve(graph, "80%", solver="search", seed=5, max_moves=30_000).schedule.order.tolist())
+"""
+
+
+def test_the_same_seed_gives_the_same_schedule_in_another_process():
+    root = Path(__file__).resolve().parents[1]
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", SCHEDULE],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(root)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    graph = differentiate(layered_dag(40, width=8, seed=3))
+    here = solve(graph, "80%", solver="search", seed=5, max_moves=30_000).schedule.order.tolist()
+    other = solve(graph, "80%", solver="search", seed=6, max_moves=30_000).schedule.order.tolist()
+    assert printed[0] == printed[1] == f"{here}\n" != f"{other}\n"
+
+
+# ---------------------------------------------------------------- stopped
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OutOfTime])
+@pytest.mark.parametrize("limit", [TIGHT, TIGHT * 2 // 3, "least"], ids=str)
+@pytest.mark.parametrize("stop", [1, 2, 7, 30])
+def test_a_search_stopped_anywhere_gives_the_best_so_far(monkeypatch, error, limit, stop):
+    calls = 0
+
+    def stopping(*place):
+        nonlocal calls
+        calls += 1
+        if calls == stop:
+            raise error
+        assert calls < stop, "it went on"
+        return cool(*place)
+
+    cool = SearchKernel.cool
+    monkeypatch.setattr(SearchKernel, "cool", stopping)  # called between portions of moves
+    try:
+        plan = solve(TRAINING, limit, solver="search", raw=True, max_moves=60_000)
+    except (KeyboardInterrupt, BudgetError):
+        assert limit != "least"
+        assert calls == stop
+        return
+    assert calls == stop
+    slow = slow_simulation(TRAINING, plan.schedule.order)
+    assert (slow.peak, slow.compute) == (plan.peak_memory, plan.simulation.compute)
+    assert limit == "least" or slow.peak <= limit
+    assert not plan.details.get("complete", True)
+
+
+@given(stop=st.integers(1, 12))
+@settings(max_examples=12)
+def test_a_progress_callback_may_interrupt(stop):
+    told = []
+
+    def progress(done, listed, what):
+        told.append((done, listed, what))
+        if len(told) == stop:
+            raise KeyboardInterrupt
+
+    plan = solve(TRAINING, "least", solver="search", raw=True, max_moves=60_000, progress=progress)
+    assert slow_simulation(TRAINING, plan.schedule.order).peak == plan.peak_memory
+    assert plan.interrupted == (len(told) >= stop)
