@@ -21,7 +21,7 @@ WORK = {FAST: 6_000_000, DEFAULT: 75_000_000, BEST: 400_000_000}
 """Changes of the profile and eight for each move, of which a core makes some 30 million a second."""
 USUAL_NODES, LARGE_NODES = 1_000, 20_000
 MORE_WORK = {FAST: 10, DEFAULT: 5, BEST: 4}  # times as much at the latter as at the former
-WORK_OF_NODE = 200_000  # graphs with few nodes take no more
+WORK_OF_NODE = {FAST: 50_000, DEFAULT: 200_000, BEST: 2_000_000}  # graphs with few nodes take no more
 FIRST_WORK = 5_000  # for each node, in the first of the rounds
 MAX_FIRST, MIN_FIRST = 24, 4  # searches of the first round
 ROUNDS = ((0.5, 1.0, 0.01), (0.25, 0.2, 0.005), (0.25, 0.2, 0.005))
@@ -95,7 +95,7 @@ class _Annealing:
         self.kernel = SearchKernel.of(graph, max_runs=runs, seed=context.seed, constraints=context.constraints)
         larger = min(1.0, max(0, graph.n_nodes - USUAL_NODES) / (LARGE_NODES - USUAL_NODES))
         work = int(WORK[context.effort] * (1 + larger * (MORE_WORK[context.effort] - 1)))
-        work = min(work, WORK_OF_NODE * self.kernel.nodes.size)
+        work = min(work, WORK_OF_NODE[context.effort] * self.kernel.nodes.size)
         self.work = work if max_moves is None else USUAL_WORK * max_moves
 
     def within(self, limit: int) -> Iterator[Candidate]:
