@@ -1080,7 +1080,7 @@ cdef class ScheduleSearch:
                 self.n_moves += 1
                 if self.checking and self.trouble():
                     break
-                if self.n_moves % period == 0:
+                if self.n_moves % period == 0 and not self.moving_order:
                     self.weight = self.weight * 1.05 if self.area else max(self.weight * 0.97, self.floor_weight)
                     self.cost = self.cost_now()
                 if self.crowded and self.n_moves - self.last_spread > 200 + self.n_slots // 16:

@@ -30,6 +30,7 @@ COMMANDS = [
     "compare {} --budget 90% --allocator arena --solver chen_greedy,no_remat",
     "frontier {} --solver chen_sqrt,chen_recursive --points 5",
     "allocate {} plan.json",
+    "order {} --no-search",
     "unroll {}",
     "width {}",
     "convert {} out.json",

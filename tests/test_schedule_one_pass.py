@@ -1,13 +1,25 @@
 """Orders of one pass, against all of them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+import numpy as np
+import pytest
 from hypothesis import given
 
+from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.context import SearchContext
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.schedule.one_pass import lowest_pass
+from remat_algos.models.reference import build_reference
+from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.one_pass import lower_passes, lowest_pass, one_pass_bound
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.schedule.simulation import simulate
-from tests.strategies import graphs
+from tests.benchmarks.layered_graphs import layered_graph
+from tests.strategies import graphs, training_graphs
+
+LAYERED = layered_graph(250, 0.43, seed=0)
 
 
 def topological_orders(graph: ComputationGraph, begun: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
@@ -24,3 +36,73 @@ def test_no_order_of_one_pass_is_lower_where_the_beam_holds_all_sets(graph):
     found = simulate(graph, lowest_pass(graph, beam=2**6))
     assert sorted(found.schedule.order.tolist()) == [v for v in range(graph.n_nodes) if graph.needed[v]]
     assert found.peak_memory == min(simulate(graph, order).peak_memory for order in topological_orders(graph))
+
+
+@given(graphs(max_nodes=6))
+def test_the_search_from_the_id_order_reaches_the_minimum_of_all_orders(graph):
+    found = simulate(graph, lowest_pass(graph, beam=0, search=True, max_moves=3000))
+    assert sorted(found.schedule.order.tolist()) == [v for v in range(graph.n_nodes) if graph.needed[v]]
+    lowest = min(simulate(graph, order).peak_memory for order in topological_orders(graph))
+    assert least_peak_bound(graph)[0] <= one_pass_bound(graph) <= lowest == found.peak_memory
+
+
+@given(training_graphs(max_nodes=12))
+def test_each_order_of_the_search_is_lower_than_the_one_before(graph):
+    unmarked = replace(graph, mark=None)
+    peaks = [simulate(unmarked, each.schedule).peak_memory for each in lower_passes(graph, SearchContext())]
+    assert peaks == sorted(set(peaks), reverse=True)
+    assert peaks[0] == baseline_peak(graph)
+    assert least_peak_bound(unmarked)[0] <= peaks[-1] <= simulate(unmarked, lowest_pass(graph)).peak_memory
+
+
+def test_the_search_is_lower_than_the_beam_on_a_layered_graph():
+    beam = simulate(LAYERED, lowest_pass(LAYERED)).peak_memory
+    searched = simulate(LAYERED, lowest_pass(LAYERED, search=True, max_moves=500_000)).peak_memory
+    assert 100 * searched < 82 * baseline_peak(LAYERED) < 100 * beam
+
+
+def test_the_same_seed_gives_the_same_order():
+    first, again, other = (
+        lowest_pass(LAYERED, search=True, max_moves=50_000, seed=seed).order.tolist() for seed in (3, 3, 4)
+    )
+    assert first == again
+    assert first != other
+
+
+def test_the_search_keeps_updates_behind_the_last_read_of_a_parameter():
+    graph = build_reference("model:resnet18?optimizer=sgd").graph
+    found = simulate(graph, lowest_pass(graph, search=True, max_moves=20_000))
+    assert found.peak_memory <= baseline_peak(graph)
+
+
+def test_sizes_whose_sum_is_above_32_bits():
+    large = replace(LAYERED, memory=LAYERED.memory * 2**30)
+    searched = simulate(large, lowest_pass(large, search=True, max_moves=100_000)).peak_memory
+    assert searched < simulate(large, lowest_pass(large)).peak_memory
+    free = replace(LAYERED, compute=np.zeros_like(LAYERED.compute))
+    assert simulate(free, lowest_pass(free, search=True, max_moves=100_000)).peak_memory < baseline_peak(free)
+
+
+def test_an_interrupt_or_a_deadline_keeps_the_best_order_so_far():
+    def interrupt(done: int, total: int, stage: str) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    found = simulate(LAYERED, lowest_pass(LAYERED, search=True, progress=interrupt))
+    assert found.peak_memory < baseline_peak(LAYERED)
+    late = lowest_pass(LAYERED, search=True, time_limit=0)
+    assert sorted(late.order.tolist()) == list(range(LAYERED.n_nodes))
+
+
+@pytest.mark.parametrize("moves", [0, -1, 2.5, "many"])
+def test_a_number_of_moves_below_one_is_refused(moves):
+    with pytest.raises(ValueError, match="whole number of moves, 1 or more"):
+        lowest_pass(LAYERED, search=True, max_moves=moves)
+
+
+def test_runs_of_nodes_that_are_not_needed_are_left_out_of_a_start():
+    graph = ComputationGraph.from_edges([(0, 1), (0, 2)], memory=[1, 1, 1], output=[False, True, False])
+    kernel = SearchKernel.of(graph, max_runs=2)
+    assert kernel.start(Schedule([0, 2, 1]), 9, goal=-1, lowest=False)
+    assert kernel.best.order.tolist() == [0, 1]
+    assert not kernel.start(Schedule([1, 0]), 9, goal=-1, lowest=False)

@@ -1,32 +1,75 @@
 """Orders that run every needed node once."""
 
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
 import numpy as np
 
-from remat_algos.ir.arrays import Int32
+from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.context import Progress, SearchContext, until_stopped
+from remat_algos.ir.arrays import Int32, as_whole
 from remat_algos.ir.graph import ComputationGraph, check_graph
+from remat_algos.ir.wording import shortened
 from remat_algos.kernels.emitter import beam_search_order
+from remat_algos.kernels.search import PERIOD
+from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.postponed_updates import postpone
 from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.search_kernel import SearchKernel
+from remat_algos.schedule.simulation import Simulation, simulate
 
 MAX_BEAM = 64
 MAX_WORK = 5_000_000  # nodes examined, over all steps and states
+MAX_MOVES, MOVES_OF_NODE = 3_000_000, 10_000
+ROUNDS = ((12, 0.5), (3, 0.25), (1, 0.25))
+"""Searches, each from one of as many orders, and their share of all moves."""
+KINDS = ((1.0, 10.0, 0.1), (0.8, 30.0, 0.3))
+"""Limit as a share of the peak of the start, first and last temperature in mean costs of a node.
+
+At 1 the limit follows the lowest peak down, and only steps near the peak count; below it more of them do.
+"""
 
 
-def lowest_pass(graph: ComputationGraph, beam: int | None = None) -> Schedule:
-    """Every needed node once, in an order with a low peak.
+def lowest_pass(
+    graph: ComputationGraph,
+    beam: int | None = None,
+    *,
+    search: bool = False,
+    max_moves: int | None = None,
+    seed: int = 0,
+    time_limit: float | None = None,
+    progress: Progress | None = None,
+) -> Schedule:
+    """Every needed node once, in an order with a low peak; marks are ignored.
 
     A beam search: after each step it keeps the sets of executed nodes with the lowest peaks, one order each. A beam
-    wide enough to keep them all gives the minimum peak of one pass.
+    wide enough to keep them all gives the minimum peak of one pass. A local search may follow: simulated annealing by
+    moves of nodes and of groups of nodes to other places, from the order of ids and from that of the beam.
 
     Parameters
     ----------
     graph : ComputationGraph
     beam : int, optional
         Number of sets to keep; by default 64, fewer on large graphs; 0 keeps the id order.
+    search : bool
+        Whether to search for a lower peak than that of the beam. Ctrl-C ends it with the best order so far.
+    max_moves : int, optional
+        Number of moves of that search; by default 10,000 for each node, up to 3,000,000 in all.
+    seed : int
+        Of its random choices; the same seed gives the same order.
+    time_limit : float, optional
+        Seconds, after which it ends with the best order so far.
+    progress : callable, optional
+        Called with (searches done, searches in all, what is being tried).
 
     Returns
     -------
     Schedule
+
+    Raises
+    ------
+    ValueError
+        For a number of moves below 1.
 
     Examples
     --------
@@ -38,6 +81,108 @@ def lowest_pass(graph: ComputationGraph, beam: int | None = None) -> Schedule:
     ['A', 'B', 'D', 'C', 'E']
     """
     check_graph(graph)
+    if not search:
+        return _beam_pass(graph, beam)
+    context, best = SearchContext(time_limit, progress, seed=seed), None
+    with until_stopped():
+        for lower in lower_passes(graph, context, beam=beam, max_moves=max_moves):
+            best = lower
+    return _beam_pass(graph, 0) if best is None else best.schedule
+
+
+def lower_passes(
+    graph: ComputationGraph,
+    context: SearchContext,
+    *,
+    beam: int | None = None,
+    search: bool = True,
+    max_moves: int | None = None,
+) -> Iterator[Simulation]:
+    """Orders of one pass, each with a lower peak than the one before: of ids, of the beam, of the search.
+
+    It ends where the peak meets `one_pass_bound`. Parameters as for `lowest_pass`.
+
+    Examples
+    --------
+    >>> names = [("A", "B"), ("A", "C"), ("A", "D"), ("B", "D"), ("C", "E"), ("D", "E")]
+    >>> graph = ComputationGraph.from_edges(names, memory=[1, 4, 2, 1, 1])
+    >>> [each.peak_memory for each in lower_passes(graph, SearchContext(), beam=0)]
+    [8, 6]
+    """
+    if max_moves is not None and (as_whole(max_moves) or 0) < 1:
+        raise ValueError(f"max_moves is {shortened(repr(max_moves))}; give a whole number of moves, 1 or more")
+    graph = graph if graph.mark is None else replace(graph, mark=None)
+    bound = one_pass_bound(graph)
+    best = first = baseline(graph)
+    yield best
+    if best.peak_memory > bound:
+        first = simulate(graph, _beam_pass(graph, beam))
+        if first.peak_memory < best.peak_memory:
+            best = first
+            yield best
+    if best.peak_memory <= bound or not search:
+        return
+    kernel = SearchKernel.of(graph, max_runs=1, seed=context.seed)
+    moves = min(MAX_MOVES, MOVES_OF_NODE * kernel.nodes.size) if max_moves is None else int(max_moves)
+    pool = [baseline(graph), first]
+    for count, share in ROUNDS:
+        ended = []
+        context.stage(count, "orders")
+        for i in range(count):
+            start, kind = pool[i % len(pool)], KINDS[i // len(pool) % len(KINDS)]
+            with until_stopped() as ending:
+                _anneal(kernel, start, kind, max(1, int(share * moves / count)), context.check)
+            ended.append(simulate(graph, kernel.best))
+            if ended[-1].peak_memory < best.peak_memory:
+                best = ended[-1]
+                yield best
+            if best.peak_memory <= bound:
+                return
+            ending.pass_on()
+            context.progress(i + 1)
+        different = {each.peak_memory: each for each in [best, *ended]}
+        pool = [different[peak] for peak in sorted(different)]
+
+
+def one_pass_bound(graph: ComputationGraph) -> int:
+    """The most bytes that every order of one pass has live while some needed node runs.
+
+    As `least_peak_bound`, where all that has been read before a node and is read after it waits: nothing runs again.
+
+    Examples
+    --------
+    Node 0, which node 4 reads, waits while nodes 1 to 3 run; a schedule that recomputes it may drop it there.
+
+        0 (4) -> 1 (1) -> 2 (4) -> 3 (1) -> 4 (1)
+          +---------------------------------^
+
+    >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)], memory=[4, 1, 4, 1, 1])
+    >>> one_pass_bound(graph), least_peak_bound(graph)[0]
+    (9, 6)
+    """
+    return least_peak_bound(replace(graph, mark=None, once=np.ones(graph.n_nodes, bool)))[0]
+
+
+def _anneal(
+    kernel: SearchKernel,
+    start: Simulation,
+    kind: tuple[float, float, float],
+    moves: int,
+    look: Callable[[], None],
+) -> None:
+    """One search; the kernel keeps the order of the lowest peak."""
+    state, (share, hot, cold) = kernel.state, kind
+    kernel.start(start.schedule, int(share * start.peak_memory), goal=-1, lowest=share == 1)
+    begun = state.n_moves
+    while (done := state.n_moves - begun) < moves and (share == 1 or not state.fits):
+        kernel.cool(hot, cold, done / moves)
+        if state.advance(min(PERIOD, moves - done)):
+            return
+        look()
+
+
+def _beam_pass(graph: ComputationGraph, beam: int | None) -> Schedule:
+    """The order of the lowest peak among those that a beam search keeps."""
     nodes = np.flatnonzero(graph.needed).astype(np.int32)
     if beam is None:
         beam = min(MAX_BEAM, MAX_WORK // max(1, nodes.size) ** 2)

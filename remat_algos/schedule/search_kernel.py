@@ -32,7 +32,7 @@ class SearchKernel:
     region_limits : array_like of int
         In units.
     mean_compute : float
-        Of a node.
+        Of a node; 1 if none costs anything.
     """
 
     state: ScheduleSearch
@@ -63,7 +63,7 @@ class SearchKernel:
         limits = np.empty(0, np.int64) if constraints is None else constraints.region_limit
         state = _state(graph, nodes, number, unit, max_runs, seed, constraints)
         mean = float(graph.compute[nodes].mean()) if nodes.size else 0.0
-        return cls(state, nodes, number, unit, limits // unit, mean)
+        return cls(state, nodes, number, unit, limits // unit, mean or 1.0)
 
     def start(self, schedule: Schedule, limit: int, *, goal: int, lowest: bool) -> bool:
         """Begin at a schedule, nothing being the best so far; False if it violates a law or a constraint."""

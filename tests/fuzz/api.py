@@ -214,7 +214,9 @@ CALLS: dict[str, Callable[[Arguments], Any]] = {
     "sink_runs": lambda a: ra.sink_runs(a.graph(), a.schedule()),
     "postpone": lambda a: ra.postpone(a.graph(), a.order()),
     "unroll": lambda a: ra.unroll(a.graph(), a.schedule()),
-    "lowest_pass": lambda a: ra.lowest_pass(a.graph(), a.one(None, 1, 0, -1, 3)),
+    "lowest_pass": lambda a: ra.lowest_pass(
+        a.graph(), a.one(None, 1, 0, -1, 3), search=a.one(False, True), max_moves=a.one(100, 0, 2000), seed=a.one(0, 1)
+    ),
     "checkpoint_schedule": lambda a: ra.checkpoint_schedule(
         a.graph(), a.one(a.ids(), [True] * a.n, [True] * (a.n + 1))
     ),

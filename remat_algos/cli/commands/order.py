@@ -1,0 +1,124 @@
+"""remat order: an order of one pass with a low peak."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from remat_algos.cli.budget_argument import add_search, whole_number
+from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
+from remat_algos.cli.output import INTERRUPTED, add_json, print_json, print_table, print_text, progress_line, writable
+from remat_algos.cli.plot_argument import add_plot, check_plot, draw
+from remat_algos.context import SearchContext, time_left, until_stopped
+
+if TYPE_CHECKING:
+    from remat_algos.schedule.simulation import Simulation
+
+HELP = "find an order with a low peak in which every node runs once"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The graph, how long to search, where the order goes."""
+    add_graph(parser)
+    group = parser.add_argument_group("search")
+    beam = "number of sets of executed nodes that the beam search keeps (64, fewer on large graphs; 0: the id order)"
+    group.add_argument("--beam", type=whole_number, metavar="N", help=beam)
+    search = "search on from the order of the beam by moves of nodes (default)"
+    group.add_argument("--search", action=argparse.BooleanOptionalAction, default=True, help=search)
+    add_search(parser, "end SECONDS after the start, reading and writing included, with the best order found so far")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", type=writable, help="write the order: a JSON list of the names of nodes"
+    )
+    add_plot(parser, pictures=("memory",))
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Search, print the peaks and the bound, write the order; 130 if interrupted, with the best order so far."""
+    from remat_algos.schedule.baseline import baseline
+    from remat_algos.schedule.one_pass import lower_passes, one_pass_bound
+
+    check_plot(arguments)
+    if arguments.output and Path(arguments.output).resolve() in {file.resolve() for file in files_of(arguments)}:
+        raise argparse.ArgumentTypeError(f"-o {arguments.output} would overwrite the graph; name another file")
+    graph, note = graph_of(arguments)
+    best = first = baseline(graph)
+    if not arguments.json:
+        print_text(note)
+    with progress_line() as progress:
+        context = SearchContext(time_left(arguments.time_limit, arguments.started), progress, seed=arguments.seed)
+        with until_stopped() as ending:
+            for lower in lower_passes(graph, context, beam=arguments.beam, search=arguments.search):
+                best = lower
+    record = _record(best, first, one_pass_bound(graph), ending.complete)
+    if arguments.output:
+        _write(best, arguments.output)
+        record["written"] = arguments.output
+    if arguments.json:
+        print_json(record)
+    else:
+        print_table(("", ""), _rows(best, record), headed=False)
+    draw(arguments, best)
+    return INTERRUPTED if ending.interrupted else 0
+
+
+def _steps(simulation: Simulation) -> list[Any]:
+    """The nodes in order: names, or ids where the graph has no names."""
+    graph, schedule = simulation.graph, simulation.schedule
+    return schedule.order.tolist() if graph.labels.names is None else schedule.names(graph)
+
+
+def _write(simulation: Simulation, output: str) -> None:
+    import json
+
+    from remat_algos.ir.files.write import write_whole
+
+    write_whole(Path(output), f"{json.dumps(_steps(simulation), indent=1)}\n".encode())
+
+
+def _record(best: Simulation, first: Simulation, bound: int, complete: bool) -> dict[str, Any]:
+    from remat_algos.bounds.memory import least_peak_bound
+
+    graph = best.graph
+    return {
+        "graph_hash": graph.source_hash,
+        "peak_without_rematerialization": first.peak_memory,
+        "peak_memory": best.peak_memory,
+        "one_pass_bound": bound,
+        "least_peak_bound": least_peak_bound(graph)[0],
+        "optimal": best.peak_memory <= bound,
+        "resident_memory": graph.resident_memory,
+        "complete": complete,
+        "schedule": _steps(best),
+        "written": None,
+    }
+
+
+def _rows(best: Simulation, record: dict[str, Any]) -> list[tuple[str, str]]:
+    from remat_algos.ir.units import exact_bytes, percent
+
+    base, peak = record["peak_without_rematerialization"], record["peak_memory"]
+    bound, floor, resident = record["one_pass_bound"], record["least_peak_bound"], record["resident_memory"]
+    at = (
+        f" at step {best.peak_step}, {best.graph.labels[int(best.schedule.order[best.peak_step])]}"
+        if len(best.schedule)
+        else ""
+    )
+    proof = ": the order is optimal" if record["optimal"] else " of one pass"
+    share = f"{percent(bound, max(1, base))}"
+    rows = [
+        ("id order", f"peak {exact_bytes(base)}"),
+        ("order", f"peak {exact_bytes(peak)}{at}"),
+        ("share", f"{percent(peak, max(1, base))} of the peak in id order"),
+        ("lower bound", f"{exact_bytes(bound)}, {share}{proof}"),
+        ("recomputing", f"no schedule goes below {exact_bytes(floor)}, {percent(floor, max(1, base))}"),
+    ]
+    if resident:
+        together = exact_bytes(peak + resident)
+        rows.append(("resident", f"{exact_bytes(resident)}; with the peak {together}"))
+    if not record["complete"]:
+        rows.append(("incomplete", "a longer search may find a lower peak"))
+    if record["written"]:
+        rows.append(("written", record["written"]))
+    return rows
