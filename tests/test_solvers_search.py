@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from remat_algos.kernels.search import MOVES
 
-from remat_algos.context import OutOfTime, SearchContext
+from remat_algos.context import OutOfTime, SearchContext, until_stopped
 from remat_algos.errors import BudgetError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
@@ -483,3 +484,18 @@ def test_a_progress_callback_may_interrupt(stop):
     plan = solve(TRAINING, "least", solver="search", raw=True, max_moves=60_000, progress=progress)
     assert slow_simulation(TRAINING, plan.schedule.order).peak == plan.peak_memory
     assert plan.interrupted == (len(told) >= stop)
+
+
+@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="sanitizers are slow")
+@pytest.mark.parametrize("name", ["chain", "layered"])
+def test_a_time_limit_is_kept_on_20_000_nodes(name, monkeypatch):
+    graph = differentiate(chain(10_000)) if name == "chain" else layered_dag(20_000)
+    limit, peaks = baseline_peak(graph) * 8 // 10, []
+    monkeypatch.setattr(time, "monotonic", time.process_time)  # as on an idle machine
+    started = time.process_time()
+    with until_stopped() as ending:
+        for each in search(graph, limit, SearchContext(0.5)):
+            peaks.append(simulate(graph, each.schedule).peak_memory)
+    assert not ending.complete
+    assert time.process_time() - started < 0.5 + 0.3
+    assert min(peaks) < baseline_peak(graph)
