@@ -227,10 +227,16 @@ def test_polishing_and_more_candidates_are_never_worse(budget, data):
 def test_what_was_polished_says_so_and_drops_a_bound_that_it_beats():
     wasteful = Schedule([*range(12), *range(12), *range(12, 24)])
     compute = simulate(GRAPH, wasteful).compute
-    found = asked(yielding(Candidate(wasteful, bound=compute, scope="any order")), budget="100%", polish=True)
+    found = asked(yielding(Candidate(wasteful, bound=compute, scope="canonical")), budget="100%", polish=True)
     best = found.best()
     assert best.details["polished"]
     assert (best.bound, best.scope) == (None, None)
+
+
+def test_a_candidate_that_its_solver_proves_optimal_ends_the_search():
+    proven = Candidate(SCHEDULES[0], bound=simulate(GRAPH, SCHEDULES[0]).compute, scope="any order")
+    found = asked(yielding(proven), yielding(SCHEDULES[1], name="zweite"), budget="100%")
+    assert [candidate.solver for candidate in found.candidates] == ["toy"]
 
 
 def test_the_guard_is_the_run_without_rematerialization_unless_a_mark_forbids_it():

@@ -22,9 +22,9 @@ WORK = {FAST: 6_000_000, DEFAULT: 75_000_000, BEST: 400_000_000}
 USUAL_NODES, LARGE_NODES = 1_000, 20_000
 MORE_WORK = {FAST: 10, DEFAULT: 5, BEST: 4}  # times as much at the latter as at the former
 WORK_OF_NODE = {FAST: 50_000, DEFAULT: 200_000, BEST: 2_000_000}  # graphs with few nodes take no more
-FIRST_WORK = 5_000  # for each node, in the first of the rounds
+FIRST_WORK = 4_000  # for each node, in the first of the rounds
 MAX_FIRST, MIN_FIRST = 24, 4  # searches of the first round
-ROUNDS = ((0.5, 1.0, 0.01), (0.25, 0.2, 0.005), (0.25, 0.2, 0.005))
+ROUNDS = ((0.4, 1.0, 0.01), (0.3, 0.5, 0.005), (0.3, 0.2, 0.005))
 """Share of the work, first and last temperature in mean costs of a node."""
 N_SEEDS = 4  # candidates of other solvers that it begins at
 MAX_RUNS = 30  # of one node, if a seed has no more
