@@ -20,7 +20,7 @@ from remat_algos.solvers.registry import BASELINE, Rows, solver
 WORK = {FAST: 6_000_000, DEFAULT: 75_000_000, BEST: 400_000_000}
 """Changes of the profile and eight for each move, of which a core makes some 30 million a second."""
 USUAL_NODES, LARGE_NODES = 1_000, 20_000
-MORE_WORK = {FAST: 10, DEFAULT: 5, BEST: 4}  # times as much at the latter as at the former
+MORE_WORK = {FAST: 10, DEFAULT: 4, BEST: 4}  # times as much at the latter as at the former
 WORK_OF_NODE = {FAST: 50_000, DEFAULT: 200_000, BEST: 2_000_000}  # graphs with few nodes take no more
 FIRST_WORK = 4_000  # for each node, in the first of the rounds
 MAX_FIRST, MIN_FIRST = 24, 4  # searches of the first round
@@ -29,6 +29,7 @@ ROUNDS = ((0.4, 1.0, 0.01), (0.3, 0.5, 0.005), (0.3, 0.2, 0.005))
 N_SEEDS = 4  # candidates of other solvers that it begins at
 MAX_RUNS = 30  # of one node, if a seed has no more
 USUAL_WORK = 30  # of one move
+WORK_A_SECOND = 15_000_000  # that a slow core does: under a time limit searches are shorter, not fewer
 FEWER = 4  # searches of a round for each of the next
 NO_GOAL = -1
 
@@ -55,7 +56,7 @@ def search(
     Parameters
     ----------
     max_moves : int, optional
-        Number of moves in all, in place of the work that the effort allows.
+        Number of moves for a limit, in place of the work that the effort allows; each start has at least 1,024.
 
     Examples
     --------
@@ -96,6 +97,8 @@ class _Annealing:
         larger = min(1.0, max(0, graph.n_nodes - USUAL_NODES) / (LARGE_NODES - USUAL_NODES))
         work = int(WORK[context.effort] * (1 + larger * (MORE_WORK[context.effort] - 1)))
         work = min(work, WORK_OF_NODE[context.effort] * self.kernel.nodes.size)
+        if context.left is not None:
+            work = min(work, int(WORK_A_SECOND * context.left))
         self.work = work if max_moves is None else USUAL_WORK * max_moves
 
     def within(self, limit: int) -> Iterator[Candidate]:
@@ -119,7 +122,7 @@ class _Annealing:
         ordered = sorted(candidates.values(), key=lambda each: (*rank(each.figures, limit), each.solver))
         others = {each.figures: each for each in reversed(ordered) if each.solver != BASELINE}
         chosen = list(others.values())[::-1][:N_SEEDS]
-        return [seed for each in chosen or [self.first] for seed in dict.fromkeys((self.first, each))]
+        return [seed for each in chosen or [self.first] for seed in dict.fromkeys((each, self.first))]
 
     def _rounds(
         self, seeds: Sequence[Candidate], limit: int, *, lowest: bool
