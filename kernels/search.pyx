@@ -37,6 +37,11 @@ cdef extern from *:
         }
         return top;
     }
+    REMAT_CLONES static int remat_top(const int* m) {
+        int top = -2147483647;
+        for (int i = 0; i < 128; i++) top = m[i] > top ? m[i] : top;
+        return top;
+    }
     REMAT_CLONES static long long remat_excess(const int* m, int limit) {
         long long sum = 0;
         for (int i = 0; i < 128; i++) {
@@ -48,6 +53,7 @@ cdef extern from *:
     """
     void remat_add(int* m, long n, int by) noexcept nogil
     int remat_fold(int* m, int by) noexcept nogil
+    int remat_top(const int* m) noexcept nogil
     long long remat_excess(const int* m, int limit) noexcept nogil
 
 cdef enum:
@@ -97,6 +103,23 @@ cdef inline int64_t slot_of(int64_t edge) noexcept nogil:
     return (edge + (<int64_t>1 << (shift_bits - 1))) >> shift_bits
 
 
+cdef inline void sort_edges(vector[int64_t]& edges) noexcept nogil:
+    """Rising: few edges, or some that are in order already, by insertion."""
+    cdef Py_ssize_t k = edges.size(), i, j
+    cdef int64_t* e = edges.data()
+    cdef int64_t edge
+    if k > 64:
+        sort(edges.begin(), edges.end())
+        return
+    for i in range(1, k):
+        edge = e[i]
+        j = i
+        while j > 0 and e[j - 1] > edge:
+            e[j] = e[j - 1]
+            j -= 1
+        e[j] = edge
+
+
 cdef inline int insert_slot(vector[int]& row, Py_ssize_t slot) except -1 nogil:
     row.insert(row.begin() + place_after(row, slot), <int>slot)
     return 0
@@ -144,7 +167,7 @@ cdef class ScheduleSearch:
     cdef vector[int] checks, suspects, members
     cdef vector[uint32_t] stamp
     cdef uint32_t now
-    cdef bint crowded, broken
+    cdef bint crowded, broken, undoing
     cdef double bar                      # compute above it cannot be accepted
     # the search
     cdef uint64_t random_state
@@ -271,7 +294,7 @@ cdef class ScheduleSearch:
         """Maximum and excess of a block, and its addend into its slots."""
         cdef int* m = self.mem.data() + block * block_size
         cdef int64_t excess = 0
-        self.top[block] = remat_fold(m, self.addend[block])
+        self.top[block] = remat_fold(m, self.addend[block]) if self.addend[block] else remat_top(m)
         self.addend[block] = 0
         if self.top[block] > self.limit[block]:
             excess = remat_excess(m, self.limit[block])
@@ -284,7 +307,7 @@ cdef class ScheduleSearch:
         cdef int64_t* e
         cdef int64_t by, live = 0
         cdef int* m
-        sort(self.edges.begin(), self.edges.end())
+        sort_edges(self.edges)
         self.work += k
         e = self.edges.data()
         while i < k:                                        # an edge with a negative change stands one slot too low
@@ -363,6 +386,8 @@ cdef class ScheduleSearch:
         cdef vector[int]* runs
         cdef Py_ssize_t p = self.producer[x], at = place_after(row[0], slot), i, end
         row.insert(row.begin() + at, <int>slot)
+        if self.undoing:
+            return 0
         if self.late[p]:
             self.suspect(p)
         runs = &self.occ[p]
@@ -383,6 +408,8 @@ cdef class ScheduleSearch:
         cdef vector[int]* runs
         cdef Py_ssize_t p = self.producer[x], at = place_after(row[0], slot) - 1, i, end
         row.erase(row.begin() + at)
+        if self.undoing:
+            return 0
         runs = &self.occ[p]
         i = place_after(runs[0], slot) - 1
         if i < 0 or self.output[x]:
@@ -429,7 +456,6 @@ cdef class ScheduleSearch:
         """A run of v into an empty slot."""
         cdef vector[int]* runs = &self.occ[v]
         cdef Py_ssize_t i, j, k
-        self.log.push_back((<int64_t>slot << 32) | (v << 1) | 1)
         self.run[slot] = <int>v
         insert_slot(runs[0], slot)
         k = runs.size()
@@ -439,17 +465,19 @@ cdef class ScheduleSearch:
         i = place_after(runs[0], slot) - 1
         self.n_runs += 1
         self.compute += self.compute_of[v]
-        self.occupy(v, slot, 1)
-        self.change_instances(v, slot, i, 1)
-        if k > self.max_runs[v]:
-            self.broken = True
-        self.checks.push_back(<int>slot)
-        if i:
-            self.checks.push_back(runs[0][i - 1])
-        elif k > 1:
-            self.checks.push_back(runs[0][1])
-        if self.guarded[v]:
-            self.suspect(v)
+        if not self.undoing:
+            self.log.push_back((<int64_t>slot << 32) | (v << 1) | 1)
+            self.occupy(v, slot, 1)
+            self.change_instances(v, slot, i, 1)
+            if k > self.max_runs[v]:
+                self.broken = True
+            self.checks.push_back(<int>slot)
+            if i:
+                self.checks.push_back(runs[0][i - 1])
+            elif k > 1:
+                self.checks.push_back(runs[0][1])
+            if self.guarded[v]:
+                self.suspect(v)
         for j in range(self.read_indptr[v], self.read_indptr[v + 1]):
             self.add_use(self.read_indices[j], slot)
         return 0
@@ -457,12 +485,15 @@ cdef class ScheduleSearch:
     cdef int remove(self, Py_ssize_t v, Py_ssize_t slot) except -1 nogil:
         cdef vector[int]* runs = &self.occ[v]
         cdef Py_ssize_t i, j, k = runs.size(), last
-        self.log.push_back((<int64_t>slot << 32) | (v << 1))
         for j in range(self.read_indptr[v], self.read_indptr[v + 1]):
             self.remove_use(self.read_indices[j], slot)
         i = place_after(runs[0], slot) - 1
-        self.change_instances(v, slot, i, -1)
-        self.occupy(v, slot, -1)
+        if not self.undoing:
+            self.log.push_back((<int64_t>slot << 32) | (v << 1))
+            self.change_instances(v, slot, i, -1)
+            self.occupy(v, slot, -1)
+            if i == 0 or self.guarded[v]:
+                self.suspect(v)
         self.compute -= self.compute_of[v]
         self.n_runs -= 1
         runs.erase(runs.begin() + i)
@@ -472,8 +503,6 @@ cdef class ScheduleSearch:
             self.repeats[self.repeat_at[v]] = <int>last
             self.repeat_at[last] = self.repeat_at[v]
             self.repeats.pop_back()
-        if i == 0 or self.guarded[v]:
-            self.suspect(v)
         return 0
 
     cdef inline bint useful(self, Py_ssize_t v, Py_ssize_t slot) noexcept nogil:
@@ -561,6 +590,7 @@ cdef class ScheduleSearch:
         cdef int64_t entry, slot
         cdef vector[int64_t]* log = &self.log
         cdef Py_ssize_t k = log.size()
+        self.undoing = True                                 # the profile is put back by the edges that were applied
         for i in range(k - 1, -1, -1):
             entry = log[0][i]
             slot = entry >> 32
@@ -569,6 +599,7 @@ cdef class ScheduleSearch:
                 self.remove(v, slot)
             else:
                 self.insert(v, slot)
+        self.undoing = False
         self.edges.clear()
         if not self.applied.empty():
             for i in range(<Py_ssize_t>self.applied.size()):
