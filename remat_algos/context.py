@@ -81,6 +81,8 @@ class SearchContext:
         candidates are dropped that do not.
     bound : int, optional
         Lower bound on the compute of what fits: a search that meets it has nothing more to find.
+    budgets : int
+        For a whole frontier: number of limits at which a search of one limit looks for the best; 0 elsewhere.
 
     Raises
     ------
@@ -107,6 +109,7 @@ class SearchContext:
         effort: str = DEFAULT,
         constraints: Any = None,
         bound: int | None = None,
+        budgets: int = 0,
     ) -> None:
         self.started = time.monotonic()
         self.deadline = None if time_limit is None else self.started + _seconds(time_limit)
@@ -117,6 +120,7 @@ class SearchContext:
         self.effort = effort
         self.constraints = constraints
         self.bound = bound
+        self.budgets = budgets
         self.candidates = tuple(candidates)
         self.skipped = Counter[str]()
         self.cut_short = False
@@ -190,8 +194,9 @@ class SearchContext:
         return self._part(seconds, self.report, self.candidates)
 
     def _part(self, seconds: float | None, progress: Progress | None, candidates: Sequence[Any]) -> "SearchContext":
-        kept: dict[str, Any] = {"effort": self.effort, "constraints": self.constraints, "bound": self.bound}
-        return SearchContext(seconds, progress, seed=self.seed, candidates=candidates, **kept)
+        names = ("seed", "effort", "constraints", "bound", "budgets")
+        kept = {name: getattr(self, name) for name in names}
+        return SearchContext(seconds, progress, candidates=candidates, **kept)
 
 
 def time_left(time_limit: float | None, started: float) -> float | None:

@@ -35,10 +35,10 @@ def test_a_deadline_ends_the_search_at_the_next_look(clock):
 
 
 def test_a_share_is_a_part_of_the_time_that_is_left(clock):
-    context = SearchContext(8, seed=3, candidates=["one"])
+    context = SearchContext(8, seed=3, candidates=["one"], budgets=5)
     clock[0] += 4
     part = context.share(0.25)
-    assert (part.left, part.seed, part.candidates, part.report) == (1, 3, ("one",), None)
+    assert (part.left, part.seed, part.candidates, part.report, part.budgets) == (1, 3, ("one",), None, 5)
     assert context.share(0.25, candidates=["two"]).candidates == ("two",)
     assert SearchContext().share(0.25).left is None
 

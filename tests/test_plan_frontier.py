@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.context import SearchContext
 from remat_algos.errors import BudgetError, ScheduleError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
-from remat_algos.models.random import chain
+from remat_algos.models.random import chain, layered_dag
 from remat_algos.models.registry import build
 from remat_algos.plan import portfolio as portfolio_module
 from remat_algos.plan.frontier import Frontier, frontier, undominated
@@ -28,6 +29,7 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import candidates, registry
 from remat_algos.solvers.registry import Solver, any_graph, default_solvers, list_solvers, training_graph
+from remat_algos.solvers.search import search
 from tests.oracles.simulation import slow_simulation
 from tests.strategies import graphs, rows, training_graphs
 
@@ -435,3 +437,72 @@ def test_a_long_chain_costs_ever_more_to_hold_less():
     assert found.plans[-1].overhead == 0
     assert found.plans[0].peak_memory <= 30 < found.base
     assert all(plan.method != "no_remat" for plan in found.plans[:-1])
+
+
+# ---------------------------------------------------------------- the search along the frontier
+
+
+def answers(found, points):
+    """The minimum compute within each of some budgets, from the lowest peak that any plan has to that of one pass."""
+    lowest = found.plans[0].peak_memory
+    budgets = [lowest + (found.base - lowest) * i // (points - 1) for i in range(points)]
+    return {budget: found.best(budget).simulation.compute for budget in budgets}
+
+
+SEARCHED = {
+    "chain": CHAIN,
+    "layered": differentiate(layered_dag(40, seed=2)),
+    "unet": differentiate(build("unet").graph),
+}
+
+
+@pytest.mark.parametrize("graph", SEARCHED.values(), ids=SEARCHED)
+def test_with_the_search_no_budget_costs_more_and_tight_ones_cost_less(graph):
+    without = frontier(graph, solvers=[name for name in THAT_RECOMPUTE if name != "search"], effort="fast")
+    found = frontier(graph, solvers=THAT_RECOMPUTE, effort="fast")
+    assert found.plans[0].peak_memory <= without.plans[0].peak_memory
+    for budget, compute in answers(without, 20).items():
+        assert found.best(budget).simulation.compute <= compute
+    computes = list(answers(found, 20).values())
+    assert computes == sorted(computes, reverse=True)
+
+
+def test_the_search_goes_along_the_frontier_the_same_way_each_time():
+    graph = differentiate(layered_dag(60, seed=1))
+    first, again, other = (
+        [figures(plan) for plan in frontier(graph, solvers=["search"], points=8, seed=seed, effort="fast").plans]
+        for seed in (0, 0, 1)
+    )
+    assert first == again
+    assert len(first) > 8
+    assert first != other
+    assert first[-1][1] == other[-1][1] == graph.needed_compute
+
+
+@pytest.mark.parametrize("points", [2, 3, 50])
+def test_the_search_yields_plans_within_each_of_the_budgets(points):
+    context = SearchContext(budgets=points, effort="fast")
+    yielded = [simulate(CHAIN, each.schedule) for each in search(CHAIN, None, context)]
+    lowest = min(each.peak_memory for each in yielded)
+    greedy = {each.peak_memory: each.simulation.compute for each in frontier(CHAIN, solvers=["greedy_remat"]).plans}
+    for i in range(points):
+        budget = lowest + (baseline_peak(CHAIN) - lowest) * i // (points - 1)
+        compute = min(each.compute for each in yielded if each.peak_memory <= budget)
+        assert compute <= min((other for peak, other in greedy.items() if peak <= budget), default=compute)
+
+
+def test_a_number_of_moves_is_kept_along_the_frontier():
+    graph = differentiate(layered_dag(60, seed=1))
+    yielded = search(graph, None, SearchContext(budgets=10), max_moves=60_000)
+    assert 30_000 < max(each.details.get("moves", 0) for each in yielded) < 120_000
+
+
+def test_an_interrupted_search_along_the_frontier_keeps_what_it_found():
+    def interrupt(done, total, stage):
+        if stage.startswith("search") and done > 30:
+            raise KeyboardInterrupt
+
+    found = frontier(CHAIN, solvers=["no_remat", "search"], progress=interrupt)
+    assert found.interrupted
+    assert found.plans[-1].peak_memory == found.base
+    assert found.plans[0].peak_memory < found.base

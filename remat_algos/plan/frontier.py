@@ -164,8 +164,9 @@ def frontier(
 ) -> Frontier:
     """Compute the Pareto frontier, from the lowest peak that solvers reach to one pass of compute.
 
-    Each solver runs once and yields its whole frontier. Its schedules are polished within their own peaks, and within
-    `points` budgets, evenly spaced up to the peak without rematerialization.
+    Each solver runs once and yields its whole frontier; `search` goes down and up `points` budgets from the schedules
+    of all others. Schedules are polished within their own peaks, and within `points` budgets, evenly spaced up to the
+    peak without rematerialization.
 
     Parameters
     ----------
@@ -174,7 +175,7 @@ def frontier(
     solvers : sequence of str, optional
         Names; by default those of `auto`.
     points : int
-        Number of budgets, 2 or more, within which plans are polished.
+        Number of budgets, 2 or more, within which plans are searched and polished.
     effort : {"fast", "default", "best"}
         As in `solve`; the lower bounds are closure bounds, for "best" with the moment bound.
     time_limit : float, optional

@@ -107,7 +107,7 @@ class Portfolio:
         Whether passes may improve the candidates.
     budgets : int
         For a whole frontier: number of budgets, evenly spaced up to the peak without rematerialization,
-        within which the best candidates are polished.
+        within which the best candidates are polished; and number of limits of a search of one limit.
     bound : int, optional
         Lower bound on the compute of what fits: a candidate that meets it ends the search.
     n_fitting : int
@@ -176,7 +176,7 @@ class Portfolio:
                 if self.optimal:
                     break
                 context = self.context.share(self._part(n_left), candidates=self.candidates)
-                context.bound = self.bound
+                context.bound, context.budgets = self.bound, self.budgets
                 self._run_solver(solver, options, context.within(seconds_each))
         self.interrupted = ending.interrupted
 

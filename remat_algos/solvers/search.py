@@ -32,6 +32,9 @@ USUAL_WORK = 30  # of one move
 WORK_A_SECOND = 15_000_000  # that a slow core does: under a time limit searches are shorter, not fewer
 FEWER = 4  # searches of a round for each of the next
 NO_GOAL = -1
+FRONTIER_WORK = 3  # times the work within one limit
+LOWEST_SHARE = 0.15  # of that: for the lowest peak, and for the minimum compute at it
+WARM = (0.1, 0.005)  # first and last temperature from a neighbour on the frontier
 
 
 def search_rows(graph: ComputationGraph, details: Details) -> Rows:
@@ -72,7 +75,10 @@ def search(
     yield Candidate(annealing.first.schedule, annealing.first.details)
     if not annealing.kernel.nodes.size:
         return
-    yield from annealing.within(least_peak_bound(graph)[0] if limit is None else limit)
+    if limit is None and context.budgets:
+        yield from annealing.frontier(context.budgets)
+    else:
+        yield from annealing.within(least_peak_bound(graph)[0] if limit is None else limit)
 
 
 class _Annealing:
@@ -97,9 +103,12 @@ class _Annealing:
         larger = min(1.0, max(0, graph.n_nodes - USUAL_NODES) / (LARGE_NODES - USUAL_NODES))
         work = int(WORK[context.effort] * (1 + larger * (MORE_WORK[context.effort] - 1)))
         work = min(work, WORK_OF_NODE[context.effort] * self.kernel.nodes.size)
-        if context.left is not None:
-            work = min(work, int(WORK_A_SECOND * context.left))
-        self.work = work if max_moves is None else USUAL_WORK * max_moves
+        self.work = self._in_time(work) if max_moves is None else USUAL_WORK * max_moves
+
+    def _in_time(self, work: int) -> int:
+        """Some work, or what a slow core does in the time that is left."""
+        left = self.context.left
+        return work if left is None else min(work, int(WORK_A_SECOND * left))
 
     def within(self, limit: int) -> Iterator[Candidate]:
         """The best schedules within a limit; if nothing fits, of the lowest peak."""
@@ -111,6 +120,44 @@ class _Annealing:
         lowest = yield from self._rounds(self._seeds(bound, best), bound, lowest=True)
         if lowest is not None and lowest.figures[0] > limit:
             yield from self._rounds([lowest], lowest.figures[0], lowest=False)
+
+    def frontier(self, n_limits: int) -> Iterator[Candidate]:
+        """The best schedules within limits that are evenly spaced from the lowest peak to that of one pass.
+
+        From high to low, each from the best at the limit above, in whose place an own seed is taken where it is better;
+        then back up, each from its best and from the best at the limit below. The lower the limit, the more work.
+        """
+        total = self.work if self.max_moves is not None else self._in_time(FRONTIER_WORK * self.work)
+        self.work, bound = int(LOWEST_SHARE * total), least_peak_bound(self.graph)[0]
+        lowest = yield from self._rounds(self._seeds(bound), bound, lowest=True)
+        if lowest is None:
+            return
+        lowest = (yield from self._rounds([lowest], lowest.figures[0], lowest=False)) or lowest
+        floor, base, steps = lowest.figures[0], self.first.figures[0], max(1, n_limits - 1)
+        limits = list(dict.fromkeys(floor + (base - floor) * i // steps for i in range(n_limits - 1, -1, -1)))
+        share = (1 - 2 * LOWEST_SHARE) / 2 * total / max(1, sum(range(len(limits))))
+        bests, best = dict[int, Candidate](), self.first
+        self.context.stage(2 * len(limits), "budgets")
+        for i, limit in enumerate(limits):
+            found = yield from self._point(limit, [best], int(share * i))
+            bests[limit] = best = min([found, *self._seeds(limit, lowest)], key=lambda each: self._rank(each, limit))
+            self.context.progress(i + 1)
+        for i, limit in enumerate(reversed(limits)):
+            best = yield from self._point(limit, [best, bests[limit]], int(share * (len(limits) - 1 - i)))
+            self.context.progress(len(limits) + i + 1)
+
+    def _point(self, limit: int, starts: Sequence[Candidate], work: int) -> Generator[Candidate, None, Candidate]:
+        """The best schedule within one limit of a frontier, from those at the limits beside it."""
+        goal, best = self.graph.needed_compute, min(starts, key=lambda each: self._rank(each, limit))
+        for start in dict.fromkeys(starts):
+            if self._rank(best, limit)[:2] == (False, 0) and best.figures[1] <= goal:
+                break
+            found, ending = self._anneal(start, limit, goal, work // len(starts), WARM, lowest=False)
+            if found is not None and self._rank(found, limit) < self._rank(best, limit):
+                best = found
+                yield best
+            ending.pass_on()
+        return best
 
     def _seeds(self, limit: int, best: Candidate | None = None) -> list[Candidate]:
         """The order of ids, and the best candidates of other solvers, one of each, in turn."""
