@@ -109,7 +109,8 @@ class Portfolio:
         For a whole frontier: number of budgets, evenly spaced up to the peak without rematerialization,
         within which the best candidates are polished; and number of limits of a search of one limit.
     bound : int, optional
-        Lower bound on the compute of what fits: a candidate that meets it ends the search.
+        Lower bound on the compute of what fits: a candidate that meets it ends the search, and so does one that a solver
+        proves optimal. Without a bound all solvers run.
     n_fitting : int
         How many of the best candidates that fit are kept in `fitting`, even where others dominate them.
     """
@@ -129,6 +130,7 @@ class Portfolio:
         self.polish = polish
         self.budgets = budgets
         self.bound = None if problem.minimizes_peak else bound
+        self.stops_at_proof = bound is not None and not n_fitting  # a proof is of the costs of the graph
         self.n_fitting = n_fitting
         self.fitting: list[Candidate] = []
         self.limit = None if budgets else problem.solver_limit
@@ -186,7 +188,7 @@ class Portfolio:
         best = self._best
         if best is None or self.budgets or not self.problem.fits(best):
             return False
-        proven = self._proven and not self.n_fitting  # at the costs of the graph, no more
+        proven = self._proven and self.stops_at_proof
         return proven or (self.bound is not None and best.figures[1] <= self.bound)
 
     def _part(self, n_left: int) -> float:

@@ -41,6 +41,7 @@ OPTIONS = {  # values that are tried beside the defaults; those that do not fit 
     "milp": {"gap": (0.0, 0.1)},
     "block_search": {"max_states": (1, 100, 10_000)},
     "live_set_search": {"max_states": (None, 1, 100)},
+    "search": {"max_moves": (1, 5_000, 40_000)},
     "revolve": {"checkpoints": (None, 1, 2, 1000)},
     "chain_dp": {"slots": (None, 1, 7, 3000), "stages": (240, 1, 2, 5)},
 }
