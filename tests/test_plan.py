@@ -505,7 +505,8 @@ def test_a_missing_file_is_named(tmp_path):
 
 def test_a_plan_says_who_made_it_what_it_holds_and_what_it_costs():
     text = str(PLAN)
-    tried = sum(solver.needs(GRAPH) is None for solver in default_solvers())
+    tried = PLAN.details["solvers_tried"]
+    assert 0 < tried <= sum(solver.needs(GRAPH) is None for solver in default_solvers())
     assert text.startswith(f"best plan: {PLAN.method} ({tried} solvers tried)\n")
     share = 100 * PLAN.peak_memory / baseline_peak(GRAPH)
     assert f"peak         {PLAN.peak_memory} B, limit {PLAN.limit} B\n" in text
@@ -517,6 +518,10 @@ def test_a_plan_says_who_made_it_what_it_holds_and_what_it_costs():
     extra = len(PLAN.schedule) - int((PLAN.simulation.runs > 0).sum())
     assert f"{len(PLAN.schedule)} steps; {again} nodes recomputed ({extra} extra runs)" in text
     extra = 100 * (PLAN.bound - GRAPH.needed_compute) / GRAPH.needed_compute
+    overheads = PLAN.details["overheads"]
+    assert overheads[PLAN.method] == PLAN.overhead == min(overheads.values())
+    second = next(name for name in overheads if name != PLAN.method)
+    assert f"others       {second} {100 * overheads[second] / GRAPH.needed_compute:.1f} %, " in text
     assert f"lower bound  {PLAN.bound_source} ({PLAN.bound / 10:g} ms, {extra:.1f} % more than one pass); " in text
     plan = solve(GRAPH, "95%", solver="chen_sqrt")
     pass_ = f"one pass ({GRAPH.needed_compute / 10:g} ms)"
