@@ -109,8 +109,8 @@ class Portfolio:
         For a whole frontier: number of budgets, evenly spaced up to the peak without rematerialization,
         within which the best candidates are polished; and number of limits of a search of one limit.
     bound : int, optional
-        Lower bound on the compute of what fits: a candidate that meets it ends the search, and so does one that a solver
-        proves optimal. Without a bound all solvers run.
+        Lower bound on the compute of what fits: a candidate that meets it ends the search, and so does one that a
+        solver proves optimal. Without a bound all solvers run.
     n_fitting : int
         How many of the best candidates that fit are kept in `fitting`, even where others dominate them.
     """
