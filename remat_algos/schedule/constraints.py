@@ -57,7 +57,7 @@ class Constraints:
 
     Examples
     --------
-        A -> B -> C
+    Three nodes in a row, A -> B -> C:
 
     >>> graph = ComputationGraph.from_edges([("A", "B"), ("B", "C")])
     >>> constraints = Constraints(graph, max_runs=2, regions={"front": (["A", "B"], 1)})
