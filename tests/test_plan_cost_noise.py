@@ -287,7 +287,8 @@ def test_a_proof_at_the_costs_of_the_graph_ends_no_search_for_a_robust_plan(n_fi
         yield Schedule(MANY_CHEAP)
 
     facts = {"paper": "", "needs": any_graph, "optimal_in": None}
-    portfolio = Portfolio(Problem.of(STAR, Budget("100%")), SearchContext(), polish=False, n_fitting=n_fitting)
+    problem = Problem.of(STAR, Budget("100%"))
+    portfolio = Portfolio(problem, SearchContext(), polish=False, bound=0, n_fitting=n_fitting)
     portfolio.run([Solver(exact, **facts), Solver(later, **facts)])
     assert list(portfolio.results) == names
 
