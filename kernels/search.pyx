@@ -168,6 +168,7 @@ cdef class ScheduleSearch:
     cdef vector[uint32_t] stamp
     cdef uint32_t now
     cdef bint crowded, broken, undoing
+    cdef bint ready                      # whether there is a sound state with a run
     cdef double bar                      # compute above it cannot be accepted
     # the search
     cdef uint64_t random_state
@@ -1049,13 +1050,20 @@ cdef class ScheduleSearch:
 
     # ---------------------------------------------------------------- for the caller
 
-    def start(self, const int[::1] order, int64_t limit, const int64_t[::1] region_limits, int64_t goal, bint lowest):
+    def start(self, const int[::1] order, int64_t limit, const int64_t[::1] region_limits, int64_t goal, bint lowest,
+              bint within=False):
         """Begin at an order: False if it breaks a law or a constraint.
 
-        The best schedule so far stays; `forget` drops it. With `lowest` the limit follows the best peak down.
+        The best schedule so far stays; `forget` drops it. With `lowest` the limit follows the best peak down. With
+        `within` the order fits in bytes, and the limit is raised to its peak where that, rounded up, is higher.
         """
         cdef Py_ssize_t i
-        cdef bint sound
+        cdef bint sound = region_limits.shape[0] >= self.n_tracks - 1
+        for i in range(order.shape[0]):
+            sound = sound and 0 <= order[i] < self.n_nodes
+        self.ready = False
+        if not sound:
+            return False
         self.region_limits.clear()
         for i in range(self.n_tracks - 1):
             self.region_limits.push_back(<int>min(region_limits[i], <int64_t>largest))
@@ -1080,12 +1088,12 @@ cdef class ScheduleSearch:
             self.weight = 2 * self.mean_compute / self.mean_memory
             self.floor_weight = 0.01 * self.weight
             self.crowded, self.last_spread = False, self.n_moves
-            if lowest:
-                self.main_limit = <int>self.peak()
-                self.aim_at(self.main_limit)
+            if lowest or within:
+                self.aim_at(max(self.peak(), 0 if lowest else self.main_limit))
             self.cost = self.cost_now()
             if sound:
                 self.note()
+            self.ready = sound and self.n_runs > 0
         return sound
 
     def forget(self):
@@ -1095,8 +1103,9 @@ cdef class ScheduleSearch:
 
     def weigh(self, double factor):
         """Multiply the weight of bytes above the limit."""
-        self.weight *= factor
-        self.cost = self.cost_now()
+        if self.ready:
+            self.weight *= factor
+            self.cost = self.cost_now()
 
     def advance(self, int64_t moves):
         """Make moves; True if the search has ended: at its goal, or where nothing runs twice and all fits.
@@ -1104,7 +1113,7 @@ cdef class ScheduleSearch:
         `work` counts what they take: edges and blocks of the profile.
         """
         cdef int64_t until = self.n_moves + moves
-        cdef bint ended = self.n_runs == 0
+        cdef bint ended = not self.ready
         with nogil:
             while self.n_moves < until and not ended:
                 self.step()
@@ -1122,6 +1131,8 @@ cdef class ScheduleSearch:
     def try_move(self, Py_ssize_t move):
         """Make one move of a kind, its place in MOVES; True if it is accepted."""
         cdef int64_t accepted = self.n_accepted
+        if not self.ready:
+            return False
         with nogil:
             self.make(move)
             self.n_moves += 1
@@ -1154,9 +1165,10 @@ cdef class ScheduleSearch:
 
     def check(self):
         """What is wrong with the state, found by a full evaluation; 0 if nothing."""
-        cdef int fault
-        with nogil:
-            fault = self.trouble()
+        cdef int fault = 0
+        if self.ready:
+            with nogil:
+                fault = self.trouble()
         return fault
 
     cdef int trouble(self) except -1 nogil:

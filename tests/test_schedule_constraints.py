@@ -212,5 +212,5 @@ def test_what_are_no_constraints_of_this_graph_is_refused(constraints, text):
     ],
 )
 def test_a_record_that_is_none_is_a_plan_error(record):
-    with pytest.raises(PlanError, match='"constraints" of the plan is none: '):
+    with pytest.raises(PlanError, match='"constraints" of the plan is invalid: '):
         Constraints.claimed(CHAIN, record)

@@ -41,7 +41,7 @@ def add_effort(parser: argparse.ArgumentParser) -> None:
     """--effort."""
     from remat_algos.context import DEFAULT, EFFORTS
 
-    work = "how much work goes into the lower bound and into exact search (default: default)"
+    work = "how much work goes into the solvers, the search and the lower bound (default: default)"
     parser.add_argument("--effort", choices=EFFORTS, default=DEFAULT, help=work)
 
 

@@ -36,8 +36,6 @@ class Sensitivity:
 
     __repr__ = brief
 
-    __repr__ = brief
-
     def __post_init__(self) -> None:
         object.__setattr__(self, "plans", tuple(self.plans))
         for plan in self.plans:
@@ -171,7 +169,7 @@ def sensitivity(
     PlanError
         If the plans were made for different graphs.
     ValueError
-        For a noise or a number of samples that is none.
+        For a noise or a number of samples that cannot be used.
 
     Examples
     --------

@@ -3,6 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -66,8 +67,9 @@ def solve(
     solver : str or callable
         A name of `list_solvers()`, a function registered as one, or "auto": the best plan of all that can serve.
     effort : {"fast", "default", "best"}
-        How much work goes into the lower bound (`rising_bounds`) and into exact search: it caps the number of states
-        and of integer programs. Each of the latter also has a time limit, by which bounds of machines may differ.
+        Which solvers run, and how much work goes into the search, exact search and the lower bound (`rising_bounds`):
+        it counts moves, states and integer programs, not seconds. Each of the latter also has a time limit, by which
+        bounds of machines may differ.
     time_limit : float, optional
         Seconds; solvers stop soon after and give the best they have.
     seed : int
@@ -173,7 +175,9 @@ def solve(
             portfolio.guard()
         best = _best(portfolio, closure)
         if noise is not None:
-            best = choose_robust(problem, [*portfolio.candidates, *portfolio.fitting], noise)
+            with until_stopped() as ending, suppress(MemoryError):  # the best at the costs of the graph is there
+                best = choose_robust(problem, [*portfolio.candidates, *portfolio.fitting], noise)
+            portfolio.interrupted |= ending.interrupted
         return portfolio, best
 
     searches = ReservedSearch(problem, search, reserving, context, allocator_options(reserving, alignment))

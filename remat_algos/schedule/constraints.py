@@ -53,7 +53,7 @@ class Constraints:
     GraphError
         For a node that is unknown.
     TypeError, ValueError
-        For a constraint that is none, or regions that overlap.
+        For an invalid constraint, or regions that overlap.
 
     Examples
     --------
@@ -134,7 +134,7 @@ class Constraints:
             pairs = {name: (each.get("nodes"), each.get("limit")) for name, each in regions.items()}
             return cls.of(graph, {**record, "regions": pairs})
         except (TypeError, ValueError) as error:
-            raise PlanError(f'"constraints" of the plan is none: {error}') from error
+            raise PlanError(f'"constraints" of the plan is invalid: {error}') from error
 
     def __repr__(self) -> str:
         return one_line(self, str(self))

@@ -172,7 +172,8 @@ def _anneal(
 ) -> None:
     """One search; the kernel keeps the order of the lowest peak."""
     state, (share, hot, cold) = kernel.state, kind
-    kernel.start(start.schedule, int(share * start.peak_memory), goal=-1, lowest=share == 1)
+    if not kernel.start(start.schedule, int(share * start.peak_memory), goal=-1, lowest=share == 1):
+        return
     begun = state.n_moves
     while (done := state.n_moves - begun) < moves and (share == 1 or not state.fits):
         kernel.cool(hot, cold, done / moves)

@@ -65,11 +65,15 @@ class SearchKernel:
         mean = float(graph.compute[nodes].mean()) if nodes.size else 0.0
         return cls(state, nodes, number, unit, limits // unit, mean or 1.0)
 
-    def start(self, schedule: Schedule, limit: int, *, goal: int, lowest: bool) -> bool:
-        """Begin at a schedule, nothing being the best so far; False if it violates a law or a constraint."""
+    def start(self, schedule: Schedule, limit: int, *, goal: int, lowest: bool, within: bool = False) -> bool:
+        """Begin at a schedule, nothing being the best so far; False if it violates a law or a constraint.
+
+        `within` says that its peak in bytes is within the limit, as its peak in units may not be.
+        """
         self.state.forget()
         order = self.number[schedule.order]
-        return bool(self.state.start(order[order >= 0], limit // self.unit, self.region_limits, goal, lowest))
+        limits = limit // self.unit, self.region_limits
+        return bool(self.state.start(order[order >= 0], *limits, goal, lowest, within))
 
     def cool(self, hot: float, cold: float, part: float) -> None:
         """Set the temperature to what it is after a part of a search, from `hot` to `cold` mean costs of a node."""

@@ -54,7 +54,7 @@ def search_rows(graph: ComputationGraph, details: Details) -> Rows:
         yield "search", f"{counted(states, 'set')} of live values; {proof}"
 
 
-@solver(needs=few_values, optimal_in=SCOPE, improves=True, describe=search_rows)
+@solver(needs=few_values, optimal_in=SCOPE, improves=True, price=1.0, describe=search_rows)
 def live_set_search(
     graph: ComputationGraph, limit: int | None, context: SearchContext, *, max_states: int | None = None
 ) -> Iterator[Candidate]:

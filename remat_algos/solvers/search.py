@@ -21,7 +21,7 @@ WORK = {FAST: 6_000_000, DEFAULT: 75_000_000, BEST: 400_000_000}
 """Changes of the profile and eight for each move, of which a core makes some 30 million a second."""
 USUAL_NODES, LARGE_NODES = 1_000, 20_000
 MORE_WORK = {FAST: 10, DEFAULT: 4, BEST: 4}  # times as much at the latter as at the former
-WORK_OF_NODE = {FAST: 50_000, DEFAULT: 200_000, BEST: 2_000_000}  # graphs with few nodes take no more
+WORK_OF_NODE = {FAST: 50_000, DEFAULT: 200_000, BEST: 1_000_000}  # graphs with few nodes take no more
 FIRST_WORK = 4_000  # for each node, in the first of the rounds
 MAX_FIRST, MIN_FIRST = 24, 4  # searches of the first round
 ROUNDS = ((0.4, 1.0, 0.01), (0.3, 0.5, 0.005), (0.3, 0.2, 0.005))
@@ -29,7 +29,8 @@ ROUNDS = ((0.4, 1.0, 0.01), (0.3, 0.5, 0.005), (0.3, 0.2, 0.005))
 N_SEEDS = 4  # candidates of other solvers that it begins at
 MAX_RUNS = 30  # of one node, if a seed has no more
 USUAL_WORK = 30  # of one move
-WORK_A_SECOND = 15_000_000  # that a slow core does: under a time limit searches are shorter, not fewer
+WORK_A_SECOND = 25_000_000  # that a core does: under a time limit searches are shorter, not fewer
+LIMITS = 12  # of a frontier, where an overhead is limited and not the memory
 FEWER = 4  # searches of a round for each of the next
 NO_GOAL = -1
 FRONTIER_WORK = 3  # times the work within one limit
@@ -44,7 +45,7 @@ def search_rows(graph: ComputationGraph, details: Details) -> Rows:
         yield "search", f"{counted(moves, 'move')}, from {start}"
 
 
-@solver(improves=True, describe=search_rows)
+@solver(improves=True, price=3.0, describe=search_rows)
 def search(
     graph: ComputationGraph, limit: int | None, context: SearchContext, *, max_moves: int | None = None
 ) -> Iterator[Candidate]:
@@ -75,10 +76,10 @@ def search(
     yield Candidate(annealing.first.schedule, annealing.first.details)
     if not annealing.kernel.nodes.size:
         return
-    if limit is None and context.budgets:
-        yield from annealing.frontier(context.budgets)
+    if limit is None:
+        yield from annealing.frontier(context.budgets or LIMITS)
     else:
-        yield from annealing.within(least_peak_bound(graph)[0] if limit is None else limit)
+        yield from annealing.within(limit)
 
 
 class _Annealing:
@@ -92,7 +93,8 @@ class _Annealing:
     """
 
     def __init__(self, graph: ComputationGraph, context: SearchContext, max_moves: int | None) -> None:
-        self.graph, self.context, self.max_moves = graph, context, max_moves
+        self.graph, self.context = graph, context
+        self.max_moves = None if max_moves is None else min(max_moves, 2**40)
         one_pass = baseline(graph)
         self.first = Candidate(one_pass.schedule, {"start": "one pass"}, simulation=one_pass, solver=BASELINE)
         if graph.mark is not None and (graph.mark == RECOMPUTE).any():
@@ -103,23 +105,27 @@ class _Annealing:
         larger = min(1.0, max(0, graph.n_nodes - USUAL_NODES) / (LARGE_NODES - USUAL_NODES))
         work = int(WORK[context.effort] * (1 + larger * (MORE_WORK[context.effort] - 1)))
         work = min(work, WORK_OF_NODE[context.effort] * self.kernel.nodes.size)
-        self.work = self._in_time(work) if max_moves is None else USUAL_WORK * max_moves
+        self.work = self._in_time(work) if self.max_moves is None else USUAL_WORK * self.max_moves
 
     def _in_time(self, work: int) -> int:
-        """Some work, or what a slow core does in the time that is left."""
+        """Some work, or what a core does in the time that is left, which is less and cuts the search short."""
         left = self.context.left
-        return work if left is None else min(work, int(WORK_A_SECOND * left))
+        if left is None or left * WORK_A_SECOND >= work:
+            return work
+        self.context.cut()
+        return max(int(left * WORK_A_SECOND), WORK[FAST])
 
     def within(self, limit: int) -> Iterator[Candidate]:
         """The best schedules within a limit; if nothing fits, of the lowest peak."""
         bound, best = least_peak_bound(self.graph)[0], None
-        if limit >= bound:
+        if limit > bound:
             best = yield from self._rounds(self._seeds(limit), limit, lowest=False)
             if best is None or best.figures[0] <= limit:
                 return
         lowest = yield from self._rounds(self._seeds(bound, best), bound, lowest=True)
-        if lowest is not None and lowest.figures[0] > limit:
-            yield from self._rounds([lowest], lowest.figures[0], lowest=False)
+        if lowest is not None:
+            self.work //= 2
+            yield from self._rounds([lowest], max(limit, lowest.figures[0]), lowest=False)
 
     def frontier(self, n_limits: int) -> Iterator[Candidate]:
         """The best schedules within limits that are evenly spaced from the lowest peak to that of one pass.
@@ -222,7 +228,8 @@ class _Annealing:
     ) -> tuple[Candidate | None, Ending]:
         """One search from a seed: its best schedule, None if constraints allow none; and how it ended."""
         kernel, (hot, cold) = self.kernel, temperatures
-        if not kernel.start(seed.schedule, limit, goal=goal, lowest=lowest):
+        fits = seed.simulation is not None and seed.figures[0] <= limit
+        if not kernel.start(seed.schedule, limit, goal=goal, lowest=lowest, within=fits):
             return None, Ending()
         begun, ended, part = self._spent, False, 0.0
         with until_stopped() as ending:
