@@ -682,8 +682,25 @@ cdef class ScheduleSearch:
                             end = row[0][j - 1] + 1
                     self.change(v, from_, end, self.memory[x])
         self.set_limits()
-        self.apply()
+        self.fill()
         return self.commit()
+
+    cdef int fill(self) except -1 nogil:
+        """The collected edges into an empty profile."""
+        cdef vector[int64_t] changes
+        cdef Py_ssize_t i, slot, block
+        cdef int64_t live = 0
+        self.work += self.edges.size()
+        assign[vector[int64_t], int64_t](changes, self.n_blocks * block_size + 1, 0)
+        for i in range(<Py_ssize_t>self.edges.size()):
+            slot = slot_of(self.edges[i])
+            changes[slot] += self.edges[i] - (<int64_t>slot << shift_bits)
+        for slot in range(self.n_blocks * block_size):
+            live += changes[slot]
+            self.mem[slot] += <int>live
+        for block in range(self.n_blocks):
+            self.refresh(block)
+        return 0
 
     cdef int set_limits(self) except -1 nogil:
         """The limits of the blocks, where there are new blocks."""
