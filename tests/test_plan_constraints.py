@@ -322,6 +322,17 @@ def test_compare_prints_them(remat, net):
     assert "constraints: at most 1 run of each node\n" in said.out
 
 
+def test_a_frontier_keeps_to_them(remat, net):
+    free = remat("frontier", net, "--json").record["points"]
+    said = remat("frontier", net, "--max-runs", "2", "--fixed-order")
+    assert said.code == 0
+    assert "constraints: at most 2 runs of each node; first runs in the order of the graph\n" in said.out
+    points = remat("frontier", net, "--max-runs", "2", "--fixed-order", "--json").record["points"]
+    for point in points:
+        cheaper = [each for each in free if each["peak_memory"] <= point["peak_memory"] and each["best"]]
+        assert min(each["compute"] for each in cheaper) <= point["compute"]
+
+
 WRONG = [
     (("--max-runs", "0"), "'0' is not a number of runs; give 1 or more"),
     (("--max-runs", "two"), "'two' is not a number of runs; give 1 or more"),

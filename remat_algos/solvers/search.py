@@ -20,7 +20,7 @@ from remat_algos.solvers.registry import BASELINE, Rows, solver
 WORK = {FAST: 6_000_000, DEFAULT: 75_000_000, BEST: 400_000_000}
 """Changes of the profile and eight for each move, of which a core makes some 30 million a second."""
 USUAL_NODES, LARGE_NODES = 1_000, 20_000
-MORE_WORK = {FAST: 10, DEFAULT: 4, BEST: 4}  # times as much at the latter as at the former
+MORE_WORK = {FAST: 6, DEFAULT: 4, BEST: 4}  # times as much at the latter as at the former
 WORK_OF_NODE = {FAST: 50_000, DEFAULT: 200_000, BEST: 1_000_000}  # graphs with few nodes take no more
 FIRST_WORK = 4_000  # for each node, in the first of the rounds
 MAX_FIRST, MIN_FIRST = 24, 4  # searches of the first round

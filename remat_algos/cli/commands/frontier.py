@@ -3,6 +3,7 @@
 import argparse
 
 from remat_algos.cli.budget_argument import add_effort, add_search, solvers_of
+from remat_algos.cli.constraint_argument import add_constraints, constraints_of
 from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import (
     INTERRUPTED,
@@ -30,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of plans to show, and of budgets at which plans are improved (20)",
     )
+    add_constraints(parser)
     add_effort(parser)
     add_search(parser, "end SECONDS after the start, reading included, with the plans found so far")
     add_plot(parser, pictures=("frontier",))
@@ -47,6 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise argparse.ArgumentTypeError(f"--points {arguments.points}: give 2 or more")
     solvers = solvers_of(arguments)
     graph, note = graph_of(arguments)
+    constraints = constraints_of(arguments, graph)
     if not arguments.json:
         print_text(note)
     with progress_line() as progress:
@@ -57,6 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
             time_limit=time_left(arguments.time_limit, arguments.started),
             seed=arguments.seed,
             effort=arguments.effort,
+            constraints=constraints,
             progress=progress,
         )
     if arguments.json:
@@ -65,6 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
         print_text(f"no schedule goes below {exact_bytes(found.bound_memory)}")
         if graph.resident_memory:
             print_text(f"residents: {format_bytes(graph.resident_memory)}")
+        if constraints is not None:
+            print_text(f"constraints: {constraints}")
         if found.plans:
             places = [i for i, name in enumerate(found.COLUMNS) if name != "with residents" or graph.resident_memory]
             rows = list(found.rows(arguments.points))
