@@ -1191,7 +1191,6 @@ cdef class ScheduleSearch:
     cdef int trouble(self) except -1 nogil:
         """1 profile, 2 excess or maximum, 3 compute or count, 4 a read without a run, 5 a useless run, 6 repeats, 7 uses."""
         cdef vector[int64_t] live, n_uses
-        cdef vector[int] newest, first
         cdef Py_ssize_t slot, v, x, j, k, i, end, block, n_repeats = 0, count = 0, track
         cdef int64_t compute = 0, most, above, area = 0
         assign[vector[int64_t], int64_t](live, self.n_slots * self.n_tracks + 1, 0)

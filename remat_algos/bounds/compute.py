@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.bounds.memory import forced_bytes, runs_once
+from remat_algos.bounds.memory import forced_bytes, moment_arrays, runs_once
 from remat_algos.errors import PlanError
 from remat_algos.ir.arrays import Int32, whole
 from remat_algos.ir.graph import ComputationGraph, check_graph
@@ -283,16 +283,7 @@ class _Closure:
         cost = graph.compute << bits if bits >= 0 else graph.compute >> -bits
         step = int(np.gcd.reduce(graph.compute[able])) if able.any() else 0
         search = ClosureSearch(
-            graph.value_indptr,
-            graph.read_indptr,
-            graph.read_indices,
-            *graph.readers,
-            graph.producer,
-            graph.memory,
-            graph.workspace,
-            graph.needed.view(np.uint8),
-            single.view(np.uint8),
-            graph.output.view(np.uint8),
+            *moment_arrays(graph),
             np.where(able, cost, 0),
             bits,
             max(step, 1),

@@ -1,5 +1,7 @@
 """Bytes that no schedule can go below."""
 
+from typing import Any
+
 import numpy as np
 
 from remat_algos.ir.arrays import Bool, Int64
@@ -51,6 +53,22 @@ def runs_once(graph: ComputationGraph) -> Bool:
     return graph.once | (graph.mark == 1) if graph.mark is not None else graph.once
 
 
+def moment_arrays(graph: ComputationGraph) -> tuple[Any, ...]:
+    """The graph as the kernels of moments take it: CSR arrays, bytes, and which nodes and values are fixed."""
+    return (
+        graph.value_indptr,
+        graph.read_indptr,
+        graph.read_indices,
+        *graph.readers,
+        graph.producer,
+        graph.memory,
+        graph.workspace,
+        graph.needed.view(np.uint8),
+        runs_once(graph).view(np.uint8),
+        graph.output.view(np.uint8),
+    )
+
+
 def _forced(graph: ComputationGraph) -> Int64:
     single = runs_once(graph)
     waits = graph.output | single[graph.producer]
@@ -60,16 +78,7 @@ def _forced(graph: ComputationGraph) -> Int64:
     pins = np.flatnonzero(graph.needed & is_read & (bytes_of > 0))
     pins = pins[np.argsort(-bytes_of[pins], kind="stable")].astype(np.int32)
     return forced_bytes_kernel(
-        graph.value_indptr,
-        graph.read_indptr,
-        graph.read_indices,
-        *graph.readers,
-        graph.producer,
-        graph.memory,
-        graph.workspace,
-        graph.needed.view(np.uint8),
-        single.view(np.uint8),
-        graph.output.view(np.uint8),
+        *moment_arrays(graph),
         pins,
         WORK,
     )[0]

@@ -158,16 +158,13 @@ def solve(
         target = graph.needed_compute  # nothing else is the best at other costs too
     part = (SEARCH_SHARE if effort == BEST else 1.0) * (NOISE_SHARE if noise is not None else 1.0)
 
-    tried = list[Problem]()
-
-    def search(problem: Problem) -> tuple[Portfolio, Candidate]:
+    def search(narrowed: Problem) -> tuple[Portfolio, Candidate]:
         passes = not raw if polish is None else polish
         compared = 0 if noise is None else n_compared(graph)
         shared = context.share(part, progress=progress)
-        if tried:  # the same again for what an allocator adds: it improves what was found
+        if narrowed is not problem:  # the same again for what an allocator adds: it improves what was found
             shared.effort = FAST
-        tried.append(problem)
-        portfolio = Portfolio(problem, shared, polish=passes, bound=target, n_fitting=compared)
+        portfolio = Portfolio(narrowed, shared, polish=passes, bound=target, n_fitting=compared)
         portfolio.run(default_solvers(graph, effort) if single is None else [single], options)
         if single is not None:
             _check_served(single, portfolio)
@@ -176,7 +173,7 @@ def solve(
         best = _best(portfolio, closure)
         if noise is not None:
             with until_stopped() as ending, suppress(MemoryError):  # the best at the costs of the graph is there
-                best = choose_robust(problem, [*portfolio.candidates, *portfolio.fitting], noise)
+                best = choose_robust(narrowed, [*portfolio.candidates, *portfolio.fitting], noise)
             portfolio.interrupted |= ending.interrupted
         return portfolio, best
 
