@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import fill
 
 import remat_algos as ra
-from remat_algos.ir.units import format_bytes
+from remat_algos.text.units import format_bytes
 
 DOCS = Path(__file__).resolve().parent
 RESULTS = DOCS / "results"

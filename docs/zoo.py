@@ -13,11 +13,11 @@ from pathlib import Path
 
 import remat_algos as ra
 from remat_algos.ir.operation_kinds import OPERATION_KINDS, operation_kind
-from remat_algos.ir.units import format_bytes
 from remat_algos.models.layers import Layers
 from remat_algos.models.published import PUBLISHED
 from remat_algos.models.registry import build, list_families
 from remat_algos.models.settings import Settings
+from remat_algos.text.units import format_bytes
 
 DOCS = Path(__file__).resolve().parent
 NUMBER = re.compile(r"-|[0-9][0-9.,]*( [KMGTkB]?i?B?)?")

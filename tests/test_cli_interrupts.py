@@ -82,9 +82,9 @@ def test_what_is_ignored_stays_ignored(tmp_path):
 @each_signal
 def test_no_temporary_file_is_left(tmp_path, name):
     (tmp_path / "plan.json").write_text("old")
-    script = f"{START}from pathlib import Path\nfrom remat_algos.ir.files import write\n"
-    script += "write.os.replace = lambda *_: time.sleep(50)\n"
-    script += "sys.exit(interruptible(lambda: write.write_whole(Path('plan.json'), b'new')))"
+    script = f"{START}from pathlib import Path\nfrom remat_algos import files\n"
+    script += "files.os.replace = lambda *_: time.sleep(50)\n"
+    script += "sys.exit(interruptible(lambda: files.write_whole(Path('plan.json'), b'new')))"
     process = command(script, tmp_path)
     for _ in range(600):
         if any(file.suffix == ".part" and file.read_bytes() == b"new" for file in tmp_path.iterdir()):

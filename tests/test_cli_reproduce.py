@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from remat_algos.ir.layout import tabulated
 from remat_algos.reproduce import registry
 from remat_algos.reproduce.page import BAR, Figure, Page, Table
+from remat_algos.text.layout import tabulated
 
 ROOT = Path(__file__).resolve().parents[1]
 

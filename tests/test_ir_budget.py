@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.ir.budget import Budget
-from remat_algos.ir.units import format_bytes, format_compute, parse_bytes
+from remat_algos.text.units import format_bytes, format_compute, parse_bytes
 
 # ---------------------------------------------------------------- bytes
 

@@ -17,7 +17,6 @@ from remat_algos.errors import AllocationError, BudgetError, ClaimError, PlanErr
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.units import exact_bytes, format_bytes
 from remat_algos.models.random import u_shape
 from remat_algos.models.registry import build
 from remat_algos.plan import solve as solve_module
@@ -27,6 +26,7 @@ from remat_algos.plan.portfolio import Portfolio
 from remat_algos.plan.solve import ReservedSearch, solve
 from remat_algos.plan.verify import verify
 from remat_algos.schedule.baseline import baseline, baseline_peak
+from remat_algos.text.units import exact_bytes, format_bytes
 from tests.strategies import training_graphs
 
 UNET = differentiate(build("unet", batch=1).graph)

@@ -23,7 +23,6 @@ from remat_algos.ir.files.write import write_graph
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
-from remat_algos.ir.wording import shortened
 from remat_algos.models.random import chain, layered_dag, u_shape
 from remat_algos.plan.frontier import Frontier, frontier
 from remat_algos.plan.solve import solve
@@ -48,6 +47,7 @@ from remat_algos.plot.text import fitted
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.live_set import live_set
 from remat_algos.schedule.simulation import simulate
+from remat_algos.text.wording import shortened
 from tests.command_line import with_budget
 from tests.strategies import graphs, orders, training_graphs
 

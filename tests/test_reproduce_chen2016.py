@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from remat_algos.allocate.sharing import share
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.units import parse_bytes
 from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
 from remat_algos.plot.save import save_picture
@@ -36,6 +35,7 @@ from remat_algos.reproduce.growth import exponent
 from remat_algos.reproduce.page import Figure
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
+from remat_algos.text.units import parse_bytes
 from tests.reproductions import quick_page
 from tests.strategies import training_graphs
 

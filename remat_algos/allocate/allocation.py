@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from remat_algos.allocate.buffers import Buffers, is_alignment
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import Int64, brief, by_fields, frozen
-from remat_algos.ir.wording import shortened
 from remat_algos.kernels.offsets import first_clash
+from remat_algos.text.wording import shortened
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,8 +9,8 @@ import numpy as np
 
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import LARGEST_SUM, Int64, as_whole, brief, by_fields, check_sizes, frozen
-from remat_algos.ir.wording import shortened
 from remat_algos.schedule.simulation import Simulation, check_simulation
+from remat_algos.text.wording import shortened
 
 
 def is_alignment(number: Any) -> bool:

@@ -13,9 +13,9 @@ from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.operation_kinds import operation_kind
-from remat_algos.ir.wording import counted, did_you_mean, shortened
 from remat_algos.kernels.offsets import written_over
 from remat_algos.schedule.simulation import Simulation, check_simulation
+from remat_algos.text.wording import counted, did_you_mean, shortened
 
 InPlaceTable = Mapping[str, int | Sequence[int] | str | None]
 """An operation, to the place of the read that its first value may be written over, or several in the order of trying,

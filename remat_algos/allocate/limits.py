@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import index
 
 from remat_algos.errors import AllocationError
-from remat_algos.ir.wording import shortened
+from remat_algos.text.wording import shortened
 
 NO_LIMIT = 2**63 - 1
 """Bytes, or steps, that are never reached."""

@@ -13,10 +13,10 @@ from remat_algos.allocate.limits import NO_LIMIT, checked_limit
 from remat_algos.allocate.traces import RELEASE_ALL, Trace
 from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import Int64, as_whole, brief, by_fields, frozen
-from remat_algos.ir.wording import shortened
 from remat_algos.kernels.offsets import first_clash
 from remat_algos.kernels.pools import FALLING, FIRST, HIGHEST, LAST, LOWEST, RANDOM, RISING, SHUFFLED, run_pool
 from remat_algos.schedule.simulation import Simulation
+from remat_algos.text.wording import shortened
 
 CHUNK = 512  # bytes: both allocators round up to it
 MIB = 2**20

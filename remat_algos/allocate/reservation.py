@@ -9,8 +9,8 @@ from typing import Any
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import is_alignment
 from remat_algos.errors import PlanError
-from remat_algos.ir.units import exact_bytes, format_bytes
-from remat_algos.ir.wording import counted
+from remat_algos.text.units import exact_bytes, format_bytes
+from remat_algos.text.wording import counted
 
 PEAK, ARENA = "peak", "arena"
 POOL_KEYS = {"used": "used_memory", "least": "least_reserved_memory", "memory": "reserved_memory", "ties": "ties"}

@@ -9,9 +9,9 @@ import numpy as np
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import Int64, brief, by_fields, check_sizes, frozen
-from remat_algos.ir.wording import shortened
 from remat_algos.kernels.pools import RELEASE_ALL as _RELEASE_ALL
 from remat_algos.schedule.simulation import Simulation
+from remat_algos.text.wording import shortened
 
 MAX_STEPS, MAX_STREAMS = 2**25, 2**31  # bytes are computed for every step
 RELEASE_ALL: int = _RELEASE_ALL

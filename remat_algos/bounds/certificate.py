@@ -6,7 +6,7 @@ from remat_algos.bounds.compute import ComputeBound, closure_bounds, closure_pro
 from remat_algos.bounds.moments import MAX_MOMENTS, choose_moments, moment_bound
 from remat_algos.context import BEST, DEFAULT, EFFORTS, FAST, SearchContext
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.wording import shortened
+from remat_algos.text.wording import shortened
 
 ONE_MOMENT = 2.0  # seconds for the integer program of one moment, 0.02 to 0.2 on networks of 300 to 800 nodes
 LARGE = 3_000  # nodes, beyond which only the effort "best" solves integer programs

@@ -10,8 +10,8 @@ from remat_algos.bounds.memory import forced_bytes, moment_arrays, runs_once
 from remat_algos.errors import PlanError
 from remat_algos.ir.arrays import Int32, whole
 from remat_algos.ir.graph import ComputationGraph, check_graph
-from remat_algos.ir.wording import shortened
 from remat_algos.kernels.closure import ClosureSearch
+from remat_algos.text.wording import shortened
 
 ALL_NODES = 4000  # graphs of up to so many needed nodes are searched whole
 SAMPLE = 12_000_000  # of larger ones, this number divided by that of the nodes, three times

@@ -7,7 +7,7 @@ from remat_algos.bounds.certificate import rising_bounds
 from remat_algos.bounds.compute import ComputeBound
 from remat_algos.context import SearchContext, until_stopped
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.units import fine_percent, format_bytes, percent
+from remat_algos.text.units import fine_percent, format_bytes, percent
 
 
 @dataclass(frozen=True, slots=True, eq=False)

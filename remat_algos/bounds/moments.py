@@ -22,7 +22,7 @@ from remat_algos.bounds.memory import forced_bytes, runs_once
 from remat_algos.context import SearchContext
 from remat_algos.ir.arrays import Bool, Int8, Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.wording import counted
+from remat_algos.text.wording import counted
 
 MAX_MOMENTS = 4
 FORCING, SPREAD = 28, 12  # candidates for a further moment: nodes that force most bytes, and nodes spread evenly

@@ -95,8 +95,8 @@ def overhead_of(text: str | None) -> str | None:
 def check_budget(arguments: argparse.Namespace, budget: Budget, graph: ComputationGraph) -> None:
     """A budget is given, and is not a share without its sign; the unit of the overhead is that of the graph."""
     from remat_algos.bounds.memory import least_peak_bound
-    from remat_algos.ir.units import format_bytes
     from remat_algos.schedule.baseline import baseline_peak
+    from remat_algos.text.units import format_bytes
 
     if budget.memory is None and budget.overhead is None and budget.device is None:
         base, bound = baseline_peak(graph), least_peak_bound(graph)[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.ir.wording import counted
+from remat_algos.text.wording import counted
 
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph

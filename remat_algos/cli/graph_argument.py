@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from remat_algos.cli.encode_argument import add_encode, encode_bits, encoding_note
-from remat_algos.ir.wording import counted
+from remat_algos.text.wording import counted
 
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph

@@ -16,7 +16,7 @@ from remat_algos import __version__
 from remat_algos.cli.budget_argument import is_budget
 from remat_algos.cli.output import INTERRUPTED, print_json
 from remat_algos.errors import BudgetError, ClaimError, RematError
-from remat_algos.ir.wording import did_you_mean, shortened
+from remat_algos.text.wording import did_you_mean, shortened
 
 FALSE_CLAIM, BAD_INPUT, INFEASIBLE, BUG = 1, 2, 3, 70
 REMEDIES = {

@@ -23,7 +23,7 @@ def add_pack(parser: argparse._ActionsContainer) -> None:
 
 def size(text: str) -> int:
     """Bytes."""
-    from remat_algos.ir.units import parse_bytes
+    from remat_algos.text.units import parse_bytes
 
     try:
         return parse_bytes(text)

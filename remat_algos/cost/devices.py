@@ -10,10 +10,10 @@ from typing import Any
 
 from remat_algos.cost.shapes import element_bytes, unknown_name
 from remat_algos.errors import GraphError
+from remat_algos.files import read_text
 from remat_algos.ir.arrays import brief, by_fields
-from remat_algos.ir.files.text import read_text
-from remat_algos.ir.units import parse_bytes
-from remat_algos.ir.wording import shortened
+from remat_algos.text.units import parse_bytes
+from remat_algos.text.wording import shortened
 
 FORMAT, VERSION = "remat-device", 1
 LAUNCH = 5e-6
@@ -128,7 +128,7 @@ class Device:
         ----------
         path : path
         """
-        from remat_algos.ir.files.write import write_whole
+        from remat_algos.files import write_whole
 
         write_whole(Path(path), (json.dumps(self.record(), indent=1) + "\n").encode())
 

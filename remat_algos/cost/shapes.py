@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.wording import did_you_mean, shortened
+from remat_algos.text.wording import did_you_mean, shortened
 
 DTYPES: Mapping[str, int] = {
     "float64": 8,

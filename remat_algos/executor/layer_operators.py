@@ -19,9 +19,9 @@ from remat_algos.executor.starting_values import Form, starting_values, token_ra
 from remat_algos.executor.views import view_gradient, viewed
 from remat_algos.executor.wiring import ArrayPlace, Wiring, Work
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.wording import shortened
 from remat_algos.models.network import Network
 from remat_algos.models.options import offer
+from remat_algos.text.wording import shortened
 
 DRAWS = ("Dropout", "DropoutMask")
 HALF = "float16"

@@ -13,7 +13,7 @@ from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.limits import checked_limit
 from remat_algos.errors import AllocationError, OutOfMemoryError
 from remat_algos.executor.array_backend import Array, Backend
-from remat_algos.ir.wording import shortened
+from remat_algos.text.wording import shortened
 
 CHUNK = 512  # bytes: what allocators of GPUs round up to
 PATTERN = 0xA5  # over freed bytes where runs are checked: as a float32 it is tiny, as an index far outside

@@ -18,8 +18,8 @@ from remat_algos.executor.memories import CHUNK, PATTERN, Memory
 from remat_algos.executor.operators import Operators
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.wording import shortened
 from remat_algos.schedule.simulation import Simulation
+from remat_algos.text.wording import shortened
 
 
 class RunLoop:

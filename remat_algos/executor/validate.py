@@ -22,8 +22,8 @@ from remat_algos.executor.runnable import Runnable, planned
 from remat_algos.executor.validation import Validation
 from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.units import format_bytes
 from remat_algos.schedule.simulation import Simulation
+from remat_algos.text.units import format_bytes
 
 ALIGNMENT = 512  # of the addresses in an arena: that of the pool's chunks
 MAX_SHARE = 0.9  # of the free memory

@@ -13,10 +13,10 @@ from remat_algos.errors import StaleValueError
 from remat_algos.executor.execution import Execution, times
 from remat_algos.executor.mixing_costs import Seconds
 from remat_algos.ir.arrays import Int64, brief, by_fields, frozen
-from remat_algos.ir.layout import labelled
-from remat_algos.ir.units import exact_bytes, format_bytes, format_seconds
-from remat_algos.ir.wording import counted, shortened
 from remat_algos.schedule.simulation import Simulation, check_simulation
+from remat_algos.text.layout import labelled
+from remat_algos.text.units import exact_bytes, format_bytes, format_seconds
+from remat_algos.text.wording import counted, shortened
 
 
 @dataclass(frozen=True, slots=True, eq=False)

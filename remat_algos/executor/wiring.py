@@ -16,9 +16,9 @@ from remat_algos.executor.starting_values import Form, resident_forms
 from remat_algos.executor.views import can_view
 from remat_algos.ir.differentiate import differentiate, gradient_pairs
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.wording import shortened
 from remat_algos.models.network import Layer, Network
 from remat_algos.models.optimizers import KINDS, STATES, with_optimizer
+from remat_algos.text.wording import shortened
 
 DTYPES = ("float32", "float64", "float16", "int64", "int32", "bool")
 OF_UPDATED: Mapping[str, Any] = {"parameter_gradients": True, "loss": None}

@@ -17,11 +17,11 @@ from remat_algos.ir.files.attributes import (
 )
 from remat_algos.ir.files.columns import check_spelling
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.wording import did_you_mean, listed, shortened
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.undirected import UndirectedGraph
+from remat_algos.text.wording import did_you_mean, listed, shortened
 
 SOURCE = "networkx graph"  # in messages
 NAMED = 3  # nodes that a message names

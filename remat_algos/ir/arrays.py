@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.wording import shortened
+from remat_algos.text.wording import shortened
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]

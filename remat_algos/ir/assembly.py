@@ -11,12 +11,12 @@ import numpy as np
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64
 from remat_algos.ir.backward import Backward
-from remat_algos.ir.decimals import whole_bytes, whole_costs
 from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
 from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.ir.tables import NodeRow, Number, Tables, ValueRow
-from remat_algos.ir.wording import shortened
 from remat_algos.kernels.graph import topological_order, transpose_rows
+from remat_algos.text.decimals import whole_bytes, whole_costs
+from remat_algos.text.wording import shortened
 
 MARKS = (0, KEEP, RECOMPUTE)
 LONGEST_CYCLE = 20  # names that a message shows

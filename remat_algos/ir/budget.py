@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
-from remat_algos.ir.decimals import ABSURD, decimal
-from remat_algos.ir.units import parse_bytes
-from remat_algos.ir.wording import shortened
+from remat_algos.text.decimals import ABSURD, decimal
+from remat_algos.text.units import parse_bytes
+from remat_algos.text.wording import shortened
 
 LEAST = "least"
 _SHARE = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})\s*%\s*")

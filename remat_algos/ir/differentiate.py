@@ -13,8 +13,8 @@ from remat_algos.ir.encode import encode as encoded
 from remat_algos.ir.graph import ComputationGraph, Derivation
 from remat_algos.ir.labels import OF_ALL, GradientNames, Labels
 from remat_algos.ir.resident import ROLES, Resident
-from remat_algos.ir.wording import shortened
 from remat_algos.kernels.graph import backward_order, backward_reads
+from remat_algos.text.wording import shortened
 
 PARAMETER = ROLES.index("parameter")
 

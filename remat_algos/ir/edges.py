@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64, frozen, whole
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
-from remat_algos.ir.wording import counted, did_you_mean, listed, shortened
+from remat_algos.text.wording import counted, did_you_mean, listed, shortened
 
 OF_NAMED: Mapping[str, type[np.generic]] = {
     "memory": np.int64,

@@ -40,10 +40,10 @@ from remat_algos.ir.labels import Labels
 from remat_algos.ir.notebook import html
 from remat_algos.ir.resident import Resident
 from remat_algos.ir.tables import Tables
-from remat_algos.ir.units import format_bytes
 from remat_algos.ir.updates import updates
-from remat_algos.ir.wording import counted, did_you_mean, one_line, shortened
 from remat_algos.kernels.graph import depths, needed_nodes, predecessor_rows, transpose_rows
+from remat_algos.text.units import format_bytes
+from remat_algos.text.wording import counted, did_you_mean, one_line, shortened
 
 MAX_VALUES = 2**31
 

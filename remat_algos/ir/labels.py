@@ -12,8 +12,8 @@ import numpy as np
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, brief, by_fields, frozen
-from remat_algos.ir.units import format_compute
-from remat_algos.ir.wording import shortened
+from remat_algos.text.units import format_compute
+from remat_algos.text.wording import shortened
 
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph

@@ -12,8 +12,8 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, check_indptr, check_sizes, wrong_length
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.labels import RECOMPUTE, GradientNames, Labels
-from remat_algos.ir.wording import counted, shortened
 from remat_algos.kernels.graph import check_reads
+from remat_algos.text.wording import counted, shortened
 
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph

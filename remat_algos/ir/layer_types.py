@@ -12,7 +12,7 @@ from remat_algos.ir.arrays import Bool, Int32
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.operation_kinds import operation_kind
 from remat_algos.ir.resident import ROLES
-from remat_algos.ir.wording import shortened
+from remat_algos.text.wording import shortened
 
 BY = ("layer", "operation")
 OPTIMIZER, OTHER = "optimizer", "other"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar, Generic, TypeVar
 
-from remat_algos.ir.layout import tabulated
-from remat_algos.ir.wording import one_line, shortened
+from remat_algos.text.layout import tabulated
+from remat_algos.text.wording import one_line, shortened
 
 LONGEST_SUMMARY = 90  # characters in the line that shows an entry
 

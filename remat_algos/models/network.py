@@ -10,8 +10,8 @@ import numpy as np
 
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.resident import ROLES
-from remat_algos.ir.units import format_bytes
-from remat_algos.ir.wording import counted, one_line
+from remat_algos.text.units import format_bytes
+from remat_algos.text.wording import counted, one_line
 
 Shape = tuple[int, ...]
 

@@ -9,8 +9,8 @@ from remat_algos.cost.compute import COSTS
 from remat_algos.cost.devices import Device, get_device
 from remat_algos.cost.shapes import element_bytes
 from remat_algos.errors import GraphError
-from remat_algos.ir.units import parse_bytes
 from remat_algos.models.options import offer
+from remat_algos.text.units import parse_bytes
 
 CHOICES = {
     "dropout": ("mask", "single"),

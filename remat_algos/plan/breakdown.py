@@ -12,10 +12,10 @@ from remat_algos.ir.arrays import Int8, Int64, brief, by_fields, sealed
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.layer_types import OTHER, layer_types, optimizer_nodes, parameter_gradients
 from remat_algos.ir.resident import ROLES
-from remat_algos.ir.units import format_bytes
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import Simulation
+from remat_algos.text.units import format_bytes
 
 STRUCTURES = ("feature maps", "other values", "gradients", "weights", "workspace", "inputs")
 """Data structures: forward values that the backward part reads; other forward values; gradients of values; parameters,

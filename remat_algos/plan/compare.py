@@ -12,8 +12,6 @@ from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.arrays import whole
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph, check_graph
-from remat_algos.ir.units import format_bytes, percent
-from remat_algos.ir.wording import counted, one_line
 from remat_algos.plan.plan import INTERRUPTED, Plan
 from remat_algos.plan.portfolio import RAN_OUT, Portfolio
 from remat_algos.plan.problem import RULED_OUT, Problem
@@ -21,6 +19,8 @@ from remat_algos.plan.solve import allocator_options, solve
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.solvers.registry import BASELINE, Solver, default_solvers, get_solver
+from remat_algos.text.units import format_bytes, percent
+from remat_algos.text.wording import counted, one_line
 
 
 @dataclass(frozen=True, slots=True, eq=False)

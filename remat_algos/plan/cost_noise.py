@@ -10,11 +10,11 @@ import numpy as np
 
 from remat_algos.ir.arrays import Float64, Int64, as_whole
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.wording import shortened
 from remat_algos.plan.plan import ROBUST
 from remat_algos.plan.problem import Problem
 from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.solvers.candidates import Candidate
+from remat_algos.text.wording import shortened
 
 DEVIATION = 0.2
 SAMPLES = 4096

@@ -8,9 +8,9 @@ import numpy as np
 
 from remat_algos.errors import PlanError
 from remat_algos.ir.arrays import Int64, brief
-from remat_algos.ir.units import format_bytes
-from remat_algos.ir.wording import counted, shortened
 from remat_algos.plan.plan import Plan
+from remat_algos.text.units import format_bytes
+from remat_algos.text.wording import counted, shortened
 
 NAMED = 12
 

@@ -10,15 +10,15 @@ import numpy as np
 from remat_algos.ir.arrays import brief
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
-from remat_algos.ir.layout import wrapped
-from remat_algos.ir.units import format_bytes, percent
-from remat_algos.ir.wording import counted, listed, shortened
 from remat_algos.plan.flip import FlippedDecision, flip_decision
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.changed_runs import idle_gap, reads_of
 from remat_algos.schedule.live_set import LiveValue, live_set
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.solvers.registry import Report, find_solver
+from remat_algos.text.layout import wrapped
+from remat_algos.text.units import format_bytes, percent
+from remat_algos.text.wording import counted, listed, shortened
 
 NAMED = 4
 AT_PEAK = 3

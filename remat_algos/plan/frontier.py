@@ -12,8 +12,6 @@ from remat_algos.context import BEST, DEFAULT, FAST, Progress, SearchContext
 from remat_algos.ir.arrays import as_whole, by_fields, whole
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph, check_graph
-from remat_algos.ir.units import format_bytes, percent
-from remat_algos.ir.wording import counted, one_line
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.portfolio import Portfolio, SolverResult, figures
 from remat_algos.plan.problem import Problem
@@ -21,6 +19,8 @@ from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.simulation import check_simulation
 from remat_algos.solvers.candidates import Candidate, pareto
 from remat_algos.solvers.registry import BASELINE, default_solvers, get_solver
+from remat_algos.text.units import format_bytes, percent
+from remat_algos.text.wording import counted, one_line
 
 POINTS = 20
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from remat_algos.errors import GraphError
+from remat_algos.files import read_text
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.files.columns import Known
 from remat_algos.ir.files.csv_tables import read_table
-from remat_algos.ir.files.text import read_text
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
-from remat_algos.ir.wording import shortened
 from remat_algos.plan.record import FORMAT
+from remat_algos.text.wording import shortened
 
 COLUMNS: Known = {"node": ("name", "id"), "count": ("mirror_count",)}
 FORMS = "a table with the columns node and count, or a JSON object of names and counts"

@@ -13,15 +13,15 @@ from typing import Any, NoReturn
 import numpy as np
 
 from remat_algos.errors import GraphError, PlanError, ScheduleError
+from remat_algos.files import decoded, read_bytes
 from remat_algos.ir.arrays import Bool
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.files.npz_bytes import load_arrays
-from remat_algos.ir.files.text import decoded, read_bytes
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.wording import shortened
 from remat_algos.plan.record import FORMAT
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
+from remat_algos.text.wording import shortened
 
 ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # how an npz file begins, and an empty one
 MAX_DIGITS = 10  # of an id

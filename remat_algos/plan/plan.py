@@ -14,14 +14,11 @@ from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.bounds.compute import ONE_PASS
 from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.errors import PlanError
+from remat_algos.files import write_whole
 from remat_algos.ir.arrays import LARGEST_SUM, by_fields
 from remat_algos.ir.budget import Budget
-from remat_algos.ir.files.write import write_whole
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.layout import labelled
 from remat_algos.ir.notebook import html
-from remat_algos.ir.units import exact_bytes, fine_percent, format_bytes, percent
-from remat_algos.ir.wording import counted, one_line, shortened
 from remat_algos.plan.record import FORMAT, VERSION, bound_source, gap, plain, read_record, shaped
 from remat_algos.plan.verify import checked
 from remat_algos.schedule.baseline import baseline_peak
@@ -29,6 +26,9 @@ from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.solvers.registry import ANY_ORDER, find_solver
+from remat_algos.text.layout import labelled
+from remat_algos.text.units import exact_bytes, fine_percent, format_bytes, percent
+from remat_algos.text.wording import counted, one_line, shortened
 
 OTHERS_SHOWN = 3
 OVERHEADS = "overheads"  # of the best plans of single solvers that fit, in the details of a plan of "auto"

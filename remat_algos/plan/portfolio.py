@@ -8,7 +8,6 @@ from typing import Any
 
 from remat_algos.context import OutOfTime, Progress, SearchContext, until_stopped
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
-from remat_algos.ir.wording import counted
 from remat_algos.plan.plan import OUT_OF_MEMORY
 from remat_algos.plan.problem import RULED_OUT, Problem
 from remat_algos.schedule.baseline import baseline
@@ -17,6 +16,7 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.candidates import Candidate, ParetoSet
 from remat_algos.solvers.registry import ANY_ORDER, BASELINE, Solver, Stream
+from remat_algos.text.wording import counted
 
 GRACE = 0.05  # seconds after the deadline in which cheap solvers are still run
 LONG_GRACE = 1.0  # the same while nothing fits: a late plan is better than none

@@ -15,13 +15,13 @@ from remat_algos.errors import BudgetError
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.units import exact_bytes, format_bytes
-from remat_algos.ir.wording import counted, listed, shortened
 from remat_algos.plan.plan import BOUND, NARROWER, Plan, skipped_text
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.solvers.candidates import Candidate, rank
 from remat_algos.solvers.registry import ANY_ORDER, BASELINE, find_solver
+from remat_algos.text.units import exact_bytes, format_bytes
+from remat_algos.text.wording import counted, listed, shortened
 
 FORCING_NODES_NAMED = 3
 FORCED_VALUES_NAMED = 3

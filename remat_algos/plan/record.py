@@ -10,9 +10,9 @@ import numpy as np
 
 from remat_algos.bounds.compute import ONE_PASS
 from remat_algos.errors import GraphError, PlanError
-from remat_algos.ir.files.text import read_text
+from remat_algos.files import read_text
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.wording import shortened
+from remat_algos.text.wording import shortened
 
 FORMAT, VERSION = "remat-plan", 1
 KINDS: Mapping[str, type | tuple[type, ...]] = {

@@ -8,11 +8,11 @@ import numpy as np
 
 from remat_algos.errors import PlanError
 from remat_algos.ir.arrays import Float64, brief, sealed
-from remat_algos.ir.units import fine_percent, format_bytes, percent
-from remat_algos.ir.wording import counted, shortened
 from remat_algos.plan.cost_noise import DEVIATION, SAMPLES, CostNoise, quantile, runs_beyond_pass
 from remat_algos.plan.difference import check_same_graph
 from remat_algos.plan.plan import Plan
+from remat_algos.text.units import fine_percent, format_bytes, percent
+from remat_algos.text.wording import counted, shortened
 
 NAMED = 5  # nodes of a plan that are printed
 RECORDED = 50  # in the JSON record

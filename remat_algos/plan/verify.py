@@ -23,12 +23,12 @@ from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.wording import listed, shortened
 from remat_algos.plan.record import gap, read_record, shaped
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.registry import ANY_ORDER, SCOPES, find_solver
+from remat_algos.text.wording import listed, shortened
 
 if TYPE_CHECKING:
     from remat_algos.plan.plan import Plan

@@ -8,14 +8,14 @@ import numpy as np
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.ir.arrays import Int64
-from remat_algos.ir.units import format_bytes
-from remat_algos.ir.wording import counted
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches, ink, label, legend_beside, title
 from remat_algos.plot.bins import bins
 from remat_algos.plot.colours import BLUE, ROLES, VERMILION, Style
 from remat_algos.plot.text import MIN_WIDTH, wrapped
 from remat_algos.schedule.simulation import ROLES as ROLE_NAMES
 from remat_algos.schedule.simulation import Simulation
+from remat_algos.text.units import format_bytes
+from remat_algos.text.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

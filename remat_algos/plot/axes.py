@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.ir.wording import shortened
+from remat_algos.text.wording import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

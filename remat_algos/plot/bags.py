@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.wording import counted
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.undirected import UndirectedGraph
+from remat_algos.text.wording import counted
 
 Graph = ComputationGraph | UndirectedGraph
 Ends = list[tuple[float, float]]

@@ -8,12 +8,12 @@ import numpy as np
 
 from remat_algos.bounds.curve import BoundCurve
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.ir.units import fine_percent, format_bytes, percent
-from remat_algos.ir.wording import counted
 from remat_algos.plot.axes import axes_or_new, byte_axis, title
 from remat_algos.plot.colours import BLUE, GREY, PALE
 from remat_algos.plot.text import MIN_WIDTH, wrapped
 from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.text.units import fine_percent, format_bytes, percent
+from remat_algos.text.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from remat_algos.ir.units import format_bytes, percent
-from remat_algos.ir.wording import shortened
 from remat_algos.plan.breakdown import PARTS, STRUCTURES, Breakdown, breakdown
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches, ink, label, legend_beside, title
 from remat_algos.plot.colours import (
@@ -27,6 +25,8 @@ from remat_algos.plot.colours import (
 )
 from remat_algos.plot.subject import Subject
 from remat_algos.plot.text import MIN_WIDTH, columns_of, fitted
+from remat_algos.text.units import format_bytes, percent
+from remat_algos.text.wording import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.wording import counted, shortened
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, inches, label, legend_beside, title
 from remat_algos.plot.bags import BagTree, Graph, bag_tree, tidy
 from remat_algos.plot.colours import BLACK, BLUE, GREY, MINT, ORANGE, PALE, PURPLE, SKY, VERMILION, WHITE, YELLOW
 from remat_algos.plot.text import MIN_WIDTH, fitted, wrapped
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.tree_decomposition import TreeDecomposition
+from remat_algos.text.wording import counted, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from remat_algos.ir.units import format_bytes, percent
-from remat_algos.ir.wording import counted
 from remat_algos.plan.frontier import Frontier
 from remat_algos.plan.plan import Plan
 from remat_algos.plot.axes import LEGEND_ROW, axes_or_new, byte_axis, ink, label, legend_beside, title
 from remat_algos.plot.colours import CURVES, GREY, PALE, YELLOW
 from remat_algos.plot.text import MIN_WIDTH, fitted, wrapped
+from remat_algos.text.units import format_bytes, percent
+from remat_algos.text.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from remat_algos.ir.arrays import frozen
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.units import format_bytes
-from remat_algos.ir.wording import counted
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, inches, ink, label, legend_beside, title
 from remat_algos.plot.colours import BLACK, BLUE, GREY, NODES, VERMILION
 from remat_algos.plot.layered_layout import Float64, LayeredLayout, layout
@@ -18,6 +16,8 @@ from remat_algos.plot.subject import Subject, peak_of, simulated, size_of
 from remat_algos.plot.text import MIN_WIDTH, columns_of, fitted, wrapped
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import Simulation
+from remat_algos.text.units import format_bytes
+from remat_algos.text.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,13 +10,13 @@ import numpy as np
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.units import format_bytes
-from remat_algos.ir.wording import counted
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, inches, ink, label, legend_beside, title
 from remat_algos.plot.colours import BLACK, BLUE, GREY, PALE, WHITE
 from remat_algos.plot.hasse import Float64, covers, places
 from remat_algos.structure.lower_set_families import LowerSetFamily, lower_set_family
 from remat_algos.structure.lower_sets import LowerSets
+from remat_algos.text.units import format_bytes
+from remat_algos.text.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

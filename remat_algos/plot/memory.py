@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from remat_algos.ir.arrays import Int64
-from remat_algos.ir.units import format_bytes
 from remat_algos.plot.axes import axes_or_new, byte_axis, ink, label, legend_beside, name_ticks, title
 from remat_algos.plot.bins import bins
 from remat_algos.plot.colours import ROLES, VERMILION
@@ -17,6 +16,7 @@ from remat_algos.plot.text import MIN_WIDTH, fitted, wrapped
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.live_set import live_set
 from remat_algos.schedule.simulation import Simulation
+from remat_algos.text.units import format_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,12 +8,12 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.wording import shortened
 from remat_algos.plan.plan import Plan
 from remat_algos.plot.graph import plot_graph
 from remat_algos.plot.memory import plot_memory
 from remat_algos.plot.save import picture_bytes
 from remat_algos.schedule.simulation import Simulation
+from remat_algos.text.wording import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from remat_algos.ir.files.write import write_whole
+from remat_algos.files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from remat_algos.ir.arrays import Int8, Int64
-from remat_algos.ir.wording import counted
 from remat_algos.plot.axes import axes_or_new, legend_beside, name_ticks, title
 from remat_algos.plot.bins import bin_of, bins
 from remat_algos.plot.colours import CELLS, GREY
@@ -15,6 +14,7 @@ from remat_algos.plot.subject import Subject, peak_of, simulated, size_of
 from remat_algos.plot.text import MIN_WIDTH, columns_of, fitted, wrapped
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import Simulation
+from remat_algos.text.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

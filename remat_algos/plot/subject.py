@@ -1,11 +1,11 @@
 """The subject of a picture, and the sentences above it."""
 
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.units import format_bytes, percent
-from remat_algos.ir.wording import counted
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import Simulation
+from remat_algos.text.units import format_bytes, percent
+from remat_algos.text.wording import counted
 
 Subject = Plan | Simulation | ComputationGraph
 

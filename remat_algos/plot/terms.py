@@ -8,14 +8,14 @@ import numpy as np
 
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.units import format_bytes
-from remat_algos.ir.wording import counted
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches, ink, legend_beside, name_ticks, title
 from remat_algos.plot.colours import BLUE, GREY, MINT, ORANGE, PURPLE, Style
 from remat_algos.plot.lattice import joined
 from remat_algos.schedule.canonical import canonical_schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.structure.lower_sets import LowerSets
+from remat_algos.text.units import format_bytes
+from remat_algos.text.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

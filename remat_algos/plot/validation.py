@@ -8,12 +8,12 @@ import numpy as np
 
 from remat_algos.executor.validation import Validation
 from remat_algos.ir.arrays import Int64
-from remat_algos.ir.units import format_bytes
-from remat_algos.ir.wording import counted
 from remat_algos.plot.axes import axes_or_new, byte_axis, ink, label, legend_beside, title
 from remat_algos.plot.bins import bins
 from remat_algos.plot.colours import PALE, VERMILION
 from remat_algos.plot.text import MIN_WIDTH, wrapped
+from remat_algos.text.units import format_bytes
+from remat_algos.text.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

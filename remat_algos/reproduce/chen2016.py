@@ -8,7 +8,6 @@ from typing import Any
 
 from remat_algos.context import Progress
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.units import format_bytes
 from remat_algos.reproduce.case import NO_REMAT, Case
 from remat_algos.reproduce.chen2016_claims import PAPER_STEPS, claims, of_paper_steps, since
 from remat_algos.reproduce.chen2016_costs import costs_table
@@ -38,6 +37,7 @@ from remat_algos.reproduce.chen2016_plans import (
 from remat_algos.reproduce.chen2016_time import ROOFLINE, Line, Timed, time_figure, time_table
 from remat_algos.reproduce.page import Page, Part, Table, gigabytes, percent
 from remat_algos.reproduce.quick import quick_page
+from remat_algos.text.units import format_bytes
 
 DEPTHS, QUICK_DEPTHS = (50, 101, 152, 200, 302, 500, 1001), (62, 122)
 STEPS, QUICK_STEPS = (8, 16, 32, 64, 128, 256), (4, 6)

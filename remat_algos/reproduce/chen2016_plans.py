@@ -12,13 +12,13 @@ from remat_algos.allocate.in_place import in_place
 from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.sharing import apart, share
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.units import format_bytes
 from remat_algos.plot.colours import CURVES
 from remat_algos.reproduce.case import NO_REMAT, Case
 from remat_algos.reproduce.chen2016_networks import DROP, RECURSIVE, SUBLINEAR
 from remat_algos.reproduce.growth import exponent, plot_growth, powers
 from remat_algos.reproduce.page import Figure, Table, percent
 from remat_algos.schedule.simulation import Simulation
+from remat_algos.text.units import format_bytes
 
 NO_OPTIMIZATION, IN_PLACE, SHARING = "no optimization", "in-place", "sharing"
 LOOKS = dict(zip((NO_OPTIMIZATION, IN_PLACE, SHARING, SUBLINEAR, RECURSIVE, DROP), CURVES, strict=False))

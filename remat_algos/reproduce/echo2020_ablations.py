@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from remat_algos.context import Progress
-from remat_algos.ir.units import format_bytes
 from remat_algos.reproduce.echo2020_networks import Workload, inputs_kept
 from remat_algos.reproduce.echo2020_passes import literal, mxnet
 from remat_algos.reproduce.echo2020_runs import NetworkRuns, SimulatedRun, echoed
 from remat_algos.reproduce.page import Table, percent
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.heavy_nodes import HEAVY
+from remat_algos.text.units import format_bytes
 
 CHOSEN: Mapping[str, Mapping[str, Any]] = {  # figure 17: what may be recomputed, and the options for it
     "RNN alone": {"only": "cell"},

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from remat_algos.context import Progress
 from remat_algos.cost.devices import get_device
-from remat_algos.ir.units import format_bytes
 from remat_algos.plot.axes import byte_axis
 from remat_algos.plot.colours import BLUE, GREEN, GREY, ORANGE
 from remat_algos.reproduce.echo2020_networks import DEVICE, Workload
 from remat_algos.reproduce.echo2020_runs import ECHO, MIRROR, STRATEGIES, NetworkRuns, mirrored
 from remat_algos.reproduce.page import Table, percent
+from remat_algos.text.units import format_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

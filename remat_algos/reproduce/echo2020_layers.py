@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from remat_algos.ir.units import format_bytes
 from remat_algos.plan.breakdown import STRUCTURES, Breakdown, breakdown
 from remat_algos.plot.breakdown import plot_breakdown
 from remat_algos.reproduce.echo2020_runs import BASELINE, ECHO, MIRROR, NetworkRuns
 from remat_algos.reproduce.page import Figure, Table, percent
+from remat_algos.text.units import format_bytes
 
 TEXT = """\
 Bytes at the simulated peak: a value belongs to the layer that computes it, weights to the layer that reads them. \

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from remat_algos.ir.units import format_bytes
 from remat_algos.plot.axes import axes_or_new, ink, legend_beside
 from remat_algos.plot.colours import CURVES, GREY
 from remat_algos.reproduce.case import Case
 from remat_algos.reproduce.page import Figure, Table
+from remat_algos.text.units import format_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

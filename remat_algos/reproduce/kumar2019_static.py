@@ -7,9 +7,9 @@ from typing import Any
 
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.offsets import pack
-from remat_algos.ir.units import format_bytes
 from remat_algos.reproduce.case import Case
 from remat_algos.reproduce.page import Table
+from remat_algos.text.units import format_bytes
 
 STATIC = """\
 The paper measures the peak of an optimal static allocation. Here every value of the schedules above has one address \

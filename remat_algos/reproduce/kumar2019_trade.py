@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from remat_algos.context import Progress
-from remat_algos.ir.units import format_bytes
 from remat_algos.reproduce.case import NO_REMAT, Case
 from remat_algos.reproduce.kumar2019_plots import plot_trade
 from remat_algos.reproduce.kumar2019_runs import GREEDY, TWREMAT, AlgorithmOne, length, share
@@ -19,6 +18,7 @@ from remat_algos.schedule.passes.polish import polish
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.solvers.candidates import pareto
 from remat_algos.solvers.registry import list_candidates
+from remat_algos.text.units import format_bytes
 
 SHARES = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 MAX_POLISHED = 12

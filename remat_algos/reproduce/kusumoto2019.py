@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from remat_algos.context import Progress
-from remat_algos.ir.units import format_bytes
 from remat_algos.reproduce.batches import BatchCurves, batch_curves, plot_batches
 from remat_algos.reproduce.canonical_plans import PaperNetwork
 from remat_algos.reproduce.kusumoto2019_networks import (
@@ -23,6 +22,7 @@ from remat_algos.reproduce.kusumoto2019_networks import (
 )
 from remat_algos.reproduce.page import Figure, Page, Part, Table, gigabytes, percent
 from remat_algos.reproduce.quick import quick_page
+from remat_algos.text.units import format_bytes
 
 QUICK = (
     PaperNetwork("unet of 188 pixels", "unet", 2, {"image": 188, "depth": 2, "width": 8}),

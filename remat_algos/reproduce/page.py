@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.ir.files.write import write_all
+from remat_algos.files import write_all
 from remat_algos.plot.save import save_picture
 
 if TYPE_CHECKING:

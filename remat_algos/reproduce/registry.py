@@ -10,8 +10,8 @@ from types import ModuleType
 import remat_algos.reproduce as room
 from remat_algos.context import Progress
 from remat_algos.errors import GraphError
-from remat_algos.ir.wording import shortened
 from remat_algos.reproduce.page import Page
+from remat_algos.text.wording import shortened
 
 MakePage = Callable[[bool, Progress | None], Page]
 _PAPER = re.compile(r"([a-z]+[0-9]{4})\.py")  # a file is called as its paper in docs/references.bib

@@ -14,9 +14,9 @@ from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.errors import GraphError, PlanError
 from remat_algos.ir.arrays import LARGEST_SUM, Int32, Int64, as_whole, by_fields, sealed
 from remat_algos.ir.graph import ComputationGraph, check_graph
-from remat_algos.ir.units import exact_bytes, format_bytes, parse_bytes
-from remat_algos.ir.wording import counted, listed, one_line, shortened
 from remat_algos.schedule.simulation import Simulation, check_simulation
+from remat_algos.text.units import exact_bytes, format_bytes, parse_bytes
+from remat_algos.text.wording import counted, listed, one_line, shortened
 
 MAX_RUN_LIMIT = 2**31 - 1
 NAMES_SHOWN = 3

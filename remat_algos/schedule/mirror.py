@@ -7,10 +7,10 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, frozen
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
-from remat_algos.ir.wording import shortened
 from remat_algos.kernels.emitter import mirror_order
 from remat_algos.schedule.postponed_updates import postpone
 from remat_algos.schedule.schedule import Schedule
+from remat_algos.text.wording import shortened
 
 LONGEST = 2**31
 

@@ -9,7 +9,6 @@ from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Progress, SearchContext, until_stopped
 from remat_algos.ir.arrays import Int32, as_whole
 from remat_algos.ir.graph import ComputationGraph, check_graph
-from remat_algos.ir.wording import shortened
 from remat_algos.kernels.emitter import beam_search_order
 from remat_algos.kernels.search import PERIOD
 from remat_algos.schedule.baseline import baseline
@@ -17,6 +16,7 @@ from remat_algos.schedule.postponed_updates import postpone
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.text.wording import shortened
 
 MAX_BEAM = 64
 MAX_WORK = 5_000_000  # nodes examined, over all steps and states

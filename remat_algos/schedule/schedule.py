@@ -8,7 +8,7 @@ import numpy as np
 from remat_algos.errors import ScheduleError
 from remat_algos.ir.arrays import Int32, Int64, by_fields, frozen, whole
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.wording import counted, one_line
+from remat_algos.text.wording import counted, one_line
 
 
 @dataclass(frozen=True, slots=True, eq=False)

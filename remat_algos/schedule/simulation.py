@@ -12,8 +12,6 @@ from remat_algos.errors import GraphError, ScheduleError
 from remat_algos.ir.arrays import Bool, Int64, by_fields, check_place, sealed
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.notebook import html
-from remat_algos.ir.units import format_bytes, percent
-from remat_algos.ir.wording import counted, one_line, shortened
 from remat_algos.kernels.lifetimes import (
     KEEP_MARK,
     NEVER_COMPUTED,
@@ -26,6 +24,8 @@ from remat_algos.kernels.lifetimes import (
 from remat_algos.schedule.lifetimes import Lifetimes
 from remat_algos.schedule.postponed_updates import awaited
 from remat_algos.schedule.schedule import Schedule
+from remat_algos.text.units import format_bytes, percent
+from remat_algos.text.wording import counted, one_line, shortened
 
 ROLES = ("kept", "recomputed", "gradients", "workspace")
 """Kinds of live bytes during a step."""

@@ -10,12 +10,12 @@ from remat_algos.context import SearchContext
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Float32, Float64, Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.units import format_bytes
 from remat_algos.schedule.baseline import baseline
 from remat_algos.solvers.candidates import Candidate, coarse_first, evaluated
 from remat_algos.solvers.chain_stages import ChainStages, StageMemory, chain_of_stages, stages_of
 from remat_algos.solvers.registry import solver
 from remat_algos.solvers.segments import check_positive
+from remat_algos.text.units import format_bytes
 
 MAX_STAGES = 240  # stages of a table by default
 SLOTS = 500  # slots of memory at least,

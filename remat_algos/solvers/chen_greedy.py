@@ -14,7 +14,6 @@ from remat_algos.allocate.sharing import share
 from remat_algos.context import SearchContext, until_stopped
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.wording import shortened
 from remat_algos.kernels.regions import greedy_cuts
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.solvers.candidates import (
@@ -31,6 +30,7 @@ from remat_algos.solvers.cost_per_byte import cost_per_byte
 from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.segments import both, candidate_kinds, candidate_places, segment_counts
 from remat_algos.structure.articulation import ForwardPart
+from remat_algos.text.wording import shortened
 
 PAPER_GRID = 6
 MAX_CUTS = 1_000_000  # that an exact sweep may list, a second or so

@@ -10,11 +10,11 @@ import numpy as np
 from remat_algos.ir.arrays import Bool
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
-from remat_algos.ir.wording import shortened
 from remat_algos.schedule.mirror import honoured, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.feature_maps import FeatureMaps, lists
 from remat_algos.solvers.heavy_nodes import recomputable_nodes
+from remat_algos.text.wording import shortened
 
 MODES = ("exact", "paper")
 REPRODUCED = ("literal", "mxnet")  # modes of `remat reproduce echo2020` alone

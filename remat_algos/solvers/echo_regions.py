@@ -9,12 +9,12 @@ import numpy as np
 from remat_algos.ir.arrays import Bool, Int32, brief, check_place
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
-from remat_algos.ir.layout import tabulated
-from remat_algos.ir.units import format_bytes
-from remat_algos.ir.wording import counted, shortened
 from remat_algos.kernels.regions import connected_components
 from remat_algos.solvers.echo_choice import Choice
 from remat_algos.solvers.feature_maps import FeatureMaps
+from remat_algos.text.layout import tabulated
+from remat_algos.text.units import format_bytes
+from remat_algos.text.wording import counted, shortened
 
 RECOMPUTED, KEPT = "recompute", "keep"
 COLUMNS = ("region", "nodes", "recomputed", "released", "allocated", "overhead", "decision")

@@ -16,14 +16,14 @@ from remat_algos.context import SearchContext
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.units import exact_bytes, format_bytes
-from remat_algos.ir.wording import counted, shortened
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.canonical import canonical_schedule, kept_against
 from remat_algos.solvers.candidates import WORST, Candidate, Details, Item, coarse_first, evaluated, rank
 from remat_algos.solvers.chain_program import ChainProgram
 from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_set_family, spread
 from remat_algos.structure.lower_sets import LowerSets
+from remat_algos.text.units import exact_bytes, format_bytes
+from remat_algos.text.wording import counted, shortened
 
 STRATEGIES = ("time", "memory", "cache")
 MEMORY_CENTRIC = (1.0, 1.1, 1.25, 1.5, 2.0)  # budgets of memory-centric chains, as multiples of the minimum

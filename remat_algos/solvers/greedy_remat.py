@@ -12,7 +12,6 @@ from remat_algos.context import OutOfTime, SearchContext
 from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
-from remat_algos.ir.wording import shortened
 from remat_algos.kernels.greedy import greedy_order
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.postponed_updates import postpone
@@ -20,6 +19,7 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.registry import any_graph, solver
+from remat_algos.text.wording import shortened
 
 BLOCKS = (64, 1, 8, 2, 16, 4, 32)  # in the order in which they are tried
 MAX_LIMITS, MIN_LIMITS = 32, 8  # limits per start; fewer on large graphs, where a walk takes longer

@@ -17,12 +17,12 @@ from remat_algos.ir.arrays import Bool, Int32, Int64, as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.ir.updates import updates_and_readers
-from remat_algos.ir.wording import counted, shortened
 from remat_algos.kernels.live_sets import EXHAUSTED, MAX_VALUES, SOLVED, LiveSetSearch
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.registry import Rows, solver
+from remat_algos.text.wording import counted, shortened
 
 USUAL_VALUES = 64  # values of graphs on which the search often ends
 MAX_STATES = {FAST: 200_000, DEFAULT: 1_000_000, BEST: 10_000_000}  # sets of live values, by effort

@@ -10,7 +10,6 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
-from remat_algos.ir.wording import shortened
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.block_figures import UNUSABLE, block_figures
 from remat_algos.schedule.canonical import canonical_schedule
@@ -19,6 +18,7 @@ from remat_algos.solvers.chain_program import ChainProgram, Point
 from remat_algos.solvers.formula_chains import GRID, evenly, geometric, rank_of
 from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_set_family, spread
+from remat_algos.text.wording import shortened
 
 MAX_VISITS = 200_000_000  # nodes of the blocks of all pairs of sets, if each were the whole part; limits the sets
 COARSE = 128  # sets that are tried first where there are many

@@ -25,12 +25,12 @@ from remat_algos.ir.arrays import LARGEST_SUM, Int32
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.ir.updates import changeable_reads
-from remat_algos.ir.wording import counted, shortened
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.registry import Rows, solver
+from remat_algos.text.wording import counted, shortened
 
 MAX_NODES = 60  # needed nodes: 50 take HiGHS seconds to minutes
 EXACT = 1e-9  # relative gap at which HiGHS stops by default

@@ -11,13 +11,13 @@ from remat_algos.context import SearchContext
 from remat_algos.ir.arrays import Bool, Int32, as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
-from remat_algos.ir.wording import shortened
 from remat_algos.kernels.twremat import PLAIN, UNLIMITED, dependent_nodes, recursive_order
 from remat_algos.schedule.postponed_updates import postpone
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import WORST, Candidate, Details, evaluated, rank
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.undirected import UndirectedGraph
+from remat_algos.text.wording import shortened
 
 RECURSION_LIMITS = (1, 32, 128, 512)  # fewest bags of a component that is divided again
 BATCH_SHARES = {

@@ -9,13 +9,13 @@ from remat_algos.context import BEST, DEFAULT, FAST, Ending, SearchContext, unti
 from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
-from remat_algos.ir.wording import counted, shortened
 from remat_algos.kernels.search import PERIOD
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.mirror import honoured, mirror_schedule
 from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.solvers.candidates import Candidate, Details, evaluated, rank
 from remat_algos.solvers.registry import BASELINE, Rows, solver
+from remat_algos.text.wording import counted, shortened
 
 WORK = {FAST: 6_000_000, DEFAULT: 75_000_000, BEST: 400_000_000}
 """Changes of the profile and eight for each move, of which a core makes some 30 million a second."""

@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.wording import shortened
 from remat_algos.kernels.regions import keep_depths, segment_cuts
 from remat_algos.structure.articulation import ForwardPart
+from remat_algos.text.wording import shortened
 
 CANDIDATES = ("articulation", "all")
 MAX_COUNT = 2**31  # of segments and splits: multiples of them stay exact in int64

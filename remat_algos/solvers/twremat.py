@@ -6,13 +6,13 @@ from functools import partial
 from remat_algos.context import SearchContext
 from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.wording import shortened
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.recursion import LENGTH_LIMIT, MAX_WIDTH, Part, Tree, by_recursion, check_options
 from remat_algos.solvers.registry import solver
 from remat_algos.structure.elimination import Run
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.tree_decomposition import TreeDecomposition
+from remat_algos.text.wording import shortened
 
 ORDER_RULES = ("fill", "degree", "density")
 MAX_ORDERS = 16

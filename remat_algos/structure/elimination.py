@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_indptr, frozen, row
-from remat_algos.ir.wording import shortened
 from remat_algos.kernels.elimination import (
     DEGREE,
     DENSITY,
@@ -21,6 +20,7 @@ from remat_algos.kernels.elimination import (
     elimination_bags,
 )
 from remat_algos.structure.undirected import UndirectedGraph, check_undirected
+from remat_algos.text.wording import shortened
 
 RULES = ("fill", "degree")
 RATIOS = ("ratio", "steep_ratio", "density")

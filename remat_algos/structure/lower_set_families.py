@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, as_whole, by_fields, check_indptr, check_place, frozen, sealed
 from remat_algos.ir.graph import ComputationGraph, check_graph
-from remat_algos.ir.wording import counted, one_line, shortened
 from remat_algos.kernels.lower_sets import all_lower_sets, closure_rows, pack_rows, superset_rows
 from remat_algos.structure.lower_sets import LowerSets, checked_words
+from remat_algos.text.wording import counted, one_line, shortened
 
 FAMILIES = ("pruned", "wide", "exact")
 CAP = 1_000_000  # lower sets of the exact family

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int32, Int64, as_whole, brief, by_fields, sealed
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.wording import shortened
 from remat_algos.kernels.lower_sets import (
     LEFT_OUT,
     NO_FORWARD_NODE,
@@ -20,6 +19,7 @@ from remat_algos.kernels.lower_sets import (
     first_not_growing,
     pack_rows,
 )
+from remat_algos.text.wording import shortened
 
 
 class OnGraph(NamedTuple):

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.ir.arrays import Bool, Int32, Int64, frozen
-from remat_algos.ir.wording import shortened
 from remat_algos.kernels.flow import maximum_flow
+from remat_algos.text.wording import shortened
 
 UNCUTTABLE = -1
 

@@ -10,9 +10,9 @@ from remat_algos.context import SearchContext
 from remat_algos.errors import AllocationError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.registry import Entries, Registered, Registry
-from remat_algos.ir.wording import shortened
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import Simulation
+from remat_algos.text.wording import shortened
 
 CANDIDATES = 24  # schedules of one search for which an allocator is run
 FORMERLY = {"none": "peak"}

@@ -13,7 +13,7 @@ from remat_algos.cli.output import INTERRUPTED, add_json, print_json, print_tabl
 from remat_algos.cli.packing_argument import add_alignment, add_pack, size
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.context import SearchContext, time_left
-from remat_algos.ir.wording import counted
+from remat_algos.text.wording import counted
 
 if TYPE_CHECKING:
     from remat_algos.allocate.allocation import Allocation
@@ -242,7 +242,7 @@ def _record(arguments: argparse.Namespace, allocation: Allocation, simulation: S
 
 def _rows(record: dict[str, Any]) -> list[tuple[str, str]]:
     """Labels and texts of the table."""
-    from remat_algos.ir.units import exact_bytes, format_bytes
+    from remat_algos.text.units import exact_bytes, format_bytes
 
     arena, most, bound = record["peak"], record["max_live"], record["bound"]
     over = record.get("in_place", False)

@@ -37,8 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Bound, and print what proves it; 3 if no schedule fits any budget, 130 if interrupted."""
     from remat_algos.bounds.curve import bound_curve
-    from remat_algos.ir.wording import comma_separated
     from remat_algos.schedule.baseline import baseline_peak
+    from remat_algos.text.wording import comma_separated
 
     check_plot(arguments)
     texts = comma_separated(arguments.budget)
@@ -78,8 +78,8 @@ def _limit(text: str, graph: ComputationGraph, base: int) -> int:
 def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
     """Of one limit: what is proven, and what the step that proves the closure bound looks like."""
     from remat_algos.bounds.compute import closure_cut
-    from remat_algos.ir.units import exact_bytes, fine_percent, format_bytes
-    from remat_algos.ir.wording import counted, listed
+    from remat_algos.text.units import exact_bytes, fine_percent, format_bytes
+    from remat_algos.text.wording import counted, listed
 
     graph, labels, one_pass = curve.graph, curve.graph.labels, curve.graph.needed_compute
     (limit,), (bound,), (closure,) = curve.limits, curve.bounds, curve.closures

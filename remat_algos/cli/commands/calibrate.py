@@ -48,7 +48,7 @@ def _nanoseconds(device: Any) -> dict[str, Any]:
 
 
 def _rows(device: Any) -> list[tuple[str, str]]:
-    from remat_algos.ir.units import format_bytes
+    from remat_algos.text.units import format_bytes
 
     rates = [
         (dtype, f"{rate / 1e9:,.1f} GFLOP/s in matrix products, {1e9 / rate:.3g} ns per FLOP")

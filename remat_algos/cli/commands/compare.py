@@ -36,8 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Compare; 3 if no solver meets the budget, 2 if none can serve the graph, 130 if interrupted."""
     from remat_algos.ir.budget import LEAST, Budget
-    from remat_algos.ir.units import fine_percent, format_bytes
     from remat_algos.plan.compare import compare
+    from remat_algos.text.units import fine_percent, format_bytes
 
     budget, names = budget_of(arguments), solvers_of(arguments, auto=True)
     reserving = reservation_options(arguments)

@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _budget(arguments: argparse.Namespace) -> Budget:
     from remat_algos.ir.budget import Budget
-    from remat_algos.ir.units import parse_bytes
+    from remat_algos.text.units import parse_bytes
 
     try:
         parse_bytes(arguments.memory)
@@ -193,7 +193,7 @@ def _print(vary: str, fits: Sequence[Fit], refused: Mapping[int, str]) -> None:
 
 
 def _row(fits: Fit) -> tuple[str, ...]:
-    from remat_algos.ir.units import format_bytes, percent
+    from remat_algos.text.units import format_bytes, percent
 
     too_much = "" if fits.too_much is None else str(fits.too_much)
     if fits.plan is None:

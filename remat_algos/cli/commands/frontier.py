@@ -40,9 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List; 2 if no solver can serve, 130 if interrupted."""
-    from remat_algos.ir.units import exact_bytes, format_bytes
     from remat_algos.plan.frontier import frontier
     from remat_algos.plan.portfolio import RAN_OUT
+    from remat_algos.text.units import exact_bytes, format_bytes
 
     check_plot(arguments)
     if arguments.points < 2:

@@ -90,7 +90,7 @@ def _built(name: str) -> tuple[int | None, Network]:
 
 
 def _row(family: Family, name: str, batch: int | None, network: Network) -> tuple[str, ...]:
-    from remat_algos.ir.units import format_bytes
+    from remat_algos.text.units import format_bytes
 
     graph = network.graph
     each = f"{network.macs / (batch or 1) / 1e9:,.3f}"  # of one example, as papers have it

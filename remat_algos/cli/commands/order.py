@@ -72,7 +72,7 @@ def _steps(simulation: Simulation) -> list[Any]:
 def _write(simulation: Simulation, output: str) -> None:
     import json
 
-    from remat_algos.ir.files.write import write_whole
+    from remat_algos.files import write_whole
 
     write_whole(Path(output), f"{json.dumps(_steps(simulation), indent=1)}\n".encode())
 
@@ -96,7 +96,7 @@ def _record(best: Simulation, first: Simulation, bound: int, complete: bool) -> 
 
 
 def _rows(best: Simulation, record: dict[str, Any]) -> list[tuple[str, str]]:
-    from remat_algos.ir.units import exact_bytes, percent
+    from remat_algos.text.units import exact_bytes, percent
 
     base, peak = record["peak_without_rematerialization"], record["peak_memory"]
     bound, floor, resident = record["one_pass_bound"], record["least_peak_bound"], record["resident_memory"]

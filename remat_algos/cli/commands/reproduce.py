@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.output import add_json, print_json, print_row, print_table, print_text, progress_line, writable
-from remat_algos.ir.wording import counted
+from remat_algos.text.wording import counted
 
 if TYPE_CHECKING:
     from remat_algos.reproduce.page import Page

@@ -7,7 +7,7 @@ from remat_algos.cli.allocator_argument import PEAK, add_allocator
 from remat_algos.cli.graph_argument import add_graph, as_planned, graph_of, network_of
 from remat_algos.cli.output import add_json, print_json, print_table, print_text
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
-from remat_algos.ir.wording import counted, listed, shortened
+from remat_algos.text.wording import counted, listed, shortened
 
 HELP = "describe a graph: nodes, values, bytes, compute, articulation values, peak without rematerialization"
 NAMED = 8
@@ -70,11 +70,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _break_down(arguments: argparse.Namespace, picture: str) -> int:
-    from remat_algos.ir.units import format_bytes
     from remat_algos.plan.breakdown import breakdown
     from remat_algos.plan.orders import Order
     from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.simulation import simulate
+    from remat_algos.text.units import format_bytes
 
     order = None if arguments.plan is None else Order.read(arguments.plan)
     graph, note = graph_of(arguments, order)
@@ -136,7 +136,7 @@ def _record(graph: Any) -> tuple[dict[str, Any], list[int], list[int]]:
 
 
 def _rows(record: dict[str, Any], graph: Any, narrow: list[int], forcing: list[int]) -> list[tuple[str, str]]:
-    from remat_algos.ir.units import format_bytes
+    from remat_algos.text.units import format_bytes
 
     residents = ", ".join(f"{role} {format_bytes(size)}" for role, size in record["residents"].items() if size)
     alone = listed([graph.value_name(x) for x in narrow[:NAMED]], NAMED, len(narrow))

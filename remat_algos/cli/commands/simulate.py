@@ -9,7 +9,7 @@ from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.order_argument import add_order, check_order, simulated_mirror_counts, simulated_order
 from remat_algos.cli.output import add_json, print_json, print_table, print_text
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
-from remat_algos.ir.wording import counted, shortened
+from remat_algos.text.wording import counted, shortened
 
 HELP = "simulate an order, or a choice of nodes to keep: the peak, its step, the values live there, the cost"
 LISTED = 12
@@ -136,7 +136,7 @@ def _fit(limit: int, reserved: Any) -> str:
 
 
 def _print(simulation: Any, step: int, base: int, limit: int | None, reserved: Any, whole: int) -> None:
-    from remat_algos.ir.units import exact_bytes, format_bytes, percent
+    from remat_algos.text.units import exact_bytes, format_bytes, percent
 
     graph, peak = simulation.graph, simulation.peak_memory
     names = simulation.schedule.names(graph)

@@ -9,7 +9,7 @@ from remat_algos.cli.graph_output import ENDINGS
 from remat_algos.cli.order_argument import add_order, check_order, simulated_mirror_counts, simulated_order
 from remat_algos.cli.output import add_json, print_json, print_row, print_table, print_text, writable
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
-from remat_algos.ir.wording import counted
+from remat_algos.text.wording import counted
 
 HELP = "write or draw an order as the mirrored graph, which has a node for each run"
 
@@ -115,7 +115,7 @@ def _record(simulation: Any, again: Any) -> dict[str, Any]:
 
 
 def _rows(graph: Any, record: dict[str, Any]) -> list[tuple[str, str]]:
-    from remat_algos.ir.units import exact_bytes
+    from remat_algos.text.units import exact_bytes
 
     of_schedule = record["schedule"]
     parts = f"{record['forward_nodes']:,} forward, {record['backward_nodes']:,} backward"

@@ -19,9 +19,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Verify; 1 if a claim is false."""
     from remat_algos.allocate.allocators.registry import get_allocator
     from remat_algos.errors import ClaimError
-    from remat_algos.ir.units import format_bytes
-    from remat_algos.ir.wording import counted
     from remat_algos.plan.plan import Plan
+    from remat_algos.text.units import format_bytes
+    from remat_algos.text.wording import counted
 
     graph = read_source(arguments)
     try:

@@ -13,7 +13,7 @@ from remat_algos.cli.graph_argument import add_graph, as_planned, files_of, read
 from remat_algos.cli.output import INTERRUPTED, add_json, print_json, print_table, print_text, progress_line, writable
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.context import SearchContext, time_left
-from remat_algos.ir.wording import counted
+from remat_algos.text.wording import counted
 
 if TYPE_CHECKING:
     from remat_algos.structure.treewidth import Progress, WidthBounds
@@ -106,8 +106,8 @@ def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, list[str], s
 
 
 def _is_pace(path: str) -> bool:
+    from remat_algos.files import beginning
     from remat_algos.ir.files import pace
-    from remat_algos.ir.files.text import beginning
 
     file = Path(path)
     if file.name.endswith((".gr", ".gr.gz")) or not file.is_file():

@@ -14,7 +14,7 @@ from remat_algos.ir.files.json_text import check_scale
 from remat_algos.ir.files.row_reader import EDGE_COLUMNS, NODE_COLUMNS, VALUE_CELLS, VALUE_COLUMNS, rows_of
 from remat_algos.ir.files.row_writer import Record, records_of, scale_shows
 from remat_algos.ir.tables import Tables
-from remat_algos.ir.wording import shortened
+from remat_algos.text.wording import shortened
 
 NODE_ATTRIBUTES: Known = {
     **{name: others for name, others in NODE_COLUMNS.items() if name not in ("id", "memory")},

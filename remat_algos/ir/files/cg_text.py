@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.tables import NodeRow, ResidentRow, Tables, ValueRow
-from remat_algos.ir.wording import shortened
+from remat_algos.text.wording import shortened
 
 _START = re.compile(r"\d+[ \t]+\d+[ \t]*\r?\n0[ \t]+\d+[ \t]+\S")
 CONVOLUTION, OTHER = 10, 1  # the paper's costs

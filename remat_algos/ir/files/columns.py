@@ -6,10 +6,10 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from remat_algos.errors import GraphError, GraphWarning
-from remat_algos.ir.decimals import decimal
 from remat_algos.ir.tables import Number
-from remat_algos.ir.units import parse_bytes
-from remat_algos.ir.wording import listed, shortened
+from remat_algos.text.decimals import decimal
+from remat_algos.text.units import parse_bytes
+from remat_algos.text.wording import listed, shortened
 
 FLAGS = {
     "": None,

@@ -13,7 +13,7 @@ from remat_algos.ir.files.edge_list import in_order
 from remat_algos.ir.files.row_reader import EDGE_COLUMNS, NODE_COLUMNS, VALUE_COLUMNS, rows_of
 from remat_algos.ir.files.row_writer import records_of, scale_shows
 from remat_algos.ir.tables import Tables
-from remat_algos.ir.wording import counted
+from remat_algos.text.wording import counted
 
 _QUOTED = re.compile(r'"[^"]*"')
 

@@ -10,7 +10,7 @@ from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.ir.files.attributes import Drawing, drawing_of, tables_of
 from remat_algos.ir.files.row_writer import Record
 from remat_algos.ir.tables import Number, Tables
-from remat_algos.ir.wording import shortened
+from remat_algos.text.wording import shortened
 
 BLANK = r"\s+|//[^\n]*|/\*.*?\*/|\#[^\n]*"
 _START = re.compile(

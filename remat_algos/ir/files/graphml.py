@@ -9,7 +9,7 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.files.attributes import Drawing, drawing_of, tables_of
 from remat_algos.ir.files.row_writer import Record
 from remat_algos.ir.tables import Tables
-from remat_algos.ir.wording import shortened
+from remat_algos.text.wording import shortened
 
 _DECLARATION = re.compile(r"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 

@@ -5,12 +5,12 @@ from decimal import Decimal
 from typing import Any, NoReturn
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.decimals import decimal
 from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.files.columns import Known, check_spelling
 from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
-from remat_algos.ir.units import parse_bytes
-from remat_algos.ir.wording import shortened
+from remat_algos.text.decimals import decimal
+from remat_algos.text.units import parse_bytes
+from remat_algos.text.wording import shortened
 
 FORMAT, VERSION = "remat-graph", 1
 BACKWARD = ("none", "to come", "present")

@@ -8,7 +8,7 @@ from remat_algos.ir.files import attributes
 from remat_algos.ir.files.attributes import DATA_ATTRIBUTES, NODE_ATTRIBUTES, Drawing
 from remat_algos.ir.files.row_writer import Record
 from remat_algos.ir.tables import Tables
-from remat_algos.ir.wording import shortened
+from remat_algos.text.wording import shortened
 
 EDGES = ("edges", "links", "adjacency")
 ENDS = ("id", "key", "source", "target")  # of edges, no attributes

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from remat_algos.errors import GraphError
+from remat_algos.files import read_limit, too_large
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.derivation import Derivation
-from remat_algos.ir.files.text import read_limit, too_large
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
-from remat_algos.ir.wording import shortened
+from remat_algos.text.wording import shortened
 
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph

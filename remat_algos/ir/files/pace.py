@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
-from remat_algos.ir.wording import counted, shortened
+from remat_algos.text.wording import counted, shortened
 
 _START = re.compile(r"(?>\s*+(?:c[^\n]*\n)?+)*+p[ \t]+[a-z]+[ \t]+\d+[ \t]+\d")
 

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from remat_algos.errors import GraphError, GraphWarning
+from remat_algos.files import UTF_16, decoded, read_bytes
 from remat_algos.ir.files import cg_text, csv_tables, dot_text, edge_list, graphml, json_text, node_link, pace
 from remat_algos.ir.files.columns import ColumnTable, aliases
 from remat_algos.ir.files.row_reader import EDGE_COLUMNS, NODE_COLUMNS
-from remat_algos.ir.files.text import UTF_16, decoded, read_bytes
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
-from remat_algos.ir.wording import counted, listed, shortened
+from remat_algos.text.wording import counted, listed, shortened
 
 KINDS = ("nodes", "edges", "values")
 NAMED = 2  # nodes in a note

@@ -6,7 +6,7 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.files.columns import ColumnTable, Known
 from remat_algos.ir.resident import ROLES
 from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
-from remat_algos.ir.wording import shortened
+from remat_algos.text.wording import shortened
 
 NODE_COLUMNS: Known = {
     "id": ("node",),

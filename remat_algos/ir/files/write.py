@@ -1,13 +1,11 @@
 """A graph to a file, whole or not at all."""
 
-import contextlib
-import errno
 import os
-import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from remat_algos.errors import GraphError
+from remat_algos.files import write_all
 from remat_algos.ir.files import csv_tables, dot_text, graphml, json_text
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.ir.tables import Tables
@@ -78,51 +76,3 @@ def _contents(graph: ComputationGraph, file: Path) -> list[bytes | None]:
 def left_out(graph: ComputationGraph, path: str | os.PathLike[str]) -> list[str]:
     """Properties of the graph that the format of the path cannot store."""
     return csv_tables.left_out(graph.to_tables()) if str(path).endswith(TABLES) else []
-
-
-def write_whole(file: Path, data: bytes) -> None:
-    """Write to a temporary name and rename, so that no half-written file is ever seen.
-
-    A link is followed; a pipe or a device is written to as it is; a file that was there keeps its mode. Errors name the
-    file.
-    """
-    write_all({file: data})
-
-
-def write_all(contents: Mapping[Path, bytes]) -> None:
-    """Write several files; if one of them cannot be written, the existing files are left unchanged."""
-    staged: dict[Path, Path] = {}
-    file = Path()
-    try:
-        for file, data in contents.items():
-            if file.is_dir():
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-            if not _is_stream(file):
-                target = file.resolve()
-                temporary = target.with_name(f".{os.urandom(8).hex()}.part")  # short, however long the other is
-                staged[temporary] = target
-                with open(temporary, "xb") as out:
-                    _copy_mode(target, temporary)
-                    out.write(data)
-        for temporary, target in staged.items():
-            os.replace(temporary, target)
-        for file, data in contents.items():
-            if _is_stream(file):
-                file.write_bytes(data)
-    except BaseException as error:
-        for temporary in staged:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-        if isinstance(error, OSError):
-            error.filename = os.fspath(file)  # that of the temporary file, or none where a disk was full
-        raise
-
-
-def _copy_mode(target: Path, temporary: Path) -> None:
-    """Give the mode of a file that is there to the one that replaces it, before anything stands in that."""
-    with contextlib.suppress(FileNotFoundError):
-        temporary.chmod(stat.S_IMODE(target.stat().st_mode))
-
-
-def _is_stream(file: Path) -> bool:
-    return file.exists() and not file.is_file()

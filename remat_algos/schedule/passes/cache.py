@@ -6,11 +6,11 @@ import numpy as np
 
 from remat_algos.ir.arrays import LARGEST_SUM, Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.wording import shortened
 from remat_algos.kernels.passes import replay_order, run_prices
 from remat_algos.schedule.passes.dead_runs import recompute_marks, serving_runs
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
+from remat_algos.text.wording import shortened
 
 KEYS = ("density", "chain")
 ROUNDS = 6

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Decimal, DecimalException
 
 from remat_algos.errors import GraphWarning
-from remat_algos.ir.wording import shortened
+from remat_algos.text.wording import shortened
 
 FINEST_SCALE = 10**6
 ABSURD = 2**63

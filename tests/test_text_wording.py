@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import remat_algos as ra
-from remat_algos.ir.wording import LONGEST_NAME, shortened
+from remat_algos.text.wording import LONGEST_NAME, shortened
 
 LONG = "layer" * 2_000
 PAIR = [(f"{LONG}0", f"{LONG}1"), (f"{LONG}1", f"{LONG}2"), (f"{LONG}0", f"{LONG}2")]

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from remat_algos.ir.files.write import write_all, write_graph, write_whole
+from remat_algos.files import write_all, write_whole
+from remat_algos.ir.files.write import write_graph
 from remat_algos.ir.graph import ComputationGraph
 
 PAIR = ComputationGraph.from_edges([("a", "b")])
@@ -38,9 +39,9 @@ def test_threads_may_write_one_path(tmp_path):
 
 def test_what_a_killed_process_left_behind_blocks_nobody(tmp_path):
     (tmp_path / f".plan.json.{os.getpid()}.part").write_bytes(b"half")
-    script = "from pathlib import Path; import os, signal, sys; from remat_algos.ir.files import write\n"
-    script += "write.os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
-    script += "write.write_whole(Path(sys.argv[1]), b'new')"
+    script = "from pathlib import Path; import os, signal, sys; from remat_algos import files\n"
+    script += "files.os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+    script += "files.write_whole(Path(sys.argv[1]), b'new')"
     subprocess.run([sys.executable, "-c", script, str(tmp_path / "plan.json")], check=False)
     left = set(os.listdir(tmp_path))
     assert len(left) == 2

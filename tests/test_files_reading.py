@@ -11,7 +11,7 @@ import pytest
 import remat_algos as ra
 from remat_algos.cost.devices import get_device
 from remat_algos.errors import GraphError, RematError
-from remat_algos.ir.files.text import LIMIT_VARIABLE, READ_LIMIT, beginning, read_bytes, read_text
+from remat_algos.files import LIMIT_VARIABLE, READ_LIMIT, beginning, read_bytes, read_text
 
 GRAPH = ra.ComputationGraph.from_edges([("a", "b"), ("b", "c")])
 DEVICE = ra.Device("mine", {"float32": 1e12}, 1e11, 1e-6, 2**30)

@@ -3,8 +3,8 @@
 import re
 from decimal import ROUND_CEILING, Decimal
 
-from remat_algos.ir.decimals import decimal
-from remat_algos.ir.wording import shortened
+from remat_algos.text.decimals import decimal
+from remat_algos.text.wording import shortened
 
 ROUNDS_UP = 999.5  # what is more has four digits
 UNSCALED = 100_000

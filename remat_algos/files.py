@@ -1,14 +1,17 @@
-"""Contents of a file, read within a bound: bytes, or UTF-8 text."""
+"""Files of any format: read within a bound, as bytes or as UTF-8 text; written whole or not at all."""
 
 import contextlib
+import errno
 import io
 import os
+import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.units import format_bytes, parse_bytes
-from remat_algos.ir.wording import shortened
+from remat_algos.text.units import format_bytes, parse_bytes
+from remat_algos.text.wording import shortened
 
 READ_LIMIT = 2**29
 """Bytes of the largest file that is read, decompressed; `LIMIT_VARIABLE` in the environment overrides it."""
@@ -18,6 +21,9 @@ UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _GZIP = b"\x1f\x8b"
 _PIECE = 2**20
 _LONGEST_PATH = 200  # characters in a message
+
+
+# ---------------------------------------------------------------- reading
 
 
 def read_text(path: str | os.PathLike[str], remedy: str | None = None) -> str:
@@ -145,3 +151,54 @@ def _decompressed(data: bytes, limit: int, source: str) -> bytes | None:
         return _read_up_to(gzip.GzipFile(fileobj=io.BytesIO(data)), limit)  # type: ignore[arg-type]
     except (OSError, EOFError, zlib.error) as error:
         raise GraphError(f"{source}: damaged gzip data; is the file whole?") from error
+
+
+# ---------------------------------------------------------------- writing
+
+
+def write_whole(file: Path, data: bytes) -> None:
+    """Write to a temporary name and rename, so that no half-written file is ever seen.
+
+    A link is followed; a pipe or a device is written to as it is; a file that was there keeps its mode. Errors name the
+    file.
+    """
+    write_all({file: data})
+
+
+def write_all(contents: Mapping[Path, bytes]) -> None:
+    """Write several files; if one of them cannot be written, the existing files are left unchanged."""
+    staged: dict[Path, Path] = {}
+    file = Path()
+    try:
+        for file, data in contents.items():
+            if file.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            if not _is_stream(file):
+                target = file.resolve()
+                temporary = target.with_name(f".{os.urandom(8).hex()}.part")  # short, however long the other is
+                staged[temporary] = target
+                with open(temporary, "xb") as out:
+                    _copy_mode(target, temporary)
+                    out.write(data)
+        for temporary, target in staged.items():
+            os.replace(temporary, target)
+        for file, data in contents.items():
+            if _is_stream(file):
+                file.write_bytes(data)
+    except BaseException as error:
+        for temporary in staged:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+        if isinstance(error, OSError):
+            error.filename = os.fspath(file)  # that of the temporary file, or none where a disk was full
+        raise
+
+
+def _copy_mode(target: Path, temporary: Path) -> None:
+    """Give the mode of a file that is there to the one that replaces it, before anything stands in that."""
+    with contextlib.suppress(FileNotFoundError):
+        temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+
+
+def _is_stream(file: Path) -> bool:
+    return file.exists() and not file.is_file()

@@ -1,0 +1,1 @@
+"""How figures and words are printed and read: units, decimals, names in sentences, tables."""
