@@ -121,6 +121,7 @@ BOUND = {
     "plan": lambda w: w.plan,
     "constraints": lambda w: w.constraints,
     "schedule": lambda w: w.schedule,
+    "start": lambda w: w.schedule,
     "order": lambda w: w.schedule.order,
     "subject": lambda w: w.graph,
     "lower_sets": lambda w: w.lower_sets,

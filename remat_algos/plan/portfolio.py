@@ -15,7 +15,7 @@ from remat_algos.schedule.passes.polish import polish
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.candidates import Candidate, ParetoSet
-from remat_algos.solvers.registry import ANY_ORDER, BASELINE, Solver, Stream
+from remat_algos.solvers.registry import ANY_ORDER, BASELINE, START, Solver, Stream
 from remat_algos.text.wording import counted
 
 GRACE = 0.05  # seconds after the deadline in which cheap solvers are still run
@@ -153,7 +153,8 @@ class Portfolio:
     @property
     def n_tried(self) -> int:
         """Number of solvers that were run."""
-        return sum(result.simulated > 0 or result.error is not None for result in self.results.values())
+        tried = (result for name, result in self.results.items() if name != START)
+        return sum(result.simulated > 0 or result.error is not None for result in tried)
 
     def run(
         self,

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -21,8 +21,19 @@ from remat_algos.plan.plan import INTERRUPTED, OUT_OF_MEMORY, OVERHEADS, TOLERAN
 from remat_algos.plan.portfolio import Portfolio
 from remat_algos.plan.problem import Problem
 from remat_algos.schedule.constraints import Constraints
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate
-from remat_algos.solvers.registry import ANY_ORDER, BASELINE, Solver, default_solvers, get_solver
+from remat_algos.solvers.registry import (
+    ANY_ORDER,
+    BASELINE,
+    Solver,
+    Stream,
+    any_graph,
+    default_solvers,
+    get_solver,
+    list_solvers,
+)
 
 AUTO = "auto"
 BOUND_SHARE = 0.25  # of the time, for a bound that is computed before the search
@@ -52,6 +63,7 @@ def solve(
     constraints: Constraints | Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     cost_noise: float | None = None,
+    start: Schedule | Sequence[int] | None = None,
     **options: Any,
 ) -> Plan:
     """Find an order of running the nodes whose peak stays within a budget, at the least compute.
@@ -96,6 +108,9 @@ def solve(
         How uncertain the costs are, as a share of them: above 0 and at most 1. Of what fits, the plan is then the one
         whose overhead has the lowest 90 % quantile over thousands of samples of the costs (`CostNoise`), which is often
         but not always the one of least compute. The bound is about the costs of the graph.
+    start : Schedule or sequence of int, optional
+        A schedule of your own, at which `search` begins beside others; `live_set_search` looks for better ones alone.
+        It is a candidate itself: where it fits, the plan is never worse. Other solvers, named alone, take none.
     **options
         Options of the solver.
 
@@ -110,6 +125,8 @@ def solve(
         With the least peak reached, the bound that no schedule can go below, and the nodes that force it.
     GraphError
         If the solver cannot serve this graph.
+    ScheduleError
+        If `start` breaks a law of schedules, in the words of `simulate`.
     MemoryError
         If the one solver that is asked for runs out of memory before it finds a schedule; of several, the others go on.
     AllocationError
@@ -137,6 +154,7 @@ def solve(
     if not is_alignment(alignment):
         raise AllocationError(f"alignment is {alignment!r}, which is not a power of two below 2**53; give 1, 2, 4, ...")
     alignment, seed = int(alignment), whole(seed, "seed")
+    starts = [] if start is None else [_as_solver(graph, start, single)]
     options = {name: given if as_whole(given) is None else as_whole(given) for name, given in options.items()}
     reserving = get_allocator(allocator)
     noise = None if cost_noise is None else CostNoise.of(graph, cost_noise, seed)
@@ -165,7 +183,8 @@ def solve(
         if narrowed is not problem:  # the same again for what an allocator adds: it improves what was found
             shared.effort = FAST
         portfolio = Portfolio(narrowed, shared, polish=passes, bound=target, n_fitting=compared)
-        portfolio.run(default_solvers(graph, effort) if single is None else [single], options)
+        solvers = default_solvers(graph, effort) if single is None else [single]
+        portfolio.run([*starts, *solvers], options)
         if single is not None:
             _check_served(single, portfolio)
         if not raw:
@@ -212,12 +231,27 @@ def allocator_options(allocator: Allocator, alignment: int) -> dict[str, int]:
     return {}
 
 
+def _as_solver(graph: ComputationGraph, schedule: Schedule | Sequence[int], single: Solver | None) -> Solver:
+    """A solver that gives one schedule; ValueError beside one that begins at nothing."""
+    if single is not None and not single.improves:
+        able = " or ".join(each.name for each in list_solvers() if each.improves)
+        raise ValueError(f"{single.name} takes no start; name {able}, or leave out the solver")
+    simulation = simulate(graph, schedule)
+
+    def start(graph: ComputationGraph, limit: int | None, context: SearchContext, **options: Any) -> Stream:
+        yield Candidate(simulation.schedule, simulation=simulation)
+
+    return Solver(start, paper="", needs=any_graph, optimal_in=None, price=0.0)
+
+
 def _check_served(solver: Solver, portfolio: Portfolio) -> None:
     """Raise what kept the one solver from yielding candidates."""
-    result = portfolio.results[solver.name]
-    reason, error = solver.needs(portfolio.problem.graph), result.error
+    reason, result = solver.needs(portfolio.problem.graph), portfolio.results.get(solver.name)
     if reason is not None:
         raise GraphError(f"{solver.name} cannot serve this graph: {reason}")
+    if result is None:  # it was not run: the start meets the bound
+        return
+    error = result.error
     if isinstance(error, ScheduleError):
         raise ScheduleError(f"{solver.name} cannot serve this graph: {error}", error.step, error.node) from error
     if error is not None and not (

@@ -16,6 +16,7 @@ from remat_algos.text.wording import did_you_mean, shortened
 ANY_ORDER = "any order"
 SCOPES = (ANY_ORDER, "fixed order", "canonical", "chain")
 BASELINE = "no_remat"  # the solver that others are measured by
+START = "start"  # in the place of a solver's name: the schedule of the user's own
 CHEAP, UNKNOWN_PRICE = 0.1, 1.0
 
 Stream = Iterator[Candidate | Schedule]

@@ -14,7 +14,7 @@ from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.mirror import honoured, mirror_schedule
 from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.solvers.candidates import Candidate, Details, evaluated, rank
-from remat_algos.solvers.registry import BASELINE, Rows, solver
+from remat_algos.solvers.registry import BASELINE, START, Rows, solver
 from remat_algos.text.wording import counted, shortened
 
 WORK = {FAST: 6_000_000, DEFAULT: 75_000_000, BEST: 400_000_000}
@@ -166,15 +166,19 @@ class _Annealing:
         return best
 
     def _seeds(self, limit: int, best: Candidate | None = None) -> list[Candidate]:
-        """The order of ids, and the best candidates of other solvers, one of each, in turn."""
+        """The order of ids, and the best candidates of other solvers, one of each, in turn; the user's own first."""
         candidates: dict[str, Candidate] = {} if best is None else {"search": best}
         for each in self.context.candidates:
             known = candidates.get(each.solver)
             if known is None or rank(each.figures, limit) < rank(known.figures, limit):
                 candidates[each.solver] = each
+        own = candidates.pop(START, None)
         ordered = sorted(candidates.values(), key=lambda each: (*rank(each.figures, limit), each.solver))
-        others = {each.figures: each for each in reversed(ordered) if each.solver != BASELINE}
-        chosen = list(others.values())[::-1][:N_SEEDS]
+        others = dict[tuple[int, int], Candidate]()
+        for each in ordered if own is None else [own, *ordered]:
+            if each.solver != BASELINE:
+                others.setdefault(each.figures, each)
+        chosen = list(others.values())[:N_SEEDS]
         return [seed for each in chosen or [self.first] for seed in dict.fromkeys((each, self.first))]
 
     def _rounds(

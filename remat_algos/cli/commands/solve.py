@@ -47,6 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="report the solver's plan unchanged, even if improving it, or no rematerialization, would be better",
     )
+    parser.add_argument(
+        "--start",
+        metavar="FILE",
+        help="a schedule of your own at which the search begins, and which the plan is never worse than where it fits: "
+        "a plan, a list of names or ids, lines `compute X` and `free Y`, or npz with matrices R and S",
+    )
     add_effort(parser)
     add_search(parser)
     add_reservation(parser)
@@ -67,7 +73,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Solve, print the plan and write it; 130 if interrupted, with the best plan so far."""
+    from remat_algos.cli.order_argument import simulated_order
     from remat_algos.errors import GraphError
+    from remat_algos.plan.orders import Order
     from remat_algos.plan.solve import solve
 
     check_plot(arguments)
@@ -77,9 +85,11 @@ def run(arguments: argparse.Namespace) -> int:
     options = options_of(arguments.solver, arguments.option)
     form = arguments.format or "plan"
     alone = arguments.format is not None and not arguments.output  # the plan is all that standard output gets
-    graph, note = graph_of(arguments)
+    order = None if arguments.start is None else Order.read(arguments.start)
+    graph, note = graph_of(arguments, order)
     check_budget(arguments, budget, graph)
     constraints = constraints_of(arguments, graph)
+    start = None if order is None else simulated_order(graph, order).schedule
     out = sys.stderr if alone else sys.stdout
     if not arguments.json:
         print_text(note, file=out)
@@ -96,6 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
                 constraints=constraints,
                 progress=progress,
                 cost_noise=arguments.cost_noise,
+                start=start,
                 **reserving,
                 **options,
             )
@@ -103,9 +114,10 @@ def run(arguments: argparse.Namespace) -> int:
             remedy = "; leave out --inference" if arguments.inference else ""
             raise GraphError(f"{arguments.graph}: {error}{remedy}") from error
         except (TypeError, ValueError) as error:
-            if not options:
+            if not options and start is None:
                 raise
-            raise argparse.ArgumentTypeError(f"{arguments.solver}: {error}") from error  # a value it cannot take
+            solver = f"{arguments.solver}: " if options else ""
+            raise argparse.ArgumentTypeError(f"{solver}{error}") from error  # a value, or a start, it cannot take
     if arguments.output:
         plan.save(arguments.output, form)
     if alone:
@@ -123,9 +135,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_output(arguments: argparse.Namespace) -> None:
     """Nothing that is read is overwritten, and one thing at most has standard output."""
-    sources = {file.resolve() for file in files_of(arguments)}
-    if arguments.output and Path(arguments.output).resolve() in sources:
+    output = Path(arguments.output).resolve() if arguments.output else None
+    if output in {file.resolve() for file in files_of(arguments)}:
         raise argparse.ArgumentTypeError(f"-o {arguments.output} would overwrite the graph; name another file")
+    if arguments.start is not None and output == Path(arguments.start).resolve():
+        raise argparse.ArgumentTypeError(f"-o {arguments.output} would overwrite the start; name another file")
     rival = "--json" if arguments.json else "--plot -" if arguments.plot == "-" else None
     if arguments.format and not arguments.output and rival:
         message = f"{rival} and --format both want standard output; give -o FILE, or one of them"
