@@ -21,6 +21,7 @@ from remat_algos.bounds.integer_program import (
 from remat_algos.bounds.memory import forced_bytes, runs_once
 from remat_algos.context import SearchContext
 from remat_algos.ir.arrays import Bool, Int8, Int64
+from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.text.wording import counted
 
@@ -306,7 +307,7 @@ class _Program:
         self.future = {w: descendants(graph, v) for w, v in zip(self.windows, chain, strict=True)}
         for w, v in zip(self.windows, chain, strict=True):
             self.future[w][v] = False
-        reader = np.repeat(np.arange(n, dtype=np.int32), np.diff(graph.read_indptr))
+        reader = row_of(graph.read_indptr, np.int32)
         wanted = graph.needed[reader]
         self.reader, self.read = reader[wanted], graph.read_indices[wanted]
         self.repeatable = _repeatable(graph, self.read)

@@ -12,6 +12,7 @@ from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.executor.memories import CHUNK
 from remat_algos.ir.arrays import Int64, brief, by_fields, frozen, sealed
+from remat_algos.ir.csr import gather_rows, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.simulation import Simulation, check_simulation
 
@@ -176,10 +177,8 @@ def live_memory(simulation: Simulation, chunk: int = 1) -> Int64:
 
 def _at_steps(indptr: Int64, indices: NDArray[Any], order: NDArray[np.int32]) -> tuple[Int64, Int64]:
     """(entries of the row of the node that runs, its step), step by step."""
-    count = np.diff(indptr)[order]
-    step = np.repeat(np.arange(len(order)), count)
-    place = np.arange(step.size) - np.repeat(np.cumsum(count) - count, count)
-    return indices[indptr[order][step] + place].astype(np.int64), step
+    ends, entries = gather_rows(indptr, indices, order)
+    return entries.astype(np.int64), row_of(ends)
 
 
 def live_bytes(buffers: Buffers, n_steps: int) -> Int64:

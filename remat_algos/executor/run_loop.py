@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from remat_algos.executor.execution import Execution, live_memory
 from remat_algos.executor.memories import CHUNK, PATTERN, Memory
 from remat_algos.executor.operators import Operators
 from remat_algos.ir.arrays import Int64
+from remat_algos.ir.csr import to_lists
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.wording import shortened
@@ -48,14 +48,14 @@ class RunLoop:
         arrays = self._operators.residents(self._on)
         _check_residents(graph, arrays)
         self._resident = sum(array.nbytes for array in arrays)
-        rows = _rows(graph.resident.read_indptr, graph.resident.read_indices) if graph.resident is not None else None
+        rows = to_lists(graph.resident.read_indptr, graph.resident.read_indices) if graph.resident is not None else None
         none: tuple[Array, ...] = ()
         self._residents = [tuple([arrays[r] for r in row]) for row in rows] if rows else [none] * graph.n_nodes
 
     def run_schedule(self, memory: Memory) -> None:
         """Run the schedule. The loop does only what cannot be precomputed, and avoids NumPy scalars."""
         graph, lifetimes, order = self.simulation.graph, self.simulation.lifetimes, self.simulation.schedule.order
-        reads_of, residents_of = _rows(graph.read_indptr, graph.read_indices), self._residents
+        reads_of, residents_of = to_lists(graph.read_indptr, graph.read_indices), self._residents
         indptr, value = lifetimes.instance_indptr.tolist(), lifetimes.value.tolist()
         size, scratch, pinned = graph.memory[lifetimes.value].tolist(), graph.workspace.tolist(), graph.output.tolist()
         ended, keys, scratch_key = _ended(self.simulation), self._keys.instance, self._keys.workspace
@@ -200,11 +200,6 @@ def _word(checksum: Any) -> int:
         pass
     remedy = "let `checksum` give whole numbers from 0 to 2**32 - 1"
     raise BackendError(f"a checksum of the operators is no uint32 ({checksum!r}); {remedy}")
-
-
-def _rows(indptr: Int64, indices: NDArray[Any]) -> list[list[int]]:
-    ends, entries = indptr.tolist(), indices.tolist()
-    return [entries[start:end] for start, end in pairwise(ends)]
 
 
 def _ended(simulation: Simulation) -> list[list[int]]:

@@ -90,22 +90,6 @@ def sealed(array: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(memoryview(array))  # type: ignore[arg-type]  # over the memory of a kernel, which stays writable; what is shown does not
 
 
-def row(indptr: Int64, indices: Int32, i: int, what: str) -> list[int]:
-    """Row i of a table in CSR arrays; GraphError if there is none.
-
-    Examples
-    --------
-    >>> row(np.array([0, 2, 3]), np.array([5, 6, 7]), 0, "bag")
-    [5, 6]
-    >>> row(np.array([0, 2, 3]), np.array([5, 6, 7]), 2, "bag")
-    Traceback (most recent call last):
-    remat_algos.errors.GraphError: there is no bag 2; there are 2, numbered from 0
-    """
-    i = check_place(i, indptr.shape[0] - 1, what)
-    entries: list[int] = indices[indptr[i] : indptr[i + 1]].tolist()
-    return entries
-
-
 def check_place(i: int, count: int, what: str) -> int:
     """The number i as an int; GraphError unless it is between 0 and `count` - 1."""
     place = i if type(i) is int else whole(i, what)
@@ -200,29 +184,3 @@ def check_sizes(array: Int64, what: str) -> None:
     # the float sum cannot wrap, and is within a few units of the true one
     if array.max() >= LARGEST_SUM or array.sum(dtype=np.float64) >= LARGEST_SUM:
         raise GraphError(f"the sum of {what} is 2**53 or more; give it in a coarser unit")
-
-
-def check_indptr(indptr: Int64, n_rows: int, n_entries: int, what: str) -> None:
-    """GraphError unless `indptr` cuts `n_entries` entries into `n_rows` rows."""
-    if indptr.shape[0] != n_rows + 1:
-        raise wrong_length(what, indptr.shape[0], n_rows + 1, "row, and one more")
-    if not indptr.size or indptr[0] != 0 or indptr[-1] != n_entries or (np.diff(indptr) < 0).any():
-        raise GraphError(f"{what} must increase from 0 to {n_entries:,}")
-
-
-def repeats(indptr: Int64, indices: Int32) -> int:
-    """The first row that names an entry twice, or -1."""
-    entries = np.sort(_row_keys(indptr) + indices)
-    twice = np.flatnonzero(entries[1:] == entries[:-1])
-    return int(np.searchsorted(indptr, twice[0], side="right")) - 1 if twice.size else -1
-
-
-def sorted_rows(indptr: Int64, indices: Int32) -> Int32:
-    """The entries with each row ascending."""
-    keys = _row_keys(indptr)
-    return frozen(np.sort(keys + indices) - keys, np.int32)
-
-
-def _row_keys(indptr: Int64) -> Int64:
-    """A number for each entry: plus an id of 32 bits, it sorts by row, then by id."""
-    return np.repeat(np.arange(indptr.shape[0] - 1) << 32, np.diff(indptr))

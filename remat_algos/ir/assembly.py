@@ -11,6 +11,7 @@ import numpy as np
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64
 from remat_algos.ir.backward import Backward
+from remat_algos.ir.csr import gather_rows, group_rows, indptr_of, row_of, select_entries, unique_rows
 from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
 from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.ir.tables import NodeRow, Number, Tables, ValueRow
@@ -118,14 +119,14 @@ class _NameIndex:
 
     def resolve_rows(self, rows: Sequence[NodeRow], named: Sequence[Sequence[str]]) -> tuple[Int64, Int64]:
         """Distinct numbers of the names of each row, as CSR rows."""
-        indptr = _indptr([len(names) for names in named])
+        indptr = indptr_of([len(names) for names in named])
         try:
             if self.views:
                 raise KeyError
             found = np.fromiter(map(self.place.__getitem__, chain.from_iterable(named)), np.int64, int(indptr[-1]))
         except KeyError:  # a view, or a name that is not known
             found = np.array([x for row, names in zip(rows, named, strict=True) for x in self.resolve(row, names)])
-        return _each_once(indptr, found.astype(np.int64))
+        return unique_rows(indptr, found.astype(np.int64))
 
 
 class _Assembly:
@@ -135,7 +136,7 @@ class _Assembly:
         self.tables = tables
         self.names = names = _NameIndex(tables)
         self.first = np.array(names.first, np.int64)
-        self.owner = np.repeat(np.arange(len(tables.nodes)), np.diff(self.first))
+        self.owner = row_of(self.first)
         rows = [value for node in tables.nodes for value in node.values]
         real = np.array([value.view_of is None for value in rows], bool)
         self.kept = np.zeros(len(tables.nodes), bool)
@@ -162,10 +163,11 @@ class _Assembly:
 
     def _topological(self) -> Int64:
         """The rows that stay, so that each comes after what it reads, earliest row first."""
-        reader, read = _pairs(*self.reads)
+        indptr, read = self.reads
+        reader = row_of(indptr)
         reader, source = reader[read >= 0], self.owner[read[read >= 0]]
         n = len(self.tables.nodes)
-        indptr = _indptr(np.bincount(reader, minlength=n))
+        indptr = indptr_of(np.bincount(reader, minlength=n))
         order = topological_order(*transpose_rows(indptr, source.astype(np.int32), n))
         if order.size < n:
             self._fail_cycle(reader, source, order)
@@ -193,7 +195,7 @@ class _Assembly:
                 expected = f"has mark {node.mark}, expected 0, 1 (keep) or 2 (recompute)"
                 self.names.fail(node, f"node {shortened(node.name)!r} {expected}")
         tables, nodes = self.tables, self.nodes
-        read_indptr, read = _rows(*self.reads, self.order)
+        read_indptr, read = gather_rows(*self.reads, self.order)
         costs = [node.compute for node in nodes] + [node.grad_compute for node in nodes]
         self._checked(costs[: len(nodes)], nodes, "compute")  # before they are rounded
         self._checked(costs[len(nodes) :], nodes, "grad_compute", -1)
@@ -201,8 +203,8 @@ class _Assembly:
         owners = [nodes[v] for v in self.value_node.tolist()]
         memory = self._bytes([value.memory for value in self.values], owners, "memory")
         arrays: dict[str, Any] = {
-            "value_indptr": _indptr(np.bincount(self.value_node, minlength=len(nodes))),
-            "read_indptr": _indptr(_counts(read_indptr, read >= 0)),
+            "value_indptr": indptr_of(np.bincount(self.value_node, minlength=len(nodes))),
+            "read_indptr": select_entries(read_indptr, read, read >= 0)[0],
             "read_indices": self.value_id[read[read >= 0]],
             "memory": memory,
             "compute": self._checked(whole[: len(nodes)], nodes, "compute"),
@@ -291,78 +293,35 @@ class _Assembly:
         """Reads of the gradient of each node; by default all reads and values of the node."""
         has_saved = [node.saved is not None for node in self.nodes]
         indptr, places = self.names.resolve_rows(self.nodes, [node.saved or () for node in self.nodes])
-        node, place = _pairs(indptr, places)
-        node, value = node[place >= 0], self.value_id[place[place >= 0]]
+        node, value = row_of(indptr)[places >= 0], self.value_id[places[places >= 0]]
         silent = ~np.array(has_saved, bool)
-        reader, read = _pairs(read_indptr, read_indices)
+        reader = row_of(read_indptr)
         rows = np.concatenate([node, reader[silent[reader]], self.value_node[silent[self.value_node]]])
-        values = np.concatenate([value, read[silent[reader]], np.flatnonzero(silent[self.value_node])])
-        order = np.argsort(rows, kind="stable")
-        return _each_once(_indptr(np.bincount(rows, minlength=len(self.nodes))), values[order])
+        values = np.concatenate([value, read_indices[silent[reader]], np.flatnonzero(silent[self.value_node])])
+        return unique_rows(*group_rows(rows, values, len(self.nodes)))
 
     def _resident(self, read_indptr: Int64, read: Int64) -> Resident | None:
         residents = self.tables.residents
         if not residents:
             return None
-        row_of = {node.name: i for i, node in enumerate(self.tables.nodes)}
-        reads = {(int(v), int(-1 - x)) for v, x in zip(*_pairs(read_indptr, read), strict=True) if x < 0}
+        place = {node.name: i for i, node in enumerate(self.tables.nodes)}
+        reads = {(int(v), int(-1 - x)) for v, x in zip(row_of(read_indptr), read, strict=True) if x < 0}
         for r, resident in enumerate(residents):
             if resident.role not in ROLES:
                 known = ", ".join(ROLES)
                 name, role = shortened(resident.name), shortened(resident.role)
                 self.names.fail(resident, f"resident {name!r} has role {role!r}; use {known}")
             for reader in resident.readers:
-                if reader not in row_of:
+                if reader not in place:
                     name, lost = shortened(resident.name), shortened(reader)
                     self.names.fail(resident, f"resident {name!r} is read by {lost!r}, which is no node")
-                if self.kept[row_of[reader]]:
-                    reads.add((int(self.node_id[row_of[reader]]), r))
+                if self.kept[place[reader]]:
+                    reads.add((int(self.node_id[place[reader]]), r))
         pairs = np.array(sorted(reads), np.int64).reshape(-1, 2)
         return Resident(
             self._bytes([resident.memory for resident in residents], residents, "memory"),
             np.array([ROLES.index(resident.role) for resident in residents], np.int8),
-            _indptr(np.bincount(pairs[:, 0], minlength=len(self.nodes))),
+            indptr_of(np.bincount(pairs[:, 0], minlength=len(self.nodes))),
             pairs[:, 1].astype(np.int32),
             tuple(resident.name for resident in residents),
         )
-
-
-def _indptr(counts: Sequence[int] | Int64) -> Int64:
-    indptr = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=indptr[1:])
-    return indptr
-
-
-def _pairs(indptr: Int64, entries: Int64) -> tuple[Int64, Int64]:
-    """(row, entry) of all entries."""
-    return _row_of(indptr), entries
-
-
-def _row_of(indptr: Int64) -> Int64:
-    """The row of each entry."""
-    return np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
-
-
-def _counts(indptr: Int64, selected: Bool) -> Int64:
-    """How many entries of each row are selected."""
-    return np.bincount(_row_of(indptr)[selected], minlength=indptr.size - 1)
-
-
-def _rows(indptr: Int64, entries: Int64, order: Int64) -> tuple[Int64, Int64]:
-    """The rows in another order."""
-    taken = _indptr(np.diff(indptr)[order])
-    shift = np.repeat(indptr[order] - taken[:-1], np.diff(taken))
-    return taken, entries[np.arange(taken[-1]) + shift]
-
-
-def _each_once(indptr: Int64, entries: Int64) -> tuple[Int64, Int64]:
-    """The rows without entries that stand in them before."""
-    if not entries.size:
-        return indptr, entries
-    row = _row_of(indptr)
-    minimum = int(entries.min())
-    _, first = np.unique(row * (int(entries.max()) - minimum + 1) + (entries - minimum), return_index=True)
-    if first.size == entries.size:
-        return indptr, entries
-    first.sort()
-    return _indptr(np.bincount(row[first], minlength=indptr.size - 1)), entries[first]

@@ -8,6 +8,7 @@ import numpy as np
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64
 from remat_algos.ir.backward import Backward
+from remat_algos.ir.csr import gather_rows, join_rows, select_entries
 from remat_algos.ir.encode import BITS
 from remat_algos.ir.encode import encode as encoded
 from remat_algos.ir.graph import ComputationGraph, Derivation
@@ -148,7 +149,7 @@ def everything_saved(graph: ComputationGraph) -> Backward:
     """Gradients that read all reads and values of their node, of the size of the values."""
     n = graph.n_nodes
     own = np.arange(graph.n_values, dtype=np.int32)
-    saved = _joined(graph.read_indptr, graph.read_indices, graph.value_indptr, own)
+    saved = join_rows(graph.read_indptr, graph.read_indices, graph.value_indptr, own)
     return Backward(*saved, graph.memory, np.full(n, -1, np.int64), np.zeros(n, np.int64))
 
 
@@ -173,13 +174,13 @@ def _seeds(graph: ComputationGraph, backward: Backward, loss: Sequence[str] | No
 def _targets(graph: ComputationGraph, backward: Backward, parameter_gradients: bool) -> tuple[Int64, Int32]:
     """Targets of the gradients of each node: its reads, then its parameters, whose ids follow those of values."""
     has_gradient = (backward.grad_memory >= 0)[graph.read_indices]
-    reads = _only(graph.read_indptr, graph.read_indices, has_gradient)
+    reads = select_entries(graph.read_indptr, graph.read_indices, has_gradient)
     resident = graph.resident
     if not parameter_gradients or resident is None:
         return reads
     is_parameter = (resident.role == PARAMETER)[resident.read_indices]
-    indptr, parameters = _only(resident.read_indptr, resident.read_indices, is_parameter)
-    return _joined(*reads, indptr, parameters + graph.n_values)
+    indptr, parameters = select_entries(resident.read_indptr, resident.read_indices, is_parameter)
+    return join_rows(*reads, indptr, parameters + graph.n_values)
 
 
 def _owners(graph: ComputationGraph, target: Int32, reader: Int32) -> Int32:
@@ -235,30 +236,12 @@ def _resident(resident: Resident | None, reader: Int32) -> Resident | None:
     """Residents, read by the gradients of a node as by the node."""
     if resident is None:
         return None
-    counts = np.append(np.diff(resident.read_indptr), 0)[reader]  # the row added at the end is that of a seed
-    begin = np.append(resident.read_indptr[:-1], 0)[reader]
-    end = np.cumsum(counts)
-    places = np.arange(counts.sum()) + np.repeat(begin - (end - counts), counts)
-    return replace(
-        resident,
-        read_indptr=_with(resident.read_indptr, resident.read_indices.size + end),
-        read_indices=_with(resident.read_indices, resident.read_indices[places]),
-    )
+    indptr, indices = resident.read_indptr, resident.read_indices
+    with_seed = np.append(indptr, indptr[-1])  # the row added at the end is that of a seed, whose reader is -1
+    read_indptr, read_indices = gather_rows(with_seed, indices, np.append(np.arange(indptr.size - 1), reader))
+    return replace(resident, read_indptr=read_indptr, read_indices=read_indices)
 
 
 def _with(forward: np.ndarray, backward: np.ndarray) -> np.ndarray:
     """The entries of both."""
     return np.concatenate([forward, backward])
-
-
-def _only(indptr: Int64, indices: Int32, selected: Bool) -> tuple[Int64, Int32]:
-    """Rows with the selected entries only."""
-    return np.concatenate([[0], np.cumsum(selected)])[indptr], indices[selected]
-
-
-def _joined(indptr: Int64, indices: Int32, more_indptr: Int64, more: Int32) -> tuple[Int64, Int32]:
-    """Rows with the entries of others behind their own."""
-    joined = np.empty(indices.size + more.size, np.int32)
-    joined[np.arange(indices.size) + np.repeat(more_indptr[:-1], np.diff(indptr))] = indices
-    joined[np.arange(more.size) + np.repeat(indptr[1:], np.diff(more_indptr))] = more
-    return indptr + more_indptr, joined

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64, frozen, whole
+from remat_algos.ir.csr import group_rows
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 from remat_algos.text.wording import counted, did_you_mean, listed, shortened
 
@@ -77,8 +78,7 @@ def rows_of_pairs(pairs: np.ndarray, n: int) -> tuple[Int64, np.ndarray]:
     """(int64[n + 1], [<= k]): CSR rows of what each node reads, in order of appearance, without duplicates."""
     _, first = np.unique(pairs[:, 1] * n + pairs[:, 0], return_index=True)
     pairs = pairs[np.sort(first)]
-    pairs = pairs[np.argsort(pairs[:, 1], kind="stable")]
-    return np.concatenate([[0], np.cumsum(np.bincount(pairs[:, 1], minlength=n))]), pairs[:, 0]
+    return group_rows(pairs[:, 1], pairs[:, 0], n)
 
 
 def unread_first_values(value_indptr: Int64, read_indices: Int32) -> Bool:

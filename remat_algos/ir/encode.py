@@ -9,6 +9,7 @@ import numpy as np
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, as_whole
 from remat_algos.ir.backward import Backward
+from remat_algos.ir.csr import group_rows, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.operation_kinds import OperationKind, operation_kind
@@ -124,7 +125,7 @@ class Codes:
         """The graph with the bits in it."""
         memory, workspace, grad_workspace = (a.copy() for a in (graph.memory, graph.workspace, backward.grad_workspace))
         readers, indptr = graph.readers[1], graph.readers[0]
-        saver = np.repeat(np.arange(graph.n_nodes), np.diff(backward.saved_indptr))
+        saver = row_of(backward.saved_indptr)
         for x, size in zip(self.masks.tolist(), self.mask_memory.tolist(), strict=True):
             for v in (int(graph.producer[x]), *readers[indptr[x] : indptr[x + 1]].tolist()):
                 workspace[v] += memory[x]
@@ -138,11 +139,11 @@ class Codes:
         """An extra value, the last one, for each of the nodes, which their gradients read instead."""
         ends = graph.value_indptr[self.nodes + 1]
         new = ends + np.arange(ends.size)
-        saver = np.repeat(np.arange(graph.n_nodes), np.diff(backward.saved_indptr))
+        saver = row_of(backward.saved_indptr)
         stays = ~np.isin(saver, self.nodes)
         owner = np.concatenate([saver[stays], self.nodes])
         saved = np.concatenate([_moved(backward.saved_indices[stays], ends), new]).astype(np.int32)
-        counts = np.bincount(owner, minlength=graph.n_nodes)
+        saved_indptr, saved_indices = group_rows(owner, saved, graph.n_nodes)
         sizes = -(-graph.memory[graph.value_indptr[self.nodes]] // self.bits)
         return replace(
             graph,
@@ -152,8 +153,8 @@ class Codes:
             output=np.insert(graph.output, ends, False),
             backward=replace(
                 backward,
-                saved_indptr=np.concatenate([[0], np.cumsum(counts)]),
-                saved_indices=saved[np.argsort(owner, kind="stable")],
+                saved_indptr=saved_indptr,
+                saved_indices=saved_indices,
                 grad_memory=np.insert(backward.grad_memory, ends, -1),
             ),
             labels=_labels(graph, self.nodes, new, ends),

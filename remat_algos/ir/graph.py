@@ -9,21 +9,10 @@ from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
 from remat_algos.ir import laws
-from remat_algos.ir.arrays import (
-    Bool,
-    Int8,
-    Int32,
-    Int64,
-    by_fields,
-    check_indptr,
-    check_place,
-    frozen,
-    row,
-    sealed,
-    whole,
-)
+from remat_algos.ir.arrays import Bool, Int8, Int32, Int64, by_fields, check_place, frozen, sealed, whole
 from remat_algos.ir.assembly import assemble
 from remat_algos.ir.backward import Backward
+from remat_algos.ir.csr import check_indptr, row, row_of
 from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.edges import (
     are_topological,
@@ -345,9 +334,7 @@ class ComputationGraph:
     @property
     def producer(self) -> Int32:
         """int32[n_values]: the node that computes each value."""
-        return derived(
-            self, "producer", lambda: np.repeat(np.arange(self.n_nodes, dtype=np.int32), np.diff(self.value_indptr))
-        )
+        return derived(self, "producer", lambda: row_of(self.value_indptr, np.int32))
 
     @property
     def readers(self) -> tuple[Int64, Int32]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, check_indptr, check_sizes, wrong_length
+from remat_algos.ir.arrays import Int32, Int64, check_sizes, wrong_length
 from remat_algos.ir.backward import Backward
+from remat_algos.ir.csr import check_indptr, row_of
 from remat_algos.ir.labels import RECOMPUTE, GradientNames, Labels
 from remat_algos.kernels.graph import check_reads
 from remat_algos.text.wording import counted, shortened
@@ -101,11 +102,11 @@ def _check_parts(graph: ComputationGraph) -> None:
 def _check_saved(graph: ComputationGraph, backward: Backward) -> None:
     if backward.grad_memory.shape[0] != graph.n_values:
         raise wrong_length("grad_memory", backward.grad_memory.shape[0], graph.n_values, "value")
-    saved, node = backward.saved_indices, np.repeat(np.arange(graph.n_nodes), np.diff(backward.saved_indptr))
+    saved, node = backward.saved_indices, row_of(backward.saved_indptr)
     if saved.size and not 0 <= saved.min() <= saved.max() < graph.n_values:
         at = int(np.argmax((saved < 0) | (saved >= graph.n_values)))
         raise GraphError(f"saved_indices[{at}] is {saved[at]}, expected {_values(graph)}")
-    reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
+    reader = row_of(graph.read_indptr)
     own = graph.producer[saved] == node
     read = np.isin(node * graph.n_values + saved, reader * graph.n_values + graph.read_indices)
     if not (own | read).all():

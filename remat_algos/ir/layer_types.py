@@ -9,6 +9,7 @@ import numpy as np
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int32
+from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.operation_kinds import operation_kind
 from remat_algos.ir.resident import ROLES
@@ -109,7 +110,7 @@ def derivative_of(graph: ComputationGraph) -> Int32:
     if graph.forward_of is None:
         return np.full(graph.n_nodes, -1, np.int32)
     found, owner = graph.forward_of.copy(), graph.forward_of[graph.producer[graph.read_indices]]
-    reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
+    reader = row_of(graph.read_indptr)
     backward = (owner >= 0) & (graph.forward_of[reader] >= 0) & ~parameter_gradients(graph)[reader]
     np.maximum.at(found, reader[backward], owner[backward])
     return found

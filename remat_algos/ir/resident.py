@@ -5,19 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import (
-    Int8,
-    Int32,
-    Int64,
-    brief,
-    by_fields,
-    check_indptr,
-    check_sizes,
-    frozen,
-    repeats,
-    row,
-    sorted_rows,
-)
+from remat_algos.ir.arrays import Int8, Int32, Int64, brief, by_fields, check_sizes, frozen
+from remat_algos.ir.csr import check_indptr, repeats, row, sorted_rows
 
 ROLES = ("input", "parameter", "state")
 

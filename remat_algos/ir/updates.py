@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from remat_algos.ir.arrays import Bool, Int32
+from remat_algos.ir.csr import row_of
 from remat_algos.ir.resident import ROLES
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def changeable_reads(graph: ComputationGraph) -> tuple[Int32, Int32]:
     resident = graph.resident
     if resident is None:
         return np.empty(0, np.int32), np.empty(0, np.int32)
-    reader = np.repeat(np.arange(graph.n_nodes, dtype=np.int32), np.diff(resident.read_indptr))
+    reader = row_of(resident.read_indptr, np.int32)
     changeable = resident.role[resident.read_indices] != INPUT
     return reader[changeable], resident.read_indices[changeable]
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64
 from remat_algos.ir.backward import Backward
+from remat_algos.ir.csr import row_of, select_entries, to_lists
 from remat_algos.ir.differentiate import PARAMETER
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.graph import needed_nodes
@@ -55,10 +56,10 @@ def workspaces(graph: ComputationGraph, rules: Backward, group: Int64, kept: Boo
 def able(graph: ComputationGraph, rules: Backward) -> Bool:
     """bool[n]: nodes that can have a gradient: they read a value with a gradient, or a parameter."""
     flags = np.zeros(graph.n_nodes, bool)
-    flags[_row_of(graph.read_indptr)[(rules.grad_memory >= 0)[graph.read_indices]]] = True
+    flags[row_of(graph.read_indptr)[(rules.grad_memory >= 0)[graph.read_indices]]] = True
     if graph.resident is not None:
         is_parameter = (graph.resident.role == PARAMETER)[graph.resident.read_indices]
-        flags[_row_of(graph.resident.read_indptr)[is_parameter]] = True
+        flags[row_of(graph.resident.read_indptr)[is_parameter]] = True
     return flags
 
 
@@ -89,7 +90,7 @@ class _Spans:
 
 def _saved(graph: ComputationGraph, rules: Backward, selected: Bool) -> tuple[Int32, Int64]:
     """The selected values that gradients read, and the first node whose gradient does."""
-    saver = _row_of(rules.saved_indptr)
+    saver = row_of(rules.saved_indptr)
     entries = able(graph, rules)[saver] & selected[rules.saved_indices]
     values, first = np.unique(rules.saved_indices[entries], return_index=True)
     return values, saver[entries][first]
@@ -98,8 +99,8 @@ def _saved(graph: ComputationGraph, rules: Backward, selected: Bool) -> tuple[In
 def _scratch(graph: ComputationGraph, rules: Backward, kept: Bool, blocks: _Spans) -> Int64:
     """int64[spans]: of the run forwards."""
     stays, last_use = graph.output.copy(), graph.producer.astype(np.int64)
-    stays[rules.saved_indices[able(graph, rules)[_row_of(rules.saved_indptr)]]] = True
-    np.maximum.at(last_use, graph.read_indices, _row_of(graph.read_indptr))
+    stays[rules.saved_indices[able(graph, rules)[row_of(rules.saved_indptr)]]] = True
+    np.maximum.at(last_use, graph.read_indices, row_of(graph.read_indptr))
     freed = np.zeros(graph.n_nodes, np.int64)
     np.add.at(freed, last_use[~stays], graph.memory[~stays])
     after = np.cumsum(graph.node_memory - freed)  # live bytes after each node
@@ -139,18 +140,21 @@ class _Gradients:
         if graph.resident is not None:
             size += graph.resident.memory.tolist()
             is_parameter = graph.resident.role == PARAMETER
-            indptr, indices = _only(graph.resident.read_indptr, graph.resident.read_indices, is_parameter)
-            parameters = _rows(indptr, indices + graph.n_values)
-        reads, seeds = _only(graph.read_indptr, graph.read_indices, has_gradient), graph.output & has_gradient
+            indptr, indices = select_entries(
+                graph.resident.read_indptr, graph.resident.read_indices, is_parameter[graph.resident.read_indices]
+            )
+            parameters = to_lists(indptr, indices + graph.n_values)
+        reads = select_entries(graph.read_indptr, graph.read_indices, has_gradient[graph.read_indices])
+        seeds = graph.output & has_gradient
         active = needed_nodes(graph.value_indptr, *reads, graph.producer, seeds.view(np.uint8)).view(np.bool_)
         awaited = np.where(seeds, graph.memory, 0)
-        awaited[rules.saved_indices[(active & able(graph, rules))[_row_of(rules.saved_indptr)]]] = 0
+        awaited[rules.saved_indices[(active & able(graph, rules))[row_of(rules.saved_indptr)]]] = 0
         freed = np.zeros(graph.n_nodes, np.int64)
         saved, first_saver = _saved(graph, rules, ~graph.output)
         np.add.at(freed, first_saver, graph.memory[saved])
         return cls(
             values=[range(begin, end) for begin, end in pairwise(graph.value_indptr.tolist())],
-            reads=_rows(*reads),
+            reads=to_lists(*reads),
             parameters=parameters,
             size=size,
             workspace=rules.grad_workspace.tolist(),
@@ -209,19 +213,3 @@ class _Gradients:
                 live += 0 if begun[x] else self.size[x]
                 begun[x] = True
         return live, peak, of_seeds
-
-
-def _row_of(indptr: Int64) -> Int64:
-    """The row of each entry."""
-    return np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
-
-
-def _rows(indptr: Int64, indices: Int32) -> list[list[int]]:
-    entries = indices.tolist()
-    return [entries[begin:end] for begin, end in pairwise(indptr.tolist())]
-
-
-def _only(indptr: Int64, indices: Int32, selected: Bool) -> tuple[Int64, Int32]:
-    """Rows with the selected entries only."""
-    entries = selected[indices]
-    return np.concatenate([[0], np.cumsum(entries)])[indptr], indices[entries]

@@ -12,6 +12,7 @@ from remat_algos.cost.shapes import element_bytes, tensor_bytes
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.backward import Backward
+from remat_algos.ir.csr import from_lists, indptr_of
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.edges import unread_first_values
 from remat_algos.ir.graph import ComputationGraph
@@ -322,8 +323,8 @@ class Builder(Names):
         ops = tuple(layer.op for layer in self.layers)
         flops, moved = [layer.flops for layer in self.layers], [layer.bytes_moved for layer in self.layers]
         compute, unit = self._costs(ops, flops, moved)
-        value_indptr = _indptr(self._value_counts)
-        read_indptr, read_indices = _rows(self._reads)
+        value_indptr = indptr_of(self._value_counts)
+        read_indptr, read_indices = from_lists(self._reads)
         output = unread_first_values(value_indptr, read_indices)
         output[self._effects] = True
         n = len(ops)
@@ -337,7 +338,7 @@ class Builder(Names):
             once=np.array(self._once, bool),
             output=output,
             backward=Backward(
-                *_rows(self._saved),
+                *from_lists(self._saved),
                 np.array(self._grad_memory, np.int64),
                 np.full(n, -1, np.int64),
                 np.array(self._grad_workspace, np.int64),
@@ -345,7 +346,7 @@ class Builder(Names):
             resident=Resident(
                 np.array([size for _, size, _ in self._residents], np.int64),
                 np.array([ROLES.index(role) for _, _, role in self._residents], np.int8),
-                *_rows(self._resident_reads),
+                *from_lists(self._resident_reads),
                 tuple(name for name, _, _ in self._residents),
             ),
             labels=Labels(
@@ -372,11 +373,3 @@ class Builder(Names):
 def broadcasts(shape: Shape, to: Shape) -> bool:
     """Whether the lengths, from the last one on, are those of `to`, or 1."""
     return len(shape) <= len(to) and all(n in (1, m) for n, m in zip(shape[::-1], to[::-1], strict=False))
-
-
-def _indptr(counts: Sequence[int]) -> Int64:
-    return np.concatenate([[0], np.cumsum(np.array(counts, np.int64))])
-
-
-def _rows(rows: Sequence[Sequence[int]]) -> tuple[Int64, Any]:
-    return _indptr([len(row) for row in rows]), np.array([x for row in rows for x in row], np.int32)

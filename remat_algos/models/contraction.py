@@ -10,6 +10,7 @@ import numpy as np
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int8, Int32, Int64
 from remat_algos.ir.backward import Backward
+from remat_algos.ir.csr import group_rows, row_of
 from remat_algos.ir.differentiate import everything_saved
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
@@ -61,7 +62,7 @@ def contract(graph: ComputationGraph, block: Sequence[str]) -> ComputationGraph:
         return graph
     rules = graph.backward or everything_saved(graph)
     blocks = _Contraction.of(graph, rules, block)
-    reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
+    reader = row_of(graph.read_indptr)
     outer = blocks.group[reader] != blocks.home[graph.read_indices]
     read_indptr, read_indices = blocks.rows(reader[outer], blocks.value[graph.read_indices[outer]])
     workspace, grad_workspace = workspaces(graph, rules, blocks.group, blocks.kept)
@@ -101,7 +102,7 @@ class _Contraction:
         size = np.bincount(group)
         home = group[graph.producer]
         kept = _kept(graph, group, size > 1)
-        saver = np.repeat(np.arange(graph.n_nodes), np.diff(rules.saved_indptr))
+        saver = row_of(rules.saved_indptr)
         hidden = np.unique(rules.saved_indices[able(graph, rules)[saver] & ~kept[rules.saved_indices]])
         inner = np.full(size.size, -1)
         inner[home[hidden]] = 0
@@ -129,7 +130,7 @@ class _Contraction:
 
     def of_values(self, old: Int64, inner: Int64) -> Int64:
         """An entry per new value: of the old value, or of the inner values of its block."""
-        owner = np.repeat(np.arange(self.size.size), np.diff(self.value_indptr))
+        owner = row_of(self.value_indptr)
         return np.where(self.origin >= 0, old[self.origin], inner[owner])
 
     def rows(self, node: Int64, entry: Int32) -> tuple[Int64, Int32]:
@@ -137,9 +138,7 @@ class _Contraction:
         row = self.group[node]
         _, first = np.unique((row << 32) + entry, return_index=True)
         first.sort()
-        first = first[np.argsort(row[first], kind="stable")]
-        indptr: Int64 = np.searchsorted(row[first], np.arange(self.size.size + 1))
-        return indptr, entry[first]
+        return group_rows(row[first], entry[first], self.size.size)
 
 
 def _groups(graph: ComputationGraph, rules: Backward, block: Sequence[str]) -> Int64:
@@ -166,7 +165,7 @@ def _groups(graph: ComputationGraph, rules: Backward, block: Sequence[str]) -> I
 
 def _first_fed(graph: ComputationGraph, rules: Backward, run: Int64) -> Int64:
     """In each run that reads no value with a gradient from outside: its first node that reads one from inside."""
-    reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
+    reader = row_of(graph.read_indptr)
     bears = rules.grad_memory[graph.read_indices] >= 0
     reader, source = reader[bears], graph.producer[graph.read_indices[bears]]
     inside = run[source] == run[reader]
@@ -176,7 +175,7 @@ def _first_fed(graph: ComputationGraph, rules: Backward, run: Int64) -> Int64:
 
 def _kept(graph: ComputationGraph, group: Int64, merged: Bool) -> Bool:
     """bool[n_values]: all values of single nodes; of blocks, outputs and values that are read outside."""
-    home, reader = group[graph.producer], np.repeat(group, np.diff(graph.read_indptr))
+    home, reader = group[graph.producer], group[row_of(graph.read_indptr)]
     kept = graph.output | ~merged[home]
     kept[graph.read_indices[home[graph.read_indices] != reader]] = True
     last = np.zeros(merged.size, np.int64)
@@ -187,7 +186,7 @@ def _kept(graph: ComputationGraph, group: Int64, merged: Bool) -> Bool:
 
 
 def _backward(graph: ComputationGraph, rules: Backward, blocks: _Contraction, grad_workspace: Int64) -> Backward:
-    saver = np.repeat(np.arange(graph.n_nodes), np.diff(rules.saved_indptr))
+    saver = row_of(rules.saved_indptr)
     can, alone = able(graph, rules), ~blocks.merged[blocks.group]
     saves = (can | alone)[saver]
     saved_indptr, saved_indices = blocks.rows(saver[saves], blocks.value[rules.saved_indices[saves]])
@@ -207,7 +206,7 @@ def _resident(graph: ComputationGraph, blocks: _Contraction) -> Resident | None:
     resident = graph.resident
     if resident is None:
         return None
-    reader = np.repeat(np.arange(graph.n_nodes), np.diff(resident.read_indptr))
+    reader = row_of(resident.read_indptr)
     read_indptr, read_indices = blocks.rows(reader, resident.read_indices)
     return replace(resident, read_indptr=read_indptr, read_indices=read_indices)
 

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int64
+from remat_algos.ir.csr import indptr_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 
@@ -171,7 +172,7 @@ def u_shape(
     n = level.size
     decoder = (np.arange(n) // width > depth) & (np.arange(n) % width == 0) & skip
     counts = np.minimum(np.arange(n), 1) + decoder
-    indptr = np.concatenate([[0], np.cumsum(counts)])
+    indptr = indptr_of(counts)
     indices = np.empty(indptr[-1], np.int32)
     indices[indptr[1:-1]] = np.arange(n - 1)
     indices[indptr[1:][decoder] - 1] = (level[decoder] + 1) * width - 1
@@ -244,7 +245,7 @@ def layered_dag(
     read = np.arange(highest) < counts[:, np.newaxis]
     memory, compute = rng.integers(1, LARGEST, (2, n_nodes), endpoint=True)
     return ComputationGraph.from_arrays(
-        read_indptr=np.concatenate([[0], np.cumsum(counts)]),
+        read_indptr=indptr_of(counts),
         read_indices=(first[:, np.newaxis] + columns)[read],
         memory=memory,
         compute=compute,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.ir.arrays import Int8, Int64, brief, by_fields, sealed
+from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.layer_types import OTHER, layer_types, optimizer_nodes, parameter_gradients
 from remat_algos.ir.resident import ROLES
@@ -213,7 +214,7 @@ def breakdown(subject: Plan | Simulation | ComputationGraph, *, by: str = "layer
 
 def structures_of(graph: ComputationGraph) -> Int8:
     """int8[n_values]: the data structure of each value, as an index into `STRUCTURES`."""
-    readers = np.repeat(~graph.forward, np.diff(graph.read_indptr))
+    readers = ~graph.forward[row_of(graph.read_indptr)]
     mapped = np.zeros(graph.n_values, bool)
     mapped[graph.read_indices[readers]] = True
     weights = parameter_gradients(graph) | optimizer_nodes(graph)
@@ -241,7 +242,7 @@ def _add_residents(memory: Int64, graph: ComputationGraph, belongs: Int64, unrea
     if resident is None:
         return
     first = np.full(resident.memory.size, graph.n_nodes)
-    np.minimum.at(first, resident.read_indices, np.repeat(np.arange(graph.n_nodes), np.diff(resident.read_indptr)))
+    np.minimum.at(first, resident.read_indices, row_of(resident.read_indptr))
     structure = np.where(resident.role == ROLES.index("input"), INPUTS, WEIGHTS)
     np.add.at(memory, (np.append(belongs, unread)[first], structure), resident.memory)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.ir.arrays import Float64, Int64, as_whole
+from remat_algos.ir.csr import indptr_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import ROBUST
 from remat_algos.plan.problem import Problem
@@ -94,7 +95,7 @@ class CostNoise:
         rows = [runs_beyond_pass(simulation) for simulation in simulations]
         columns = [np.flatnonzero(row) for row in rows]
         data = np.concatenate([np.empty(0), *(row[column] for row, column in zip(rows, columns, strict=True))])
-        indices, indptr = np.concatenate([np.empty(0, int), *columns]), np.cumsum([0, *map(len, columns)])
+        indices, indptr = np.concatenate([np.empty(0, int), *columns]), indptr_of(list(map(len, columns)))
         extra = csr_array((data, indices, indptr), shape=(len(rows), graph.n_nodes)).tocsc()
         total, one_pass = np.zeros((len(simulations), self.samples)), np.zeros(self.samples)
         portion = max(1, ENTRIES // self.samples)

@@ -15,6 +15,7 @@ import numpy as np
 from remat_algos.errors import GraphError, PlanError, ScheduleError
 from remat_algos.files import decoded, read_bytes
 from remat_algos.ir.arrays import Bool
+from remat_algos.ir.csr import row_of
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.files.npz_bytes import load_arrays
 from remat_algos.ir.graph import ComputationGraph
@@ -129,7 +130,7 @@ class Order:
                 node,
             )
         indptr, sources = graph.predecessors
-        readers = np.repeat(np.arange(graph.n_nodes), np.diff(indptr))
+        readers = row_of(indptr)
         for reader, source in zip(readers.tolist(), sources.tolist(), strict=True):
             broken = np.flatnonzero(computed[:, reader] & ~live[:, source])
             if broken.size:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.ir.arrays import Int64
+from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.graph import depths
 
@@ -54,7 +55,7 @@ def layout(graph: ComputationGraph) -> LayeredLayout:
     [[0.0, 0.0], [0.0, 1.0], [0.0, 2.0], [1.5, 2.0], [1.5, 1.0], [1.5, 0.0]]
     """
     n, forward, (indptr, sources) = graph.n_nodes, graph.forward, graph.predecessors
-    source, target = sources.astype(np.int64), np.repeat(np.arange(n), np.diff(indptr))
+    source, target = sources.astype(np.int64), row_of(indptr)
     block = np.arange(n) if graph.forward_of is None else np.where(forward, np.arange(n), graph.forward_of)
     layer = _layers(graph, source, target)[block]
     gradients = np.bincount(block[~forward], minlength=n)

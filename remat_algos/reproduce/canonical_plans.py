@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.context import Progress, SearchContext
+from remat_algos.ir.csr import row_of, select_entries
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.operation_kinds import operation_kind
@@ -194,9 +195,7 @@ def as_frameworks_save(graph: ComputationGraph) -> ComputationGraph:
         return graph
     kinds = [operation_kind(op) for op in ops]
     saves = np.array([kind is None or bool(kind.saves_inputs or kind.saves_output or kind.extra) for kind in kinds])
-    counts = np.diff(back.saved_indptr)
-    indptr = np.concatenate([[0], np.cumsum(np.where(saves, counts, 0))])
-    indices = back.saved_indices[np.repeat(saves, counts)]
+    indptr, indices = select_entries(back.saved_indptr, back.saved_indices, saves[row_of(back.saved_indptr)])
     return replace(graph, backward=replace(back, saved_indptr=indptr, saved_indices=indices))
 
 
@@ -215,7 +214,7 @@ def peak_of_a_tape(graph: ComputationGraph) -> int:
     simulation = baseline(graph)
     lives, backward = simulation.lifetimes, ~graph.forward
     taped = np.zeros(graph.n_values, bool)
-    taped[graph.read_indices[np.repeat(backward, np.diff(graph.read_indptr))]] = True
+    taped[graph.read_indices[backward[row_of(graph.read_indptr)]]] = True
     saved = (taped & graph.forward[graph.producer])[lives.value]
     freed = np.zeros(len(simulation.schedule) + 1, np.int64)
     np.add.at(freed, lives.end[saved], graph.memory[lives.value[saved]])

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from remat_algos.ir.csr import from_lists
 from remat_algos.ir.differentiate import differentiate, everything_saved
 from remat_algos.ir.encode import encode
 from remat_algos.ir.graph import ComputationGraph
@@ -205,8 +206,7 @@ def _saved(graph: ComputationGraph) -> list[set[int]]:
 
 def _with_saved(graph: ComputationGraph, saved: Sequence[set[int]]) -> ComputationGraph:
     backward = graph.backward or everything_saved(graph)
-    indptr = np.concatenate([[0], np.cumsum([len(row) for row in saved])])
-    indices = np.array([x for row in saved for x in sorted(row)], np.int32)
+    indptr, indices = from_lists([sorted(row) for row in saved])
     return replace(graph, backward=replace(backward, saved_indptr=indptr, saved_indices=indices))
 
 

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Bool, Int32, Int64, check_indptr, frozen
+from remat_algos.ir.arrays import Bool, Int32, Int64, frozen
+from remat_algos.ir.csr import check_indptr, group_rows, indptr_of, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.blocks import PairFigures, block_borders
 from remat_algos.schedule.mirror import honoured, part_of
@@ -106,7 +107,7 @@ def block_figures(
     check_indptr(indptr, len(words), target.size, "indptr")
     if target.size and not 0 <= target.min() <= target.max() < len(words):
         raise GraphError(f"target names an unknown lower set; lower sets are 0 to {len(words) - 1}")
-    if chains and (target <= np.repeat(np.arange(len(words)), np.diff(indptr))).any():
+    if chains and (target <= row_of(indptr)).any():
         raise GraphError("in a family of chains each set stands before those that contain it")
     if check is not None:
         check(0)  # on a large graph what comes before the first pair takes time too
@@ -168,7 +169,7 @@ def _rows(words: NDArray[np.uint64], inside: Bool) -> tuple[NDArray[np.uint64], 
 def _edges(graph: ComputationGraph, inside: Bool) -> tuple[Int32, Int32]:
     """(reader, source) of each edge within the part."""
     indptr, source = graph.predecessors
-    reader = np.repeat(np.arange(graph.n_nodes, dtype=np.int32), np.diff(indptr))
+    reader = row_of(indptr, np.int32)
     within = np.append(inside[:-1], np.zeros(graph.n_nodes - inside.size + 1, bool))
     wanted = within[reader] & within[source]
     return reader[wanted], source[wanted]
@@ -184,7 +185,7 @@ def _total(amount: Int64, node: Int32, owner: Int32, m: int) -> Int64:
 def _pair_figures(graph: ComputationGraph, inside: Bool, owner: Int32, lazy: bool) -> PairFigures:
     """The kernel with the arrays of the graph that it reads; reads of nodes that do not run are left out."""
     m, n_values, producer = inside.size, graph.n_values, graph.producer
-    reader = np.repeat(np.arange(graph.n_nodes, dtype=np.int32), np.diff(graph.read_indptr))
+    reader = row_of(graph.read_indptr, np.int32)
     reader, value = reader[graph.needed[reader]], graph.read_indices[graph.needed[reader]]
     of_forward, by_gradient = graph.forward[producer[value]], ~graph.forward[reader]
     read_forward, changes = of_forward & ~graph.output[value], ~of_forward & ~graph.output[value]
@@ -194,10 +195,10 @@ def _pair_figures(graph: ComputationGraph, inside: Bool, owner: Int32, lazy: boo
     gradients = np.flatnonzero(graph.needed & ~graph.forward).astype(np.int32)
     claims = read_forward & by_gradient
     runs, fixed, never = (np.append(flags[: m - 1], False) for flags in (graph.needed, *_marked(graph)))
-    row, row_indptr, row_values = _shared(*_csr(reader[read_forward], value[read_forward], graph.n_nodes))
-    upstream_indptr, upstream_values = _csr(reader[changes], value[changes], graph.n_nodes)
-    owned_indptr, owned_indices = _csr(owner[gradients], gradients, m)
-    reader_indptr, reader_indices = _csr(value[first], reader[first], n_values)
+    row, row_indptr, row_values = _shared(*group_rows(reader[read_forward], value[read_forward], graph.n_nodes))
+    upstream_indptr, upstream_values = group_rows(reader[changes], value[changes], graph.n_nodes)
+    owned_indptr, owned_indices = group_rows(owner[gradients], gradients, m)
+    reader_indptr, reader_indices = group_rows(value[first], reader[first], n_values)
     claim_indptr, claim_indices = _claims(graph, producer[value[claims]], owner[reader[claims]])
     external_indptr, external_indices = _external(
         graph, reader[~of_forward], owner, producer[value[~of_forward]], m - 1
@@ -236,8 +237,8 @@ def _shared(indptr: Int64, indices: Int32) -> tuple[Int32, Int64, Int32]:
     """Rows, those that are equal once: which row each node has, and the rows."""
     rows: dict[bytes, int] = {}
     row = [rows.setdefault(indices[begin:end].tobytes(), len(rows)) for begin, end in pairwise(indptr.tolist())]
-    ends = np.cumsum([0, *(len(content) // indices.itemsize for content in rows)])
-    return np.array(row, np.int32), ends.astype(np.int64), np.frombuffer(b"".join(rows), indices.dtype)
+    ends = indptr_of([len(content) // indices.itemsize for content in rows])
+    return np.array(row, np.int32), ends, np.frombuffer(b"".join(rows), indices.dtype)
 
 
 def _external(graph: ComputationGraph, reader: Int32, owner: Int32, read: Int32, beside: int) -> tuple[Int64, Int32]:
@@ -245,10 +246,10 @@ def _external(graph: ComputationGraph, reader: Int32, owner: Int32, read: Int32,
     n = np.int64(graph.n_nodes + 1)
     mine, other = owner[reader].astype(np.int64), owner[read]
     indptr, succ = graph.successors
-    follow = np.repeat(np.arange(graph.n_nodes), np.diff(indptr)) * n + succ
+    follow = row_of(indptr) * n + succ
     external = (mine != other) & (other != beside)
     external[external] = ~_among(mine[external] * n + other[external], follow)
-    return _csr(reader[external], other[external], graph.n_nodes)
+    return group_rows(reader[external], other[external], graph.n_nodes)
 
 
 def _marked(graph: ComputationGraph) -> tuple[Bool, Bool]:
@@ -263,11 +264,11 @@ def _marked(graph: ComputationGraph) -> tuple[Bool, Bool]:
 def _claims(graph: ComputationGraph, node: Int32, owner: Int32) -> tuple[Int64, Int32]:
     """Rows of the nodes u, among v and what v reads, with a gradient that reads a value of v."""
     n, indptr, source = graph.n_nodes, *graph.predecessors
-    near = np.append(np.repeat(np.arange(n), np.diff(indptr)) * (n + 1) + source, np.arange(n) * (n + 2))
+    near: Int64 = np.append(row_of(indptr) * (n + 1) + source, np.arange(n) * (n + 2))
     found = np.sort(node * np.int64(n + 1) + owner)
     found = found[np.append(True, found[1:] != found[:-1])[: found.size]]
     found = found[_among(found, near)]
-    return _csr(found // (n + 1), (found % (n + 1)).astype(np.int32), n)
+    return group_rows(found // (n + 1), (found % (n + 1)).astype(np.int32), n)
 
 
 def _among(keys: Int64, others: Int64) -> Bool:
@@ -276,9 +277,3 @@ def _among(keys: Int64, others: Int64) -> Bool:
     if not others.size:
         return np.zeros(keys.size, bool)
     return others[np.searchsorted(others, keys).clip(max=others.size - 1)] == keys
-
-
-def _csr(row: NDArray[np.integer], entry: Int32, n_rows: int) -> tuple[Int64, Int32]:
-    """Compressed rows of pairs, entries in the order given."""
-    counts = np.bincount(row, minlength=n_rows)
-    return np.concatenate([[0], np.cumsum(counts)]), entry[np.argsort(row, kind="stable")]

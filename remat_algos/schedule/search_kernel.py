@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 
 from remat_algos.ir.arrays import Float64, Int32, Int64
+from remat_algos.ir.csr import gather_rows, indptr_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.ir.updates import updates_and_readers
@@ -107,11 +108,11 @@ def _state(
     update, reader = (number[pair] for pair in updates_and_readers(graph))
     both = (update >= 0) & (reader >= 0)
     memory = -(-graph.memory[values] // unit)
-    counts = np.diff(graph.value_indptr)[nodes], np.diff(graph.read_indptr)[nodes]
     new_value = np.cumsum(values) - 1
-    reads = graph.read_indices[np.repeat(needed, np.diff(graph.read_indptr))]
+    read_indptr, reads = gather_rows(graph.read_indptr, graph.read_indices, nodes)
     return ScheduleSearch(
-        *(np.concatenate([[0], np.cumsum(each)]).astype(np.int64) for each in counts),
+        indptr_of(np.diff(graph.value_indptr)[nodes]),
+        read_indptr,
         new_value[reads].astype(np.int32),
         memory.astype(np.int32),
         (-(-graph.workspace[nodes] // unit)).astype(np.int32),

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError, ScheduleError
 from remat_algos.ir.arrays import Bool, Int64, by_fields, check_place, sealed
+from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.notebook import html
 from remat_algos.kernels.lifetimes import (
@@ -118,7 +119,7 @@ class Simulation:
     @property
     def made_at(self) -> Int64:
         """int64[n_instances]: the step that computes each instance."""
-        return np.repeat(np.arange(len(self.schedule)), np.diff(self.lifetimes.instance_indptr))
+        return row_of(self.lifetimes.instance_indptr)
 
     @property
     def first_run(self) -> Bool:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from remat_algos.ir.csr import from_lists, gather_rows, indptr_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
@@ -60,10 +61,11 @@ def unroll(graph: ComputationGraph, schedule: Schedule) -> ComputationGraph:
             if not pinned or not k:
                 newest[x] = n_instances
             n_instances += 1
+    read_indptr, read_indices = from_lists(reads)
     return ComputationGraph.from_arrays(
-        value_indptr=_indptr(np.diff(graph.value_indptr)[order]),
-        read_indptr=_indptr([len(row) for row in reads]),
-        read_indices=np.array([x for row in reads for x in row], np.int32),
+        value_indptr=indptr_of(np.diff(graph.value_indptr)[order]),
+        read_indptr=read_indptr,
+        read_indices=read_indices,
         memory=np.array([graph.memory[x] for v in order.tolist() for x in graph.values(v)], np.int64),
         compute=graph.compute[order],
         workspace=graph.workspace[order],
@@ -78,10 +80,6 @@ def unroll(graph: ComputationGraph, schedule: Schedule) -> ComputationGraph:
             compute_scale=graph.labels.compute_scale,
         ),
     )
-
-
-def _indptr(counts: np.ndarray | list[int]) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(np.asarray(counts, np.int64))])
 
 
 def _forward_of(graph: ComputationGraph, order: np.ndarray, first_run: np.ndarray) -> np.ndarray | None:
@@ -99,6 +97,5 @@ def _resident(graph: ComputationGraph, order: np.ndarray) -> Resident | None:
     resident = graph.resident
     if resident is None:
         return None
-    rows = [resident.reads(v) for v in order.tolist()]
-    reads = np.array([r for row in rows for r in row], np.int32)
-    return Resident(resident.memory, resident.role, _indptr([len(row) for row in rows]), reads, resident.names)
+    reads = gather_rows(resident.read_indptr, resident.read_indices, order)
+    return Resident(resident.memory, resident.role, *reads, resident.names)

@@ -10,6 +10,7 @@ from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import SearchContext
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Float64, Int32, Int64
+from remat_algos.ir.csr import from_lists, indptr_of, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.postponed_updates import postpone
@@ -194,7 +195,7 @@ class _Blocks:
         self.sweeps = [chain.schedule([(SWEEP, a)]).order for a in range(len(chain))]
         self.swept = np.isin(np.arange(graph.n_nodes), np.concatenate(self.sweeps))
         self.lasting = graph.once & self.swept  # their values stay from the first sweep on
-        reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
+        reader = row_of(graph.read_indptr)
         own = self.stage[reader] == self.stage[graph.producer[graph.read_indices]]
         read = np.isin(chain.link, graph.read_indices[own])
         self.keeps_link = read & (chain.link >= 0)  # nodes of the same stage read it
@@ -243,11 +244,11 @@ class _Blocks:
             pause += pause >= 0
         values = [value for row in rows for value in row.values]
         place = {x: i for i, (x, *_) in enumerate(values) if x >= 0 and not (when == AGAIN and self._there(x))}
-        reads = [[place[x] for x in row.reads if x in place] for row in rows]
+        read_indptr, read_indices = from_lists([[place[x] for x in row.reads if x in place] for row in rows])
         local = ComputationGraph.from_arrays(
-            read_indptr=np.cumsum([0, *map(len, reads)]),
-            read_indices=[x for row in reads for x in row],
-            value_indptr=np.cumsum([0, *(len(row.values) for row in rows)]),
+            read_indptr=read_indptr,
+            read_indices=read_indices,
+            value_indptr=indptr_of([len(row.values) for row in rows]),
             memory=[memory for _, memory, _ in values],
             output=[output for _, _, output in values],
             compute=[row.compute for row in rows],
@@ -337,7 +338,7 @@ class _BlockTable:
         made = stage[graph.producer]
         ends = np.flatnonzero(backward & graph.output)
         np.add.at(self.pins, made[ends], graph.memory[ends])
-        reader = stage[np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))]
+        reader = stage[row_of(graph.read_indptr)]
         lowest = np.full(graph.n_values, k)
         np.minimum.at(lowest, graph.read_indices[reader >= 0], reader[reader >= 0])
         for x in np.flatnonzero(backward & ~graph.output).tolist():

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.ir.arrays import Bool, Int64
+from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph, derived
 from remat_algos.ir.labels import KEEP
 from remat_algos.ir.updates import changeable_reads
@@ -282,7 +283,7 @@ def _recognised(graph: ComputationGraph) -> ChainStages | None:
     place[part.nodes] = np.arange(part.nodes.size)
     index = np.full(graph.n_nodes, -1, np.int64)
     index[backward] = np.arange(backward.size)
-    reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
+    reader = row_of(graph.read_indptr)
     inside = (index[reader] >= 0) & graph.forward[graph.producer[graph.read_indices]]
     reader, value = index[reader[inside]], graph.read_indices[inside].astype(np.int64)
     made = place[graph.producer[value]]
@@ -341,7 +342,7 @@ class _StageReads:
         number = np.full(graph.n_nodes, -1, np.int64)
         number[stages.nodes] = stages.stage
         number[stages.backward_nodes] = stages.backward_stage
-        reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
+        reader = row_of(graph.read_indptr)
         value = graph.read_indices.astype(np.int64)
         producer = graph.producer[value]
         counted = (number[reader] >= 0) & (number[producer] >= 0) & graph.forward[producer]
@@ -504,7 +505,7 @@ class _Profile:
         number, count = stages.backward_stage, stages.backward_nodes.size
         start = np.searchsorted(-number, -np.arange(len(stages)))
         until = np.full(graph.n_values, -1, np.int64)
-        reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
+        reader = row_of(graph.read_indptr)
         inside = self.index[reader] >= 0
         np.maximum.at(until, graph.read_indices[inside], self.index[reader[inside]])
         made = self.index[graph.producer]

@@ -8,6 +8,7 @@ import numpy as np
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int32, Int64
+from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.kernels.graph import needed_nodes, transpose_rows
@@ -53,7 +54,7 @@ class FeatureMaps:
     @classmethod
     def of(cls, graph: ComputationGraph, recomputable: Any) -> "FeatureMaps":
         """The feature maps of a graph."""
-        reader = np.repeat(np.arange(graph.n_nodes, dtype=np.int32), np.diff(graph.read_indptr))
+        reader = row_of(graph.read_indptr, np.int32)
         counts = graph.needed[reader] & graph.forward[graph.producer[graph.read_indices]]
         counts &= ~graph.output[graph.read_indices]
         read_back = np.zeros(graph.n_values, bool)

@@ -14,6 +14,7 @@ from remat_algos.bounds.potentials import BITS, MomentPotential, SearchGraph, mo
 from remat_algos.context import BEST, DEFAULT, FAST, OutOfTime, SearchContext
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int32, Int64, as_whole
+from remat_algos.ir.csr import gather_rows, indptr_of, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.ir.updates import updates_and_readers
@@ -259,7 +260,7 @@ class _Searches:
 
 def _useful(graph: ComputationGraph) -> Bool:
     """bool[n_values]: values that a needed node reads, and outputs."""
-    read = graph.read_indices[np.repeat(graph.needed, np.diff(graph.read_indptr))]
+    read = graph.read_indices[graph.needed[row_of(graph.read_indptr)]]
     useful = graph.output.copy()
     useful[read] = True
     return useful
@@ -270,12 +271,11 @@ def _arrays(graph: ComputationGraph, nodes: Int32) -> tuple[Any, ...]:
     useful, place = _useful(graph), np.full(graph.n_nodes, -1, np.int32)
     place[nodes] = np.arange(nodes.size)
     value = np.cumsum(useful) - 1
-    n_reads = np.diff(graph.read_indptr)
-    read = graph.read_indices[np.repeat(graph.needed, n_reads)]
+    read_indptr, read = gather_rows(graph.read_indptr, graph.read_indices, nodes)
     once = graph.once if graph.mark is None else graph.once | (graph.mark == KEEP)
     return (
-        _indptr(np.bincount(place[graph.producer[useful]], minlength=nodes.size)),
-        _indptr(n_reads[nodes]),
+        indptr_of(np.bincount(place[graph.producer[useful]], minlength=nodes.size)),
+        read_indptr,
         value[read].astype(np.int32),
         graph.memory[useful],
         graph.node_memory[nodes] + graph.workspace[nodes],
@@ -290,8 +290,4 @@ def _readers_of_what_changes(graph: ComputationGraph, place: Int32, n_nodes: int
     """For each update of a parameter or a state the nodes that read it before it changes."""
     update, reader = (place[nodes] for nodes in updates_and_readers(graph))
     needed = (update >= 0) & (reader >= 0)
-    return _indptr(np.bincount(update[needed], minlength=n_nodes)), np.ascontiguousarray(reader[needed])
-
-
-def _indptr(counts: Int64) -> Int64:
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return indptr_of(np.bincount(update[needed], minlength=n_nodes)), np.ascontiguousarray(reader[needed])

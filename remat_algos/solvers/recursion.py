@@ -9,6 +9,7 @@ import numpy as np
 
 from remat_algos.context import SearchContext
 from remat_algos.ir.arrays import Bool, Int32, as_whole
+from remat_algos.ir.csr import group_rows, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
 from remat_algos.kernels.twremat import PLAIN, UNLIMITED, dependent_nodes, recursive_order
@@ -59,11 +60,9 @@ class Part:
         number = np.full(graph.n_nodes, -1, np.int32)
         number[self.nodes] = np.arange(self.nodes.size, dtype=np.int32)
         indptr, sources = graph.predecessors
-        reader = np.repeat(np.arange(graph.n_nodes), np.diff(indptr))
+        reader = row_of(indptr)
         inside = decided[reader] & decided[sources]
-        self.pred = number[sources[inside]]
-        counts = np.bincount(number[reader[inside]], minlength=self.nodes.size)
-        self.pred_indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self.pred_indptr, self.pred = group_rows(number[reader[inside]], number[sources[inside]], self.nodes.size)
         self.memory = graph.node_memory[self.nodes]
         self.targets = number[np.unique(graph.producer[graph.output])]
 
@@ -75,7 +74,7 @@ class Part:
     @cached_property
     def undirected(self) -> UndirectedGraph:
         """Its nodes and who reads whom, without directions."""
-        readers = np.repeat(np.arange(self.nodes.size), np.diff(self.pred_indptr))
+        readers = row_of(self.pred_indptr)
         return UndirectedGraph.from_edges(self.nodes.size, np.stack([self.pred, readers], axis=1))
 
     def schedule(self, tree: SeparatorTree, recursion_limit: int, batch: int, longest: int) -> Schedule | None:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.ir.arrays import Bool, Int64
+from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
 
 
@@ -50,7 +51,7 @@ class ForwardPart:
         nodes = np.flatnonzero(member)
         place = np.full(graph.n_nodes, -1, np.int64)
         place[nodes] = np.arange(nodes.size)
-        reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
+        reader = row_of(graph.read_indptr)
         made = place[graph.producer]
         value_until = made.copy()
         inside = member[reader]

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_indptr, frozen, row
+from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, frozen
+from remat_algos.ir.csr import check_indptr, row, row_of
 from remat_algos.kernels.elimination import (
     DEGREE,
     DENSITY,
@@ -78,7 +79,7 @@ class Elimination:
             raise GraphError("row i of the bags begins with the i-th vertex of the order")
         if self.bag_indices.size and not 0 <= self.bag_indices.min() <= self.bag_indices.max() < n:
             raise GraphError(f"a bag contains an unknown vertex; vertices are 0 to {n - 1}")
-        before = np.repeat(np.arange(n), np.diff(self.bag_indptr)) > place[self.bag_indices]
+        before = row_of(self.bag_indptr) > place[self.bag_indices]
         if before.any():
             at = int(np.argmax(before))
             bag = int(np.searchsorted(self.bag_indptr, at, side="right")) - 1

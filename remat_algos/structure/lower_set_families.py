@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, as_whole, by_fields, check_indptr, check_place, frozen, sealed
+from remat_algos.ir.arrays import Int32, Int64, as_whole, by_fields, check_place, frozen, sealed
+from remat_algos.ir.csr import check_indptr, gather_rows, row_of, select_entries
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.kernels.lower_sets import all_lower_sets, closure_rows, pack_rows, superset_rows
 from remat_algos.structure.lower_sets import LowerSets, checked_words
@@ -75,7 +76,7 @@ class LowerSetFamily:
         if self.covers is not None:
             indptr, rows = frozen(self.covers[0], np.int64, "covers"), frozen(self.covers[1], np.int32, "covers")
             check_indptr(indptr, len(self), rows.size, "covers")
-            at = np.repeat(np.arange(len(self)), np.diff(indptr))
+            at = row_of(indptr)
             inside = not rows.size or (0 <= rows.min() <= rows.max() < len(self))
             if not inside or (sizes[rows] != sizes[at] + 1).any() or (words[at] & ~words[rows]).any():
                 raise GraphError("covers must name for each row the rows that contain it and one node more")
@@ -270,9 +271,5 @@ def _edges(graph: ComputationGraph, nodes: Int64) -> tuple[Int64, Int32, Int64, 
 
 def _rows(csr: tuple[Int64, Int32], nodes: Int64, place: Int32) -> tuple[Int64, Int32]:
     indptr, indices = csr
-    inside = np.zeros(indptr.size - 1, bool)
-    inside[nodes] = True
-    wanted = np.repeat(inside, np.diff(indptr)) & (place[indices] >= 0)
-    ends = np.concatenate([[0], np.cumsum(wanted)])
-    begin, end = ends[indptr[nodes]], ends[indptr[nodes + 1]]
-    return np.concatenate([[0], np.cumsum(end - begin)]).astype(np.int64), place[indices[wanted]]
+    indptr, indices = gather_rows(indptr, place[indices], nodes)
+    return select_entries(indptr, indices, indices >= 0)

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, frozen, row
+from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, frozen
+from remat_algos.ir.csr import group_rows, row, row_of
 from remat_algos.kernels.decomposition import (
     branch_layout,
     breadth_first_layout,
@@ -128,8 +129,7 @@ class PathDecomposition:
         vertices = np.repeat(np.arange(first.size, dtype=np.int32), lengths)
         starts = np.cumsum(lengths) - lengths
         bags = np.arange(vertices.size) + np.repeat(first - starts, lengths)
-        indptr = np.append(0, np.cumsum(np.bincount(bags)))
-        return cls(indptr, vertices[np.argsort(bags, kind="stable")])
+        return cls(*group_rows(bags, vertices, 0))
 
     # ---------------------------------------------------------------- what follows from the bags
 
@@ -156,7 +156,7 @@ class PathDecomposition:
             raise GraphError(f"n_vertices is {n_vertices}; give 0 or more")
         self.tree().check_vertices(n_vertices)
         first, last = np.full(n_vertices, -1), np.full(n_vertices, -1)
-        bags = np.repeat(np.arange(self.n_bags), np.diff(self.bag_indptr))
+        bags = row_of(self.bag_indptr)
         last[self.bag_indices] = bags  # of several the one assigned last stays
         first[self.bag_indices[::-1]] = bags[::-1]
         return first, last

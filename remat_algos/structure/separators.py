@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_indptr, check_sizes, frozen
+from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_sizes, frozen
+from remat_algos.ir.csr import check_indptr, group_rows, row_of
 from remat_algos.kernels.decomposition import balanced_bag, separators
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 
@@ -73,7 +74,7 @@ class SeparatorTree:
                 raise GraphError(f"{name} has {getattr(self, name).size} entries, expected {size} for {b} separators")
         check_indptr(self.child_indptr, b, self.children.size, "child_indptr")
         check_indptr(self.own_indptr, b, self.own.size, "own_indptr")
-        above, below = np.repeat(s, np.diff(self.child_indptr)), self.children
+        above, below = row_of(self.child_indptr), self.children
         if (self.end <= s).any() or (self.end > b).any() or (below <= above).any() or (below >= b).any():
             raise GraphError("separators must be numbered in preorder: the descendants of s are s + 1 to end[s] - 1")
         if (self.end[below] > self.end[above]).any() or np.unique(below).size != below.size:
@@ -83,10 +84,7 @@ class SeparatorTree:
         owned = np.flatnonzero(self.owner >= 0)
         if self.owner.size and not -1 <= self.owner.min() <= self.owner.max() < b:
             raise GraphError(f"a vertex is owned by an unknown separator; separators are 0 to {b - 1}")
-        if (
-            not np.array_equal(np.sort(self.own), owned)
-            or (self.owner[self.own] != np.repeat(s, np.diff(self.own_indptr))).any()
-        ):
+        if not np.array_equal(np.sort(self.own), owned) or (self.owner[self.own] != row_of(self.own_indptr)).any():
             raise GraphError("owner and own do not name the same vertices for each separator")
 
     @classmethod
@@ -193,22 +191,15 @@ class SeparatorTree:
         end, above, owner, n_bags, bag = separators(
             decomposition.bag_indptr, decomposition.bag_indices, decomposition.parent, memory
         )
-        children = _rows(above, end.shape[0])
-        return cls(end, *children, owner, *_rows(owner, end.shape[0]), n_bags, bag)
+        n = end.shape[0]
+        child, own = (np.flatnonzero(row >= 0).astype(np.int32) for row in (above, owner))
+        return cls(end, *group_rows(above[child], child, n), owner, *group_rows(owner[own], own, n), n_bags, bag)
 
     @property
     def depth(self) -> int:
         """How many separators stand above one another at most, the lowest with them."""
         ended = np.cumsum(np.bincount(self.end, minlength=self.end.shape[0]))[: self.end.shape[0]]
         return int((np.arange(1, ended.shape[0] + 1) - ended).max(initial=0))
-
-
-def _rows(row: Int32, n_rows: int) -> tuple[Int64, Int32]:
-    """(indptr, indices): the places where each row stands in the array, ascending; negative ones are left out."""
-    indices = np.argsort(row, kind="stable").astype(np.int32)
-    absent = int((row < 0).sum())
-    indptr = np.append(0, np.cumsum(np.bincount(row[indices[absent:]], minlength=n_rows)))
-    return indptr, indices[absent:]
 
 
 def balanced_separator(decomposition: TreeDecomposition) -> int:

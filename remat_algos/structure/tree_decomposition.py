@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_indptr, frozen, row
+from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, frozen
+from remat_algos.ir.csr import check_indptr, gather_rows, indptr_of, row
 from remat_algos.kernels.decomposition import (
     CONNECTED,
     EDGE,
@@ -130,7 +131,7 @@ class TreeDecomposition:
         [-1, 0, 0]
         """
         rows = [sorted(set(bag)) for bag in bags]
-        indptr = np.cumsum([0, *map(len, rows)])
+        indptr = indptr_of(list(map(len, rows)))
         indices = frozen([v for row in rows for v in row], np.int32, "bags")
         return cls(indptr, indices, _parents(len(rows), list(edges)))
 
@@ -220,11 +221,7 @@ class TreeDecomposition:
         [[0, 1]]
         """
         kept, parent = shrink_bags(self.bag_indptr, self.bag_indices, self.parent)
-        sizes = np.diff(self.bag_indptr)
-        stays = np.zeros(self.n_bags, bool)
-        stays[kept] = True
-        indptr = np.append(0, np.cumsum(sizes[kept]))
-        return TreeDecomposition(indptr, self.bag_indices[np.repeat(stays, sizes)], parent)
+        return TreeDecomposition(*gather_rows(self.bag_indptr, self.bag_indices, kept), parent)
 
 
 def _parents(n_bags: int, edges: list[tuple[int, int]]) -> Int32:

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_indptr, frozen, row, whole
+from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, frozen, whole
+from remat_algos.ir.csr import check_indptr, row, row_keys, row_of
 from remat_algos.ir.edges import checked_pairs
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.graph import transpose_rows
@@ -95,7 +96,7 @@ class UndirectedGraph:
         [[0, 1], [0, 2], [1, 2]]
         """
         indptr, sources = graph.predecessors
-        readers = np.repeat(np.arange(graph.n_nodes), np.diff(indptr))
+        readers = row_of(indptr)
         return cls.from_edges(graph.n_nodes, np.stack([sources, readers], axis=1))
 
     # ---------------------------------------------------------------- what follows from the arrays
@@ -121,7 +122,7 @@ class UndirectedGraph:
 
     def edges(self) -> Int32:
         """int32[m, 2]: the edges (u, v), u < v, ascending."""
-        rows = np.repeat(np.arange(self.n_vertices, dtype=np.int32), self.degree)
+        rows = row_of(self.indptr, np.int32)
         once = rows < self.indices
         return np.stack([rows[once], self.indices[once]], axis=1)
 
@@ -139,7 +140,7 @@ def _check(indptr: Int64, indices: Int32) -> None:
     outside = indices[(indices < 0) | (indices >= n)]
     if outside.size:
         raise GraphError(f"vertex {outside[0]} is named as a neighbour; there are {n}, numbered from 0")
-    rows = np.repeat(np.arange(n, dtype=np.int32), np.diff(indptr))
+    rows = row_of(indptr, np.int32)
     loops = np.flatnonzero(rows == indices)
     if loops.size:
         raise GraphError(f"vertex {rows[loops[0]]} is its own neighbour; drop the loop")
@@ -150,11 +151,6 @@ def _check(indptr: Int64, indices: Int32) -> None:
         )
     reverse_indptr, reverse = transpose_rows(indptr, indices, n)
     if not (np.array_equal(reverse_indptr, indptr) and np.array_equal(reverse, indices)):
-        one_way = np.setdiff1d(_keys(indptr, indices), _keys(reverse_indptr, reverse))
+        one_way = np.setdiff1d(row_keys(indptr, indices), row_keys(reverse_indptr, reverse))
         u, v = divmod(int(one_way[0]), 1 << 32)
         raise GraphError(f"vertex {v} is a neighbour of {u}, but {u} is not one of {v}; give each edge both ways")
-
-
-def _keys(indptr: Int64, indices: Int32) -> Int64:
-    """A number for each entry that names its row and itself."""
-    return np.repeat(np.arange(indptr.shape[0] - 1) << 32, np.diff(indptr)) | indices
