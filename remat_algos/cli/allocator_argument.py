@@ -46,12 +46,12 @@ def add_reservation(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--packed", action=Renamed, new="--allocator arena")
 
 
-def reservation_options(arguments: argparse.Namespace) -> dict[str, Any]:
+def reservation_options(allocator: str, alignment: int | None) -> dict[str, Any]:
     """Arguments of `solve` and `compare` about the allocator."""
-    if arguments.alignment is not None and arguments.allocator != "arena":
-        message = f"--alignment {arguments.alignment} goes with --allocator arena; give that too"
+    if alignment is not None and allocator != "arena":
+        message = f"--alignment {alignment} goes with --allocator arena; give that too"
         raise argparse.ArgumentTypeError(message)
-    return {"allocator": arguments.allocator, "alignment": arguments.alignment or 1}
+    return {"allocator": allocator, "alignment": alignment or 1}
 
 
 def _name(text: str) -> str:

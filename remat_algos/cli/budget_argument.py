@@ -37,30 +37,13 @@ def add_overhead(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def add_effort(parser: argparse.ArgumentParser) -> None:
-    """--effort."""
-    from remat_algos.context import DEFAULT, EFFORTS
-
-    work = "how much work goes into the solvers, the search and the lower bound (default: default)"
-    parser.add_argument("--effort", choices=EFFORTS, default=DEFAULT, help=work)
-
-
-def add_search(
-    parser: argparse.ArgumentParser,
-    limit: str = "end SECONDS after the start, reading and writing included, with the best plan found so far",
-) -> None:
-    """--time-limit, whose help is `limit`, and --seed."""
-    parser.add_argument("--time-limit", type=seconds, metavar="SECONDS", help=limit)
-    parser.add_argument("--seed", type=whole_number, default=0, help="random seed (default: 0)")
-
-
-def budget_of(arguments: argparse.Namespace) -> Budget:
+def budget_of(memory: str | None, overhead: str | None, device: str | None) -> Budget:
     """The budget that is given; what it means for a graph is checked by `check_budget`."""
     from remat_algos.ir.budget import Budget
 
-    overhead = overhead_of(arguments.overhead)
+    cost = overhead_of(overhead)
     try:
-        return Budget(memory=arguments.budget, overhead=overhead, device=arguments.device)
+        return Budget(memory=memory, overhead=cost, device=device)
     except (TypeError, ValueError) as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 
@@ -92,8 +75,8 @@ def overhead_of(text: str | None) -> str | None:
     return number
 
 
-def check_budget(arguments: argparse.Namespace, budget: Budget, graph: ComputationGraph) -> None:
-    """A budget is given, and is not a share without its sign; the unit of the overhead is that of the graph."""
+def check_budget(budget: Budget, overhead: str | None, graph: ComputationGraph) -> None:
+    """A budget is given, and is not a share without its sign; the unit of --overhead is that of the graph."""
     from remat_algos.bounds.memory import least_peak_bound
     from remat_algos.schedule.baseline import baseline_peak
     from remat_algos.text.units import format_bytes
@@ -110,10 +93,10 @@ def check_budget(arguments: argparse.Namespace, budget: Budget, graph: Computati
         raise argparse.ArgumentTypeError(
             f"--budget {size} is {size} bytes, and one node alone has {format_bytes(largest)}; did you mean {size}%?"
         )
-    unit, own = _split(arguments.overhead or "")[1], graph.labels.compute_unit
+    unit, own = _split(overhead or "")[1], graph.labels.compute_unit
     if unit not in ("", "%", UNITS) and unit.lower() != own.lower():
         named = f"{own} or {UNITS}" if own else f"{UNITS}, since the graph names none"
-        raise argparse.ArgumentTypeError(f"--overhead {arguments.overhead}: unit {unit!r} is unknown; write {named}")
+        raise argparse.ArgumentTypeError(f"--overhead {overhead}: unit {unit!r} is unknown; write {named}")
 
 
 def _split(text: str) -> tuple[str | None, str]:
@@ -137,13 +120,13 @@ def memory_limit(size: str | None, base: int, resident: int) -> int | None:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def solvers_of(arguments: argparse.Namespace, *, auto: bool = False) -> list[str] | None:
+def solvers_of(text: str | None, *, auto: bool = False) -> list[str] | None:
     """The names of --solver NAME,..., perhaps "auto" among them; None for all."""
     from remat_algos.solvers.registry import get_solver
 
-    if arguments.solver is None:
+    if text is None:
         return None
-    names = [name.strip() for name in arguments.solver.split(",")]
+    names = [name.strip() for name in text.split(",")]
     if "auto" in names and not auto:
         raise argparse.ArgumentTypeError("--solver auto: all solvers are compared if none is named; leave it out")
     try:
@@ -190,20 +173,3 @@ def _value(text: str) -> Any:
         )
     except (ValueError, SyntaxError):
         return text
-
-
-def whole_number(text: str) -> int:
-    """0 or more."""
-    if not (text.isascii() and text.isdecimal()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number; give 0 or more")
-    return int(text)
-
-
-def seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1
-    if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time; give seconds, more than 0")
-    return seconds

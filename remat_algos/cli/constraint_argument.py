@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,19 +34,21 @@ def add_constraints(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def constraints_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Constraints | None:
+def constraints_of(
+    graph: ComputationGraph, max_runs: int | None, fixed_order: bool, region: Sequence[tuple[str, str, str]]
+) -> Constraints | None:
     """The constraints on a graph; None where nothing is constrained."""
-    if not (arguments.max_runs or arguments.fixed_order or arguments.region):
+    if not (max_runs or fixed_order or region):
         return None
     from remat_algos.schedule.constraints import Constraints
 
     regions = dict[str, tuple[str, str]]()
-    for name, pattern, size in arguments.region:
+    for name, pattern, size in region:
         if name in regions:
             raise argparse.ArgumentTypeError(f"--region {name} is there twice; give each region a name of its own")
         regions[name] = pattern, size
     try:
-        return Constraints(graph, max_runs=arguments.max_runs, fixed_order=arguments.fixed_order, regions=regions)
+        return Constraints(graph, max_runs=max_runs, fixed_order=fixed_order, regions=regions)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"--region: {error}") from error
 

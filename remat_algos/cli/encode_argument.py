@@ -28,18 +28,19 @@ def add_encode(group: Any) -> None:
     )
 
 
-def encode_bits(arguments: argparse.Namespace, source: str, *, is_training: bool) -> int:
+def encode_bits(
+    encode: bool, element_bits: int | None, source: str, *, is_training: bool, inference: bool = False
+) -> int:
     """Bits of an element if feature maps are to be encoded, else 0; `source` names the graph, perhaps a model."""
-    if not arguments.encode:
-        if arguments.element_bits is not None:
-            raise argparse.ArgumentTypeError(f"--element-bits {arguments.element_bits} goes with --encode; add it")
+    if not encode:
+        if element_bits is not None:
+            raise argparse.ArgumentTypeError(f"--element-bits {element_bits} goes with --encode; add it")
         return 0
-    if getattr(arguments, "inference", False):
+    if inference:
         raise argparse.ArgumentTypeError("--encode is for gradients; leave out --inference, or it")
     if is_training:
         raise argparse.ArgumentTypeError(f"--encode: {source} has its own backward part; give the graph without it")
-    bits = arguments.element_bits
-    return _own_bits(source) if bits is None else bits
+    return _own_bits(source) if element_bits is None else element_bits
 
 
 def encoding_note(graph: ComputationGraph, bits: int) -> str:

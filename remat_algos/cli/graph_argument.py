@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from remat_algos.plan.orders import Order
 
 FORMS = "a file (tables, edge list, GraphML, DOT, PACE, JSON, npz: docs/formats.md) or model:NAME (remat models)"
+FACTOR = 2  # cost of a gradient
 
 
 def add_source(parser: argparse.ArgumentParser, help: str = FORMS, optional: bool = False) -> None:
@@ -30,7 +33,7 @@ def add_graph(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     add_source(parser, optional=optional)
     group = parser.add_argument_group("gradients (if the graph has none)")
     group.add_argument("--inference", action="store_true", help="plan the graph as it is; add no gradients")
-    group.add_argument("--factor", type=float, default=2, help="cost of a gradient relative to its forward node (2)")
+    group.add_argument("--factor", type=float, help=f"cost of a gradient relative to its forward node ({FACTOR})")
     group.add_argument("--parameter-gradients", action="store_true", help="add gradients of parameters")
     group.add_argument(
         "--loss", metavar="NAME", action="append", help="value to differentiate; may be repeated (default: all outputs)"
@@ -38,43 +41,58 @@ def add_graph(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     add_encode(group)
 
 
-def network_of(arguments: argparse.Namespace) -> Network | None:
+@dataclass(frozen=True, slots=True)
+class GradientOptions:
+    """What the command line says about gradients that are to be added: the arguments of `add_graph` after GRAPH."""
+
+    inference: bool = False
+    factor: float | None = None
+    parameter_gradients: bool = False
+    loss: Sequence[str] | None = None
+    encode: bool = False
+    element_bits: int | None = None
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace) -> GradientOptions:
+        """As given."""
+        return cls(**{field.name: getattr(arguments, field.name) for field in fields(cls)})
+
+
+def network_of(source: str, nodes: str | None) -> Network | None:
     """The model that GRAPH names, None if it names a file."""
     from remat_algos.models.reference import build_reference, is_reference
 
-    if not is_reference(arguments.graph):
+    if not is_reference(source):
         return None
-    if arguments.nodes is not None:
-        raise argparse.ArgumentTypeError(
-            f"--nodes {arguments.nodes}: {arguments.graph} has its own sizes; leave it out"
-        )
-    return build_reference(arguments.graph)
+    if nodes is not None:
+        raise argparse.ArgumentTypeError(f"--nodes {nodes}: {source} has its own sizes; leave it out")
+    return build_reference(source)
 
 
-def read_source(arguments: argparse.Namespace) -> ComputationGraph:
+def read_source(source: str, nodes: str | None) -> ComputationGraph:
     """The graph of a file or of a model, as it is."""
-    return _read(arguments)[0]
+    return _read(source, nodes)[0]
 
 
-def read_noted(arguments: argparse.Namespace) -> tuple[ComputationGraph, list[str]]:
+def read_noted(source: str, nodes: str | None, *, json: bool) -> tuple[ComputationGraph, list[str]]:
     """The graph as it is, and what its file does not give: sizes and costs; with --json that is a warning instead."""
     from remat_algos.errors import GraphWarning
 
-    graph, notes = _read(arguments)
-    if notes and arguments.json:
-        warnings.warn(f"{arguments.graph}: {'; '.join(notes)}", GraphWarning, stacklevel=2)
+    graph, notes = _read(source, nodes)
+    if notes and json:
+        warnings.warn(f"{source}: {'; '.join(notes)}", GraphWarning, stacklevel=2)
         notes = []
     return graph, notes
 
 
-def _read(arguments: argparse.Namespace) -> tuple[ComputationGraph, list[str]]:
-    network = network_of(arguments)
+def _read(source: str, nodes: str | None) -> tuple[ComputationGraph, list[str]]:
+    network = network_of(source, nodes)
     if network is not None:
         return network.graph, []
     from remat_algos.ir.files.read import read_with_notes
 
-    _check_there(arguments.graph)
-    return read_with_notes(arguments.graph, nodes=arguments.nodes)
+    _check_there(source)
+    return read_with_notes(source, nodes=nodes)
 
 
 def _check_there(graph: str) -> None:
@@ -86,30 +104,38 @@ def _check_there(graph: str) -> None:
         raise GraphError(f"{graph}: there is no such file; did you mean {near}?")
 
 
-def files_of(arguments: argparse.Namespace) -> list[Path]:
+def files_of(source: str, nodes: str | None) -> list[Path]:
     """The files that reading the graph may look at."""
     from remat_algos.ir.files.read import files_read
     from remat_algos.models.reference import is_reference
 
-    return [] if is_reference(arguments.graph) else files_read(arguments.graph, arguments.nodes)
+    return [] if is_reference(source) else files_read(source, nodes)
 
 
-def graph_of(arguments: argparse.Namespace, order: Order | None = None) -> tuple[ComputationGraph, str]:
+def graph_of(
+    source: str, nodes: str | None, gradients: GradientOptions, order: Order | None = None, *, json: bool
+) -> tuple[ComputationGraph, str]:
     """The graph as it will be planned, and a line about what was done to it.
 
     What a plan records of its graph takes precedence over the command line.
     """
-    graph, notes = read_noted(arguments)
-    whole, line = as_planned(graph, arguments, order)
+    graph, notes = read_noted(source, nodes, json=json)
+    whole, line = as_planned(graph, source, gradients, order)
     return whole, "; ".join([line, *notes])
 
 
 def as_planned(
-    graph: ComputationGraph, arguments: argparse.Namespace, order: Order | None = None
+    graph: ComputationGraph, source: str, gradients: GradientOptions, order: Order | None = None
 ) -> tuple[ComputationGraph, str]:
     """A graph that was read, differentiated unless --inference is given, and the line about it."""
-    size = f"{arguments.graph}: {counted(graph.n_nodes, 'node')}"
-    bits = encode_bits(arguments, arguments.graph, is_training=graph.is_training)
+    size = f"{source}: {counted(graph.n_nodes, 'node')}"
+    bits = encode_bits(
+        gradients.encode,
+        gradients.element_bits,
+        source,
+        is_training=graph.is_training,
+        inference=gradients.inference,
+    )
     if graph.is_training:
         return graph, f"{size}, with its own backward part; no gradients added"
     of_plan = order is not None and order.is_plan
@@ -117,7 +143,7 @@ def as_planned(
         whole = order.differentiated(graph)
         bits = whole.derivation.options.get("encode", 0) if whole.derivation is not None else 0
     else:
-        whole = _differentiated(graph, arguments, bits)
+        whole = _differentiated(graph, source, gradients, bits)
     if whole is graph:
         return graph, f"{size}; no gradients added ({'as in the plan' if of_plan else '--inference'})"
     added = counted(whole.n_nodes - graph.n_nodes, "gradient node")
@@ -125,20 +151,20 @@ def as_planned(
     return whole, f"{size}; {added} added ({why}){encoding_note(graph, bits)}"
 
 
-def _differentiated(graph: ComputationGraph, arguments: argparse.Namespace, bits: int) -> ComputationGraph:
+def _differentiated(graph: ComputationGraph, source: str, gradients: GradientOptions, bits: int) -> ComputationGraph:
     """The graph with the gradients that the command line names."""
     from remat_algos.errors import GraphError
     from remat_algos.ir.differentiate import differentiate
 
-    if arguments.inference:
+    if gradients.inference:
         return graph
     try:
         return differentiate(
             graph,
-            factor=arguments.factor,
-            parameter_gradients=arguments.parameter_gradients,
-            loss=arguments.loss,
+            factor=FACTOR if gradients.factor is None else gradients.factor,
+            parameter_gradients=gradients.parameter_gradients,
+            loss=gradients.loss,
             encode=bits,
         )
     except GraphError as error:
-        raise GraphError(f"{arguments.graph}: {error}") from error
+        raise GraphError(f"{source}: {error}") from error

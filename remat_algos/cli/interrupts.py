@@ -5,7 +5,8 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
-INTERRUPTED, TERMINATED = 130, 143
+from remat_algos.cli.exit_code import ExitCode
+
 _AGAIN = 0.01  # seconds
 _IMPORTING = "<frozen importlib._bootstrap>"
 
@@ -36,12 +37,12 @@ def interruptible(main: Callable[[], int]) -> int:
         code = main()
     except KeyboardInterrupt:
         print("remat: interrupted", file=sys.stderr)
-        code = INTERRUPTED
+        code = ExitCode.INTERRUPTED
     if _alarm is not None:
         signal.setitimer(signal.ITIMER_REAL, 0)
     for number in (*stops, *([_alarm] if _alarm is not None else [])):
         signal.signal(number, signal.SIG_IGN)  # all is done
-    return TERMINATED if code == INTERRUPTED and signal.SIGTERM in received else code
+    return ExitCode.TERMINATED if code == ExitCode.INTERRUPTED and signal.SIGTERM in received else code
 
 
 _alarm = getattr(signal, "SIGALRM", None)  # not on Windows

@@ -14,11 +14,11 @@ from typing import NoReturn, TextIO
 import remat_algos.cli.commands as commands_room
 from remat_algos import __version__
 from remat_algos.cli.budget_argument import is_budget
-from remat_algos.cli.output import INTERRUPTED, print_json
+from remat_algos.cli.exit_code import ExitCode
+from remat_algos.cli.output import print_json
 from remat_algos.errors import BudgetError, ClaimError, RematError
 from remat_algos.text.wording import did_you_mean, shortened
 
-FALSE_CLAIM, BAD_INPUT, INFEASIBLE, BUG = 1, 2, 3, 70
 REMEDIES = {
     errno.ENOSPC: "make room, or choose another folder",
     errno.EDQUOT: "make room, or choose another folder",
@@ -33,11 +33,11 @@ class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line."""
 
     def error(self, message: str) -> NoReturn:
-        raise SystemExit(_print_error(f"{message}; see {self.prog} --help", BAD_INPUT))
+        raise SystemExit(_print_error(f"{message}; see {self.prog} --help", ExitCode.BAD_INPUT))
 
 
 def main(arguments: Sequence[str] | None = None, started: float | None = None) -> int:
-    """Run a command line; returns 0, 1 a claim is false, 2 bad input, 3 infeasible budget.
+    """Run a command line; returns an `ExitCode`.
 
     A time limit counts from `started`, the start of the process by `time.monotonic`; by default from now.
     """
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None, started: float | None = None) -
         return code
     except BrokenPipeError:  # the reader of our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return ExitCode.DONE
 
 
 def _mend_streams() -> None:
@@ -92,28 +92,28 @@ def _run(arguments: Sequence[str], started: float) -> int:
         if chosen.json:
             bound = {"lower_bound": error.lower_bound, "nodes": list(error.nodes)}
             print_json({"feasible": False, "reason": str(error), "reached": error.reached, **bound})
-        return _print_error(str(error), INFEASIBLE)
+        return _print_error(str(error), ExitCode.INFEASIBLE)
     except ClaimError as error:
-        return _print_error(str(error), FALSE_CLAIM)
+        return _print_error(str(error), ExitCode.FALSE_CLAIM)
     except (RematError, argparse.ArgumentTypeError, ImportError) as error:  # kernels that are not built, too
-        return _print_error(str(error), BAD_INPUT)
+        return _print_error(str(error), ExitCode.BAD_INPUT)
     except BrokenPipeError:
         raise
     except OSError as error:
         remedy = REMEDIES.get(error.errno or 0, "try another file or folder")
-        return _print_error(f"{error.filename or 'output'}: {error.strerror or error}; {remedy}", BAD_INPUT)
+        return _print_error(f"{error.filename or 'output'}: {error.strerror or error}; {remedy}", ExitCode.BAD_INPUT)
     except KeyboardInterrupt as stop:
-        return _print_error(str(stop) or "interrupted", INTERRUPTED)
+        return _print_error(str(stop) or "interrupted", ExitCode.INTERRUPTED)
     except MemoryError as error:
         ours = str(error) if str(error).startswith("not enough memory") else ""  # others speak of arrays
         usual = f"not enough memory for remat {_command(arguments)}; try a smaller graph, or a machine with more"
-        return _print_error(ours or usual, BAD_INPUT)
+        return _print_error(ours or usual, ExitCode.BAD_INPUT)
     except Exception as error:
         if os.environ.get("REMAT_TRACEBACK"):
             raise
         message = " ".join(f"{type(error).__name__}: {error}".split())
         return _print_error(
-            f"this is a bug in remat, not in your input ({message}); REMAT_TRACEBACK=1 shows where", BUG
+            f"this is a bug in remat, not in your input ({message}); REMAT_TRACEBACK=1 shows where", ExitCode.BUG
         )
 
 
@@ -146,7 +146,7 @@ def _commands() -> dict[str, ModuleType]:
     return {name: importlib.import_module(f"{commands_room.__name__}.{name}") for name in names}
 
 
-def _print_error(message: str, code: int) -> int:
+def _print_error(message: str, code: ExitCode) -> int:
     print(f"remat: {' '.join(message.split())}", file=sys.stderr)
     return code
 

@@ -20,10 +20,10 @@ def add_order(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_order(arguments: argparse.Namespace) -> None:
+def check_order(order: str | None, mirror: str | None) -> None:
     """Not both an order and counts."""
-    if arguments.order is not None and arguments.mirror is not None:
-        raise argparse.ArgumentTypeError(f"--mirror {arguments.mirror} makes an order; leave out {arguments.order}")
+    if order is not None and mirror is not None:
+        raise argparse.ArgumentTypeError(f"--mirror {mirror} makes an order; leave out {order}")
 
 
 def simulated_order(graph: Any, order: Any) -> Any:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from remat_algos.cli.interrupts import INTERRUPTED as INTERRUPTED  # exit code, also where a plan was found by then
 from remat_algos.text.layout import COLUMNS, labelled, tabulated, wrapped
 
 if TYPE_CHECKING:

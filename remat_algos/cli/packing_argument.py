@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from remat_algos.cli.budget_argument import seconds, whole_number
+from remat_algos.cli.search_argument import add_seed, add_time_limit
 
 
 def add_alignment(parser: argparse._ActionsContainer) -> None:
@@ -16,9 +16,10 @@ def add_alignment(parser: argparse._ActionsContainer) -> None:
 
 def add_pack(parser: argparse._ActionsContainer) -> None:
     """--time-limit, --seed, in words of packing."""
-    limit = "for offsets: end SECONDS after the start with the best addresses found so far (5 for the search)"
-    parser.add_argument("--time-limit", type=seconds, metavar="SECONDS", help=limit)
-    parser.add_argument("--seed", type=whole_number, default=0, help="for offsets: random seed of the search (0)")
+    add_time_limit(
+        parser, "for offsets: end SECONDS after the start with the best addresses found so far (5 for the search)"
+    )
+    add_seed(parser, "for offsets: random seed of the search (0)")
 
 
 def size(text: str) -> int:

@@ -7,11 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.cli.budget_argument import whole_number
-from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
-from remat_algos.cli.output import INTERRUPTED, add_json, print_json, print_table, print_text, progress_line, writable
+from remat_algos.cli.exit_code import ExitCode
+from remat_algos.cli.graph_argument import GradientOptions, add_graph, files_of, graph_of
+from remat_algos.cli.output import add_json, print_json, print_table, print_text, progress_line, writable
 from remat_algos.cli.packing_argument import add_alignment, add_pack, size
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
+from remat_algos.cli.search_argument import whole_number
 from remat_algos.context import SearchContext, time_left
 from remat_algos.text.wording import counted
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from remat_algos.schedule.simulation import Simulation
 
 HELP = "assign an address in one arena to every value of a schedule, or to every buffer of a table"
-FACTOR = 2  # cost of a gradient, as for all commands
 METHODS = {
     "offsets": "arbitrary addresses, by greedy orders and an exact search",
     "sharing": "blocks that values use in turn (chen2016)",
@@ -33,7 +33,6 @@ METHODS = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What needs addresses, how they are found, where they go."""
     add_graph(parser, optional=True)
-    parser.set_defaults(factor=None)  # whether it was given
     parser.add_argument(
         "order",
         metavar="PLAN",
@@ -63,11 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> ExitCode:
     """Allocate, verify, print the result and write it; 3 if the arena is above a capacity, 130 if interrupted."""
     from remat_algos.allocate.buffer_tables import read_buffers, write_allocation
 
-    check_plot(arguments)
+    check_plot(arguments.plot, json=arguments.json)
     _check(arguments)
     simulation = None
     if arguments.buffers is None:
@@ -90,10 +89,10 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         written = [("written", arguments.output)] if arguments.output else []
         print_table(("", ""), [*_rows(record), *written], headed=False)
-    draw(arguments, allocation, simulation=simulation)
+    draw(arguments.plot, "addresses", allocation, json=arguments.json, simulation=simulation)
     if allocation.interrupted:
-        return INTERRUPTED
-    return 3 if record["fits"] is False else 0
+        return ExitCode.INTERRUPTED
+    return ExitCode.INFEASIBLE if record["fits"] is False else ExitCode.DONE
 
 
 # ---------------------------------------------------------------- arguments
@@ -103,7 +102,7 @@ def _check(arguments: argparse.Namespace) -> None:
     """What no argument shows alone; before the work."""
     if arguments.graph is None and arguments.buffers is None:
         raise argparse.ArgumentTypeError("there is nothing to allocate; give GRAPH, or --buffers FILE.csv")
-    sources = [] if arguments.graph is None else files_of(arguments)
+    sources = [] if arguments.graph is None else files_of(arguments.graph, arguments.nodes)
     if arguments.buffers is not None:
         if arguments.graph is not None:
             message = (
@@ -149,10 +148,8 @@ def _simulated(arguments: argparse.Namespace) -> tuple[Simulation, str]:
     from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.simulation import simulate
 
-    if arguments.factor is None:
-        arguments.factor = FACTOR
     order = None if arguments.order is None else Order.read(arguments.order)
-    graph, note = graph_of(arguments, order)
+    graph, note = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), order, json=arguments.json)
     if order is not None:
         return simulated_order(graph, order), note
     return simulate(graph, baseline(graph).schedule), note  # here marks count

@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.cli.budget_argument import add_effort, memory_limit, seconds
-from remat_algos.cli.graph_argument import add_graph, graph_of
-from remat_algos.cli.output import INTERRUPTED, add_json, print_json, print_table, print_text, progress_line
+from remat_algos.cli.budget_argument import memory_limit
+from remat_algos.cli.exit_code import ExitCode
+from remat_algos.cli.graph_argument import GradientOptions, add_graph, graph_of
+from remat_algos.cli.output import add_json, print_json, print_table, print_text, progress_line
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
+from remat_algos.cli.search_argument import add_effort, add_time_limit
 from remat_algos.context import SearchContext, time_left
 
 if TYPE_CHECKING:
@@ -29,22 +31,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--budget", required=True, metavar="SIZE,...", help=sizes)
     add_effort(parser)
     limit = "end SECONDS after the start, reading included, with the largest bound found so far"
-    parser.add_argument("--time-limit", type=seconds, metavar="SECONDS", help=limit)
+    add_time_limit(parser, limit)
     add_plot(parser, pictures=("bounds",))
     add_json(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> ExitCode:
     """Bound, and print what proves it; 3 if no schedule fits any budget, 130 if interrupted."""
     from remat_algos.bounds.curve import bound_curve
     from remat_algos.schedule.baseline import baseline_peak
     from remat_algos.text.wording import comma_separated
 
-    check_plot(arguments)
+    check_plot(arguments.plot, json=arguments.json)
     texts = comma_separated(arguments.budget)
     if not texts:
         raise argparse.ArgumentTypeError(f"--budget {arguments.budget}: no size is given; write bytes, 4GiB or 50%")
-    graph, note = graph_of(arguments)
+    graph, note = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), json=arguments.json)
     limits = [_limit(text, graph, baseline_peak(graph)) for text in texts]
     if not arguments.json:
         print_text(note)
@@ -60,10 +62,10 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.json and not curve.complete:
         print_text("incomplete: these are lower bounds, and a longer search may raise them")
     if arguments.plot:
-        draw(arguments, curve)
+        draw(arguments.plot, "bounds", curve, json=arguments.json)
     if curve.interrupted:
-        return INTERRUPTED
-    return 3 if curve.bounds and all(bound.infeasible for bound in curve.bounds) else 0
+        return ExitCode.INTERRUPTED
+    return ExitCode.INFEASIBLE if curve.bounds and all(bound.infeasible for bound in curve.bounds) else ExitCode.DONE
 
 
 def _limit(text: str, graph: ComputationGraph, base: int) -> int:

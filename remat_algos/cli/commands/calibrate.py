@@ -4,6 +4,7 @@ import argparse
 import shlex
 from typing import Any
 
+from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.output import add_json, print_json, print_row, print_table, print_text, writable
 
 HELP = "measure the speed of this machine or its GPU, so that node costs can be given in run time"
@@ -19,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> ExitCode:
     """Measure, write, and print how to use it."""
     from remat_algos.cost.calibration import calibrate
 
@@ -28,14 +29,14 @@ def run(arguments: argparse.Namespace) -> int:
         device.save(arguments.output)
     if arguments.json:
         print_json(device.record() | _nanoseconds(device) | {"written": arguments.output})
-        return 0
+        return ExitCode.DONE
     print_table(("", ""), _rows(device), headed=False)
     if arguments.output is None:
         print_text("to use these figures, write them to a file: remat calibrate -o my_device.json")
     else:
         print_row("written", f"{arguments.output}")
         print_text(f"use it     remat show {shlex.quote(f'model:resnet50?cost=measured&device={arguments.output}')}")
-    return 0
+    return ExitCode.DONE
 
 
 def _nanoseconds(device: Any) -> dict[str, Any]:

@@ -3,11 +3,11 @@
 import argparse
 
 from remat_algos.cli.allocator_argument import add_reservation, reservation_options
-from remat_algos.cli.budget_argument import add_budget, add_effort, add_search, budget_of, check_budget, solvers_of
+from remat_algos.cli.budget_argument import add_budget, budget_of, check_budget, solvers_of
 from remat_algos.cli.constraint_argument import add_constraints, constraints_of
-from remat_algos.cli.graph_argument import add_graph, graph_of
+from remat_algos.cli.exit_code import ExitCode
+from remat_algos.cli.graph_argument import GradientOptions, add_graph, graph_of
 from remat_algos.cli.output import (
-    INTERRUPTED,
     add_json,
     print_json,
     print_reasons,
@@ -15,6 +15,7 @@ from remat_algos.cli.output import (
     print_text,
     progress_line,
 )
+from remat_algos.cli.search_argument import add_effort, add_seed, add_time_limit
 
 HELP = "run every solver at one budget, and list their plans side by side"
 
@@ -27,25 +28,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     raw = "report each solver's plan unchanged, without the passes that improve it"
     parser.add_argument("--raw", action="store_true", help=raw)
     add_effort(parser)
-    add_search(parser, "stop each solver after SECONDS, with its best plan so far")
+    add_time_limit(parser, "stop each solver after SECONDS, with its best plan so far")
+    add_seed(parser)
     add_reservation(parser)
     add_constraints(parser)
     add_json(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> ExitCode:
     """Compare; 3 if no solver meets the budget, 2 if none can serve the graph, 130 if interrupted."""
     from remat_algos.ir.budget import LEAST, Budget
     from remat_algos.plan.compare import compare
     from remat_algos.text.units import fine_percent, format_bytes
 
-    budget, names = budget_of(arguments), solvers_of(arguments, auto=True)
-    reserving = reservation_options(arguments)
-    graph, note = graph_of(arguments)
+    budget, names = (
+        budget_of(arguments.budget, arguments.overhead, arguments.device),
+        solvers_of(arguments.solver, auto=True),
+    )
+    reserving = reservation_options(arguments.allocator, arguments.alignment)
+    graph, note = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), json=arguments.json)
     if budget.memory is None and budget.overhead is None and budget.device is None:
         budget = Budget(LEAST)  # what each solver can reach, side by side
-    check_budget(arguments, budget, graph)
-    constraints = constraints_of(arguments, graph)
+    check_budget(budget, arguments.overhead, graph)
+    constraints = constraints_of(graph, arguments.max_runs, arguments.fixed_order, arguments.region)
     if not arguments.json:
         print_text(note)
     with progress_line() as progress:
@@ -81,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
         notes = {row[0]: row[-1].removeprefix(f"{row[0]} cannot serve this graph: ") for row in rows if row[-1]}
         print_reasons(notes)
     if not comparison.complete:
-        return INTERRUPTED
+        return ExitCode.INTERRUPTED
     if any(entry.plan is not None for entry in comparison.entries):
-        return 0
-    return 3 if any(entry.reached is not None for entry in comparison.entries) else 2
+        return ExitCode.DONE
+    return ExitCode.INFEASIBLE if any(entry.reached is not None for entry in comparison.entries) else ExitCode.BAD_INPUT

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.graph_argument import add_source, files_of, read_noted
 from remat_algos.cli.graph_output import ENDINGS, add_output_form, write_out
 from remat_algos.cli.output import writable
@@ -18,14 +19,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output_form(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> ExitCode:
     """Read and write."""
     from remat_algos.ir.files.write import files_written
 
-    _check_apart(files_of(arguments), files_written(arguments.output))
-    graph, notes = read_noted(arguments)
-    write_out(graph, arguments.graph, arguments, notes)
-    return 0
+    _check_apart(files_of(arguments.graph, arguments.nodes), files_written(arguments.output))
+    graph, notes = read_noted(arguments.graph, arguments.nodes, json=arguments.json)
+    write_out(
+        graph,
+        arguments.graph,
+        arguments.output,
+        notes,
+        differentiate=arguments.differentiate,
+        encode=arguments.encode,
+        element_bits=arguments.element_bits,
+        json=arguments.json,
+    )
+    return ExitCode.DONE
 
 
 def _check_apart(read: Sequence[Path], written: Sequence[Path]) -> None:

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.graph_argument import add_source, read_source
 from remat_algos.cli.output import add_json, print_json, print_table, print_text
 
@@ -16,20 +17,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> ExitCode:
     """Compare."""
     from remat_algos.plan.difference import difference
     from remat_algos.plan.plan import Plan
 
-    graph = read_source(arguments)
+    graph = read_source(arguments.graph, arguments.nodes)
     apart = difference(*(Plan.load(plan, graph) for plan in arguments.plans))
     if arguments.json:
         print_json(apart.record())
-        return 0
+        return ExitCode.DONE
     stems = [Path(plan).name for plan in arguments.plans]
     names = stems if stems[0] != stems[1] else list(arguments.plans)
     head, *rows = apart.rows(names)
     print_table(head, rows)
     for line in apart.lines(names):
         print_text(line)
-    return 0
+    return ExitCode.DONE

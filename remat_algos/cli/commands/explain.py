@@ -3,7 +3,8 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from remat_algos.cli.graph_argument import add_graph, graph_of, read_source
+from remat_algos.cli.exit_code import ExitCode
+from remat_algos.cli.graph_argument import GradientOptions, add_graph, graph_of, read_source
 from remat_algos.cli.output import add_json, print_json, print_text
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> ExitCode:
     """Explain."""
     from remat_algos.plan.explain import explain
 
@@ -41,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(explanation.record())
     else:
         print_text(explanation)
-    return 0
+    return ExitCode.DONE
 
 
 def _plan(arguments: argparse.Namespace) -> "Plan":
@@ -56,9 +57,9 @@ def _plan(arguments: argparse.Namespace) -> "Plan":
     if arguments.plan is not None:
         if arguments.option:
             raise argparse.ArgumentTypeError(f"-O {arguments.option[0]}: the plan has its options; leave it out")
-        return Plan.load(arguments.plan, read_source(arguments))
+        return Plan.load(arguments.plan, read_source(arguments.graph, arguments.nodes))
     options = options_of(arguments.solver, arguments.option)
-    graph, _ = graph_of(arguments)
+    graph, _ = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), json=arguments.json)
     try:
         return solve(graph, solver=arguments.solver, **options)
     except (TypeError, ValueError) as error:

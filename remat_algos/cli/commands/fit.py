@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.cli.budget_argument import add_overhead, add_search, overhead_of, solvers_of
+from remat_algos.cli.budget_argument import add_overhead, overhead_of, solvers_of
 from remat_algos.cli.encode_argument import add_encode, encode_bits
+from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.output import (
-    INTERRUPTED,
     add_json,
     print_json,
     print_reasons,
@@ -17,6 +17,7 @@ from remat_algos.cli.output import (
     print_text,
     progress_line,
 )
+from remat_algos.cli.search_argument import add_seed, add_time_limit
 
 if TYPE_CHECKING:
     from remat_algos.ir.budget import Budget
@@ -48,21 +49,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--solver", metavar="NAME,...", help="run only these solvers; auto: the best of all")
     parser.add_argument("--values", metavar="N,...", help="values to try (default: all that the family allows)")
     parser.add_argument("--most", type=int, metavar="N", help=f"largest value to try ({MAX_VALUE}, without --values)")
-    add_search(parser, "stop the search for each plan after SECONDS")
+    add_time_limit(parser, "stop the search for each plan after SECONDS")
+    add_seed(parser)
     add_encode(parser)
     add_json(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> ExitCode:
     """Search; 3 if no solver fits any value, 130 if interrupted, with what was found so far."""
     from remat_algos.models.reference import PREFIX, read_reference
     from remat_algos.plan.fit import fit
 
     refused: dict[int, str] = {}
-    budget, solvers = _budget(arguments), solvers_of(arguments, auto=True)
+    budget, solvers = _budget(arguments), solvers_of(arguments.solver, auto=True)
     model, options = read_reference(arguments.model)
     source = f"{PREFIX}{arguments.model.removeprefix(PREFIX)}"
-    bits = encode_bits(arguments, source, is_training=options.get("optimizer", "none") != "none")
+    bits = encode_bits(
+        arguments.encode, arguments.element_bits, source, is_training=options.get("optimizer", "none") != "none"
+    )
     values = _values(arguments, model, options)
     if not arguments.json:
         print_text(f"{source}: {arguments.vary} varies; {_counting(options)}")
@@ -88,8 +92,8 @@ def run(arguments: argparse.Namespace) -> int:
         if not complete:
             print_text("interrupted; these are the largest values found so far")
     if not complete:
-        return INTERRUPTED
-    return 0 if any(entry.value is not None for entry in fits) else 3
+        return ExitCode.INTERRUPTED
+    return ExitCode.DONE if any(entry.value is not None for entry in fits) else ExitCode.INFEASIBLE
 
 
 # ---------------------------------------------------------------- arguments

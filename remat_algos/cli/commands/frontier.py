@@ -2,11 +2,11 @@
 
 import argparse
 
-from remat_algos.cli.budget_argument import add_effort, add_search, solvers_of
+from remat_algos.cli.budget_argument import solvers_of
 from remat_algos.cli.constraint_argument import add_constraints, constraints_of
-from remat_algos.cli.graph_argument import add_graph, graph_of
+from remat_algos.cli.exit_code import ExitCode
+from remat_algos.cli.graph_argument import GradientOptions, add_graph, graph_of
 from remat_algos.cli.output import (
-    INTERRUPTED,
     add_json,
     print_json,
     print_reasons,
@@ -15,6 +15,7 @@ from remat_algos.cli.output import (
     progress_line,
 )
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
+from remat_algos.cli.search_argument import add_effort, add_seed, add_time_limit
 from remat_algos.context import time_left
 
 HELP = "list the Pareto-optimal plans (compute over memory), from the lowest peak to no rematerialization"
@@ -33,23 +34,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_constraints(parser)
     add_effort(parser)
-    add_search(parser, "end SECONDS after the start, reading included, with the plans found so far")
+    add_time_limit(parser, "end SECONDS after the start, reading included, with the plans found so far")
+    add_seed(parser)
     add_plot(parser, pictures=("frontier",))
     add_json(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> ExitCode:
     """List; 2 if no solver can serve, 130 if interrupted."""
     from remat_algos.plan.frontier import frontier
     from remat_algos.plan.portfolio import RAN_OUT
     from remat_algos.text.units import exact_bytes, format_bytes
 
-    check_plot(arguments)
+    check_plot(arguments.plot, json=arguments.json)
     if arguments.points < 2:
         raise argparse.ArgumentTypeError(f"--points {arguments.points}: give 2 or more")
-    solvers = solvers_of(arguments)
-    graph, note = graph_of(arguments)
-    constraints = constraints_of(arguments, graph)
+    solvers = solvers_of(arguments.solver)
+    graph, note = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), json=arguments.json)
+    constraints = constraints_of(graph, arguments.max_runs, arguments.fixed_order, arguments.region)
     if not arguments.json:
         print_text(note)
     with progress_line() as progress:
@@ -89,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
             late = "the time limit was reached before every plan was simulated"
             print_text(f"incomplete: {'memory ran out' if RAN_OUT in found.reasons.values() else late}")
     if found.plans:
-        draw(arguments, found)
+        draw(arguments.plot, "frontier", found, json=arguments.json)
     if found.interrupted:
-        return INTERRUPTED
-    return 0 if found.plans else 2
+        return ExitCode.INTERRUPTED
+    return ExitCode.DONE if found.plans else ExitCode.BAD_INPUT

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.graph_output import ENDINGS, add_output_form, write_out
 from remat_algos.cli.output import add_json, print_json, print_table, print_text, writable
 
@@ -34,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser, names: str = argparse.REMAIND
     parser.set_defaults(parser=type(parser))
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> ExitCode:
     """List, or export."""
     words = arguments.names
     if words[:1] == [EXPORT]:
@@ -47,14 +48,14 @@ def run(arguments: argparse.Namespace) -> int:
 # ---------------------------------------------------------------- list
 
 
-def _list(arguments: argparse.Namespace) -> int:
+def _list(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.models.registry import get_family
 
     chosen = list(_chosen(arguments.names))
     built = [(family, name, *_built(name)) for family, name in chosen]
     if arguments.json:
         print_json({"models": [_record(*entry) for entry in built]})
-        return 0
+        return ExitCode.DONE
     print_table(COLUMNS, [_row(*entry) for entry in built])
     for name in dict.fromkeys(arguments.names):
         print_text(f"\n{name}: {CITATION.sub('', get_family(name).summary)}")
@@ -64,7 +65,7 @@ def _list(arguments: argparse.Namespace) -> int:
         print_table(OPTION_COLUMNS, _option_rows(arguments.names[0], own=False))
     else:
         print_text("remat models NAME lists the options of a model or a family")
-    return 0
+    return ExitCode.DONE
 
 
 def _chosen(names: Sequence[str]) -> Iterator[tuple[Family, str]]:
@@ -126,7 +127,7 @@ def _option_rows(model: str, own: bool) -> list[tuple[str, str, str]]:
 # ---------------------------------------------------------------- export
 
 
-def _export(words: Sequence[str], arguments: argparse.Namespace) -> int:
+def _export(words: Sequence[str], arguments: argparse.Namespace) -> ExitCode:
     """Read the options of the model that is named among the words, build it, write it."""
     from remat_algos.ir.files.write import files_written
     from remat_algos.models.reference import build_reference, options_of, split_reference, write_reference
@@ -146,8 +147,16 @@ def _export(words: Sequence[str], arguments: argparse.Namespace) -> int:
         if texts:
             given[name] = texts[0]
     reference = write_reference(model, given)
-    write_out(build_reference(reference).graph, reference, chosen)
-    return 0
+    write_out(
+        build_reference(reference).graph,
+        reference,
+        chosen.output,
+        differentiate=chosen.differentiate,
+        encode=chosen.encode,
+        element_bits=chosen.element_bits,
+        json=chosen.json,
+    )
+    return ExitCode.DONE
 
 
 def _named(words: Sequence[str]) -> str | None:

@@ -6,10 +6,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.cli.budget_argument import add_search, whole_number
-from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
-from remat_algos.cli.output import INTERRUPTED, add_json, print_json, print_table, print_text, progress_line, writable
+from remat_algos.cli.exit_code import ExitCode
+from remat_algos.cli.graph_argument import GradientOptions, add_graph, files_of, graph_of
+from remat_algos.cli.output import add_json, print_json, print_table, print_text, progress_line, writable
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
+from remat_algos.cli.search_argument import add_seed, add_time_limit, whole_number
 from remat_algos.context import SearchContext, time_left, until_stopped
 
 if TYPE_CHECKING:
@@ -26,7 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--beam", type=whole_number, metavar="N", help=beam)
     search = "search on from the order of the beam by moves of nodes (default)"
     group.add_argument("--search", action=argparse.BooleanOptionalAction, default=True, help=search)
-    add_search(parser, "end SECONDS after the start, reading and writing included, with the best order found so far")
+    add_time_limit(
+        parser, "end SECONDS after the start, reading and writing included, with the best order found so far"
+    )
+    add_seed(parser)
     parser.add_argument(
         "-o", "--output", metavar="FILE", type=writable, help="write the order: a JSON list of the names of nodes"
     )
@@ -34,15 +38,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> ExitCode:
     """Search, print the peaks and the bound, write the order; 130 if interrupted, with the best order so far."""
     from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.one_pass import lower_passes, one_pass_bound
 
-    check_plot(arguments)
-    if arguments.output and Path(arguments.output).resolve() in {file.resolve() for file in files_of(arguments)}:
+    check_plot(arguments.plot, json=arguments.json)
+    if arguments.output and Path(arguments.output).resolve() in {
+        file.resolve() for file in files_of(arguments.graph, arguments.nodes)
+    }:
         raise argparse.ArgumentTypeError(f"-o {arguments.output} would overwrite the graph; name another file")
-    graph, note = graph_of(arguments)
+    graph, note = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), json=arguments.json)
     best = first = baseline(graph)
     if not arguments.json:
         print_text(note)
@@ -59,8 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(record)
     else:
         print_table(("", ""), _rows(best, record), headed=False)
-    draw(arguments, best)
-    return INTERRUPTED if ending.interrupted else 0
+    draw(arguments.plot, "memory", best, json=arguments.json)
+    return ExitCode.INTERRUPTED if ending.interrupted else ExitCode.DONE
 
 
 def _steps(simulation: Simulation) -> list[Any]:

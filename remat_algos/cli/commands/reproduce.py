@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.output import add_json, print_json, print_row, print_table, print_text, progress_line, writable
 from remat_algos.text.wording import counted
 
@@ -28,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> ExitCode:
     """List the papers, or measure one, write and print it."""
     from remat_algos.reproduce.registry import get_page
 
@@ -42,16 +43,16 @@ def run(arguments: argparse.Namespace) -> int:
         written = [str(file) for file in page.write(folder)] if folder is not None else []
     if arguments.json:
         print_json({**page.record(), "quick": arguments.quick, "written": written})
-        return 0
+        return ExitCode.DONE
     _print(page)
     if written:
         beside = counted(len(written) - 1, "file")
         print_text()
         print_row("written", f"{written[0]}, and {beside} next to it: tables (CSV) and figures (SVG)")
-    return 0
+    return ExitCode.DONE
 
 
-def _list(arguments: argparse.Namespace) -> int:
+def _list(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.reproduce.registry import list_papers, summary
 
     for name in ("folder", "quick"):
@@ -62,7 +63,7 @@ def _list(arguments: argparse.Namespace) -> int:
         print_json({"papers": papers})
     else:
         print_table(("paper", "measurements"), papers.items())
-    return 0
+    return ExitCode.DONE
 
 
 def _folder(arguments: argparse.Namespace) -> Path | None:

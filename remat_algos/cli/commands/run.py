@@ -6,10 +6,12 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.allocator_argument import Renamed
-from remat_algos.cli.budget_argument import add_budget, add_search, budget_of, check_budget, options_of, whole_number
-from remat_algos.cli.graph_argument import add_graph, graph_of
+from remat_algos.cli.budget_argument import add_budget, budget_of, check_budget, options_of
+from remat_algos.cli.exit_code import ExitCode
+from remat_algos.cli.graph_argument import GradientOptions, add_graph, graph_of
 from remat_algos.cli.output import add_json, print_json, print_table, print_text, progress_line
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
+from remat_algos.cli.search_argument import add_seed, add_time_limit, whole_number
 from remat_algos.context import Interrupted, time_left
 
 if TYPE_CHECKING:
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from remat_algos.schedule.schedule import Schedule
 
 HELP = "run a plan on NumPy or a GPU and compare memory, values and times with the prediction"
-PART = 1  # exit code where prediction and run part
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="solver option; may be repeated",
     )
-    add_search(parser, "end the search SECONDS after the start, with the best plan found so far")
+    add_time_limit(parser, "end the search SECONDS after the start, with the best plan found so far")
+    add_seed(parser)
     parser.add_argument(
         "--plan", metavar="FILE", help="run this plan, or an order as for remat simulate, instead of solving"
     )
@@ -59,13 +61,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> ExitCode:
     """Solve or read a plan, run it and print the measurements; 1 if they differ from the prediction."""
     from remat_algos.executor.array_backend import backend
     from remat_algos.executor.validate import validate
     from remat_algos.plan.plan import Plan
 
-    check_plot(arguments)
+    check_plot(arguments.plot, json=arguments.json)
     _check(arguments)
     backend(arguments.backend)  # before the search: without it there is nothing to search for
     graph, plan, note = _planned(arguments)
@@ -82,8 +84,8 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(found.record() | planned)
     else:
         print_table(("", ""), found.rows(), headed=False)
-    draw(arguments, found)
-    return 0 if found.holds else PART
+    draw(arguments.plot, "validation", found, json=arguments.json)
+    return ExitCode.DONE if found.holds else ExitCode.FALSE_CLAIM
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -116,7 +118,7 @@ def _planned(arguments: argparse.Namespace) -> tuple[ComputationGraph, Plan | Sc
     from remat_algos.plan.plan import Plan
 
     order = None if arguments.plan is None else Order.read(arguments.plan)
-    graph, note = graph_of(arguments, order)
+    graph, note = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), order, json=arguments.json)
     if order is not None and order.is_plan:
         plan = Plan.load(arguments.plan, graph)  # every claim is checked
         graph = plan.graph
@@ -139,8 +141,11 @@ def _solved(arguments: argparse.Namespace, graph: ComputationGraph) -> Plan:
     """A plan within the budget."""
     from remat_algos.plan.solve import solve
 
-    budget, options = budget_of(arguments), options_of(arguments.solver, arguments.option)
-    check_budget(arguments, budget, graph)
+    budget, options = (
+        budget_of(arguments.budget, arguments.overhead, arguments.device),
+        options_of(arguments.solver, arguments.option),
+    )
+    check_budget(budget, arguments.overhead, graph)
     limits: dict[str, Any] = {"time_limit": time_left(arguments.time_limit, arguments.started), "seed": arguments.seed}
     with progress_line() as progress:
         try:

@@ -3,10 +3,11 @@
 import argparse
 from pathlib import Path
 
-from remat_algos.cli.budget_argument import whole_number
+from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.graph_argument import add_source, read_source
 from remat_algos.cli.noise_argument import noise
 from remat_algos.cli.output import add_json, print_json, print_table, print_text
+from remat_algos.cli.search_argument import add_seed, whole_number
 
 HELP = "sample the costs of nodes around those of the graph: the overhead of plans then, and the nodes behind it"
 
@@ -22,16 +23,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--samples", type=whole_number, default=SAMPLES, metavar="N", help=f"number of samples ({SAMPLES})"
     )
-    parser.add_argument("--seed", type=whole_number, default=0, help="random seed (default: 0)")
+    add_seed(parser)
     add_json(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> ExitCode:
     """Sample, and print the table and the nodes."""
     from remat_algos.plan.plan import Plan
     from remat_algos.plan.sensitivity import sensitivity
 
-    graph = read_source(arguments)
+    graph = read_source(arguments.graph, arguments.nodes)
     plans = [Plan.load(plan, graph) for plan in arguments.plans]
     try:
         result = sensitivity(plans, noise=arguments.noise, samples=arguments.samples, seed=arguments.seed)
@@ -41,10 +42,10 @@ def run(arguments: argparse.Namespace) -> int:
     names = stems if len(set(stems)) == len(stems) else list(arguments.plans)
     if arguments.json:
         print_json(result.record(names))
-        return 0
+        return ExitCode.DONE
     print_text(f"overhead under {result.noise.samples:,} samples of the costs, noise {arguments.noise * 100:g} %")
     head, *rows = result.rows(names)
     print_table(head, rows)
     for line in result.lines(names):
         print_text(line)
-    return 0
+    return ExitCode.DONE

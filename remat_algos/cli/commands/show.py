@@ -4,7 +4,8 @@ import argparse
 from typing import Any
 
 from remat_algos.cli.allocator_argument import PEAK, add_allocator
-from remat_algos.cli.graph_argument import add_graph, as_planned, graph_of, network_of
+from remat_algos.cli.exit_code import ExitCode
+from remat_algos.cli.graph_argument import GradientOptions, add_graph, as_planned, graph_of, network_of
 from remat_algos.cli.output import add_json, print_json, print_table, print_text
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.text.wording import counted, listed, shortened
@@ -31,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> ExitCode:
     """Describe the graph, or print where its memory and compute go."""
     from remat_algos.allocate.allocators.registry import get_allocator
     from remat_algos.schedule.baseline import baseline
@@ -43,12 +44,15 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.allocator != PEAK and arguments.breakdown:
         given = f"--allocator {arguments.allocator}"
         raise argparse.ArgumentTypeError(f"{given} describes the whole, --breakdown its parts; leave out one of them")
-    picture_name = arguments.picture
-    check_plot(arguments)
+    check_plot(arguments.plot, arguments.picture, json=arguments.json)
     if arguments.breakdown:
-        return _break_down(arguments, picture_name or "breakdown")
-    network = network_of(arguments)
-    graph, note = graph_of(arguments) if network is None else as_planned(network.graph, arguments)
+        return _break_down(arguments, arguments.picture or "breakdown")
+    network = network_of(arguments.graph, arguments.nodes)
+    graph, note = (
+        graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), json=arguments.json)
+        if network is None
+        else as_planned(network.graph, arguments.graph, GradientOptions.of(arguments))
+    )
     record, narrow, forcing = _record(graph)
     reserved = get_allocator(arguments.allocator).reserve(baseline(graph))
     record |= reserved.record()
@@ -64,12 +68,12 @@ def run(arguments: argparse.Namespace) -> int:
         print_text(note)
         rows = _rows(record, graph, narrow, forcing)
         print_table(("", ""), [*rows, *reserved.rows()], headed=False)
-    if arguments.plot:
-        draw(arguments, graph if arguments.picture == "graph" else baseline(graph))
-    return 0
+    picture = arguments.picture or "graph"
+    draw(arguments.plot, picture, graph if picture == "graph" else baseline(graph), json=arguments.json)
+    return ExitCode.DONE
 
 
-def _break_down(arguments: argparse.Namespace, picture: str) -> int:
+def _break_down(arguments: argparse.Namespace, picture: str) -> ExitCode:
     from remat_algos.plan.breakdown import breakdown
     from remat_algos.plan.orders import Order
     from remat_algos.schedule.baseline import baseline
@@ -77,7 +81,7 @@ def _break_down(arguments: argparse.Namespace, picture: str) -> int:
     from remat_algos.text.units import format_bytes
 
     order = None if arguments.plan is None else Order.read(arguments.plan)
-    graph, note = graph_of(arguments, order)
+    graph, note = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), order, json=arguments.json)
     simulation = baseline(graph) if order is None else simulate(graph, order.schedule(graph))
     found = breakdown(simulation, by=arguments.by or BY[0])
     if arguments.json:
@@ -91,9 +95,9 @@ def _break_down(arguments: argparse.Namespace, picture: str) -> int:
             f"footprint {whole}: peak {peak}{'' if order else ' without rematerialization'}, residents {resident}"
         )
         print_table(*found.table())
-    arguments.picture = picture
-    draw(arguments, {"breakdown": found, "graph": graph, "memory": simulation}[picture])
-    return 0
+    subjects = {"breakdown": found, "graph": graph, "memory": simulation}
+    draw(arguments.plot, picture, subjects[picture], json=arguments.json)
+    return ExitCode.DONE
 
 
 def _record(graph: Any) -> tuple[dict[str, Any], list[int], list[int]]:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from remat_algos.cli.allocator_argument import add_allocator
-from remat_algos.cli.graph_argument import add_graph, graph_of
+from remat_algos.cli.exit_code import ExitCode
+from remat_algos.cli.graph_argument import GradientOptions, add_graph, graph_of
 from remat_algos.cli.order_argument import add_order, check_order, simulated_mirror_counts, simulated_order
 from remat_algos.cli.output import add_json, print_json, print_table, print_text
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
@@ -32,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> ExitCode:
     """Simulate; 3 if a budget is given and the peak is above it."""
     from remat_algos.allocate.allocators.registry import get_allocator
     from remat_algos.cli.budget_argument import memory_limit
@@ -41,10 +42,10 @@ def run(arguments: argparse.Namespace) -> int:
     from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.simulation import simulate
 
-    check_plot(arguments)
-    check_order(arguments)
+    check_plot(arguments.plot, arguments.picture, json=arguments.json)
+    check_order(arguments.order, arguments.mirror)
     order = None if arguments.order is None else Order.read(arguments.order)
-    graph, note = graph_of(arguments, order)
+    graph, note = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), order, json=arguments.json)
     simulation = base = baseline(graph)
     if order is not None:
         simulation = simulated_order(graph, order)
@@ -69,9 +70,10 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print_text(note)
         _print(simulation, step, base.peak_memory, limit, reserved, whole)
-    options: dict[str, Any] = {"limit": limit} if arguments.picture == "memory" else {}
-    draw(arguments, simulation, **options)
-    return 3 if limit is not None and reserved.memory > limit else 0
+    picture = arguments.picture or "memory"
+    options: dict[str, Any] = {"limit": limit} if picture == "memory" else {}
+    draw(arguments.plot, picture, simulation, json=arguments.json, **options)
+    return ExitCode.INFEASIBLE if limit is not None and reserved.memory > limit else ExitCode.DONE
 
 
 def _names(graph: Any, option: str, texts: Sequence[str]) -> list[str]:

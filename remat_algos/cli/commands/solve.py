@@ -5,12 +5,12 @@ import sys
 from pathlib import Path
 
 from remat_algos.cli.allocator_argument import PEAK, add_reservation, reservation_options
-from remat_algos.cli.budget_argument import add_budget, add_effort, add_search, budget_of, check_budget, options_of
+from remat_algos.cli.budget_argument import add_budget, budget_of, check_budget, options_of
 from remat_algos.cli.constraint_argument import add_constraints, constraints_of
-from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
+from remat_algos.cli.exit_code import ExitCode
+from remat_algos.cli.graph_argument import GradientOptions, add_graph, files_of, graph_of
 from remat_algos.cli.noise_argument import noise
 from remat_algos.cli.output import (
-    INTERRUPTED,
     add_json,
     add_listing,
     print_json,
@@ -20,6 +20,7 @@ from remat_algos.cli.output import (
     writable,
 )
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
+from remat_algos.cli.search_argument import add_effort, add_seed, add_time_limit
 from remat_algos.context import time_left
 
 HELP = "find an order of execution whose peak stays within a budget, with as little compute as possible"
@@ -54,7 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "a plan, a list of names or ids, lines `compute X` and `free Y`, or npz with matrices R and S",
     )
     add_effort(parser)
-    add_search(parser)
+    limit = "end SECONDS after the start, reading and writing included, with the best plan found so far"
+    add_time_limit(parser, limit)
+    add_seed(parser)
     add_reservation(parser)
     add_constraints(parser)
     uncertain = "choose the plan whose overhead is low in 90 %% of sampled costs, which deviate by SHARE, such as 20%%"
@@ -71,24 +74,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_listing(parser, "solvers", list_solvers(), flag="-O")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> ExitCode:
     """Solve, print the plan and write it; 130 if interrupted, with the best plan so far."""
     from remat_algos.cli.order_argument import simulated_order
     from remat_algos.errors import GraphError
     from remat_algos.plan.orders import Order
     from remat_algos.plan.solve import solve
 
-    check_plot(arguments)
+    check_plot(arguments.plot, arguments.picture, json=arguments.json)
     _check_output(arguments)
     _check_noise(arguments)
-    budget, reserving = budget_of(arguments), reservation_options(arguments)
+    budget = budget_of(arguments.budget, arguments.overhead, arguments.device)
+    reserving = reservation_options(arguments.allocator, arguments.alignment)
     options = options_of(arguments.solver, arguments.option)
     form = arguments.format or "plan"
     alone = arguments.format is not None and not arguments.output  # the plan is all that standard output gets
     order = None if arguments.start is None else Order.read(arguments.start)
-    graph, note = graph_of(arguments, order)
-    check_budget(arguments, budget, graph)
-    constraints = constraints_of(arguments, graph)
+    graph, note = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), order, json=arguments.json)
+    check_budget(budget, arguments.overhead, graph)
+    constraints = constraints_of(graph, arguments.max_runs, arguments.fixed_order, arguments.region)
     start = None if order is None else simulated_order(graph, order).schedule
     out = sys.stderr if alone else sys.stdout
     if not arguments.json:
@@ -129,14 +133,14 @@ def run(arguments: argparse.Namespace) -> int:
         if not alone:
             label, text = ("written", arguments.output) if arguments.output else ("order", "-o PLAN.json writes it")
             print_row(label, text)
-    draw(arguments, plan, out=out)
-    return INTERRUPTED if plan.interrupted else 0
+    draw(arguments.plot, arguments.picture or "memory", plan, json=arguments.json, out=out)
+    return ExitCode.INTERRUPTED if plan.interrupted else ExitCode.DONE
 
 
 def _check_output(arguments: argparse.Namespace) -> None:
     """Nothing that is read is overwritten, and one thing at most has standard output."""
     output = Path(arguments.output).resolve() if arguments.output else None
-    if output in {file.resolve() for file in files_of(arguments)}:
+    if output in {file.resolve() for file in files_of(arguments.graph, arguments.nodes)}:
         raise argparse.ArgumentTypeError(f"-o {arguments.output} would overwrite the graph; name another file")
     if arguments.start is not None and output == Path(arguments.start).resolve():
         raise argparse.ArgumentTypeError(f"-o {arguments.output} would overwrite the start; name another file")

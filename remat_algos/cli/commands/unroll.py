@@ -4,7 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
+from remat_algos.cli.exit_code import ExitCode
+from remat_algos.cli.graph_argument import GradientOptions, add_graph, files_of, graph_of
 from remat_algos.cli.graph_output import ENDINGS
 from remat_algos.cli.order_argument import add_order, check_order, simulated_mirror_counts, simulated_order
 from remat_algos.cli.output import add_json, print_json, print_row, print_table, print_text, writable
@@ -23,18 +24,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> ExitCode:
     """Unroll, simulate the result, print its figures, write and draw it."""
     from remat_algos.plan.orders import Order
     from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.simulation import simulate
     from remat_algos.schedule.unroll import unroll
 
-    check_plot(arguments)
-    check_order(arguments)
+    check_plot(arguments.plot, json=arguments.json)
+    check_order(arguments.order, arguments.mirror)
     _check_output(arguments)
     order = None if arguments.order is None else Order.read(arguments.order)
-    graph, note = graph_of(arguments, order)
+    graph, note = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), order, json=arguments.json)
     if order is not None:
         simulation = simulated_order(graph, order)
     elif arguments.mirror is not None:
@@ -53,8 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
             print_row("written", f"{', '.join(written)}")
         if left_out:
             print_row("left out", f"{', '.join(left_out)}: the format cannot represent it")
-    draw(arguments, unrolled, copies=_copies(simulation.schedule.order))
-    return 0
+    draw(arguments.plot, "graph", unrolled, json=arguments.json, copies=_copies(simulation.schedule.order))
+    return ExitCode.DONE
 
 
 def _copies(order: Any) -> Any:
@@ -72,7 +73,10 @@ def _check_output(arguments: argparse.Namespace) -> None:
         return
     from remat_algos.ir.files.write import files_written
 
-    read = [*files_of(arguments), *(Path(file) for file in (arguments.order, arguments.mirror) if file is not None)]
+    read = [
+        *files_of(arguments.graph, arguments.nodes),
+        *(Path(file) for file in (arguments.order, arguments.mirror) if file is not None),
+    ]
     sources = {file.resolve() for file in read}
     for file in files_written(arguments.output):
         if file.resolve() in sources:

@@ -2,6 +2,7 @@
 
 import argparse
 
+from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.graph_argument import add_source, read_source
 from remat_algos.cli.output import add_json, print_json, print_text
 
@@ -15,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> ExitCode:
     """Verify; 1 if a claim is false."""
     from remat_algos.allocate.allocators.registry import get_allocator
     from remat_algos.errors import ClaimError
@@ -23,7 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     from remat_algos.text.units import format_bytes
     from remat_algos.text.wording import counted
 
-    graph = read_source(arguments)
+    graph = read_source(arguments.graph, arguments.nodes)
     try:
         plan = Plan.load(arguments.plan, graph)
     except ClaimError as error:
@@ -53,4 +54,4 @@ def run(arguments: argparse.Namespace) -> int:
         )
         if plan.constraints is not None:
             print_text(f"constraints kept: {plan.constraints}")
-    return 0
+    return ExitCode.DONE

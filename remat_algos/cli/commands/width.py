@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.cli.budget_argument import add_search, whole_number
-from remat_algos.cli.graph_argument import add_graph, as_planned, files_of, read_source
-from remat_algos.cli.output import INTERRUPTED, add_json, print_json, print_table, print_text, progress_line, writable
+from remat_algos.cli.exit_code import ExitCode
+from remat_algos.cli.graph_argument import GradientOptions, add_graph, as_planned, files_of, read_source
+from remat_algos.cli.output import add_json, print_json, print_table, print_text, progress_line, writable
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
+from remat_algos.cli.search_argument import add_seed, add_time_limit, whole_number
 from remat_algos.context import SearchContext, time_left
 from remat_algos.text.wording import counted
 
@@ -32,7 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--exact", action="store_true", help=exact)
     seeds = "number of elimination orders with random ties, after the deterministic ones (8)"
     group.add_argument("--seeds", type=whole_number, default=8, metavar="N", help=seeds)
-    add_search(parser, "end SECONDS after the start, reading included, with the best decomposition found so far")
+    add_time_limit(parser, "end SECONDS after the start, reading included, with the best decomposition found so far")
+    add_seed(parser)
     parser.add_argument(
         "--td", metavar="FILE", type=_td, help="write the decomposition as PACE .td, - for standard output"
     )
@@ -44,12 +46,12 @@ def _td(path: str) -> str:
     return path if path == OUT else writable(path)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> ExitCode:
     """Search, print the bounds, write and draw the decomposition; 130 if interrupted, with the best so far."""
     from remat_algos.structure.pace import td_text, write_td
     from remat_algos.structure.tree_decomposition import TreeDecomposition
 
-    check_plot(arguments)
+    check_plot(arguments.plot, json=arguments.json)
     _check(arguments)
     alone = arguments.td == OUT  # the decomposition is all that standard output gets
     with contextlib.redirect_stdout(sys.stderr if alone else sys.stdout):
@@ -70,8 +72,16 @@ def run(arguments: argparse.Namespace) -> int:
             print_table(("", ""), _rows(record), headed=False)
     if alone:
         print(td_text(decomposition, graph.n_vertices), end="")
-    draw(arguments, decomposition, out=sys.stderr if alone else sys.stdout, names=names, graph=graph)
-    return INTERRUPTED if bounds.interrupted else 0
+    draw(
+        arguments.plot,
+        "decomposition",
+        decomposition,
+        json=arguments.json,
+        out=sys.stderr if alone else sys.stdout,
+        names=names,
+        graph=graph,
+    )
+    return ExitCode.INTERRUPTED if bounds.interrupted else ExitCode.DONE
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -79,7 +89,9 @@ def _check(arguments: argparse.Namespace) -> None:
     rival = "--json" if arguments.json else "--plot -" if arguments.plot == OUT else None
     if arguments.td == OUT and rival:
         raise argparse.ArgumentTypeError(f"--td - and {rival} both use standard output; name a file for one of them")
-    if arguments.td and Path(arguments.td).resolve() in {file.resolve() for file in files_of(arguments)}:
+    if arguments.td and Path(arguments.td).resolve() in {
+        file.resolve() for file in files_of(arguments.graph, arguments.nodes)
+    }:
         raise argparse.ArgumentTypeError(f"--td {arguments.td} would overwrite the graph; name another file")
 
 
@@ -99,9 +111,8 @@ def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, list[str], s
             raise argparse.ArgumentTypeError(f"--nodes {arguments.nodes}: the width needs no sizes; leave it out")
         graph = read_gr(arguments.graph)
         return graph, [str(v + 1) for v in range(graph.n_vertices)], f"{arguments.graph}: undirected, taken as it is"
-    directed, note = as_planned(
-        read_source(arguments), arguments
-    )  # without a note on sizes, which the width does not use
+    directed = read_source(arguments.graph, arguments.nodes)  # without a note on sizes, which the width does not use
+    directed, note = as_planned(directed, arguments.graph, GradientOptions.of(arguments))
     return UndirectedGraph.of(directed), [directed.labels[v] for v in range(directed.n_nodes)], note
 
 

@@ -1,0 +1,40 @@
+"""How long and how hard to search, on the command line."""
+
+import argparse
+
+RANDOM_SEED = "random seed (default: 0)"
+
+
+def add_time_limit(parser: argparse._ActionsContainer, help: str) -> None:
+    """--time-limit; `help` tells what it ends."""
+    parser.add_argument("--time-limit", type=_seconds, metavar="SECONDS", help=help)
+
+
+def add_seed(parser: argparse._ActionsContainer, help: str = RANDOM_SEED) -> None:
+    """--seed."""
+    parser.add_argument("--seed", type=whole_number, default=0, help=help)
+
+
+def add_effort(parser: argparse._ActionsContainer) -> None:
+    """--effort."""
+    from remat_algos.context import DEFAULT, EFFORTS
+
+    work = "how much work goes into the solvers, the search and the lower bound (default: default)"
+    parser.add_argument("--effort", choices=EFFORTS, default=DEFAULT, help=work)
+
+
+def whole_number(text: str) -> int:
+    """0 or more."""
+    if not (text.isascii() and text.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number; give 0 or more")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time; give seconds, more than 0")
+    return seconds
