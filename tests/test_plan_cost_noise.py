@@ -384,3 +384,15 @@ def test_large_graphs_have_fewer_samples():
     assert CostNoise.of(CHAIN, 0.2).samples == 4096
     large = differentiate(chain(10_000))
     assert CostNoise.of(large, 0.2).samples == (1 << 23) // large.n_nodes
+
+
+def test_samples_that_need_too_much_memory_leave_the_plan_of_least_compute(monkeypatch):
+    def exhausting(problem, candidates, noise):
+        raise MemoryError
+
+    monkeypatch.setattr("remat_algos.plan.solve.choose_robust", exhausting)
+    plan, usual = solve(CHAIN, "70%", cost_noise=0.2), solve(CHAIN, "70%")
+    assert plan.overhead == usual.overhead
+    assert "robust" not in plan.details
+    assert (plan.details["complete"], plan.details["out_of_memory"]) == (False, ["the samples of costs"])
+    assert "stopped      out of memory in the samples of costs; this is the best plan found" in str(plan)

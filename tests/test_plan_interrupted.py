@@ -11,11 +11,13 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.random import chain
 from remat_algos.plan import portfolio as portfolio_module
+from remat_algos.plan import problem as problem_module
 from remat_algos.plan.compare import compare
 from remat_algos.plan.frontier import frontier
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
+from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.checkpoints import checkpoint_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import candidates, registry
@@ -129,6 +131,37 @@ def test_under_an_overhead_the_lowest_that_keeps_it_is_given(sweep, solver):
         assert plan.interrupted
         fitting = [each for each in sweep.simulations if each.overhead <= 4]
         assert figures(plan.simulation) == min(map(figures, [simulate(GRAPH, range(GRAPH.n_nodes)), *fitting]))
+
+
+@pytest.mark.parametrize("solver", ["auto", "search", "chen_sqrt"])
+@pytest.mark.parametrize("calls", [1, 2])
+def test_an_interrupt_while_the_bound_is_computed_leaves_one_pass_and_the_start(monkeypatch, solver, calls):
+    """In the closure bound, and in the moment bound, which larger graphs have beside it."""
+    graph, real, counted = differentiate(chain(40)), problem_module.rising_bounds, []
+
+    def rising(*arguments, **options):
+        counted.append(options["effort"])
+        if len(counted) == calls:
+            raise KeyboardInterrupt
+        yield from real(*arguments, **options)
+
+    monkeypatch.setattr(problem_module, "rising_bounds", rising)
+    base = baseline_peak(graph)
+    if calls == 1:
+        plan = solve(graph, base, solver=solver)
+        assert (plan.method, plan.overhead, plan.interrupted) == ("no_remat", 0, True)
+        assert STOPPED in str(plan)
+        counted.clear()
+    with pytest.raises(KeyboardInterrupt, match="interrupted before a plan within the budget was found"):
+        solve(graph, base // 2, solver=solver)
+    assert len(counted) == calls
+    if solver != "chen_sqrt":
+        counted.clear()
+        start = checkpoint_schedule(graph, np.arange(graph.n_nodes) % 6 == 0)
+        limit = simulate(graph, start).peak_memory
+        assert limit < base
+        plan = solve(graph, limit, solver=solver, start=start)
+        assert (plan.method, plan.peak_memory <= limit, plan.interrupted) == ("start", True, True)
 
 
 def test_no_rematerialization_is_there_when_nothing_else_is(sweep):

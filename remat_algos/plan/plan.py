@@ -43,7 +43,7 @@ BOUND = "bound"  # in the details of a plan: the nodes, and the price, that prov
 NARROWER = "narrower_bound"  # in the details of a plan: a solver's bound for fewer schedules than those of any order
 INTERRUPTED = "interrupted"  # in the details of a plan whose search the user stopped
 ROBUST = "robust"  # in the details of a plan that was chosen for costs that are not exact (`cost_noise`)
-OUT_OF_MEMORY = "out_of_memory"  # in the details of a plan: the solvers that ran out of memory
+OUT_OF_MEMORY = "out_of_memory"  # in the details of a plan: the solvers, and what else, that ran out of memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -181,7 +181,7 @@ class Portfolio:
                 context = self.context.share(self._part(n_left), candidates=self.candidates)
                 context.bound, context.budgets = self.bound, self.budgets
                 self._run_solver(solver, options, context.within(seconds_each))
-        self.interrupted = ending.interrupted
+        self.interrupted |= ending.interrupted
 
     @property
     def optimal(self) -> bool:

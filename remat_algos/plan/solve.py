@@ -3,7 +3,6 @@
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -42,6 +41,7 @@ NOISE_SHARE = 0.9  # of the time for the search, where samples of the costs are 
 SMALL = 64  # nodes; on smaller graphs the integer program would take longer than exact search
 MAX_SEARCHES = 6  # for one limit, each for another peak
 MAX_FITTING = 2  # searches that fit after the first that did, for a peak that is less far below the limit
+SAMPLES = "the samples of costs"  # what may run out of memory beside solvers and allocators
 STOPPED = "interrupted before a plan within the budget was found"
 
 Search = Callable[[Problem], tuple[Portfolio, Candidate]]
@@ -134,8 +134,8 @@ def solve(
     TypeError, ValueError
         For a budget or an option that is none.
     Interrupted
-        A KeyboardInterrupt before a plan within the budget was found; after that the best so far is returned, marked
-        `Plan.interrupted`.
+        A KeyboardInterrupt before a plan within the budget was found; after that, or where the run without
+        rematerialization fits, the best so far is returned, marked `Plan.interrupted`.
 
     Examples
     --------
@@ -163,17 +163,16 @@ def solve(
     problem = Problem.of(graph, Budget.of(budget), reserving, constraints)
     context = SearchContext(time_limit, progress, seed=seed, effort=effort, constraints=problem.constraints)
     problem.check_regions()
-    closure, interrupted = problem.compute_bound(context.share(BOUND_SHARE), effort=FAST)
+    closure, stopped = problem.compute_bound(context.share(BOUND_SHARE), effort=FAST)
     bound = closure
-    if effort != FAST and closure.price is not None and graph.n_nodes > SMALL and not interrupted:
-        bound, interrupted = problem.compute_bound(context.share(BOUND_SHARE), effort=DEFAULT, closure=closure)
-    if interrupted:
-        raise Interrupted(STOPPED)
+    if effort != FAST and closure.price is not None and graph.n_nodes > SMALL and not stopped:
+        bound, stopped = problem.compute_bound(context.share(BOUND_SHARE), effort=DEFAULT, closure=closure)
     target = bound.compute if reserving.candidates == 1 and not raw else None
     if target is not None and bound.source == MOMENTS:
         target += int(TOLERANCE * graph.needed_compute)
     if noise is not None and target is not None:
         target = graph.needed_compute  # nothing else is the best at other costs too
+    exhausted: list[str] = []
     part = (SEARCH_SHARE if effort == BEST else 1.0) * (NOISE_SHARE if noise is not None else 1.0)
 
     def search(narrowed: Problem) -> tuple[Portfolio, Candidate]:
@@ -183,16 +182,20 @@ def solve(
         if narrowed is not problem:  # the same again for what an allocator adds: it improves what was found
             shared.effort = FAST
         portfolio = Portfolio(narrowed, shared, polish=passes, bound=target, n_fitting=compared)
+        portfolio.interrupted = stopped  # then no solver is run
         solvers = default_solvers(graph, effort) if single is None else [single]
-        portfolio.run([*starts, *solvers], options)
-        if single is not None:
+        portfolio.run([*starts, *solvers] if not stopped else starts, options)
+        if single is not None and not stopped:
             _check_served(single, portfolio)
         if not raw:
             portfolio.guard()
         best = _best(portfolio, closure)
         if noise is not None:
-            with until_stopped() as ending, suppress(MemoryError):  # the best at the costs of the graph is there
-                best = choose_robust(narrowed, [*portfolio.candidates, *portfolio.fitting], noise)
+            with until_stopped() as ending:
+                try:
+                    best = choose_robust(narrowed, [*portfolio.candidates, *portfolio.fitting], noise)
+                except MemoryError:  # the best at the costs of the graph is there
+                    exhausted.append(SAMPLES)
             portfolio.interrupted |= ending.interrupted
         return portfolio, best
 
@@ -202,15 +205,18 @@ def solve(
     untried = effort == BEST or bound is closure
     if untried and best.figures[1] > max(bound.compute, proven or 0):
         peak, known = best.figures[0], None if problem.minimizes_peak else closure
-        tighter, interrupted = problem.compute_bound(context.share(), effort=effort, peak=peak, closure=known)
+        soon = FAST if searches.interrupted else effort
+        tighter, stopped = problem.compute_bound(context.share(), effort=soon, peak=peak, closure=known)
         bound = max(tighter, bound, key=lambda each: each.compute)
     details = dict(best.details)
     if single is None:
         details |= {TRIED: searches.n_tried, OVERHEADS: searches.overheads}
-    if searches.interrupted or interrupted:
+    if searches.interrupted or stopped:
         details[INTERRUPTED] = True
     if searches.exhausted:
-        details |= {"complete": False, OUT_OF_MEMORY: [*details.get(OUT_OF_MEMORY, []), reserving.name]}
+        exhausted.append(reserving.name)
+    if exhausted:
+        details |= {"complete": False, OUT_OF_MEMORY: [*details.get(OUT_OF_MEMORY, []), *exhausted]}
     return problem.plan(
         best,
         solver=AUTO if single is None else single.name,
