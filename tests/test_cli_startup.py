@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 
 import remat_algos
+from remat_algos.allocate.allocators.registry import list_allocators
+from remat_algos.cli.outline import outlines
+from remat_algos.solvers.registry import list_solvers
 
 PACKAGE = Path(remat_algos.__file__).parent
 KERNELS = Path(find_spec("remat_algos.kernels").origin).parent
@@ -65,12 +68,24 @@ def test_small_answers_load_nothing_that_is_slow(folder, words):
     assert [name for name in (*SLOW, "rich") if name in loaded] == []
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"]], ids=" ".join)
+HELP = [["--help"], ["--version"], ["solve", "--help"], ["show", "--help"]]
+
+
+@pytest.mark.parametrize("words", HELP, ids=" ".join)
 def test_help_does_not_load_numpy(folder, words):
     code, loaded = json.loads(run(["-c", LOADED, *words], folder).stderr)
     assert code == 0
     assert "numpy" not in loaded
     assert [name for name in loaded if name.startswith("remat_algos.solvers")] == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "decorator", "registered"),
+    [("solvers", "solver", list_solvers), ("allocate/allocators", "allocator", list_allocators)],
+)
+def test_help_lists_what_the_registries_hold(folder, decorator, registered):
+    expected = [(entry.name, entry.summary, entry.options) for entry in registered()]
+    assert outlines(folder, decorator) == expected
 
 
 def test_importing_the_package_loads_nothing_else(folder):
@@ -119,7 +134,7 @@ def places(folder, path):
 
 @pytest.mark.parametrize(
     "words",
-    [["show", "chain.txt"], ["solve", "chain.txt", "--budget", "least"], ["compare", "chain.txt"], ["solve", "--help"]],
+    [["show", "chain.txt"], ["solve", "chain.txt", "--budget", "least"], ["compare", "chain.txt"]],
     ids=" ".join,
 )
 def test_kernels_that_are_not_built_name_the_command_that_builds_them(folder, tmp_path, words):
@@ -134,7 +149,7 @@ def test_kernels_that_are_not_built_name_the_command_that_builds_them(folder, tm
     assert "bug" not in done.stderr
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"]], ids=" ".join)
+@pytest.mark.parametrize("words", HELP, ids=" ".join)
 def test_help_works_before_kernels_are_built(folder, tmp_path, words):
     place = checkout(tmp_path / "checkout", built=False)
     done = run(["-m", "remat_algos", *words], folder, [place, *needed()], isolated=True)

@@ -25,21 +25,18 @@ class Renamed(argparse.Action):
 
 def add_allocator(parser: argparse.ArgumentParser, help: str, group: argparse._ActionsContainer | None = None) -> None:
     """--allocator, perhaps in a group, and the list of allocators below the options."""
-    from remat_algos.allocate.allocators.registry import list_allocators
+    from remat_algos.cli.outline import outlines
 
     (group or parser).add_argument("--allocator", metavar="NAME", type=_name, default=PEAK, help=help)
-    add_listing(parser, "allocators", list_allocators())
+    add_listing(parser, "allocators", outlines("allocate/allocators", "allocator"))
 
 
 def add_reservation(parser: argparse.ArgumentParser) -> None:
     """--allocator and --alignment: the bytes that the budget limits."""
-    from remat_algos.allocate.allocators.registry import list_allocators
-
     group = parser.add_argument_group("what the budget applies to")
-    own_base = " and ".join(allocator.name for allocator in list_allocators() if allocator.own_base)
     applies = (
-        f"limit the memory that this allocator (below) reserves (default: peak); with {own_base}, 50%% is a share of "
-        "its reserved memory without rematerialization"
+        "limit the memory that this allocator (below) reserves (default: peak); with a pool, 50%% is a share of its "
+        "reserved memory without rematerialization"
     )
     add_allocator(parser, applies, group)
     add_alignment(group)

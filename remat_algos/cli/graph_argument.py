@@ -6,9 +6,8 @@ import argparse
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from remat_algos.cli.encode_argument import add_encode, encode_bits, encoding_note
 from remat_algos.text.wording import counted
@@ -41,8 +40,7 @@ def add_graph(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     add_encode(group)
 
 
-@dataclass(frozen=True, slots=True)
-class GradientOptions:
+class GradientOptions(NamedTuple):
     """What the command line says about gradients that are to be added: the arguments of `add_graph` after GRAPH."""
 
     inference: bool = False
@@ -55,7 +53,7 @@ class GradientOptions:
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> GradientOptions:
         """As given."""
-        return cls(**{field.name: getattr(arguments, field.name) for field in fields(cls)})
+        return cls(**{name: getattr(arguments, name) for name in cls._fields})
 
 
 def network_of(source: str, nodes: str | None) -> Network | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from remat_algos.text.layout import COLUMNS, labelled, tabulated, wrapped
 
 if TYPE_CHECKING:
-    from remat_algos.ir.registry import Registered
+    from remat_algos.cli.outline import Outline
 
 MARGIN = 13  # where the text begins beside the labels of a plan
 SPINNER = 3  # columns
@@ -28,7 +28,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print only one JSON object")
 
 
-def add_listing(parser: argparse.ArgumentParser, title: str, entries: Iterable[Registered], *, flag: str = "") -> None:
+def add_listing(parser: argparse.ArgumentParser, title: str, entries: Iterable[Outline], *, flag: str = "") -> None:
     """Registered functions below the options, each with its summary, and with its options after their flag."""
     from shutil import get_terminal_size
     from textwrap import fill

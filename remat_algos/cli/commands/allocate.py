@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,6 @@ from remat_algos.cli.output import add_json, print_json, print_table, print_text
 from remat_algos.cli.packing_argument import add_alignment, add_pack, size
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.cli.search_argument import whole_number
-from remat_algos.context import SearchContext, time_left
 from remat_algos.text.wording import counted
 
 if TYPE_CHECKING:
@@ -65,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Allocate, verify, print the result and write it; 3 if the arena is above a capacity, 130 if interrupted."""
     from remat_algos.allocate.buffer_tables import read_buffers, write_allocation
+    from remat_algos.context import SearchContext
 
     check_plot(arguments.plot, json=arguments.json)
     _check(arguments)
@@ -157,6 +156,8 @@ def _simulated(arguments: argparse.Namespace) -> tuple[Simulation, str]:
 
 def _buffers(arguments: argparse.Namespace, simulation: Simulation) -> Buffers:
     """The buffers of the schedule, perhaps in place, named by values and the steps that compute them."""
+    from dataclasses import replace
+
     from remat_algos.allocate.buffers import Buffers
     from remat_algos.allocate.in_place import in_place, read_in_place
 
@@ -178,6 +179,7 @@ def _allocated(arguments: argparse.Namespace, buffers: Buffers) -> Allocation:
     from remat_algos.allocate.colouring import colour
     from remat_algos.allocate.offsets import pack
     from remat_algos.allocate.sharing import apart, share
+    from remat_algos.context import time_left
 
     alignment = arguments.alignment or 1
     if arguments.method == "offsets":
@@ -199,6 +201,8 @@ def _allocated(arguments: argparse.Namespace, buffers: Buffers) -> Allocation:
 
 def _alone(allocation: Allocation) -> Allocation:
     """The allocation for a table without in-place chains: an overwritten buffer ends where the next one begins."""
+    from dataclasses import replace
+
     from remat_algos.allocate.buffers import Buffers
 
     buffers = allocation.buffers

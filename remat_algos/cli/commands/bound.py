@@ -13,7 +13,6 @@ from remat_algos.cli.graph_argument import GradientOptions, add_graph, graph_of
 from remat_algos.cli.output import add_json, print_json, print_table, print_text, progress_line
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.cli.search_argument import add_effort, add_time_limit
-from remat_algos.context import SearchContext, time_left
 
 if TYPE_CHECKING:
     from remat_algos.bounds.curve import BoundCurve
@@ -39,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Bound, and print what proves it; 3 if no schedule fits any budget, 130 if interrupted."""
     from remat_algos.bounds.curve import bound_curve
+    from remat_algos.context import SearchContext, time_left
     from remat_algos.schedule.baseline import baseline_peak
     from remat_algos.text.wording import comma_separated
 

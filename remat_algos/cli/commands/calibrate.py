@@ -1,7 +1,6 @@
 """remat calibrate: what this machine can do."""
 
 import argparse
-import shlex
 from typing import Any
 
 from remat_algos.cli.exit_code import ExitCode
@@ -22,6 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Measure, write, and print how to use it."""
+    import shlex
+
     from remat_algos.cost.calibration import calibrate
 
     device = calibrate(dtype=arguments.dtype, backend=arguments.backend)

@@ -16,7 +16,6 @@ from remat_algos.cli.output import (
 )
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.cli.search_argument import add_effort, add_seed, add_time_limit
-from remat_algos.context import time_left
 
 HELP = "list the Pareto-optimal plans (compute over memory), from the lowest peak to no rematerialization"
 
@@ -42,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """List; 2 if no solver can serve, 130 if interrupted."""
+    from remat_algos.context import time_left
     from remat_algos.plan.frontier import frontier
     from remat_algos.plan.portfolio import RAN_OUT
     from remat_algos.text.units import exact_bytes, format_bytes

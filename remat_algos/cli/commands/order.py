@@ -11,7 +11,6 @@ from remat_algos.cli.graph_argument import GradientOptions, add_graph, files_of,
 from remat_algos.cli.output import add_json, print_json, print_table, print_text, progress_line, writable
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.cli.search_argument import add_seed, add_time_limit, whole_number
-from remat_algos.context import SearchContext, time_left, until_stopped
 
 if TYPE_CHECKING:
     from remat_algos.schedule.simulation import Simulation
@@ -40,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Search, print the peaks and the bound, write the order; 130 if interrupted, with the best order so far."""
+    from remat_algos.context import SearchContext, time_left, until_stopped
     from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.one_pass import lower_passes, one_pass_bound
 

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,6 +79,8 @@ def _folder(arguments: argparse.Namespace) -> Path | None:
 @contextlib.contextmanager
 def _output_folder(folder: Path | None) -> Iterator[None]:
     """A folder that takes files while the work is done; one that was not there goes if nothing came into it."""
+    import tempfile
+
     if folder is None:
         yield
         return

@@ -12,7 +12,6 @@ from remat_algos.cli.graph_argument import GradientOptions, add_graph, graph_of
 from remat_algos.cli.output import add_json, print_json, print_table, print_text, progress_line
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.cli.search_argument import add_seed, add_time_limit, whole_number
-from remat_algos.context import Interrupted, time_left
 
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
@@ -139,6 +138,7 @@ def _shrunk(graph: ComputationGraph, by: int) -> tuple[ComputationGraph, str]:
 
 def _solved(arguments: argparse.Namespace, graph: ComputationGraph) -> Plan:
     """A plan within the budget."""
+    from remat_algos.context import Interrupted, time_left
     from remat_algos.plan.solve import solve
 
     budget, options = (

@@ -21,14 +21,13 @@ from remat_algos.cli.output import (
 )
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.cli.search_argument import add_effort, add_seed, add_time_limit
-from remat_algos.context import time_left
 
 HELP = "find an order of execution whose peak stays within a budget, with as little compute as possible"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments; the solvers and their options are read off their signatures."""
-    from remat_algos.solvers.registry import list_solvers
+    from remat_algos.cli.outline import outlines
 
     add_graph(parser)
     add_budget(parser)
@@ -71,12 +70,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_plot(parser)
     add_json(parser)
-    add_listing(parser, "solvers", list_solvers(), flag="-O")
+    add_listing(parser, "solvers", outlines("solvers", "solver"), flag="-O")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Solve, print the plan and write it; 130 if interrupted, with the best plan so far."""
     from remat_algos.cli.order_argument import simulated_order
+    from remat_algos.context import time_left
     from remat_algos.errors import GraphError
     from remat_algos.plan.orders import Order
     from remat_algos.plan.solve import solve

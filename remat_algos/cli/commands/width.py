@@ -13,7 +13,6 @@ from remat_algos.cli.graph_argument import GradientOptions, add_graph, as_planne
 from remat_algos.cli.output import add_json, print_json, print_table, print_text, progress_line, writable
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.cli.search_argument import add_seed, add_time_limit, whole_number
-from remat_algos.context import SearchContext, time_left
 from remat_algos.text.wording import counted
 
 if TYPE_CHECKING:
@@ -48,6 +47,7 @@ def _td(path: str) -> str:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Search, print the bounds, write and draw the decomposition; 130 if interrupted, with the best so far."""
+    from remat_algos.context import SearchContext
     from remat_algos.structure.pace import td_text, write_td
     from remat_algos.structure.tree_decomposition import TreeDecomposition
 
@@ -130,6 +130,7 @@ def _is_pace(path: str) -> bool:
 
 
 def _bounds(graph: UndirectedGraph, arguments: argparse.Namespace, progress: Progress | None) -> WidthBounds:
+    from remat_algos.context import time_left
     from remat_algos.errors import GraphError
     from remat_algos.structure.treewidth import width_bounds
 

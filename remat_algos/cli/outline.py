@@ -1,0 +1,56 @@
+"""What the files of solvers and allocators say about themselves, read without importing them: `--help` is fast."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import remat_algos
+
+QUOTES = '"""'
+ROOT = Path(remat_algos.__file__).parent
+
+
+class Outline(NamedTuple):
+    """A registered function: name, first line of its documentation, options with their defaults."""
+
+    name: str
+    summary: str
+    options: Mapping[str, Any]
+
+
+def outlines(folder: str, decorator: str) -> list[Outline]:
+    """The functions that the files of a folder register with a decorator, by name.
+
+    Examples
+    --------
+    >>> [found.options for found in outlines("solvers", "solver") if found.name == "milp"]
+    [{'gap': 0.0}]
+    """
+    found = []
+    for file in sorted((ROOT / folder).glob("*.py")):
+        source = file.read_text(encoding="utf-8")
+        begin = source.find(f"\ndef {file.stem}(")
+        if f"\n@{decorator}(" not in source[: max(0, begin)]:
+            continue
+        end = source.index(QUOTES, source.index(QUOTES, begin) + 1) + len(QUOTES)  # of the documentation
+        (function,) = ast.parse(source[begin:end]).body
+        assert isinstance(function, ast.FunctionDef)
+        given = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+        options = {option.arg: _value(default, source) for option, default in given if default is not None}
+        found.append(Outline(file.stem, (ast.get_docstring(function) or "").split("\n")[0], options))
+    return found
+
+
+def _value(default: ast.expr, source: str) -> Any:
+    """A literal, or the constant that a module assigns or imports from another; else the name of the constant."""
+    if not isinstance(default, ast.Name):
+        return ast.literal_eval(default)
+    if assigned := re.search(rf"^{default.id} = ([^#\n]+)", source, re.MULTILINE):
+        return ast.literal_eval(assigned[1].strip())
+    if home := re.search(rf"^from remat_algos\.([\w.]+) import .*\b{default.id}\b", source, re.MULTILINE):
+        return _value(default, (ROOT / f"{home[1].replace('.', '/')}.py").read_text(encoding="utf-8"))
+    return default.id
