@@ -12,11 +12,11 @@ from math import prod
 from pathlib import Path
 
 import remat_algos as ra
-from remat_algos.ir.operation_kinds import OPERATION_KINDS, operation_kind
 from remat_algos.models.layers import Layers
 from remat_algos.models.published import PUBLISHED
 from remat_algos.models.registry import build, list_families
 from remat_algos.models.settings import Settings
+from remat_algos.operations.kind import operation_kind, operation_kinds
 from remat_algos.text.units import format_bytes
 
 DOCS = Path(__file__).resolve().parent
@@ -98,7 +98,8 @@ LAYERS = """# Layers
 
 The building blocks of the models in the [zoo](zoo.md): methods of `remat_algos.models.layers.Layers`, each of which
 adds one or several operations. A table shows the nodes that the call in the heading adds, in float32. `image` is a
-tensor of 8 x 16 x 32 x 32, `rows` one of 8 x 64 x 128, `row` one of 8 x 128; `tokens` are 8 x 64 integers, `labels` 8.
+tensor of 8 x 16 x 32 x 32, `rows` one of 8 x 64 x 128, `row` one of 8 x 128; `tokens` are 8 x 64 integers, `labels` 8;
+`expert` is a linear layer.
 
 - *FLOPs*: two for each multiply-add, plus those of element-wise work.
 - *moved*: bytes that the operation reads and writes once, including parameters.
@@ -153,6 +154,7 @@ CALLS = (
     "net.softmax_cross_entropy(row, labels)",
     "net.mean_square(row, row_2)",
     "net.ctc_loss(rows, tokens)",
+    "net.routed(rows, expert, 4, 2, 100)",
 )
 
 
@@ -332,7 +334,7 @@ def layers():
             "yes" if kind.binarizable else "-",
             ", ".join(kind.aliases) or "-",
         )
-        for kind in OPERATION_KINDS
+        for kind in operation_kinds()
     ]
     columns = ("operation", "gradient reads", "extra values", "heavy", "in place", "one bit", "also called")
     text = LAYERS + "\n".join(layer(call) for call in CALLS)
@@ -373,6 +375,7 @@ def layer(call):
             given[full] = net.run("Source", [], shape, name=full)
     given |= {name: net.input(name, (8, 128)) for name in ("h", "c")}
     given |= {"tokens": net.input("tokens", (8, 64), "int64"), "labels": net.input("labels", (8,), "int64")}
+    given["expert"] = lambda part, name: net.linear(part, 128, name=name)
     given["allowed"] = net.input("allowed", (64, 128), "bool")
     before = len(net.layers)
     eval(call, given)

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from remat_algos.executor.formulas.formula import Call
-from remat_algos.executor.formulas.table import FORMULAS
 from remat_algos.executor.starting_values import starting_values
 from remat_algos.executor.views import viewed
-from remat_algos.models.families.mixture_of_experts import routed
 from remat_algos.models.layers import Layers
 from remat_algos.models.settings import Settings
+from remat_algos.operations.formula import Call
+from remat_algos.operations.kind import formula_of, operation_kinds
+from remat_algos.operations.pointwise import ACTIVATION
 
 IMAGES = {"batch": 2, "image": 32, "width": 4, "classes": 5}
 TEXT = {"batch": 2, "sequence": 4, "depth": 1, "width": 8, "heads": 2, "words": 11}
@@ -53,7 +53,7 @@ def rows(net, *shape, name="x"):
 
 def experts(net, count, chosen, capacity):
     """Six rows, transformed by experts of which each takes some."""
-    return routed(net, rows(net, 2, 3, 4), lambda part, name: net.linear(part, 4, name=name), count, chosen, capacity)
+    return net.routed(rows(net, 2, 3, 4), lambda part, name: net.linear(part, 4, name=name), count, chosen, capacity)
 
 
 CASES = {
@@ -105,8 +105,9 @@ CASES = {
     "rms norm": lambda net: net.rms_norm(rows(net)),
     "local response norm": lambda net: net.local_response_norm(image(net, 2, 7, 2, 3), 4),
     "activations": lambda net: [
-        step(net.scale(rows(net, 4, 5, name=step.__name__), factor=8.0))
-        for step in (net.relu, net.relu6, net.hard_tanh, net.tanh, net.sigmoid, net.silu, net.gelu)
+        net.pointwise(kind.name, [net.scale(rows(net, 4, 5, name=f"x{k}"), factor=8.0)])
+        for k, kind in enumerate(operation_kinds())
+        if kind.layer == ACTIVATION
     ],
     "other functions": lambda net: [
         net.pointwise(op, [net.sigmoid(rows(net, 3, 4, name=op))]) for op in ("Exp", "Log", "Square", "Sqrt", "Rsqrt")
@@ -179,7 +180,7 @@ def drawn_inputs(network, rng):
 def drawn_places(network, rng):
     """Where rows go that choose experts by chance."""
     route = next(layer for layer in network.layers if layer.op == "Route")
-    return FORMULAS["Route"].forward(Call(route, np), rng.random(route.arguments[0].shape))
+    return formula_of("Route").forward(Call(route, np), rng.random(route.arguments[0].shape))
 
 
 def values_of(formula, call, arguments):

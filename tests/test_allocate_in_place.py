@@ -11,8 +11,8 @@ from remat_algos.errors import AllocationError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import GradientNames, Labels
-from remat_algos.ir.operation_kinds import OPERATION_KINDS
 from remat_algos.models.registry import build
+from remat_algos.operations.kind import operation_kinds
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import simulate
 from tests.oracles import allocations
@@ -351,7 +351,7 @@ def test_a_malformed_table_is_refused_with_its_line(tmp_path, text, message):
 
 
 def test_what_works_in_place_has_a_gradient_that_does():
-    for kind in OPERATION_KINDS:
-        assert kind.gradient_in_place or not kind.in_place
-        assert not (kind.heavy and kind.gradient_in_place)
-        assert {*kind.in_place, *kind.gradient_in_place} <= {0, 1}
+    for kind in operation_kinds():
+        assert kind.gradient_places or not kind.in_place
+        assert not (kind.heavy and kind.gradient_places)
+        assert {*kind.in_place, *kind.gradient_places} <= {0, 1}

@@ -15,8 +15,8 @@ import remat_algos
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "remat_algos"
 ROOMS = (
-    *("kernels", "errors", "text", "files", "context", "ir", "cost", "models", "structure", "bounds", "schedule"),
-    *("allocate", "solvers", "plan", "executor", "interop", "plot", "reproduce", "cli"),
+    *("kernels", "errors", "text", "files", "context", "operations", "ir", "cost", "models", "structure", "bounds"),
+    *("schedule", "allocate", "solvers", "plan", "executor", "interop", "plot", "reproduce", "cli"),
 )
 FACE = (PACKAGE, f"{PACKAGE}.__main__")  # may reach everywhere
 OPEN = {  # the rooms that give names of their own, for ra.models.build, and where these stand

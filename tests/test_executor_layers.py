@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from remat_algos.errors import GraphError
-from remat_algos.executor.formulas.formula import Formula, Readable
-from remat_algos.executor.formulas.table import FORMULAS
 from remat_algos.executor.layer_operators import LayerOperators
 from remat_algos.executor.run import execute
 from remat_algos.executor.starting_values import starting_values
 from remat_algos.executor.views import can_view, view_gradient, viewed
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.registry import build, get_family, list_families
+from remat_algos.operations.formula import Formula, Readable
+from remat_algos.operations.kind import formula_of
 from tests.layer_cases import SMALL_NETWORKS, image, network_of, rows, values_of, wide
 from tests.oracles import layers as oracles
 
@@ -49,7 +49,7 @@ def loss_of(network, calls, residents):
     for w, (layer, call) in enumerate(zip(network.layers, calls, strict=True)):
         read = [residents[names[-1 - x.value]] if x.value < 0 else values[x.value] for x in layer.arguments]
         made = values_of(
-            FORMULAS[layer.op], call, [viewed(a, x.shape, np) for a, x in zip(read, layer.arguments, strict=True)]
+            formula_of(layer.op), call, [viewed(a, x.shape, np) for a, x in zip(read, layer.arguments, strict=True)]
         )
         values += [*made, *[None] * (len(network.graph.values(w)) - len(made))]
     return sum(float(values[x].sum()) for x in np.flatnonzero(network.graph.output) if values[x] is not None)

@@ -7,13 +7,13 @@ import pytest
 
 from remat_algos.cost.backends import gpu_missing
 from remat_algos.errors import GraphError
-from remat_algos.executor.formulas.optimizer_updates import UPDATES
 from remat_algos.executor.layer_operators import LayerOperators
 from remat_algos.executor.run import execute
 from remat_algos.executor.training import train
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.optimizers import KINDS, STATES, with_optimizer
+from remat_algos.models.optimizers import with_optimizer
 from remat_algos.models.registry import build
+from remat_algos.operations.optimizers import OPTIMIZERS
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.mirror import mirror_schedule
 from remat_algos.schedule.simulation import simulate
@@ -35,7 +35,7 @@ def once(graph):
     return simulate(graph, np.flatnonzero(graph.needed))
 
 
-@pytest.mark.parametrize("optimizer", KINDS)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("name", NAMES)
 def test_updates_of_the_graph_move_parameters_the_same_whatever_is_rematerialized(name, optimizer, networks):
     graph = with_updates(name, optimizer)
@@ -63,15 +63,15 @@ def test_gradients_that_are_used_up_are_held_no_more(networks):
     assert (inside.used == inside.predicted).all()
 
 
-@pytest.mark.parametrize("optimizer", KINDS)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_optimizers_are_those_of_the_books(optimizer):
     """Three steps by hand, against a parameter at a time."""
     rng = np.random.default_rng(0)
-    p, remembered = rng.normal(size=5), [np.zeros(5) for _ in STATES[optimizer]]
+    p, remembered = rng.normal(size=5), [np.zeros(5) for _ in OPTIMIZERS[optimizer].states]
     ours, theirs, (m, v) = p, p.copy(), (np.zeros(5), np.zeros(5))
     for step in (1, 2, 3):
         g = rng.normal(size=5)
-        ours, *remembered = UPDATES[KINDS[optimizer]](np, 0.1, step, ours, *remembered, g)
+        ours, *remembered = OPTIMIZERS[optimizer].update(np, 0.1, step, ours, *remembered, g)
         m = {"sgd": g, "momentum": 0.9 * m + g}.get(optimizer, 0.9 * m + 0.1 * g)
         v = 0.999 * v + 0.001 * g**2
         change = m if len(remembered) < 2 else m / (1 - 0.9**step) / (np.sqrt(v / (1 - 0.999**step)) + 1e-8)

@@ -7,9 +7,9 @@ from math import prod
 import pytest
 
 from remat_algos.cost.shapes import DTYPES
-from remat_algos.ir.operation_kinds import operation_kind
 from remat_algos.models.layers import Layers
 from remat_algos.models.settings import Settings
+from remat_algos.operations.kind import operation_kind
 from tests.oracles.plain import plain
 
 IMAGE = (2, 8, 10, 12)  # 1920 elements

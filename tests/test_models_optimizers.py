@@ -12,7 +12,8 @@ from remat_algos.ir.differentiate import PARAMETER, differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import ROLES, Resident
-from remat_algos.models.optimizers import KINDS, STATES, with_optimizer
+from remat_algos.models.optimizers import with_optimizer
+from remat_algos.operations.optimizers import OPTIMIZERS
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.solvers.registry import list_candidates
 from tests.oracles.plain import plain
@@ -71,7 +72,7 @@ def test_momentum_is_a_state_of_each_parameter():
 @pytest.mark.parametrize("optimizer", ["adam", "adamw"])
 def test_adam_has_two_states_of_each_parameter(optimizer):
     graph = with_optimizer(two_layers(), optimizer)
-    assert added(graph)["update(w2)"][:3] == (KINDS[optimizer], ["grad(w2)"], ["w2", "m(w2)", "v(w2)"])
+    assert added(graph)["update(w2)"][:3] == (OPTIMIZERS[optimizer].op, ["grad(w2)"], ["w2", "m(w2)", "v(w2)"])
     assert graph.resident_memory == 5 + 3 * (8 + 4)
 
 
@@ -172,7 +173,7 @@ def training_graphs(draw):
     return differentiate(replace(graph, resident=resident), parameter_gradients=True)
 
 
-optimizers = st.sampled_from(sorted(KINDS))
+optimizers = st.sampled_from(sorted(OPTIMIZERS))
 
 
 @given(training_graphs(), optimizers, st.booleans())
@@ -196,7 +197,7 @@ def test_every_parameter_that_has_a_gradient_is_updated_once(training, optimizer
     assert sorted(updates) == sorted(f"update({name})" for name in with_gradient)
     assert all(g.forward_of[v] >= 0 for v in range(n, len(g.nodes)))
     of_parameters = sum(g.resident_memory[g.resident_names.index(name)] for name in with_gradient)
-    assert graph.resident_memory == training.resident_memory + len(STATES[optimizer]) * of_parameters
+    assert graph.resident_memory == training.resident_memory + len(OPTIMIZERS[optimizer].states) * of_parameters
 
 
 @given(training_graphs(), optimizers)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from remat_algos import differentiate, read_graph, simulate
-from remat_algos.ir.operation_kinds import operation_kind
 from remat_algos.ir.resident import ROLES
 from remat_algos.models.registry import build
+from remat_algos.operations.kind import operation_kind
 
 pytestmark = pytest.mark.filterwarnings("ignore::remat_algos.errors.GraphWarning")
 

@@ -9,9 +9,9 @@ import pytest
 import remat_algos as ra
 from docs.zoo import SMALL
 from remat_algos.errors import BudgetError, GraphError
-from remat_algos.ir.operation_kinds import operation_kind
 from remat_algos.models.published import PUBLISHED
 from remat_algos.models.registry import build, get_family, list_families, list_models
+from remat_algos.operations.kind import operation_kind
 from remat_algos.solvers.registry import default_solvers
 from tests.oracles.simulation import peak_memory
 

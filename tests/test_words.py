@@ -20,7 +20,7 @@ NAMED_FOR_ANOTHER = {
     "plot": "a picture is named for the type that it draws: plot/frontier.py, plan/frontier.py",
     "ir/files": "a format is named for its file extension or its community",
     "bounds": "a bound is named for what it bounds: bounds/compute.py, cost/compute.py",
-    "executor/formulas": "formulas are cut as the builder methods of models/ are: norms, windows",
+    "operations": "a family of operations is named as the builder methods in models/ that add them: norms, windows",
 }
 EVERYWHERE = {
     "__init__": "every package has one",

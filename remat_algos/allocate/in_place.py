@@ -12,8 +12,8 @@ from remat_algos.allocate.buffer_tables import read_columns
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.operation_kinds import operation_kind
 from remat_algos.kernels.offsets import written_over
+from remat_algos.operations.kind import operation_kind
 from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.text.wording import counted, did_you_mean, shortened
 
@@ -33,7 +33,7 @@ def in_place(simulation: Simulation, table: InPlaceTable | None = None) -> Int64
     ----------
     simulation : Simulation
     table : mapping of str to int, tuple of int, str or None
-        Extends the kinds of `ir/operation_kinds.py`. To an operation, which a graph calls "Multiply", or
+        Extends the kinds of `operations/`. To an operation, which a graph calls "Multiply", or
         "grad(Multiply)" where it is the gradient of one, the place of the read that the first value may be written
         over, from 0, or several in the order of trying; None forbids it. The name of a value maps to the
         name of the value that it must be written over.
@@ -231,7 +231,7 @@ def _places_of(op: str, explicit: Mapping[str, tuple[int, ...]]) -> tuple[int, .
         return explicit[name]
     inner = _differentiated(name)
     kind = operation_kind(inner or name)
-    return () if kind is None else kind.gradient_in_place if inner else kind.in_place
+    return () if kind is None else kind.gradient_places if inner else kind.in_place
 
 
 def _places(name: str, entry: int | Sequence[int] | None) -> tuple[int, ...]:

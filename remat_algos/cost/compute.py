@@ -10,7 +10,7 @@ from remat_algos.cost.devices import Device, get_device, named_device
 from remat_algos.cost.shapes import unknown_name
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int64, frozen
-from remat_algos.ir.operation_kinds import operation_kind
+from remat_algos.operations.kind import operation_kind
 
 COSTS = ("flops", "paper", "unit", "roofline", "measured")
 """The ways to count."""

@@ -10,10 +10,6 @@ import numpy as np
 
 from remat_algos.errors import GraphError
 from remat_algos.executor.array_backend import Array, Backend
-from remat_algos.executor.formulas.formula import Call, Formula, Readable
-from remat_algos.executor.formulas.norms import unbiased_variance, update_running
-from remat_algos.executor.formulas.optimizer_updates import UPDATES
-from remat_algos.executor.formulas.table import FORMULAS
 from remat_algos.executor.mixing import Mixer, mixer
 from remat_algos.executor.starting_values import Form, starting_values, token_ranges
 from remat_algos.executor.views import view_gradient, viewed
@@ -21,9 +17,11 @@ from remat_algos.executor.wiring import ArrayPlace, Wiring, Work
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.models.network import Network
 from remat_algos.models.options import offer
+from remat_algos.operations.formula import Call, Formula, Readable
+from remat_algos.operations.kind import formula_of
+from remat_algos.operations.optimizers import OPTIMIZERS
 from remat_algos.text.wording import shortened
 
-DRAWS = ("Dropout", "DropoutMask")
 HALF = "float16"
 
 
@@ -39,8 +37,8 @@ class LayerOperators:
     A forward node computes its `Layer`. The gradient of w with respect to x is computed from what its node
     reads and nothing else: gradients of w's values, what w saved, w's residents; it is added to the sum so far. On one
     backend all is deterministic, so a recomputed value is bit-identical. Values of float16 are read as
-    float32, and results are rounded once, when they are written. Supported are the kinds of `FORMULAS`, of
-    which all families of the zoo are made at granularity "operation", and the updates of an optimizer.
+    float32, and results are rounded once, when they are written. Supported are the kinds of operations that have a
+    formula, of which all families of the zoo are made at granularity "operation", and the updates of an optimizer.
 
     Parameters
     ----------
@@ -113,7 +111,7 @@ class LayerOperators:
         self._dtypes, self.updates = wiring.dtypes, bool(wiring.updates)
         self.gradients: dict[str, int] = wiring.parameter_gradients
         self._losses = wiring.losses
-        self._formulas: list[Formula] = [FORMULAS[layer.op] for layer in network.layers]
+        self._formulas: list[Formula] = _formulas(network)
         self._backend: Backend | None = None
         self._mixer: Mixer | None = None
         self.calls: list[Call] = []
@@ -137,7 +135,7 @@ class LayerOperators:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._formulas = [FORMULAS[layer.op] for layer in self.network.layers]
+        self._formulas = _formulas(self.network)
 
     # ---------------------------------------------------------------- the protocol
 
@@ -160,8 +158,8 @@ class LayerOperators:
                 self.arrays = {name: backend.xp.array(array) for name, array in initial.items()}
         self._backend, self._mixer = backend, mixer(backend)
         self.calls = [
-            Call(layer, backend.xp, self._drawn(w) if layer.op in DRAWS else 0, self._dropped)
-            for w, layer in enumerate(self.network.layers)
+            Call(layer, backend.xp, self._drawn(w) if formula.draws else 0, self._dropped)
+            for w, (layer, formula) in enumerate(zip(self.network.layers, self._formulas, strict=True))
         ]
         self._changed, self._loss_values = set(), {}
 
@@ -180,7 +178,7 @@ class LayerOperators:
         """Compute a layer, a gradient or an update; everything is computed before it is written."""
         backend, work = self._ready, self._work[node]
         with backend.uncounted():
-            if work.update:
+            if work.optimizer:
                 return self._update(work, reads, residents)
             results = self._compute(work, reads, residents)
             if any(out.size for out in values[len(results) :]):  # effects have no bytes
@@ -241,10 +239,9 @@ class LayerOperators:
         if not work.positions:
             results = formula.forward(call, *arguments)
             results = results if isinstance(results, tuple) else (results,)
-            if call.layer.op == "BatchNorm" and work.layer not in self._changed:
+            if formula.effect is not None and work.layer not in self._changed:
                 self._changed.add(work.layer)
-                update_running(arguments[3], results[1])
-                update_running(arguments[4], unbiased_variance(call, results[2]))
+                formula.effect(call, arguments, results)
             return results
         name = f"the gradient of {call.layer.name}"
         may_read = (
@@ -263,11 +260,16 @@ class LayerOperators:
         """Update a parameter and the state of its optimizer, in place."""
         get = _getter(reads, residents)
         *state, gradient = (place for place in (*work.arguments, *work.gradients) if place is not None)
-        updated = UPDATES[work.update](
-            self._ready.xp, self.learning_rate, self.step + 1, *map(get, state), get(gradient)
-        )
+        update = OPTIMIZERS[work.optimizer].update
+        updated = update(self._ready.xp, self.learning_rate, self.step + 1, *map(get, state), get(gradient))
         for place, array in zip(state, updated, strict=True):
             residents[place.number].view(place.form.dtype)[...] = array.reshape(-1)
+
+
+def _formulas(network: Network) -> list[Formula]:
+    """Of each layer; `Wiring` has checked that there are all."""
+    formulas = (formula_of(layer.op) for layer in network.layers)
+    return [formula for formula in formulas if formula is not None]
 
 
 def _share(dropped: Any) -> float:

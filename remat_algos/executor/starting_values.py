@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.cost.shapes import element_bytes, tensor_bytes
-from remat_algos.executor.formulas.ctc import BLANK
 from remat_algos.ir.resident import ROLES
-from remat_algos.models.network import Network, Shape, Tensor
+from remat_algos.models.network import Network
+from remat_algos.operations.formula import Call
+from remat_algos.operations.kind import formula_of
+from remat_algos.operations.layer import Shape, Tensor
 
 Array = NDArray[np.generic]
 
@@ -104,19 +106,12 @@ def token_ranges(network: Network) -> dict[str, range]:
     """
     names, ranges = network.graph.resident_names, dict[str, range]()
     for layer in network.layers:
-        start = 0
-        if layer.op == "Embedding":
-            tokens, count = layer.arguments[0], layer.arguments[1].shape[0]
-        elif layer.op == "SoftmaxCrossEntropy":
-            scores, tokens = layer.arguments[:2]
-            last = prod(tokens.shape) == prod(scores.shape[:-1])
-            count = scores.shape[-1 if last else 1]
-        elif layer.op == "CTCLoss":
-            tokens, start, count = layer.arguments[1], BLANK + 1, layer.arguments[0].shape[-1]
-        else:
+        formula = formula_of(layer.op)
+        if formula is None or formula.tokens is None:
             continue
-        if tokens.value < 0:
-            name = names[-1 - tokens.value]
-            before = ranges.get(name, range(start, count))
-            ranges[name] = range(max(start, before.start), min(count, before.stop))
+        k, valid = formula.tokens(Call(layer, np))
+        if (value := layer.arguments[k].value) < 0:
+            name = names[-1 - value]
+            before = ranges.get(name, valid)
+            ranges[name] = range(max(valid.start, before.start), min(valid.stop, before.stop))
     return ranges

@@ -10,14 +10,16 @@ import numpy as np
 
 from remat_algos.cost.shapes import tensor_bytes
 from remat_algos.errors import GraphError
-from remat_algos.executor.formulas.formula import Call
-from remat_algos.executor.formulas.table import FORMULAS
 from remat_algos.executor.starting_values import Form, resident_forms
 from remat_algos.executor.views import can_view
 from remat_algos.ir.differentiate import differentiate, gradient_pairs
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.models.network import Layer, Network
-from remat_algos.models.optimizers import KINDS, STATES, with_optimizer
+from remat_algos.models.network import Network
+from remat_algos.models.optimizers import with_optimizer
+from remat_algos.operations.formula import Call
+from remat_algos.operations.kind import formula_of
+from remat_algos.operations.layer import Layer
+from remat_algos.operations.optimizers import optimizer_of
 from remat_algos.text.wording import shortened
 
 DTYPES = ("float32", "float64", "float16", "int64", "int32", "bool")
@@ -49,8 +51,8 @@ class Work(NamedTuple):
         Arguments of which it computes the gradient; none in a forward node.
     form : Form
         Form of the gradient.
-    update : str
-        The operation of an optimizer's update; else empty.
+    optimizer : str
+        Name of the optimizer whose update it is; else empty.
     """
 
     layer: int
@@ -60,7 +62,7 @@ class Work(NamedTuple):
     running: ArrayPlace | None = None
     positions: tuple[int, ...] = ()
     form: Form = Form((), "float32")
-    update: str = ""
+    optimizer: str = ""
 
 
 class Wiring:
@@ -147,7 +149,9 @@ class Wiring:
         assert self.graph.resident is not None
         places = [ArrayPlace(True, k, self._resident_forms[r]) for k, r in enumerate(self.graph.resident.reads(node))]
         gradient = ArrayPlace(False, 0, places[0].form)
-        return Work(-1, tuple(places), gradients=(gradient,), form=places[0].form, update=self.graph.labels.op(node))
+        optimizer = optimizer_of(self.graph.labels.op(node))
+        assert optimizer is not None
+        return Work(-1, tuple(places), gradients=(gradient,), form=places[0].form, optimizer=optimizer.name)
 
     def _with_states(self, forms: list[Form]) -> list[Form]:
         """Forms of residents, with the states of optimizers, which have the form of their parameter."""
@@ -212,15 +216,15 @@ def _check_same(network: Network, graph: ComputationGraph) -> None:
 
 def _check_updates(network: Network, graph: ComputationGraph) -> None:
     """GraphError unless the graph is that of the network with an optimizer; costs may differ."""
-    optimizers = {kind: optimizer for optimizer, kind in KINDS.items()}
     op = graph.labels.op(int(np.flatnonzero(graph.updates)[0]))
-    if op not in optimizers:
+    optimizer = optimizer_of(op)
+    if optimizer is None:
         raise GraphError("updates in element-wise steps are no layers; give with_optimizer a graph without primitive")
-    if "v" in STATES[optimizers[op]] and "float16" in {dtype for layer in network.layers for dtype in layer.dtypes}:
+    if "v" in optimizer.states and "float16" in {dtype for layer in network.layers for dtype in layer.dtypes}:
         raise GraphError(f'squares that {op} remembers vanish in float16; use momentum, or dtype="float32"')
-    expected = with_optimizer(differentiate(network.graph, parameter_gradients=True), optimizers[op])
+    expected = with_optimizer(differentiate(network.graph, parameter_gradients=True), optimizer.name)
     if graph.n_nodes != expected.n_nodes or replace(graph, compute=expected.compute).hash != expected.hash:
-        remedy = f'with_optimizer(differentiate(network.graph, parameter_gradients=True), "{optimizers[op]}")'
+        remedy = f'with_optimizer(differentiate(network.graph, parameter_gradients=True), "{optimizer.name}")'
         raise GraphError(f"the graph was not made from that of {network.name}; give {remedy}")
 
 
@@ -239,7 +243,7 @@ def _check_layers(network: Network, forms: Sequence[Form], residents: Sequence[F
 
 def _refusal(layer: Layer, forms: Sequence[Form], residents: Sequence[Form], differentiated: bool) -> str | None:
     """Why a layer cannot be run, or None."""
-    formula = FORMULAS.get(layer.op)
+    formula = formula_of(layer.op)
     if formula is None:
         return "it has no formula; take a network of the kinds that LayerOperators lists"
     for dtype in (*layer.dtypes, *(x.dtype for x in layer.arguments)):

@@ -12,7 +12,7 @@ from remat_algos.ir.backward import Backward
 from remat_algos.ir.csr import group_rows, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
-from remat_algos.ir.operation_kinds import OperationKind, operation_kind
+from remat_algos.operations.kind import OperationKind, operation_kind
 from remat_algos.text.wording import shortened
 
 BITS = 32

@@ -11,12 +11,12 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int32
 from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.operation_kinds import operation_kind
 from remat_algos.ir.resident import ROLES
+from remat_algos.operations.kind import OTHER, operation_kind
 from remat_algos.text.wording import shortened
 
 BY = ("layer", "operation")
-OPTIMIZER, OTHER = "optimizer", "other"
+OPTIMIZER = "optimizer"
 
 WORDS: Mapping[str, str] = {
     **dict.fromkeys(("embedding", "embeddings", "embed", "embed_tokens"), "embedding"),
@@ -29,21 +29,6 @@ WORDS: Mapping[str, str] = {
 
 INNER: Mapping[str, str] = dict.fromkeys(("self", "source", "cross"), "attention")
 """The same for parts that are not the first one."""
-
-FAMILIES: Mapping[str, str] = {
-    **dict.fromkeys(("Convolution", "TransposedConvolution"), "convolution"),
-    **dict.fromkeys(("Linear", "MatMul"), "fully connected"),
-    "Attention": "attention",
-    "Embedding": "embedding",
-    "BatchNorm": "batch norm",
-    **dict.fromkeys(("LayerNorm", "GroupNorm", "RMSNorm", "LocalResponseNorm"), "other norms"),
-    **dict.fromkeys(("ReLU", "ReLU6", "HardTanh", "Tanh", "Sigmoid", "GELU", "SiLU"), "activation"),
-    **dict.fromkeys(("MaxPooling", "AveragePooling"), "pooling"),
-    **dict.fromkeys(("Dropout", "DropoutMask"), "dropout"),
-    **dict.fromkeys(("SoftmaxCrossEntropy", "CTCLoss", "MeanSquare"), "output"),
-    **dict.fromkeys(("Add", "Subtract", "Multiply", "Scale"), "element-wise"),
-}
-"""Types by kind of operation, where the name has none."""
 
 _RANK = {name: rank for rank, name in enumerate(dict.fromkeys([*WORDS.values(), *INNER.values()]))}
 
@@ -66,7 +51,7 @@ def layer_type(name: str, op: str, by: str = "layer") -> str:
     found += [INNER[part] for part in parts[1:] if part in INNER]
     if found:
         return min(found, key=_RANK.__getitem__)
-    return FAMILIES.get(kind.name, OTHER) if kind is not None else OTHER
+    return kind.layer if kind is not None else OTHER
 
 
 def layer_types(graph: ComputationGraph, by: str = "layer") -> tuple[str, ...]:
@@ -77,7 +62,7 @@ def layer_types(graph: ComputationGraph, by: str = "layer") -> tuple[str, ...]:
     graph : ComputationGraph
     by : {"layer", "operation"}
         "layer": as the papers group them (RNN, attention, embedding, output, convolution, ...), by `WORDS` in names as
-        those of the zoo, then by `FAMILIES` of operations.
+        those of the zoo, then by the kind of operation.
 
     Raises
     ------

@@ -17,14 +17,15 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.edges import unread_first_values
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
-from remat_algos.ir.operation_kinds import operation_kind
 from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.models.contraction import contract
 from remat_algos.models.names import Names
-from remat_algos.models.network import Layer, Network, Shape, Tensor
-from remat_algos.models.optimizers import FLOPS as UPDATE_FLOPS
+from remat_algos.models.network import Network
 from remat_algos.models.optimizers import with_optimizer
 from remat_algos.models.settings import Settings
+from remat_algos.operations.kind import OperationKind, operation_kind
+from remat_algos.operations.layer import Layer, Shape, Tensor
+from remat_algos.operations.optimizers import optimizer_of
 
 NO_GRADIENT = -1
 WHOLE = (int, np.integer)
@@ -166,6 +167,7 @@ class Builder(Names):
         name: str = "",
         extra: Sequence[ExtraValue] = (),
         saves: Sequence[Tensor] | None = None,
+        elements: int = 0,
         macs: int = 0,
         flops: int = 0,
         bytes_moved: int | None = None,
@@ -181,7 +183,7 @@ class Builder(Names):
         Parameters
         ----------
         op : str
-            Its kind, as `ir.operation_kinds` has it.
+            Its kind, as `operations` has it.
         reads : sequence of Tensor
             Values and residents, in argument order; one that stands twice is read once.
         shape : tuple of int
@@ -191,9 +193,11 @@ class Builder(Names):
         extra : sequence of ExtraValue
             Values beside the first; those without a gradient are left out where `counting` is "paper".
         saves : sequence of Tensor, optional
-            Which of its reads the gradient reads; by default those of `ir.operation_kinds`.
+            Which of its reads the gradient reads; by default those of `operations`.
+        elements : int
+            How many elements it goes over, each at the `flops` of its kind.
         macs, flops : int
-            Multiply-adds, and floating-point operations beside two for each of these.
+            Multiply-adds, and floating-point operations beside these: two for each multiply-add, and those of elements.
         bytes_moved : int, optional
             By default all its reads and values.
         workspace, grad_workspace : int
@@ -213,6 +217,7 @@ class Builder(Names):
             The first value, then the extra ones.
         """
         name = name or self.named(op.lower())
+        kind = operation_kind(op)
         if not self._several:
             extra = [value for value in extra if value.gradient]
         values = self._values(name, shape, dtype or self.settings.dtype, gradient, extra)
@@ -220,7 +225,7 @@ class Builder(Names):
         residents = sorted({-1 - x.value for x in reads if x.value < 0})
         self._reads.append(read)
         self._resident_reads.append(residents)
-        self._saved.append(self._saved_by(op, read, saves, values, extra))
+        self._saved.append(self._saved_by(kind, read, saves, values, extra))
         self._workspace.append(workspace)
         self._grad_workspace.append(grad_workspace)
         self._once.append(once)
@@ -236,7 +241,7 @@ class Builder(Names):
                 tuple([x.dtype for x in values]),
                 tuple([self._residents[r][0] for r in residents if self._residents[r][2] == "parameter"]),
                 macs,
-                2 * macs + flops,
+                2 * macs + flops + elements * (kind.flops if kind is not None else 1),
                 bytes_moved,
                 attributes,
                 tuple(reads),
@@ -271,14 +276,13 @@ class Builder(Names):
 
     def _saved_by(
         self,
-        op: str,
+        kind: OperationKind | None,
         read: list[int],
         saves: Sequence[Tensor] | None,
         values: Sequence[Tensor],
         extra: Sequence[ExtraValue],
     ) -> list[int]:
         """Values that the gradient reads, by id."""
-        kind = operation_kind(op)
         if kind is None:
             inputs = output = True
         elif self._several:
@@ -361,7 +365,9 @@ class Builder(Names):
     def _update_cost(self, op: str, size: int, bytes_moved: int) -> int:
         """Cost of an update of a parameter, or of one of its element-wise steps."""
         elements = size // element_bytes(self.settings.dtype)
-        cost, _ = self._costs((op,), [UPDATE_FLOPS.get(op, 1) * elements], [bytes_moved])
+        optimizer = optimizer_of(op)
+        flops = optimizer.flops if optimizer is not None else 1
+        cost, _ = self._costs((op,), [flops * elements], [bytes_moved])
         return int(cost[0])
 
     def _costs(self, ops: tuple[str, ...], flops: list[int], bytes_moved: list[int]) -> tuple[Int64, str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from remat_algos.models.cells import Cells
+from remat_algos.models.experts import Experts
+from remat_algos.models.losses import Losses
 from remat_algos.models.norms import Norms
-from remat_algos.models.sequences import Sequences
 from remat_algos.models.windows import Windows
 
 
-class Layers(Windows, Norms, Sequences):
+class Layers(Windows, Norms, Cells, Experts, Losses):
     """Operations of a network: each method adds one or several and returns a `Tensor`.
 
     docs/layers.md has a table for each.

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from math import prod
 
 from remat_algos.errors import GraphError
-from remat_algos.models.builder import ExtraValue, Tensor
-from remat_algos.models.network import Shape
+from remat_algos.models.builder import ExtraValue
 from remat_algos.models.pointwise import Pointwise
-
-NORM_FLOPS = 7  # per element: a sum, a difference, a square and its sum, two products, a sum
+from remat_algos.operations.layer import Shape, Tensor
 
 
 class Norms(Pointwise):
@@ -69,7 +67,7 @@ class Norms(Pointwise):
             x.shape,
             name=full,
             extra=_statistics(x.shape[:-1])[1:],
-            flops=4 * prod(x.shape),
+            elements=prod(x.shape),
             dtype=x.dtype,
         )
 
@@ -121,7 +119,7 @@ class Norms(Pointwise):
             x.shape,
             name=full,
             extra=extra,
-            flops=NORM_FLOPS * prod(x.shape),
+            elements=prod(x.shape),
             dtype=x.dtype,
         )
 
@@ -133,10 +131,12 @@ class Norms(Pointwise):
         """Means, deviations, weight and bias as element-wise steps and reductions."""
         weights = weights or (statistics if running else x.shape[-1:])
         weight, bias = (self.parameter(f"{full}.{what}", weights) for what in ("weight", "bias"))
-        mean = self.run("Mean", [x], statistics, name=f"{full}.mean", flops=prod(x.shape), dtype="float32")
+        mean = self.run("Mean", [x], statistics, name=f"{full}.mean", elements=prod(x.shape), dtype="float32")
         centred = self._step("Subtract", f"{full}.centred", [x, mean])
         square = self._step("Square", f"{full}.square", [centred])
-        variance = self.run("Mean", [square], statistics, name=f"{full}.variance", flops=prod(x.shape), dtype="float32")
+        variance = self.run(
+            "Mean", [square], statistics, name=f"{full}.variance", elements=prod(x.shape), dtype="float32"
+        )
         rstd = self._step("Rsqrt", f"{full}.rstd", [variance])
         for state, batch, what in zip(running or (), (mean, variance), ("mean", "var"), strict=False):
             self._moving(f"{full}.moving_{what}", state, batch)
@@ -145,7 +145,7 @@ class Norms(Pointwise):
 
     def _rstd(self, full: str, square: Tensor, statistics: Shape) -> Tensor:
         mean = self.run(
-            "Mean", [square], statistics, name=f"{full}.mean_square", flops=prod(square.shape), dtype="float32"
+            "Mean", [square], statistics, name=f"{full}.mean_square", elements=prod(square.shape), dtype="float32"
         )
         return self._step("Rsqrt", f"{full}.rstd", [mean])
 
@@ -156,6 +156,7 @@ class Norms(Pointwise):
         self.run("Add", [share, state], (0,), name=full, gradient=False, once=True)
 
     def _step(self, op: str, full: str, reads: list[Tensor]) -> Tensor:
+        """A FLOP per element, of a root too."""
         return self.run(op, reads, reads[0].shape, name=full, flops=prod(reads[0].shape), dtype=reads[0].dtype)
 
 

@@ -14,14 +14,9 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.models.options import offer
+from remat_algos.operations.optimizers import OPTIMIZERS, UpdateStep
 
 STATE = ROLES.index("state")
-
-KINDS = {"sgd": "SGD", "momentum": "Momentum", "adam": "Adam", "adamw": "AdamW"}
-"""Operations of the updates."""
-
-STATES: dict[str, tuple[str, ...]] = {"sgd": (), "momentum": ("momentum",), "adam": ("m", "v"), "adamw": ("m", "v")}
-"""States of an optimizer for each parameter, of the same size."""
 
 
 def with_optimizer(
@@ -69,12 +64,12 @@ def with_optimizer(
     >>> training.node_names()[-2:], training.resident_names
     (['grad(weight)', 'update(weight)'], ('weight', 'm(weight)', 'v(weight)'))
     """
-    if optimizer not in KINDS:
-        raise GraphError(f"no optimizer is called {optimizer!r}; {offer(optimizer, KINDS)}")
-    states = STATES[optimizer]
-    fused = _Step("update", KINDS[optimizer], ("p", *states, "grad"), ("p", *states))
-    updates = _Updates.of(graph, states)
-    nodes = list(updates.nodes(ELEMENT_WISE[optimizer] if primitive else (fused,), cost or (lambda op, size, moved: 1)))
+    if optimizer not in OPTIMIZERS:
+        raise GraphError(f"no optimizer is called {optimizer!r}; {offer(optimizer, OPTIMIZERS)}")
+    chosen = OPTIMIZERS[optimizer]
+    updates = _Updates.of(graph, chosen.states)
+    steps = chosen.steps if primitive else (chosen.fused,)
+    nodes = list(updates.nodes(steps, cost or (lambda op, size, moved: 1)))
     outputs = graph.output.copy()
     outputs[[gradient for _, gradient, _ in updates.gradients]] = False
     values = [value for node in nodes for value in node.values]
@@ -94,55 +89,6 @@ def with_optimizer(
         derivation=None,
         labels=_labels(graph.labels, graph.node_names(), nodes),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """An operation of the update of p; `m` stands for `m(p)`, `m@new` for `m(p)@new`, `p` for the parameter."""
-
-    name: str
-    op: str
-    reads: tuple[str, ...]
-    writes: tuple[str, ...] = ()  # residents; what it writes to p is no value of its own
-
-
-_MOMENTS = (
-    _Step("m@decayed", "Scale", ("m",)),
-    _Step("m@gradient", "Scale", ("grad",)),
-    _Step("m@new", "Add", ("m@decayed", "m@gradient"), ("m",)),
-    _Step("v@decayed", "Scale", ("v",)),
-    _Step("v@square", "Square", ("grad",)),
-    _Step("v@gradient", "Scale", ("v@square",)),
-    _Step("v@new", "Add", ("v@decayed", "v@gradient"), ("v",)),
-    _Step("m@corrected", "Scale", ("m@new",)),
-    _Step("v@corrected", "Scale", ("v@new",)),
-    _Step("v@root", "Sqrt", ("v@corrected",)),
-    _Step("v@shifted", "Add", ("v@root",)),
-    _Step("step@ratio", "Divide", ("m@corrected", "v@shifted")),
-)
-_UPDATE = _Step("update", "Subtract", ("p", "step"), ("p",))
-
-ELEMENT_WISE = {
-    "sgd": (_Step("step", "Scale", ("grad",)), _UPDATE),
-    "momentum": (
-        _Step("momentum@decayed", "Scale", ("momentum",)),
-        _Step("momentum@new", "Add", ("momentum@decayed", "grad"), ("momentum",)),
-        _Step("step", "Scale", ("momentum@new",)),
-        _UPDATE,
-    ),
-    "adam": (*_MOMENTS, _Step("step", "Scale", ("step@ratio",)), _UPDATE),
-    "adamw": (
-        *_MOMENTS,
-        _Step("step@decay", "Scale", ("p",)),
-        _Step("step@sum", "Add", ("step@ratio", "step@decay")),
-        _Step("step", "Scale", ("step@sum",)),
-        _UPDATE,
-    ),
-}
-"""The operations of an update, one by one."""
-
-FLOPS = {KINDS[optimizer]: len(steps) for optimizer, steps in ELEMENT_WISE.items()}
-"""Floating-point operations of a fused update, per element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +131,7 @@ class _Updates:
             raise GraphError("no parameter leads to a loss, so there is nothing to update; name another loss")
         return cls(gradients, states, resident, graph.forward_of, graph.n_values)
 
-    def nodes(self, steps: Sequence[_Step], cost: Callable[[str, int, int], int]) -> Iterator[_Node]:
+    def nodes(self, steps: Sequence[UpdateStep], cost: Callable[[str, int, int], int]) -> Iterator[_Node]:
         """Parameter by parameter, the operations of its update."""
         n_values, n_residents = self.n_values, len(self.residents.names)
         for p, gradient, owner in self.gradients:

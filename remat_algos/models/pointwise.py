@@ -1,19 +1,12 @@
-"""Element by element: activations, sums, dropout, softmax, losses, parts of tensors."""
+"""Element by element: activations, sums, products, masks, dropout."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
 
-from remat_algos.errors import GraphError
-from remat_algos.models.builder import ExtraValue, Tensor
-from remat_algos.models.network import Shape
 from remat_algos.models.shape_checks import ShapeChecks
-
-FLOPS = {"ReLU6": 2, "HardTanh": 2, "Tanh": 4, "Sigmoid": 4, "SiLU": 5, "GELU": 8, "Rsqrt": 2}
-"""Floating-point operations per element, where they are not one."""
-
-CROSS_ENTROPY_FLOPS = 5  # per score: the largest, a difference, an exponential, two sums
+from remat_algos.operations.layer import Shape, Tensor
 
 
 class Pointwise(ShapeChecks):
@@ -38,8 +31,8 @@ class Pointwise(ShapeChecks):
         shape = reads[0].shape if shape is None else shape
         self._broadcast(name or op.lower(), reads, shape)
         full = self.named(name or op.lower())
-        each = FLOPS.get(op, max(1, len(reads) - 1))
-        return self.run(op, reads, shape, name=full, saves=saves, flops=each * prod(shape), dtype=reads[0].dtype)
+        elements = max(1, len(reads) - 1) * prod(shape)
+        return self.run(op, reads, shape, name=full, saves=saves, elements=elements, dtype=reads[0].dtype)
 
     # ---------------------------------------------------------------- activations
 
@@ -105,7 +98,8 @@ class Pointwise(ShapeChecks):
 
     def scale(self, x: Tensor, name: str = "scale", factor: float = 0.5) -> Tensor:
         """x times a constant; its gradient reads nothing."""
-        return self.run("Scale", [x], x.shape, name=self.named(name), flops=prod(x.shape), dtype=x.dtype, factor=factor)
+        full = self.named(name)
+        return self.run("Scale", [x], x.shape, name=full, elements=prod(x.shape), dtype=x.dtype, factor=factor)
 
     def mask(self, x: Tensor, allowed: Tensor, name: str = "mask") -> Tensor:
         """x where it is allowed, else minus infinity; its gradient reads the mask.
@@ -127,7 +121,7 @@ class Pointwise(ShapeChecks):
         """
         full = self.named(name)
         if self.settings.dropout == "single":
-            return self.run("Dropout", [x], x.shape, name=full, flops=2 * prod(x.shape), dtype=x.dtype)
+            return self.run("Dropout", [x], x.shape, name=full, elements=prod(x.shape), dtype=x.dtype)
         mask = self.run(
             "DropoutMask",
             [],
@@ -136,153 +130,6 @@ class Pointwise(ShapeChecks):
             dtype="bool",
             gradient=False,
             once=True,
-            flops=prod(x.shape),
+            elements=prod(x.shape),
         )
-        return self.run("Dropout", [x, mask], x.shape, name=full, saves=[mask], flops=2 * prod(x.shape), dtype=x.dtype)
-
-    # ---------------------------------------------------------------- softmax and losses
-
-    def softmax(self, x: Tensor, name: str = "softmax") -> Tensor:
-        """Exponentials normalized to the sum 1 along the last axis; its gradient reads its output.
-
-        Raises
-        ------
-        GraphError
-            If x is a single number, without an axis.
-        """
-        self._axis(name, x, -1)
-        if not self.settings.primitive:
-            full = self.named(name)
-            return self.run("Softmax", [x], x.shape, name=full, flops=5 * prod(x.shape), dtype=x.dtype)
-        with self.scope(name):
-            e = self.pointwise("Exp", [self._below_largest(x)])
-            return self.pointwise("Divide", [e, self._reduced("Sum", e, name="sum")], name="shares")
-
-    def softmax_cross_entropy(self, x: Tensor, targets: Tensor, name: str = "loss") -> Tensor:
-        """The mean of -log softmax at the targets: one number; its gradient reads the probabilities.
-
-        Raises
-        ------
-        GraphError
-            If there is not one target per row of scores.
-        """
-        rows = {axis: prod(x.shape) // x.shape[axis] for axis in (-1, 1) if -len(x.shape) <= axis < len(x.shape)}
-        if prod(targets.shape) not in rows.values():
-            fault = f"{name} has scores of shape {x.shape} for targets of {targets.shape}"
-            raise GraphError(f"{self.model}: {fault}; give a target for each row of scores")
-        if self.settings.primitive:
-            axis = -1 if prod(targets.shape) == rows[-1] else 1
-            with self.scope(name):
-                below = self._below_largest(x, axis)
-                total = self._reduced("Sum", self.pointwise("Exp", [below]), axis, name="sum")
-                log = self.pointwise("Subtract", [below, self.pointwise("Log", [total])], name="log_softmax")
-                picked = self.run("Slice", [log, targets], targets.shape, name=self.named("picked"))
-            return self._mean(picked, name)
-        return self.run(
-            "SoftmaxCrossEntropy",
-            [x, targets],
-            (),
-            name=self.named(name),
-            extra=[ExtraValue("probabilities", x.shape, x.dtype)],
-            flops=CROSS_ENTROPY_FLOPS * prod(x.shape),
-            dtype="float32",
-        )
-
-    def mean_square(self, x: Tensor, target: Tensor, name: str = "loss") -> Tensor:
-        """The mean of the squared differences: one number; its gradient reads x.
-
-        Raises
-        ------
-        GraphError
-            If the shapes differ.
-        """
-        self._same_shape(name, [x, target])
-        if self.settings.primitive:
-            with self.scope(name):
-                square = self.pointwise("Square", [self.pointwise("Subtract", [x, target])])
-            return self._mean(square, name)
-        return self.run("MeanSquare", [x, target], (), name=self.named(name), flops=3 * prod(x.shape), dtype="float32")
-
-    def _below_largest(self, x: Tensor, axis: int = -1) -> Tensor:
-        return self.pointwise("Subtract", [x, self._reduced("Max", x, axis, name="max")], name="below")
-
-    def _reduced(self, op: str, x: Tensor, axis: int = -1, *, name: str) -> Tensor:
-        """Along an axis, of which 1 is left."""
-        axis = self._axis(name, x, axis)
-        shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
-        return self.run(op, [x], shape, name=self.named(name), flops=prod(x.shape), dtype=x.dtype)
-
-    def _mean(self, x: Tensor, name: str) -> Tensor:
-        """Of all elements."""
-        return self.run("Mean", [x], (), name=self.named(name), flops=prod(x.shape), dtype="float32")
-
-    # ---------------------------------------------------------------- parts and shapes
-
-    def concat(self, *tensors: Tensor, axis: int = 1, name: str = "concat") -> Tensor:
-        """Tensors concatenated along an axis; its gradient reads nothing.
-
-        Raises
-        ------
-        GraphError
-            If they differ along another axis, have no such axis, or there is none.
-        """
-        self._some(name, tensors)
-        first = tensors[0].shape
-        axis = self._axis(name, tensors[0], axis)
-        for x in tensors[1:]:
-            if len(x.shape) != len(first) or (*x.shape[:axis], first[axis], *x.shape[axis + 1 :]) != first:
-                fault = f"{name} joins shapes {first} and {x.shape}"
-                raise GraphError(f"{self.model}: {fault}; give equal ones but on axis {axis}")
-        shape = (*first[:axis], sum(x.shape[axis] for x in tensors), *first[axis + 1 :])
-        return self.run("Concat", tensors, shape, name=self.named(name), dtype=tensors[0].dtype, axis=axis)
-
-    def split(self, x: Tensor, parts: int, axis: int = -1, name: str = "split") -> list[Tensor]:
-        """Equal parts along an axis, copied: one node with several values.
-
-        Raises
-        ------
-        GraphError
-            If they would not be equal, or there is no such axis.
-        """
-        axis = self._axis(name, x, axis)
-        if parts < 1 or x.shape[axis] % parts:
-            raise GraphError(f"{self.model}: {name} cuts {x.shape[axis]} into {parts} equal parts; give a divisor")
-        shape = (*x.shape[:axis], x.shape[axis] // parts, *x.shape[axis + 1 :])
-        extra = [ExtraValue(str(k), shape, x.dtype, gradient=True) for k in range(1, parts)]
-        return self.run_all("Slice", [x], shape, name=self.named(name), extra=extra, dtype=x.dtype, axis=axis)
-
-    def crop(self, x: Tensor, *size: int, name: str = "crop") -> Tensor:
-        """The centre of an image, copied; its gradient reads nothing.
-
-        Raises
-        ------
-        GraphError
-            If the image is smaller, or has another number of lengths.
-        """
-        now = x.shape[2:]
-        if len(size) != len(now) or not all(1 <= new <= old for new, old in zip(size, now, strict=True)):
-            raise GraphError(f"{self.model}: {name} takes {size} out of {now}; give a size that is inside")
-        return self.run("Slice", [x], (*x.shape[:2], *size), name=self.named(name), dtype=x.dtype)
-
-    def reshape(self, x: Tensor, *shape: int, name: str = "reshape") -> Tensor:
-        """A copy in another shape, as in frameworks without views; `view` adds no node.
-
-        Raises
-        ------
-        GraphError
-            If the number of elements differs.
-        """
-        self._same_size(name, x, shape)
-        return self.run("Reshape", [x], shape, name=self.named(name), dtype=x.dtype)
-
-    def copy(self, x: Tensor, *shape: int, name: str = "copy") -> Tensor:
-        """A copy in another layout, as after a transposition.
-
-        Raises
-        ------
-        GraphError
-            If the number of elements differs.
-        """
-        shape = shape or x.shape
-        self._same_size(name, x, shape)
-        return self.run("Copy", [x], shape, name=self.named(name), dtype=x.dtype)
+        return self.run("Dropout", [x, mask], x.shape, name=full, saves=[mask], elements=prod(x.shape), dtype=x.dtype)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from math import prod
 
 from remat_algos.errors import GraphError
-from remat_algos.models.builder import WHOLE, Builder, Tensor, broadcasts
-from remat_algos.models.network import Shape
+from remat_algos.models.builder import WHOLE, Builder, broadcasts
+from remat_algos.operations.layer import Shape, Tensor
 
 Size = int | tuple[int, ...]
 

@@ -6,9 +6,9 @@ from math import prod
 
 from remat_algos.cost.shapes import tensor_bytes
 from remat_algos.errors import GraphError
-from remat_algos.models.builder import ExtraValue, Tensor
-from remat_algos.models.network import Shape
+from remat_algos.models.builder import ExtraValue
 from remat_algos.models.shape_checks import ShapeChecks, Size
+from remat_algos.operations.layer import Shape, Tensor
 
 
 class Windows(ShapeChecks):

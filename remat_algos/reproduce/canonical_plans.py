@@ -13,8 +13,8 @@ from remat_algos.context import Progress, SearchContext
 from remat_algos.ir.csr import row_of, select_entries
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.operation_kinds import operation_kind
 from remat_algos.models.registry import build
+from remat_algos.operations.kind import operation_kind
 from remat_algos.reproduce.quick import as_reference
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.canonical import canonical_schedule, canonical_trace

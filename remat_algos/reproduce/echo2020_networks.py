@@ -15,11 +15,11 @@ from remat_algos.ir.encode import encode
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
 from remat_algos.ir.layer_types import parameter_gradients
-from remat_algos.ir.operation_kinds import operation_kind
 from remat_algos.ir.resident import ROLES
 from remat_algos.models.network import Network
-from remat_algos.models.optimizers import STATES
 from remat_algos.models.registry import build
+from remat_algos.operations.kind import operation_kind
+from remat_algos.operations.optimizers import OPTIMIZERS
 from remat_algos.reproduce.echo2020_transformer import sockeye_transformer
 from remat_algos.reproduce.quick import as_reference
 
@@ -90,7 +90,7 @@ class Workload:
     def training(self, forward: ComputationGraph, *, encoded: bool = False) -> ComputationGraph:
         """With the backward part and resident weights; `encoded`: with 1-bit feature maps."""
         graph = differentiate(encode(forward) if encoded else forward, parameter_gradients=True)
-        return with_resident_weights(graph, 2 + len(STATES[self.optimizer]))
+        return with_resident_weights(graph, 2 + len(OPTIMIZERS[self.optimizer].states))
 
     def smaller(self) -> Workload:
         """The small network of quick pages, at one batch size."""

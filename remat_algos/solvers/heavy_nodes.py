@@ -8,10 +8,10 @@ import numpy as np
 from remat_algos.ir.arrays import Bool
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
-from remat_algos.ir.operation_kinds import OPERATION_KINDS, kind_name, operation_kind
+from remat_algos.operations.kind import kind_name, operation_kind, operation_kinds
 from remat_algos.text.wording import comma_separated, listed, shortened
 
-HEAVY = frozenset(kind.name for kind in OPERATION_KINDS if kind.heavy)
+HEAVY = frozenset(kind.name for kind in operation_kinds() if kind.heavy)
 SHOWN = 12  # operations in an error message
 Words = str | Sequence[str] | None
 

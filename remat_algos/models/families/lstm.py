@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from remat_algos.models.builder import Tensor
+from remat_algos.models.cells import LSTMWeights
 from remat_algos.models.layers import Layers
 from remat_algos.models.registry import family
-from remat_algos.models.sequences import LSTMWeights
 
 State = tuple[Tensor, Tensor]  # h and c
 

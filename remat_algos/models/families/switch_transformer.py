@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from remat_algos.models.builder import Tensor
-from remat_algos.models.families.mixture_of_experts import routed
 from remat_algos.models.layers import Layers
 from remat_algos.models.registry import family
 
@@ -116,7 +115,7 @@ def _transformed(net: Layers, x: Tensor, inner: int, experts: int, capacity: int
     with net.scope("products"):
         y = net.rms_norm(x)
         if experts:
-            y, balance = routed(net, y, products, experts, 1, capacity)
+            y, balance = net.routed(y, products, experts, 1, capacity)
             balances.append(balance)
         else:
             y = products(y, "dense")

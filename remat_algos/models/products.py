@@ -1,30 +1,19 @@
-"""Products of matrices, embeddings, attention, recurrent cells."""
+"""Products of matrices, embeddings, attention."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from remat_algos.cost.shapes import tensor_bytes
 from remat_algos.errors import GraphError
-from remat_algos.models.builder import ExtraValue, Tensor
-from remat_algos.models.network import Shape
-from remat_algos.models.pointwise import Pointwise
-
-CELL_GATES = 4
-
-
-@dataclass(frozen=True, slots=True)
-class LSTMWeights:
-    """Parameters of a cell, which all its steps share."""
-
-    of_input: Tensor
-    of_state: Tensor
-    bias: Tensor
+from remat_algos.models.builder import ExtraValue
+from remat_algos.models.copies import Copies
+from remat_algos.models.reductions import Reductions
+from remat_algos.operations.layer import Shape, Tensor
 
 
-class Sequences(Pointwise):
+class Products(Reductions, Copies):
     """Layers on tensors of shape (batch, length, width), and on rows."""
 
     def linear(
@@ -51,7 +40,7 @@ class Sequences(Pointwise):
         shape = (*x.shape[:-1], features)
         if self.settings.primitive and len(parameters) > 1:
             product = self.run("Linear", [x, parameters[0]], shape, name=f"{full}.product", macs=prod(shape) * before)
-            return self.run("Add", [product, parameters[1]], shape, name=full, flops=prod(shape), dtype=x.dtype)
+            return self.run("Add", [product, parameters[1]], shape, name=full, elements=prod(shape), dtype=x.dtype)
         return self.run(
             "Linear",
             [x, *parameters],
@@ -160,7 +149,8 @@ class Sequences(Pointwise):
             name=self.named(name),
             extra=[ExtraValue("logsumexp", scores[:3], "float32")],
             macs=2 * prod(scores) * (q.shape[-1] // scores[1]),
-            flops=(5 if bias is None else 6) * prod(scores),
+            elements=prod(scores),
+            flops=0 if bias is None else prod(scores),
             grad_workspace=tensor_bytes(q.shape, "float32") if self.settings.several_values else 0,
             dtype=q.dtype,
             heads=scores[1],
@@ -191,51 +181,6 @@ class Sequences(Pointwise):
         if dropout:
             shares = self.dropout(shares)
         return self.copy(self.matmul(shares, v, name="context"), *q.shape, name="joined")
-
-    # ---------------------------------------------------------------- recurrent cells
-
-    def lstm_weights(self, before: int, hidden: int, name: str = "cell") -> LSTMWeights:
-        """Parameters of an LSTM cell with one bias."""
-        full = self.named(name)
-        shapes = {"input_weight": (CELL_GATES * hidden, before), "state_weight": (CELL_GATES * hidden, hidden)}
-        of_input, of_state = (self.parameter(f"{full}.{what}", shape) for what, shape in shapes.items())
-        return LSTMWeights(of_input, of_state, self.parameter(f"{full}.bias", (CELL_GATES * hidden,)))
-
-    def lstm_cell(
-        self, x: Tensor, h: Tensor, c: Tensor, weights: LSTMWeights, name: str = "cell"
-    ) -> tuple[Tensor, Tensor]:
-        """One step of an LSTM as separate operations: two products, their sum, four gates, the new c and h."""
-        with self.scope(name):
-            width = weights.of_state.shape[0]
-            from_x = self.linear(x, width, parameters=[weights.of_input, weights.bias], name="from_input")
-            from_h = self.linear(h, width, parameters=[weights.of_state], name="from_state")
-            i, f, g, o = self.split(self.add(from_x, from_h, name="gates"), CELL_GATES, name="parts")
-            i, f, o = (self.sigmoid(gate, name=side) for gate, side in ((i, "in"), (f, "forget"), (o, "out")))
-            kept = self.multiply(f, c, name="kept")
-            c = self.add(kept, self.multiply(i, self.tanh(g, name="new"), name="added"), name="c")
-            return self.multiply(o, self.tanh(c, name="squashed"), name="h"), c
-
-    def ctc_loss(self, x: Tensor, targets: Tensor, name: str = "loss") -> Tensor:
-        """-log probability of a transcript, over all alignments; its gradient reads x and the forward probabilities.
-
-        Raises
-        ------
-        GraphError
-            If the scores are not of three axes, or the targets not of two.
-        """
-        if (len(x.shape), len(targets.shape)) != (3, 2):
-            fault = f"{name} has scores of shape {x.shape} for targets of {targets.shape}"
-            raise GraphError(f"{self.model}: {fault}; give (steps, batch, classes) and (batch, length)")
-        rows = (x.shape[0], x.shape[1], 2 * targets.shape[1] + 1)
-        return self.run(
-            "CTCLoss",
-            [x, targets],
-            (),
-            name=self.named(name),
-            extra=[ExtraValue("alpha", rows, "float32")],
-            flops=5 * prod(x.shape) + 6 * prod(rows),
-            dtype="float32",
-        )
 
 
 def _shared(x: Tensor, y: Tensor) -> bool:

@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remat_algos.executor.formulas.formula import Call, Readable
-from remat_algos.executor.formulas.table import FORMULAS
 from remat_algos.executor.views import viewed
-from remat_algos.models.families.mixture_of_experts import routed
+from remat_algos.operations.formula import Call, Readable
+from remat_algos.operations.kind import formula_of
 from tests.layer_cases import network_of, rows, values_of
 from tests.oracles import layers as oracles
 
@@ -20,7 +19,7 @@ def mixture(n_rows, count, chosen, capacity):
 
     def make(net):
         x = rows(net, n_rows, WIDTH)
-        routed(net, x, lambda part, name: net.linear(part, WIDTH, bias=False, name=name), count, chosen, capacity)
+        net.routed(x, lambda part, name: net.linear(part, WIDTH, bias=False, name=name), count, chosen, capacity)
 
     return network_of(make)
 
@@ -32,7 +31,7 @@ def computed(network, residents):
     for layer in network.layers:
         read = [residents[names[-1 - x.value]] if x.value < 0 else values[x.value] for x in layer.arguments]
         arguments = [viewed(a, x.shape, np) for a, x in zip(read, layer.arguments, strict=True)]
-        made = values_of(FORMULAS[layer.op], Call(layer, np), arguments)
+        made = values_of(formula_of(layer.op), Call(layer, np), arguments)
         values += made
         found[layer.name] = (layer, arguments, made)
     return found
@@ -74,7 +73,7 @@ def test_the_gradient_of_sending_is_gathering(drawn):
         reads, made = Readable("", "", arguments), Readable("", "", [None] * len(values))
         forwards = sum((value * g).sum() for value, g in zip(values, given_, strict=True))
         backwards = sum(
-            (FORMULAS["Slice"].gradient(Call(layer, np), k, reads, made, given_) * argument).sum()
+            (formula_of("Slice").gradient(Call(layer, np), k, reads, made, given_) * argument).sum()
             for k, argument in enumerate(arguments[:-1])
         )
         assert forwards == pytest.approx(backwards)
@@ -95,7 +94,7 @@ def test_rows_choose_different_experts_and_each_expert_counts_its_own(drawn):
 
 def test_first_choices_come_first_and_of_equal_experts_the_first():
     layer = next(layer for layer in mixture(3, 2, 2, 100).layers if layer.op == "Route")
-    places = FORMULAS["Route"].forward(Call(layer, np), np.array([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]]))
+    places = formula_of("Route").forward(Call(layer, np), np.array([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]]))
     assert (places % 2).tolist() == [[0, 1], [0, 1], [1, 0]]
     assert (places // 2).tolist() == [[0, 1], [1, 2], [0, 2]]
 
@@ -105,7 +104,7 @@ def test_what_nobody_gives_a_gradient_counts_as_zeros():
     layer, arguments, values = computed(network, {"x": np.ones((4, WIDTH))} | _ones(network))["moe.dispatch"]
     reads, none = Readable("", "", arguments), Readable("", "", [None, None])
     whole = [np.ones_like(values[0]), np.zeros_like(values[1])]
-    slice_ = FORMULAS["Slice"].gradient
+    slice_ = formula_of("Slice").gradient
     wanted = slice_(Call(layer, np), 0, reads, none, whole)
     assert (slice_(Call(layer, np), 0, reads, none, [whole[0], None]) == wanted).all()
 

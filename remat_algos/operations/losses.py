@@ -1,22 +1,71 @@
-"""Connectionist temporal classification: the chance of a transcript, over all its alignments.
-
-An alignment has a label or a blank for each step; equal ones that follow one another are read as one, then blanks are
-left out. Whoever reads the transcript with a blank before, between and behind its labels goes from place to place: at
-each step it stays, goes to the next place, or skips a blank between two labels that differ.
-"""
+"""Losses: cross entropy, squared differences, connectionist temporal classification."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from remat_algos.executor.formulas.formula import Array, Call, Formula, Readable, onehot
-from remat_algos.executor.formulas.softmax import exponentials
+from remat_algos.operations.formula import Array, Call, Formula, Readable, onehot
+from remat_algos.operations.kind import OperationKind
+from remat_algos.operations.reductions import exponentials, softmax
 
 BLANK = 0
 NEVER = -1e30  # the log of no chance; differences of infinities would be no numbers
+
+# ---------------------------------------------------------------- cross entropy
+
+
+def _class_axis(call: Call) -> int:
+    """The last one if there is a target for each row of it, else that of channels."""
+    scores, targets = call.shape(0), call.shape(1)
+    return -1 if prod(targets) == prod(scores[:-1]) else 1
+
+
+def _one_hot(call: Call, targets: Array) -> Array:
+    """bool, of the shape of the scores: the class that is the target."""
+    axis, shape = _class_axis(call), call.shape(0)
+    rows = shape[:-1] if axis == -1 else (shape[0], *shape[2:])
+    return onehot(call.xp, targets.reshape(rows), shape[axis], axis)
+
+
+def _cross_entropy(call: Call, x: Array, targets: Array) -> tuple[Array, Array]:
+    xp, axis = call.xp, _class_axis(call)
+    largest, exponential, total = exponentials(xp, x, axis)
+    surprise = xp.log(total) - (x - largest)  # -log softmax
+    loss = xp.where(_one_hot(call, targets), surprise, 0).sum() / targets.size  # inf * False would be no number
+    return loss, exponential / total
+
+
+def _cross_entropy_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
+    probabilities = values[1] if len(values) > 1 else softmax(call.xp, reads[0], _class_axis(call))
+    return (probabilities - _one_hot(call, reads[1])) * (gradients[0] / reads[1].size)
+
+
+def _classes(call: Call) -> tuple[int, range]:
+    return 1, range(call.shape(0)[_class_axis(call)])
+
+
+# ---------------------------------------------------------------- squared differences
+
+
+def _mean_square(call: Call, x: Array, target: Array) -> Array:
+    return ((x - target) * (x - target)).mean()
+
+
+def _mean_square_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
+    apart = reads[0] - reads[1]
+    return apart * (gradients[0] * ((-2 if k else 2) / apart.size))
+
+
+# ---------------------------------------------------------------- connectionist temporal classification
+
+# The chance of a transcript, over all its alignments. An alignment has a label or a blank for each step; equal ones
+# that follow one another are read as one, then blanks are left out. Whoever reads the transcript with a blank before,
+# between and behind its labels goes from place to place: at each step it stays, goes to the next place, or skips a
+# blank between two labels that differ.
 
 
 def _places(xp: Any, targets: Array) -> Array:
@@ -96,11 +145,40 @@ def _ctc_gradient(call: Call, k: int, reads: Readable, values: Readable, gradien
     return slope * _possible(_total(xp, alpha))[:, None] * (gradients[0] / labels.shape[0])
 
 
-def _refusal(call: Call) -> str | None:
+def _ctc_refusal(call: Call) -> str | None:
     (steps, _, classes), (_, length) = call.shape(0), call.shape(1)
     if classes < 2:
         return "has no label beside the blank"
     return f"aligns {length} labels with {steps} steps; give as many steps, and more" if steps < length else None
 
 
-CTC = {"CTCLoss": Formula(_ctc, _ctc_gradient, _refusal)}
+def _labels(call: Call) -> tuple[int, range]:
+    return 1, range(BLANK + 1, call.shape(0)[-1])
+
+
+KINDS = (
+    OperationKind(
+        "SoftmaxCrossEntropy",
+        aliases=("SoftmaxOutput",),
+        formula=Formula(_cross_entropy, _cross_entropy_gradient, tokens=_classes),
+        flops=5,  # per score: the largest, a difference, an exponential, two sums
+        layer="output",
+        extra=("probabilities",),
+    ),
+    OperationKind(
+        "CTCLoss",
+        "inputs",
+        ("ConnectionistTemporalClassification",),
+        Formula(_ctc, _ctc_gradient, _ctc_refusal, tokens=_labels),
+        layer="output",
+        extra=("alpha",),
+    ),
+    OperationKind(
+        "MeanSquare",
+        "inputs",
+        ("MeanSquaredError",),
+        Formula(_mean_square, _mean_square_gradient),
+        flops=3,
+        layer="output",
+    ),
+)

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from remat_algos.executor.formulas.formula import Call, Readable
-from remat_algos.executor.formulas.norms import unbiased_variance
-from remat_algos.executor.formulas.table import FORMULAS
 from remat_algos.executor.layer_operators import LayerOperators
 from remat_algos.executor.run import execute
 from remat_algos.ir.differentiate import differentiate
+from remat_algos.operations.formula import Call, Readable
+from remat_algos.operations.kind import formula_of
+from remat_algos.operations.norms import unbiased_variance
 from tests.layer_cases import CASES, drawn_inputs, network_of, rows
 from tests.oracles import layers as oracles
 
@@ -21,7 +21,7 @@ def single(case):
 
 def cross_entropy_of(x, targets):
     net = network_of(lambda net: net.softmax_cross_entropy(rows(net, *x.shape), net.input("t", targets.shape, "int64")))
-    formula, call = FORMULAS["SoftmaxCrossEntropy"], Call(net.layers[0], np)
+    formula, call = formula_of("SoftmaxCrossEntropy"), Call(net.layers[0], np)
     values = formula.forward(call, x, targets)
     return values[0], formula.gradient(call, 0, Readable("", "", [x, targets]), Readable("", "", values), [1.0])
 
@@ -69,20 +69,20 @@ def test_where_all_is_equal_a_running_variance_is_not_negative():
     layer, (x, weight, bias, *running) = single("batch norm")
     for level in np.linspace(0, 1000, 300, dtype=np.float32):
         arguments = (np.full(x.shape, level, np.float32), *(a.astype(np.float32) for a in (weight, bias, *running)))
-        *_, rstd = FORMULAS["BatchNorm"].forward(Call(layer, np), *arguments)
+        *_, rstd = formula_of("BatchNorm").forward(Call(layer, np), *arguments)
         assert (unbiased_variance(Call(layer, np), rstd) >= 0).all()
 
 
 def test_a_root_of_mean_squares_that_overflows_leaves_zeros():
     layer, (x, weight) = single("rms norm")
     with np.errstate(over="ignore"):
-        values = FORMULAS["RMSNorm"].forward(Call(layer, np), np.full(x.shape, 3e38, np.float32), weight)
+        values = formula_of("RMSNorm").forward(Call(layer, np), np.full(x.shape, 3e38, np.float32), weight)
     assert not any(value.any() for value in values)
 
 
 def test_pooling_does_not_hide_what_is_no_number():
     layer, (x,) = single("max pool")
     x[0, 1, 2, 3] = np.nan
-    largest, where = FORMULAS["MaxPooling"].forward(Call(layer, np), x)
+    largest, where = formula_of("MaxPooling").forward(Call(layer, np), x)
     assert np.argwhere(np.isnan(largest)).tolist() == [[0, 1, 1, 1]]
     assert where[0, 1, 1, 1] == 2 * 6 + 3

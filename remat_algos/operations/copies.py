@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from remat_algos.executor.formulas.formula import Array, Call, Formula, Readable
-from remat_algos.models.network import Shape
+from remat_algos.operations.experts import ROUTED_SLICE, is_routed
+from remat_algos.operations.formula import Array, Call, Formula, Readable, either
+from remat_algos.operations.kind import OperationKind
+from remat_algos.operations.layer import Shape
 
 Cut = tuple[slice, ...]
 
@@ -107,12 +109,19 @@ def _copy_gradient(call: Call, k: int, reads: Readable, values: Readable, gradie
     return gradients[0].reshape([seen[axis] for axis in axes]).transpose(back).reshape(call.shape(0))
 
 
-PARTS = {
-    "Concat": Formula(_concat, _concat_gradient),
-    "Slice": Formula(_slice, _slice_gradient, _slice_refusal),
-    "Reshape": Formula(
-        lambda call, x: x.reshape(call.layer.shapes[0]),
-        lambda call, k, reads, values, gradients: gradients[0].reshape(call.shape(0)),
+KINDS = (
+    OperationKind("Concat", aliases=("Cat",), formula=Formula(_concat, _concat_gradient)),
+    OperationKind(
+        "Slice",
+        aliases=("GetItem",),
+        formula=either(is_routed, ROUTED_SLICE, Formula(_slice, _slice_gradient, _slice_refusal)),
     ),
-    "Copy": Formula(_copy, _copy_gradient),
-}
+    OperationKind(
+        "Reshape",
+        formula=Formula(
+            lambda call, x: x.reshape(call.layer.shapes[0]),
+            lambda call, k, reads, values, gradients: gradients[0].reshape(call.shape(0)),
+        ),
+    ),
+    OperationKind("Copy", aliases=("Transpose",), formula=Formula(_copy, _copy_gradient)),
+)

@@ -9,8 +9,8 @@ from hypothesis import given as drawn_from
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from remat_algos.executor.formulas.formula import Call, Readable
-from remat_algos.executor.formulas.table import FORMULAS
+from remat_algos.operations.formula import Call, Readable
+from remat_algos.operations.kind import formula_of, operation_kinds
 from tests.layer_cases import CASES, SINGLE, drawn_inputs, network_of, rows, values_of
 from tests.oracles import layers as oracles
 
@@ -30,7 +30,7 @@ def test_gradients_are_those_of_differences(case, counting):
     network = network_of(CASES[case], counting=counting)
     rng, graph = np.random.default_rng(5), network.graph
     for w, (layer, arguments) in enumerate(drawn_inputs(network, rng)):
-        formula, call = FORMULAS[layer.op], Call(layer, np, seed=77)
+        formula, call = formula_of(layer.op), Call(layer, np, seed=77)
         values = values_of(formula, call, arguments)
         for value, shape in zip(values, layer.shapes, strict=False):
             assert value.shape == shape
@@ -65,7 +65,7 @@ def run_single(case):
     """(layer, arguments, values) of the last layer of a network."""
     network = network_of(CASES[case])
     *_, (layer, arguments) = drawn_inputs(network, np.random.default_rng(1))
-    return layer, arguments, values_of(FORMULAS[layer.op], Call(layer, np), arguments)
+    return layer, arguments, values_of(formula_of(layer.op), Call(layer, np), arguments)
 
 
 def pairs(layer, name, default):
@@ -128,7 +128,7 @@ def test_norms_bring_elements_to_mean_0_and_deviation_1(case):
 def test_means_of_parts_and_changes_of_size_keep_what_is_flat():
     for case in ("average pool to one", "average pool to parts", "upsample"):
         layer, (x,), _ = run_single(case)
-        np.testing.assert_allclose(FORMULAS[layer.op].forward(Call(layer, np), np.ones(x.shape)), 1)
+        np.testing.assert_allclose(formula_of(layer.op).forward(Call(layer, np), np.ones(x.shape)), 1)
     _, (x,), (y,) = run_single("average pool to one")
     np.testing.assert_allclose(y[..., 0, 0], x.mean(axis=(2, 3)))
 
@@ -174,13 +174,13 @@ def test_embedding_gradients_add_rows_of_equal_words():
     wanted = np.zeros((4, 6))
     np.add.at(wanted, words, given)
     may = Readable("it", "argument", [words, None])
-    np.testing.assert_allclose(FORMULAS["Embedding"].gradient(Call(layer, np), 1, may, may, [given]), wanted)
+    np.testing.assert_allclose(formula_of("Embedding").gradient(Call(layer, np), 1, may, may, [given]), wanted)
 
 
 def embedding_gradient(words, rows, count, xp=np):
     net = network_of(lambda net: net.embedding(net.input("words", words.shape, "int64"), count, rows.shape[-1]))
     may = Readable("it", "argument", [words, None])
-    return FORMULAS["Embedding"].gradient(Call(net.layers[0], xp), 1, may, may, [rows])
+    return formula_of("Embedding").gradient(Call(net.layers[0], xp), 1, may, may, [rows])
 
 
 @st.composite
@@ -228,7 +228,7 @@ def test_a_word_that_fills_the_page_takes_as_many_rounds_as_it_can_be_halved():
 def test_the_page_lists_every_kind_of_operation():
     page = (Path(__file__).parent.parent / "docs" / "training.md").read_text(encoding="utf-8")
     listed = [name for row in re.findall(r"^\| (`.*?) \|", page, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)]
-    assert sorted(listed) == sorted(FORMULAS)
+    assert sorted(listed) == sorted(kind.name for kind in operation_kinds() if kind.formula is not None)
 
 
 def differentiable(layer, given):
@@ -242,7 +242,7 @@ def test_float32_stays_float32(case):
     network = network_of(CASES[case])
     for w, (layer, arguments) in enumerate(drawn_inputs(network, np.random.default_rng(5))):
         narrow = [a.astype(np.float32) if a.dtype == np.float64 else a for a in arguments]
-        formula, call = FORMULAS[layer.op], Call(layer, np)
+        formula, call = formula_of(layer.op), Call(layer, np)
         values = values_of(formula, call, narrow)
         assert {v.dtype.name for v in values} <= {"float32", "int64", "int32", "bool"}
         given = [
@@ -340,7 +340,7 @@ class Device:
 def test_no_array_of_numpy_meets_one_of_cupy(case):
     network = network_of(CASES[case])
     for w, (layer, arguments) in enumerate(drawn_inputs(network, np.random.default_rng(5))):
-        formula, found = FORMULAS[layer.op], []
+        formula, found = formula_of(layer.op), []
         for xp, read in ((np, arguments), (Device(), [on_device(a) for a in arguments])):
             call = Call(layer, xp)
             values = values_of(formula, call, read)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from remat_algos.executor.formulas.formula import Array, Call, Formula, Readable, onehot
+from remat_algos.operations.formula import Array, Call, Formula, Readable, onehot
+from remat_algos.operations.kind import OperationKind
 
 SLOT_DTYPE = "int32"
 
@@ -108,6 +109,8 @@ def _load(call: Call, slots: Array) -> Array:
     return (count / slots.shape[0]).astype(call.layer.dtypes[0])
 
 
-EXPERTS = {"Route": Formula(_route, None)}
-ROUTED = {"Slice": Formula(_slice, _slice_gradient, _slice_refusal), "Sum": Formula(_load, None)}
-"""Formulas of operations that read the slots of `Route`."""
+ROUTED_SLICE = Formula(_slice, _slice_gradient, _slice_refusal)
+ROUTED_SUM = Formula(_load, None)
+"""Formulas of a `Slice` and a `Sum` that read the slots of `Route`."""
+
+KINDS = (OperationKind("Route", formula=Formula(_route, None), saves_alone=""),)

@@ -1,17 +1,26 @@
-"""The table of kinds of operations: its own laws, and the flags of the published graphs."""
+"""Kinds of operations: their own laws, the flags of the published graphs, a kind from outside."""
 
 import csv
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from remat_algos.ir.operation_kinds import OPERATION_KINDS, kind_name, operation_kind
+import remat_algos as ra
+from remat_algos.allocate.in_place import in_place
+from remat_algos.executor.layer_operators import LayerOperators
+from remat_algos.ir.layer_types import layer_types
+from remat_algos.models.layers import Layers
+from remat_algos.models.settings import Settings
+from remat_algos.operations import kind as kind_module
+from remat_algos.operations.kind import OperationKind, kind_name, operation_kind, operation_kinds, register
+from remat_algos.operations.pointwise import of_input
 
-kinds = pytest.mark.parametrize("kind", OPERATION_KINDS, ids=lambda kind: kind.name)
+kinds = pytest.mark.parametrize("kind", operation_kinds(), ids=lambda kind: kind.name)
 
 
 def test_no_name_or_alias_stands_twice():
-    names = [name for kind in OPERATION_KINDS for name in (kind.name, *kind.aliases)]
+    names = [name for kind in operation_kinds() for name in (kind.name, *kind.aliases)]
     assert sorted(names) == sorted(set(names))
 
 
@@ -26,10 +35,16 @@ def test_another_name_is_no_kind():
     assert operation_kind("") is None
 
 
-@kinds
-def test_an_operation_in_place_never_saves_its_inputs(kind):
+def test_an_operation_in_place_never_saves_its_inputs():
     """It writes over one of them."""
-    assert not (kind.in_place and kind.saves_inputs)
+    with pytest.raises(ValueError, match="Cube overwrites a read that its gradient reads; leave out in_place"):
+        OperationKind("Cube", "inputs", in_place=(0,))
+
+
+@pytest.mark.parametrize("saves", [{"saves": "input"}, {"saves_alone": "inputs, output"}])
+def test_an_operation_saves_inputs_or_output(saves):
+    with pytest.raises(ValueError, match='give "inputs", "output", both with a space'):
+        OperationKind("Cube", **saves)
 
 
 @kinds
@@ -47,7 +62,7 @@ def test_values_made_for_the_gradient_have_names(kind):
 
 
 def test_products_of_matrices_and_convolutions_are_heavy():
-    heavy = {kind.name for kind in OPERATION_KINDS if kind.heavy}
+    heavy = {kind.name for kind in operation_kinds() if kind.heavy}
     assert heavy == {"Convolution", "TransposedConvolution", "Linear", "MatMul", "Attention"}
 
 
@@ -125,3 +140,81 @@ def test_alone_the_gradient_reads_what_the_published_graphs_say(shared_graphs, g
 
 def test_a_kind_has_one_name_and_others_have_their_own():
     assert [*map(kind_name, ("Conv2d", "ReLU", "Warp", ""))] == ["Convolution", "ReLU", "Warp", ""]
+
+
+# ---------------------------------------------------------------- a kind from outside
+
+CUBE = OperationKind(
+    "Cube",
+    "inputs",
+    ("Power3",),
+    of_input(lambda xp, x: x * x * x, lambda xp, x: 3 * x * x),
+    flops=2,
+    layer="activation",
+    gradient_in_place=True,
+)
+
+
+@pytest.fixture
+def cube(monkeypatch):
+    """A kind of operation that only this test knows."""
+    known = kind_module._known()
+    copied = type(known)(*map(dict, known))
+    monkeypatch.setattr(kind_module, "_known", lambda: copied)
+    register(CUBE)
+    return CUBE
+
+
+def test_a_kind_from_outside_is_one_record(cube):
+    """Its cost, saved values, type of layer, in-place rule and formula are where those of the others are."""
+    net = Layers("small", Settings(cost="flops"))
+    x = net.input("x", (8, 6))
+    for k in range(4):
+        x = net.pointwise("Cube", [net.linear(x, 6, name=f"linear{k}")], name=f"cube{k}")
+    net.mean_square(x, net.input("target", x.shape))
+    network = net.network()
+    graph = network.graph
+    node = graph.node_names().index("cube1")
+    assert network.layers[node].flops == cube.flops * 8 * 6 == graph.compute[node]
+    assert graph.backward.saved(node) == graph.reads(node)
+    assert layer_types(graph)[node] == cube.layer
+    assert kind_name("Power3") == "Cube"
+
+    training = ra.differentiate(graph, parameter_gradients=True)
+    simulation = ra.simulate(training, range(training.n_nodes))
+    values = simulation.lifetimes.value.tolist()
+    overwritten = in_place(simulation)[values.index(training.value_id("grad(linear1)"))]
+    assert values[overwritten] == training.value_id("grad(cube1)")
+
+    plan = ra.solve(training, "80%")
+    assert plan.simulation.overhead > 0
+    execution = ra.execute(
+        training, plan.schedule, LayerOperators(network, training, values={"x": np.full((8, 6), 0.1)})
+    )
+    assert execution.mismatches == []
+    assert execution.peak_raw == plan.peak_memory
+
+
+def test_the_gradient_of_a_kind_from_outside_is_the_slope_of_its_loss(cube):
+    net = Layers("small", Settings(dtype="float64"))
+    x = net.pointwise("Cube", [net.linear(net.input("x", (3, 2)), 2, bias=False, name="linear")])
+    net.mean_square(x, net.input("target", x.shape))
+    network = net.network()
+    training = ra.differentiate(network.graph, parameter_gradients=True)
+
+    def run(weight):
+        operators = LayerOperators(network, training, values={"linear.weight": weight})
+        return operators, ra.execute(training, range(training.n_nodes), operators, outputs=True)
+
+    weight, step = np.array([0.3, -0.8, 1.1, 0.4]), 1e-6
+    operators, execution = run(weight.reshape(2, 2))
+    gradient = execution.outputs[operators.gradients["linear.weight"]].view(np.float64)
+    for at, direction in zip(gradient, np.eye(4) * step, strict=True):
+        above, below = (run((weight + way * direction).reshape(2, 2))[0].loss for way in (1, -1))
+        np.testing.assert_allclose(at, (above - below) / (2 * step), rtol=1e-6)
+
+
+def test_a_kind_of_a_name_in_use_replaces_it(cube):
+    register(replace(cube, flops=3))
+    assert [kind.flops for kind in operation_kinds() if kind.name == "Cube"] == [3]
+    assert operation_kind("Power3").flops == 3

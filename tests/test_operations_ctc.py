@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remat_algos.executor.formulas.ctc import NEVER
-from remat_algos.executor.formulas.formula import Call, Readable
-from remat_algos.executor.formulas.table import FORMULAS
 from remat_algos.executor.starting_values import starting_values
 from remat_algos.models.registry import build
+from remat_algos.operations.formula import Call, Readable
+from remat_algos.operations.kind import formula_of
+from remat_algos.operations.losses import NEVER
 from tests.layer_cases import network_of
 from tests.oracles import layers as oracles
 
-FORMULA = FORMULAS["CTCLoss"]
+FORMULA = formula_of("CTCLoss")
 STEP = 1e-6
 
 

@@ -1,4 +1,4 @@
-"""Formulas of a kind of operation: its values, and its gradient with respect to each argument."""
+"""Formulas: the values of a kind of operation, and its gradient with respect to each argument."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from remat_algos.errors import GraphError
-from remat_algos.models.network import Layer, Shape
+from remat_algos.operations.layer import Layer, Shape
 
 Array = Any
 """Of NumPy or CuPy."""
@@ -118,11 +118,44 @@ class Formula:
         gradients of the values (None where there is none). None: the kind has no gradient.
     refuses : callable
         `refuses(call)` returns the reason why it does not apply, or None.
+    effect : callable, optional
+        `effect(call, arguments, values)` changes residents among the arguments in place; called after the first run.
+    tokens : callable, optional
+        `tokens(call)` returns which argument holds whole numbers, and their range: words, targets.
+    draws : bool
+        Whether it draws random numbers (`Call.drawn`).
     """
 
     forward: Forward
     gradient: Gradient | None
     refuses: Callable[[Call], str | None] = accept_all
+    effect: Callable[[Call, Sequence[Array], Sequence[Array]], None] | None = None
+    tokens: Callable[[Call], tuple[int, range]] | None = None
+    draws: bool = False
+
+
+def either(when: Callable[[Call], bool], one: Formula, other: Formula) -> Formula:
+    """The formula of a kind that has two, by a property of its layer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from remat_algos.operations.layer import Layer, Tensor
+    >>> twice, half = (Formula(lambda call, x, f=f: f * x, None) for f in (2, 0.5))
+    >>> large = either(lambda call: call.shape(0) > (2,), half, twice)
+    >>> layer = Layer("scale", "Scale", "", ((3,),), ("float32",), (), 0, 0, 0, {}, (Tensor(0, (3,), "float32"),))
+    >>> large.forward(Call(layer, np), np.array([1, 2, 3])).tolist()
+    [0.5, 1.0, 1.5]
+    """
+
+    def chosen(call: Call) -> Formula:
+        return one if when(call) else other
+
+    return Formula(
+        lambda call, *arguments: chosen(call).forward(call, *arguments),
+        lambda call, *upstream: chosen(call).gradient(call, *upstream),  # type: ignore[misc]  # not called where it is None
+        lambda call: chosen(call).refuses(call),
+    )
 
 
 def sum_to_shape(array: Array, shape: Shape) -> Array:

@@ -1,1 +1,0 @@
-"""Formulas of operations, with true gradients."""

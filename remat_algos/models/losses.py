@@ -1,0 +1,81 @@
+"""Losses: cross entropy, squared differences, connectionist temporal classification."""
+
+from __future__ import annotations
+
+from math import prod
+
+from remat_algos.errors import GraphError
+from remat_algos.models.builder import ExtraValue
+from remat_algos.models.reductions import Reductions
+from remat_algos.operations.layer import Tensor
+
+
+class Losses(Reductions):
+    """Layers that make one number of scores and targets."""
+
+    def softmax_cross_entropy(self, x: Tensor, targets: Tensor, name: str = "loss") -> Tensor:
+        """The mean of -log softmax at the targets: one number; its gradient reads the probabilities.
+
+        Raises
+        ------
+        GraphError
+            If there is not one target per row of scores.
+        """
+        rows = {axis: prod(x.shape) // x.shape[axis] for axis in (-1, 1) if -len(x.shape) <= axis < len(x.shape)}
+        if prod(targets.shape) not in rows.values():
+            fault = f"{name} has scores of shape {x.shape} for targets of {targets.shape}"
+            raise GraphError(f"{self.model}: {fault}; give a target for each row of scores")
+        if self.settings.primitive:
+            axis = -1 if prod(targets.shape) == rows[-1] else 1
+            with self.scope(name):
+                below = self._below_largest(x, axis)
+                total = self._reduced("Sum", self.pointwise("Exp", [below]), axis, name="sum")
+                log = self.pointwise("Subtract", [below, self.pointwise("Log", [total])], name="log_softmax")
+                picked = self.run("Slice", [log, targets], targets.shape, name=self.named("picked"))
+            return self._mean(picked, name)
+        return self.run(
+            "SoftmaxCrossEntropy",
+            [x, targets],
+            (),
+            name=self.named(name),
+            extra=[ExtraValue("probabilities", x.shape, x.dtype)],
+            elements=prod(x.shape),
+            dtype="float32",
+        )
+
+    def mean_square(self, x: Tensor, target: Tensor, name: str = "loss") -> Tensor:
+        """The mean of the squared differences: one number; its gradient reads x.
+
+        Raises
+        ------
+        GraphError
+            If the shapes differ.
+        """
+        self._same_shape(name, [x, target])
+        if self.settings.primitive:
+            with self.scope(name):
+                square = self.pointwise("Square", [self.pointwise("Subtract", [x, target])])
+            return self._mean(square, name)
+        return self.run("MeanSquare", [x, target], (), name=self.named(name), elements=prod(x.shape), dtype="float32")
+
+    def ctc_loss(self, x: Tensor, targets: Tensor, name: str = "loss") -> Tensor:
+        """-log probability of a transcript, over all alignments; its gradient reads x and the forward probabilities.
+
+        Raises
+        ------
+        GraphError
+            If the scores are not of three axes, or the targets not of two.
+        """
+        if (len(x.shape), len(targets.shape)) != (3, 2):
+            fault = f"{name} has scores of shape {x.shape} for targets of {targets.shape}"
+            raise GraphError(f"{self.model}: {fault}; give (steps, batch, classes) and (batch, length)")
+        rows = (x.shape[0], x.shape[1], 2 * targets.shape[1] + 1)
+        return self.run(
+            "CTCLoss",
+            [x, targets],
+            (),
+            name=self.named(name),
+            extra=[ExtraValue("alpha", rows, "float32")],
+            flops=5 * prod(x.shape) + 6 * prod(rows),
+            dtype="float32",
+        )

@@ -1,0 +1,189 @@
+"""Kinds of operations: what their gradients read, which are heavy, which may write over what they read."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+import remat_algos.operations as package
+from remat_algos.operations.formula import Formula
+
+FIRST, EITHER = (0,), (0, 1)
+"""Places of reads."""
+
+OTHER = "other"
+"""The type of layer of an operation that has none of its own."""
+
+SAVED = {"inputs", "output"}
+
+
+@dataclass(frozen=True, slots=True)
+class OperationKind:
+    """Properties of every operation of a kind.
+
+    Parameters
+    ----------
+    name : str
+        As `Labels.ops` has it.
+    saves : str
+        What the gradient reads: "inputs", what the operation reads; "output", its first value; "inputs output" or "".
+        Residents are always read.
+    aliases : tuple of str
+        What others call it.
+    formula : Formula, optional
+        How it is computed, and its gradient; None: the executor cannot run it.
+    flops : int
+        Floating-point operations per element, where the method that adds it counts elements.
+    layer : str
+        The type of layer that it makes where its name says nothing else.
+    extra : tuple of str
+        Values that frameworks store beside the first one, for the gradient only.
+    saves_alone : str
+        `saves` where the operation has its first value only, as the graphs of kusumoto2019 have it.
+    heavy : bool
+        A product of matrices or a convolution: what chen2016 and echo2020 would not compute again lightly.
+    in_place : tuple of int
+        Places of the reads whose memory the first value may take, in the order of trying, if nothing reads them later:
+        of an element-wise sum either one, as NNVM has it.
+    gradient_in_place : bool
+        Whether its gradient, element by element, may take the memory of the gradient that it reads first; true of
+        whatever works in place.
+    binarizable : bool
+        Whether one bit per element of the first value is all that gradients need of it (echo2020, algorithm 1).
+
+    Raises
+    ------
+    ValueError
+        If it saves something else, or works in place and saves what it overwrites.
+
+    Examples
+    --------
+    >>> cube = OperationKind("Cube", "inputs", flops=2, gradient_in_place=True)
+    >>> cube.saves_inputs, cube.saves_output, cube.gradient_places
+    (True, False, (0,))
+    """
+
+    name: str
+    saves: str = ""
+    aliases: tuple[str, ...] = ()
+    formula: Formula | None = None
+    flops: int = 1
+    layer: str = OTHER
+    extra: tuple[str, ...] = ()
+    saves_alone: str = "inputs"
+    heavy: bool = False
+    in_place: tuple[int, ...] = ()
+    gradient_in_place: bool = False
+    binarizable: bool = False
+
+    def __post_init__(self) -> None:
+        for saved in (self.saves, self.saves_alone):
+            if not {*saved.split()} <= SAVED:
+                raise ValueError(f'{self.name} saves {saved!r}; give "inputs", "output", both with a space, or ""')
+        if self.in_place and self.saves_inputs:
+            raise ValueError(f"{self.name} overwrites a read that its gradient reads; leave out in_place")
+
+    @property
+    def saves_inputs(self) -> bool:
+        """Whether the gradient reads what the operation reads."""
+        return "inputs" in self.saves
+
+    @property
+    def saves_output(self) -> bool:
+        """Whether the gradient reads the first value."""
+        return "output" in self.saves
+
+    @property
+    def alone(self) -> tuple[bool, bool]:
+        """`saves_inputs` and `saves_output` where the operation has its first value only."""
+        return "inputs" in self.saves_alone, "output" in self.saves_alone
+
+    @property
+    def gradient_places(self) -> tuple[int, ...]:
+        """Places of the reads of its gradient whose memory that may take."""
+        return FIRST if self.in_place or self.gradient_in_place else ()
+
+
+def register(*kinds: OperationKind) -> None:
+    """Make kinds of operations known; an earlier one of the same name is replaced.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> relu = operation_kind("ReLU")
+    >>> register(replace(relu, heavy=True))
+    >>> operation_kind("ReLU").heavy
+    True
+    >>> register(relu)
+    """
+    known = _known()
+    for kind in kinds:
+        known.by_name[kind.name] = kind
+        known.by_any_name.update(dict.fromkeys((kind.name, *kind.aliases), kind))
+
+
+def operation_kinds() -> tuple[OperationKind, ...]:
+    """All kinds, family by family.
+
+    Examples
+    --------
+    >>> [kind.name for kind in operation_kinds() if kind.heavy]
+    ['Linear', 'MatMul', 'Attention', 'Convolution', 'TransposedConvolution']
+    """
+    return tuple(_known().by_name.values())
+
+
+def operation_kind(name: str) -> OperationKind | None:
+    """The kind that an operation is of, by its name or an alias; None if it is none of ours.
+
+    Examples
+    --------
+    >>> operation_kind("Convolution2DFunction").name, operation_kind("ReLU").saves_output, operation_kind("Warp")
+    ('Convolution', True, None)
+    """
+    return _known().by_any_name.get(name)
+
+
+def formula_of(op: str) -> Formula | None:
+    """The formula of an operation; None if it has none, or is none of ours.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> formula_of("Max"), formula_of("Tanh").draws
+    (None, False)
+    """
+    kind = operation_kind(op)
+    return kind.formula if kind is not None else None
+
+
+def kind_name(op: str) -> str:
+    """An operation by the name that we have for it; by its own, if it is none of ours.
+
+    Examples
+    --------
+    >>> kind_name("Conv2d"), kind_name("Warp")
+    ('Convolution', 'Warp')
+    """
+    kind = operation_kind(op)
+    return kind.name if kind is not None else op
+
+
+class _Known(NamedTuple):
+    """Kinds by name, and by name or alias."""
+
+    by_name: dict[str, OperationKind]
+    by_any_name: dict[str, OperationKind]
+
+
+@cache
+def _known() -> _Known:
+    """Kinds in the `KINDS` of the files of this folder, until `register` adds others."""
+    files = sorted(file for folder in package.__path__ for file in os.listdir(folder))
+    names = (file.removesuffix(".py") for file in files if file.endswith(".py") and not file.startswith("_"))
+    modules = [importlib.import_module(f"{package.__name__}.{name}") for name in names]
+    kinds = {kind.name: kind for module in modules for kind in getattr(module, "KINDS", ())}
+    return _Known(kinds, {name: kind for kind in kinds.values() for name in (kind.name, *kind.aliases)})
