@@ -119,6 +119,81 @@ def forced_bytes(const int64[::1] value_indptr, const int64[::1] read_indptr, co
     return forced, done
 
 
+def two_path_bytes(const int64[::1] value_indptr, const int64[::1] read_indptr, const int[::1] read_indices,
+                   const int[::1] producer, const int64[::1] memory, const unsigned char[::1] needed,
+                   const unsigned char[::1] output, const int64[::1] live, const int[::1] nodes, int64 bound,
+                   int64 work):
+    """The most bytes, above `bound`, that two nodes with paths to a third prove; see `two_path_bound`.
+
+    live : int64[n] bytes that are live whenever a node runs, nodes : int32[*] those to pair, by falling bytes; pairs
+    of the first nodes come first, and none after about `work` reads
+    Returns (bytes, first node, second node); the nodes are -1 where no pair proves more than `bound`.
+    """
+    cdef Py_ssize_t n = needed.shape[0], i, j
+    cdef int s = -1, t = -1, v, first = -1, second = -1
+    cdef int64 largest = 0, done = 0, x
+    cdef vector[unsigned char] around      # of each value: whether it is read or made by the first, by the second
+    cdef vector[int64] from_first, from_second
+    with nogil:
+        assign(around, memory.shape[0], <unsigned char>0)
+        assign(from_first, n, <int64>0)
+        assign(from_second, n, <int64>0)
+        for x in range(memory.shape[0]):
+            if needed[producer[x]] and not output[x]:
+                largest = max(largest, memory[x])
+        for j in range(1, nodes.shape[0]):
+            t = nodes[j]
+            if done > work or live[t] + largest <= bound:
+                break
+            surround(t, 2, True, value_indptr, read_indptr, read_indices, around)
+            for i in range(j):
+                s = nodes[i]
+                surround(s, 1, True, value_indptr, read_indptr, read_indices, around)
+                for v in range(min(s, t) + 1, <int>n):
+                    if needed[v]:
+                        from_first[v] = widest(v, s, min(s, t), 2, from_first, read_indptr, read_indices, producer,
+                                               memory, output, around)
+                        from_second[v] = widest(v, t, min(s, t), 1, from_second, read_indptr, read_indices, producer,
+                                                memory, output, around)
+                        if from_first[v] and from_second[v] and (
+                            min(live[t] + from_first[v], live[s] + from_second[v]) > bound
+                        ):
+                            bound = min(live[t] + from_first[v], live[s] + from_second[v])
+                            first, second = s, t
+                done += read_indptr[n] - read_indptr[min(s, t)] + n - min(s, t)
+                surround(s, 1, False, value_indptr, read_indptr, read_indices, around)
+            surround(t, 2, False, value_indptr, read_indptr, read_indices, around)
+    return bound, first, second
+
+
+cdef void surround(int v, unsigned char bit, bint on, const int64[::1] value_indptr, const int64[::1] read_indptr,
+                   const int[::1] read_indices, vector[unsigned char]& around) noexcept nogil:
+    """Set or clear a bit of the values that a node reads or makes."""
+    cdef int64 j
+    for j in range(value_indptr[v], value_indptr[v + 1]):
+        around[j] = around[j] | bit if on else around[j] & ~bit
+    for j in range(read_indptr[v], read_indptr[v + 1]):
+        around[read_indices[j]] = around[read_indices[j]] | bit if on else around[read_indices[j]] & ~bit
+
+
+cdef int64 widest(int v, int source, int begin, unsigned char avoided, vector[int64]& width,
+                  const int64[::1] read_indptr, const int[::1] read_indices, const int[::1] producer,
+                  const int64[::1] memory, const unsigned char[::1] output,
+                  vector[unsigned char]& around) noexcept nogil:
+    """Bytes of the smallest value on the path from `source` to v where that is largest; 0: there is none.
+
+    Outputs and values with the bit `avoided` are on no path; nodes before `begin` neither.
+    """
+    cdef int64 best = 0, j, here
+    cdef int x
+    for j in range(read_indptr[v], read_indptr[v + 1]):
+        x = read_indices[j]
+        if producer[x] >= begin and not output[x] and not around[x] & avoided:
+            here = memory[x] if producer[x] == source else min(memory[x], width[producer[x]])
+            best = max(best, here)
+    return best
+
+
 @cython.final
 cdef class _Walk:
     """Nodes below and above others, as lists and as marks; `work` reads were followed."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 from remat_algos.kernels.blocks import PairFigures, block_borders
-from remat_algos.kernels.closure import ClosureSearch, forced_bytes
+from remat_algos.kernels.closure import ClosureSearch, forced_bytes, two_path_bytes
 from remat_algos.kernels.decomposition import (
     bags_to_tree,
     branch_layout,
@@ -256,6 +256,15 @@ def closure_forced():
         )
 
     return calls(forced_bytes, bytes_of(9), bytes_of(200_000))
+
+
+@case
+def closure_paths():
+    def pairs_of(n):
+        ends, indptr, indices, _, _, ids, memory, _, needed, _, output = chain_moments(n)
+        return ends, indptr, indices, ids, memory, needed, output, memory, ids[:2], 0, 0
+
+    return calls(two_path_bytes, pairs_of(9), pairs_of(400_000))
 
 
 # ---------------------------------------------------------------- graph, emitter, regions

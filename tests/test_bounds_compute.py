@@ -201,10 +201,11 @@ def shuffled(graph, rng):
 
 @given(GRAPHS)
 def test_below_the_forced_bytes_nothing_fits(graph):
-    bound, nodes = least_peak_bound(graph)
+    forced = forced_bytes(graph)
+    bound = int(forced.max())
     if bound:
         found = overhead_bound(graph, bound - 1)
-        assert (found.infeasible, found.forced, found.nodes) == (True, bound, (nodes[0],))
+        assert (found.infeasible, found.forced, found.nodes) == (True, bound, (int(forced.argmax()),))
         assert found.compute == graph.needed_compute
         assert overhead_bound(graph, 0).infeasible
 

@@ -297,6 +297,23 @@ def test_remat_bound_where_nothing_fits(small, remat):
     assert "lower bound  no schedule fits: 4 B are live at the first run of" in said.out
 
 
+def test_remat_bound_where_two_paths_prove_that_nothing_fits(remat, tmp_path):
+    """Nodes 1 and 3 have 9 bytes live each; whichever runs last has 2 bytes of the other beside it.
+
+    0 (4) -> 1 (3, workspace 2) -> 2 (2) -> 5 (1)        0 -> 3 (3, workspace 2) -> 4 (2) -> 5
+    """
+    edges = [(0, 1), (1, 2), (2, 5), (0, 3), (3, 4), (4, 5)]
+    graph = ComputationGraph.from_edges(edges, memory=[4, 3, 2, 3, 2, 1], workspace=[0, 2, 0, 2, 0, 0])
+    assert solve(graph, 11).peak_memory == 11
+    with pytest.raises(BudgetError, match=r"within 10 B exists.* below 11 B, needed while 1 or 3 runs") as error:
+        solve(graph, 10)
+    assert (error.value.reached, error.value.lower_bound, error.value.nodes) == (11, 11, (1, 3))
+    (tmp_path / "paths.json").write_text(graph.to_json())
+    said = remat("bound", str(tmp_path / "paths.json"), "--budget", "10", "--inference")
+    assert said.code == 3
+    assert "lower bound  no schedule fits: 11 B are live at a run of 1 or 3" in said.out
+
+
 def test_remat_bound_draws_a_picture(small, remat, tmp_path):
     said = remat("bound", "chain.nodes.csv", "--budget", "5,7,9", "--plot", "bounds.png")
     assert said.code == 0

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from remat_algos.bounds.compute import ComputeBound, closure_bounds, closure_proof
+from remat_algos.bounds.memory import two_path_bound
 from remat_algos.bounds.moments import MAX_MOMENTS, choose_moments, moment_bound
 from remat_algos.context import BEST, DEFAULT, EFFORTS, FAST, SearchContext
 from remat_algos.ir.graph import ComputationGraph
@@ -56,6 +57,10 @@ def rising_bounds(
     if effort not in EFFORTS:
         raise ValueError(f"effort is {shortened(repr(effort))}; use {', '.join(EFFORTS)}")
     context = context or SearchContext()
+    peak, pair = two_path_bound(graph)
+    if pair and limit is not None and limit < peak:
+        yield ComputeBound(graph.needed_compute, tuple(pair), infeasible=True, forced=peak)
+        return
     best = start or closure or ComputeBound(graph.needed_compute)
     yield best
     if closure is None:

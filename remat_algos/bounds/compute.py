@@ -30,13 +30,14 @@ class ComputeBound:
     compute : int
         No schedule of any order within the limit computes less.
     nodes : tuple of int
-        The nodes at whose first runs memory is counted; none for the compute of one pass.
+        The nodes at whose first runs memory is counted; none for the compute of one pass. Of a peak that two nodes
+        prove (`two_path_bound`), these: memory is counted at a run of one of them.
     price : (int, int), optional
         (p, k): a byte costs p / 2**k at that step. Of a closure bound, which has one node; a moment bound has none.
     infeasible : bool
-        Whether it is proven that no schedule fits: what must be live at these first runs exceeds the limit.
+        Whether it is proven that no schedule fits: what must be live at these runs exceeds the limit.
     forced : int
-        These bytes where one node proves it, else 0.
+        These bytes where one node, or one of two, proves it, else 0.
 
     Examples
     --------

@@ -7,14 +7,17 @@ import numpy as np
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph, derived
 from remat_algos.kernels.closure import forced_bytes as forced_bytes_kernel
+from remat_algos.kernels.closure import two_path_bytes
 
 WORK = 200_000_000  # reads; about half a second
+PAIR_WORK = 40_000_000  # reads; about a tenth of a second
 
 
 def least_peak_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
-    """The most bytes that every schedule has live while some needed node runs, and the nodes where it has.
+    """Bytes that every schedule has live at some step, and the nodes that prove it.
 
-    max over v of `forced_bytes`: v's working set, and what must wait until v has run.
+    The maximum of `forced_bytes`, and the nodes that have it: every schedule has so much live while each of them runs.
+    Or the larger `two_path_bound`, and its two nodes: every schedule has so much live while one of them runs.
 
     Examples
     --------
@@ -23,8 +26,43 @@ def least_peak_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
     (7, [2])
     """
     forced = forced_bytes(graph)
-    bound = int(forced.max(initial=0))
+    bound, pair = two_path_bound(graph)
+    if pair:
+        return bound, pair
     return bound, np.flatnonzero(graph.needed & (forced == bound)).tolist()
+
+
+def two_path_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
+    """Bytes live in every schedule while one of two nodes runs, and the two; the maximum of `forced_bytes`, and [],
+    where no pair proves more.
+
+    Let s and t be two nodes, and P and Q paths from them to a third node v. Go back from v's first run along P: the
+    run that made the value read there, the run that made the value read by that run, and so on to a run of s. From
+    that run on, until v runs, some value of P is live at every step. The same holds for Q and a run of t. One of these
+    two runs is later than the other. If it is that of s, a value of Q is live beside what s needs whenever it runs, if
+    it is that of t, a value of P beside what t needs. So every schedule has at least
+
+        min(live(s) + the smallest value of Q, live(t) + the smallest value of P)
+
+    bytes live at one of the two steps, where P has no value that t reads or computes, Q none that s does, and neither
+    has an output. live(s) is the workspace of s, the values that it reads and computes, and the outputs among those
+    of nodes that it needs. Pairs of the nodes with most such bytes are tried, as many as the work allows, each with
+    the widest paths to every v.
+
+    Examples
+    --------
+    Nodes 1 and 3 have 9 bytes live each, as has no other. Whichever runs last has 2 bytes of the other beside it.
+
+        0 (4) -> 1 (3, workspace 2) -> 2 (2) -> 5 (1)
+        0 (4) -> 3 (3, workspace 2) -> 4 (2) -> 5 (1)
+
+    >>> edges = [(0, 1), (1, 2), (2, 5), (0, 3), (3, 4), (4, 5)]
+    >>> graph = ComputationGraph.from_edges(edges, memory=[4, 3, 2, 3, 2, 1], workspace=[0, 2, 0, 2, 0, 0])
+    >>> int(forced_bytes(graph).max()), two_path_bound(graph)
+    (9, (11, [1, 3]))
+    """
+    bound, *pair = derived(graph, "two_path_bound", lambda: _two_paths(graph)).tolist()
+    return bound, sorted(pair) if pair[0] >= 0 else []
 
 
 def forced_bytes(graph: ComputationGraph) -> Int64:
@@ -70,15 +108,40 @@ def moment_arrays(graph: ComputationGraph) -> tuple[Any, ...]:
 
 
 def _forced(graph: ComputationGraph) -> Int64:
-    single = runs_once(graph)
+    return _live(graph, runs_once(graph))
+
+
+def _live(graph: ComputationGraph, single: Bool) -> Int64:
+    """Bytes live in every schedule while each needed node runs first, where some nodes run only once.
+
+    If none does, they are live whenever it runs.
+    """
     waits = graph.output | single[graph.producer]
     bytes_of = np.bincount(graph.producer, np.where(waits, graph.memory, 0), graph.n_nodes)
     is_read = np.zeros(graph.n_nodes, bool)
     is_read[graph.producer[graph.read_indices]] = True
     pins = np.flatnonzero(graph.needed & is_read & (bytes_of > 0))
     pins = pins[np.argsort(-bytes_of[pins], kind="stable")].astype(np.int32)
-    return forced_bytes_kernel(
-        *moment_arrays(graph),
-        pins,
-        WORK,
-    )[0]
+    *arrays, needed, _, output = moment_arrays(graph)
+    return forced_bytes_kernel(*arrays, needed, single.view(np.uint8), output, pins, WORK)[0]
+
+
+def _two_paths(graph: ComputationGraph) -> Int64:
+    """The bound and its two nodes, which are -1 if no pair proves it."""
+    forced = forced_bytes(graph)
+    live = _live(graph, np.zeros(graph.n_nodes, bool)) if runs_once(graph).any() else forced
+    nodes = np.argsort(-live, kind="stable")
+    found = two_path_bytes(
+        graph.value_indptr,
+        graph.read_indptr,
+        graph.read_indices,
+        graph.producer,
+        graph.memory,
+        graph.needed.view(np.uint8),
+        graph.output.view(np.uint8),
+        live,
+        nodes[graph.needed[nodes]].astype(np.int32),
+        int(forced.max(initial=0)),
+        PAIR_WORK,
+    )
+    return np.array(found, np.int64)

@@ -9,7 +9,7 @@ from remat_algos.allocate.allocators.registry import Allocator, get_allocator
 from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.bounds.certificate import rising_bounds
 from remat_algos.bounds.compute import ComputeBound, forced_values
-from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.bounds.memory import least_peak_bound, two_path_bound
 from remat_algos.context import SearchContext, until_stopped
 from remat_algos.errors import BudgetError
 from remat_algos.ir.arrays import LARGEST_SUM
@@ -239,6 +239,8 @@ class Problem:
     def _named(self, nodes: Sequence[int]) -> str:
         """The nodes that force a peak, and the largest values that are live while the first of them runs."""
         graph = self.graph
+        if nodes and [*nodes] == two_path_bound(graph)[1]:
+            return f"{' or '.join(shortened(graph.labels[v]) for v in nodes)} runs"
         names = listed([graph.labels[v] for v in nodes], FORCING_NODES_NAMED)
         values = forced_values(graph, nodes[0]) if nodes else []
         largest = sorted(values, key=lambda x: -graph.memory[x])

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.bounds.memory import forced_bytes
 from remat_algos.errors import GraphError, PlanError
 from remat_algos.ir.arrays import LARGEST_SUM, Int32, Int64, as_whole, by_fields, sealed
 from remat_algos.ir.graph import ComputationGraph, check_graph
@@ -226,9 +226,9 @@ class Constraints:
             alone = graph.with_costs(  # whose live bytes are those of the region
                 memory=np.where(inside[graph.producer], graph.memory, 0), workspace=np.where(inside, graph.workspace, 0)
             )
-            bound, nodes = least_peak_bound(alone)
-            if bound > limit:
-                return name, bound, nodes[0]
+            forced = forced_bytes(alone)
+            if forced.max(initial=0) > limit:
+                return name, int(forced.max()), int(forced.argmax())
         return None
 
     def _runs(self, simulation: Simulation) -> str | None:

@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 from functools import reduce
+from itertools import combinations
 from math import ceil, gcd
 
 import numpy as np
@@ -39,6 +40,34 @@ def forced_values(g, above, below, v):
     passed = {x for w in below for x in g.reads[w] if g.producer[x] in above}
     pinned = {x for x in g.outputs if g.producer[x] in above}
     return {*g.values[v], *g.reads[v], *pinned, *(x for x in passed if runs_once(g, g.producer[x]))}
+
+
+def two_path_bound(graph):
+    """The most bytes that are live while one of two nodes runs, in every schedule; 0 without two paths to a third."""
+    g = plain(graph)
+    needed = sorted(g.needed())
+    around = {v: {*g.values[v], *g.reads[v]} for v in needed}
+    pinned = {v: {x for x in g.outputs if g.producer[x] in ancestors(g, v)} for v in needed}
+    live = {v: g.workspace[v] + sum(g.memory[x] for x in around[v] | pinned[v]) for v in needed}
+
+    def widest(source, v, avoided):
+        """The smallest value on the path where it is largest, without outputs and what is avoided; 0: no path."""
+        passed = [x for x in g.reads[v] if x not in avoided and x not in g.outputs]
+        return max(
+            (
+                g.memory[x] if g.producer[x] == source else min(g.memory[x], widest(source, g.producer[x], avoided))
+                for x in passed
+            ),
+            default=0,
+        )
+
+    best = 0
+    for s, t in combinations(needed, 2):
+        for v in needed:
+            beside_s, beside_t = widest(t, v, around[s]), widest(s, v, around[t])
+            if beside_s and beside_t:
+                best = max(best, min(live[s] + beside_s, live[t] + beside_t))
+    return best
 
 
 def runs_once(g, v):

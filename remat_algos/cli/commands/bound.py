@@ -90,6 +90,8 @@ def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
     yield "limit", exact_bytes(limit)
     if bound.infeasible:
         live = f"{format_bytes(bound.forced)} are" if bound.forced else "more than the limit is"
+        if bound.forced and len(bound.nodes) > 1:
+            first = f"a run of {' or '.join(labels[v] for v in bound.nodes)}"
         yield "lower bound", f"no schedule fits: {live} live at {first}"
         return
     if bound.compute <= one_pass:
