@@ -22,13 +22,13 @@ TYPE_CHECKING = False  # not imported: the less is loaded here, the sooner the c
 if TYPE_CHECKING:
     from typing import Any as Any
 
+    from remat_algos import formats as formats
     from remat_algos import models as models
     from remat_algos.allocate.allocation import Allocation
     from remat_algos.allocate.allocators.registry import list_allocators
-    from remat_algos.allocate.buffer_tables import read_buffers, write_allocation
     from remat_algos.allocate.buffers import Buffers
     from remat_algos.allocate.colouring import colour
-    from remat_algos.allocate.in_place import in_place, read_in_place
+    from remat_algos.allocate.in_place import in_place
     from remat_algos.allocate.offsets import pack
     from remat_algos.allocate.pools import PoolRun, PoolUse, arena, cuda_caching, cupy_pool
     from remat_algos.allocate.reservation import Reservation
@@ -58,13 +58,17 @@ if TYPE_CHECKING:
     from remat_algos.executor.training import Training, train
     from remat_algos.executor.validate import validate
     from remat_algos.executor.validation import Validation
+    from remat_algos.formats.buffer_tables import read_buffers, write_allocation
+    from remat_algos.formats.graph_files import read_graph, write_graph
+    from remat_algos.formats.in_place_tables import read_in_place
+    from remat_algos.formats.mirror_counts import read_mirror_counts
+    from remat_algos.formats.orders import read_order
+    from remat_algos.formats.pace import read_gr, read_td, write_gr, write_td
     from remat_algos.interop.networkx import from_networkx, to_networkx
     from remat_algos.ir.backward import Backward
     from remat_algos.ir.budget import Budget
     from remat_algos.ir.differentiate import differentiate
     from remat_algos.ir.encode import encode
-    from remat_algos.ir.files.read import read_graph
-    from remat_algos.ir.files.write import write_graph
     from remat_algos.ir.graph import ComputationGraph
     from remat_algos.ir.labels import Labels
     from remat_algos.ir.resident import Resident
@@ -75,8 +79,6 @@ if TYPE_CHECKING:
     from remat_algos.plan.explain import explain
     from remat_algos.plan.fit import fit
     from remat_algos.plan.frontier import Frontier, frontier
-    from remat_algos.plan.mirror_counts import read_mirror_counts
-    from remat_algos.plan.orders import read_order
     from remat_algos.plan.plan import Plan
     from remat_algos.plan.solve import solve
     from remat_algos.plan.verify import verify
@@ -111,7 +113,6 @@ if TYPE_CHECKING:
     from remat_algos.structure.elimination import Elimination, eliminate
     from remat_algos.structure.lower_set_families import LowerSetFamily, lower_set_family
     from remat_algos.structure.lower_sets import LowerSets
-    from remat_algos.structure.pace import read_gr, read_td, write_gr, write_td
     from remat_algos.structure.path_decomposition import PathDecomposition
     from remat_algos.structure.separators import SeparatorTree
     from remat_algos.structure.tree_decomposition import TreeDecomposition
@@ -131,8 +132,8 @@ _HOMES = {
     "Budget": "ir.budget",
     "ComputationGraph": "ir.graph",
     "differentiate": "ir.differentiate",
-    "read_graph": "ir.files.read",
-    "write_graph": "ir.files.write",
+    "read_graph": "formats.graph_files",
+    "write_graph": "formats.graph_files",
     "from_networkx": "interop.networkx",
     "to_networkx": "interop.networkx",
     "Schedule": "schedule.schedule",
@@ -163,10 +164,10 @@ _HOMES = {
     "TreeDecomposition": "structure.tree_decomposition",
     "PathDecomposition": "structure.path_decomposition",
     "SeparatorTree": "structure.separators",
-    "read_gr": "structure.pace",
-    "write_gr": "structure.pace",
-    "read_td": "structure.pace",
-    "write_td": "structure.pace",
+    "read_gr": "formats.pace",
+    "write_gr": "formats.pace",
+    "read_td": "formats.pace",
+    "write_td": "formats.pace",
     "plot_lattice": "plot.lattice",
     "plot_terms": "plot.terms",
     "plot_decomposition": "plot.decomposition",
@@ -181,8 +182,8 @@ _HOMES = {
     "fit": "plan.fit",
     "Frontier": "plan.frontier",
     "frontier": "plan.frontier",
-    "read_order": "plan.orders",
-    "read_mirror_counts": "plan.mirror_counts",
+    "read_order": "formats.orders",
+    "read_mirror_counts": "formats.mirror_counts",
     "mirror_schedule": "schedule.mirror",
     "unroll": "schedule.unroll",
     "Plan": "plan.plan",
@@ -210,10 +211,10 @@ _HOMES = {
     "in_place": "allocate.in_place",
     "Buffers": "allocate.buffers",
     "Allocation": "allocate.allocation",
-    "read_buffers": "allocate.buffer_tables",
-    "write_allocation": "allocate.buffer_tables",
+    "read_buffers": "formats.buffer_tables",
+    "write_allocation": "formats.buffer_tables",
     "AllocationError": "errors",
-    "read_in_place": "allocate.in_place",
+    "read_in_place": "formats.in_place_tables",
     "plot_addresses": "plot.addresses",
     "addresses_text": "plot.addresses",
     "echo_regions": "solvers.echo_regions",
@@ -389,16 +390,16 @@ _notebook.draw = _html
 
 
 def __getattr__(name: str) -> Any:
-    if name == "models":  # the one room with a door of its own: ra.models.build(...)
-        return importlib.import_module(f"{__name__}.models")
+    if name in ("formats", "models"):  # the rooms with a door of their own: ra.models.build(...)
+        return importlib.import_module(f"{__name__}.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
     if name in _READING:
-        found = importlib.import_module(f"{__name__}.ir.files.read").reading(found, __name__)
+        found = importlib.import_module(f"{__name__}.formats.graph_files").reading(found, __name__)
     globals()[name] = found
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "models"})
+    return sorted({*globals(), *__all__, "formats", "models"})

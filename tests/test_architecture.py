@@ -16,11 +16,16 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "remat_algos"
 ROOMS = (
     *("kernels", "errors", "text", "files", "context", "operations", "ir", "cost", "models", "structure", "bounds"),
-    *("schedule", "allocate", "solvers", "plan", "executor", "interop", "plot", "reproduce", "cli"),
+    *("schedule", "allocate", "solvers", "plan", "formats", "executor", "interop", "plot", "reproduce", "cli"),
 )
 FACE = (PACKAGE, f"{PACKAGE}.__main__")  # may reach everywhere
 OPEN = {  # the rooms that give names of their own, for ra.models.build, and where these stand
     f"{PACKAGE}.models": {"build": "registry", "list_models": "registry"},
+    f"{PACKAGE}.formats": {
+        **dict.fromkeys(("GraphFormat", "graph_formats", "register"), "registry"),
+        **dict.fromkeys(("from_json", "to_json"), "graphs.json_text"),
+        **dict.fromkeys(("from_npz", "to_npz"), "graphs.npz_bytes"),
+    },
     f"{PACKAGE}.bounds": {"ComputeBound": "compute", "closure_cut": "compute", "overhead_bound": "compute"},
 }
 FOR_KERNELS = ("numpy", "math")
@@ -175,7 +180,7 @@ def is_lazy(statement):
         return ast.unparse(statement.test) == "TYPE_CHECKING" and not statement.orelse
     if isinstance(statement, ast.FunctionDef):
         return statement.name in ("__getattr__", "__dir__")
-    return isinstance(statement, ast.Assign) and ast.unparse(statement.targets) == "__all__"
+    return isinstance(statement, ast.Assign) and ast.unparse(statement.targets) in ("__all__", "_HOMES")
 
 
 def kernels_that_look_around(root, found):

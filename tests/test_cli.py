@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from remat_algos.cli.main import main
+from remat_algos.formats.graph_files import read_graph, write_graph
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.files.read import read_graph
-from remat_algos.ir.files.write import write_graph
 from remat_algos.solvers.registry import default_solvers, list_solvers
 from tests.command_line import Said, with_budget
 

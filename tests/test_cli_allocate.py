@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from remat_algos.allocate.buffer_tables import read_buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.cli.main import main
+from remat_algos.formats.buffer_tables import read_buffers
 from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES
 from tests.test_cli_questions import complains
 from tests.test_cli_startup import LOADED, SLOW

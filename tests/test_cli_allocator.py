@@ -14,8 +14,8 @@ from remat_algos.allocate.pools import cuda_caching, cupy_pool
 from remat_algos.allocate.reservation import Reservation
 from remat_algos.cli.main import main
 from remat_algos.executor import validate
+from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.files.read import read_graph
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.baseline import baseline
 from tests.command_line import with_budget

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from remat_algos.formats.graph_files import read_graph
+from remat_algos.formats.graphs.npz_bytes import to_npz
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.files.read import read_graph
 from remat_algos.plan.solve import solve
 from tests.command_line import with_budget
 
@@ -39,7 +40,7 @@ def good():
 
 
 def npz():
-    return good()[0].to_npz()
+    return to_npz(good()[0])
 
 
 def plan(**changes):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from remat_algos.ir.files.read import read_graph
+from remat_algos.formats.graph_files import read_graph
 
 VGG = "model:vgg11?batch=1&image=64"
 WITHOUT = "model:vgg11?batch=1&image=64&parameter_gradients=true"

@@ -6,8 +6,8 @@ import os
 import pytest
 
 from remat_algos.cli.main import main
+from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.files.read import read_graph
 
 NOTES = (
     "sizes not given: every value counts as 1 byte; --nodes or a memory column gives them; "
@@ -113,7 +113,7 @@ def test_an_older_file_is_replaced_and_an_older_table_removed(convert, folder):
         (["edges.txt", "X.nodes.csv", "--nodes", "X.nodes.csv"], "X.nodes.csv is an input file of the graph"),
         (
             ["net.dot", "new.txt"],
-            "new.txt: unknown ending; use .json, .graphml, .dot, .gv, .npz or .nodes.csv",
+            "new.txt: unknown ending; use .dot, .gv, .graphml, .json, .npz or .nodes.csv",
         ),
         (["net.dot", "nowhere/new.json"], "there is no folder nowhere; make it first"),
         (["nothing.dot", "new.json"], "no such file: nothing.dot"),

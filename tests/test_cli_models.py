@@ -5,8 +5,8 @@ import json
 import pytest
 
 from remat_algos.cli.main import main
+from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.files.read import read_graph
 from remat_algos.models.reference import build_reference, options_of
 from remat_algos.models.registry import build, get_family, list_families, list_models
 from tests.command_line import with_budget

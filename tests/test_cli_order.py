@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from remat_algos.ir.files.read import read_graph
-from remat_algos.ir.files.write import write_graph
+from remat_algos.formats.graph_files import read_graph, write_graph
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.one_pass import one_pass_bound
 from tests.test_cli import CHAIN, CHAIN_EDGES

@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from remat_algos.cli.main import main
+from remat_algos.formats.graph_files import read_graph, write_graph
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.files.read import read_graph
-from remat_algos.ir.files.write import write_graph
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import FORMS, Plan
 from remat_algos.solvers.registry import default_solvers

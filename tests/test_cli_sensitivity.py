@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.files.read import read_graph
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.sensitivity import sensitivity
 from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES

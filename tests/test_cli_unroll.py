@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.files.read import read_graph
 from remat_algos.plot.colours import ORANGE
 from remat_algos.schedule.mirror import mirror_schedule
 from remat_algos.schedule.simulation import simulate

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from remat_algos.cli.main import main
+from remat_algos.formats.graph_files import read_graph
+from remat_algos.formats.pace import read_gr, read_td
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.files.read import read_graph
 from remat_algos.structure import treewidth
-from remat_algos.structure.pace import read_gr, read_td
 from remat_algos.structure.treewidth import width_bounds
 from remat_algos.structure.undirected import UndirectedGraph
 

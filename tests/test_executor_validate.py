@@ -23,8 +23,8 @@ from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.executor.run import execute
 from remat_algos.executor.shrunk import shrunk
 from remat_algos.executor.validate import validate
+from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.files.read import read_graph
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve

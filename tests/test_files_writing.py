@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from remat_algos.files import write_all, write_whole
-from remat_algos.ir.files.write import write_graph
+from remat_algos.formats.graph_files import write_graph
 from remat_algos.ir.graph import ComputationGraph
 
 PAIR = ComputationGraph.from_edges([("a", "b")])

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from remat_algos.errors import GraphWarning, ScheduleError
+from remat_algos.formats.graph_files import read_graph, write_graph
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.files.read import read_graph
-from remat_algos.ir.files.write import write_graph
 from remat_algos.schedule.simulation import simulate
 
 FOLDER = Path(__file__).parent / "golden"

@@ -18,8 +18,8 @@ from matplotlib.text import Text
 from rich.cells import cell_len
 
 from remat_algos.cli.main import main
+from remat_algos.formats.graph_files import write_graph
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.files.write import write_graph
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from remat_algos.kernels.blocks import PairFigures
 
 from remat_algos.errors import GraphError, ScheduleError
+from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.files.read import read_graph
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.block_figures import UNUSABLE, block_figures
 from remat_algos.schedule.canonical import canonical_schedule

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.errors import GraphError, ScheduleError
+from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.files.read import read_graph
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.schedule.canonical import canonical_schedule, canonical_trace

@@ -14,10 +14,10 @@ from remat_algos.allocate.in_place import in_place
 from remat_algos.allocate.sharing import share
 from remat_algos.context import OutOfTime, SearchContext
 from remat_algos.errors import BudgetError, GraphError, GraphWarning
+from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.files.read import read_graph
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.plan.solve import solve

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from remat_algos.formats.graphs.json_text import to_json
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.plan.explain import explain
 from remat_algos.plan.plan import Plan
@@ -63,7 +64,7 @@ def test_every_region_has_a_reason():
 def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     graph = network([*decoder(5)], loss=False)
-    (tmp_path / "net.json").write_text(graph.to_json(), encoding="utf-8")
+    (tmp_path / "net.json").write_text(to_json(graph), encoding="utf-8")
     solve(graph, solver="echo", mode="paper").save("plan.json")
     solve(graph, solver="no_remat").save("plain.json")
     return graph

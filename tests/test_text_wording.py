@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import remat_algos as ra
+from remat_algos.formats.graphs.json_text import from_json
 from remat_algos.text.wording import LONGEST_NAME, shortened
 
 LONG = "layer" * 2_000
@@ -52,9 +53,7 @@ FAULTS = {
     "a size": lambda path: ra.read_graph(_table(path, f"name,memory\n{LONG},many\n")),
     "a device": lambda _: ra.Device(LONG, {"float32": 1e12}, 1e11, 1e-6, -1),
     "a budget in a plan": lambda _: ra.verify(_pair(), ra.solve(_pair(), "100%").record() | {"budget": {LONG: 1}}),
-    "a version of a graph": lambda _: ra.ComputationGraph.from_json(
-        f'{{"format": "remat-graph", "version": "{LONG}", "nodes": []}}'
-    ),
+    "a version of a graph": lambda _: from_json(f'{{"format": "remat-graph", "version": "{LONG}", "nodes": []}}'),
     "a version of a plan": lambda _: ra.verify(_pair(), {"format": "remat-plan", "version": LONG}),
     "a budget": lambda _: ra.solve(_pair(), f"{LONG}"),
     "a share": lambda _: ra.Budget(device=f"{'1' * 20_000}%"),

@@ -18,7 +18,7 @@ GLOSSARY = ROOT / "docs" / "notation.md"
 NAMED_FOR_ANOTHER = {
     "cli/commands": "a command is named for the function that it calls: remat fit, plan/fit.py",
     "plot": "a picture is named for the type that it draws: plot/frontier.py, plan/frontier.py",
-    "ir/files": "a format is named for its file extension or its community",
+    "formats/graphs": "a format is named for its file extension or its community",
     "bounds": "a bound is named for what it bounds: bounds/compute.py, cost/compute.py",
     "operations": "a family of operations is named as the builder methods in models/ that add them: norms, windows",
 }

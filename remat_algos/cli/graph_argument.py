@@ -13,9 +13,9 @@ from remat_algos.cli.encode_argument import add_encode, encode_bits, encoding_no
 from remat_algos.text.wording import counted
 
 if TYPE_CHECKING:
+    from remat_algos.formats.orders import Order
     from remat_algos.ir.graph import ComputationGraph
     from remat_algos.models.network import Network
-    from remat_algos.plan.orders import Order
 
 FORMS = "a file (tables, edge list, GraphML, DOT, PACE, JSON, npz: docs/formats.md) or model:NAME (remat models)"
 FACTOR = 2  # cost of a gradient
@@ -87,7 +87,7 @@ def _read(source: str, nodes: str | None) -> tuple[ComputationGraph, list[str]]:
     network = network_of(source, nodes)
     if network is not None:
         return network.graph, []
-    from remat_algos.ir.files.read import read_with_notes
+    from remat_algos.formats.graph_files import read_with_notes
 
     _check_there(source)
     return read_with_notes(source, nodes=nodes)
@@ -104,7 +104,7 @@ def _check_there(graph: str) -> None:
 
 def files_of(source: str, nodes: str | None) -> list[Path]:
     """The files that reading the graph may look at."""
-    from remat_algos.ir.files.read import files_read
+    from remat_algos.formats.graph_files import files_read
     from remat_algos.models.reference import is_reference
 
     return [] if is_reference(source) else files_read(source, nodes)

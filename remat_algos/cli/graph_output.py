@@ -35,7 +35,7 @@ def write_out(
     json: bool,
 ) -> None:
     """Write a graph to a file, with what `add_output_form` adds; print what was written and what was left out."""
-    from remat_algos.ir.files.write import files_written, left_out, write_graph
+    from remat_algos.formats.graph_files import files_written, left_out, write_graph
 
     bits = encode_bits(encode, element_bits, source, is_training=graph.is_training)
     whole = _encoded(graph, source, differentiate, bits)

@@ -45,7 +45,7 @@ def simulated_mirror_counts(graph: Any, file: str) -> Any:
     from pathlib import Path
 
     from remat_algos.errors import GraphError, ScheduleError
-    from remat_algos.plan.mirror_counts import read_mirror_counts
+    from remat_algos.formats.mirror_counts import read_mirror_counts
     from remat_algos.schedule.mirror import mirror_schedule
     from remat_algos.schedule.simulation import simulate
 

@@ -6,7 +6,7 @@ from numbers import Real
 from typing import Any
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.files.attributes import (
+from remat_algos.formats.attributes import (
     DATA_ATTRIBUTES,
     EDGE_ATTRIBUTES,
     GRAPH_ATTRIBUTES,
@@ -15,7 +15,8 @@ from remat_algos.ir.files.attributes import (
     drawing_of,
     tables_of,
 )
-from remat_algos.ir.files.columns import check_spelling
+from remat_algos.formats.columns import check_spelling
+from remat_algos.formats.graph_rows import tables_from
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.simulation import Simulation
@@ -201,7 +202,7 @@ def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[A
         raise TypeError(f"subject is a {type(subject).__name__}; give a ComputationGraph, a Simulation or a Plan")
     networkx = _networkx()
     graph = subject if isinstance(subject, ComputationGraph) else subject.graph
-    drawing, own = drawing_of(graph.to_tables()), {str(node): node for node in nodes}
+    drawing, own = drawing_of(tables_from(graph)), {str(node): node for node in nodes}
     digraph = networkx.DiGraph(**drawing.graph)
     for name, record in drawing.nodes.items():
         digraph.add_node(own.get(name, name), **{key: _number(entry) for key, entry in record.items()})

@@ -23,7 +23,6 @@ from remat_algos.ir.edges import (
     rows_of_pairs,
     unread_first_values,
 )
-from remat_algos.ir.files import json_text, npz_bytes
 from remat_algos.ir.hashing import graph_hash
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.notebook import html
@@ -44,7 +43,7 @@ class ComputationGraph:
     Ids are topological: a node reads values of nodes with smaller ids only. The id order is the run without
     rematerialization. Values of node v are the range `value_indptr[v]:value_indptr[v + 1]`.
 
-    Make one with `from_edges`, `from_arrays`, `from_json`, `from_npz` or `remat_algos.read_graph`.
+    Make one with `from_edges`, `from_arrays` or `remat_algos.read_graph`.
 
     Parameters
     ----------
@@ -271,24 +270,6 @@ class ComputationGraph:
         derivation = arguments.pop("derivation")
         return cls.from_arrays(**arguments, derivation=Derivation.of(derivation, tables.source) if derivation else None)
 
-    @classmethod
-    def from_json(cls, text: str, source: str = "JSON") -> "ComputationGraph":
-        """Read what `to_json` writes; the format is described in docs/formats.md."""
-        return cls.from_tables(json_text.parse(text, source))
-
-    def to_json(self) -> str:
-        """The graph as a JSON object."""
-        return json_text.dump(self.to_tables())
-
-    @classmethod
-    def from_npz(cls, data: bytes, source: str = "npz") -> "ComputationGraph":
-        """Read what `to_npz` writes; nothing in it is executed."""
-        return cls.from_arrays(**npz_bytes.parse(data, source))
-
-    def to_npz(self) -> bytes:
-        """The graph as the bytes of an npz file: the form for millions of nodes, and between processes."""
-        return npz_bytes.dump(self)
-
     def with_costs(
         self, memory: ArrayLike | None = None, compute: ArrayLike | None = None, workspace: ArrayLike | None = None
     ) -> "ComputationGraph":
@@ -460,10 +441,6 @@ class ComputationGraph:
         if name in ids:
             return ids[name]
         return int(self.value_indptr[self.node_id(name)])
-
-    def to_tables(self) -> Tables:
-        """The graph as rows that use names."""
-        return Tables.of(self)
 
 
 def _as_name(name: Any) -> str:

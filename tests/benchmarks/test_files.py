@@ -3,8 +3,7 @@
 import os
 import tracemalloc
 
-from remat_algos.ir.files.read import read_graph
-from remat_algos.ir.files.write import write_graph
+from remat_algos.formats.graph_files import read_graph, write_graph
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.models.random import layered_dag
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from remat_algos.kernels.twremat import PLAIN
 
+from remat_algos.formats.pace import read_gr
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.reference import build_reference
 from remat_algos.plan.solve import solve
@@ -16,7 +17,6 @@ from remat_algos.schedule.passes.polish import polish
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.recursion import Part
 from remat_algos.structure.elimination import eliminate
-from remat_algos.structure.pace import read_gr
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.treewidth import width_bounds

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from remat_algos.formats.graph_files import write_graph
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.files.write import write_graph
 from remat_algos.models.random import chain, layered_dag
 
 COMMANDS = {

@@ -3,6 +3,7 @@
 import remat_algos as ra
 from remat_algos.bounds.compute import closure_cut, closure_proof, overhead_bound
 from remat_algos.bounds.memory import forced_bytes
+from remat_algos.formats.graphs.npz_bytes import to_npz
 from tests.fuzz.graphs import EXPONENTIAL, SMALL_NODES, Subject
 from tests.fuzz.random_graphs import random_graph
 from tests.oracles import closure
@@ -96,4 +97,4 @@ def schedules(report, subject, limit):
 
 
 def fault(report, graph, kind, detail):
-    report.fault(kind, detail, {"graph.npz": graph.to_npz()})
+    report.fault(kind, detail, {"graph.npz": to_npz(graph)})

@@ -62,8 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Allocate, verify, print the result and write it; 3 if the arena is above a capacity, 130 if interrupted."""
-    from remat_algos.allocate.buffer_tables import read_buffers, write_allocation
     from remat_algos.context import SearchContext
+    from remat_algos.formats.buffer_tables import read_buffers, write_allocation
 
     check_plot(arguments.plot, json=arguments.json)
     _check(arguments)
@@ -143,7 +143,7 @@ def _check_bare(arguments: argparse.Namespace) -> None:
 def _simulated(arguments: argparse.Namespace) -> tuple[Simulation, str]:
     """The simulated schedule, and a line about what was read."""
     from remat_algos.cli.order_argument import simulated_order
-    from remat_algos.plan.orders import Order
+    from remat_algos.formats.orders import Order
     from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.simulation import simulate
 
@@ -159,7 +159,8 @@ def _buffers(arguments: argparse.Namespace, simulation: Simulation) -> Buffers:
     from dataclasses import replace
 
     from remat_algos.allocate.buffers import Buffers
-    from remat_algos.allocate.in_place import in_place, read_in_place
+    from remat_algos.allocate.in_place import in_place
+    from remat_algos.formats.in_place_tables import read_in_place
 
     over = None
     if arguments.in_place or arguments.in_place_table is not None:

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Read and write."""
-    from remat_algos.ir.files.write import files_written
+    from remat_algos.formats.graph_files import files_written
 
     _check_apart(files_of(arguments.graph, arguments.nodes), files_written(arguments.output))
     graph, notes = read_noted(arguments.graph, arguments.nodes, json=arguments.json)

@@ -129,7 +129,7 @@ def _option_rows(model: str, own: bool) -> list[tuple[str, str, str]]:
 
 def _export(words: Sequence[str], arguments: argparse.Namespace) -> ExitCode:
     """Read the options of the model that is named among the words, build it, write it."""
-    from remat_algos.ir.files.write import files_written
+    from remat_algos.formats.graph_files import files_written
     from remat_algos.models.reference import build_reference, options_of, split_reference, write_reference
 
     named = _named(words)

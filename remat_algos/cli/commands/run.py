@@ -113,7 +113,7 @@ def _check(arguments: argparse.Namespace) -> None:
 def _planned(arguments: argparse.Namespace) -> tuple[ComputationGraph, Plan | Schedule, str]:
     """The graph that runs, the plan or the order, and a line about what was done to the graph."""
     from remat_algos.cli.order_argument import simulated_order
-    from remat_algos.plan.orders import Order
+    from remat_algos.formats.orders import Order
     from remat_algos.plan.plan import Plan
 
     order = None if arguments.plan is None else Order.read(arguments.plan)

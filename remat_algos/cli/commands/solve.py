@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.cli.order_argument import simulated_order
     from remat_algos.context import time_left
     from remat_algos.errors import GraphError
-    from remat_algos.plan.orders import Order
+    from remat_algos.formats.orders import Order
     from remat_algos.plan.solve import solve
 
     check_plot(arguments.plot, arguments.picture, json=arguments.json)

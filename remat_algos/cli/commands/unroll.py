@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Unroll, simulate the result, print its figures, write and draw it."""
-    from remat_algos.plan.orders import Order
+    from remat_algos.formats.orders import Order
     from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.simulation import simulate
     from remat_algos.schedule.unroll import unroll
@@ -71,7 +71,7 @@ def _check_output(arguments: argparse.Namespace) -> None:
     """The ending is a format, and nothing that is read is overwritten."""
     if arguments.output is None:
         return
-    from remat_algos.ir.files.write import files_written
+    from remat_algos.formats.graph_files import files_written
 
     read = [
         *files_of(arguments.graph, arguments.nodes),
@@ -87,7 +87,7 @@ def _written(graph: Any, output: str | None) -> tuple[list[str], list[str]]:
     """The files that were written, and what they have no place for."""
     if output is None:
         return [], []
-    from remat_algos.ir.files.write import files_written, left_out, write_graph
+    from remat_algos.formats.graph_files import files_written, left_out, write_graph
 
     write_graph(graph, output)
     return [str(file) for file in files_written(output) if file.exists()], left_out(graph, output)

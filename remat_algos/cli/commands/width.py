@@ -48,7 +48,7 @@ def _td(path: str) -> str:
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Search, print the bounds, write and draw the decomposition; 130 if interrupted, with the best so far."""
     from remat_algos.context import SearchContext
-    from remat_algos.structure.pace import td_text, write_td
+    from remat_algos.formats.pace import td_text, write_td
     from remat_algos.structure.tree_decomposition import TreeDecomposition
 
     check_plot(arguments.plot, json=arguments.json)
@@ -103,7 +103,7 @@ def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, list[str], s
 
     A graph of PACE has no directions, and is taken as it is.
     """
-    from remat_algos.structure.pace import read_gr
+    from remat_algos.formats.pace import read_gr
     from remat_algos.structure.undirected import UndirectedGraph
 
     if _is_pace(arguments.graph):
@@ -118,12 +118,12 @@ def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, list[str], s
 
 def _is_pace(path: str) -> bool:
     from remat_algos.files import beginning
-    from remat_algos.ir.files import pace
+    from remat_algos.formats.graphs.pace_text import begins
 
     file = Path(path)
     if file.name.endswith((".gr", ".gr.gz")) or not file.is_file():
         return file.name.endswith((".gr", ".gr.gz"))
-    return pace.begins(beginning(file, BEGINNING))
+    return begins(beginning(file, BEGINNING))
 
 
 # ---------------------------------------------------------------- the bounds

@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given
 
-from remat_algos.allocate.buffer_tables import read_buffers, write_allocation
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.sharing import share
 from remat_algos.errors import AllocationError
+from remat_algos.formats.buffer_tables import read_buffers, write_allocation
 from tests.test_allocate_buffers import some_buffers
 
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from remat_algos.errors import GraphError
 from remat_algos.files import read_text
+from remat_algos.formats.columns import Known
+from remat_algos.formats.csv_tables import read_table
 from remat_algos.ir.arrays import Int64
-from remat_algos.ir.files.columns import Known
-from remat_algos.ir.files.csv_tables import read_table
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
 from remat_algos.plan.record import FORMAT

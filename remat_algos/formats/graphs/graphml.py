@@ -6,15 +6,18 @@ from typing import Any, NoReturn
 from xml.etree import ElementTree
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.files.attributes import Drawing, drawing_of, tables_of
-from remat_algos.ir.files.row_writer import Record
+from remat_algos.formats.attributes import Drawing, drawing_of, tables_of
+from remat_algos.formats.graph_rows import tables_from
+from remat_algos.formats.registry import GraphFormat, register
+from remat_algos.formats.row_writer import Record
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
 from remat_algos.text.wording import shortened
 
 _DECLARATION = re.compile(r"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 
 
-def parse(text: str, source: str) -> Tables:
+def _parse(text: str, source: str) -> Tables:
     """Rows from GraphML text; a text that declares entities, a few lines of which fill any memory, is not parsed.
 
     The parser gets the very text that was looked through: an encoding that the text claims to have does not matter.
@@ -107,14 +110,14 @@ def _drawing(graph: Any) -> Drawing:
     return Drawing(nodes, [(u, v, {**edge_default, **data}) for u, v, _, data in edges], dict(graph.graph))
 
 
-def dump(tables: Tables) -> str:
+def _dump(graph: ComputationGraph) -> str:
     """The rows as GraphML text; the ids of the nodes are their names, those of the edges their numbers."""
     networkx = _networkx()
-    drawing = drawing_of(tables)
-    graph = networkx.MultiDiGraph(**_plain(drawing.graph))
-    graph.add_nodes_from((name, _plain(record)) for name, record in drawing.nodes.items())
-    graph.add_edges_from((u, v, key, _plain(record)) for key, (u, v, record) in enumerate(drawing.edges))
-    lines = networkx.generate_graphml(graph)
+    drawing = drawing_of(tables_from(graph))
+    digraph = networkx.MultiDiGraph(**_plain(drawing.graph))
+    digraph.add_nodes_from((name, _plain(record)) for name, record in drawing.nodes.items())
+    digraph.add_edges_from((u, v, key, _plain(record)) for key, (u, v, record) in enumerate(drawing.edges))
+    lines = networkx.generate_graphml(digraph)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + "\n".join(lines) + "\n"
 
 
@@ -125,3 +128,16 @@ def _plain(record: Record) -> Record:
 
 def _fail(source: str, message: str, cause: BaseException | None = None) -> NoReturn:
     raise GraphError(f"{source}: {message}") from cause
+
+
+register(
+    GraphFormat(
+        "GraphML",
+        _parse,
+        _dump,
+        (".graphml",),
+        sniff=lambda text, _: re.match(r"\s*<", text) is not None,
+        size_from="an attribute memory",
+        cost_from="an attribute compute",
+    )
+)

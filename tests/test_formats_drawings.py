@@ -14,22 +14,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remat_algos.errors import GraphError, GraphWarning
+from remat_algos.formats.graph_files import left_out, read_graph, write_graph
+from remat_algos.formats.graph_rows import tables_from
+from remat_algos.formats.graphs import dot_text, graphml
+from remat_algos.formats.graphs.npz_bytes import to_npz
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.files import dot_text, graphml
-from remat_algos.ir.files.read import read_graph
-from remat_algos.ir.files.write import left_out, write_graph
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.schedule.baseline import baseline
 from tests.oracles.plain import plain
 from tests.strategies import graphs, subsets, training_graphs
-from tests.test_ir_files import UNEVEN, described, harmless, marked, mutations, named_reads, notices, record, rich
+from tests.test_formats_graphs import UNEVEN, described, harmless, marked, mutations, named_reads, notices, record, rich
 
 pytestmark = pytest.mark.filterwarnings(UNEVEN)
 
 ENDINGS = ["json", "npz", "nodes.csv", "graphml", "dot"]
 DRAWN = ["graphml", "dot"]
-TEXTS = ["nodes.csv", *DRAWN]  # tests/test_ir_files.py has the others
+TEXTS = ["nodes.csv", *DRAWN]  # tests/test_formats_graphs.py has the others
 
 
 @pytest.fixture
@@ -934,7 +935,7 @@ def test_a_published_cg_text_is_the_published_table(shared_graphs, name, peak):
     assert by_name(graph) == by_name(table)
     resident = graph.resident
     assert int(resident.memory[resident.role == 1].sum()) == table.resident_memory
-    tables, place = graph.to_tables(), {name: v for v, name in enumerate(table.labels.names)}
+    tables, place = tables_from(graph), {name: v for v, name in enumerate(table.labels.names)}
     tables.nodes.sort(key=lambda node: place[node.name])
     in_order = ComputationGraph.from_tables(tables)
     assert in_order.labels.names == table.labels.names
@@ -975,7 +976,7 @@ def test_a_wrong_name_does_not_matter_where_the_content_speaks(tmp_path, read, k
 
 @pytest.mark.parametrize("name", NAMES)
 def test_npz_pace_and_cg_are_known_by_their_content(read, name):
-    assert read(rich().to_npz(), name).hash == rich().hash
+    assert read(to_npz(rich()), name).hash == rich().hash
     assert named_reads(read("c x\np tw 2 1\n2 1\n", name)) == {"1": [], "2": ["1"]}
     assert read(CG, name).n_nodes == 2
 

@@ -3,7 +3,7 @@
 from typing import NoReturn
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.files.columns import ColumnTable, Known
+from remat_algos.formats.columns import ColumnTable, Known
 from remat_algos.ir.resident import ROLES
 from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
 from remat_algos.text.wording import shortened
@@ -47,6 +47,14 @@ GRADIENT_COLUMNS = {"grad_needs_inputs", "grad_needs_output", "grad_memory", "gr
 def rows_of(nodes: ColumnTable, edges: ColumnTable, values: ColumnTable | None = None) -> Tables:
     """The rows of a graph; GraphError, with file and place, where the tables contradict each other or themselves."""
     return _RowReader(nodes, edges, values).tables()
+
+
+def check_scale(tables: Tables) -> Tables:
+    """The rows; GraphError if they name the scale of costs that are no whole numbers."""
+    scale, costs = tables.compute_scale, (cost for node in tables.nodes for cost in (node.compute, node.grad_compute))
+    if scale is not None and (scale < 1 or any(type(cost) is not int for cost in costs)):
+        raise GraphError(f'{tables.source}: "compute_scale" needs whole costs; leave it out, and decimals are scaled')
+    return tables
 
 
 class _RowReader:

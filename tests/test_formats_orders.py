@@ -11,12 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remat_algos.errors import PlanError, RematError, ScheduleError
+from remat_algos.formats.graph_files import write_graph
+from remat_algos.formats.graphs.json_text import to_json
+from remat_algos.formats.graphs.npz_bytes import to_npz
+from remat_algos.formats.orders import read_order
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.files.write import write_graph
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
-from remat_algos.plan.orders import read_order
 from remat_algos.plan.plan import FORMS, Plan
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import simulate
@@ -296,19 +298,19 @@ FAULTS = {
     "JSON that ends early": ('["A", "B"', "not valid JSON"),
     "JSON that is very deep": ("[" * 100_000, "not valid JSON"),
     # plans and graphs
-    "a graph as JSON": (ABC.to_json(), 'not a plan: it has no "format": "remat-plan" with a "schedule"'),
+    "a graph as JSON": (to_json(ABC), 'not a plan: it has no "format": "remat-plan" with a "schedule"'),
     "a plan without a schedule": (
         '{"format": "remat-plan"}',
         'not a plan: it has no "format": "remat-plan" with a "schedule"',
     ),
-    "a graph as npz": (ABC.to_npz(), "the npz file has no matrix R"),
+    "a graph as npz": (to_npz(ABC), "the npz file has no matrix R"),
     # bytes
     "nothing": ("", "the file is empty"),
     "blanks": (" \n\n\t\n", "the file is empty"),
     "comments": ("# nothing\n#more\n", "the file is empty"),
     "garbage": (bytes(range(128, 256)), "byte 0 is not UTF-8 text"),
     "garbage that is text": (b"\x00\x01\x02\x7f", "no node is called"),
-    "an archive that is cut": (ABC.to_npz()[:200], "not an npz file that can be read"),
+    "an archive that is cut": (to_npz(ABC)[:200], "not an npz file that can be read"),
     "an archive of nothing": (b"PK\x05\x06" + bytes(18), "the npz file has no matrix R"),
     "an npy file": (b"\x93NUMPY" + bytes(80), "byte 0 is not UTF-8 text"),
     # actions

@@ -1,17 +1,24 @@
-"""Graphs as JSON, format "remat-graph" version 1 (docs/formats.md)."""
+"""Graphs as JSON: format "remat-graph" version 1 (docs/formats.md), and what networkx writes."""
 
 import json
+import re
 from decimal import Decimal
 from typing import Any, NoReturn
 
 from remat_algos.errors import GraphError
+from remat_algos.formats import node_link
+from remat_algos.formats.columns import Known, check_spelling
+from remat_algos.formats.graph_rows import tables_from
+from remat_algos.formats.registry import GraphFormat, register
+from remat_algos.formats.row_reader import check_scale
 from remat_algos.ir.derivation import Derivation
-from remat_algos.ir.files.columns import Known, check_spelling
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
 from remat_algos.text.decimals import decimal
 from remat_algos.text.units import parse_bytes
 from remat_algos.text.wording import shortened
 
+_BEGIN = re.compile(r"\s*([{[])")
 FORMAT, VERSION = "remat-graph", 1
 BACKWARD = ("none", "to come", "present")
 _EXPECTED = {str: "text", int: "a whole number", bool: "true or false", list: "a list", dict: "an object"}
@@ -31,12 +38,34 @@ VALUE_KEYS: Known = dict.fromkeys(("name", "memory", "output", "grad_memory", "v
 RESIDENT_KEYS: Known = dict.fromkeys(("name", "memory", "role", "readers"), ())
 
 
-def parse(text: str, source: str) -> Tables:
-    """Rows from JSON text; GraphError with line and column, or with the node, if it is not the format."""
-    return tables_of(load(text, source), source)
+def from_json(text: str, source: str = "JSON") -> ComputationGraph:
+    """The graph of what `to_json` or networkx wrote; GraphError, with the place, if the text is neither.
+
+    Examples
+    --------
+    >>> from_json(to_json(ComputationGraph.from_edges([("A", "B")]))).labels.names
+    ('A', 'B')
+    """
+    return ComputationGraph.from_tables(_parse(text, source))
 
 
-def load(text: str, source: str) -> Any:
+def to_json(graph: ComputationGraph) -> str:
+    """The graph as a JSON object, one node a line.
+
+    Examples
+    --------
+    >>> to_json(ComputationGraph.from_edges([("A", "B")])).splitlines()[-2][:24]
+    '{"name": "B", "op": "", '
+    """
+    return _dump(tables_from(graph))
+
+
+def _parse(text: str, source: str) -> Tables:
+    record = _load(text, source)
+    return (node_link.tables_of if node_link.is_node_link(record) else _tables)(record, source)
+
+
+def _load(text: str, source: str) -> Any:
     """The parsed text, decimals exact; GraphError with line and column if it is no JSON."""
     try:
         return json.loads(
@@ -50,7 +79,7 @@ def load(text: str, source: str) -> Any:
         _fail(source, "nested too deeply to be a graph")
 
 
-def tables_of(record: Any, source: str) -> Tables:
+def _tables(record: Any, source: str) -> Tables:
     """Rows from parsed JSON; GraphError with the node if it is not the format."""
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         others = '"nodes" with "edges", "links" or "adjacency", as networkx writes'
@@ -92,15 +121,7 @@ def _unsized(node: dict[str, Any]) -> bool:
     return any("memory" not in value and "view_of" not in value for value in node.get("values", [{}]))
 
 
-def check_scale(tables: Tables) -> Tables:
-    """The rows; GraphError if they name the scale of costs that are no whole numbers."""
-    scale, costs = tables.compute_scale, (cost for node in tables.nodes for cost in (node.compute, node.grad_compute))
-    if scale is not None and (scale < 1 or any(type(cost) is not int for cost in costs)):
-        _fail(tables.source, '"compute_scale" needs whole costs; leave it out, and decimals are scaled')
-    return tables
-
-
-def dump(tables: Tables) -> str:
+def _dump(tables: Tables) -> str:
     """The rows as JSON text, one node a line."""
     gradients = tables.backward == "to come"
     head: dict[str, Any] = {"format": FORMAT, "version": VERSION, "compute_unit": tables.compute_unit}
@@ -225,3 +246,22 @@ class _Fields:
 
 def _kind(entry: Any) -> str:
     return "null" if entry is None else f"{type(entry).__name__} {str(entry)[:40]!r}"
+
+
+def _sniff(text: str, ending: str) -> bool:
+    """An object, or a list in a file called .json: a node of an edge list may be called [CLS]."""
+    begin = _BEGIN.match(text)
+    return begin is not None and (begin[1] == "{" or ending == ".json")
+
+
+register(
+    GraphFormat(
+        "JSON",
+        _parse,
+        to_json,
+        (".json",),
+        sniff=_sniff,
+        size_from='"memory"',
+        cost_from='"compute"',
+    )
+)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from remat_algos.errors import GraphError
+from remat_algos.formats.registry import GraphFormat, register
 from remat_algos.ir.tables import NodeRow, ResidentRow, Tables, ValueRow
 from remat_algos.text.wording import shortened
 
@@ -38,12 +39,7 @@ class _Record:
     line: int
 
 
-def begins(text: str) -> bool:
-    """Whether the text begins as such a text does."""
-    return _START.match(text) is not None
-
-
-def parse(text: str, source: str) -> Tables:
+def _parse(text: str, source: str) -> Tables:
     """Rows in the order of the variables, named OPERATION_ID as in the authors' other files; costs are the paper's.
 
     Parameters and inputs are residents. A gradient reads what its backward record lists.
@@ -161,3 +157,6 @@ class _Lines:
         if self.at < len(self.lines):
             self.at += 1
             self.fail("expected the end, by the numbers on line 1; correct them, or remove what follows")
+
+
+register(GraphFormat("cg", _parse, sniff=lambda text, _: _START.match(text) is not None))

@@ -14,10 +14,10 @@ import numpy as np
 
 from remat_algos.errors import GraphError, PlanError, ScheduleError
 from remat_algos.files import decoded, read_bytes
+from remat_algos.formats.graphs.npz_bytes import load_arrays
 from remat_algos.ir.arrays import Bool
 from remat_algos.ir.csr import row_of
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.files.npz_bytes import load_arrays
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.record import FORMAT
 from remat_algos.schedule.schedule import Schedule

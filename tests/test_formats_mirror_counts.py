@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.errors import GraphError, GraphWarning
+from remat_algos.formats.mirror_counts import read_mirror_counts
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
-from remat_algos.plan.mirror_counts import read_mirror_counts
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.mirror import mirror_schedule
 from tests.strategies import rows

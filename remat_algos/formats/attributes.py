@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from remat_algos.errors import GraphError
+from remat_algos.formats.columns import ColumnTable, Known, aliases, check_spelling, warn_ignored
+from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS, VALUE_CELLS, VALUE_COLUMNS, check_scale, rows_of
+from remat_algos.formats.row_writer import Record, records_of, scale_shows
 from remat_algos.ir.derivation import Derivation
-from remat_algos.ir.files.columns import ColumnTable, Known, aliases, check_spelling, warn_ignored
-from remat_algos.ir.files.json_text import check_scale
-from remat_algos.ir.files.row_reader import EDGE_COLUMNS, NODE_COLUMNS, VALUE_CELLS, VALUE_COLUMNS, rows_of
-from remat_algos.ir.files.row_writer import Record, records_of, scale_shows
 from remat_algos.ir.tables import Tables
 from remat_algos.text.wording import shortened
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remat_algos.errors import GraphError
-from remat_algos.structure.pace import gr_text, read_gr, read_td, td_text, write_gr, write_td
+from remat_algos.formats.pace import gr_text, read_gr, read_td, td_text, write_gr, write_td
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.undirected import UndirectedGraph
 

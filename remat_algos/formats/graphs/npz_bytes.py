@@ -6,20 +6,19 @@ import io
 import json
 import zipfile
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from remat_algos.errors import GraphError
 from remat_algos.files import read_limit, too_large
+from remat_algos.formats.registry import GraphFormat, register
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.derivation import Derivation
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
 from remat_algos.text.wording import shortened
-
-if TYPE_CHECKING:
-    from remat_algos.ir.graph import ComputationGraph
 
 VERSION = 1
 ARRAYS = ("value_indptr", "read_indptr", "read_indices", "memory", "compute", "workspace", "once", "output")
@@ -28,8 +27,15 @@ BACKWARD = ("saved_indptr", "saved_indices", "grad_memory", "grad_compute", "gra
 RESIDENT = ("memory", "role", "read_indptr", "read_indices")
 
 
-def dump(graph: ComputationGraph) -> bytes:
-    """The graph as the bytes of an npz file."""
+def to_npz(graph: ComputationGraph) -> bytes:
+    """The graph as the bytes of an npz file: the form for millions of nodes, and between processes.
+
+    Examples
+    --------
+    >>> graph = ComputationGraph.from_edges([("A", "B")])
+    >>> from_npz(to_npz(graph)).hash == graph.hash
+    True
+    """
     arrays = {name: getattr(graph, name) for name in ARRAYS}
     arrays |= {name: getattr(graph, name) for name in OPTIONAL_ARRAYS if getattr(graph, name) is not None}
     if graph.backward is not None:
@@ -66,8 +72,13 @@ def load_arrays(data: bytes, source: str, names: Collection[str] | None = None) 
         return {name: np.asarray(arrays[name]) for name in arrays.files if names is None or name in names}
 
 
-def parse(data: bytes, source: str) -> dict[str, Any]:
-    """Arguments for `ComputationGraph.from_arrays`; GraphError if the bytes are not such a file."""
+def from_npz(data: bytes, source: str = "npz") -> ComputationGraph:
+    """The graph of what `to_npz` wrote; nothing in it is executed. GraphError if the bytes are not such a file."""
+    return ComputationGraph.from_arrays(**_parse(data, source))
+
+
+def _parse(data: bytes, source: str) -> dict[str, Any]:
+    """Arguments for `ComputationGraph.from_arrays`."""
     try:
         stored = load_arrays(data, source)
         rest = json.loads(bytes(stored.pop("remat_graph")))
@@ -113,3 +124,6 @@ def _texts(entries: Iterable[Any]) -> tuple[str, ...]:
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("a name is not text")
     return texts
+
+
+register(GraphFormat("npz", from_npz, to_npz, (".npz",), sniff=lambda data, _: data[:4] == b"PK\x03\x04", binary=True))

@@ -8,10 +8,10 @@ from itertools import chain
 from typing import Any
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.files.columns import ColumnTable, Known, aliases, check_spelling, missing, warn_ignored
-from remat_algos.ir.files.edge_list import in_order
-from remat_algos.ir.files.row_reader import EDGE_COLUMNS, NODE_COLUMNS, VALUE_COLUMNS, rows_of
-from remat_algos.ir.files.row_writer import records_of, scale_shows
+from remat_algos.formats.columns import ColumnTable, Known, aliases, check_spelling, missing, warn_ignored
+from remat_algos.formats.graphs.edge_list import in_order
+from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS, VALUE_COLUMNS, rows_of
+from remat_algos.formats.row_writer import records_of, scale_shows
 from remat_algos.ir.tables import Tables
 from remat_algos.text.wording import counted
 

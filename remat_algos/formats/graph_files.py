@@ -1,4 +1,4 @@
-"""Any file to a graph; the format is detected from the content."""
+"""Files of graphs: the one door to all their formats, told apart by content; tables stand in several files."""
 
 import contextlib
 import functools
@@ -13,37 +13,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from remat_algos.errors import GraphError, GraphWarning
-from remat_algos.files import UTF_16, decoded, read_bytes
-from remat_algos.ir.files import cg_text, csv_tables, dot_text, edge_list, graphml, json_text, node_link, pace
-from remat_algos.ir.files.columns import ColumnTable, aliases
-from remat_algos.ir.files.row_reader import EDGE_COLUMNS, NODE_COLUMNS
-from remat_algos.ir.graph import ComputationGraph
+from remat_algos.files import UTF_16, decoded, read_bytes, write_all
+from remat_algos.formats import csv_tables
+from remat_algos.formats.columns import ColumnTable, aliases
+from remat_algos.formats.graph_rows import tables_from
+from remat_algos.formats.graphs.edge_list import EDGE_LIST
+from remat_algos.formats.registry import GraphFormat, graph_formats
+from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS
+from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.ir.tables import Tables
 from remat_algos.text.wording import counted, listed, shortened
 
 KINDS = ("nodes", "edges", "values")
 NAMED = 2  # nodes in a note
 TABLE_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+TABLES = ".nodes.csv"  # the ending of tables that are written
+TABLE = GraphFormat("table", csv_tables.parse_edges)
 
 
-def _json(text: str, source: str) -> Tables:
-    """Our own JSON, or that of networkx."""
-    record = json_text.load(text, source)
-    return (node_link if node_link.is_node_link(record) else json_text).tables_of(record, source)
-
-
-_PARSERS: dict[str, Callable[[str, str], Tables]] = {
-    "JSON": _json,
-    "GraphML": graphml.parse,
-    "DOT": dot_text.parse,
-    "PACE": pace.parse,
-    "cg": cg_text.parse,
-    "edge list": edge_list.parse,
-}
 _QUOTED = re.compile(r'"[^"]*"')
-_SIZED_BY = {"JSON": '"memory"', "GraphML": "an attribute memory", "DOT": "an attribute memory"}
-_COSTED_BY = {"JSON": '"compute"', "GraphML": "an attribute compute", "DOT": "an attribute compute"}
-_ENDINGS = {".json": "JSON", ".graphml": "GraphML", ".dot": "DOT", ".gv": "DOT", ".gr": "PACE"}
 
 
 @contextlib.contextmanager
@@ -56,6 +44,9 @@ def collector_paused() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+# ---------------------------------------------------------------- reading
 
 
 def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | None = None) -> ComputationGraph:
@@ -160,28 +151,35 @@ def reading(function: Callable[..., Any], face: str) -> Callable[..., Any]:
 
 
 def _read(file: Path, nodes: Path | None) -> tuple[ComputationGraph, list[_Note]]:
-    data = _bytes(file)
-    is_npz = data[:4] == b"PK\x03\x04"
-    text = "" if is_npz else _text(data, file.name)
-    kind = "npz" if is_npz else _kind(text, file)
-    if is_npz and nodes is None:
-        return ComputationGraph.from_npz(data, file.name), []
+    form, content = _recognized(file)
     if nodes is not None:
-        tables = _with_nodes(kind, text, file.name, nodes)
+        found: Tables | ComputationGraph = _with_nodes(form, content, file.name, nodes)
     else:
-        tables = _table(text, file) if kind == "table" else _PARSERS[kind](text, file.name)
-    graph = ComputationGraph.from_tables(tables)
-    only_edges = nodes is None and (kind in ("edge list", "PACE") or (kind == "table" and _stem(file)[1] is None))
-    return graph, _notes(tables, graph, kind, "--nodes or " if only_edges else "")
+        found = _table(content, file) if form is TABLE else form.read(content, file.name)
+    if isinstance(found, ComputationGraph):
+        return found, []
+    graph = ComputationGraph.from_tables(found)
+    only_edges = nodes is None and (form.edges_only or (form is TABLE and _stem(file)[1] is None))
+    return graph, _notes(found, graph, form, "--nodes or " if only_edges else "")
 
 
-def _notes(tables: Tables, graph: ComputationGraph, kind: str, option: str) -> list[_Note]:
+def _recognized(file: Path) -> tuple[GraphFormat, Any]:
+    """The format of a file, and its content, bytes or text."""
+    data = _bytes(file)
+    for form in graph_formats():
+        if form.binary and form.sniff is not None and form.sniff(data, _ending(file)):
+            return form, data
+    text = _text(data, file.name)
+    return _format_of(text, file), text
+
+
+def _notes(tables: Tables, graph: ComputationGraph, form: GraphFormat, option: str) -> list[_Note]:
     """Notices of assumed sizes and costs, and of nodes without edges."""
     n = graph.n_nodes
     notes = []
     for noun, missing, whole, each, giver in (
-        ("size", tables.unsized, "every value counts as 1 byte", "1 byte", _SIZED_BY.get(kind, "a memory column")),
-        ("cost", tables.uncosted, "every node counts as 1", "1", _COSTED_BY.get(kind, "a compute column")),
+        ("size", tables.unsized, "every value counts as 1 byte", "1 byte", form.size_from),
+        ("cost", tables.uncosted, "every node counts as 1", "1", form.cost_from),
     ):
         if n and len(missing) == n:
             notes.append(_Note(f"{noun}s not given: {whole}; {option}{giver} gives them"))
@@ -200,29 +198,29 @@ def _some(names: Sequence[str], total: int | None = None) -> str:
     return listed(names[:NAMED], NAMED, total or len(names))
 
 
-def _kind(text: str, file: Path) -> str:
-    """The format of a text; its name decides only between several possible ones."""
-    start = text.lstrip()[:1]
+def _format_of(text: str, file: Path) -> GraphFormat:
+    """The format of a text; the file's name decides only between several possible ones."""
+    forms, ending = [form for form in graph_formats() if not form.binary], _ending(file)
+    for form in forms:
+        if form.sniff is not None and form.sniff(text, ending):
+            return form
+    named = next((form for form in forms if ending in form.endings), None)
     first = _QUOTED.sub("", _first_line(text))
-    ending = Path(_bare(file)).suffix
-    if start == "{" or (start == "[" and ending == ".json"):
-        return "JSON"
-    if start == "<":
-        return "GraphML"
-    for begins, kind in ((dot_text.begins, "DOT"), (pace.begins, "PACE"), (cg_text.begins, "cg")):
-        if begins(text):
-            return kind
     if (
         "," in first
-        or (";" in first and ending not in _ENDINGS)
+        or (";" in first and named is None)
         or _header(first) == {"src", "dst"}
         or ("\t" in first and _names_edges(first))
     ):
-        return "table"
-    named_table = _stem(file)[1] is not None or (ending in (".csv", ".tsv") and _beside(file)["edges"].exists())
-    if ending == ".json" and len(first.split()) == 2:
-        return "edge list"
-    return "table" if named_table else _ENDINGS.get(ending, "edge list")
+        return TABLE
+    if named is not None and not (ending == ".json" and len(first.split()) == 2):
+        return named
+    is_table = _stem(file)[1] is not None or (ending in (".csv", ".tsv") and _beside(file)["edges"].exists())
+    return TABLE if is_table else EDGE_LIST
+
+
+def _ending(file: Path) -> str:
+    return Path(_bare(file)).suffix
 
 
 def _first_line(text: str) -> str:
@@ -293,16 +291,16 @@ def _table(text: str, file: Path) -> Tables:
     return csv_tables.parse(_named_text(tables["nodes"]), edges, _values(tables["values"]))
 
 
-def _with_nodes(kind: str, text: str, source: str, nodes: Path) -> Tables:
+def _with_nodes(form: GraphFormat, content: Any, source: str, nodes: Path) -> Tables:
     """A list of edges, as text or as table, over a table of nodes."""
-    if kind == "table":
-        edges = csv_tables.read_edges(text, source)
-    elif kind in ("edge list", "PACE"):
-        rows = _PARSERS[kind](text, source).nodes
-        pairs = [(u, node.name) for node in rows for u in node.reads]
+    if form is TABLE:
+        edges = csv_tables.read_edges(content, source)
+    elif form.edges_only:
+        rows: Any = form.read(content, source)
+        pairs = [(u, node.name) for node in rows.nodes for u in node.reads]
         edges = ColumnTable(source, {"src": [u for u, _ in pairs], "dst": [v for _, v in pairs]}, noun="edge")
     else:
-        raise GraphError(f"{source}: {kind} files have their own sizes and costs; leave out {nodes.name}")
+        raise GraphError(f"{source}: {form.name} files have their own sizes and costs; leave out {nodes.name}")
     return csv_tables.parse(_named_text(nodes), edges, _values(_beside(nodes)["values"]))
 
 
@@ -325,3 +323,71 @@ def _text(data: bytes, source: str) -> str:
     if b"\0" in data and data[:2] not in UTF_16:
         raise GraphError(f"{source}: neither text nor npz; give tables, an edge list, GraphML, DOT, PACE, JSON or npz")
     return decoded(data, source)
+
+
+# ---------------------------------------------------------------- writing
+
+
+def write_graph(graph: ComputationGraph, path: str | os.PathLike[str]) -> None:
+    """Write a graph as JSON, npz, GraphML, DOT, or the tables X.nodes.csv, X.edges.csv, X.values.csv.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    path : path
+        By its extension: .json, .npz, .graphml, .dot or .gv, .nodes.csv.
+
+    Raises
+    ------
+    GraphError
+        For another ending.
+    OSError
+        On failure; existing files are left unchanged.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_graph(ComputationGraph.from_edges([("A", "B")]), f"{folder}/pair.nodes.csv")
+    ...     pathlib.Path(folder, "pair.edges.csv").read_text()
+    'src,dst\\nA,B\\n'
+    """
+    check_graph(graph)
+    contents = dict(zip(files_written(path), _contents(graph, Path(path)), strict=True))
+    write_all({file: data for file, data in contents.items() if data is not None})
+    for file, data in contents.items():
+        if data is None:  # an older graph's would be read with this one
+            file.unlink(missing_ok=True)
+
+
+def files_written(path: str | os.PathLike[str]) -> list[Path]:
+    """The files that writing to a path makes or removes; GraphError if its ending is no format."""
+    file = Path(path)
+    if file.name.endswith(TABLES):
+        stem = file.name.removesuffix(TABLES)
+        return [file.with_name(f"{stem}.{kind}.csv") for kind in ("nodes", "edges", "values")]
+    if _writer(file) is None:
+        endings = [ending for form in graph_formats() if form.write is not None for ending in form.endings]
+        raise GraphError(f"{file.name}: unknown ending; use {', '.join(endings)} or {TABLES}")
+    return [file]
+
+
+def _contents(graph: ComputationGraph, file: Path) -> list[bytes | None]:
+    """Contents of each file; None for an empty table."""
+    write = _writer(file)
+    if write is not None:
+        content = write(graph)
+        return [content.encode() if isinstance(content, str) else content]
+    texts = csv_tables.dump(tables_from(graph))
+    return [texts[kind].encode() if kind in texts else None for kind in ("nodes", "edges", "values")]
+
+
+def left_out(graph: ComputationGraph, path: str | os.PathLike[str]) -> list[str]:
+    """Properties of the graph that the format of the path cannot store."""
+    return csv_tables.left_out(tables_from(graph)) if str(path).endswith(TABLES) else []
+
+
+def _writer(file: Path) -> Callable[[ComputationGraph], str | bytes] | None:
+    """What writes files of that ending, None for tables and for endings of no format."""
+    forms = (form for form in graph_formats() if file.suffix in form.endings)
+    return next((form.write for form in forms if form.write is not None), None)

@@ -17,10 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remat_algos.errors import GraphError, GraphWarning
+from remat_algos.formats.graph_files import read_graph, write_graph
+from remat_algos.formats.graph_rows import tables_from
+from remat_algos.formats.graphs.json_text import from_json, to_json
+from remat_algos.formats.graphs.npz_bytes import from_npz, to_npz
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.files.read import read_graph
-from remat_algos.ir.files.write import write_graph
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
@@ -121,22 +123,22 @@ any_graph = marked(graphs() | training_graphs(max_nodes=16))
 
 @given(described(any_graph))
 def test_reading_back_json_is_the_identity(graph):
-    again = ComputationGraph.from_json(graph.to_json())
+    again = from_json(to_json(graph))
     assert plain(again) == plain(graph)
     assert again.hash == graph.hash
     assert record(again.labels) == record(graph.labels)
     assert again.derivation == graph.derivation
-    assert again.to_json() == graph.to_json()
+    assert to_json(again) == to_json(graph)
 
 
 @given(described(any_graph))
 def test_reading_back_npz_is_the_identity(graph):
-    again = ComputationGraph.from_npz(graph.to_npz())
+    again = from_npz(to_npz(graph))
     assert plain(again) == plain(graph)
     assert again.hash == graph.hash
     assert record(again.labels) == record(graph.labels)
     assert again.derivation == graph.derivation
-    assert again.to_npz() == graph.to_npz()
+    assert to_npz(again) == to_npz(graph)
 
 
 @given(marked(graphs(min_nodes=1) | training_graphs(max_nodes=16)))
@@ -188,15 +190,15 @@ def test_every_part_survives(tmp_path, ending):
 
 
 def test_a_compressed_npz_is_read_too():
-    with np.load(io.BytesIO(rich().to_npz())) as held:
+    with np.load(io.BytesIO(to_npz(rich()))) as held:
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **held)
-    assert ComputationGraph.from_npz(buffer.getvalue()).hash == rich().hash
+    assert from_npz(buffer.getvalue()).hash == rich().hash
 
 
 def test_a_differentiated_file_remembers_where_it_comes_from():
     graph = differentiate(rich(), factor=1.5, loss="c")
-    for again in (ComputationGraph.from_json(graph.to_json()), ComputationGraph.from_npz(graph.to_npz())):
+    for again in (from_json(to_json(graph)), from_npz(to_npz(graph))):
         assert again.derivation.source_hash == rich().hash
         assert again.derivation.options == {
             "factor": 1.5,
@@ -221,7 +223,7 @@ def test_writing_tables_over_others_leaves_no_table_of_the_old_graph(tmp_path):
 
 @pytest.mark.parametrize("name", ["graph.txt", "graph", "graph.csv", "graph.json.gz"])
 def test_unknown_endings_are_refused(tmp_path, name):
-    message = f"{name}: unknown ending; use .json, .graphml, .dot, .gv, .npz or .nodes.csv"
+    message = f"{name}: unknown ending; use .dot, .gv, .graphml, .json, .npz or .nodes.csv"
     with pytest.raises(GraphError, match=re.escape(message)):
         write_graph(rich(), tmp_path / name)
     assert not list(tmp_path.iterdir())
@@ -533,12 +535,12 @@ def test_parts_of_a_byte_round_up_with_one_notice(tmp_path):
 
 
 def test_decimals_in_json_are_exact():
-    graph = ComputationGraph.from_json(json_of(nodes=[{"name": "a", "compute": 0.1}, {"name": "b", "compute": 3}]))
+    graph = from_json(json_of(nodes=[{"name": "a", "compute": 0.1}, {"name": "b", "compute": 3}]))
     assert (graph.compute.tolist(), graph.labels.compute_scale) == ([1, 30], 10)
 
 
 def test_whole_costs_in_json_may_be_scaled_already():
-    graph = ComputationGraph.from_json(json_of(nodes=[{"compute": 15}], compute_scale=10, compute_unit="ms"))
+    graph = from_json(json_of(nodes=[{"compute": 15}], compute_scale=10, compute_unit="ms"))
     assert graph.labels.compute(15) == "1.5 ms"
 
 
@@ -552,13 +554,13 @@ def test_rows_are_numbered_topologically_earliest_first(read):
 
 @given(graphs(min_nodes=1))
 def test_a_topological_file_keeps_its_order(graph):
-    again = ComputationGraph.from_tables(graph.to_tables())
+    again = ComputationGraph.from_tables(tables_from(graph))
     assert [again.labels[v] for v in range(again.n_nodes)] == [graph.labels[v] for v in range(graph.n_nodes)]
 
 
 @given(graphs(min_nodes=1), st.randoms(use_true_random=False))
 def test_rows_in_any_order_make_a_graph_of_the_same_edges(graph, random):
-    tables = graph.to_tables()
+    tables = tables_from(graph)
     random.shuffle(tables.nodes)
     again = ComputationGraph.from_tables(tables)
     assert named_reads(again) == named_reads(graph)
@@ -706,7 +708,7 @@ def test_a_node_may_view_its_own_value(read):
 def test_the_first_value_may_be_the_view(read):
     graph = read(nodes="name a s c", edges="src,dst a,s s,c s:1,c", values="node,memory_bytes,view_of s,,a s,2,")
     assert named_reads(graph) == {"a": [], "s": ["a"], "c": ["a", "s:1"]}
-    again = ComputationGraph.from_json(graph.to_json())
+    again = from_json(to_json(graph))
     assert named_reads(again) == named_reads(graph)
     assert again.hash == graph.hash
 
@@ -724,7 +726,7 @@ def test_views_in_json():
         {"name": "v", "compute": 0, "reads": ["a"], "values": [{"view_of": "a"}]},
         {"name": "b", "reads": ["v", "w"]},
     ]
-    graph = ComputationGraph.from_json(json_of(nodes=nodes, views={"w": "v"}))
+    graph = from_json(json_of(nodes=nodes, views={"w": "v"}))
     assert named_reads(graph) == {"a": [], "b": ["a"]}
     assert dict(graph.labels.views) == {"v": "a", "w": "a"}
 
@@ -1121,7 +1123,7 @@ def test_what_is_wrong_with_json_is_named(read_text, text, message):
 
 
 def entries(graph):
-    with np.load(io.BytesIO(graph.to_npz())) as held:
+    with np.load(io.BytesIO(to_npz(graph))) as held:
         return dict(held)
 
 
@@ -1148,7 +1150,7 @@ def zipped(files):
 
 def with_raw_entry(name, data):
     """An npz of which one entry has these bytes."""
-    with zipfile.ZipFile(io.BytesIO(rich().to_npz())) as archive:
+    with zipfile.ZipFile(io.BytesIO(to_npz(rich()))) as archive:
         files = {held: archive.read(held) for held in archive.namelist()}
     return zipped(files | {f"{name}.npy": data})
 
@@ -1176,8 +1178,8 @@ def broken_inside():
 
 SHAPE = "{'descr': '<i8', 'fortran_order': False, 'shape': (%s,), }"
 BAD_NPZ = {
-    "truncated": rich().to_npz()[:-100],
-    "cut in half": rich().to_npz()[:1000],
+    "truncated": to_npz(rich())[:-100],
+    "cut in half": to_npz(rich())[:1000],
     "four bytes": b"PK\x03\x04",
     "no archive": b"PK\x03\x04" + b"junk" * 50,
     "empty archive": zipped({"a": b""}),
@@ -1242,8 +1244,8 @@ BAD_NPZ = {
     "a header in quotes": with_raw_entry("memory", npy('"""')),
     "a header that is a list": with_raw_entry("memory", npy("[]")),
     "an unknown type": with_raw_entry("memory", npy(SHAPE.replace("<i8", "<q17") % 4)),
-    "a secret": in_directory(6, b"\x01\x00", rich().to_npz()),
-    "an unknown compression": in_directory(8, b"\x63\x00", rich().to_npz()),
+    "a secret": in_directory(6, b"\x01\x00", to_npz(rich())),
+    "an unknown compression": in_directory(8, b"\x63\x00", to_npz(rich())),
     "a spoilt block": broken_inside(),
 }
 
@@ -1301,8 +1303,8 @@ def harmless(folder, name):
             graph = read_graph(Path(folder, name))
         except GraphError:
             return
-        assert ComputationGraph.from_npz(graph.to_npz()).hash == graph.hash
-        assert ComputationGraph.from_json(graph.to_json()).hash == graph.hash
+        assert from_npz(to_npz(graph)).hash == graph.hash
+        assert from_json(to_json(graph)).hash == graph.hash
 
 
 TABLES = {
@@ -1311,7 +1313,7 @@ TABLES = {
     "edges": b"src,dst,saved\n1,2,\n2,3,1\nx,3,\n3,4,0\n3:1,4,\n",
     "values": b"node,name,memory_bytes,output,saved\n3,,4,,1\n3,mask,2,1,0\n",
 }
-SEEDS = {"g.json": rich().to_json().encode(), "g.npz": rich().to_npz(), "g.txt": b"# u v\nA B\n1 2\nB C\n"}
+SEEDS = {"g.json": to_json(rich()).encode(), "g.npz": to_npz(rich()), "g.txt": b"# u v\nA B\n1 2\nB C\n"}
 
 
 def with_tables(folder, **changed):
@@ -1436,7 +1438,7 @@ def replaced(draw, record):
 @given(data=st.data())
 def test_json_with_strange_parts_is_read_or_refused(seed, data):
     graph = rich() if seed == "forward" else differentiate(rich())
-    held = json.loads(graph.to_json())
+    held = json.loads(to_json(graph))
     for _ in range(data.draw(st.integers(1, 2))):
         held = data.draw(replaced(held))
     text = json.dumps(held).replace('"HUGE"', "1e9999999").replace('"ENDLESS"', "1e99999999999999999999")

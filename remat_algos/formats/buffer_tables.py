@@ -12,9 +12,9 @@ from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.files import read_text, write_whole
+from remat_algos.formats.columns import ColumnTable, Known
+from remat_algos.formats.csv_tables import read_table
 from remat_algos.ir.arrays import LARGEST_SUM
-from remat_algos.ir.files.columns import ColumnTable, Known
-from remat_algos.ir.files.csv_tables import read_table
 from remat_algos.text.wording import shortened
 
 COLUMNS = ("id", "lower", "upper", "size")

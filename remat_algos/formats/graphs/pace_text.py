@@ -6,6 +6,7 @@ from itertools import chain
 from typing import NoReturn
 
 from remat_algos.errors import GraphError
+from remat_algos.formats.registry import GraphFormat, register
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 from remat_algos.text.wording import counted, shortened
 
@@ -20,7 +21,7 @@ def begins(text: str) -> bool:
     return _START.match(text) is not None
 
 
-def parse(text: str, source: str) -> Tables:
+def _parse(text: str, source: str) -> Tables:
     """Rows of size and cost 1, called "1" to "n"; each edge leads from the smaller number to the larger.
 
     Lines that begin with `c` are comments. The header counts lines, so an edge that stands twice counts twice there.
@@ -69,3 +70,6 @@ def check_header(n: int, m: int, edges: Sequence[tuple[int, int]], noun: str, fa
 
 def _is_number(word: str) -> bool:
     return word.isascii() and word.isdecimal() and len(word) < 10
+
+
+register(GraphFormat("PACE", _parse, endings=(".gr",), sniff=lambda text, _: begins(text), edges_only=True))

@@ -7,8 +7,11 @@ import warnings
 from typing import Any, NoReturn
 
 from remat_algos.errors import GraphError, GraphWarning
-from remat_algos.ir.files.attributes import Drawing, drawing_of, tables_of
-from remat_algos.ir.files.row_writer import Record
+from remat_algos.formats.attributes import Drawing, drawing_of, tables_of
+from remat_algos.formats.graph_rows import tables_from
+from remat_algos.formats.registry import GraphFormat, register
+from remat_algos.formats.row_writer import Record
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Number, Tables
 from remat_algos.text.wording import shortened
 
@@ -34,12 +37,7 @@ _END = "the_end_of_the_file"
 Texts = dict[str, str]
 
 
-def begins(text: str) -> bool:
-    """Whether the text begins as DOT does."""
-    return _START.match(text) is not None
-
-
-def parse(text: str, source: str) -> Tables:
+def _parse(text: str, source: str) -> Tables:
     """Rows from DOT text; nodes in the order in which they appear first, what is only for the eye passed over."""
     graph = _read(text, source)
     reader = _DotReader(source)
@@ -158,9 +156,9 @@ def _fail(source: str, message: str, cause: BaseException | None = None) -> NoRe
     raise GraphError(f"{source}: {message}") from cause
 
 
-def dump(tables: Tables) -> str:
+def _dump(graph: ComputationGraph) -> str:
     """The rows as DOT text, a node or an edge a line."""
-    drawing = drawing_of(tables)
+    drawing = drawing_of(tables_from(graph))
     lines = [f"  {name}={_text(value)};" for name, value in drawing.graph.items()]
     lines += [f"  {_text(name)}{_list(record)};" for name, record in drawing.nodes.items()]
     lines += [f"  {_text(u)} -> {_text(v)}{_list(record)};" for u, v, record in drawing.edges]
@@ -186,3 +184,16 @@ def _text(value: str | Number) -> str:
         return str(value)
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+register(
+    GraphFormat(
+        "DOT",
+        _parse,
+        _dump,
+        (".dot", ".gv"),
+        sniff=lambda text, _: _START.match(text) is not None,
+        size_from="an attribute memory",
+        cost_from="an attribute compute",
+    )
+)

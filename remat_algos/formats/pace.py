@@ -8,8 +8,8 @@ from typing import NoReturn
 
 from remat_algos.errors import GraphError
 from remat_algos.files import read_text, write_whole
+from remat_algos.formats.graphs.pace_text import check_header
 from remat_algos.ir.arrays import Int32
-from remat_algos.ir.files.pace import check_header
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.undirected import UndirectedGraph
 from remat_algos.text.wording import shortened

@@ -4,15 +4,16 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.files.columns import aliases
-from remat_algos.ir.files.row_reader import EDGE_COLUMNS
+from remat_algos.formats.columns import aliases
+from remat_algos.formats.registry import GraphFormat, register
+from remat_algos.formats.row_reader import EDGE_COLUMNS
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 
 _WORD = re.compile(r'"([^"]*)"|->|#.*|[^\s"#][^\s#]*?(?=->|[\s#]|$)|"')
 ARROW, NO_DATA = "->", "{}"  # networkx writes the second behind edges without data
 
 
-def parse(text: str, source: str) -> Tables:
+def _parse(text: str, source: str) -> Tables:
     """Rows of size and cost 1; nodes in the order of their numbers if all are numbers, else as they first appear.
 
     A line of one name is a node without edges; `#` begins a comment; names with spaces stand in quotes.
@@ -72,3 +73,8 @@ def in_order(names: Iterable[str]) -> Sequence[str]:
     if all(name.isdecimal() for name in found):
         found.sort(key=lambda name: (len(digits := name.lstrip("0")), digits))
     return found
+
+
+EDGE_LIST = GraphFormat("edge list", _parse, edges_only=True)
+"""What a text is taken for that has the marks of no other format."""
+register(EDGE_LIST)

@@ -6,8 +6,8 @@ import re
 import pytest
 
 from remat_algos.errors import GraphError, GraphWarning
-from remat_algos.ir.files.read import read_graph, read_with_notes
-from tests.test_ir_files import named_reads
+from remat_algos.formats.graph_files import read_graph, read_with_notes
+from tests.test_formats_graphs import named_reads
 
 DIAMOND = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]}
 NODES = "name,memory,compute\na,1000,1\nb,2000,2\nc,3000,3\nd,4000,4\n"

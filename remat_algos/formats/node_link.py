@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.files import attributes
-from remat_algos.ir.files.attributes import DATA_ATTRIBUTES, NODE_ATTRIBUTES, Drawing
-from remat_algos.ir.files.row_writer import Record
+from remat_algos.formats import attributes
+from remat_algos.formats.attributes import DATA_ATTRIBUTES, NODE_ATTRIBUTES, Drawing
+from remat_algos.formats.row_writer import Record
 from remat_algos.ir.tables import Tables
 from remat_algos.text.wording import shortened
 

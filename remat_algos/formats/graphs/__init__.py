@@ -1,0 +1,1 @@
+"""Formats of graphs, one file each."""

@@ -1,1 +1,0 @@
-"""One file per format; read.py and write.py choose among them."""
