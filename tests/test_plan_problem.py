@@ -5,7 +5,9 @@ from types import SimpleNamespace
 
 from remat_algos.bounds.compute import ComputeBound
 from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.context import SearchContext
 from remat_algos.ir.budget import Budget
+from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.random import chain
 from remat_algos.plan.problem import Problem
 from remat_algos.schedule.simulation import simulate
@@ -110,3 +112,10 @@ def test_solvers_are_given_bytes_the_lower_bound_or_nothing():
     assert problem(overhead="50%").solver_limit is None
     assert problem("least", overhead="50%").solver_limit is None
     assert problem(8, overhead="50%").solver_limit == 8
+
+
+def test_a_bound_that_meets_its_goal_ends_the_search():
+    """On this chain the bounds are 25, one pass, and then 29."""
+    problem = Problem.of(differentiate(chain(9)), Budget(7))
+    found = [problem.compute_bound(SearchContext(), effort="best", goal=goal)[0].compute for goal in (25, 26, 29, None)]
+    assert found == [25, 29, 29, 29]

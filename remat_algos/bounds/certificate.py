@@ -4,14 +4,15 @@ from collections.abc import Iterator
 
 from remat_algos.bounds.compute import ComputeBound, closure_bounds, closure_proof
 from remat_algos.bounds.memory import two_path_bound
-from remat_algos.bounds.moments import MAX_MOMENTS, choose_moments, moment_bound
+from remat_algos.bounds.moments import choose_moments, moment_bound
 from remat_algos.context import BEST, DEFAULT, EFFORTS, FAST, SearchContext
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.text.wording import shortened
 
 ONE_MOMENT = 2.0  # seconds for the integer program of one moment, 0.02 to 0.2 on networks of 300 to 800 nodes
 LARGE = 3_000  # nodes, beyond which only the effort "best" solves integer programs
-SEVERAL_MOMENTS = 60.0  # seconds for choosing up to four
+SEVERAL = 3  # moments at most; a fourth takes as long as these and raises few bounds
+SEVERAL_MOMENTS = 20.0  # seconds for choosing them: a few on networks of 300 to 800 nodes
 
 
 def rising_bounds(
@@ -26,7 +27,7 @@ def rising_bounds(
     """Lower bounds on the compute of every schedule within a limit, none smaller than those before.
 
     First one pass and closure bounds; for the effort "default", up to 3,000 nodes, also the moment bound of the node
-    that proves the last of these; for "best" moment bounds of up to four nodes. Integer programs have time limits of
+    that proves the last of these; for "best" moment bounds of up to three nodes. Integer programs have time limits of
     their own: a bound that was stopped by one holds, and may differ from machine to machine. Whoever stops has the last
     bound.
 
@@ -74,7 +75,7 @@ def rising_bounds(
         return
     seconds = SEVERAL_MOMENTS if effort == BEST else ONE_MOMENT
     seconds = seconds if context.left is None else min(seconds, context.left)
-    count = MAX_MOMENTS if effort == BEST else 1
+    count = SEVERAL if effort == BEST else 1
     for found in choose_moments(graph, limit, closure.nodes[0], count=count, seconds=seconds, look=context.check):
         if found.infeasible or found.compute > best.compute:
             best = ComputeBound(found.compute, found.nodes, infeasible=found.infeasible)

@@ -26,11 +26,11 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.text.wording import counted
 
 MAX_MOMENTS = 4
-FORCING, SPREAD = 28, 12  # candidates for a further moment: nodes that force most bytes, and nodes spread evenly
-BY_RELAXATION, BY_BYTES = 6, 3  # of these, how many have their integer program solved
+FORCING, SPREAD = 20, 8  # candidates for a further moment: nodes that force most bytes, and nodes spread evenly
+BY_RELAXATION, BY_BYTES = 5, 3  # of these, how many have their integer program solved
 FIRST_SECONDS = 3.0  # for the program of one moment
-SHORT_SECONDS, LONG_SECONDS = 1.0, 15.0  # for each program of a further moment: a first try, and another
-RETRIED = 2  # of the programs that the first try did not solve
+SHORT_SECONDS, LONG_SECONDS = 1.0, 4.0  # for each program of a further moment: a first try, and another
+RETRIED = 1  # of the programs that the first try did not solve
 MIN_GAIN = 1e-3  # of the overhead: a moment that gains less is the last
 OPTIMAL, STOPPED_EARLY, NO_SOLUTION = "optimal", "stopped", "infeasible"
 SIZES = 12  # of the values at a moment, the largest, for each of which there is a rounded row of bytes
@@ -205,7 +205,7 @@ class _MomentChoice:
         return most if self.context.left is None else min(most, self.context.left)
 
     def longer(self, base: MomentBound) -> Iterator[MomentBound]:
-        """Bounds of one more moment: a short try of each promising one, then more time for the two highest."""
+        """Bounds of one more moment: a short try of each promising one, then more time for the highest."""
         best = base.compute
         stopped: list[tuple[int, float, tuple[int, ...]]] = []
         for chain in self.promising(base):

@@ -9,6 +9,7 @@ from remat_algos.allocate.allocators.registry import Allocator, get_allocator
 from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.bounds.certificate import rising_bounds
 from remat_algos.bounds.compute import ComputeBound, forced_values
+from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.bounds.memory import least_peak_bound, two_path_bound
 from remat_algos.context import SearchContext, until_stopped
 from remat_algos.errors import BudgetError
@@ -79,18 +80,27 @@ class Problem:
         return None if self.overhead_limit is None else self.graph.needed_compute + self.overhead_limit
 
     def compute_bound(
-        self, context: SearchContext, *, effort: str, peak: int | None = None, closure: ComputeBound | None = None
+        self,
+        context: SearchContext,
+        *,
+        effort: str,
+        peak: int | None = None,
+        closure: ComputeBound | None = None,
+        goal: int | None = None,
     ) -> tuple[ComputeBound, bool]:
         """Lower bound on the compute of every schedule within the limit, and whether the user interrupted.
 
         Where the lowest peak is wanted, of every schedule within `peak`; without one, of every schedule. `closure` is
-        the closure bound, where it is known. Whatever stops the search, the best bound so far is valid.
+        the closure bound, where it is known. A bound that meets `goal`, the compute of a schedule, ends the search.
+        Whatever stops it, the best bound so far is valid.
         """
         bound = closure or ComputeBound(self.graph.needed_compute)
         limit = peak if self.minimizes_peak else self.limit
         with until_stopped() as ending:
             for rising in rising_bounds(self.graph, limit, effort=effort, closure=closure, context=context):
                 bound = rising
+                if goal is not None and bound.compute >= goal - int(TOLERANCE * self.graph.needed_compute):
+                    break
         return bound, ending.interrupted
 
     def own_bound(self, candidate: Candidate) -> int | None:

@@ -205,8 +205,13 @@ def solve(
     untried = effort == BEST or bound is closure
     if untried and best.figures[1] > max(bound.compute, proven or 0):
         peak, known = best.figures[0], None if problem.minimizes_peak else closure
-        soon = FAST if searches.interrupted else effort
-        tighter, stopped = problem.compute_bound(context.share(), effort=soon, peak=peak, closure=known)
+        tighter, stopped = problem.compute_bound(
+            context.share(),
+            effort=FAST if searches.interrupted else effort,
+            peak=peak,
+            closure=known,
+            goal=best.figures[1],
+        )
         bound = max(tighter, bound, key=lambda each: each.compute)
     details = dict(best.details)
     if single is None:

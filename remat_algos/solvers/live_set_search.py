@@ -26,7 +26,7 @@ from remat_algos.solvers.registry import Rows, solver
 from remat_algos.text.wording import counted, shortened
 
 USUAL_VALUES = 64  # values of graphs on which the search often ends
-MAX_STATES = {FAST: 200_000, DEFAULT: 1_000_000, BEST: 10_000_000}  # sets of live values, by effort
+MAX_STATES = {FAST: 200_000, DEFAULT: 1_000_000, BEST: 2_000_000}  # sets of live values, by effort
 BEYOND = 10  # of more values, this part of it
 FRONTIER_SEARCHES = 4  # how many times as many sets for a whole frontier
 MAX_STATES_ALONE = 100_000  # before potentials are computed
@@ -68,7 +68,7 @@ def live_set_search(
     Parameters
     ----------
     max_states : int, optional
-        Maximum number of sets; by default 1,000,000, by effort "fast" 200,000 and by "best" 10,000,000, above 64
+        Maximum number of sets; by default 1,000,000, by effort "fast" 200,000 and by "best" 2,000,000, above 64
         values a tenth of it; four times as many for a frontier.
 
     Examples

@@ -17,7 +17,7 @@ from remat_algos.solvers.candidates import Candidate, Details, evaluated, rank
 from remat_algos.solvers.registry import BASELINE, START, Rows, solver
 from remat_algos.text.wording import counted, shortened
 
-WORK = {FAST: 6_000_000, DEFAULT: 75_000_000, BEST: 400_000_000}
+WORK = {FAST: 6_000_000, DEFAULT: 75_000_000, BEST: 250_000_000}
 """Changes of the profile and eight for each move, of which a core makes some 30 million a second."""
 USUAL_NODES, LARGE_NODES = 1_000, 20_000
 MORE_WORK = {FAST: 6, DEFAULT: 4, BEST: 4}  # times as much at the latter as at the former
