@@ -11,11 +11,11 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int8, Int32, Int64
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.csr import group_rows, row_of
-from remat_algos.ir.differentiate import everything_saved
+from remat_algos.ir.differentiate import PARAMETER, everything_saved
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
 from remat_algos.ir.resident import Resident
-from remat_algos.models.block_workspace import able, workspaces
+from remat_algos.models.block_workspace import workspaces
 
 
 def contract(graph: ComputationGraph, block: Sequence[str]) -> ComputationGraph:
@@ -65,22 +65,39 @@ def contract(graph: ComputationGraph, block: Sequence[str]) -> ComputationGraph:
     reader = row_of(graph.read_indptr)
     outer = blocks.group[reader] != blocks.home[graph.read_indices]
     read_indptr, read_indices = blocks.rows(reader[outer], blocks.value[graph.read_indices[outer]])
-    workspace, grad_workspace = workspaces(graph, rules, blocks.group, blocks.kept)
-    described = graph.backward is not None or bool(blocks.merged.any())
-    return ComputationGraph(
+    backward = _backward(graph, rules, blocks) if graph.backward is not None or blocks.merged.any() else None
+    contracted = ComputationGraph(
         value_indptr=blocks.value_indptr,
         read_indptr=read_indptr,
         read_indices=read_indices,
         memory=blocks.of_values(graph.memory, blocks.inner),
         compute=blocks.sums(graph.compute),
-        workspace=workspace,
+        workspace=blocks.sums(np.where(blocks.alone, graph.workspace, 0)),
         once=blocks.sums(graph.once) > 0,
         output=graph.output[blocks.origin] & (blocks.origin >= 0),
-        backward=_backward(graph, rules, blocks, grad_workspace) if described else None,
+        backward=backward,
         resident=_resident(graph, blocks),
         mark=_mark(graph, blocks),
         labels=_labels(graph, blocks, block),
     )
+    if backward is None:
+        return contracted
+    workspace, grad_workspace = workspaces(replace(graph, backward=rules), contracted, blocks.group)
+    return replace(
+        contracted,
+        workspace=contracted.workspace + workspace,
+        backward=replace(backward, grad_workspace=backward.grad_workspace + grad_workspace),
+    )
+
+
+def able(graph: ComputationGraph, rules: Backward) -> Bool:
+    """bool[n]: nodes that can have a gradient: they read a value with a gradient, or a parameter."""
+    flags = np.zeros(graph.n_nodes, bool)
+    flags[row_of(graph.read_indptr)[(rules.grad_memory >= 0)[graph.read_indices]]] = True
+    if graph.resident is not None:
+        is_parameter = (graph.resident.role == PARAMETER)[graph.resident.read_indices]
+        flags[row_of(graph.resident.read_indptr)[is_parameter]] = True
+    return flags
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,6 +138,11 @@ class _Contraction:
     def merged(self) -> Bool:
         """bool[blocks]: blocks of more than one node."""
         return self.size > 1
+
+    @property
+    def alone(self) -> Bool:
+        """bool[n]: nodes that are a block by themselves."""
+        return ~self.merged[self.group]
 
     def sums(self, amounts: Int64 | Bool) -> Int64:
         """int64[blocks]: sums over the nodes of each block."""
@@ -185,10 +207,11 @@ def _kept(graph: ComputationGraph, group: Int64, merged: Bool) -> Bool:
     return kept
 
 
-def _backward(graph: ComputationGraph, rules: Backward, blocks: _Contraction, grad_workspace: Int64) -> Backward:
+def _backward(graph: ComputationGraph, rules: Backward, blocks: _Contraction) -> Backward:
+    """The gradients of blocks, without the workspace of those of several nodes."""
     saver = row_of(rules.saved_indptr)
-    can, alone = able(graph, rules), ~blocks.merged[blocks.group]
-    saves = (can | alone)[saver]
+    can = able(graph, rules)
+    saves = (can | blocks.alone)[saver]
     saved_indptr, saved_indices = blocks.rows(saver[saves], blocks.value[rules.saved_indices[saves]])
     grad_compute = rules.grad_compute
     twice = np.where(grad_compute < 0, 2 * graph.compute, grad_compute) * can
@@ -198,7 +221,7 @@ def _backward(graph: ComputationGraph, rules: Backward, blocks: _Contraction, gr
         saved_indices=saved_indices,
         grad_memory=blocks.of_values(rules.grad_memory, np.full(blocks.size.size, -1)),
         grad_compute=np.where(blocks.sums(grad_compute >= 0) > 0, explicit, -1),
-        grad_workspace=grad_workspace,
+        grad_workspace=blocks.sums(np.where(blocks.alone, rules.grad_workspace, 0)),
     )
 
 
