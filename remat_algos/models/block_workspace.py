@@ -41,7 +41,7 @@ def workspaces(fine: ComputationGraph, coarse: ComputationGraph, group: Int64) -
     resident = fine.resident
     learned = resident is not None and bool((resident.role == PARAMETER).any())
     for parameter_gradients in (False, True)[: 1 + learned]:
-        nodes, blocks = (_Run.of(graph, parameter_gradients) for graph in (fine, coarse))
+        nodes, blocks = (_IdOrderSteps.of(graph, parameter_gradients) for graph in (fine, coarse))
         own = home[blocks.owner] == blocks.owner  # no single node in between
         for scratch, backward in ((workspace, False), (grad_workspace, True)):
             inside = nodes.rise(coarse.n_nodes, span, nodes.backward == backward)
@@ -68,7 +68,7 @@ def _spans(group: Int64) -> Int64:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Run:
+class _IdOrderSteps:
     """A graph with its gradients, simulated in id order: an entry for each step."""
 
     owner: Int64  # the forward node that runs, whose gradient runs, or whose value is the loss of a seed
@@ -78,7 +78,7 @@ class _Run:
     before: Int64  # bytes that are live before the step and in it
 
     @classmethod
-    def of(cls, graph: ComputationGraph, parameter_gradients: bool) -> _Run:
+    def of(cls, graph: ComputationGraph, parameter_gradients: bool) -> _IdOrderSteps:
         bare = replace(graph, compute=np.zeros(graph.n_nodes, np.int64), mark=None, labels=Labels())
         owner, training = np.arange(graph.n_nodes), bare
         seed = np.zeros(graph.n_nodes, bool)
