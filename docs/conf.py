@@ -6,6 +6,7 @@ from pybtex.style.labels import BaseLabelStyle
 from pygments.lexers.special import TextLexer
 
 import remat_algos
+from tests.public import PUBLIC
 
 
 class KeyLabels(BaseLabelStyle):
@@ -45,6 +46,11 @@ autodoc_typehints = "none"  # the docstrings say more
 autodoc_member_order = "bysource"
 numpydoc_class_members_toctree = False
 numpydoc_show_class_members = False
+numpydoc_xref_param_type = True
+numpydoc_xref_aliases = {
+    name.rpartition(".")[2]: f"remat_algos.{name}" for name, thing in PUBLIC.items() if isinstance(thing, type)
+}
+numpydoc_xref_ignore = {"of", "or", "to", "and", "optional", "default"}
 
 bibtex_bibfiles = ["references.bib"]
 bibtex_default_style = "keyed"

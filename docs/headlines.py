@@ -124,7 +124,7 @@ def draw(before, after):
 
 def main(folder):
     plans = network()
-    ra.save_picture(draw(*plans), folder / "before_and_after.svg")
+    ra.plot.save(draw(*plans), folder / "before_and_after.svg")
     lines = block(*plans)
     for path in PAGES:
         path.write_text(BLOCK.sub(lambda _: lines, path.read_text("utf-8")), "utf-8")

@@ -224,4 +224,4 @@ if __name__ == "__main__":
     found = recorded()
     (DOCS / "validation.md").write_text(page(found), encoding="utf-8")
     for name, record in on_gpu(found):
-        ra.save_picture(figure(record), DOCS / "figures" / f"{name}.svg")
+        ra.plot.save(figure(record), DOCS / "figures" / f"{name}.svg")

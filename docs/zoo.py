@@ -316,7 +316,7 @@ def draw(folder):
     """A small instance of each family."""
     for family in list_families():
         graph = build(family.name, **SMALL[family.name]).graph
-        ra.save_picture(ra.plot_graph(graph), folder / f"zoo_{family.name}.svg")
+        ra.plot.save(ra.plot.graph(graph), folder / f"zoo_{family.name}.svg")
 
 
 # ---------------------------------------------------------------- the layers

@@ -26,4 +26,4 @@ again = [training.labels[v] for v in range(training.n_nodes) if runs[v] > 1]
 print(f"recomputed: {', '.join(again[:5])} and {len(again) - 5} more")
 print("the order begins with", ", ".join(plan.schedule.names(training)[:3]))
 
-ra.save_picture(ra.plot_memory(plan), FOLDER / "first_plan.svg")
+ra.plot.save(ra.plot.memory(plan), FOLDER / "first_plan.svg")

@@ -32,4 +32,4 @@ plan = ra.solve(training, "80%")
 print(plan)
 print(ra.explain(plan, "relu1"))
 
-ra.save_picture(ra.plot_schedule(plan), FOLDER / "own_edge_list.svg")
+ra.plot.save(ra.plot.schedule(plan), FOLDER / "own_edge_list.svg")

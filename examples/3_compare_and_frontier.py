@@ -35,4 +35,4 @@ for budget in ("95%", "85%", "75%", "65%"):
     plan = frontier.best(budget)
     print(f"{budget}: {plan.overhead / one_pass:.1%} overhead, by {plan.method}")
 
-ra.save_picture(ra.plot_frontier(frontier), FOLDER / "compare_and_frontier.svg")
+ra.plot.save(ra.plot.frontier(frontier), FOLDER / "compare_and_frontier.svg")

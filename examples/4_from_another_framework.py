@@ -41,4 +41,4 @@ for action, v in plan.actions():  # each node makes one value, so that both have
 assert most == plan.peak_memory
 print(f"held {most} bytes at most, as promised; in the end {sorted(held)}")
 
-ra.save_picture(ra.plot_graph(plan), FOLDER / "from_another_framework.svg")
+ra.plot.save(ra.plot.graph(plan), FOLDER / "from_another_framework.svg")

@@ -18,15 +18,15 @@ FOLDER = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parents[1] / "doc
 edges = ["ab", "bc", "ad", "de", "cf", "ef", "fg", "gh"]  # two branches between a and f
 memory, compute = [4, 2, 2, 1, 2, 4, 6, 1], [6, 5, 1, 6, 3, 1, 4, 1]
 graph = ra.ComputationGraph.from_edges(map(tuple, edges), memory, compute)
-inputs_only = ra.Backward(graph.read_indptr, graph.read_indices, graph.memory, [-1] * 8, [0] * 8)
+inputs_only = ra.ir.Backward(graph.read_indptr, graph.read_indices, graph.memory, [-1] * 8, [0] * 8)
 training = ra.differentiate(replace(graph, backward=inputs_only))
 
-family = ra.lower_set_family(training)
+family = ra.structure.lower_set_family(training)
 print(f"{len(family)} lower sets of {graph.n_nodes} nodes:")
 for size, sets in groupby(family.sets(), len):
     print(f"  {size}:", *("".join(graph.labels[v] for v in nodes) or "{}" for nodes in sets))
 
-overhead, peak, chain = min(ra.formula_frontier(training), key=lambda point: point[1])
+overhead, peak, chain = min(ra.solvers.formula_frontier(training), key=lambda point: point[1])
 print(f"least budget {peak} B; the least overhead there is {overhead}, by the chain")
 print("block adds    (i)  (ii) (iii)  (iv)   sum")
 block = chain.blocks(training).tolist()
@@ -34,8 +34,8 @@ for i, terms in enumerate(chain.terms(training).tolist()):
     adds = "".join(graph.labels[v] for v in range(graph.n_nodes) if block[v] == i)
     print(f"{i:>5} {adds:<5}", *(f"{amount:5}" for amount in [*terms, sum(terms)]))
 
-really = ra.simulate(training, ra.canonical_schedule(training, chain))
+really = ra.simulate(training, ra.schedule.canonical_schedule(training, chain))
 print(f"after liveness: {really.peak_memory} B for an overhead of {really.overhead}")
 
-ra.save_picture(ra.plot_lattice(family, chain), FOLDER / "lower_sets_lattice.svg")
-ra.save_picture(ra.plot_terms(training, chain), FOLDER / "lower_sets_terms.svg")
+ra.plot.save(ra.plot.lattice(family, chain), FOLDER / "lower_sets_lattice.svg")
+ra.plot.save(ra.plot.terms(training, chain), FOLDER / "lower_sets_terms.svg")

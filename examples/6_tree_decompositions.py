@@ -15,14 +15,14 @@ FOLDER = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parents[1] / "doc
 
 reads = ["ab", "bc", "cd", "de", "eE", "ED", "DC", "CB", "BA", "dD", "cC", "bB", "aA"]
 graph = ra.ComputationGraph.from_edges(map(tuple, reads))  # capitals are gradients
-undirected = ra.UndirectedGraph.of(graph)
+undirected = ra.structure.UndirectedGraph.of(graph)
 
-bags = ra.TreeDecomposition.of(ra.eliminate(undirected)).shrunk()  # least fill-in
+bags = ra.structure.TreeDecomposition.of(ra.structure.eliminate(undirected)).shrunk()  # least fill-in
 bags.verify(undirected)
-low = ra.width_bounds(undirected).lower_bound
+low = ra.structure.width_bounds(undirected).lower_bound
 print(f"{bags.n_bags} bags of width {bags.width}; no decomposition has less than {low}")
 
-tree = ra.SeparatorTree.balanced(bags, graph.n_nodes)
+tree = ra.structure.SeparatorTree.balanced(bags, graph.n_nodes)
 print(f"separators in {tree.depth} levels:")
 for s in range(bags.n_bags):
     owned = tree.own[tree.own_indptr[s] : tree.own_indptr[s + 1]]
@@ -38,7 +38,7 @@ for batching in (False, True):
     run = "".join(plan.schedule.names(graph))
     print(f"{how}: {run}, {plan.peak_memory} bytes for {len(run)} runs")
     if not batching:
-        ra.save_picture(ra.plot_schedule(plan), FOLDER / "twremat_schedule.svg")
+        ra.plot.save(ra.plot.schedule(plan), FOLDER / "twremat_schedule.svg")
 
-picture = ra.plot_decomposition(bags, graph=graph, separators=tree)
-ra.save_picture(picture, FOLDER / "twremat_decomposition.svg")
+picture = ra.plot.decomposition(bags, graph=graph, separators=tree)
+ra.plot.save(picture, FOLDER / "twremat_decomposition.svg")

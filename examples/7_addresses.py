@@ -18,16 +18,17 @@ training = ra.differentiate(graph)
 
 for budget in ("100%", "60%"):
     plan = ra.solve(training, budget, solver="greedy_remat")
-    over = ra.in_place(plan.simulation)  # which instance each one is written over
+    over = ra.allocate.find_overwrites(plan.simulation)  # which instance each one is written over
     pairs = (over >= 0).sum()
     print(f"a budget of {budget}: peak {plan.peak_memory:,} bytes, {pairs} values in place")
     for how, written in (("side by side", None), ("in place", over)):
-        buffers = ra.Buffers.of(plan.simulation, written)
-        apart, shared, packed = ra.apart(buffers), ra.share(buffers), ra.pack(buffers)
+        buffers = ra.allocate.Buffers.of(plan.simulation, written)
+        methods = (ra.allocate.separate_storage, ra.allocate.share_storage, ra.allocate.pack)
+        separate, shared, packed = (method(buffers) for method in methods)
         packed.verify()  # no two buffers meet
         least = "the minimum" if packed.proven else f"lower bound {packed.bound:,}"
-        print(f"  {how}: apart {apart.size:,}, shared {shared.size:,},", end=" ")
+        print(f"  {how}: apart {separate.size:,}, shared {shared.size:,},", end=" ")
         print(f"packed {packed.size:,} ({least})")
 
-picture = ra.plot_addresses(packed, simulation=plan.simulation)
-ra.save_picture(picture, FOLDER / "addresses.svg")
+picture = ra.plot.addresses(packed, simulation=plan.simulation)
+ra.plot.save(picture, FOLDER / "addresses.svg")

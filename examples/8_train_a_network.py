@@ -35,4 +35,4 @@ for budget, plan in plans.items():
 axes.set_xlabel("step")
 axes.set_ylabel("live memory (MiB)")
 axes.legend()
-ra.save_picture(axes, FOLDER / "training.svg")
+ra.plot.save(axes, FOLDER / "training.svg")

@@ -33,8 +33,8 @@ for budget in ("100%", "50%"):
     run = ra.execute(graph, plan, operators, outputs=True)
     check(run.outputs)
     assert run.peak_raw == plan.peak_memory
-    over = ra.in_place(plan.simulation, {"Tanh": 0, "grad(Tanh)": 0})  # may be written over read 0
-    arena = ra.pack(ra.Buffers.of(plan.simulation, over), alignment=512)
+    over = ra.allocate.find_overwrites(plan.simulation, {"Tanh": 0, "grad(Tanh)": 0})  # may be written over read 0
+    arena = ra.allocate.pack(ra.allocate.Buffers.of(plan.simulation, over), alignment=512)
     packed = ra.execute(graph, plan, operators, arena, outputs=True)
     check(packed.outputs)
     again = (run.runs - 1).sum()
@@ -42,4 +42,4 @@ for budget in ("100%", "50%"):
 
 found = ra.validate(graph, plan, operators=operators, arena=True, repeats=0)
 assert found.holds  # bytes at each step, and every value
-ra.save_picture(ra.plot_validation(found), FOLDER / "own_operators.svg")
+ra.plot.save(ra.plot.validation(found), FOLDER / "own_operators.svg")

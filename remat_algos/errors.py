@@ -5,6 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+__all__ = [
+    "AllocationError",
+    "BackendError",
+    "BudgetError",
+    "ClaimError",
+    "GraphError",
+    "GraphWarning",
+    "OutOfMemoryError",
+    "PlanError",
+    "RematError",
+    "ScheduleError",
+    "StaleValueError",
+]
+
 
 class RematError(Exception):
     """Base of the errors that bad input can cause; its text is one sentence with the remedy."""

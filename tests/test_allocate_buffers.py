@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
-from remat_algos.allocate.sharing import apart
+from remat_algos.allocate.sharing import separate_storage
 from remat_algos.errors import AllocationError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.simulation import simulate
@@ -151,7 +151,7 @@ def test_verify_finds_a_fault_where_the_oracle_does(data):
 
 @given(buffers=some_buffers(), data=st.data())
 def test_verify_finds_one_buffer_that_has_slipped(buffers, data):
-    sound = apart(buffers)
+    sound = separate_storage(buffers)
     assert problem(sound) is None
     assert not allocations.faults(buffers, sound.offset, sound.size)
     if len(buffers):
@@ -183,7 +183,7 @@ def test_verify_finds_two_in_a_block_where_the_oracle_does(buffers, data):
         storage[i] == storage[j] and allocations.conflict(rows, i, j)
         for i, j in itertools.combinations(range(len(rows)), 2)
     )
-    sound = apart(buffers)
+    sound = separate_storage(buffers)
     found = Allocation(buffers, storage, sound.offset, sound.size, "by lot", 0)
     if meet:
         with pytest.raises(AllocationError, match="are both in block"):
@@ -201,7 +201,7 @@ def test_what_is_written_over_another_lies_there():
 
 def test_proven_and_fragmentation():
     buffers = Buffers([0, 1, 2], [2, 3, 3], [6, 2, 6])
-    loose, tight = apart(buffers), Allocation(buffers, [0, 1, 0], [0, 6, 0], 8, "by hand", 8)
+    loose, tight = separate_storage(buffers), Allocation(buffers, [0, 1, 0], [0, 6, 0], 8, "by hand", 8)
     assert (loose.size, loose.proven, loose.fragmentation) == (14, False, 1 - 8 / 14)
     assert (tight.size, tight.proven, tight.fragmentation) == (8, True, 0)
-    assert apart(Buffers([], [], [])).fragmentation == 0
+    assert separate_storage(Buffers([], [], [])).fragmentation == 0

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.allocate.buffers import Buffers
-from remat_algos.allocate.in_place import in_place
+from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.errors import AllocationError
 from remat_algos.formats.in_place_tables import read_in_place
 from remat_algos.ir.differentiate import differentiate
@@ -52,7 +52,7 @@ def pairs(graph, order=None, table=None):
     """Which value is written over which, by name."""
     simulation = simulate(graph, range(graph.n_nodes) if order is None else order)
     value = simulation.lifetimes.value
-    over = in_place(simulation, table)
+    over = find_overwrites(simulation, table)
     return {graph.value_name(value[i]): graph.value_name(value[over[i]]) for i in np.flatnonzero(over >= 0)}
 
 
@@ -70,7 +70,7 @@ def test_what_is_read_later_is_never_written_over(data):
     graph = even(data.draw(graphs() | training_graphs()), data)
     order = data.draw(orders(graph))
     simulation = simulate(graph, order)
-    over = in_place(simulation, loose(graph))
+    over = find_overwrites(simulation, loose(graph))
     cells = allocations.one_cell_each(over, np.count_nonzero(graph.workspace[order]))
     allocations.play(graph, order, cells, over)
     Buffers.of(simulation, over)  # nor would the constructor take it
@@ -80,7 +80,7 @@ def test_what_is_read_later_is_never_written_over(data):
 def test_each_pair_is_a_last_read_of_the_same_size(data):
     graph = even(data.draw(graphs() | training_graphs()), data)
     order = data.draw(orders(graph))
-    over = in_place(simulate(graph, order), loose(graph))
+    over = find_overwrites(simulate(graph, order), loose(graph))
     g, lives = plain(graph), lifetimes(plain(graph), order)
     assert len(set(over[over >= 0])) == np.count_nonzero(over >= 0)
     for i in np.flatnonzero(over >= 0):
@@ -96,7 +96,7 @@ def test_each_pair_is_a_last_read_of_the_same_size(data):
 def test_the_first_read_that_is_possible_is_taken(data):
     graph = even(data.draw(graphs()), data)
     order, table = data.draw(orders(graph)), loose(graph)
-    over = in_place(simulate(graph, order), table)
+    over = find_overwrites(simulate(graph, order), table)
     g, lives = plain(graph), lifetimes(plain(graph), order)
     instance = {(step, x): i for i, (step, x, _) in enumerate(lives)}
 
@@ -121,7 +121,7 @@ def test_a_whole_network_runs_in_place():
     graph = differentiate(build("resnet18", batch=1).graph, parameter_gradients=True)
     order = [v for v in range(graph.n_nodes) for _ in range(1 if graph.once[v] or not graph.forward[v] else 2)]
     simulation = simulate(graph, order)
-    over = in_place(simulation)
+    over = find_overwrites(simulation)
     assert np.count_nonzero(over >= 0) > 50
     cells = allocations.one_cell_each(over, np.count_nonzero(graph.workspace[order]))
     allocations.play(graph, order, cells, over)
@@ -182,13 +182,13 @@ def test_a_value_run_again_is_another_instance():
     """b is written over the second a; the first is read by c."""
     graph = network("a: -/b: ReLU a/c: - a/d: - b c")
     simulation = simulate(graph, [0, 2, 0, 1, 3])
-    assert in_place(simulation).tolist() == [-1, -1, -1, 2, -1]
+    assert find_overwrites(simulation).tolist() == [-1, -1, -1, 2, -1]
 
 
 def test_workspaces_and_residents_are_left_alone():
     graph = network("a: -/b: ReLU a", workspace=[0, 4])
     simulation = simulate(graph, [0, 1])
-    buffers = Buffers.of(simulation, in_place(simulation))
+    buffers = Buffers.of(simulation, find_overwrites(simulation))
     assert buffers.over.tolist() == [-1, 0, -1]
     assert (buffers.max_live, simulation.peak_memory) == (5, 6)
 
@@ -230,7 +230,7 @@ def test_sums_are_found_from_the_arrays_alone(data):
     training = differentiate(graph, parameter_gradients=data.draw(st.booleans()))
     sums = sums_by_name(training)
     simulation = simulate(training, range(training.n_nodes))
-    over = in_place(simulation, dict.fromkeys(loose(training)))
+    over = find_overwrites(simulation, dict.fromkeys(loose(training)))
     found = {(i, int(over[i])) for i in np.flatnonzero(over >= 0)}
     assert found == {(y, x) for y, x in sums if training.memory[y] > 0}
 
@@ -239,7 +239,7 @@ def test_the_gradients_of_a_weight_add_up_in_one_place():
     """As in chen2016, section 5.3: otherwise each time step has its own."""
     graph = differentiate(build("lstm", batch=1, steps=5).graph, parameter_gradients=True)
     simulation = simulate(graph, range(graph.n_nodes))
-    buffers = Buffers.of(simulation, in_place(simulation))
+    buffers = Buffers.of(simulation, find_overwrites(simulation))
     of_a_weight = [i for i in range(graph.n_nodes) if graph.labels[i].startswith("grad(lstm.layer1.state_weight)")]
     first = buffers.first[[int(graph.value_indptr[v]) for v in of_a_weight]]
     assert (len(of_a_weight), len(set(first))) == (5, 1)
@@ -266,7 +266,7 @@ def test_a_place_that_some_nodes_have_is_passed_over_at_others():
     assert pairs(graph, table={"Exp": 7}) == {"b": "a", "d": "c"}  # no node of the graph works so
 
 
-@pytest.mark.parametrize("call", [in_place, Buffers.of])
+@pytest.mark.parametrize("call", [find_overwrites, Buffers.of])
 def test_a_plan_says_where_its_simulation_is(call):
     plan = solve(network("a: -/b: ReLU a"))
     with pytest.raises(TypeError, match=r"^a Plan is not a Simulation; give plan\.simulation$"):

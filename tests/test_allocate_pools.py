@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.allocate.buffers import Buffers
-from remat_algos.allocate.in_place import in_place
+from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.pools import SEGMENTS, TIES, arena, cuda_caching, cupy_pool
 from remat_algos.allocate.traces import RELEASE_ALL, Trace
@@ -204,7 +204,7 @@ def test_what_a_schedule_uses_is_the_simulated_memory_rounded(data):
 def test_an_arena_holds_its_size_and_uses_what_is_needed(data):
     graph = data.draw(graphs(min_nodes=1))
     simulation = simulate(graph, data.draw(orders(graph)))
-    over = in_place(simulation) if data.draw(st.booleans()) else None
+    over = find_overwrites(simulation) if data.draw(st.booleans()) else None
     allocation = pack(Buffers.of(simulation, over))
     use = arena(allocation, steps=len(simulation.schedule))
     assert use.peak_used <= use.peak_reserved == allocation.size

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.colouring import colour
-from remat_algos.allocate.in_place import in_place
-from remat_algos.allocate.sharing import apart, share
+from remat_algos.allocate.in_place import find_overwrites
+from remat_algos.allocate.sharing import separate_storage, share_storage
 from remat_algos.errors import AllocationError
 from remat_algos.models.random import chain
 from remat_algos.models.registry import build
@@ -24,7 +24,7 @@ MATCH_RANGES = [0, 1, 2, 3, 16]
 
 def buffers_of(graph, table=None, *, written_over=True):
     simulation = simulate(graph, range(graph.n_nodes))
-    return Buffers.of(simulation, in_place(simulation, table) if written_over else None)
+    return Buffers.of(simulation, find_overwrites(simulation, table) if written_over else None)
 
 
 def blocks(allocation, names):
@@ -41,7 +41,13 @@ def blocks(allocation, names):
 
 @pytest.mark.parametrize(
     ("op", "method", "count"),
-    [("ReLU", share, 1), ("ReLU", apart, 1), ("-", share, 2), ("-", colour, 2), ("-", apart, 50)],
+    [
+        ("ReLU", share_storage, 1),
+        ("ReLU", separate_storage, 1),
+        ("-", share_storage, 2),
+        ("-", colour, 2),
+        ("-", separate_storage, 50),
+    ],
 )
 def test_a_chain_of_fifty(op, method, count):
     graph = network("/".join(["v0: -", *(f"v{i}: {op} v{i - 1}" for i in range(1, 50))]))
@@ -65,33 +71,33 @@ def figure_1(more="", *, written_over=True):
 
 def test_figure_1_without_any_of_it():
     names, buffers = figure_1(written_over=False)
-    assert blocks(apart(buffers), names) == sorted(f"{{{name}}}" for name in names)
-    assert share(buffers, 0).size == 10
+    assert blocks(separate_storage(buffers), names) == sorted(f"{{{name}}}" for name in names)
+    assert share_storage(buffers, 0).size == 10
 
 
 def test_figure_1_in_place():
     names, buffers = figure_1()
     wanted = ["{dfc1}", "{dfc2 dsig}", "{dw1}", "{dw2}", "{fc1 sig}", "{fc2 softmax dsoftmax}"]
-    assert blocks(apart(buffers), names) == blocks(share(buffers, 0), names) == wanted
+    assert blocks(separate_storage(buffers), names) == blocks(share_storage(buffers, 0), names) == wanted
 
 
 @pytest.mark.parametrize("match_range", [1, 16, None])
 def test_figure_1_in_place_and_shared(match_range):
     names, buffers = figure_1()
-    found = share(buffers, match_range)
+    found = share_storage(buffers, match_range)
     assert blocks(found, names) == ["{dfc2 dsig}", "{dw2}", "{fc1 sig dw1}", "{fc2 softmax dsoftmax dfc1}"]
     assert (found.size, buffers.max_live, found.proven) == (4, 4, True)
 
 
 def test_figure_1_where_a_gradient_reads_more_than_it_must():
     names, buffers = figure_1(more=" fc1")
-    found = blocks(share(buffers, 16), names)
+    found = blocks(share_storage(buffers, 16), names)
     assert found == ["{dfc2 dsig}", "{dw2}", "{fc1}", "{fc2 softmax dsoftmax dfc1}", "{sig dw1}"]
 
 
 def test_an_output_that_nobody_reads_gets_a_block_and_gives_it_back():
     graph = network("a: -/b: -/c: - a", outputs="c")
-    assert blocks(share(buffers_of(graph), 16), "abc") == ["{a}", "{b c}"]
+    assert blocks(share_storage(buffers_of(graph), 16), "abc") == ["{a}", "{b c}"]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +116,7 @@ def test_an_output_that_nobody_reads_gets_a_block_and_gives_it_back():
 )
 def test_chains_with_match_ranges(sizes, match_range, lengths):
     buffers = buffers_of(chain(len(sizes), memory=sizes))
-    found = share(buffers, match_range)
+    found = share_storage(buffers, match_range)
     found.verify()
     assert sorted(int(buffers.size[found.storage == b].max()) for b in set(found.storage)) == lengths
     assert found.size == sum(lengths)
@@ -119,21 +125,25 @@ def test_chains_with_match_ranges(sizes, match_range, lengths):
 def test_a_wider_range_is_not_better_and_the_best_is_searched():
     buffers = buffers_of(chain(4, memory=[100, 5, 7, 100]))
     assert buffers.max_live == 107
-    assert [share(buffers, r).size for r in (0, 1, 16, None)] == [212, 112, 205, 112]
-    assert share(buffers).method == "sharing, match range 1"
-    assert blocks(share(buffers, 16), "abcd") == ["{a c}", "{b}", "{d}"]  # the third takes the first one's block
+    assert [share_storage(buffers, r).size for r in (0, 1, 16, None)] == [212, 112, 205, 112]
+    assert share_storage(buffers).method == "sharing, match range 1"
+    assert blocks(share_storage(buffers, 16), "abcd") == [
+        "{a c}",
+        "{b}",
+        "{d}",
+    ]  # the third takes the first one's block
 
 
 def test_a_network_that_only_predicts_needs_nearly_no_memory():
     """vgg19: 70 buffers in three blocks; resnets of 50 and of 101 layers take the same bytes."""
     vgg19 = buffers_of(build("vgg19").graph)
-    found = share(vgg19)
+    found = share_storage(vgg19)
     found.verify()
     assert len(set(found.storage)) == 3
-    assert found.size < 1.05 * vgg19.max_live < 0.35 * apart(vgg19).size
+    assert found.size < 1.05 * vgg19.max_live < 0.35 * separate_storage(vgg19).size
     shallow, deep = (buffers_of(build(name).graph) for name in ("resnet50", "resnet101"))
-    assert share(deep).size < 1.01 * share(shallow).size
-    assert apart(deep).size > 1.4 * apart(shallow).size
+    assert share_storage(deep).size < 1.01 * share_storage(shallow).size
+    assert separate_storage(deep).size > 1.4 * separate_storage(shallow).size
 
 
 # ---------------------------------------------------------------- the published planner
@@ -151,8 +161,8 @@ def test_blocks_are_those_of_the_published_planner(data):
         return [(0, place) for place in places if place < len(g.reads[node])]
 
     simulation = simulate(graph, order)
-    over = in_place(simulation, table) if graph.forward_of is None else None  # sums are ours alone
-    found = share(Buffers.of(simulation, over), match_range)
+    over = find_overwrites(simulation, table) if graph.forward_of is None else None  # sums are ours alone
+    found = share_storage(Buffers.of(simulation, over), match_range)
     members, lengths = allocations.planned(graph, order, match_range, pairs if over is not None else lambda node: [])
     ours = [np.flatnonzero(found.storage == b) for b in range(len(members))]
     # of blocks that are equal and come back in one step it may take the other one
@@ -165,7 +175,7 @@ def test_blocks_are_those_of_the_published_planner(data):
 
 @given(buffers=some_buffers(most=12), match_range=st.sampled_from([*MATCH_RANGES, None]))
 def test_sharing_is_sound_and_lies_between_max_live_and_no_sharing(buffers, match_range):
-    found, alone = share(buffers, match_range), apart(buffers)
+    found, alone = share_storage(buffers, match_range), separate_storage(buffers)
     assert not allocations.faults(buffers, found.offset, found.size)
     assert buffers.max_live == found.bound <= found.size <= alone.size
     assert match_range != 0 or found.size == alone.size
@@ -173,14 +183,14 @@ def test_sharing_is_sound_and_lies_between_max_live_and_no_sharing(buffers, matc
 
 @given(buffers=some_buffers(most=12))
 def test_the_search_is_never_worse_than_a_range_that_it_tries(buffers):
-    assert share(buffers).size == min(share(buffers, r).size for r in (0, 1, 2, 4, 8, 16))
+    assert share_storage(buffers).size == min(share_storage(buffers, r).size for r in (0, 1, 2, 4, 8, 16))
 
 
 @given(buffers=some_buffers(most=12))
 def test_colouring_is_sound_and_lies_between_max_live_and_no_sharing(buffers):
     found = colour(buffers)
     assert not allocations.faults(buffers, found.offset, found.size)
-    assert buffers.max_live == found.bound <= found.size <= apart(buffers).size
+    assert buffers.max_live == found.bound <= found.size <= separate_storage(buffers).size
 
 
 @given(buffers=some_buffers(most=12, in_place=False))
@@ -192,7 +202,7 @@ def test_colouring_equal_sizes_needs_no_more_than_max_live(buffers):
 @given(buffers=some_buffers(most=4, steps=4, in_place=False))
 def test_no_blocks_are_smaller_than_the_best_parting(buffers):
     least = allocations.least_blocks(buffers)
-    assert buffers.max_live <= least <= min(share(buffers).size, colour(buffers).size)
+    assert buffers.max_live <= least <= min(share_storage(buffers).size, colour(buffers).size)
 
 
 @given(st.data())
@@ -201,9 +211,9 @@ def test_schedules_run_at_the_addresses(data):
     graph = even(data.draw(graphs() | training_graphs()), data)
     order = data.draw(orders(graph))
     simulation = simulate(graph, order)
-    over = in_place(simulation, loose(graph))
+    over = find_overwrites(simulation, loose(graph))
     buffers = Buffers.of(simulation, over)
-    for method in (share, colour, apart):
+    for method in (share_storage, colour, separate_storage):
         found = method(buffers)
         cells = [set(range(b, b + s)) for b, s in zip(found.offset.tolist(), buffers.size.tolist(), strict=True)]
         allocations.play(graph, order, cells, over)
@@ -211,7 +221,7 @@ def test_schedules_run_at_the_addresses(data):
 
 @given(buffers=some_buffers(most=12), alignment=st.sampled_from([1, 4, 64]))
 def test_alignment_divides_offsets_and_the_arena(buffers, alignment):
-    for method in (share, colour, apart):
+    for method in (share_storage, colour, separate_storage):
         found = method(buffers, alignment=alignment)
         found.verify()
         assert not allocations.faults(buffers, found.offset, found.size, alignment)
@@ -220,31 +230,31 @@ def test_alignment_divides_offsets_and_the_arena(buffers, alignment):
 
 
 def test_nothing_needs_no_memory():
-    for method in (share, colour, apart):
+    for method in (share_storage, colour, separate_storage):
         found = method(Buffers([], [], []))
         assert (found.size, found.proven) == (0, True)
-    assert share(Buffers([0], [1], [0])).size == 0
+    assert share_storage(Buffers([0], [1], [0])).size == 0
 
 
 def test_what_cannot_be_asked_for_is_refused():
     buffers = Buffers([0], [1], [8])
     for wrong in (-1, 1.5, True, "2"):
         with pytest.raises(AllocationError, match=f"the match range is {wrong}; give a whole number, 0 or more"):
-            share(buffers, wrong)
-    for method in (share, colour, apart):
+            share_storage(buffers, wrong)
+    for method in (share_storage, colour, separate_storage):
         for wrong in (3, 2.5, 2**70):
             with pytest.raises(AllocationError, match=f"the alignment is {wrong}; give a power of two"):
                 method(buffers, alignment=wrong)
         with pytest.raises(AllocationError, match=f"rounded up to {2**52} the sizes add up to 2\\*\\*53 or more"):
             method(Buffers([0, 0], [1, 1], [8, 8]), alignment=2**52)
-    assert share(buffers, 10**30).size == 8
+    assert share_storage(buffers, 10**30).size == 8
 
 
 def test_twenty_thousand_buffers():
     rng = np.random.default_rng(0)
     begin = rng.integers(0, 20_000, 20_000)
     buffers = Buffers(begin, begin + rng.integers(1, 3_000, 20_000), rng.integers(1, 1_000_000, 20_000))
-    for method in (share, colour):
+    for method in (share_storage, colour):
         found = method(buffers)
         found.verify()
         assert found.size < 1.25 * buffers.max_live

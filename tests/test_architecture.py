@@ -11,23 +11,17 @@ from pathlib import Path
 import pytest
 
 import remat_algos
+from docs.stubs import stubs
+from tests.public import NAMESPACES, PUBLIC, TOP
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "remat_algos"
 ROOMS = (
-    *("kernels", "errors", "text", "files", "context", "operations", "ir", "cost", "models", "structure", "bounds"),
-    *("schedule", "allocate", "solvers", "plan", "formats", "executor", "interop", "plot", "reproduce", "cli"),
+    *("namespace", "kernels", "errors", "text", "files", "context", "operations", "ir", "cost", "models", "structure"),
+    *("bounds", "schedule", "allocate", "solvers", "plan", "formats", "executor", "interop", "plot", "reproduce"),
+    "cli",
 )
 FACE = (PACKAGE, f"{PACKAGE}.__main__")  # may reach everywhere
-OPEN = {  # the rooms that give names of their own, for ra.models.build, and where these stand
-    f"{PACKAGE}.models": {"build": "registry", "list_models": "registry"},
-    f"{PACKAGE}.formats": {
-        **dict.fromkeys(("GraphFormat", "graph_formats", "register"), "registry"),
-        **dict.fromkeys(("from_json", "to_json"), "graphs.json_text"),
-        **dict.fromkeys(("from_npz", "to_npz"), "graphs.npz_bytes"),
-    },
-    f"{PACKAGE}.bounds": {"ComputeBound": "compute", "closure_cut": "compute", "overhead_bound": "compute"},
-}
 FOR_KERNELS = ("numpy", "math")
 
 
@@ -44,6 +38,20 @@ class Import:
     def __str__(self):
         return f"{self.module}, line {self.line}: {self.target}"
 
+
+MOVED = """
+Allocation AllocationError BackendError Backward Breakdown Buffers ClaimError Device Elimination Execution
+GraphWarning Labels LayerOperators LowerSetFamily LowerSets Network Operators OutOfMemoryError PathDecomposition
+PoolRun PoolUse Region Reservation Resident SeparatorTree StaleValueError SyntheticOperators Trace Training
+TreeDecomposition UndirectedGraph Validation WidthBounds addresses_text apart arena breakdown_text calibrate
+canonical_schedule canonical_trace checkpoint_schedule colour cuda_caching cupy_pool decomposition_text
+drop_dead_runs echo_regions eliminate formula_frontier frontier_text gpu_missing graph_text in_place least_budget
+list_allocators lower_set_family lowest_pass memory_text mirror_schedule pack plot_addresses plot_breakdown
+plot_decomposition plot_frontier plot_graph plot_lattice plot_memory plot_schedule plot_terms plot_validation
+polish postpone read_buffers read_gr read_in_place read_mirror_counts read_order read_td reuse_values save_picture
+schedule_text share shrunk sink_runs train unroll validation_text width_bounds write_allocation write_gr write_td
+"""
+"""Names that stood at the top before there were namespaces."""
 
 # ---------------------------------------------------------------- reading
 
@@ -161,26 +169,21 @@ def cycles(found):
 
 
 def full_rooms(root):
-    """A room's __init__.py says what the room is, and nothing else; the open room also gives names, when asked."""
+    """A room's __init__.py says what the room is, and nothing else, but for the names that it gives when asked."""
     for module, file in modules(root).items():
         if file.name == "__init__.py" and module not in (PACKAGE, f"{PACKAGE}.kernels"):
             tree = ast.parse(file.read_text(encoding="utf-8"))
-            rest = tree.body[1:] if ast.get_docstring(tree) is not None else tree.body
-            if module in OPEN and all(map(is_lazy, rest)) and len(rest) < len(tree.body):
-                continue
-            if len(tree.body) != 1 or rest:
-                yield f"{module} holds more or less than a docstring"
+            said = ast.get_docstring(tree) is not None
+            if not said or not (len(tree.body) == 1 or is_namespace(tree.body[1:])):
+                yield f"{module} holds more or less than a docstring and its public names"
 
 
-def is_lazy(statement):
-    """Whether a statement loads nothing of ours: the list of names, what gives them, what is for type checkers."""
-    if isinstance(statement, ast.Import | ast.ImportFrom):
-        return not any(target.startswith((PACKAGE, ".")) for target in targets(statement, PACKAGE, ()))
-    if isinstance(statement, ast.If):
-        return ast.unparse(statement.test) == "TYPE_CHECKING" and not statement.orelse
-    if isinstance(statement, ast.FunctionDef):
-        return statement.name in ("__getattr__", "__dir__")
-    return isinstance(statement, ast.Assign) and ast.unparse(statement.targets) in ("__all__", "_HOMES")
+def is_namespace(statements):
+    """Whether they say where public names stand, and load none of them."""
+    return len(statements) == 2 and (
+        ast.unparse(statements[0]) == f"from {PACKAGE}.namespace import namespace"
+        and ast.unparse(statements[1]).startswith("__all__, __getattr__, __dir__ = namespace(__name__, {")
+    )
 
 
 def kernels_that_look_around(root, found):
@@ -361,15 +364,11 @@ FAULTS = {
 def test_an_open_room_may_give_names_when_asked(tmp_path):
     text = """
         '''Models.'''
-        import importlib
-        from typing import TYPE_CHECKING
-        if TYPE_CHECKING:
-            from remat_algos.models.a import b
-        __all__ = ["b"]
-        def __getattr__(name):
-            return getattr(importlib.import_module("remat_algos.models.a"), name)
+        from remat_algos.namespace import namespace
+        __all__, __getattr__, __dir__ = namespace(__name__, {"a": "b"})
         """
-    assert build(tmp_path, {"remat_algos/models/__init__.py": text, "remat_algos/models/a.py": "b = 1"}) == []
+    files = {"remat_algos/models/__init__.py": text, "remat_algos/models/a.py": "b = 1", "remat_algos/namespace.py": ""}
+    assert build(tmp_path, files) == []
 
 
 @pytest.mark.parametrize(("name", "text", "wanted"), FAULTS.values(), ids=FAULTS)
@@ -427,74 +426,65 @@ def test_a_ring_through_a_subfolder_is_found(tmp_path):
 # ---------------------------------------------------------------- the public face
 
 
-def typed_face():
-    """Name to module of what __init__.py imports for type checkers."""
-    tree = ast.parse((ROOT / PACKAGE / "__init__.py").read_text(encoding="utf-8"))
-    blocks = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
-    return {
-        alias.name: node.module
-        for block in blocks
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-        if alias.asname is None
-    }
-
-
-def test_what_is_public_is_listed_typed_and_at_home_alike():
-    homes = {name: f"{PACKAGE}.{home}" for name, home in remat_algos._HOMES.items()}
-    assert typed_face() == homes
-    assert sorted(remat_algos.__all__) == sorted(homes)
-    assert len(set(remat_algos.__all__)) == len(remat_algos.__all__)
+def test_the_face_is_small():
+    assert len(TOP) <= 35
 
 
 def test_the_promised_names_are_public():
     promised = ["read_graph", "ComputationGraph", "differentiate", "Schedule", "simulate", "verify", "solve"]
     promised += ["compare", "Plan", "Budget", "list_solvers", "GraphError", "ScheduleError", "BudgetError"]
-    assert set(promised) <= set(remat_algos.__all__)
+    assert set(promised) <= set(TOP)
 
 
-@pytest.mark.parametrize("name", remat_algos.__all__)
+@pytest.mark.parametrize("name", PUBLIC)
 def test_a_public_name_is_what_its_home_defines(name):
-    found = getattr(remat_algos, name)
+    found, plain = PUBLIC[name], name.rpartition(".")[2]
     if name in remat_algos._READING:
         assert found.__module__ == PACKAGE
         found = found.__wrapped__
-    assert found is getattr(importlib.import_module(f"{PACKAGE}.{remat_algos._HOMES[name]}"), name)
-    assert found.__module__ == f"{PACKAGE}.{remat_algos._HOMES[name]}"
+    assert found.__name__ == plain
+    assert found is getattr(importlib.import_module(found.__module__), plain)
+    assert found.__module__.startswith(f"{PACKAGE}.{name.rpartition('.')[0]}")
     assert found.__doc__
-    assert name in dir(remat_algos)
 
 
-def test_no_submodule_shadows_a_public_name():
-    submodules = {file.stem for file in (ROOT / PACKAGE).iterdir() if file.suffix == ".py" or file.is_dir()}
-    assert not (submodules | {"kernels"}) & set(remat_algos.__all__)
+@pytest.mark.parametrize("room", ["", *NAMESPACES])
+def test_a_namespace_has_its_public_names_and_no_other(room):
+    namespace = getattr(remat_algos, room) if room else remat_algos
+    assert len(set(namespace.__all__)) == len(namespace.__all__)
+    if room != "errors":  # a module
+        assert dir(namespace) == sorted(namespace.__all__)
+    with pytest.raises(AttributeError, match=f"module '{re.escape(namespace.__name__)}' has no attribute 'nonsense'$"):
+        namespace.nonsense  # noqa: B018
 
 
-@pytest.mark.parametrize("room", OPEN)
-def test_an_open_room_gives_what_its_modules_define(room):
-    opened, homes = importlib.import_module(room), OPEN[room]
-    assert sorted(opened.__all__) == sorted(homes)
-    for name, home in homes.items():
-        assert getattr(opened, name) is getattr(importlib.import_module(f"{room}.{home}"), name)
-    assert set(homes) <= set(dir(opened))
-    submodules = {file.stem for file in Path(opened.__file__).parent.iterdir()}
-    assert not submodules & set(opened.__all__)
-    with pytest.raises(AttributeError, match=f"module '{re.escape(room)}' has no attribute 'nonsense'"):
-        opened.nonsense  # noqa: B018
+def test_no_module_shadows_a_public_name():
+    for module in modules(ROOT):
+        room, _, name = module.rpartition(".")
+        public = PUBLIC.get(f"{room}.{name}".removeprefix(f"{PACKAGE}."))
+        assert public is None, f"{module} is a module and a public name: once it is imported, the name is the module"
 
 
 def test_random_graphs_are_a_module_of_the_models():
     assert remat_algos.models.random is importlib.import_module("remat_algos.models.random")
-    assert "random" in dir(remat_algos.models)
-    assert "models" in dir(remat_algos)
 
 
-def test_what_is_not_public_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="module 'remat_algos' has no attribute 'nonsense'"):
-        remat_algos.nonsense  # noqa: B018
+def test_what_is_not_public_is_an_import_error():
     with pytest.raises(ImportError):
         from remat_algos import nonsense  # noqa: F401
+
+
+@pytest.mark.parametrize("name", MOVED.split())
+def test_a_name_that_moved_says_where_it_is(name):
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}'; it is ") as caught:
+        getattr(remat_algos, name)
+    assert str(caught.value).rpartition(f" {PACKAGE}.")[2] in PUBLIC
+
+
+def test_editors_know_the_public_names():
+    """`python docs/stubs.py` writes the files."""
+    for file, text in stubs().items():
+        assert file.read_text(encoding="utf-8") == text, file
 
 
 def test_the_package_says_that_it_is_typed():

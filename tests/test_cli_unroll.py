@@ -9,7 +9,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.plot.colours import ORANGE
 from remat_algos.schedule.mirror import mirror_schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.schedule.unroll import unroll
+from remat_algos.schedule.unrolling import unroll
 from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES, process
 from tests.test_cli_questions import complains
 

@@ -170,21 +170,23 @@ def test_every_key_of_plans_is_described_and_shown(folder):
 @pytest.mark.parametrize("name", ["mirror.csv", "mirror.json"])
 def test_mirror_counts_on_the_page_are_those_of_its_graph(folder, name):
     graph = ra.read_graph(folder / FILES[name][1])
-    assert ra.read_mirror_counts(graph, folder / name).tolist() == [1, 1, 0, 0]
+    assert ra.formats.read_mirror_counts(graph, folder / name).tolist() == [1, 1, 0, 0]
 
 
 def test_buffers_on_the_page_fit_what_they_need_at_once(folder):
-    found = ra.pack(ra.read_buffers(folder / "buffers.csv"))
+    found = ra.allocate.pack(ra.formats.read_buffers(folder / "buffers.csv"))
     assert (found.size, found.proven) == (5, True)
     assert {"id", "lower", "upper", "size", "offset"} <= cells("Buffers", level=2)
 
 
 def test_the_in_place_table_on_the_page_is_what_its_graph_allows(folder):
-    table = ra.read_in_place(folder / "in_place.csv")
+    table = ra.formats.read_in_place(folder / "in_place.csv")
     assert table == {"Dropout": None, "grad(ReLU)": 0, "relu": "conv"}
     training = ra.differentiate(ra.read_graph(folder / FILES["in_place.csv"][1]))
     simulation = ra.simulate(training, range(training.n_nodes))
-    over = dict(zip(simulation.lifetimes.value.tolist(), ra.in_place(simulation, table).tolist(), strict=True))
+    over = dict(
+        zip(simulation.lifetimes.value.tolist(), ra.allocate.find_overwrites(simulation, table).tolist(), strict=True)
+    )
     assert over[training.value_id("relu")] == training.value_id("conv")  # one run each: instances are values
     assert over[training.value_id("dropout")] == -1
     assert {"op", "read", "value", "over"} <= cells("In-place tables", level=2)

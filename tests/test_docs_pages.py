@@ -24,6 +24,7 @@ from remat_algos.models.shape_checks import ShapeChecks
 from remat_algos.reproduce.registry import list_papers
 from remat_algos.solvers import registry
 from remat_algos.solvers.registry import list_solvers
+from tests.public import NAMESPACES, PUBLIC
 
 DOCS = Path(console.DOCS)
 PAGES = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))}
@@ -243,9 +244,13 @@ def test_the_list_of_allocators_leads_to_their_pages():
 # reference
 
 
-def test_every_public_name_stands_on_the_page_of_the_api_once():
-    named = re.findall(r"^\.\. auto\w+:: remat_algos\.(\w+)$", PAGES["api.md"], re.MULTILINE)
-    assert sorted(named) == sorted(ra.__all__)
+@pytest.mark.parametrize("room", ["", *NAMESPACES])
+def test_every_public_name_stands_on_the_page_of_its_namespace_twice(room):
+    page, prefix = PAGES[f"api/{room or 'index'}.md"], f"{room}." if room else ""
+    public = sorted(name for name in PUBLIC if name.rpartition(".")[0] == room)
+    assert sorted(re.findall(r"^\.\. auto\w+:: remat_algos\.([\w.]+)$", page, re.MULTILINE)) == public
+    listed = re.findall(r"^   (\w+)$", page, re.MULTILINE)
+    assert sorted(f"{prefix}{name}" for name in listed) == public
 
 
 def test_every_page_is_in_a_table_of_contents():

@@ -105,7 +105,7 @@ def test_the_plan_of_the_headline_fits_where_the_run_without_it_does_not(plans):
 
 
 def test_the_picture_shows_what_the_script_measures(plans, tmp_path):
-    ra.save_picture(headlines.draw(*plans), tmp_path / "now.svg")
+    ra.plot.save(headlines.draw(*plans), tmp_path / "now.svg")
     now, shown = (
         [text for text in re.findall(r"<!-- (.*?) -->", path.read_text("utf-8")) if not text.isdigit()]
         for path in (tmp_path / "now.svg", ROOT / "docs" / "figures" / "before_and_after.svg")

@@ -7,12 +7,11 @@ import textwrap
 
 import pytest
 
-import remat_algos as ra
+from tests.public import PUBLIC
 
 docscrape = pytest.importorskip("numpydoc.docscrape", reason="numpydoc is not installed")
 ClassDoc, FunctionDoc = docscrape.ClassDoc, docscrape.FunctionDoc
 
-PUBLIC = {name: getattr(ra, name) for name in ra.__all__}
 FUNCTIONS = {name: thing for name, thing in PUBLIC.items() if inspect.isfunction(thing)}
 CLASSES = {name: thing for name, thing in PUBLIC.items() if inspect.isclass(thing)}
 MEMBERS = {

@@ -16,18 +16,17 @@ ERRORS = {
     "ScheduleError": lambda: ra.ScheduleError("text", 3, 4),
     "BudgetError": lambda: ra.BudgetError("text", 9, 5, [1, 2]),
     "PlanError": lambda: ra.PlanError("text"),
-    "ClaimError": lambda: ra.ClaimError("text"),
-    "AllocationError": lambda: ra.AllocationError("text"),
-    "BackendError": lambda: ra.BackendError("text"),
-    "OutOfMemoryError": lambda: ra.OutOfMemoryError("text", 1, 2, 3, 4),
-    "StaleValueError": lambda: ra.StaleValueError("text", 1, 2, 3),
-    "GraphWarning": lambda: ra.GraphWarning("text"),
+    "ClaimError": lambda: ra.errors.ClaimError("text"),
+    "AllocationError": lambda: ra.errors.AllocationError("text"),
+    "BackendError": lambda: ra.errors.BackendError("text"),
+    "OutOfMemoryError": lambda: ra.errors.OutOfMemoryError("text", 1, 2, 3, 4),
+    "StaleValueError": lambda: ra.errors.StaleValueError("text", 1, 2, 3),
+    "GraphWarning": lambda: ra.errors.GraphWarning("text"),
 }
 
 
 def test_all_public_errors_are_here():
-    public = {name for name in ra.__all__ if isinstance(getattr(ra, name), type)}
-    assert {name for name in public if issubclass(getattr(ra, name), BaseException)} == set(ERRORS)
+    assert set(ra.errors.__all__) == set(ERRORS)
 
 
 @pytest.mark.parametrize("name", ERRORS)
@@ -95,5 +94,5 @@ def test_such_a_budget_holds_for_an_arena_and_an_allocator_too(allocator):
 
 @pytest.mark.parametrize("storage", [[-1, 0], [0, 2**40], [0], [0.5, 1]])
 def test_blocks_side_by_side_are_numbered_from_0(storage):
-    with pytest.raises(ra.AllocationError):
-        ra.Allocation.side_by_side(ra.Buffers([0, 1], [1, 2], [4, 2]), storage, "by hand")
+    with pytest.raises(ra.errors.AllocationError):
+        ra.allocate.Allocation.side_by_side(ra.allocate.Buffers([0, 1], [1, 2], [4, 2]), storage, "by hand")

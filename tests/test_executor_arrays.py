@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.allocate.buffers import Buffers
-from remat_algos.allocate.sharing import apart, share
+from remat_algos.allocate.sharing import separate_storage, share_storage
 from remat_algos.cost.backends import gpu_missing
 from remat_algos.errors import AllocationError, BackendError, OutOfMemoryError
 from remat_algos.executor import mixing
@@ -258,7 +258,7 @@ def test_what_others_give_back_does_not_count(on):
 @pytest.mark.parametrize("in_place", [False, True])
 def test_an_arena_writes_over_what_begins_and_what_is_freed(in_place):
     buffers = Buffers([0, 1], [2, 3], [8, 8], over=[-1, 0 if in_place else -1])
-    with ArenaMemory(backend("numpy"), (share if in_place else apart)(buffers)) as memory:
+    with ArenaMemory(backend("numpy"), (share_storage if in_place else separate_storage)(buffers)) as memory:
         first = memory.allocate(8, 0)
         assert (first == PATTERN).all()
         first[:] = 1
@@ -289,18 +289,18 @@ def test_freed_bytes_are_written_over(on):
 
 @pytest.mark.parametrize("size", [7, 8])
 def test_a_gpu_reads_no_odd_addresses(size, on):
-    allocation = apart(Buffers([0, 0], [1, 1], [size, size]))
+    allocation = separate_storage(Buffers([0, 0], [1, 1], [size, size]))
     with pytest.raises(
         AllocationError, match=f"buffer 1 lies at {size}, which a GPU cannot use; allocate with alignment=512"
     ):
         ArenaMemory(on[PoolMemory], allocation)
-    with ArenaMemory(on[PoolMemory], apart(Buffers([0, 0], [1, 1], [7, 7]), alignment=512)) as memory:
+    with ArenaMemory(on[PoolMemory], separate_storage(Buffers([0, 0], [1, 1], [7, 7]), alignment=512)) as memory:
         assert memory.allocate(7, 1).data.ptr % 512 == 0
 
 
 def test_what_is_written_over_another_one_lies_where_that_lies():
     buffers = Buffers([0, 1], [2, 3], [8, 8], over=[-1, 0])
-    allocation = share(buffers)
+    allocation = share_storage(buffers)
     with ArenaMemory(backend("numpy"), allocation) as memory:
         assert memory.allocate(8, 0) is memory.allocate(8, 1)
     with pytest.raises(AllocationError, match="buffer 1 lies at 8, and 0 at 0, over which it is written; give"):
@@ -363,7 +363,7 @@ def test_no_run_keeps_memory_of_the_device(ends, on):
         "well": {},
         "limit": {"limit": 1536},
         "error": {},
-        "arena": {"allocation": apart(Buffers.of(simulation), alignment=512)},
+        "arena": {"allocation": separate_storage(Buffers.of(simulation), alignment=512)},
     }[ends]
     operators, before = FillingWithResidents(3 if ends == "error" else -1), cuda_stub.MemoryPool.on_device
     for _ in range(3):
@@ -378,7 +378,7 @@ def test_one_backend_serves_a_device(on):
 
 def test_an_arena_on_a_gpu(on):
     graph = chain(5, memory=600)
-    allocation = apart(Buffers.of(simulate(graph, range(5))), alignment=512)
+    allocation = separate_storage(Buffers.of(simulate(graph, range(5))), alignment=512)
     found = execute(graph, range(5), Filling(), allocation, backend="cupy")
     assert found.used.tolist() == found.predicted.tolist()
     assert set(found.total.tolist()) == {5 * 1024}

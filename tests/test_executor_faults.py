@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.allocate.buffers import Buffers
-from remat_algos.allocate.sharing import apart
+from remat_algos.allocate.sharing import separate_storage
 from remat_algos.errors import BackendError, OutOfMemoryError, RematError, StaleValueError
 from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.executor.run import execute
@@ -56,7 +56,7 @@ class Spy(SyntheticOperators):
 
 
 def arena(graph=GRAPH, order=ORDER):
-    return apart(Buffers.of(simulate(graph, order)))
+    return separate_storage(Buffers.of(simulate(graph, order)))
 
 
 def is_as_ever():

@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.allocate.buffers import Buffers
-from remat_algos.allocate.sharing import share
+from remat_algos.allocate.sharing import share_storage
 from remat_algos.executor import mixing
 from remat_algos.executor.array_backend import backend
 from remat_algos.executor.mixing import mixer
 from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.executor.run import execute
-from remat_algos.executor.shrunk import shrunk
+from remat_algos.executor.shrinking import shrink
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.resident import Resident
 from tests import cuda_stub
@@ -179,7 +179,7 @@ def test_both_backends_make_the_same_of_a_graph(stub, data):
 def test_both_backends_write_over_reads(stub, data):
     simulation = data.draw(cases())
     buffers = Buffers.of(simulation, data.draw(written_over(simulation)))
-    found = execute(simulation.graph, simulation, None, share(buffers, alignment=64), "cupy", checking=True)
+    found = execute(simulation.graph, simulation, None, share_storage(buffers, alignment=64), "cupy", checking=True)
     assert found.checksums.tolist() == execute(simulation.graph, simulation).checksums.tolist()
     assert found.used.tolist() == found.predicted.tolist()
 
@@ -309,9 +309,9 @@ def test_rounds_that_nobody_can_run(work, sentence):
 )
 def test_sizes_are_divided_by_whole_numbers(by, sentence):
     with pytest.raises(ValueError, match=sentence):
-        shrunk(of_one((7,)), by)
-    assert shrunk(of_one((7, 2**52)), 2**63 - 1).memory.tolist() == [1, 1]
-    assert shrunk(of_one((7,)), np.int64(2)).memory.tolist() == [4]
+        shrink(of_one((7,)), by)
+    assert shrink(of_one((7, 2**52)), 2**63 - 1).memory.tolist() == [1, 1]
+    assert shrink(of_one((7,)), np.int64(2)).memory.tolist() == [4]
 
 
 def test_an_update_changes_the_parameter_and_nothing_else():

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.colouring import colour
-from remat_algos.allocate.in_place import in_place
+from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.offsets import pack
-from remat_algos.allocate.sharing import apart, share
+from remat_algos.allocate.sharing import separate_storage, share_storage
 from remat_algos.allocate.traces import Trace
 from remat_algos.errors import AllocationError, ScheduleError, StaleValueError
 from remat_algos.executor import run as run_module
@@ -36,9 +36,9 @@ SIZES = st.sampled_from([*SOME_BYTES, 0])
 METHODS = {
     "pack": lambda buffers: pack(buffers, time_limit=0),
     "pack aligned": lambda buffers: pack(buffers, time_limit=0, alignment=64),
-    "share": share,
+    "share": share_storage,
     "colour": colour,
-    "apart": apart,
+    "apart": separate_storage,
 }
 
 
@@ -134,7 +134,7 @@ def test_every_step_holds_what_was_predicted_and_every_value_comes_back(simulati
 @pytest.mark.parametrize("method", METHODS)
 def test_in_an_arena_all_is_the_same(method, data):
     simulation = data.draw(cases())
-    over = data.draw(st.none() | st.just(in_place(simulation)) | written_over(simulation))
+    over = data.draw(st.none() | st.just(find_overwrites(simulation)) | written_over(simulation))
     allocation = METHODS[method](Buffers.of(simulation, over))
     found = execute(simulation.graph, simulation, None, allocation, checking=data.draw(st.booleans()))
     assert found.used.tolist() == found.predicted.tolist()
@@ -159,7 +159,7 @@ def test_mirrored_schedules_run(data):
 def test_a_network_under_its_least_budget(solver):
     network = build("feed_forward", depth=6, optimizer="adam").graph
     plan = solve(network, solver=solver)
-    over = in_place(plan.simulation)
+    over = find_overwrites(plan.simulation)
     base = everything(plan.simulation.graph)
     packed = pack(Buffers.of(plan.simulation, over), time_limit=0.2)
     for allocation in (None, packed):
@@ -271,7 +271,7 @@ def test_a_lifetime_that_is_too_long_differs_from_the_simulation(data):
     end = lifetimes.end.copy()
     end[i] += 2
     longer = tampered(simulation, end)
-    for allocation in (None, apart(Buffers.of(longer))):
+    for allocation in (None, separate_storage(Buffers.of(longer))):
         found = execute(graph, longer, None, allocation)
         late = np.flatnonzero(found.used != found.predicted).tolist()
         assert late == np.flatnonzero(found.used_raw != found.predicted_raw).tolist() == [end[i] - 2, end[i] - 1]
@@ -280,7 +280,7 @@ def test_a_lifetime_that_is_too_long_differs_from_the_simulation(data):
 def test_a_workspace_on_top_of_a_value_of_its_node_is_found():
     graph = chain(3, memory=64).with_costs(workspace=[0, 64, 0])
     simulation = simulate(graph, range(3))
-    allocation = apart(Buffers.of(simulation))
+    allocation = separate_storage(Buffers.of(simulation))
     broken = replace(allocation, offset=[0, 64, 128, 64])  # the workspace is the last
     with pytest.raises(AllocationError):
         broken.verify()
@@ -386,10 +386,10 @@ def test_memory_is_asked_for_and_given_back_as_a_trace_says(data):
 
 def test_an_allocation_of_another_schedule_is_refused():
     graph = chain(4, memory=8)
-    allocation = apart(Buffers.of(simulate(graph, range(4))))
+    allocation = separate_storage(Buffers.of(simulate(graph, range(4))))
     with pytest.raises(AllocationError, match=r"not one of this schedule's buffers; allocate Buffers\.of"):
         execute(graph, [0, 0, 1, 2, 3], None, allocation)
-    other = apart(Buffers.of(simulate(chain(4, memory=9), range(4))))
+    other = separate_storage(Buffers.of(simulate(chain(4, memory=9), range(4))))
     with pytest.raises(AllocationError, match="not one of this schedule's buffers"):
         execute(graph, range(4), None, other)
 
@@ -399,7 +399,7 @@ def test_buffers_in_another_order_are_those_of_the_schedule():
     buffers = Buffers.of(simulate(graph, range(4)))
     order = np.array([5, 0, 3, 4, 2, 1])
     fields = {name: getattr(buffers, name)[order] for name in ("begin", "end", "size", "instance")}
-    found = execute(graph, range(4), None, share(Buffers(**fields)))
+    found = execute(graph, range(4), None, share_storage(Buffers(**fields)))
     assert found.used.tolist() == found.predicted.tolist()
     assert found.differs_from(everything(graph)) == []
 
@@ -407,7 +407,7 @@ def test_buffers_in_another_order_are_those_of_the_schedule():
 @pytest.mark.parametrize("offset", [-8, 25])
 def test_a_buffer_outside_the_arena_is_refused(offset):
     graph = chain(4, memory=8)
-    allocation = apart(Buffers.of(simulate(graph, range(4))))
+    allocation = separate_storage(Buffers.of(simulate(graph, range(4))))
     with pytest.raises(AllocationError, match=f"buffer 0 lies at {offset}:.* outside the arena of 32 bytes"):
         execute(graph, range(4), None, replace(allocation, offset=[offset, 8, 16, 24]))
 
@@ -427,7 +427,7 @@ def test_what_is_written_over_a_read_is_made_last():
     simulation = simulate(graph, range(4))
     base = everything(graph)
     for over in ([-1, -1, 0, -1, -1], [-1, -1, -1, 0, -1], [-1, -1, 1, 0, -1], [-1, -1, 0, 1, -1]):
-        allocation = apart(Buffers.of(simulation, np.array(over)))
+        allocation = separate_storage(Buffers.of(simulation, np.array(over)))
         found = execute(graph, simulation, None, allocation, checking=True)
         assert found.differs_from(base) == []
         assert found.used.tolist() == found.predicted.tolist() != base.used.tolist()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from remat_algos.allocate.buffers import Buffers
-from remat_algos.allocate.in_place import in_place
-from remat_algos.allocate.sharing import share
+from remat_algos.allocate.in_place import find_overwrites
+from remat_algos.allocate.sharing import share_storage
 from remat_algos.cost.backends import gpu_missing
 from remat_algos.errors import GraphError
 from remat_algos.executor.layer_operators import LayerOperators
@@ -98,8 +98,8 @@ def test_in_float16_rematerialization_changes_no_bit_and_the_loss_is_nearly_that
     assert wanted[0] == pytest.approx(plain[name][0], rel=5e-3)
     simulation = everything_again(graph)
     assert gradients_of(network, graph, simulation) == wanted
-    buffers = Buffers.of(simulation, in_place(simulation))
-    assert gradients_of(network, graph, simulation, share(buffers)) == wanted
+    buffers = Buffers.of(simulation, find_overwrites(simulation))
+    assert gradients_of(network, graph, simulation, share_storage(buffers)) == wanted
     without, within = (train(network, plan, steps=2) for plan in (None, simulation))
     assert within.same_as(without)
     assert np.isfinite(without.losses).all()
@@ -115,9 +115,9 @@ def test_rematerialization_changes_no_bit_of_loss_and_gradients(name, solver, ne
 @pytest.mark.parametrize("name", NETWORKS)
 def test_working_in_place_changes_no_bit_of_loss_and_gradients(name, networks, graphs, plain):
     simulation = solve(graphs[name], "least", solver="greedy_remat").simulation
-    buffers = Buffers.of(simulation, in_place(simulation))
+    buffers = Buffers.of(simulation, find_overwrites(simulation))
     assert (buffers.over >= 0).any()
-    assert gradients_of(networks[name], graphs[name], simulation, share(buffers)) == plain[name]
+    assert gradients_of(networks[name], graphs[name], simulation, share_storage(buffers)) == plain[name]
 
 
 def test_odd_addresses_change_no_bit():
@@ -126,7 +126,7 @@ def test_odd_addresses_change_no_bit():
     net.run("Sum", [net.scale(net.input("x", (8, 10_000)))], (8, 1))
     network = net.network()
     simulation = simulate(network.graph, range(2))
-    shared = share(Buffers.of(simulation))
+    shared = share_storage(Buffers.of(simulation))
     odd = replace(shared, offset=shared.offset + 1, size=shared.size + 1)
     runs = [
         execute(network.graph, simulation, LayerOperators(network, network.graph), places) for places in (None, odd)

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from docs.zoo import SMALL
+from remat_algos import plot
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.offsets import pack
-from remat_algos.allocate.sharing import apart
+from remat_algos.allocate.sharing import separate_storage
 from remat_algos.errors import AllocationError, BackendError, BudgetError, ClaimError, GraphError, ScheduleError
 from remat_algos.executor import device_memory
 from remat_algos.executor import validate as validate_module
@@ -21,14 +22,14 @@ from remat_algos.executor.mixing_costs import MixingCosts, mixing_costs
 from remat_algos.executor.monitored import MonitoredOperators
 from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.executor.run import execute
-from remat_algos.executor.shrunk import shrunk
+from remat_algos.executor.shrinking import shrink
 from remat_algos.executor.validate import validate
 from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
-from remat_algos.plot.validation import plot_validation, validation_text
+from remat_algos.plot.pictures.validation import validation_text
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
@@ -52,7 +53,7 @@ def graph_of(name):
     else:
         graph = read_graph(EXAMPLES / f"{name}.nodes.csv")
     whole = differentiate(graph)
-    return shrunk(whole, max(1, baseline_peak(whole) // PEAK))
+    return shrink(whole, max(1, baseline_peak(whole) // PEAK))
 
 
 def plans_of(graph):
@@ -145,7 +146,7 @@ def test_nothing_at_all_holds_too():
     found = validate(ComputationGraph.from_edges([]), Schedule([]), repeats=1)
     assert (found.holds, found.predicted_peak, found.measured_peak, found.time_measured) == (True, 0, 0, 0.0)
     assert validation_text(found)
-    assert plot_validation(found).get_ylabel()
+    assert plot.validation(found).get_ylabel()
 
 
 # ---------------------------------------------------------------- what does not
@@ -235,7 +236,7 @@ def test_two_live_buffers_on_top_of_each_other_never_hold(several, chain, plan, 
     for simulation in (several, plan.simulation):
         buffers = Buffers.of(simulation)
         for i, j in overlapping(buffers):
-            good = apart(buffers)
+            good = separate_storage(buffers)
             offset, by = good.offset.copy(), min(shift, int(buffers.size[[i, j]].min()) - 4)
             offset[i] = offset[j] + by
             bad = replace(good, offset=offset, size=good.size + 1024)
@@ -260,7 +261,7 @@ class Learning(SyntheticOperators):
 
 
 def test_operators_that_learn_are_compared_from_the_same_start():
-    graph = shrunk(build("feed_forward", depth=2, optimizer="adam").graph, 10_000)
+    graph = shrink(build("feed_forward", depth=2, optimizer="adam").graph, 10_000)
     order = baseline(graph).schedule
     operators = Learning(graph)
     first, second = (execute(graph, order, operators) for _ in range(2))
@@ -304,7 +305,7 @@ def test_bytes_that_are_not_given_back_are_seen_at_the_step(chain, plan):
     assert f"first difference at step {step}, {node}: +1,024 bytes" in dict(found.rows())["measured"]
     assert dict(found.rows())["verdict"] == "failed: memory, values or runs differ from the prediction"
     assert "+ used beyond the prediction" in validation_text(found)
-    assert "they part" in {line.get_label() for line in plot_validation(found).lines}
+    assert "they part" in {line.get_label() for line in plot.validation(found).lines}
 
 
 def test_false_claims_are_found_before_anything_runs(chain, plan):
@@ -426,13 +427,13 @@ def test_a_pool_outside_its_interval_is_told(chain, plan):
 
 def test_the_picture_has_both_curves(chain, plan):
     found = validate(chain, plan, repeats=0)
-    ax = plot_validation(found)
+    ax = plot.validation(found)
     curves = {patch.get_label(): patch.get_data().values.tolist() for patch in ax.patches}
     execution = found.execution
     wanted = {"predicted": execution.predicted, "measured": execution.used}  # on NumPy no pool reserves anything
     assert curves == {name: curve.tolist() for name, curve in wanted.items()}
     in_arena = validate(chain, plan, arena=True, repeats=0)
-    drawn = {patch.get_label(): patch.get_data().values for patch in plot_validation(in_arena).patches}["reserved"]
+    drawn = {patch.get_label(): patch.get_data().values for patch in plot.validation(in_arena).patches}["reserved"]
     assert (drawn == in_arena.pool_total).all()
     assert validation_text(found).splitlines()[-1] == "█ as predicted"
 
@@ -442,13 +443,13 @@ def test_the_picture_has_both_curves(chain, plan):
 
 def test_shrinking_divides_every_size(chain):
     graph = differentiate(build("feed_forward", depth=2).graph)
-    small = shrunk(graph, 1000)
+    small = shrink(graph, 1000)
     assert small.memory.tolist() == [-(-size // 1000) for size in graph.memory.tolist()]
     assert small.resident.memory.tolist() == [-(-size // 1000) for size in graph.resident.memory.tolist()]
     assert small.compute.tolist() == graph.compute.tolist()
     assert simulate(small, range(small.n_nodes)).peak_memory < baseline_peak(graph)
     with pytest.raises(ValueError, match="cannot be divided by 0"):
-        shrunk(graph, 0)
+        shrink(graph, 0)
 
 
 def test_free_memory_is_what_somebody_knows(tmp_path, monkeypatch):

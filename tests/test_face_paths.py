@@ -69,9 +69,9 @@ def test_they_are_found_by_pickle_and_look_like_what_they_wrap(name):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda given, _: ra.lowest_pass(given),
+        lambda given, _: ra.schedule.lowest_pass(given),
         lambda given, folder: ra.write_graph(given, folder / "g.json"),
-        lambda given, _: ra.lower_set_family(given),
+        lambda given, _: ra.structure.lower_set_family(given),
         lambda given, _: ra.solve(given, "60%"),
     ],
 )

@@ -11,15 +11,16 @@ import remat_algos as ra
 from remat_algos.ir.derivation import Derivation
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import evaluated
+from tests.public import PUBLIC
 from tests.strategies import graphs, training_graphs
 
 CHAIN = ra.ComputationGraph.from_edges([(f"node{i}", f"node{i + 1}") for i in range(40)], memory=4096)
 TRAINING = ra.differentiate(CHAIN)
 PLAN = ra.solve(TRAINING, "60%", solver="chen_sqrt")
 NETWORK = ra.models.build("feed_forward", batch=2, depth=2, width=4)
-UNDIRECTED = ra.UndirectedGraph.of(CHAIN)
-DECOMPOSITION = ra.TreeDecomposition.of(ra.eliminate(UNDIRECTED))
-BUFFERS = ra.Buffers.of(PLAN.simulation)
+UNDIRECTED = ra.structure.UndirectedGraph.of(CHAIN)
+DECOMPOSITION = ra.structure.TreeDecomposition.of(ra.structure.eliminate(UNDIRECTED))
+BUFFERS = ra.allocate.Buffers.of(PLAN.simulation)
 
 
 def shown():
@@ -29,17 +30,29 @@ def shown():
     yield ra.Constraints(TRAINING, max_runs=2, fixed_order=True, regions={"all": ("*", "4GiB")})
     yield from (PLAN, PLAN.schedule, PLAN.simulation, PLAN.simulation.lifetimes, *ra.list_solvers())
     yield from (ra.compare(TRAINING, "60%"), ra.frontier(TRAINING, solvers=["chen_sqrt", "no_remat"]))
+    yield ra.bounds.overhead_bound(TRAINING, 10)
     yield from (ra.explain(PLAN), *ra.explain(PLAN).decisions, ra.difference(PLAN, PLAN), ra.breakdown(PLAN))
-    yield from (UNDIRECTED, ra.eliminate(UNDIRECTED), ra.width_bounds(UNDIRECTED), DECOMPOSITION)
-    yield from (ra.SeparatorTree.balanced(DECOMPOSITION, CHAIN.n_nodes), ra.lower_set_family(TRAINING, "pruned"))
-    yield from (ra.PathDecomposition.of(UNDIRECTED, range(CHAIN.n_nodes)), ra.LowerSets.of(CHAIN, [range(41)]))
-    yield from (BUFFERS, ra.pack(BUFFERS), ra.Trace.of_buffers(BUFFERS), ra.cupy_pool(ra.Trace.of_buffers(BUFFERS)))
+    yield from (UNDIRECTED, ra.structure.eliminate(UNDIRECTED), ra.structure.width_bounds(UNDIRECTED), DECOMPOSITION)
+    yield from (
+        ra.structure.SeparatorTree.balanced(DECOMPOSITION, CHAIN.n_nodes),
+        ra.structure.lower_set_family(TRAINING, "pruned"),
+    )
+    yield from (
+        ra.structure.PathDecomposition.of(UNDIRECTED, range(CHAIN.n_nodes)),
+        ra.structure.LowerSets.of(CHAIN, [range(41)]),
+    )
+    yield from (
+        BUFFERS,
+        ra.allocate.pack(BUFFERS),
+        ra.allocate.Trace.of_buffers(BUFFERS),
+        ra.allocate.cupy_pool(ra.allocate.Trace.of_buffers(BUFFERS)),
+    )
     yield from (
         ra.solve(TRAINING, "60%", allocator="arena").reservation,
         ra.solve(TRAINING, "60%", allocator="cupy_pool").reservation,
     )
     yield from (ra.execute(CHAIN, range(41)), ra.validate(CHAIN, simulate(CHAIN, range(41)), repeats=0))
-    yield from (ra.train(NETWORK, steps=1), ra.Device("mine", {"float32": 1e12}, 1e12, 1e-6, 2**34))
+    yield from (ra.executor.train(NETWORK, steps=1), ra.cost.Device("mine", {"float32": 1e12}, 1e12, 1e-6, 2**34))
     yield evaluated(PLAN.graph, PLAN.schedule)
 
 
@@ -59,11 +72,10 @@ def test_every_type_is_a_line_without_arrays(objects):
 
 def test_no_public_type_is_left_out(objects):
     seen = {type(subject) for subject in objects} | {
-        type(run) for run in ra.cupy_pool(ra.Trace.of_buffers(BUFFERS)).runs
+        type(run) for run in ra.allocate.cupy_pool(ra.allocate.Trace.of_buffers(BUFFERS)).runs
     }
-    public = [getattr(ra, name) for name in ra.__all__]
-    missing = {kind for kind in public if inspect.isclass(kind) and dataclasses.is_dataclass(kind)} - seen
-    assert missing == {ra.Region}
+    missing = {kind for kind in PUBLIC.values() if inspect.isclass(kind) and dataclasses.is_dataclass(kind)} - seen
+    assert missing == {ra.solvers.Region}
 
 
 LINES = [

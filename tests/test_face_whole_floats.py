@@ -10,11 +10,11 @@ GRAPH = ra.ComputationGraph.from_edges(EDGES)
 TRAINING = ra.differentiate(ra.ComputationGraph.from_edges([(i, i + 1) for i in range(6)]))
 SIMULATION = ra.simulate(GRAPH, range(3))
 PLAN = ra.solve(TRAINING, "100%")
-UNDIRECTED = ra.UndirectedGraph.of(GRAPH)
-ELIMINATION = ra.eliminate(UNDIRECTED)
-DECOMPOSITION = ra.TreeDecomposition.of(ELIMINATION)
-PATH = ra.PathDecomposition.of(UNDIRECTED, range(3))
-FAMILY = ra.lower_set_family(GRAPH)
+UNDIRECTED = ra.structure.UndirectedGraph.of(GRAPH)
+ELIMINATION = ra.structure.eliminate(UNDIRECTED)
+DECOMPOSITION = ra.structure.TreeDecomposition.of(ELIMINATION)
+PATH = ra.structure.PathDecomposition.of(UNDIRECTED, range(3))
+FAMILY = ra.structure.lower_set_family(GRAPH)
 
 FACE = {
     "live_at": SIMULATION.live_at,
@@ -29,9 +29,9 @@ FACE = {
     "bag": lambda i: DECOMPOSITION.bag(i - 1),
     "bag of a path": lambda i: PATH.bag(i - 1),
     "neighbours": UNDIRECTED.neighbours,
-    "vertices": lambda i: ra.UndirectedGraph.from_edges(i + 2, EDGES).edges().tolist(),
-    "edges": lambda i: ra.UndirectedGraph.from_edges(3, [(0, i)]).edges().tolist(),
-    "LowerSets.of": lambda i: ra.LowerSets.of(GRAPH, [[0, i], [0, 1, 2]]).sets(GRAPH),
+    "vertices": lambda i: ra.structure.UndirectedGraph.from_edges(i + 2, EDGES).edges().tolist(),
+    "edges": lambda i: ra.structure.UndirectedGraph.from_edges(3, [(0, i)]).edges().tolist(),
+    "LowerSets.of": lambda i: ra.structure.LowerSets.of(GRAPH, [[0, i], [0, 1, 2]]).sets(GRAPH),
     "chain": lambda i: FAMILY.chain([i]).sets(GRAPH),
     "what_if": lambda i: ra.what_if(TRAINING, keep=[i]).order.tolist(),
     "explain": lambda i: str(ra.explain(PLAN, i)),

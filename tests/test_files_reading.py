@@ -15,7 +15,7 @@ from remat_algos.files import LIMIT_VARIABLE, READ_LIMIT, beginning, read_bytes,
 from remat_algos.formats.graphs.npz_bytes import from_npz
 
 GRAPH = ra.ComputationGraph.from_edges([("a", "b"), ("b", "c")])
-DEVICE = ra.Device("mine", {"float32": 1e12}, 1e11, 1e-6, 2**30)
+DEVICE = ra.cost.Device("mine", {"float32": 1e12}, 1e11, 1e-6, 2**30)
 TABLE = "id,lower,upper,size\nx,0,2,8\n"
 
 
@@ -27,12 +27,12 @@ READERS = {
     "graph": ("a b\nb c\n", ra.read_graph),
     "tables": ("name,memory\na,1\nb,1\n", lambda path: ra.read_graph(path.with_name("E.txt"), nodes=path)),
     "plan": (plan_text, lambda path: ra.Plan.load(path, GRAPH)),
-    "order": ("a\nb\nc\n", lambda path: ra.read_order(path, GRAPH)),
-    "mirror counts": ("node,count\na,1\n", lambda path: ra.read_mirror_counts(ra.differentiate(GRAPH), path)),
-    "buffers": (TABLE, ra.read_buffers),
-    "in-place table": ("op,read\nReLU,0\n", ra.read_in_place),
-    "undirected graph": ("p tw 2 1\n1 2\n", ra.read_gr),
-    "tree decomposition": ("s td 1 1 1\nb 1 1\n", ra.read_td),
+    "order": ("a\nb\nc\n", lambda path: ra.formats.read_order(path, GRAPH)),
+    "mirror counts": ("node,count\na,1\n", lambda path: ra.formats.read_mirror_counts(ra.differentiate(GRAPH), path)),
+    "buffers": (TABLE, ra.formats.read_buffers),
+    "in-place table": ("op,read\nReLU,0\n", ra.formats.read_in_place),
+    "undirected graph": ("p tw 2 1\n1 2\n", ra.formats.read_gr),
+    "tree decomposition": ("s td 1 1 1\nb 1 1\n", ra.formats.read_td),
     "device": (lambda: __import__("json").dumps(DEVICE.record()), get_device),
 }
 
@@ -100,7 +100,7 @@ def test_npz_beyond_the_limit_is_not_inflated(tmp_path, monkeypatch):
     assert len(bomb) < 20_000
     monkeypatch.setenv(LIMIT_VARIABLE, "5 MB")
     (tmp_path / "x.npz").write_bytes(bomb)
-    for read in (ra.read_graph, lambda path: ra.read_order(path, GRAPH)):
+    for read in (ra.read_graph, lambda path: ra.formats.read_order(path, GRAPH)):
         with pytest.raises(RematError, match=r"x\.npz holds more than"):
             read(tmp_path / "x.npz")
     with pytest.raises(GraphError, match="npz holds more than"):
@@ -150,14 +150,14 @@ def test_the_beginning_is_that_of_the_text(tmp_path, pack):
 )
 def test_a_header_asks_for_no_more_than_the_file_holds(tmp_path, text, message):
     (tmp_path / "g.gr").write_text(text)
-    for read in (ra.read_graph, ra.read_gr):
+    for read in (ra.read_graph, ra.formats.read_gr):
         with pytest.raises(GraphError, match=message.replace(" nodes", " (nodes|vertices)")):
             read(tmp_path / "g.gr")
 
 
 def test_isolated_nodes_of_a_header_are_there(tmp_path):
     (tmp_path / "g.gr").write_text("p tw 2002 1\n1 2\n")
-    assert (ra.read_graph(tmp_path / "g.gr").n_nodes, ra.read_gr(tmp_path / "g.gr").n_vertices) == (2002, 2002)
+    assert (ra.read_graph(tmp_path / "g.gr").n_nodes, ra.formats.read_gr(tmp_path / "g.gr").n_vertices) == (2002, 2002)
     star = "".join(f"1 {v}\n" for v in range(2, 150_001))
     (tmp_path / "g.gr").write_text(f"p tw 250000 149999\n{star}")
-    assert ra.read_gr(tmp_path / "g.gr").n_vertices == 250_000
+    assert ra.formats.read_gr(tmp_path / "g.gr").n_vertices == 250_000

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 
 from remat_algos.allocate.buffers import Buffers
-from remat_algos.allocate.sharing import share
+from remat_algos.allocate.sharing import share_storage
 from remat_algos.errors import AllocationError
 from remat_algos.formats.buffer_tables import read_buffers, write_allocation
 from tests.test_allocate_buffers import some_buffers
@@ -17,7 +17,7 @@ def folder(tmp_path_factory):
 
 @given(buffers=some_buffers(in_place=False))
 def test_what_is_written_is_read(folder, buffers):
-    found = share(buffers)
+    found = share_storage(buffers)
     write_allocation(found, folder / "b.csv")
     again = read_buffers(folder / "b.csv")
     for field in ("begin", "end", "size"):
@@ -30,7 +30,7 @@ def test_what_is_written_is_read(folder, buffers):
 
 def test_names_with_commas_come_back(tmp_path):
     buffers = Buffers([0, 1], [2, 3], [4, 4], names=("grad(a,b)@0", 'the "x"'))
-    write_allocation(share(buffers), tmp_path / "b.csv")
+    write_allocation(share_storage(buffers), tmp_path / "b.csv")
     assert read_buffers(tmp_path / "b.csv").names == buffers.names
 
 
@@ -96,7 +96,7 @@ def test_what_is_no_text_is_refused(tmp_path):
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):
-    found = share(Buffers([0], [1], [8]))
+    found = share_storage(Buffers([0], [1], [8]))
     (tmp_path / "b.csv").write_text("as it was")
     with pytest.raises(OSError, match="No such file or directory"):
         write_allocation(found, tmp_path / "nowhere" / "b.csv")

@@ -166,7 +166,7 @@ def test_an_optimum_that_is_beaten_is_found(monkeypatch):
 
 def test_a_plan_that_is_not_accepted_again_is_found(monkeypatch):
     def verify(graph, plan):
-        raise ra.ClaimError("no")
+        raise ra.errors.ClaimError("no")
 
     monkeypatch.setattr(ra, "verify", verify)
     found = set().union(*(kinds(run_case(graphs.case, 1, number)) for number in range(8)))

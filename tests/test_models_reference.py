@@ -104,7 +104,7 @@ def test_the_network_is_the_one_that_python_builds():
 
 def test_the_face_builds_models():
     assert ra.models.build("resnet20", batch=2).graph.hash == build_reference("model:resnet20?batch=2").graph.hash
-    assert isinstance(ra.models.build("resnet20", batch=2), ra.Network)
+    assert isinstance(ra.models.build("resnet20", batch=2), ra.models.Network)
     assert "resnet20" in ra.models.list_models()
 
 

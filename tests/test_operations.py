@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import remat_algos as ra
-from remat_algos.allocate.in_place import in_place
+from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.executor.layer_operators import LayerOperators
 from remat_algos.ir.layer_types import layer_types
 from remat_algos.models.layers import Layers
@@ -183,7 +183,7 @@ def test_a_kind_from_outside_is_one_record(cube):
     training = ra.differentiate(graph, parameter_gradients=True)
     simulation = ra.simulate(training, range(training.n_nodes))
     values = simulation.lifetimes.value.tolist()
-    overwritten = in_place(simulation)[values.index(training.value_id("grad(linear1)"))]
+    overwritten = find_overwrites(simulation)[values.index(training.value_id("grad(linear1)"))]
     assert values[overwritten] == training.value_id("grad(cube1)")
 
     plan = ra.solve(training, "80%")

@@ -163,7 +163,7 @@ def test_search_finds_a_plan_where_one_of_the_fixed_order_keeps_to_the_constrain
         optimum = ra.solve(graph, budget, solver="milp", constraints=rules)
     except (BudgetError, ra.GraphError):
         return
-    plain = ra.simulate(graph, ra.drop_dead_runs(graph, optimum.schedule))
+    plain = ra.simulate(graph, ra.schedule.drop_dead_runs(graph, optimum.schedule))
     if optimum.constraints.violation(plain) is not None:
         return  # it runs nodes for nothing, to keep their place in the order; the search has no such runs
     plan = ra.solve(graph, budget, constraints=rules)

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from rich.cells import cell_len
 
+from remat_algos import plot
 from remat_algos.cli.main import main
 from remat_algos.formats.graph_files import write_graph
 from remat_algos.ir.differentiate import differentiate
@@ -29,20 +30,11 @@ from remat_algos.plan.solve import solve
 from remat_algos.plot.axes import label
 from remat_algos.plot.bins import bin_of, bins
 from remat_algos.plot.colours import CELLS, NODES, ROLES
-from remat_algos.plot.frontier import frontier_text, plot_frontier
-from remat_algos.plot.graph import graph_text, node_kinds, plot_graph
 from remat_algos.plot.layered_layout import layout
-from remat_algos.plot.memory import columns, memory_text, plot_memory
-from remat_algos.plot.save import save_picture
-from remat_algos.plot.schedule import (
-    FIRST_RUN,
-    LIVE,
-    NOT_LIVE,
-    RECOMPUTED,
-    plot_schedule,
-    schedule_cells,
-    schedule_text,
-)
+from remat_algos.plot.pictures.frontier import frontier_text
+from remat_algos.plot.pictures.graph import graph_text, node_kinds
+from remat_algos.plot.pictures.memory import columns, memory_text
+from remat_algos.plot.pictures.schedule import FIRST_RUN, LIVE, NOT_LIVE, RECOMPUTED, schedule_cells, schedule_text
 from remat_algos.plot.text import fitted
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.live_set import live_set
@@ -51,7 +43,7 @@ from remat_algos.text.wording import shortened
 from tests.command_line import with_budget
 from tests.strategies import graphs, orders, training_graphs
 
-PLOTS = {"memory": plot_memory, "schedule": plot_schedule, "graph": plot_graph}
+PLOTS = {"memory": plot.memory, "schedule": plot.schedule, "graph": plot.graph}
 TEXTS = {"memory": memory_text, "schedule": schedule_text, "graph": graph_text}
 NAMES = (
     "a" * 200,
@@ -140,7 +132,7 @@ def line(ax, name):
 @settings(max_examples=15)
 @given(simulation=simulations())
 def test_the_bands_are_the_roles_and_add_up_to_the_trace(simulation):
-    ax = plot_memory(simulation)
+    ax = plot.memory(simulation)
     found, traces = bands(ax), simulation.trace_by_role()
     assert list(found) == [ROLES[role].label for role, trace in traces.items() if trace.any()]
     bottom = np.zeros(len(simulation.schedule))
@@ -156,24 +148,24 @@ def test_the_bands_are_the_roles_and_add_up_to_the_trace(simulation):
 
 def test_the_lines_stand_at_budget_and_at_the_peak_without_rematerialization():
     plan = trained()
-    ax = plot_memory(plan)
+    ax = plot.memory(plan)
     assert set(line(ax, "budget").get_ydata()) == {plan.limit}
     assert set(line(ax, "without rematerialization").get_ydata()) == {baseline(plan.graph).peak_memory}
     assert line(ax, "peak").get_data() == ([plan.simulation.peak_step], [plan.peak_memory])
 
 
 def test_a_limit_of_ones_own_comes_before_the_plans():
-    assert set(line(plot_memory(trained(), limit=17), "budget").get_ydata()) == {17}
+    assert set(line(plot.memory(trained(), limit=17), "budget").get_ydata()) == {17}
 
 
 def test_without_budget_and_reruns_there_is_no_line_but_the_peaks():
-    ax = plot_memory(diamond(again=False))
+    ax = plot.memory(diamond(again=False))
     assert line(ax, "budget") is None
     assert line(ax, "without rematerialization") is None
 
 
 def test_a_budget_far_above_the_peak_is_named_and_leaves_the_steps_their_room():
-    ax = plot_memory(diamond(), limit=10**9)
+    ax = plot.memory(diamond(), limit=10**9)
     assert ax.get_ylim()[1] < 10
     assert "budget 954 MiB (higher up)" in legend(ax)
     assert "954 MiB" in memory_text(diamond(), limit=10**9).splitlines()[1]
@@ -189,14 +181,14 @@ def test_the_legend_names_what_is_held_at_the_peak():
     graph = ComputationGraph.from_arrays(
         read_indptr=[0, 0, 1], read_indices=[0], memory=[3000, 5], workspace=40, labels=graph.labels, resident=resident
     )
-    assert legend(plot_memory(graph)) == [
+    assert legend(plot.memory(graph)) == [
         *("kept", "workspace", "peak 2.97 KiB, step 1: y", "residents, not included: 977 KiB", "live there:"),
         *("2.93 KiB  x", "40 B  workspace of y", "5 B  y"),
     ]
 
 
 def test_what_the_legend_leaves_out_is_counted():
-    ax = plot_memory(differentiate(chain(20, memory=1000)))
+    ax = plot.memory(differentiate(chain(20, memory=1000)))
     assert legend(ax)[-1] == "14 more, 13.7 KiB"
 
 
@@ -230,7 +222,7 @@ def test_a_column_shows_the_highest_of_its_steps_and_the_peak_is_in_one(simulati
 
 def test_thousands_of_steps_share_columns():
     simulation = baseline(differentiate(chain(1500, memory=1000)))
-    (top, _, edges) = bands(plot_memory(simulation))["gradients"]
+    (top, _, edges) = bands(plot.memory(simulation))["gradients"]
     assert top.size == 2000
     assert top.max() == simulation.peak_memory
     assert (edges[0], edges[-1]) == (-0.5, 2999.5)
@@ -247,7 +239,7 @@ def test_the_cells_of_a_schedule_written_down_by_hand():
         [RECOMPUTED, LIVE, NOT_LIVE],
         [LIVE, LIVE, FIRST_RUN],
     ]
-    assert plot_schedule(diamond()).images[0].get_array().tolist() == found.tolist()
+    assert plot.schedule(diamond()).images[0].get_array().tolist() == found.tolist()
 
 
 @settings(max_examples=40)
@@ -278,7 +270,7 @@ def test_a_shared_cell_shows_the_highest_of_those_it_stands_for(simulation, rows
 def test_thousands_of_steps_and_nodes_share_cells():
     plan = solve(differentiate(chain(350)), "30%", solver="chen_sqrt")
     assert len(plan.schedule) > plan.graph.n_nodes > 600
-    ax = rendered(plot_schedule(plan))
+    ax = rendered(plot.schedule(plan))
     assert ax.images[0].get_array().shape == (600, 600)
     assert (ax.images[0].get_array().max(), ax.get_xlabel()) == (RECOMPUTED, "node, by its id")
 
@@ -288,7 +280,7 @@ def test_thousands_of_steps_and_nodes_share_cells():
 
 def test_the_stairs_stand_on_the_plans():
     found = frontier(differentiate(chain(30, memory=1000)))
-    ax = plot_frontier(found)
+    ax = plot.frontier(found)
     for solver, curve in found.curves.items():
         x, y = line(ax, solver).get_data()
         assert x[:-1].tolist() == [plan.peak_memory for plan in curve]
@@ -304,7 +296,7 @@ def test_the_stairs_stand_on_the_plans():
 def test_no_two_of_many_solvers_look_alike():
     plan = trained()
     found = Frontier(plan.graph, {f"solver {i}": (plan,) for i in range(28)}, 1, 1, plan.peak_memory)
-    ax = rendered(plot_frontier(found))
+    ax = rendered(plot.frontier(found))
     looks = [line(ax, f"solver {i}") for i in range(28)]
     assert len({(look.get_color(), look.get_marker(), str(look._dash_pattern)) for look in looks}) == 28
 
@@ -312,7 +304,7 @@ def test_no_two_of_many_solvers_look_alike():
 def test_a_frontier_without_plans_still_has_its_bound():
     graph = differentiate(chain(3))
     found = Frontier(graph, {"none": ()}, 4, 9, 5, complete=False)
-    ax = rendered(plot_frontier(found))
+    ax = rendered(plot.frontier(found))
     assert legend(ax) == ["without rematerialization: 5 B", "no schedule: below 4 B"]
     assert ax.get_title().splitlines() == [
         "6 nodes; peak 5 B without rematerialization",
@@ -350,7 +342,7 @@ def test_what_the_backward_part_never_sees_is_freed():
 
 
 def test_the_boxes_are_coloured_by_kind_and_count_the_runs():
-    ax = plot_graph(diamond())
+    ax = plot.graph(diamond())
     found = {text.get_text(): to_hex(text.get_bbox_patch().get_facecolor()) for text in ax.texts}
     again, kept = (NODES[kind].colour.lower() for kind in ("again", "kept"))
     assert found == {"A \N{MULTIPLICATION SIGN}2": again, "B": kept, "C": kept}
@@ -359,7 +351,7 @@ def test_the_boxes_are_coloured_by_kind_and_count_the_runs():
 
 def test_many_nodes_are_dots_of_their_kind():
     plan = trained(chain(200, memory=1000))
-    ax = plot_graph(plan)
+    ax = plot.graph(plan)
     dots = [found for found in ax.collections if isinstance(found, PathCollection)]
     kinds = node_kinds(plan.simulation)
     drawn = dict(zip(NODES, (len(found.get_offsets()) for found in dots), strict=True))
@@ -368,7 +360,7 @@ def test_many_nodes_are_dots_of_their_kind():
 
 
 def test_without_a_schedule_colours_tell_what_must_run_once():
-    ax = plot_graph(differentiate(EDGE_CASES["only once"]))
+    ax = plot.graph(differentiate(EDGE_CASES["only once"]))
     assert legend(ax)[:3] == ["must run only once (1)", "forward (1)", "gradient (2)"]
 
 
@@ -422,7 +414,7 @@ def test_a_long_edge_goes_round_the_nodes_between():
 
 def test_thousands_of_nodes_are_drawn():
     graph = differentiate(layered_dag(700, seed=1))
-    ax = rendered(plot_graph(graph))
+    ax = rendered(plot.graph(graph))
     assert sum(isinstance(found, LineCollection) for found in ax.collections) == 2
 
 
@@ -437,7 +429,7 @@ def drawable(graph):
 @pytest.mark.parametrize("graph", EDGE_CASES.values(), ids=EDGE_CASES)
 def test_edge_cases_are_drawn_and_their_texts_keep_to_the_width(graph):
     for picture, thing in drawable(graph).items():
-        assert (PLOTS | {"frontier": plot_frontier})[picture](thing).get_title()
+        assert (PLOTS | {"frontier": plot.frontier})[picture](thing).get_title()
         for width in (40, 72, 100):
             text = (TEXTS | {"frontier": frontier_text})[picture](thing, width=width)
             assert max(cell_len(row) for row in text.split("\n")) <= width
@@ -446,7 +438,7 @@ def test_edge_cases_are_drawn_and_their_texts_keep_to_the_width(graph):
 @pytest.mark.parametrize("case", ["nothing", "one that nobody needs", "names", "forty readers"])
 def test_layout_finds_room_and_every_glyph(case):
     for picture, thing in drawable(EDGE_CASES[case]).items():
-        rendered((PLOTS | {"frontier": plot_frontier})[picture](thing))  # warnings are errors
+        rendered((PLOTS | {"frontier": plot.frontier})[picture](thing))  # warnings are errors
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
@@ -485,19 +477,19 @@ def overlapping(ax):
     ]
 
 
-@pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS)
+@pytest.mark.parametrize("draw", PLOTS.values(), ids=PLOTS)
 @pytest.mark.parametrize("make", LARGE.values(), ids=LARGE)
-def test_no_text_lies_over_another(make, plot):
-    assert overlapping(plot(make())) == []
+def test_no_text_lies_over_another(make, draw):
+    assert overlapping(draw(make())) == []
 
 
 def test_no_text_of_a_frontier_lies_over_another():
     found = frontier(differentiate(chain(30, memory=1000)))
-    assert overlapping(plot_frontier(found)) == []
+    assert overlapping(plot.frontier(found)) == []
 
 
 def test_a_glyph_that_is_missing_would_be_seen():
-    ax = plot_graph(diamond())
+    ax = plot.graph(diamond())
     ax.texts[0].set_text("日")
     with pytest.warns(UserWarning, match="Glyph"):
         rendered(ax)
@@ -509,17 +501,17 @@ def test_a_graph_stands_for_its_run_without_rematerialization(text):
     assert text(graph) == text(baseline(graph))
 
 
-@pytest.mark.parametrize("plot", [*PLOTS.values(), *TEXTS.values()])
-def test_what_cannot_be_drawn_is_refused(plot):
+@pytest.mark.parametrize("draw", [*PLOTS.values(), *TEXTS.values()])
+def test_what_cannot_be_drawn_is_refused(draw):
     with pytest.raises(TypeError, match="a dict cannot be drawn here; give a Plan, a Simulation or a ComputationGraph"):
-        plot({})
+        draw({})
 
 
-@pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS)
-def test_given_axes_are_drawn_on(plot):
+@pytest.mark.parametrize("draw", PLOTS.values(), ids=PLOTS)
+def test_given_axes_are_drawn_on(draw):
     figure = Figure(figsize=(9, 4), layout="constrained")
     axes = figure.subplots(1, 2)
-    assert plot(trained(), ax=axes[1]) is axes[1]
+    assert draw(trained(), ax=axes[1]) is axes[1]
     assert figure.axes == list(axes)
     assert not axes[0].has_data()
     rendered(axes[1])
@@ -528,20 +520,18 @@ def test_given_axes_are_drawn_on(plot):
 def test_settings_stay_as_they_are(tmp_path):
     before = dict(matplotlib.rcParams)
     plan = trained()
-    for name, plot in PLOTS.items():
-        save_picture(plot(plan), tmp_path / f"{name}.svg")
+    for name, draw in PLOTS.items():
+        plot.save(draw(plan), tmp_path / f"{name}.svg")
     assert dict(matplotlib.rcParams) == before
 
 
 def test_no_window_manager_hears_of_a_picture():
     code = """
         import sys
+        from remat_algos import plot
         from remat_algos.models.random import chain
-        from remat_algos.plot.graph import plot_graph
-        from remat_algos.plot.memory import plot_memory
-        from remat_algos.plot.schedule import plot_schedule
-        for plot in (plot_graph, plot_memory, plot_schedule):
-            plot(chain(3))
+        for draw in (plot.graph, plot.memory, plot.schedule):
+            draw(chain(3))
         print("matplotlib.pyplot" in sys.modules)
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
@@ -571,7 +561,7 @@ def test_a_name_is_shortened_to_what_fits(name, most):
 def test_names_are_no_formulas_and_miss_no_glyph():
     assert label("$x_1$") == r"\$x_1\$"
     assert label("日x") == "?x"
-    ax = plot_graph(named(["$x_1$", "$"]))
+    ax = plot.graph(named(["$x_1$", "$"]))
     assert ax.texts[0]._preprocess_math(ax.texts[0].get_text()) == ("$x_1$", False)  # what is drawn
 
 
@@ -662,7 +652,7 @@ def test_a_graph_in_characters_leaves_out_the_middle():
 def test_a_picture_is_written_the_same_each_time(tmp_path, kind, begin):
     files = [tmp_path / f"{i}.{kind}" for i in range(2)]
     for file in files:
-        save_picture(plot_memory(trained()), file)
+        plot.save(plot.memory(trained()), file)
     first, second = (file.read_bytes() for file in files)
     assert first.startswith(begin)
     assert first == second
@@ -672,27 +662,27 @@ def test_a_picture_is_written_the_same_each_time(tmp_path, kind, begin):
 def test_a_figure_and_axes_inside_another_figure_are_written_whole(tmp_path):
     figure = Figure(figsize=(8, 3))
     inner = figure.subfigures(1, 2)[0]
-    ax = plot_graph(diamond(), ax=inner.subplots())
-    save_picture(figure, tmp_path / "figure.svg")
-    save_picture(ax, tmp_path / "axes.svg")
+    ax = plot.graph(diamond(), ax=inner.subplots())
+    plot.save(figure, tmp_path / "figure.svg")
+    plot.save(ax, tmp_path / "axes.svg")
     assert (tmp_path / "figure.svg").read_bytes() == (tmp_path / "axes.svg").read_bytes()
 
 
 @pytest.mark.parametrize("name", ["x.gif", "x", "x.png.txt"])
 def test_other_endings_are_refused(tmp_path, name):
     with pytest.raises(ValueError, match=r"the ending is no kind of picture; use one of \.png, \.svg, \.pdf"):
-        save_picture(plot_memory(diamond()), tmp_path / name)
+        plot.save(plot.memory(diamond()), tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_is_not_there_is_an_error_and_nothing_is_left(tmp_path):
     with pytest.raises(FileNotFoundError):
-        save_picture(plot_memory(diamond()), tmp_path / "no" / "x.png")
+        plot.save(plot.memory(diamond()), tmp_path / "no" / "x.png")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_ending_may_be_in_capitals(tmp_path):
-    save_picture(plot_memory(diamond()), tmp_path / "X.PNG")
+    plot.save(plot.memory(diamond()), tmp_path / "X.PNG")
     assert (tmp_path / "X.PNG").read_bytes().startswith(b"\x89PNG")
 
 
@@ -775,4 +765,4 @@ def test_on_a_terminal_texts_are_as_wide_as_it_is(folder, capsys, monkeypatch):
 
 def test_a_graph_too_large_to_be_seen_is_refused():
     with pytest.raises(ValueError, match="50,001 nodes are too many to be drawn, at most 50,000 are; the pictures mem"):
-        plot_graph(ComputationGraph.from_edges([], n_nodes=50_001))
+        plot.graph(ComputationGraph.from_edges([], n_nodes=50_001))

@@ -11,13 +11,13 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
 from rich.cells import cell_len
 
+from remat_algos import plot
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
-from remat_algos.allocate.sharing import apart, share
+from remat_algos.allocate.sharing import separate_storage, share_storage
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plot.addresses import MAX_OUTLINED, addresses_text, plot_addresses
 from remat_algos.plot.colours import ROLES
-from remat_algos.plot.save import save_picture
+from remat_algos.plot.pictures.addresses import MAX_OUTLINED, addresses_text
 from remat_algos.schedule.simulation import simulate
 from tests.test_plot import diamond, overlapping, rendered, simulations, trained
 
@@ -53,10 +53,10 @@ def expected(allocation, simulation):
     return found
 
 
-@given(simulations(), st.sampled_from([apart, share]))
+@given(simulations(), st.sampled_from([separate_storage, share_storage]))
 def test_every_buffer_is_drawn_where_it_lies_by_its_role(simulation, allocate):
     allocation = allocate(Buffers.of(simulation))
-    ax = plot_addresses(allocation, simulation=simulation)
+    ax = plot.addresses(allocation, simulation=simulation)
     assert areas(ax) == expected(allocation, simulation)
     colours = {look.label: look.colour for look in ROLES.values()}
     for collection in ax.collections:
@@ -66,19 +66,19 @@ def test_every_buffer_is_drawn_where_it_lies_by_its_role(simulation, allocate):
 
 
 def test_bare_buffers_have_one_colour():
-    ax = plot_addresses(share(Buffers([0, 1, 2], [2, 3, 4], [4, 2, 2])))
+    ax = plot.addresses(share_storage(Buffers([0, 1, 2], [2, 3, 4], [4, 2, 2])))
     assert list(areas(ax)) == ["buffer"]
     assert len(areas(ax)["buffer"]) == 3
 
 
 def test_what_is_written_over_ends_where_the_other_begins():
-    allocation = apart(Buffers([0, 2], [3, 5], [4, 4], over=[-1, 0]))
-    assert areas(plot_addresses(allocation))["buffer"] == {(-0.5, 1.5, 0, 4), (1.5, 4.5, 0, 4)}
+    allocation = separate_storage(Buffers([0, 2], [3, 5], [4, 4], over=[-1, 0]))
+    assert areas(plot.addresses(allocation))["buffer"] == {(-0.5, 1.5, 0, 4), (1.5, 4.5, 0, 4)}
 
 
 def test_the_arena_and_max_live_are_lines_and_stand_in_the_legend():
-    allocation = apart(Buffers([0, 1, 2], [2, 3, 4], [4, 2, 2]))
-    ax = rendered(plot_addresses(allocation))
+    allocation = separate_storage(Buffers([0, 1, 2], [2, 3, 4], [4, 2, 2]))
+    ax = rendered(plot.addresses(allocation))
     assert {line.get_label(): line.get_ydata()[0] for line in ax.lines} == {"arena": 8, "max live": 6}
     said = [text.get_text() for text in ax.get_legend().get_texts()]
     assert said == ["arena 8 B", "max live 6 B", "buffer"]
@@ -86,7 +86,7 @@ def test_the_arena_and_max_live_are_lines_and_stand_in_the_legend():
 
 
 def test_one_line_is_enough_where_the_arena_is_as_small_as_can_be():
-    ax = plot_addresses(apart(Buffers([0, 0], [1, 1], [4, 2])))
+    ax = plot.addresses(separate_storage(Buffers([0, 0], [1, 1], [4, 2])))
     assert [line.get_label() for line in ax.lines] == ["arena"]
 
 
@@ -97,58 +97,58 @@ def test_an_arena_above_max_live_that_is_proven_least_says_so():
 
 def test_names_stand_in_rectangles_that_have_room():
     simulation = diamond()
-    ax = rendered(plot_addresses(apart(Buffers.of(simulation)), simulation=simulation))
+    ax = rendered(plot.addresses(separate_storage(Buffers.of(simulation)), simulation=simulation))
     assert sorted(text.get_text() for text in ax.texts) == ["A", "A", "B", "C"]
-    named = apart(Buffers([0], [9], [4], names=("weights",)))
-    assert [text.get_text() for text in plot_addresses(named).texts] == ["weights"]
+    named = separate_storage(Buffers([0], [9], [4], names=("weights",)))
+    assert [text.get_text() for text in plot.addresses(named).texts] == ["weights"]
 
 
-@pytest.mark.parametrize("allocate", [apart, share])
+@pytest.mark.parametrize("allocate", [separate_storage, share_storage])
 def test_no_text_lies_over_another(allocate):
     simulation = trained().simulation
-    assert overlapping(plot_addresses(allocate(Buffers.of(simulation)), simulation=simulation)) == []
+    assert overlapping(plot.addresses(allocate(Buffers.of(simulation)), simulation=simulation)) == []
 
 
 @pytest.mark.parametrize("allocation", [EMPTY, NOTHING], ids=["nothing", "no bytes"])
 def test_nothing_is_drawn_too(allocation):
-    ax = rendered(plot_addresses(allocation))
+    ax = rendered(plot.addresses(allocation))
     assert areas(ax) == {}
     assert f"{len(allocation.buffers)} buffer" in addresses_text(allocation)
 
 
 def test_steps_are_written_out_however_many():
-    many = apart(Buffers([0, 1_999_000], [1_000, 2_000_000], [4, 4]))
-    said = [text.get_text() for text in rendered(plot_addresses(many)).get_xticklabels()]
+    many = separate_storage(Buffers([0, 1_999_000], [1_000, 2_000_000], [4, 4]))
+    said = [text.get_text() for text in rendered(plot.addresses(many)).get_xticklabels()]
     assert "1,000,000" in said
-    few = rendered(plot_addresses(apart(Buffers([0], [2], [4]))))
+    few = rendered(plot.addresses(separate_storage(Buffers([0], [2], [4]))))
     assert [text.get_text() for text in few.get_xticklabels() if text.get_text() in ("0", "1")] == ["0", "1"]
-    late = rendered(plot_addresses(apart(Buffers([5_000_000], [5_000_003], [4]))))
+    late = rendered(plot.addresses(separate_storage(Buffers([5_000_000], [5_000_003], [4]))))
     assert "5,000,001" in [text.get_text() for text in late.get_xticklabels()]
     assert late.xaxis.get_offset_text().get_text() == ""
 
 
 def test_a_plan_says_where_its_simulation_is():
     plan = trained()
-    for draw in (plot_addresses, addresses_text):
+    for draw in (plot.addresses, addresses_text):
         with pytest.raises(TypeError, match=r"a Plan is not a Simulation; give plan\.simulation"):
-            draw(apart(Buffers.of(plan.simulation)), simulation=plan)
+            draw(separate_storage(Buffers.of(plan.simulation)), simulation=plan)
 
 
 def test_thousands_of_buffers_are_one_collection_without_outlines(tmp_path):
     count = MAX_OUTLINED + 1
     begin = np.arange(count)
-    allocation = share(Buffers(begin, begin + 3, 1 + begin % 7))
-    ax = plot_addresses(allocation)
+    allocation = share_storage(Buffers(begin, begin + 3, 1 + begin % 7))
+    ax = plot.addresses(allocation)
     assert [len(collection.get_paths()) for collection in ax.collections] == [count]
     assert not ax.texts
-    save_picture(ax, tmp_path / "many.png")
+    plot.save(ax, tmp_path / "many.png")
     assert (tmp_path / "many.png").read_bytes()[:4] == b"\x89PNG"
 
 
 # ---------------------------------------------------------------- text
 
 
-@given(simulations(), st.sampled_from([apart, share]), st.integers(30, 100), st.integers(2, 30))
+@given(simulations(), st.sampled_from([separate_storage, share_storage]), st.integers(30, 100), st.integers(2, 30))
 def test_texts_keep_to_the_width_and_the_height(simulation, allocate, width, height):
     allocation = allocate(Buffers.of(simulation))
     lines = addresses_text(allocation, simulation=simulation, width=width, height=height).splitlines()
@@ -159,7 +159,7 @@ def test_texts_keep_to_the_width_and_the_height(simulation, allocate, width, hei
 @given(simulations())
 def test_a_text_with_room_shows_every_byte_at_every_step(simulation):
     """As many rows as bytes, and no column for more than one step: each cell is what lies there."""
-    allocation = share(Buffers.of(simulation))
+    allocation = share_storage(Buffers.of(simulation))
     buffers = allocation.buffers
     if allocation.size < 4:
         return
@@ -178,11 +178,11 @@ def test_a_text_with_room_shows_every_byte_at_every_step(simulation):
 
 def test_a_text_says_what_its_characters_are():
     simulation = simulate(ComputationGraph.from_edges([("A", "B")], memory=[4, 2], workspace=[0, 2]), [0, 1])
-    said = addresses_text(apart(Buffers.of(simulation)), simulation=simulation)
+    said = addresses_text(separate_storage(Buffers.of(simulation)), simulation=simulation)
     assert said.splitlines()[-1] == "█ kept  · workspace"
 
 
 def test_drawing_loads_matplotlib_only_when_it_draws():
-    code = "import sys, remat_algos.plot.addresses; print('matplotlib' in sys.modules)"
+    code = "import sys, remat_algos.plot as plot; plot.addresses; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

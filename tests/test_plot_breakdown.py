@@ -4,13 +4,14 @@ import pytest
 from hypothesis import given, settings
 from matplotlib.figure import Figure
 
+from remat_algos import plot
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.models.registry import build
 from remat_algos.plan.breakdown import breakdown
 from remat_algos.plan.solve import solve
-from remat_algos.plot.breakdown import breakdown_text, plot_breakdown
+from remat_algos.plot.pictures.breakdown import breakdown_text
 from tests.strategies import training_graphs
 from tests.test_plot import legend, rendered
 
@@ -33,13 +34,13 @@ def tops(ax):
 @given(graph=training_graphs())
 def test_both_stacks_are_as_high_as_the_footprint(graph):
     found = breakdown(graph)
-    heights = tops(plot_breakdown(found))
+    heights = tops(plot.breakdown(found))
     assert heights == ([found.footprint] * 2 if found.footprint else [])
 
 
 def test_several_stand_side_by_side_under_their_names():
     graph = network()
-    ax = plot_breakdown({"baseline": graph, "least": solve(graph, "least", solver="chen_sqrt")})
+    ax = plot.breakdown({"baseline": graph, "least": solve(graph, "least", solver="chen_sqrt")})
     assert [text.get_text() for text in ax.get_xticklabels()] == ["baseline", "least"]
     assert len(tops(ax)) == 4
     assert "baseline relative to the others: least " in ax.get_title()
@@ -49,12 +50,12 @@ def test_several_stand_side_by_side_under_their_names():
 def test_compute_is_in_shares_of_the_first_pass():
     graph = network()
     plan = solve(graph, "least", solver="chen_sqrt")
-    heights = tops(plot_breakdown({"baseline": graph, "least": plan}, of="compute"))
+    heights = tops(plot.breakdown({"baseline": graph, "least": plan}, of="compute"))
     assert heights == pytest.approx([100, 100 * plan.simulation.compute / graph.needed_compute])
 
 
 def test_the_legend_names_layers_and_structures():
-    entries = legend(plot_breakdown(network()))
+    entries = legend(plot.breakdown(network()))
     assert {"by layer:", "by data structure:", "convolution", "feature maps", "weights"} <= {*entries}
 
 
@@ -64,14 +65,14 @@ def test_what_is_left_of_many_types_is_not_called_as_one_of_them(of):
     labels = Labels(names=tuple(f"v{k}" for k in range(10)), ops=tuple(ops))
     graph = ComputationGraph.from_edges([(k, 9) for k in range(9)], memory=4, compute=4, labels=labels)
     found = breakdown(graph)
-    entries = legend(plot_breakdown(found, of=of))
+    entries = legend(plot.breakdown(found, of=of))
     assert ("small layers" in entries or "small operations" in entries) == (len(found.types) > 7)
     assert "others" not in entries
 
 
 def test_it_draws_on_axes_that_are_there():
     ax = Figure().add_subplot()
-    assert plot_breakdown(network(), ax=ax) is ax
+    assert plot.breakdown(network(), ax=ax) is ax
 
 
 def test_text_tells_the_same_figures():
@@ -84,8 +85,8 @@ def test_text_tells_the_same_figures():
 
 def test_an_empty_graph_is_drawn_too():
     empty = ComputationGraph.from_edges([])
-    rendered(plot_breakdown(empty))
-    rendered(plot_breakdown(empty, of="compute"))
+    rendered(plot.breakdown(empty))
+    rendered(plot.breakdown(empty, of="compute"))
     assert breakdown_text(empty).startswith("footprint 0 B")
 
 
@@ -94,4 +95,4 @@ def test_an_empty_graph_is_drawn_too():
 )
 def test_what_cannot_be_drawn_is_said(given, of, message):
     with pytest.raises(ValueError, match=message):
-        plot_breakdown(network() if given is None else given, of=of)
+        plot.breakdown(network() if given is None else given, of=of)

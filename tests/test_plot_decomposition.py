@@ -9,11 +9,12 @@ from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
+from remat_algos import plot
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot.bags import bag_tree, tidy
 from remat_algos.plot.colours import BLUE, MINT, ORANGE, PALE
-from remat_algos.plot.decomposition import LEVELS, decomposition_text, plot_decomposition
+from remat_algos.plot.pictures.decomposition import LEVELS, decomposition_text
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.undirected import UndirectedGraph
@@ -69,7 +70,7 @@ def boxes(ax):
 
 def test_the_root_is_on_top_and_every_bag_under_its_parent():
     graph, found = path_of_five()
-    ax = plot_decomposition(found, graph=graph)
+    ax = plot.decomposition(found, graph=graph)
     assert [text.get_text() for text in ax.texts] == ["q f", "p v0 q", "a v0", "b a", "c b"]
     places = [text.get_position() for text in ax.texts]
     assert {x for x, _ in places} == {0}
@@ -83,7 +84,7 @@ def test_the_root_is_on_top_and_every_bag_under_its_parent():
 def test_separators_have_the_colours_of_their_levels_and_brackets_for_what_upper_ones_own():
     """The middle bag {a, v0} owns both; below it {q, f} and {b} on level 2, then {p} and {c}."""
     graph, found = path_of_five()
-    ax = plot_decomposition(found, graph=graph, separators=SeparatorTree.balanced(found, graph.n_nodes))
+    ax = plot.decomposition(found, graph=graph, separators=SeparatorTree.balanced(found, graph.n_nodes))
     assert {text: colour for text, (_, colour) in boxes(ax).items()} == {
         "a v0": BLUE,
         "q f": ORANGE,
@@ -99,21 +100,21 @@ def test_separators_have_the_colours_of_their_levels_and_brackets_for_what_upper
 
 def test_many_levels_share_the_last_colour():
     """200 bags in a path make 8 balanced levels; sizes that draw the separators to one side make more."""
-    ax = plot_decomposition(path(200), separators=SeparatorTree.balanced(path(200), 201))
+    ax = plot.decomposition(path(200), separators=SeparatorTree.balanced(path(200), 201))
     assert [row.split(" (")[0] for row in legend(ax)] == [f"level {i}" for i in range(1, 9)]
     deep = SeparatorTree.cheapest(path(200), [1000 if i % 3 else 1 for i in range(201)])
     assert deep.depth > len(LEVELS)
-    rows = legend(plot_decomposition(path(200), separators=deep))
+    rows = legend(plot.decomposition(path(200), separators=deep))
     assert rows[-1].startswith(f"level {len(LEVELS)} and deeper (")
     assert sum(int(row.split("(")[1].rstrip(")")) for row in rows) == 200
 
 
 def test_names_are_those_given_then_labels_then_ids():
     graph, found = path_of_five()
-    texts = [text.get_text() for text in plot_decomposition(found, "ABCDEFG", graph=graph).texts]
+    texts = [text.get_text() for text in plot.decomposition(found, "ABCDEFG", graph=graph).texts]
     assert texts[0] == "F G"
     undirected = UndirectedGraph.of(graph)
-    ax = plot_decomposition(found, graph=undirected)
+    ax = plot.decomposition(found, graph=undirected)
     assert ax.texts[0].get_text() == "5 6"
     assert ax.get_title().splitlines()[0] == "7 vertices, 7 edges"
 
@@ -121,16 +122,16 @@ def test_names_are_those_given_then_labels_then_ids():
 def test_long_bags_are_wrapped():
     """Forty names of three letters, 160 with the spaces between them: lines of at most 2.2 * sqrt(160) = 28."""
     found = TreeDecomposition.from_bags([range(100, 140)], [])
-    (text,) = plot_decomposition(found).texts
+    (text,) = plot.decomposition(found).texts
     lines = text.get_text().splitlines()
     assert " ".join(lines).split() == [str(v) for v in range(100, 140)]
     assert [len(line) for line in lines] == [27, 27, 27, 27, 27, 19]
 
 
 def test_a_bag_without_vertices_and_a_decomposition_of_nothing():
-    assert [text.get_text() for text in plot_decomposition(TreeDecomposition.from_bags([[]], [])).texts] == ["∅"]
+    assert [text.get_text() for text in plot.decomposition(TreeDecomposition.from_bags([[]], [])).texts] == ["∅"]
     nothing = TreeDecomposition([0], [], [])
-    ax = rendered(plot_decomposition(nothing, separators=SeparatorTree.balanced(nothing, 0)))
+    ax = rendered(plot.decomposition(nothing, separators=SeparatorTree.balanced(nothing, 0)))
     assert (list(ax.texts), ax.get_title()) == ([], "0 bags, width -1; separators in 0 levels")
 
 
@@ -175,7 +176,7 @@ PICTURES = {
 def test_no_text_lies_over_another(make):
     found, graph = make()
     n = int(found.bag_indices.max()) + 1
-    ax = plot_decomposition(found, graph=graph, separators=SeparatorTree.balanced(found, n))
+    ax = plot.decomposition(found, graph=graph, separators=SeparatorTree.balanced(found, n))
     assert overlapping(ax) == []
     assert not any(a.overlaps(b) for (a, _), (b, _) in combinations(boxes(ax).values(), 2))
 
@@ -184,7 +185,7 @@ def test_lines_cross_no_box_but_those_that_they_join():
     """Of a parent far to the side the line runs upright beside the higher boxes of the row."""
     names = ["x"] * 3 + [f"name{v}" for v in range(40)]
     bags = [[0, 1], [0, *range(3, 40)], [1], [2]]
-    ax = plot_decomposition(TreeDecomposition.from_bags(bags, [(0, 1), (0, 2), (0, 3)]), names)
+    ax = plot.decomposition(TreeDecomposition.from_bags(bags, [(0, 1), (0, 2), (0, 3)]), names)
     rendered(ax)
     (lines,) = [found for found in ax.collections if isinstance(found, LineCollection)]
     drawn = [ax.transData.transform(segment) for segment in lines.get_segments()]
@@ -198,7 +199,7 @@ def test_lines_cross_no_box_but_those_that_they_join():
 
 
 def test_many_bags_are_dots_that_lie_on_their_side():
-    ax = rendered(plot_decomposition(path(120)))
+    ax = rendered(plot.decomposition(path(120)))
     (dots,) = [found.get_offsets() for found in ax.collections if isinstance(found, PathCollection)]
     assert dots[:, 0].tolist() == list(range(120))
     assert not ax.texts
@@ -206,11 +207,11 @@ def test_many_bags_are_dots_that_lie_on_their_side():
 
 def test_axes_without_room_for_names_get_dots_and_those_given_are_drawn_on():
     figure = Figure(figsize=(3, 3), layout="constrained")
-    assert not plot_decomposition(star(9), ax=figure.add_subplot()).texts
+    assert not plot.decomposition(star(9), ax=figure.add_subplot()).texts
     axes = Figure(figsize=(16, 5), layout="constrained").subplots(1, 2)
     graph, found = path_of_five()
     separators = SeparatorTree.balanced(found, 7)
-    assert plot_decomposition(found, graph=graph, separators=separators, ax=axes[1]) is axes[1]
+    assert plot.decomposition(found, graph=graph, separators=separators, ax=axes[1]) is axes[1]
     assert len(axes[1].texts) == 5
     assert overlapping(axes[1]) == []
     assert not axes[0].has_data()
@@ -222,13 +223,13 @@ def test_axes_without_room_for_names_get_dots_and_those_given_are_drawn_on():
 def test_what_does_not_fit_together_is_refused_in_one_sentence():
     _, found = path_of_five()
     with pytest.raises(ValueError, match="201 bags are too many to be drawn, at most 200 are"):
-        plot_decomposition(path(201))
+        plot.decomposition(path(201))
     with pytest.raises(ValueError, match="3 names, but a bag contains vertex 6; name each vertex"):
-        plot_decomposition(found, "abc")
+        plot.decomposition(found, "abc")
     with pytest.raises(ValueError, match="3 separators for 5 bags are another's"):
-        plot_decomposition(found, separators=SeparatorTree.balanced(path(3), 4))
+        plot.decomposition(found, separators=SeparatorTree.balanced(path(3), 4))
     with pytest.raises(GraphError, match="decomposition of another graph"):
-        plot_decomposition(found, graph=ComputationGraph.from_edges([(0, 1)]))
+        plot.decomposition(found, graph=ComputationGraph.from_edges([(0, 1)]))
 
 
 # ---------------------------------------------------------------- characters

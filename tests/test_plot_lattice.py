@@ -11,6 +11,7 @@ from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
+from remat_algos import plot
 from remat_algos.errors import GraphError
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import differentiate
@@ -18,8 +19,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.models.random import chain
 from remat_algos.plot.colours import BLUE, PALE, WHITE
 from remat_algos.plot.hasse import covers, places
-from remat_algos.plot.lattice import plot_lattice
-from remat_algos.plot.terms import TERMS, peaks_of_blocks, plot_terms
+from remat_algos.plot.pictures.terms import TERMS, peaks_of_blocks
 from remat_algos.schedule.canonical import canonical_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.structure.lower_set_families import FAMILIES, lower_set_family
@@ -109,7 +109,7 @@ def boxes(ax):
 def test_boxes_say_which_sets_the_chain_has_and_which_it_passes():
     """Of the block {c, f} the forward part runs c first, which passes {a, b, c, d, e}."""
     graph = eight()
-    found = boxes(plot_lattice(graph, optimum(graph)))
+    found = boxes(plot.lattice(graph, optimum(graph)))
     assert {name for name, colour in found.items() if colour == BLUE} == {
         "abd",
         "abde",
@@ -123,7 +123,7 @@ def test_boxes_say_which_sets_the_chain_has_and_which_it_passes():
 
 def test_the_way_rises_by_one_node_at_a_time():
     graph = eight()
-    (way,) = [line for line in plot_lattice(graph, optimum(graph)).lines if line.get_label() == "path"]
+    (way,) = [line for line in plot.lattice(graph, optimum(graph)).lines if line.get_label() == "path"]
     assert np.diff(way.get_ydata()) == pytest.approx(np.diff(way.get_ydata())[0])
     assert len(way.get_ydata()) == 9
 
@@ -138,7 +138,7 @@ def test_beside_the_sets_stands_what_the_formulas_say():
     block {h}         and g: 15   + 2 * 1                                    = 17
     """
     graph = eight()
-    ax = plot_lattice(graph, optimum(graph))
+    ax = plot.lattice(graph, optimum(graph))
     rows = {}
     for text in ax.texts:
         if text.get_ha() == "right":
@@ -159,13 +159,13 @@ def test_beside_the_sets_stands_what_the_formulas_say():
 
 
 def test_sets_of_long_names_are_named_by_the_members_that_none_reads():
-    found = [text.get_text() for text in plot_lattice(long_names()).texts]
+    found = [text.get_text() for text in plot.lattice(long_names()).texts]
     assert found == ["∅", "conv1", "relu1", "conv2", "pool", "conv2, pool", "concat"]
 
 
 def test_many_sets_are_dots_that_lie_on_their_side():
     graph = chain(120)
-    ax = rendered(plot_lattice(graph, LowerSets.of(graph, [range(40), range(120)])))
+    ax = rendered(plot.lattice(graph, LowerSets.of(graph, [range(40), range(120)])))
     dots = [found.get_offsets() for found in ax.collections if isinstance(found, PathCollection)]
     assert [len(points) for points in dots] == [121, 121, 2]
     assert dots[2][:, 0].tolist() == [40, 120]
@@ -174,7 +174,7 @@ def test_many_sets_are_dots_that_lie_on_their_side():
 
 def test_a_small_family_is_drawn_as_it_is():
     graph = eight()
-    ax = plot_lattice(lower_set_family(graph, "pruned"))
+    ax = plot.lattice(lower_set_family(graph, "pruned"))
     assert sorted(boxes(ax)) == sorted(["∅", "a", "ab", "abc", "ad", "ade", "abcdef", "abcdefg", "abcdefgh"])
     (lines,) = [found for found in ax.collections if isinstance(found, LineCollection)]
     assert len(lines.get_segments()) == 9  # {a, b, c} and {a, d, e} are both joined with {a, .., f}
@@ -183,19 +183,19 @@ def test_a_small_family_is_drawn_as_it_is():
 def test_a_path_with_a_set_that_the_family_lacks_is_refused():
     graph = eight()
     with pytest.raises(ValueError, match="lower set 0 of the path is not in the family; draw the path in the family"):
-        plot_lattice(lower_set_family(graph, "wide"), optimum(graph))
+        plot.lattice(lower_set_family(graph, "wide"), optimum(graph))
     with pytest.raises(GraphError):
-        plot_lattice(chain(5), optimum(graph))
+        plot.lattice(chain(5), optimum(graph))
 
 
 def test_too_many_sets_are_refused_in_one_sentence():
     """Nine nodes that read nothing have 2^9 = 512 lower sets."""
     graph = ComputationGraph.from_edges([], n_nodes=9, output=[True] * 9)
     with pytest.raises(ValueError, match=r"too many to be drawn, at most 500 are; draw a family such as .*'pruned'"):
-        plot_lattice(graph)
+        plot.lattice(graph)
     with pytest.raises(ValueError, match="512 lower sets are too many to be drawn"):
-        plot_lattice(lower_set_family(graph))
-    assert len(plot_lattice(lower_set_family(graph, "pruned")).texts) == 11
+        plot.lattice(lower_set_family(graph))
+    assert len(plot.lattice(lower_set_family(graph, "pruned")).texts) == 11
 
 
 # ---------------------------------------------------------------- the terms
@@ -239,7 +239,7 @@ def bars(ax):
 def test_bars_are_the_terms_and_what_is_held():
     graph = eight()
     sets = optimum(graph)
-    ax = plot_terms(graph, sets, keep_last=False, lazy=False)
+    ax = plot.terms(graph, sets, keep_last=False, lazy=False)
     found = bars(ax)
     assert [found[look.label] for look in TERMS] == sets.terms(graph).T.tolist()
     simulation = simulate(graph, canonical_schedule(graph, sets, keep_last=False, lazy=False))
@@ -253,8 +253,8 @@ def test_bars_are_the_terms_and_what_is_held():
 
 def test_numbers_stand_on_the_bars_where_they_have_room():
     graph = differentiate(chain(60, memory=1000))
-    few = plot_terms(graph, LowerSets.of(graph, [range(30), range(60)]))
-    many = plot_terms(graph, LowerSets.of(graph, [range(i + 1) for i in range(60)]))
+    few = plot.terms(graph, LowerSets.of(graph, [range(30), range(60)]))
+    many = plot.terms(graph, LowerSets.of(graph, [range(i + 1) for i in range(60)]))
     assert "58.6 KiB" in [text.get_text() for text in few.texts]  # 2 * 30 of the first block
     assert not many.texts
 
@@ -279,26 +279,26 @@ PATHS = {
 @pytest.mark.parametrize("make", PATHS.values(), ids=PATHS)
 def test_no_text_lies_over_another(make):
     graph, path = make()
-    assert overlapping(plot_lattice(graph, path)) == []
-    assert overlapping(plot_terms(graph, path)) == []
+    assert overlapping(plot.lattice(graph, path)) == []
+    assert overlapping(plot.terms(graph, path)) == []
 
 
-@pytest.mark.parametrize("plot", [plot_lattice, plot_terms])
-def test_given_axes_are_drawn_on(plot):
+@pytest.mark.parametrize("draw", [plot.lattice, plot.terms])
+def test_given_axes_are_drawn_on(draw):
     figure = Figure(figsize=(16, 5), layout="constrained")
     axes = figure.subplots(1, 2)
     graph = eight()
-    assert plot(graph, optimum(graph), ax=axes[1]) is axes[1]
+    assert draw(graph, optimum(graph), ax=axes[1]) is axes[1]
     assert not axes[0].has_data()
     assert overlapping(axes[1]) == []
 
 
 def test_axes_without_room_for_names_get_dots():
     figure = Figure(figsize=(4, 3), layout="constrained")
-    assert not plot_lattice(eight(), ax=figure.add_subplot()).texts
+    assert not plot.lattice(eight(), ax=figure.add_subplot()).texts
 
 
 def test_a_graph_without_nodes_has_one_lower_set():
     nothing = ComputationGraph.from_arrays(read_indptr=[0], read_indices=[])
-    ax = rendered(plot_lattice(nothing))
+    ax = rendered(plot.lattice(nothing))
     assert ([text.get_text() for text in ax.texts], ax.get_title()) == (["∅"], "1 lower set of 0 nodes")

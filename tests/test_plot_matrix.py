@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import remat_algos as ra
+from remat_algos import plot
 from remat_algos.context import SearchContext
-from remat_algos.plot.matrix import plot_matrix, stage_matrices
+from remat_algos.plot.pictures.matrix import stage_matrices
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.milp import milp
@@ -38,7 +39,7 @@ def test_a_run_without_rematerialization_is_a_diagonal():
 
 
 def test_the_picture_shows_both_beside_each_other():
-    ax = plot_matrix(simulate(diamond(), [0, 1, 0, 2, 3]))
+    ax = plot.matrix(simulate(diamond(), [0, 1, 0, 2, 3]))
     cells = ax.images[0].get_array()
     assert cells.shape == (4, 9)
     assert cells.mask[:, 4].all()
@@ -48,11 +49,11 @@ def test_the_picture_shows_both_beside_each_other():
 
 def test_other_schedules_are_refused_with_the_remedy():
     chain = ra.ComputationGraph.from_edges([(0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (1, 4), (2, 4)])
-    with pytest.raises(ValueError, match="use plot_schedule"):
-        plot_matrix(simulate(chain, [0, 1, 2, 3, 0, 2, 1, 4]))
+    with pytest.raises(ValueError, match=r"use plot\.schedule"):
+        plot.matrix(simulate(chain, [0, 1, 2, 3, 0, 2, 1, 4]))
     with pytest.raises(TypeError, match="cannot be drawn here"):
-        plot_matrix(7)
+        plot.matrix(7)
 
 
 def test_no_node_is_an_empty_picture():
-    assert plot_matrix(ra.ComputationGraph.from_edges([], n_nodes=0)).images[0].get_array().shape == (1, 1)
+    assert plot.matrix(ra.ComputationGraph.from_edges([], n_nodes=0)).images[0].get_array().shape == (1, 1)

@@ -17,10 +17,13 @@ import numpy as np
 import pytest
 
 import remat_algos as ra
+from remat_algos.bounds.curve import bound_curve
+from remat_algos.context import SearchContext
 from remat_algos.executor.array_backend import backend
 from remat_algos.ir.labels import GradientNames
 from remat_algos.models.registry import build
 from remat_algos.solvers.registry import list_solvers
+from tests.public import PUBLIC
 
 
 class World:
@@ -31,35 +34,37 @@ class World:
         self.graph = graph = ra.differentiate(self.network.graph, parameter_gradients=True)
         n = graph.n_nodes
         self.plan = ra.solve(graph, "100%", solver="no_remat", allocator="arena")
+        self.bound = ra.bounds.ComputeBound(graph.needed_compute, (n - 1,), (1, 0))
+        self.curve = bound_curve(graph, [100], SearchContext(), effort="fast")
         self.constraints = ra.Constraints(graph, max_runs=2, regions={"all": ("*", 2**40)})
         self.simulation = self.plan.simulation
         self.schedule = self.simulation.schedule
-        self.undirected = ra.UndirectedGraph.of(graph)
-        self.elimination = ra.eliminate(self.undirected)
-        self.decomposition = ra.TreeDecomposition.of(self.elimination)
-        self.separators = ra.SeparatorTree.balanced(self.decomposition, n)
-        self.path = ra.PathDecomposition.of(self.undirected, np.arange(n))
-        self.family = ra.lower_set_family(graph)
+        self.undirected = ra.structure.UndirectedGraph.of(graph)
+        self.elimination = ra.structure.eliminate(self.undirected)
+        self.decomposition = ra.structure.TreeDecomposition.of(self.elimination)
+        self.separators = ra.structure.SeparatorTree.balanced(self.decomposition, n)
+        self.path = ra.structure.PathDecomposition.of(self.undirected, np.arange(n))
+        self.family = ra.structure.lower_set_family(graph)
         self.lower_sets = self.family.chain([2])
-        self.buffers = ra.Buffers.of(self.simulation)
-        self.allocation = ra.share(self.buffers)
-        self.trace = ra.Trace.of(self.simulation)
-        self.use = ra.cupy_pool(self.trace)
+        self.buffers = ra.allocate.Buffers.of(self.simulation)
+        self.allocation = ra.allocate.share_storage(self.buffers)
+        self.trace = ra.allocate.Trace.of(self.simulation)
+        self.use = ra.allocate.cupy_pool(self.trace)
         self.addresses = addresses(self.use)
-        self.cuda_addresses = addresses(ra.cuda_caching(self.trace))
+        self.cuda_addresses = addresses(ra.allocate.cuda_caching(self.trace))
         self.frontier = ra.frontier(graph, solvers=["no_remat"])
         self.execution = ra.execute(graph, self.schedule, timed=True)
         self.validation = ra.validate(graph, self.plan, repeats=1)
-        self.training = ra.train(self.network, steps=1)
-        self.operators = ra.SyntheticOperators(graph)
+        self.training = ra.executor.train(self.network, steps=1)
+        self.operators = ra.executor.SyntheticOperators(graph)
         ra.execute(graph, self.schedule, self.operators)
         # all that a graph may have
         self.full = ra.ComputationGraph.from_arrays(
             read_indptr=[0, 0, *range(1, depth + 1)],
             read_indices=range(depth),
-            backward=ra.Backward([0] * (depth + 2), [], [1] * (depth + 1), [-1] * (depth + 1), [0] * (depth + 1)),
-            labels=ra.Labels(names=tuple(f"v{i}" for i in range(depth + 1)), value_names={0: "x"}, views={"y": "x"}),
-            resident=ra.Resident([4], [0], [0, *[1] * (depth + 1)], [0], ("in",)),
+            backward=ra.ir.Backward([0] * (depth + 2), [], [1] * (depth + 1), [-1] * (depth + 1), [0] * (depth + 1)),
+            labels=ra.ir.Labels(names=tuple(f"v{i}" for i in range(depth + 1)), value_names={0: "x"}, views={"y": "x"}),
+            resident=ra.ir.Resident([4], [0], [0, *[1] * (depth + 1)], [0], ("in",)),
             mark=[1, *[0] * depth],
         )
 
@@ -74,12 +79,13 @@ class World:
             "LowerSets": self.lower_sets,
             "LowerSetFamily": self.family,
             "UndirectedGraph": self.undirected,
-            "WidthBounds": ra.width_bounds(self.undirected),
+            "WidthBounds": ra.structure.width_bounds(self.undirected),
             "Elimination": self.elimination,
             "TreeDecomposition": self.decomposition,
             "PathDecomposition": self.path,
             "SeparatorTree": self.separators,
             "Simulation": self.simulation,
+            "ComputeBound": self.bound,
             "Labels": self.full.labels,
             "Resident": self.full.resident,
             "Backward": self.full.backward,
@@ -89,16 +95,16 @@ class World:
             "Breakdown": ra.breakdown(self.plan),
             "Buffers": self.buffers,
             "Allocation": self.allocation,
-            "Region": ra.Region((self.graph.n_nodes - 1,), 1, 0, 0, 0, 0, "kept", ""),
+            "Region": ra.solvers.Region((self.graph.n_nodes - 1,), 1, 0, 0, 0, 0, "kept", ""),
             "Execution": self.execution,
             "SyntheticOperators": self.operators,
-            "Device": ra.Device("gpu", {"float32": 1e12}, 1e11, 1e-6, 2**30),
+            "Device": ra.cost.Device("gpu", {"float32": 1e12}, 1e11, 1e-6, 2**30),
             "Validation": self.validation,
             "Trace": self.trace,
             "PoolUse": self.use,
             "PoolRun": self.use.runs[0],
             "Reservation": self.plan.reservation,
-            "LayerOperators": ra.LayerOperators(self.network, self.graph),
+            "LayerOperators": ra.executor.LayerOperators(self.network, self.graph),
             "Training": self.training,
         }
 
@@ -149,12 +155,15 @@ BOUND = {
     "validation": lambda w: w.validation,
     "operators": lambda w: w.operators,
     "network": lambda w: w.network,
+    "bound": lambda w: w.bound,
+    "curve": lambda w: w.curve,
 }
 """Parameters that belong to a graph, and what a world has for them."""
 
 SPECIAL = {
     ("plot_lattice", "path"): lambda w: w.lower_sets,
     ("SeparatorTree.middle", "path"): lambda w: w.path,
+    ("overhead_bound", "start"): lambda w: w.bound,
     ("SeparatorTree.cheapest", "memory"): lambda w: w.graph.memory,
     ("ComputationGraph.with_costs", "memory"): lambda w: w.full.memory,
     ("ComputationGraph.with_costs", "compute"): lambda w: w.full.compute,
@@ -163,7 +172,7 @@ SPECIAL = {
     ("difference", "other"): lambda w: w.plan,
     ("Schedule.from_names", "names"): lambda w: w.graph.node_names(),
     ("plot_decomposition", "names"): lambda w: w.graph.node_names(),
-    ("decomposition_text", "names"): lambda w: w.graph.node_names(),
+    ("plot_decomposition_text", "names"): lambda w: w.graph.node_names(),
     ("cuda_caching", "addresses"): lambda w: w.cuda_addresses,
     ("least_budget", "family"): None,
     ("formula_frontier", "family"): None,
@@ -182,10 +191,10 @@ FREE = """
     keep_outputs key last lazy learning_rate least limit liveness loss match_range max_split_size memory method mode
     most max_sets n_nodes name names
     node of once one_pass only options other outputs overhead parameter_gradients path peak
-    picture place points polish progress raw reads record recompute reduced repeats resident residents rounds rows rule
-    scale seed seeds shortest size solver solvers source step steps subjects table tables text ties time_limit timed
-    nodes tree value values vertex width workspace output mark labels derivation forward_of backward read_indices
-    read_indptr value_indptr
+    model picture place points polish progress raw reads record recompute reduced repeats resident residents rounds rows
+    rule scale seed seeds shortest size solver solvers source start step steps subjects table tables text ties
+    time_limit timed nodes tree value values vertex width workspace output mark labels derivation forward_of backward
+    read_indices read_indptr value_indptr
 """
 """Parameters that belong to no graph, or have to fit one graph alone."""
 
@@ -198,9 +207,12 @@ FITS = {
     ("TreeDecomposition.check_vertices", "n_vertices"): "larger",
     ("plot_decomposition", "graph"): "larger",
     ("plot_decomposition", "names"): "larger",
-    ("decomposition_text", "graph"): "larger",
-    ("decomposition_text", "names"): "larger",
-    ("postpone", "graph"): "larger",
+    ("plot_decomposition_text", "graph"): "larger",
+    ("plot_decomposition_text", "names"): "larger",
+    ("postpone_updates", "graph"): "larger",
+    ("ComputeBound.record", "graph"): "larger",
+    ("overhead_bound", "graph"): "larger",
+    ("closure_cut", "graph"): "larger",
     ("Schedule.names", "graph"): "larger",
     ("write_td", "n_vertices"): "larger",
     ("Schedule.from_names", "graph"): "larger",
@@ -211,15 +223,17 @@ FITS = {
     ("SeparatorTree.cheapest", "decomposition"): "smaller",
     ("SeparatorTree.middle", "path"): "smaller",
     ("write_td", "decomposition"): "smaller",
-    ("postpone", "order"): "smaller",
+    ("postpone_updates", "order"): "smaller",
+    ("closure_cut", "bound"): "smaller",
+    ("overhead_bound", "start"): "smaller",
     ("Schedule.from_names", "names"): "smaller",
 }
 
 
 def members():
     """Every public function, constructor and method, by name; but those of protocols."""
-    for name in ra.__all__:
-        thing = getattr(ra, name)
+    for dotted, thing in PUBLIC.items():
+        name = dotted.replace("plot.", "plot_").rpartition(".")[2]
         if name in PROTOCOLS or (isinstance(thing, type) and issubclass(thing, BaseException)):
             continue
         yield name, thing
@@ -368,7 +382,7 @@ def test_a_type_checks_that_its_fields_belong_together(name):
             continue
         for base, other in ((small, large), (large, small)):
             given = {f.name: getattr(other if f is field else base, f.name) for f in tried}
-            said = in_a_child(lambda given=given: (getattr(ra, name)(**given), None)[1])
+            said = in_a_child(lambda given=given: (dict(members())[name](**given), None)[1])
             assert said.startswith("raised"), f"{name} with {field.name} of another: {said}"
             assert "IndexError" not in said.partition(">): ")[0], said
             assert any(kind in said for kind in ("RematError", "ValueError", "TypeError")), said

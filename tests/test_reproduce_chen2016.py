@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remat_algos.allocate.sharing import share
+from remat_algos import plot
+from remat_algos.allocate.sharing import share_storage
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
-from remat_algos.plot.save import save_picture
 from remat_algos.reproduce import chen2016
 from remat_algos.reproduce.case import NO_REMAT, PARAMETER, Case
 from remat_algos.reproduce.chen2016_claims import deepest
@@ -107,7 +107,7 @@ def test_a_figure_is_the_same_whatever_was_drawn_before(quick, tmp_path):
     page, _ = quick
     figures = [part for part in page.parts if isinstance(part, Figure)]
     first = figures[0].svg()
-    save_picture(figures[-1].draw(), tmp_path / "other.png")
+    plot.save(figures[-1].draw(), tmp_path / "other.png")
     assert figures[0].svg() == first
 
 
@@ -253,7 +253,7 @@ def test_the_search_of_appendix_a_is_ranked_by_the_allocation(quick):
             continue
         graph = resnet(122) if "ResNet" in row["network"] else lstm(6, weights=False)
         plan = solve(graph, solver="chen_greedy", raw=True, grid="paper", rank_by="allocation", keep_last=False)
-        assert row["shared"] == plan.details["allocation"] == share(static_buffers(plan.simulation)).size
+        assert row["shared"] == plan.details["allocation"] == share_storage(static_buffers(plan.simulation)).size
         assert row["peak"] == plan.peak_memory
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from remat_algos.allocate.buffers import Buffers
-from remat_algos.allocate.in_place import in_place
-from remat_algos.allocate.sharing import share
+from remat_algos.allocate.in_place import find_overwrites
+from remat_algos.allocate.sharing import share_storage
 from remat_algos.ir.labels import KEEP
 from remat_algos.models.registry import build
 from remat_algos.reproduce import echo2020
@@ -114,8 +114,8 @@ def test_a_second_simulation_gives_the_same_figures(small, label):
         run_ = case.runs[name]
         again = simulate(run_.graph, run_.simulation.schedule)
         assert run_.live == again.peak_memory + run_.graph.resident_memory
-        buffers = Buffers.of(again, in_place(again))
-        assert run_.footprint == share(buffers).size + run_.graph.resident_memory
+        buffers = Buffers.of(again, find_overwrites(again))
+        assert run_.footprint == share_storage(buffers).size + run_.graph.resident_memory
         assert run_.footprint >= buffers.max_live + run_.graph.resident_memory
         assert run_.overhead >= 0
     assert case.baseline.overhead == case.baseline.extra_runs == 0

@@ -21,7 +21,7 @@ from remat_algos.schedule.checkpoints import checkpoint_schedule
 from remat_algos.schedule.mirror import honoured, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.schedule.unroll import unroll
+from remat_algos.schedule.unrolling import unroll
 from remat_algos.structure.lower_sets import LowerSets, single_boundary_chain
 from tests.oracles import emitter, lower_sets
 from tests.oracles.emitter import boundary, co_inputs

@@ -10,7 +10,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.mirror import mirror_schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.schedule.unroll import unroll
+from remat_algos.schedule.unrolling import unroll
 from tests.oracles.plain import plain
 from tests.oracles.simulation import slow_simulation
 from tests.strategies import training_graphs

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remat_algos.allocate.buffers import Buffers
-from remat_algos.allocate.in_place import in_place
-from remat_algos.allocate.sharing import share
+from remat_algos.allocate.in_place import find_overwrites
+from remat_algos.allocate.sharing import share_storage
 from remat_algos.context import OutOfTime, SearchContext
 from remat_algos.errors import BudgetError, GraphError, GraphWarning
 from remat_algos.formats.graph_files import read_graph
@@ -530,7 +530,7 @@ UNEVEN = [6, 5, 3, 3, 1, 1, 1, 2]  # the lowest peak and the smallest allocation
 
 
 def static_size(simulation):
-    return share(Buffers.of(simulation, in_place(simulation))).size
+    return share_storage(Buffers.of(simulation, find_overwrites(simulation))).size
 
 
 @pytest.mark.parametrize("budget", [None, "least"])

@@ -16,7 +16,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.solvers.echo_choice import MODES
-from remat_algos.solvers.echo_regions import echo_regions
+from remat_algos.solvers.echo_regions import find_echo_regions
 from tests.echo_cases import CASES, decoder, echoed, network, recomputable
 from tests.strategies import training_graphs
 
@@ -26,7 +26,7 @@ each_mode = pytest.mark.parametrize("mode", MODES)
 @each_mode
 @given(graph=training_graphs(max_nodes=24))
 def test_regions_share_nothing_and_add_up(mode, graph):
-    regions, details = echo_regions(graph, mode), echoed(graph, mode=mode).details
+    regions, details = find_echo_regions(graph, mode), echoed(graph, mode=mode).details
     members = [v for region in regions for v in region.nodes]
     assert sorted(members) == sorted(recomputable(graph))
     again = [region for region in regions if region.decision == "recompute"]
@@ -39,25 +39,25 @@ def test_regions_share_nothing_and_add_up(mode, graph):
 def test_every_region_has_a_reason():
     rows = [*CASES["T1, n = 4"], ("G", 4, "e4", ""), ("f", 9, "G", "f"), ("J", 1, "f", ""), ("g", 1, "J", "")]
     graph = network(rows)
-    decisions = {region.name(graph): (region.decision, region.reason) for region in echo_regions(graph)}
+    decisions = {region.name(graph): (region.decision, region.reason) for region in find_echo_regions(graph)}
     assert decisions == {
         "e1 .. e4": ("recompute", "its values are recomputed from 4 B"),
         "f": ("recompute", "its values are recomputed from 4 B"),
         "g": ("keep", "no gradient reads its values"),
     }
-    [region] = echo_regions(network(CASES["T2"]))
+    [region] = find_echo_regions(network(CASES["T2"]))
     assert (region.released, region.allocated, region.overhead) == (4, 8, 2)
     assert region.reason == "recomputing it would stash 8 B, no less than its feature maps"
     # "paper" counts X as released, though no recomputation needs a
-    [region] = echo_regions(
+    [region] = find_echo_regions(
         network([("X", 10, "", ""), ("Y", 1, "", ""), ("a", 1, "X Y", ""), ("b", 5, "Y", "b")]), "paper"
     )
     assert (region.decision, region.reason) == ("keep", "mode paper expects to allocate no less than it would release")
-    [region] = echo_regions(network(CASES["T7b"]), "paper")
+    [region] = find_echo_regions(network(CASES["T7b"]), "paper")
     assert region.reason == "mode paper expects to release more than it allocates"
     marked = network(CASES["T2"])
     marked = replace(marked, mark=np.isin(np.arange(marked.n_nodes), [2, 3]) * RECOMPUTE, derivation=None)
-    assert [region.reason for region in echo_regions(marked)] == ["marked to be recomputed"]
+    assert [region.reason for region in find_echo_regions(marked)] == ["marked to be recomputed"]
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def files(tmp_path, monkeypatch):
 
 
 def test_explain_prints_the_regions_of_echo(remat, files):
-    regions = echo_regions(files, "paper")
+    regions = find_echo_regions(files, "paper")
     printed = remat("explain", "net.json", "plan.json")
     assert (printed.code, printed.err) == (0, "")
     at = next(i for i, line in enumerate(printed.lines) if line.startswith("region "))

@@ -26,10 +26,10 @@ FAULTS = {
     "no such node": lambda _: _pair().node_id(f"{LONG}9"),
     "a long word that is not a valid name": lambda _: ra.ComputationGraph.from_edges([("a", "b")]).node_id(LONG),
     "twice the same name": lambda _: ra.ComputationGraph.from_arrays(
-        read_indptr=[0, 0, 0], read_indices=[], labels=ra.Labels(names=(LONG, LONG))
+        read_indptr=[0, 0, 0], read_indices=[], labels=ra.ir.Labels(names=(LONG, LONG))
     ),
     "a view of nothing": lambda _: ra.ComputationGraph.from_arrays(
-        read_indptr=[0, 0], read_indices=[], labels=ra.Labels(names=(LONG,), views={f"{LONG}v": f"{LONG}w"})
+        read_indptr=[0, 0], read_indices=[], labels=ra.ir.Labels(names=(LONG,), views={f"{LONG}v": f"{LONG}w"})
     ),
     "a cycle": lambda _: ra.ComputationGraph.from_edges([(f"{LONG}{i}", f"{LONG}{(i + 1) % 5}") for i in range(5)]),
     "not a loss": lambda _: ra.differentiate(_pair(), loss=[LONG]),
@@ -38,35 +38,35 @@ FAULTS = {
     "never made": lambda _: ra.simulate(_pair(), [0, 1]),
     "once, twice": lambda _: ra.simulate(_pair(once=[True, False, False]), [0, 0, 1, 2]),
     "kept, again": lambda _: ra.simulate(_pair(mark=[1, 0, 0]), [0, 0, 1, 2]),
-    "a count of a node that runs once": lambda _: ra.mirror_schedule(
+    "a count of a node that runs once": lambda _: ra.schedule.mirror_schedule(
         ra.differentiate(_pair(once=[True, False, False])), np.ones(6)
     ),
     "no budget": lambda _: ra.solve(ra.differentiate(_pair()), 1),
-    "not lower": lambda _: ra.LowerSets.of(_pair(), [[1], [0, 1, 2]]),
+    "not lower": lambda _: ra.structure.LowerSets.of(_pair(), [[1], [0, 1, 2]]),
     "keep and recompute": lambda _: ra.what_if(ra.differentiate(_pair()), keep=[f"{LONG}0"], recompute=[f"{LONG}0"]),
-    "overlap": lambda _: ra.Allocation(
-        ra.Buffers([0, 0], [1, 1], [4, 4], names=(f"{LONG}a", f"{LONG}b")), [0, 1], [0, 0], 8, "", 8
+    "overlap": lambda _: ra.allocate.Allocation(
+        ra.allocate.Buffers([0, 0], [1, 1], [4, 4], names=(f"{LONG}a", f"{LONG}b")), [0, 1], [0, 0], 8, "", 8
     ).verify(),
-    "over": lambda _: ra.Buffers([0, 0], [1, 1], [4, 4], over=[-1, 0], names=(f"{LONG}a", f"{LONG}b")),
+    "over": lambda _: ra.allocate.Buffers([0, 0], [1, 1], [4, 4], over=[-1, 0], names=(f"{LONG}a", f"{LONG}b")),
     "a solver": lambda _: ra.solve(_pair(), solver=LONG),
     "a table": lambda path: ra.read_graph(_table(path, f"name,memory\n{LONG},1\n{LONG},2\n")),
     "a size": lambda path: ra.read_graph(_table(path, f"name,memory\n{LONG},many\n")),
-    "a device": lambda _: ra.Device(LONG, {"float32": 1e12}, 1e11, 1e-6, -1),
+    "a device": lambda _: ra.cost.Device(LONG, {"float32": 1e12}, 1e11, 1e-6, -1),
     "a budget in a plan": lambda _: ra.verify(_pair(), ra.solve(_pair(), "100%").record() | {"budget": {LONG: 1}}),
     "a version of a graph": lambda _: from_json(f'{{"format": "remat-graph", "version": "{LONG}", "nodes": []}}'),
     "a version of a plan": lambda _: ra.verify(_pair(), {"format": "remat-plan", "version": LONG}),
     "a budget": lambda _: ra.solve(_pair(), f"{LONG}"),
     "a share": lambda _: ra.Budget(device=f"{'1' * 20_000}%"),
     "a bare number": lambda _: ra.Budget("1" * 20_000 + ".5"),
-    "a family": lambda _: ra.lower_set_family(_pair(), LONG),
-    "a rule": lambda _: ra.eliminate(ra.UndirectedGraph.of(_pair()), LONG),
-    "a key": lambda _: ra.reuse_values(_pair(), ra.Schedule([0, 1, 2]), 3, key=LONG),
+    "a family": lambda _: ra.structure.lower_set_family(_pair(), LONG),
+    "a rule": lambda _: ra.structure.eliminate(ra.structure.UndirectedGraph.of(_pair()), LONG),
+    "a key": lambda _: ra.schedule.reuse_values(_pair(), ra.Schedule([0, 1, 2]), 3, key=LONG),
     "an allocator": lambda _: ra.solve(_pair(), allocator=LONG),
     "candidates": lambda _: ra.solve(ra.differentiate(_pair()), solver="chen_sqrt", candidates=LONG),
     "a strategy": lambda _: ra.solve(ra.differentiate(_pair()), solver="exact_dp", strategy=LONG),
     "an operation": lambda _: ra.solve(ra.differentiate(_pair()), solver="drop_cheap", drop=[LONG]),
     "a cut": lambda _: ra.solve(ra.differentiate(_pair()), solver="chen_sqrt", at=[LONG]),
-    "in place": lambda _: ra.in_place(ra.simulate(_pair(), [0, 1, 2]), {LONG: 0}),
+    "in place": lambda _: ra.allocate.find_overwrites(ra.simulate(_pair(), [0, 1, 2]), {LONG: 0}),
 }
 
 

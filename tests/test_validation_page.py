@@ -7,10 +7,10 @@ from importlib.resources import files
 import pytest
 
 from docs import validation as page_module
+from remat_algos import plot
 from remat_algos.executor import mixing_costs as costs_module
 from remat_algos.executor.mixing_costs import mixing_costs
 from remat_algos.models.registry import list_families
-from remat_algos.plot.save import save_picture
 from remat_algos.solvers.registry import list_solvers
 from tests import cuda_stub
 from tests.benchmarks import gpu_validation
@@ -135,7 +135,7 @@ def test_a_run_on_a_gpu_is_recorded_and_shown(stub, tmp_path):
     assert "CUDA 13.2 (driver)" in text
     assert "| as predicted | 4 |" in text
     assert all(f"| {result['family']} | 1 | 1 |" in text for result in record["validations"])
-    save_picture(page_module.figure(record), tmp_path / "both.svg")
+    plot.save(page_module.figure(record), tmp_path / "both.svg")
     assert (tmp_path / "both.svg").stat().st_size > 1000
 
 

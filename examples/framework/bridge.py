@@ -13,7 +13,7 @@ def graph_of(tape, inputs):
     """The tape as a graph: a node per operation, with one value; inputs are residents, there from the start."""
     names = list(inputs)
     read_indptr, read_indices = _rows(operation.reads for operation in tape)
-    resident = ra.Resident(
+    resident = ra.ir.Resident(
         [array.nbytes for array in inputs.values()],
         [1 if name.startswith("W") else 0 for name in names],  # 0 input, 1 parameter, 2 state
         *_rows([names.index(name) for name in operation.inputs] for operation in tape),
@@ -26,7 +26,7 @@ def graph_of(tape, inputs):
         compute=[operation.flops for operation in tape],
         forward_of=[operation.forward for operation in tape],
         resident=resident,
-        labels=ra.Labels([operation.name for operation in tape], ops=[operation.kind for operation in tape]),
+        labels=ra.ir.Labels([operation.name for operation in tape], ops=[operation.kind for operation in tape]),
     )
 
 

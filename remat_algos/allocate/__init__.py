@@ -1,1 +1,19 @@
 """Addresses for what a schedule holds."""
+
+from remat_algos.namespace import namespace
+
+__all__, __getattr__, __dir__ = namespace(
+    __name__,
+    {
+        "offsets": "pack",
+        "sharing": "share_storage separate_storage",
+        "colouring": "colour",
+        "in_place": "find_overwrites",
+        "buffers": "Buffers",
+        "allocation": "Allocation",
+        "traces": "Trace",
+        "pools": "PoolUse PoolRun cupy_pool cuda_caching arena",
+        "reservation": "Reservation",
+        "allocators.registry": "list_allocators",
+    },
+)

@@ -22,7 +22,7 @@ class Allocation:
     ----------
     buffers : Buffers
     storage : int64[k]
-        The block of each buffer. Under `share` and `colour` blocks stand side by side and buffers share one at
+        The block of each buffer. Under `share_storage` and `colour` blocks stand side by side and buffers share one at
         different times; under `pack` buffers written over each other are a block, every other buffer is one of its own.
     offset : int64[k]
         First byte of each buffer.

@@ -101,7 +101,7 @@ class Buffers:
         ----------
         simulation : Simulation
         over : int64[n_instances], optional
-            Which instance each one is written over (`in_place`), -1 for none.
+            Which instance each one is written over (`find_overwrites`), -1 for none.
 
         Raises
         ------

@@ -35,7 +35,7 @@ def colour(buffers: Buffers, *, alignment: int = 1) -> Allocation:
 
     References
     ----------
-    chen2016, section 3, which mentions it and uses counters instead (`share`).
+    chen2016, section 3, which mentions it and uses counters instead (`share_storage`).
 
     Examples
     --------

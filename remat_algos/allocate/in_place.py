@@ -20,7 +20,7 @@ InPlaceTable = Mapping[str, int | Sequence[int] | str | None]
 or None if it may not; or a value, to the name of the value that it must be written over."""
 
 
-def in_place(simulation: Simulation, table: InPlaceTable | None = None) -> Int64:
+def find_overwrites(simulation: Simulation, table: InPlaceTable | None = None) -> Int64:
     """For each instance of a value, the earlier instance that it overwrites in place, or -1 (chen2016).
 
     An operation that may work in place does so at a step if it is the last reader of the value it would overwrite,
@@ -62,7 +62,7 @@ def in_place(simulation: Simulation, table: InPlaceTable | None = None) -> Int64
     >>> labels = Labels(("conv", "relu", "sum"), ops=("Convolution", "ReLU", "Add"))
     >>> graph = ComputationGraph.from_arrays(read_indptr=[0, 0, 1, 3], read_indices=[0, 1, 0], labels=labels)
     >>> simulation = simulate(graph, [0, 1, 2])
-    >>> in_place(simulation).tolist(), in_place(simulation, {"Add": (1, 0)}).tolist()
+    >>> find_overwrites(simulation).tolist(), find_overwrites(simulation, {"Add": (1, 0)}).tolist()
     ([-1, -1, 1], [-1, -1, 0])
     """
     check_simulation(simulation)

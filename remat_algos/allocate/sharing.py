@@ -13,7 +13,7 @@ from remat_algos.ir.arrays import Int64, as_whole
 from remat_algos.kernels.offsets import shared_blocks
 
 
-def share(buffers: Buffers, match_range: int | None = None, *, alignment: int = 1) -> Allocation:
+def share_storage(buffers: Buffers, match_range: int | None = None, *, alignment: int = 1) -> Allocation:
     """Buffers in reused blocks: chen2016's memory sharing, as in its published planner.
 
     Step by step, each buffer that begins requests a block, the largest first, and each buffer that is needed for the
@@ -32,7 +32,7 @@ def share(buffers: Buffers, match_range: int | None = None, *, alignment: int = 
     Returns
     -------
     Allocation
-        `storage` numbers blocks from 0; never larger than `apart`.
+        `storage` numbers blocks from 0; never larger than `separate_storage`.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def share(buffers: Buffers, match_range: int | None = None, *, alignment: int = 
     Examples
     --------
     >>> chain = Buffers([0, 1, 2, 3], [2, 3, 4, 4], [100, 5, 7, 100])
-    >>> share(chain, 16).size, share(chain, 1).size, share(chain).size, chain.max_live
+    >>> share_storage(chain, 16).size, share_storage(chain, 1).size, share_storage(chain).size, chain.max_live
     (205, 112, 112, 107)
     """
     if match_range is not None and (as_whole(match_range) is None or match_range < 0):
@@ -70,7 +70,7 @@ def share(buffers: Buffers, match_range: int | None = None, *, alignment: int = 
     return Allocation.side_by_side(buffers, best, method, alignment)  # type: ignore[arg-type]  # 0 is always tried
 
 
-def apart(buffers: Buffers, *, alignment: int = 1) -> Allocation:
+def separate_storage(buffers: Buffers, *, alignment: int = 1) -> Allocation:
     """Give each buffer a block of its own: no sharing, except by buffers that overwrite each other in place.
 
     Parameters
@@ -90,7 +90,7 @@ def apart(buffers: Buffers, *, alignment: int = 1) -> Allocation:
 
     Examples
     --------
-    >>> apart(Buffers([0, 1, 2], [2, 3, 4], [4, 2, 2], over=[-1, -1, 1])).offset.tolist()
+    >>> separate_storage(Buffers([0, 1, 2], [2, 3, 4], [4, 2, 2], over=[-1, -1, 1])).offset.tolist()
     [0, 4, 4]
     """
     return Allocation.side_by_side(buffers, np.unique(buffers.first, return_inverse=True)[1], "apart", alignment)

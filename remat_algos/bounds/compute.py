@@ -60,6 +60,8 @@ class ComputeBound:
 
     def record(self, graph: ComputationGraph) -> dict[str, Any]:
         """What proves it, for JSON: names or ids of the nodes, and the price as "p/2^k"."""
+        for node in self.nodes:
+            _check_moment(graph, node, self.price or (0, 0))
         names = graph.labels.names is not None
         nodes = [graph.labels[v] if names else v for v in self.nodes]
         return {"nodes": nodes} | ({} if self.price is None else {"price": "{}/2^{}".format(*self.price)})
@@ -119,6 +121,7 @@ def overhead_bound(
 
     Parameters
     ----------
+    graph : ComputationGraph
     limit : int or None
         Bytes of peak; None: any peak.
     start : ComputeBound, optional
@@ -218,9 +221,19 @@ def closure_proof(graph: ComputationGraph, limit: int, node: int, price: tuple[i
 
 
 def closure_cut(graph: ComputationGraph, limit: int, bound: ComputeBound) -> ClosureCut | None:
-    """What the cut behind a closure bound keeps and recomputes; None of another bound.
+    """What the cut behind a closure bound keeps and recomputes.
 
-    Of cuts that prove the same the one with the fewest bytes.
+    Parameters
+    ----------
+    graph : ComputationGraph
+    limit : int
+        Bytes of peak.
+    bound : ComputeBound
+
+    Returns
+    -------
+    ClosureCut or None
+        Of cuts that prove the same the one with the fewest bytes; None of another bound.
 
     Examples
     --------

@@ -40,24 +40,22 @@ def draw(
     """Draw a picture to what --plot names, and print on `out` where it is; `options` go to the picture."""
     if plot is None:
         return
-    from importlib import import_module
+    import remat_algos.plot as pictures
 
-    module = import_module(f"remat_algos.plot.{picture}")
     if plot == TEXT:
         if sys.stdout.isatty():
             from shutil import get_terminal_size
 
             options["width"] = min(WIDEST, get_terminal_size().columns)
         print()
-        print(getattr(module, f"{picture}_text")(subject, **options))
+        print(getattr(pictures, f"{picture}_text")(subject, **options))
         return
-    from remat_algos.plot.save import save_picture
 
     try:
-        drawn = getattr(module, f"plot_{picture}")(subject, **options)
+        drawn = getattr(pictures, picture)(subject, **options)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"--plot {plot}: {error}") from error
-    save_picture(drawn, plot)
+    pictures.save(drawn, plot)
     if not json:
         print_row("drawn", plot, file=out)
 
@@ -66,7 +64,7 @@ def _file(path: str) -> str:
     """The path, if a picture can be put there."""
     if path == TEXT:
         return path
-    from remat_algos.plot.save import picture_format
+    from remat_algos.plot.picture_file import picture_format
 
     try:
         picture_format(path)

@@ -284,9 +284,9 @@ class ArenaMemory:
     Examples
     --------
     >>> from remat_algos.allocate.buffers import Buffers
-    >>> from remat_algos.allocate.sharing import share
+    >>> from remat_algos.allocate.sharing import share_storage
     >>> from remat_algos.executor.array_backend import backend
-    >>> with ArenaMemory(backend("numpy"), share(Buffers([0, 1], [1, 2], [100, 100]))) as memory:
+    >>> with ArenaMemory(backend("numpy"), share_storage(Buffers([0, 1], [1, 2], [100, 100]))) as memory:
     ...     first = memory.allocate(100, key=0)
     ...     memory.free(0)
     ...     np.shares_memory(first, memory.allocate(100, key=1)), memory.total

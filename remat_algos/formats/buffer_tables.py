@@ -88,9 +88,9 @@ def write_allocation(allocation: Allocation, path: str | os.PathLike[str]) -> No
     Examples
     --------
     >>> from tempfile import mkdtemp
-    >>> from remat_algos.allocate.sharing import apart
+    >>> from remat_algos.allocate.sharing import separate_storage
     >>> file = Path(mkdtemp()) / "pair.csv"
-    >>> write_allocation(apart(Buffers([0, 1], [2, 3], [64, 32], names=("x", "y"))), file)
+    >>> write_allocation(separate_storage(Buffers([0, 1], [2, 3], [64, 32], names=("x", "y"))), file)
     >>> file.read_text()
     'id,lower,upper,size,offset\\nx,0,2,64,0\\ny,1,3,32,64\\n'
     """

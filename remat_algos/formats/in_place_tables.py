@@ -8,7 +8,7 @@ from remat_algos.text.wording import shortened
 
 
 def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | tuple[int, ...] | str | None]:
-    """A table for `in_place` from a CSV file of columns op and read, or value and over, or all four.
+    """A table for `find_overwrites` from a CSV file of columns op and read, or value and over, or all four.
 
     Parameters
     ----------

@@ -95,6 +95,10 @@ def list_families() -> Entries[Family]:
 def list_models() -> list[str]:
     """Names that `build` knows, family by family.
 
+    Returns
+    -------
+    list of str
+
     Examples
     --------
     >>> "vgg19" in list_models()

@@ -1,1 +1,22 @@
 """Pictures of schedules, frontiers and graphs, and their forms in plain text."""
+
+from remat_algos.namespace import namespace
+
+__all__, __getattr__, __dir__ = namespace(
+    __name__,
+    {
+        "pictures.memory": "memory memory_text",
+        "pictures.schedule": "schedule schedule_text",
+        "pictures.graph": "graph graph_text",
+        "pictures.frontier": "frontier frontier_text",
+        "pictures.bounds": "bounds bounds_text",
+        "pictures.breakdown": "breakdown breakdown_text",
+        "pictures.matrix": "matrix",
+        "pictures.lattice": "lattice",
+        "pictures.terms": "terms",
+        "pictures.decomposition": "decomposition decomposition_text",
+        "pictures.addresses": "addresses addresses_text",
+        "pictures.validation": "validation validation_text",
+        "picture_file": "save",
+    },
+)

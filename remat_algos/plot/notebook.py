@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
-from remat_algos.plot.graph import plot_graph
-from remat_algos.plot.memory import plot_memory
-from remat_algos.plot.save import picture_bytes
+from remat_algos.plot.picture_file import picture_bytes
+from remat_algos.plot.pictures.graph import graph as draw_graph
+from remat_algos.plot.pictures.memory import memory as draw_memory
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.wording import shortened
 
@@ -40,7 +40,7 @@ def html(subject: Any) -> str | None:
     if isinstance(subject, Plan):
         return plan_html(subject)
     if isinstance(subject, Simulation):
-        return _shown(repr(subject), plot_memory(subject))
+        return _shown(repr(subject), draw_memory(subject))
     if isinstance(subject, ComputationGraph):
         return graph_html(subject)
     return None
@@ -48,13 +48,13 @@ def html(subject: Any) -> str | None:
 
 def plan_html(plan: Plan) -> str:
     """A plan: its text, and the memory of its steps."""
-    return _shown(str(plan), plot_memory(plan))
+    return _shown(str(plan), draw_memory(plan))
 
 
 def graph_html(graph: ComputationGraph) -> str:
     """A graph: its line, and its drawing unless it is too large."""
     if 0 < graph.n_nodes <= MAX_DRAWN and graph.read_indices.size <= MAX_EDGES:
-        return _shown(repr(graph), plot_graph(graph))
+        return _shown(repr(graph), draw_graph(graph))
     return _shown(repr(graph))
 
 

@@ -61,9 +61,10 @@ PLANS = """\
 The plans are those of section 5.1, by their names there. `no optimization` gives every value of the forward and the \
 backward part memory of its own. `in-place` lets sums, activations and their gradients write over a value that \
 nothing reads later, and adds up a gradient that comes in parts in one place. `sharing` also reuses memory once its \
-value is not needed any more (`share`, with the best match range; docs/algorithms/sharing.md). `sublinear plan` is \
-algorithm 3 (`chen_greedy`), and `drop bn-relu` recomputes batch norms and ReLUs (`drop_cheap`); both are allocated \
-in the same way. So is `recursive plan`, that of section 4.4 (`chen_recursive`), which the paper does not measure. \
+value is not needed any more (`share_storage`, with the best match range; docs/algorithms/sharing.md). `sublinear \
+plan` is algorithm 3 (`chen_greedy`), and `drop bn-relu` recomputes batch norms and ReLUs (`drop_cheap`); both are \
+allocated in the same way. So is `recursive plan`, that of section 4.4 (`chen_recursive`), which the paper does not \
+measure. \
 The runtime totals of Figure 5 (nvidia-smi) include the parameters, the workspaces of convolutions and the framework: \
 they do not follow from the paper's own model, and are not compared."""
 

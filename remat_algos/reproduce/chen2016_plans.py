@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from remat_algos.allocate.buffers import Buffers
-from remat_algos.allocate.in_place import in_place
+from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.offsets import pack
-from remat_algos.allocate.sharing import apart, share
+from remat_algos.allocate.sharing import separate_storage, share_storage
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot.colours import CURVES
 from remat_algos.reproduce.case import NO_REMAT, Case
@@ -32,7 +32,7 @@ def plan_name(strategy: str) -> str:
 
 def static_buffers(simulation: Simulation) -> Buffers:
     """The buffers of a schedule, in place where possible."""
-    return Buffers.of(simulation, in_place(simulation))
+    return Buffers.of(simulation, find_overwrites(simulation))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,9 +61,12 @@ class Allocated:
     def of(cls, case: Case) -> Allocated:
         """Nothing shared, then values written in place, then blocks shared, by every plan of the case."""
         once = case.simulations[NO_REMAT]
-        memory = {NO_OPTIMIZATION: apart(Buffers.of(once)).size, IN_PLACE: apart(static_buffers(once)).size}
+        memory = {
+            NO_OPTIMIZATION: separate_storage(Buffers.of(once)).size,
+            IN_PLACE: separate_storage(static_buffers(once)).size,
+        }
         for strategy, simulation in case.simulations.items():
-            memory[plan_name(strategy)] = share(static_buffers(simulation)).size
+            memory[plan_name(strategy)] = share_storage(static_buffers(simulation)).size
         return cls(case, memory)
 
     @property
@@ -130,7 +133,7 @@ def allocations_table(networks: Sequence[tuple[Case, ComputationGraph]]) -> Tabl
         for strategy, simulation in case.simulations.items():
             buffers = static_buffers(simulation)
             packed = pack(buffers, time_limit=0).size  # the first greedy order: the same on any machine
-            memory = (case.peak(strategy), buffers.max_live, share(buffers).size, packed)
+            memory = (case.peak(strategy), buffers.max_live, share_storage(buffers).size, packed)
             more = (case.overhead(strategy), case.overhead(strategy, timed))
             rows.append((case.label, plan_name(strategy), *memory, *more))
     return Table("allocations", "Memory of the plans: peak, lower bound in place, and two allocations", columns, rows)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from remat_algos import plot
 from remat_algos.plan.breakdown import STRUCTURES, Breakdown, breakdown
-from remat_algos.plot.breakdown import plot_breakdown
 from remat_algos.reproduce.echo2020_runs import BASELINE, ECHO, MIRROR, NetworkRuns
 from remat_algos.reproduce.page import Figure, Table, percent
 from remat_algos.text.units import format_bytes
@@ -102,7 +102,7 @@ def figures(networks: Sequence[LayerBreakdowns], names: Sequence[str]) -> list[F
     """Stacked bars of some networks; `names` are those of the files."""
     caption = "Left of each pair by layer, right by data structure, at the simulated peak."
     return [
-        Figure(name, each.title, partial(plot_breakdown, dict(each.of)), caption)
+        Figure(name, each.title, partial(plot.breakdown, dict(each.of)), caption)
         for each, name in zip(networks, names, strict=True)
     ]
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from remat_algos.allocate.buffers import Buffers
-from remat_algos.allocate.in_place import in_place
-from remat_algos.allocate.sharing import share
+from remat_algos.allocate.in_place import find_overwrites
+from remat_algos.allocate.sharing import share_storage
 from remat_algos.context import Progress, SearchContext
 from remat_algos.ir.arrays import Int32
 from remat_algos.ir.graph import ComputationGraph
@@ -52,8 +52,8 @@ class SimulatedRun:
     @cached_property
     def footprint(self) -> int:
         """Bytes of the residents and of a static plan, in place and with shared memory as in the paper's framework."""
-        buffers = Buffers.of(self.simulation, in_place(self.simulation))
-        return share(buffers).size + self.graph.resident_memory
+        buffers = Buffers.of(self.simulation, find_overwrites(self.simulation))
+        return share_storage(buffers).size + self.graph.resident_memory
 
     @property
     def weights(self) -> int:

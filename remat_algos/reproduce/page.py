@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from remat_algos import plot
 from remat_algos.files import write_all
-from remat_algos.plot.save import save_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,7 +101,7 @@ class Figure:
         """The picture, the same bytes each time."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "figure.svg"
-            save_picture(self.draw(), file)
+            plot.save(self.draw(), file)
             return file.read_bytes()
 
 

@@ -8,7 +8,7 @@ from remat_algos.ir.arrays import Bool, Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.emitter import canonical_order
 from remat_algos.schedule.mirror import honoured, part_of
-from remat_algos.schedule.postponed_updates import postpone
+from remat_algos.schedule.postponed_updates import postpone_updates
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.structure.lower_sets import LowerSets
@@ -71,7 +71,7 @@ def canonical_schedule(
         n_blocks,
         lazy,
     )
-    return Schedule(postpone(graph, order))
+    return Schedule(postpone_updates(graph, order))
 
 
 def canonical_trace(

@@ -8,7 +8,7 @@ from remat_algos.ir.arrays import Int32, Int64, frozen
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.kernels.emitter import mirror_order
-from remat_algos.schedule.postponed_updates import postpone
+from remat_algos.schedule.postponed_updates import postpone_updates
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.text.wording import shortened
 
@@ -69,7 +69,7 @@ def mirror_schedule(graph: ComputationGraph, mirror_count: ArrayLike) -> Schedul
         graph.output.view(np.uint8),
         count,
     )
-    return Schedule(postpone(graph, order))
+    return Schedule(postpone_updates(graph, order))
 
 
 def part_of(graph: ComputationGraph) -> Int32:

@@ -28,7 +28,7 @@ def awaited(graph: ComputationGraph, order: Int32) -> Int64:
     return last_read
 
 
-def postpone(graph: ComputationGraph, order: Int32) -> Int32:
+def postpone_updates(graph: ComputationGraph, order: Int32) -> Int32:
     """An order in which each update of a parameter waits for the last run that reads it; the rest is unchanged.
 
     A solver that is free in its order may run an update as soon as its gradient is computed, and recompute a
@@ -55,7 +55,7 @@ def postpone(graph: ComputationGraph, order: Int32) -> Int32:
 
     >>> from remat_algos.models.registry import build
     >>> graph = build("feed_forward", depth=1, optimizer="sgd").graph
-    >>> postpone(graph, [0, 1, 2, 3, 4, 5, 6, 7, 12, 8, 9, 10, 11, 13, 14, 15]).tolist()[7:]
+    >>> postpone_updates(graph, [0, 1, 2, 3, 4, 5, 6, 7, 12, 8, 9, 10, 11, 13, 14, 15]).tolist()[7:]
     [7, 8, 12, 9, 10, 11, 13, 14, 15]
     """
     order = frozen(order, np.int32, "order")

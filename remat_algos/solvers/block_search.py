@@ -13,7 +13,7 @@ from remat_algos.ir.arrays import Float64, Int32, Int64
 from remat_algos.ir.csr import from_lists, indptr_of, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.baseline import baseline
-from remat_algos.schedule.postponed_updates import postpone
+from remat_algos.schedule.postponed_updates import postpone_updates
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate, evaluated
@@ -384,7 +384,7 @@ class _BlockTable:
             state, left = part
             best = min(self._moves(state), key=lambda move: float(move[0][left]))
             todo.extend(reversed(best[1](left)))
-        return Schedule(postpone(self.blocks.graph, np.concatenate([np.zeros(0, np.int32), *runs])))
+        return Schedule(postpone_updates(self.blocks.graph, np.concatenate([np.zeros(0, np.int32), *runs])))
 
     def _moves(self, state: State) -> Iterator[Move]:
         """All ways to begin a state."""

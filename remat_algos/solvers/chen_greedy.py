@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.allocate.buffers import Buffers
-from remat_algos.allocate.in_place import in_place
-from remat_algos.allocate.sharing import share
+from remat_algos.allocate.in_place import find_overwrites
+from remat_algos.allocate.sharing import share_storage
 from remat_algos.context import SearchContext, until_stopped
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
@@ -61,8 +61,8 @@ def chen_greedy(
         details say.
     rank_by : {"peak", "allocation"}
         What counts as the memory of a plan: its simulated peak, or, as in appendix A, what the paper's static
-        allocator needs for it (`in_place` and `share`). Under a limit both must fit. Give `raw=True` to `solve` for
-        the plan as it is chosen, since its passes compare by peak.
+        allocator needs for it (`find_overwrites` and `share_storage`). Under a limit both must fit. Give `raw=True`
+        to `solve` for the plan as it is chosen, since its passes compare by peak.
     candidates : {"articulation", "all"}, optional
         Cut only where a single value is live, or anywhere; by default whichever is better.
     keep_last : bool, optional
@@ -171,7 +171,7 @@ def allocated(simulation: Simulation) -> int:
     >>> once.peak_memory, allocated(once)
     (34, 36)
     """
-    return share(Buffers.of(simulation, in_place(simulation))).size
+    return share_storage(Buffers.of(simulation, find_overwrites(simulation))).size
 
 
 def _smallest_allocated(

@@ -73,7 +73,7 @@ class Region:
             check_place(node, graph.n_nodes, "node")
 
 
-def echo_regions(
+def find_echo_regions(
     graph: ComputationGraph,
     mode: str = "exact",
     only: str | Sequence[str] | None = None,
@@ -104,7 +104,7 @@ def echo_regions(
     >>> from remat_algos.ir.differentiate import differentiate
     >>> edges = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
     >>> net = differentiate(ComputationGraph.from_edges(edges, [4, 8, 8, 4, 8, 8], [9, 1, 1, 9, 1, 1]))
-    >>> for region in echo_regions(net):
+    >>> for region in find_echo_regions(net):
     ...     print(region.name(net), region.released, region.allocated, region.overhead, region.reason)
     1 .. 2 16 0 2 its values are recomputed from 4 B
     4 .. 5 16 0 2 its values are recomputed from 4 B
@@ -136,7 +136,7 @@ class RegionReport:
     @classmethod
     def of(cls, graph: ComputationGraph, **options: Any) -> "RegionReport":
         """The regions under options of `echo`."""
-        return cls(graph, tuple(echo_regions(graph, **options)))
+        return cls(graph, tuple(find_echo_regions(graph, **options)))
 
     def record(self, limit: int | None = None) -> dict[str, Any]:
         """The JSON record, with at most `limit` regions."""

@@ -30,7 +30,7 @@ from remat_algos.errors import AllocationError, BudgetError, GraphError
 from remat_algos.executor.array_backend import backend as backend_of
 from remat_algos.executor.mixing_costs import mixing_costs
 from remat_algos.executor.run import execute
-from remat_algos.executor.shrunk import shrunk
+from remat_algos.executor.shrinking import shrink
 from remat_algos.executor.validate import validate
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.registry import build, list_families
@@ -89,7 +89,7 @@ def sized(family, peak, residents):
     batch = max(1, round((peak - one) / max(1, (three - one) / 2)) + 1)
     found = graph(batch)
     by = max(baseline_peak(found) // (2 * peak), found.resident_memory // residents) + 1
-    return (found if by == 1 else shrunk(found, by)), batch, by
+    return (found if by == 1 else shrink(found, by)), batch, by
 
 
 def planned(graph, case):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from remat_algos.allocate.buffers import Buffers
-from remat_algos.allocate.in_place import in_place
+from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.offsets import pack
 from remat_algos.errors import BudgetError, GraphError
 from remat_algos.ir.differentiate import differentiate
@@ -52,7 +52,7 @@ def schedules(name: str) -> Iterator[tuple[str, Simulation]]:
 
 def packed(model: str, solver: str, simulation: Simulation, *, in_place_too: bool) -> dict[str, Any]:
     """How one schedule packs."""
-    buffers = Buffers.of(simulation, in_place(simulation) if in_place_too else None)
+    buffers = Buffers.of(simulation, find_overwrites(simulation) if in_place_too else None)
     started = time.perf_counter()
     found = pack(buffers, time_limit=PACKING_SECONDS)
     seconds = time.perf_counter() - started

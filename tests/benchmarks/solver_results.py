@@ -93,7 +93,7 @@ def graphs(which: str) -> dict[str, Build]:
 def _file(path: Path) -> Build:
     def read() -> ra.ComputationGraph:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ra.GraphWarning)  # columns that are of no use here
+            warnings.simplefilter("ignore", ra.errors.GraphWarning)  # columns that are of no use here
             return ra.read_graph(path)
 
     return read

@@ -85,7 +85,7 @@ class Arguments:
 
     def graph_of_arrays(self):
         n = self.n
-        resident = ra.Resident(self.ids(2, 0, 5), [0, 1], self.rows(n, 3), self.ids(2, -1, 2), ("a", "b"))
+        resident = ra.ir.Resident(self.ids(2, 0, 5), [0, 1], self.rows(n, 3), self.ids(2, -1, 2), ("a", "b"))
         return ra.ComputationGraph.from_arrays(
             read_indptr=self.rows(n, 6),
             read_indices=self.array(self.ids()),
@@ -97,7 +97,7 @@ class Arguments:
 
     def graph_with_gradients(self):
         forward, n = self.forward(), self.n
-        backward = ra.Backward(self.rows(n, 6), self.array(self.ids()), *(self.array(self.ids(n)) for _ in range(3)))
+        backward = ra.ir.Backward(self.rows(n, 6), self.array(self.ids()), *(self.array(self.ids(n)) for _ in range(3)))
         return ra.ComputationGraph.from_arrays(
             read_indptr=forward.read_indptr, read_indices=forward.read_indices, backward=backward
         )
@@ -127,13 +127,17 @@ class Arguments:
         return [self.ids() for _ in range(self.rng.randint(0, 4))]
 
     def lower_sets(self):
-        return ra.LowerSets(self.words()) if self.rng.random() < 0.5 else ra.LowerSets.of(self.graph(), self.sets())
+        return (
+            ra.structure.LowerSets(self.words())
+            if self.rng.random() < 0.5
+            else ra.structure.LowerSets.of(self.graph(), self.sets())
+        )
 
     def chain_of_sets(self):
         return self.one(self.lower_sets, self.sets)()
 
     def family(self):
-        return ra.lower_set_family(self.training(), self.one("exact", "wide", "pruned"))
+        return ra.structure.lower_set_family(self.training(), self.one("exact", "wide", "pruned"))
 
     # memory
 
@@ -141,7 +145,9 @@ class Arguments:
         count = self.rng.randint(0, 8)
         begin = np.array([self.rng.randint(0, 9) for _ in range(count)], np.int64)
         length = np.array([self.rng.randint(1, 10) for _ in range(count)], np.int64)
-        return ra.Buffers(begin, begin + length, np.array([self.rng.randint(0, 99) for _ in range(count)], np.int64))
+        return ra.allocate.Buffers(
+            begin, begin + length, np.array([self.rng.randint(0, 99) for _ in range(count)], np.int64)
+        )
 
     def hostile_buffers(self):
         count = self.rng.randint(0, 8)
@@ -149,19 +155,19 @@ class Arguments:
         more = {
             name: self.array(self.ids(count, -1, count)) for name in ("over", "instance") if self.rng.random() < 0.3
         }
-        return ra.Buffers(begin, end, size, **more)
+        return ra.allocate.Buffers(begin, end, size, **more)
 
     def buffers(self):
         return self.one(self.intervals, self.hostile_buffers)()
 
     def allocation(self):
-        buffers = self.one(self.intervals(), ra.Buffers.of(self.simulation()))
-        return ra.pack(buffers, time_limit=0)
+        buffers = self.one(self.intervals(), ra.allocate.Buffers.of(self.simulation()))
+        return ra.allocate.pack(buffers, time_limit=0)
 
     def trace(self):
         count = self.rng.randint(0, 8)
         events = [self.one(i, ~i) for i in self.ids(2 * count, -1, count)]
-        return ra.Trace(
+        return ra.allocate.Trace(
             self.array(self.ids(count, 0, 99)),
             self.array(events),
             self.array(self.ids(2 * count)),
@@ -176,25 +182,29 @@ class Arguments:
     def undirected(self):
         edges = [(self.ids(1)[0], self.ids(1)[0]) for _ in range(self.rng.randint(0, 12))]
         if self.rng.random() < 0.5:
-            return ra.UndirectedGraph.from_edges(self.n + self.rng.randint(-1, 1), edges)
-        return ra.UndirectedGraph(self.rows(self.n, 12), np.array(self.ids(), np.int32))
+            return ra.structure.UndirectedGraph.from_edges(self.n + self.rng.randint(-1, 1), edges)
+        return ra.structure.UndirectedGraph(self.rows(self.n, 12), np.array(self.ids(), np.int32))
 
     def tree(self):
         if self.rng.random() < 0.5:
-            return ra.TreeDecomposition(self.rows(3, 9), np.array(self.ids(), np.int32), np.array(self.ids(), np.int32))
+            return ra.structure.TreeDecomposition(
+                self.rows(3, 9), np.array(self.ids(), np.int32), np.array(self.ids(), np.int32)
+            )
         bags = [self.ids() for _ in range(self.rng.randint(0, 5))]
         edges = [(self.rng.randint(-1, 4), self.rng.randint(-1, 4)) for _ in range(self.rng.randint(0, 5))]
-        return ra.TreeDecomposition.from_bags(bags, edges)
+        return ra.structure.TreeDecomposition.from_bags(bags, edges)
 
     def path(self):
         if self.rng.random() < 0.3:
-            return ra.PathDecomposition.of(self.undirected(), self.array(self.ids()))
+            return ra.structure.PathDecomposition.of(self.undirected(), self.array(self.ids()))
         if self.rng.random() < 0.5:
-            return ra.PathDecomposition.from_spans(self.array(self.ids(self.n)), self.array(self.ids(self.n)))
-        return ra.PathDecomposition(self.rows(3, 9), np.array(self.ids(), np.int32))
+            return ra.structure.PathDecomposition.from_spans(self.array(self.ids(self.n)), self.array(self.ids(self.n)))
+        return ra.structure.PathDecomposition(self.rows(3, 9), np.array(self.ids(), np.int32))
 
     def elimination(self):
-        return ra.Elimination(np.array(self.ids(), np.int32), self.rows(3, 9), np.array(self.ids(), np.int32), 0)
+        return ra.structure.Elimination(
+            np.array(self.ids(), np.int32), self.rows(3, 9), np.array(self.ids(), np.int32), 0
+        )
 
     def vertices(self):
         return self.one(self.n, 0, self.n - 1, self.n + 3)
@@ -208,21 +218,23 @@ def _what_if(a):
 CALLS: dict[str, Callable[[Arguments], Any]] = {
     # schedules
     "simulate": lambda a: ra.simulate(a.graph(), a.order()),
-    "polish": lambda a: ra.polish(a.graph(), a.simulation(), a.limit()),
-    "reuse_values": lambda a: ra.reuse_values(a.graph(), a.schedule(), a.limit(), rounds=a.one(0, 1, 6)),
-    "drop_dead_runs": lambda a: ra.drop_dead_runs(a.graph(), a.schedule()),
-    "sink_runs": lambda a: ra.sink_runs(a.graph(), a.schedule()),
-    "postpone": lambda a: ra.postpone(a.graph(), a.order()),
-    "unroll": lambda a: ra.unroll(a.graph(), a.schedule()),
-    "lowest_pass": lambda a: ra.lowest_pass(
+    "polish": lambda a: ra.schedule.polish(a.graph(), a.simulation(), a.limit()),
+    "reuse_values": lambda a: ra.schedule.reuse_values(a.graph(), a.schedule(), a.limit(), rounds=a.one(0, 1, 6)),
+    "drop_dead_runs": lambda a: ra.schedule.drop_dead_runs(a.graph(), a.schedule()),
+    "sink_runs": lambda a: ra.schedule.sink_runs(a.graph(), a.schedule()),
+    "postpone": lambda a: ra.schedule.postpone_updates(a.graph(), a.order()),
+    "unroll": lambda a: ra.schedule.unroll(a.graph(), a.schedule()),
+    "lowest_pass": lambda a: ra.schedule.lowest_pass(
         a.graph(), a.one(None, 1, 0, -1, 3), search=a.one(False, True), max_moves=a.one(100, 0, 2000), seed=a.one(0, 1)
     ),
-    "checkpoint_schedule": lambda a: ra.checkpoint_schedule(
+    "checkpoint_schedule": lambda a: ra.schedule.checkpoint_schedule(
         a.graph(), a.one(a.ids(), [True] * a.n, [True] * (a.n + 1))
     ),
-    "mirror_schedule": lambda a: ra.mirror_schedule(a.graph(), a.array(a.ids(a.one(a.n, 2 * a.n, 3), -1, 3))),
-    "canonical_schedule": lambda a: ra.canonical_schedule(a.graph(), a.chain_of_sets(), lazy=a.one(True, False)),
-    "canonical_trace": lambda a: ra.canonical_trace(a.graph(), a.chain_of_sets(), liveness=a.one(True, False)),
+    "mirror_schedule": lambda a: ra.schedule.mirror_schedule(a.graph(), a.array(a.ids(a.one(a.n, 2 * a.n, 3), -1, 3))),
+    "canonical_schedule": lambda a: ra.schedule.canonical_schedule(
+        a.graph(), a.chain_of_sets(), lazy=a.one(True, False)
+    ),
+    "canonical_trace": lambda a: ra.schedule.canonical_trace(a.graph(), a.chain_of_sets(), liveness=a.one(True, False)),
     "execute": lambda a: ra.execute(a.graph(), a.schedule(), limit=a.one(None, 0, 10**4)),
     "execute at addresses": lambda a: ra.execute(a.graph(), a.schedule(), allocation=a.allocation()),
     # plans
@@ -239,44 +251,54 @@ CALLS: dict[str, Callable[[Arguments], Any]] = {
     "LowerSets.sets": lambda a: a.lower_sets().sets(a.graph()),
     "LowerSets.overhead": lambda a: a.lower_sets().overhead(a.graph()),
     "LowerSets.peak": lambda a: a.lower_sets().peak(a.graph()),
-    "LowerSetFamily": lambda a: ra.LowerSetFamily(a.training(), a.array(a.ids()), a.words()).sets(),
+    "LowerSetFamily": lambda a: ra.structure.LowerSetFamily(a.training(), a.array(a.ids()), a.words()).sets(),
     "LowerSetFamily.chain": lambda a: a.family().chain(a.ids()),
     "LowerSetFamily.subset": lambda a: a.family().subset(a.array(a.ids())).sets(),
-    "lower_set_family": lambda a: ra.lower_set_family(
+    "lower_set_family": lambda a: ra.structure.lower_set_family(
         a.training(), cap=a.one(0, 1, -1, 5), max_sets=a.one(None, 0, 1, -1)
     ),
     # memory
-    "pack": lambda a: ra.pack(
+    "pack": lambda a: ra.allocate.pack(
         a.buffers(), capacity=a.limit(), alignment=a.one(1, 64, 2**40), time_limit=a.one(0, 0.01)
     ),
-    "pack of over": lambda a: ra.pack(ra.Buffers.of(a.simulation(), a.array(a.ids())), time_limit=0.01),
-    "share": lambda a: ra.share(a.buffers(), a.one(None, 0, 1, 16, -1)),
-    "colour": lambda a: ra.colour(a.buffers()),
-    "apart": lambda a: ra.apart(a.buffers()),
-    "in_place": lambda a: ra.in_place(
+    "pack of over": lambda a: ra.allocate.pack(
+        ra.allocate.Buffers.of(a.simulation(), a.array(a.ids())), time_limit=0.01
+    ),
+    "share": lambda a: ra.allocate.share_storage(a.buffers(), a.one(None, 0, 1, 16, -1)),
+    "colour": lambda a: ra.allocate.colour(a.buffers()),
+    "apart": lambda a: ra.allocate.separate_storage(a.buffers()),
+    "in_place": lambda a: ra.allocate.find_overwrites(
         a.simulation(), {a.one("a", "0", "1"): a.one(None, 0, 5, "0", (1, 0), -1, 2**40)}
     ),
-    "Allocation": lambda a: ra.Allocation(a.buffers(), a.array(a.ids()), a.array(a.ids()), a.n, "x", 0).verify(),
-    "Allocation.side_by_side": lambda a: ra.Allocation.side_by_side(a.buffers(), a.array(a.ids()), "x"),
-    "arena": lambda a: ra.arena(a.allocation(), steps=a.one(None, 0, 2, 10**5)),
-    "cupy_pool": lambda a: ra.cupy_pool(a.pool_input(), limit=a.limit(), addresses=a.maybe(a.ids)),
-    "cuda_caching": lambda a: ra.cuda_caching(
+    "Allocation": lambda a: ra.allocate.Allocation(
+        a.buffers(), a.array(a.ids()), a.array(a.ids()), a.n, "x", 0
+    ).verify(),
+    "Allocation.side_by_side": lambda a: ra.allocate.Allocation.side_by_side(a.buffers(), a.array(a.ids()), "x"),
+    "arena": lambda a: ra.allocate.arena(a.allocation(), steps=a.one(None, 0, 2, 10**5)),
+    "cupy_pool": lambda a: ra.allocate.cupy_pool(a.pool_input(), limit=a.limit(), addresses=a.maybe(a.ids)),
+    "cuda_caching": lambda a: ra.allocate.cuda_caching(
         a.pool_input(), limit=a.limit(), max_split_size=a.one(None, 0, 21 << 20, -1), addresses=a.maybe(a.ids)
     ),
-    "Trace.of_buffers": lambda a: ra.cupy_pool(ra.Trace.of_buffers(a.buffers(), a.one(None, 0, 3, 100))),
+    "Trace.of_buffers": lambda a: ra.allocate.cupy_pool(
+        ra.allocate.Trace.of_buffers(a.buffers(), a.one(None, 0, 3, 100))
+    ),
     "Trace.during": lambda a: a.trace().during(a.array(a.ids())),
     # decompositions
-    "eliminate": lambda a: ra.eliminate(a.undirected(), a.one("fill", "degree", "x"), seed=a.one(None, 0, -1)),
-    "width_bounds": lambda a: ra.width_bounds(a.undirected(), seeds=a.one(0, 1, -1), exact=a.one(True, False)),
+    "eliminate": lambda a: ra.structure.eliminate(
+        a.undirected(), a.one("fill", "degree", "x"), seed=a.one(None, 0, -1)
+    ),
+    "width_bounds": lambda a: ra.structure.width_bounds(
+        a.undirected(), seeds=a.one(0, 1, -1), exact=a.one(True, False)
+    ),
     "UndirectedGraph.neighbours": lambda a: a.undirected().neighbours(a.ids(1)[0]),
     "UndirectedGraph.edges": lambda a: a.undirected().edges(),
     "TreeDecomposition.shrunk": lambda a: a.tree().shrunk(),
     "TreeDecomposition.verify": lambda a: a.tree().verify(a.undirected()),
     "TreeDecomposition.bag": lambda a: a.tree().bag(a.ids(1)[0]),
-    "TreeDecomposition.of": lambda a: ra.TreeDecomposition.of(a.elimination()),
-    "SeparatorTree.balanced": lambda a: ra.SeparatorTree.balanced(a.tree(), a.vertices()),
-    "SeparatorTree.cheapest": lambda a: ra.SeparatorTree.cheapest(a.tree(), a.array([1] * a.vertices())),
-    "SeparatorTree.middle": lambda a: ra.SeparatorTree.middle(a.path(), a.vertices()),
+    "TreeDecomposition.of": lambda a: ra.structure.TreeDecomposition.of(a.elimination()),
+    "SeparatorTree.balanced": lambda a: ra.structure.SeparatorTree.balanced(a.tree(), a.vertices()),
+    "SeparatorTree.cheapest": lambda a: ra.structure.SeparatorTree.cheapest(a.tree(), a.array([1] * a.vertices())),
+    "SeparatorTree.middle": lambda a: ra.structure.SeparatorTree.middle(a.path(), a.vertices()),
     "PathDecomposition.spans": lambda a: a.path().spans(a.vertices()),
     "PathDecomposition.tree": lambda a: a.path().tree().shrunk(),
     "PathDecomposition.verify": lambda a: a.path().verify(a.undirected()),

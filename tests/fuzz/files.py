@@ -133,9 +133,14 @@ def tables_of_the_page():
         ),
         "mirror.csv": Reader(lambda folder: mirrored(graph, folder / "mirror.csv"), texts(["mirror.csv"])),
         "mirror.json": Reader(lambda folder: mirrored(graph, folder / "mirror.json"), texts(["mirror.json"])),
-        "buffers.csv": Reader(lambda folder: ra.share(ra.read_buffers(folder / "buffers.csv")), texts(["buffers.csv"])),
+        "buffers.csv": Reader(
+            lambda folder: ra.allocate.share_storage(ra.formats.read_buffers(folder / "buffers.csv")),
+            texts(["buffers.csv"]),
+        ),
         "in_place.csv": Reader(
-            lambda folder: ra.in_place(ra.simulate(chain, [0, 1, 2, 3]), ra.read_in_place(folder / "in_place.csv")),
+            lambda folder: ra.allocate.find_overwrites(
+                ra.simulate(chain, [0, 1, 2, 3]), ra.formats.read_in_place(folder / "in_place.csv")
+            ),
             {"in_place.csv": b"op,read,value,over\nDropout,none,,\nReLU,0,,\n,,n1,n0\n"},
         ),
     }
@@ -164,7 +169,7 @@ def plans_written():
         return {name: Reader(lambda folder: ra.Plan.load(folder / "plan.json", graph), {"plan.json": text})}
 
     def order(name, data):
-        return {name: Reader(lambda folder: ra.simulate(*ra.read_order(folder / name, graph)), {name: data})}
+        return {name: Reader(lambda folder: ra.simulate(*ra.formats.read_order(folder / name, graph)), {name: data})}
 
     stages = io.BytesIO()
     np.savez(stages, R=np.tril(np.ones((4, 4), int)), S=np.tril(np.ones((4, 4), int), -1))
@@ -182,16 +187,17 @@ def plans_written():
 
 def decompositions_written():
     """Undirected graphs, tree decompositions, devices."""
-    device = ra.Device("here", {"float32": 1e12}, 1e11, 1e-6, 2**30, "a test")
+    device = ra.cost.Device("here", {"float32": 1e12}, 1e11, 1e-6, 2**30, "a test")
     with tempfile.TemporaryDirectory() as folder:
         device.save(Path(folder, "device.json"))
         record = Path(folder, "device.json").read_bytes()
     return {
         "undirected.gr": Reader(
-            lambda folder: ra.width_bounds(ra.read_gr(folder / "g.gr")), {"g.gr": FILES["path.gr"][2].encode()}
+            lambda folder: ra.structure.width_bounds(ra.formats.read_gr(folder / "g.gr")),
+            {"g.gr": FILES["path.gr"][2].encode()},
         ),
         "tree.td": Reader(
-            lambda folder: ra.read_td(folder / "tree.td"),
+            lambda folder: ra.formats.read_td(folder / "tree.td"),
             {"tree.td": b"s td 3 2 4\nb 1 1 2\nb 2 2 3\nb 3 3 4\n1 2\n2 3\n"},
         ),
         "device.json": Reader(lambda folder: get_device(str(folder / "device.json")), {"device.json": record}),
@@ -207,7 +213,7 @@ def graph_reader(name):
 
 
 def mirrored(graph, path):
-    return ra.mirror_schedule(graph, ra.read_mirror_counts(graph, path))
+    return ra.schedule.mirror_schedule(graph, ra.formats.read_mirror_counts(graph, path))
 
 
 def page_graph(name):
@@ -220,7 +226,7 @@ def page_graph(name):
 
 def example():
     """n0 -> n1 -> n2 -> n3, and n1 -> n3."""
-    labels = ra.Labels(names=("n0", "n1", "n2", "n3"), ops=("", "ReLU", "Dropout", "ReLU"))
+    labels = ra.ir.Labels(names=("n0", "n1", "n2", "n3"), ops=("", "ReLU", "Dropout", "ReLU"))
     return ra.ComputationGraph.from_arrays(
         read_indptr=[0, 0, 1, 2, 4], read_indices=[0, 1, 1, 2], memory=[4, 4, 4, 2], compute=[3, 1, 1, 5], labels=labels
     )

@@ -159,13 +159,13 @@ def _buffers(arguments: argparse.Namespace, simulation: Simulation) -> Buffers:
     from dataclasses import replace
 
     from remat_algos.allocate.buffers import Buffers
-    from remat_algos.allocate.in_place import in_place
+    from remat_algos.allocate.in_place import find_overwrites
     from remat_algos.formats.in_place_tables import read_in_place
 
     over = None
     if arguments.in_place or arguments.in_place_table is not None:
         table = None if arguments.in_place_table is None else read_in_place(arguments.in_place_table)
-        over = in_place(simulation, table)
+        over = find_overwrites(simulation, table)
     found = Buffers.of(simulation, over)
     graph, order, value = simulation.graph, simulation.schedule.order, simulation.lifetimes.value
     names = [
@@ -179,7 +179,7 @@ def _allocated(arguments: argparse.Namespace, buffers: Buffers) -> Allocation:
     """Addresses by the chosen method."""
     from remat_algos.allocate.colouring import colour
     from remat_algos.allocate.offsets import pack
-    from remat_algos.allocate.sharing import apart, share
+    from remat_algos.allocate.sharing import separate_storage, share_storage
     from remat_algos.context import time_left
 
     alignment = arguments.alignment or 1
@@ -196,8 +196,8 @@ def _allocated(arguments: argparse.Namespace, buffers: Buffers) -> Allocation:
                 **limit,
             )
     if arguments.method == "sharing":
-        return share(buffers, arguments.match_range, alignment=alignment)
-    return (colour if arguments.method == "colouring" else apart)(buffers, alignment=alignment)
+        return share_storage(buffers, arguments.match_range, alignment=alignment)
+    return (colour if arguments.method == "colouring" else separate_storage)(buffers, alignment=alignment)
 
 
 def _alone(allocation: Allocation) -> Allocation:

@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 def _check(arguments: argparse.Namespace) -> None:
     """What no argument shows alone; before the work."""
-    from remat_algos.executor.shrunk import LARGEST
+    from remat_algos.executor.shrinking import LARGEST
 
     if not 1 <= arguments.shrink <= LARGEST:
         expected = "1 or more" if arguments.shrink < 1 else f"at most {LARGEST}"
@@ -131,9 +131,9 @@ def _planned(arguments: argparse.Namespace) -> tuple[ComputationGraph, Plan | Sc
 
 def _shrunk(graph: ComputationGraph, by: int) -> tuple[ComputationGraph, str]:
     """The graph with smaller values, and the end of a sentence about that."""
-    from remat_algos.executor.shrunk import shrunk
+    from remat_algos.executor.shrinking import shrink
 
-    return (graph, "") if by == 1 else (shrunk(graph, by), f"; all sizes divided by {by:,}")
+    return (graph, "") if by == 1 else (shrink(graph, by), f"; all sizes divided by {by:,}")
 
 
 def _solved(arguments: argparse.Namespace, graph: ComputationGraph) -> Plan:

@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.formats.orders import Order
     from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.simulation import simulate
-    from remat_algos.schedule.unroll import unroll
+    from remat_algos.schedule.unrolling import unroll
 
     check_plot(arguments.plot, json=arguments.json)
     check_order(arguments.order, arguments.mirror)

@@ -4,7 +4,7 @@ import numpy as np
 
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.passes import sink_order
-from remat_algos.schedule.postponed_updates import postpone
+from remat_algos.schedule.postponed_updates import postpone_updates
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 
@@ -61,6 +61,6 @@ def sink(simulation: Simulation) -> Simulation:
     )
     if np.array_equal(later, order):
         return simulation
-    lowered = simulate(graph, Schedule(postpone(graph, later)))
+    lowered = simulate(graph, Schedule(postpone_updates(graph, later)))
     # a parameter may only change when all have read it, whatever its update holds until then
     return lowered if lowered.peak_memory <= simulation.peak_memory else simulation

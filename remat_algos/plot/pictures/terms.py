@@ -10,7 +10,7 @@ from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches, ink, legend_beside, name_ticks, title
 from remat_algos.plot.colours import BLUE, GREY, MINT, ORANGE, PURPLE, Style
-from remat_algos.plot.lattice import joined
+from remat_algos.plot.pictures.lattice import joined
 from remat_algos.schedule.canonical import canonical_schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.structure.lower_sets import LowerSets
@@ -33,7 +33,7 @@ WIDE, NARROW = 0.46, 0.34  # bars of a block, which has 1
 LETTERS = 7  # of a number of bytes
 
 
-def plot_terms(
+def terms(
     graph: ComputationGraph,
     lower_sets: LowerSets,
     *,
@@ -69,9 +69,10 @@ def plot_terms(
 
     Examples
     --------
+    >>> from remat_algos import plot
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3)]))
-    >>> ax = plot_terms(chain, LowerSets.of(chain, [[0, 1], [0, 1, 2, 3]]))
+    >>> ax = plot.terms(chain, LowerSets.of(chain, [[0, 1], [0, 1, 2, 3]]))
     >>> [text.get_text() for text in ax.get_xticklabels()]
     ['01', '23']
     """

@@ -28,7 +28,7 @@ GUTTER = 10  # columns left of the rows
 MAX_WIDE = 4  # columns of a step
 
 
-def plot_addresses(allocation: Allocation, *, simulation: Simulation | None = None, ax: Axes | None = None) -> Axes:
+def addresses(allocation: Allocation, *, simulation: Simulation | None = None, ax: Axes | None = None) -> Axes:
     """Draw each buffer as a rectangle: the steps at which it is needed across, its bytes upwards.
 
     Parameters
@@ -47,9 +47,10 @@ def plot_addresses(allocation: Allocation, *, simulation: Simulation | None = No
 
     Examples
     --------
+    >>> from remat_algos import plot
     >>> from remat_algos.allocate.buffers import Buffers
     >>> allocation = Allocation(Buffers([0, 1], [2, 3], [4, 2]), [0, 1], [0, 4], 6, "by hand", 6)
-    >>> ax = plot_addresses(allocation)
+    >>> ax = plot.addresses(allocation)
     >>> ax.get_ylabel(), len(ax.collections[0].get_paths())
     ('address (bytes)', 2)
     """

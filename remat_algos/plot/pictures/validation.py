@@ -23,7 +23,7 @@ GUTTER = 10  # columns left of the bars
 MAX_WIDE = 4  # columns of a step
 
 
-def plot_validation(validation: Validation, *, ax: Axes | None = None) -> Axes:
+def validation(validation: Validation, *, ax: Axes | None = None) -> Axes:
     """Draw the bytes predicted for each step, those measured on top, and the first difference.
 
     Parameters
@@ -40,11 +40,12 @@ def plot_validation(validation: Validation, *, ax: Axes | None = None) -> Axes:
 
     Examples
     --------
+    >>> from remat_algos import plot
     >>> from remat_algos.executor.validate import validate
     >>> from remat_algos.ir.graph import ComputationGraph
     >>> from remat_algos.schedule.schedule import Schedule
     >>> chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")], memory=[4, 2, 1])
-    >>> ax = plot_validation(validate(chain, Schedule([0, 1, 2]), repeats=0))
+    >>> ax = plot.validation(validate(chain, Schedule([0, 1, 2]), repeats=0))
     >>> ax.get_ylabel()
     'memory (KiB)'
     """

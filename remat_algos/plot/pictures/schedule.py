@@ -58,7 +58,7 @@ def schedule_cells(simulation: Simulation, rows: Int64, columns: Int64) -> Int8:
     return cells
 
 
-def plot_schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
+def schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
     """Draw steps downwards and nodes across: where a node runs, and how long its values are live.
 
     Parameters
@@ -75,9 +75,10 @@ def plot_schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
 
     Examples
     --------
+    >>> from remat_algos import plot
     >>> from remat_algos.ir.graph import ComputationGraph
     >>> graph = ComputationGraph.from_edges([(0, 1), (0, 2), (1, 2)])
-    >>> plot_schedule(graph).images[0].get_array().tolist()
+    >>> plot.schedule(graph).images[0].get_array().tolist()
     [[2, 0, 0], [1, 2, 0], [1, 1, 2]]
     """
     from matplotlib.colors import ListedColormap

@@ -30,7 +30,7 @@ def picture_format(path: str | os.PathLike[str]) -> str:
     return kind
 
 
-def save_picture(picture: Axes | Figure, path: str | os.PathLike[str], *, dpi: int = 150) -> None:
+def save(picture: Axes | Figure, path: str | os.PathLike[str], *, dpi: int = 150) -> None:
     """Write a figure, whole or not at all, the same bytes each time.
 
     Parameters
@@ -52,10 +52,10 @@ def save_picture(picture: Axes | Figure, path: str | os.PathLike[str], *, dpi: i
     Examples
     --------
     >>> from tempfile import mkdtemp
+    >>> from remat_algos import plot
     >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.plot.graph import plot_graph
     >>> file = Path(mkdtemp()) / "chain.svg"
-    >>> save_picture(plot_graph(ComputationGraph.from_edges([("A", "B")])), file)
+    >>> plot.save(plot.graph(ComputationGraph.from_edges([("A", "B")])), file)
     >>> file.read_bytes()[:5]
     b'<?xml'
     """

@@ -28,7 +28,7 @@ GUTTER = 10  # columns left of the bars
 MAX_WIDE = 4  # columns of a step
 
 
-def plot_memory(subject: Subject, *, limit: int | None = None, ax: Axes | None = None) -> Axes:
+def memory(subject: Subject, *, limit: int | None = None, ax: Axes | None = None) -> Axes:
     """Draw the bytes of each step, stacked by role, with the budget and the live set at the peak.
 
     Parameters
@@ -48,9 +48,10 @@ def plot_memory(subject: Subject, *, limit: int | None = None, ax: Axes | None =
 
     Examples
     --------
+    >>> from remat_algos import plot
     >>> from remat_algos.ir.graph import ComputationGraph
     >>> chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")], memory=[4, 2, 1])
-    >>> plot_memory(chain).get_ylabel()
+    >>> plot.memory(chain).get_ylabel()
     'live memory (bytes)'
     """
     simulation, budget = simulated(subject)

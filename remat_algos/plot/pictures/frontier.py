@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FEW = 30  # plans of a curve; of more, a marker for some only
 
 
-def plot_frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
+def frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
     """Draw the overhead of the plans of each solver against their peak.
 
     A stair reaches to the right as far as no plan of the solver is cheaper.
@@ -39,11 +39,12 @@ def plot_frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
 
     Examples
     --------
+    >>> from remat_algos import plot
     >>> from remat_algos.ir.differentiate import differentiate
     >>> from remat_algos.ir.graph import ComputationGraph
     >>> from remat_algos.plan.frontier import frontier
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> plot_frontier(frontier(chain)).get_ylabel()
+    >>> plot.frontier(frontier(chain)).get_ylabel()
     'overhead (% of one pass)'
     """
     ax = axes_or_new(ax, 10, max(5, 2 + 1.4 * LEGEND_ROW * len(frontier.curves)))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def plot_bounds(curve: BoundCurve, *, ax: Axes | None = None) -> Axes:
+def bounds(curve: BoundCurve, *, ax: Axes | None = None) -> Axes:
     """Draw the overhead that every schedule has at least, against the limit of its peak.
 
     The bound for a limit holds for every smaller one too, so stairs reach to the left.
@@ -37,12 +37,13 @@ def plot_bounds(curve: BoundCurve, *, ax: Axes | None = None) -> Axes:
 
     Examples
     --------
+    >>> from remat_algos import plot
     >>> from remat_algos.bounds.curve import bound_curve
     >>> from remat_algos.context import SearchContext
     >>> from remat_algos.ir.differentiate import differentiate
     >>> from remat_algos.ir.graph import ComputationGraph
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> plot_bounds(bound_curve(chain, [9, 7, 5], SearchContext(), effort="fast")).get_ylabel()
+    >>> plot.bounds(bound_curve(chain, [9, 7, 5], SearchContext(), effort="fast")).get_ylabel()
     'overhead (% of one pass)'
     """
     ax = axes_or_new(ax, 8, 4.5)

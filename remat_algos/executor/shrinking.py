@@ -10,7 +10,7 @@ from remat_algos.ir.graph import ComputationGraph
 LARGEST = 2**63 - 1  # divisor: sizes are int64
 
 
-def shrunk(graph: ComputationGraph, by: int) -> ComputationGraph:
+def shrink(graph: ComputationGraph, by: int) -> ComputationGraph:
     """A graph with the size of every value, workspace and resident divided by a whole number and rounded up.
 
     Parameters
@@ -32,7 +32,7 @@ def shrunk(graph: ComputationGraph, by: int) -> ComputationGraph:
     Examples
     --------
     >>> graph = ComputationGraph.from_edges([("A", "B")], memory=[1001, 0])
-    >>> shrunk(graph, 1000).memory.tolist()
+    >>> shrink(graph, 1000).memory.tolist()
     [2, 0]
     """
     if as_whole(by) is None:

@@ -31,7 +31,7 @@ MAX_DRAWN = 500
 COLUMNS = ("adds", "reruns", "kept", "formula (2)")
 
 
-def plot_lattice(
+def lattice(
     family: LowerSetFamily | ComputationGraph, path: LowerSets | None = None, *, ax: Axes | None = None
 ) -> Axes:
     """Draw lower sets, the small ones below, a line from each to its covers (Hasse diagram).
@@ -63,8 +63,9 @@ def plot_lattice(
         0 -> 1 -> 3
         0 -> 2 -> 3
 
+    >>> from remat_algos import plot
     >>> graph = ComputationGraph.from_edges([(0, 1), (0, 2), (1, 3), (2, 3)])
-    >>> [text.get_text() for text in plot_lattice(graph).texts]
+    >>> [text.get_text() for text in plot.lattice(graph).texts]
     ['∅', '0', '01', '02', '012', '0123']
     """
     family = _small(family)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from remat_algos.plan.breakdown import PARTS, STRUCTURES, Breakdown, breakdown
+from remat_algos.plan.breakdown import PARTS, STRUCTURES, Breakdown
+from remat_algos.plan.breakdown import breakdown as breakdown_of
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches, ink, label, legend_beside, title
 from remat_algos.plot.colours import (
     BLUE,
@@ -52,7 +53,7 @@ LETTERS = 7  # of a share, or of a number of bytes
 Subjects = Breakdown | Subject | Mapping[str, Breakdown | Subject]
 
 
-def plot_breakdown(subjects: Subjects, *, of: str = "memory", ax: Axes | None = None) -> Axes:
+def breakdown(subjects: Subjects, *, of: str = "memory", ax: Axes | None = None) -> Axes:
     """Draw stacked bars of the memory at the peak, by type of layer and by data structure; or of the compute.
 
     Parameters
@@ -80,10 +81,11 @@ def plot_breakdown(subjects: Subjects, *, of: str = "memory", ax: Axes | None = 
 
     Examples
     --------
+    >>> from remat_algos import plot
     >>> from remat_algos.ir.graph import ComputationGraph
     >>> from remat_algos.ir.labels import Labels
     >>> labels = Labels(names=("conv", "relu"), ops=("Convolution", "ReLU"))
-    >>> ax = plot_breakdown(ComputationGraph.from_edges([(0, 1)], memory=[6, 2], labels=labels))
+    >>> ax = plot.breakdown(ComputationGraph.from_edges([(0, 1)], memory=[6, 2], labels=labels))
     >>> [int(bar.get_height()) for bars in ax.containers for bar in bars]
     [6, 2, 8]
     """
@@ -99,7 +101,7 @@ def _named(subjects: Subjects) -> dict[str, Breakdown]:
     by_name = subjects if isinstance(subjects, Mapping) else {"": subjects}
     if not by_name:
         raise ValueError("there is nothing to draw; give a breakdown")
-    return {name: s if isinstance(s, Breakdown) else breakdown(s) for name, s in by_name.items()}
+    return {name: s if isinstance(s, Breakdown) else breakdown_of(s) for name, s in by_name.items()}
 
 
 def _types(breakdowns: Mapping[str, Breakdown], amounts: Sequence[Mapping[str, int]]) -> dict[str, str]:

@@ -35,7 +35,7 @@ MAX_DRAWN = 50_000
 MANY = 800  # lines; more are drawn fainter
 
 
-def plot_graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | None = None) -> Axes:
+def graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | None = None) -> Axes:
     """Draw nodes and edges in layers: the forward part downwards, the backward part beside it upwards.
 
     Parameters
@@ -59,8 +59,9 @@ def plot_graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | 
 
     Examples
     --------
+    >>> from remat_algos import plot
     >>> chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")])
-    >>> [text.get_text() for text in plot_graph(chain).texts]
+    >>> [text.get_text() for text in plot.graph(chain).texts]
     ['A', 'B', 'C']
     """
     graph, runs, kinds = _what(subject, copies)
@@ -243,7 +244,7 @@ def graph_text(subject: Subject, *, copies: ArrayLike | None = None, width: int 
     ----------
     subject : Plan, Simulation or ComputationGraph
     copies : bool[n], optional
-        As in `plot_graph`.
+        As in `plot.graph`.
     width : int
         Columns, at least 40.
     height : int

@@ -34,7 +34,7 @@ LEVELS = (BLUE, ORANGE, MINT, PURPLE, YELLOW, SKY, VERMILION, WHITE)
 """Colours of the levels of separators; the last is that of all deeper ones, too."""
 
 
-def plot_decomposition(
+def decomposition(
     decomposition: TreeDecomposition,
     names: Sequence[str] | None = None,
     *,
@@ -73,9 +73,10 @@ def plot_decomposition(
     --------
     A path of four, the bag in its middle on top:
 
+    >>> from remat_algos import plot
     >>> path = TreeDecomposition.from_bags([[0, 1], [1, 2], [2, 3]], [(0, 1), (1, 2)])
     >>> halves = SeparatorTree.balanced(path, 4)
-    >>> [text.get_text() for text in plot_decomposition(path, "abcd", separators=halves).texts]
+    >>> [text.get_text() for text in plot.decomposition(path, "abcd", separators=halves).texts]
     ['b c', 'a (b)', '(c) d']
     """
     if decomposition.n_bags > MAX_DRAWN:
@@ -241,11 +242,11 @@ def decomposition_text(
     ----------
     decomposition : TreeDecomposition
     names : sequence of str, optional
-        As for `plot_decomposition`.
+        As for `plot.decomposition`.
     graph : ComputationGraph or UndirectedGraph, optional
-        As for `plot_decomposition`.
+        As for `plot.decomposition`.
     separators : SeparatorTree, optional
-        As for `plot_decomposition`; lines begin with the levels.
+        As for `plot.decomposition`; lines begin with the levels.
     width : int
         Columns, at least 40.
     height : int

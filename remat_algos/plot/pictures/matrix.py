@@ -9,7 +9,7 @@ import numpy as np
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.plot.axes import axes_or_new, legend_beside, name_ticks, title
 from remat_algos.plot.colours import CELLS, GREY
-from remat_algos.plot.schedule import FIRST_RUN, LIVE, NOT_LIVE, RECOMPUTED
+from remat_algos.plot.pictures.schedule import FIRST_RUN, LIVE, NOT_LIVE, RECOMPUTED
 from remat_algos.plot.subject import Subject, peak_of, simulated, size_of
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import Simulation
@@ -61,7 +61,7 @@ def stage_matrices(simulation: Simulation) -> tuple[Int64, Bool, Bool]:
     if ((np.diff(column) <= 0) & (np.diff(stage) == 0)).any():
         raise ValueError(
             "the schedule has no stages: between two first runs it recomputes nodes in another order than that of "
-            'their first runs; draw a plan of the solver "milp", or use plot_schedule'
+            'their first runs; draw a plan of the solver "milp", or use plot.schedule'
         )
     R = np.zeros((nodes.size, nodes.size), bool)
     R[stage, column] = True
@@ -74,7 +74,7 @@ def stage_matrices(simulation: Simulation) -> tuple[Int64, Bool, Bool]:
     return nodes, R, S
 
 
-def plot_matrix(subject: Subject, *, ax: Axes | None = None) -> Axes:
+def matrix(subject: Subject, *, ax: Axes | None = None) -> Axes:
     """Draw the matrices R and S side by side: stages downwards, nodes across.
 
     Parameters
@@ -96,9 +96,10 @@ def plot_matrix(subject: Subject, *, ax: Axes | None = None) -> Axes:
 
     Examples
     --------
+    >>> from remat_algos import plot
     >>> from remat_algos.ir.graph import ComputationGraph
     >>> graph = ComputationGraph.from_edges([(0, 1), (0, 2), (1, 2)])
-    >>> plot_matrix(graph).images[0].get_array().tolist()
+    >>> plot.matrix(graph).images[0].get_array().tolist()
     [[2, 0, 0, None, 0, 0, 0], [0, 2, 0, None, 1, 0, 0], [0, 0, 2, None, 1, 1, 0]]
     """
     from matplotlib.colors import ListedColormap

@@ -1,0 +1,47 @@
+# Written by docs/stubs.py.
+from remat_algos import allocate as allocate
+from remat_algos import bounds as bounds
+from remat_algos import cost as cost
+from remat_algos import errors as errors
+from remat_algos import executor as executor
+from remat_algos import formats as formats
+from remat_algos import ir as ir
+from remat_algos import models as models
+from remat_algos import plan as plan
+from remat_algos import plot as plot
+from remat_algos import schedule as schedule
+from remat_algos import solvers as solvers
+from remat_algos import structure as structure
+from remat_algos.errors import BudgetError as BudgetError
+from remat_algos.errors import GraphError as GraphError
+from remat_algos.errors import PlanError as PlanError
+from remat_algos.errors import RematError as RematError
+from remat_algos.errors import ScheduleError as ScheduleError
+from remat_algos.executor.run import execute as execute
+from remat_algos.executor.validate import validate as validate
+from remat_algos.formats.graph_files import read_graph as read_graph
+from remat_algos.formats.graph_files import write_graph as write_graph
+from remat_algos.interop.networkx import from_networkx as from_networkx
+from remat_algos.interop.networkx import to_networkx as to_networkx
+from remat_algos.ir.budget import Budget as Budget
+from remat_algos.ir.differentiate import differentiate as differentiate
+from remat_algos.ir.encode import encode as encode
+from remat_algos.ir.graph import ComputationGraph as ComputationGraph
+from remat_algos.plan.breakdown import breakdown as breakdown
+from remat_algos.plan.compare import compare as compare
+from remat_algos.plan.difference import difference as difference
+from remat_algos.plan.explain import explain as explain
+from remat_algos.plan.fit import fit as fit
+from remat_algos.plan.frontier import Frontier as Frontier
+from remat_algos.plan.frontier import frontier as frontier
+from remat_algos.plan.plan import Plan as Plan
+from remat_algos.plan.solve import solve as solve
+from remat_algos.plan.verify import verify as verify
+from remat_algos.plan.what_if import what_if as what_if
+from remat_algos.schedule.constraints import Constraints as Constraints
+from remat_algos.schedule.schedule import Schedule as Schedule
+from remat_algos.schedule.simulation import Simulation as Simulation
+from remat_algos.schedule.simulation import simulate as simulate
+from remat_algos.solvers.registry import list_solvers as list_solvers
+
+__version__: str

@@ -1,0 +1,4 @@
+# Written by docs/stubs.py.
+from remat_algos.bounds.compute import ComputeBound as ComputeBound
+from remat_algos.bounds.compute import closure_cut as closure_cut
+from remat_algos.bounds.compute import overhead_bound as overhead_bound

@@ -1,0 +1,23 @@
+# Written by docs/stubs.py.
+from remat_algos.plot.picture_file import save as save
+from remat_algos.plot.pictures.addresses import addresses as addresses
+from remat_algos.plot.pictures.addresses import addresses_text as addresses_text
+from remat_algos.plot.pictures.bounds import bounds as bounds
+from remat_algos.plot.pictures.bounds import bounds_text as bounds_text
+from remat_algos.plot.pictures.breakdown import breakdown as breakdown
+from remat_algos.plot.pictures.breakdown import breakdown_text as breakdown_text
+from remat_algos.plot.pictures.decomposition import decomposition as decomposition
+from remat_algos.plot.pictures.decomposition import decomposition_text as decomposition_text
+from remat_algos.plot.pictures.frontier import frontier as frontier
+from remat_algos.plot.pictures.frontier import frontier_text as frontier_text
+from remat_algos.plot.pictures.graph import graph as graph
+from remat_algos.plot.pictures.graph import graph_text as graph_text
+from remat_algos.plot.pictures.lattice import lattice as lattice
+from remat_algos.plot.pictures.matrix import matrix as matrix
+from remat_algos.plot.pictures.memory import memory as memory
+from remat_algos.plot.pictures.memory import memory_text as memory_text
+from remat_algos.plot.pictures.schedule import schedule as schedule
+from remat_algos.plot.pictures.schedule import schedule_text as schedule_text
+from remat_algos.plot.pictures.terms import terms as terms
+from remat_algos.plot.pictures.validation import validation as validation
+from remat_algos.plot.pictures.validation import validation_text as validation_text
