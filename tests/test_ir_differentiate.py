@@ -432,7 +432,9 @@ def test_a_name_is_doubtful_if_it_looks_like_that_of_a_gradient(place, name):
         ),
         resident=Resident([1], [0], [0, 1, 1], [0], (name,)) if place == "resident" else None,
     )
-    assert GradientNames(graph, [0], [OF_ALL]).distinct == (name in CLEAR)
+    assert GradientNames(graph.labels, graph.value_indptr, graph.resident_names, [0], [OF_ALL]).distinct == (
+        name in CLEAR
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ import numpy as np
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_sizes, frozen, wrong_length
-from remat_algos.ir.csr import check_indptr, repeats, row, sorted_rows
+from remat_algos.ir.csr import check_indptr, repeats, row, row_of, sorted_rows
+from remat_algos.ir.labels import Labels
+from remat_algos.text.wording import shortened
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,3 +63,21 @@ class Backward:
     def saved(self, node: int) -> list[int]:
         """Values that the gradient of a node reads."""
         return row(self.saved_indptr, self.saved_indices, node, "node")
+
+
+def check_saved(backward: Backward, read_indptr: Int64, read_indices: Int32, producer: Int32, labels: Labels) -> None:
+    """GraphError unless gradients save values that their node reads or makes."""
+    n_values = producer.shape[0]
+    if backward.grad_memory.shape[0] != n_values:
+        raise wrong_length("grad_memory", backward.grad_memory.shape[0], n_values, "value")
+    saved, node = backward.saved_indices, row_of(backward.saved_indptr)
+    if saved.size and not 0 <= saved.min() <= saved.max() < n_values:
+        at = int(np.argmax((saved < 0) | (saved >= n_values)))
+        raise GraphError(f"saved_indices[{at}] is {saved[at]}, expected values from 0 to {n_values - 1}")
+    reader = row_of(read_indptr)
+    own = producer[saved] == node
+    read = np.isin(node * n_values + saved, reader * n_values + read_indices)
+    if not (own | read).all():
+        at = int(np.argmin(own | read))
+        name = shortened(labels[int(node[at])])
+        raise GraphError(f"the gradient of {name} saves value {saved[at]}, which the node neither reads nor makes")

@@ -211,7 +211,7 @@ def _costs(graph: ComputationGraph, backward: Backward, reader: Int32, factor: f
 def _labels(graph: ComputationGraph, target: Int32, reader: Int32, whole: Int32) -> Labels:
     last = reader.copy()
     last[whole[whole >= 0]] = OF_ALL
-    names, ops = GradientNames(graph, target, last), graph.labels.ops
+    names, ops = GradientNames(graph.labels, graph.value_indptr, graph.resident_names, target, last), graph.labels.ops
     if ops is not None:
         gradient = [*(f"grad({op})" if op else "" for op in ops), ""]  # the last one is that of a seed
         ops = (*ops, *(gradient[w] for w in reader.tolist()))
@@ -222,9 +222,9 @@ def _labels(graph: ComputationGraph, target: Int32, reader: Int32, whole: Int32)
 
 def _check_names(names: GradientNames, reader: Int32) -> None:
     """GraphError if a gradient is called as a node or another gradient is."""
-    labels, all_names = names.graph.labels, list(names)
-    taken = set(all_names[: names.graph.n_nodes])
-    for i, name in enumerate(all_names[names.graph.n_nodes :]):
+    labels, all_names = names.labels, list(names)
+    taken = set(all_names[: names.n_nodes])
+    for i, name in enumerate(all_names[names.n_nodes :]):
         if name in taken:
             by = labels[reader[i]] if reader[i] >= 0 else "loss"
             either = f"{shortened(by)!r} or {shortened(names.of(i))!r}"

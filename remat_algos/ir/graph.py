@@ -1,5 +1,6 @@
 """The graph that everything else works on."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -8,10 +9,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
-from remat_algos.ir import laws
-from remat_algos.ir.arrays import Bool, Int8, Int32, Int64, by_fields, check_place, frozen, sealed, whole
+from remat_algos.ir.arrays import (
+    Bool,
+    Int8,
+    Int32,
+    Int64,
+    by_fields,
+    check_place,
+    check_sizes,
+    frozen,
+    sealed,
+    whole,
+    wrong_length,
+)
 from remat_algos.ir.assembly import assemble
-from remat_algos.ir.backward import Backward
+from remat_algos.ir.backward import Backward, check_saved
 from remat_algos.ir.csr import check_indptr, row, row_of
 from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.edges import (
@@ -23,13 +35,11 @@ from remat_algos.ir.edges import (
     rows_of_pairs,
     unread_first_values,
 )
-from remat_algos.ir.hashing import graph_hash
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.labels import RECOMPUTE, Labels, check_labels, plain_labels
 from remat_algos.ir.notebook import html
 from remat_algos.ir.resident import Resident
 from remat_algos.ir.tables import Tables
-from remat_algos.ir.updates import updates
-from remat_algos.kernels.graph import depths, needed_nodes, predecessor_rows, transpose_rows
+from remat_algos.kernels.graph import check_reads, depths, needed_nodes, predecessor_rows, transpose_rows
 from remat_algos.text.units import format_bytes
 from remat_algos.text.wording import counted, did_you_mean, one_line, shortened
 
@@ -145,8 +155,11 @@ class ComputationGraph:
             object.__setattr__(self, "resident", None)
         if not isinstance(self.labels, Labels):
             raise TypeError(f"labels is a {type(self.labels).__name__}; give Labels")
-        object.__setattr__(self, "labels", laws.plain_labels(self.labels, self.value_indptr))
-        laws.check(self)
+        object.__setattr__(self, "labels", plain_labels(self.labels, self.value_indptr))
+        _check_arrays(self)
+        _check_reads(self)
+        _check_parts(self)
+        check_labels(self.labels, self.value_indptr, self.resident_names)
 
     # ---------------------------------------------------------------- ways in
 
@@ -348,7 +361,7 @@ class ComputationGraph:
     @property
     def updates(self) -> Bool:
         """bool[n]: nodes that change a parameter or a state; what reads it must have run for the last time by then."""
-        return derived(self, "updates", lambda: updates(self))
+        return derived(self, "updates", lambda: _updates(self))
 
     @property
     def forward(self) -> Bool:
@@ -384,7 +397,7 @@ class ComputationGraph:
     @property
     def hash(self) -> str:
         """SHA-256 of arrays and names, whatever file they came from."""
-        return derived(self, "hash", lambda: graph_hash(self))
+        return derived(self, "hash", lambda: _hash(self))
 
     @property
     def source_hash(self) -> str:
@@ -410,15 +423,11 @@ class ComputationGraph:
 
     def node_names(self) -> list[str]:
         """The names of all nodes, by id."""
-        return list(map(str, range(self.n_nodes)) if self.labels.names is None else self.labels.names)
+        return self.labels.of_nodes(self.n_nodes)
 
     def value_names(self) -> list[str]:
         """The names of all values, by id."""
-        counts = zip(self.node_names(), np.diff(self.value_indptr).tolist(), strict=True)
-        names = [f"{node}:{k}" if k else node for node, count in counts for k in range(count)]
-        for x, name in self.labels.value_names.items():
-            names[x] = name
-        return names
+        return self.labels.of_values(self.value_indptr)
 
     @property
     def resident_names(self) -> tuple[str, ...]:
@@ -462,3 +471,121 @@ def derived(graph: ComputationGraph, name: str, make: Callable[[], Any]) -> Any:
             made = tuple(map(sealed, made))
         graph._derived[name] = sealed(made) if isinstance(made, np.ndarray) else made
     return graph._derived[name]
+
+
+def _updates(graph: ComputationGraph) -> Bool:
+    """bool[n]: optimizer updates: backward `once` nodes with unread 0-byte outputs that read a parameter or state."""
+    silent = graph.output & (graph.memory == 0)
+    silent[graph.read_indices] = False
+    loud = np.bincount(graph.producer[~silent], minlength=graph.n_nodes) > 0
+    found = graph.once & ~graph.forward & ~loud
+    if graph.resident is None or not found.any():
+        return np.zeros(graph.n_nodes, bool)
+    touching = np.zeros(graph.n_nodes, bool)
+    touching[graph.resident.changeable_reads()[0]] = True
+    return found & touching
+
+
+def _hash(graph: ComputationGraph) -> str:
+    """SHA-256 of arrays and names."""
+    digest = hashlib.sha256(b"remat-graph 1")
+
+    def add(name: str, content: Any) -> None:
+        data = content.tobytes() if isinstance(content, np.ndarray) else "\0".join(content or ()).encode()
+        digest.update(f"\0{name} {len(data)}\0".encode() + data)
+
+    for name in ("value_indptr", "read_indptr", "read_indices", "memory", "compute", "workspace", "once", "output"):
+        add(name, getattr(graph, name))
+    add("forward_of", graph.forward_of)
+    add("mark", graph.mark)
+    for part, names in (
+        (graph.backward, ("saved_indptr", "saved_indices", "grad_memory", "grad_compute", "grad_workspace")),
+        (graph.resident, ("memory", "role", "read_indptr", "read_indices", "names")),
+    ):
+        for name in names if part is not None else ():
+            add(f"{type(part).__name__}.{name}", getattr(part, name))
+    add("names", graph.labels.names)
+    add("value_names", [f"{x} {name}" for x, name in sorted(graph.labels.value_names.items())])
+    return digest.hexdigest()
+
+
+# ---------------------------------------------------------------- laws
+
+
+def _check_arrays(graph: ComputationGraph) -> None:
+    n, n_values = graph.n_nodes, graph.n_values
+    for name, size in (("compute", n), ("workspace", n), ("once", n), ("output", n_values)):
+        if getattr(graph, name).shape[0] != size:
+            raise wrong_length(name, getattr(graph, name).shape[0], size, "value" if name == "output" else "node")
+    for what, given in (("names", graph.labels.names), ("ops", graph.labels.ops)):
+        if given is not None and len(given) != n:
+            raise wrong_length(what, len(given), n, "node")
+    check_indptr(graph.value_indptr, n, n_values, "value_indptr")
+    if n and np.diff(graph.value_indptr).min() < 1:
+        raise GraphError(f"node {int(np.argmin(np.diff(graph.value_indptr)))} has no value; give it one of 0 bytes")
+    check_indptr(graph.read_indptr, n, graph.read_indices.shape[0], "read_indptr")
+    for name in ("memory", "compute", "workspace"):
+        check_sizes(getattr(graph, name), name)
+    if n and not graph.output.any():
+        raise GraphError("no value is an output, so no node needs to run; mark at least one")
+
+
+def _check_reads(graph: ComputationGraph) -> None:
+    code, node, value = check_reads(graph.read_indptr, graph.read_indices, graph.producer)
+    if code == 1:
+        raise GraphError(f"node {_node(graph, node)} reads value {value}, expected {_values(graph)}")
+    if code == 2:
+        raise GraphError(f"node {_node(graph, node)} reads value {value} twice; list it once")
+    if code == 3:
+        source = int(graph.producer[value])
+        remedy = "number the nodes topologically, or use from_edges, which does"
+        raise GraphError(f"edge ({source}, {node}) goes backwards; {remedy}")
+
+
+def _check_parts(graph: ComputationGraph) -> None:
+    if graph.mark is not None:
+        if graph.n_nodes and not 0 <= graph.mark.min() <= graph.mark.max() <= RECOMPUTE:
+            at = int(np.argmax((graph.mark < 0) | (graph.mark > RECOMPUTE)))
+            raise GraphError(f"mark[{at}] is {graph.mark[at]}, expected 0, 1 (keep) or 2 (recompute)")
+        contradiction = np.flatnonzero(graph.once & (graph.mark == RECOMPUTE))
+        if contradiction.size:
+            raise GraphError(f"node {_node(graph, contradiction[0])} is marked once and recompute; remove one mark")
+    for part in (graph.backward, graph.resident):
+        if part is None:
+            continue
+        rows = part.grad_compute.shape[0] if isinstance(part, Backward) else part.read_indptr.shape[0] - 1
+        if rows != graph.n_nodes:
+            has = f"{type(part).__name__} has {counted(rows, 'row')}"
+            raise GraphError(f"{has}, expected {graph.n_nodes} (one per node)")
+    if graph.backward is not None:
+        if graph.forward_of is not None:
+            raise GraphError("a graph with a backward part cannot be differentiated again; leave `backward` out")
+        check_saved(graph.backward, graph.read_indptr, graph.read_indices, graph.producer, graph.labels)
+    if graph.forward_of is not None:
+        _check_forward_of(graph, graph.forward_of)
+
+
+def _check_forward_of(graph: ComputationGraph, forward_of: Int32) -> None:
+    outside = (forward_of < -1) | (forward_of >= graph.n_nodes)
+    if not outside.any():
+        outside = (forward_of >= 0) & (forward_of[forward_of] >= 0)  # -1 reads the last entry, and is left out
+    if outside.any():
+        at = int(np.argmax(outside))
+        expected = "expected a node of the forward part, or -1 in that part"
+        raise GraphError(f"forward_of[{at}] is {forward_of[at]}, {expected}")
+    from_backward = (forward_of >= 0)[graph.producer][graph.read_indices]
+    reader = np.repeat(forward_of < 0, np.diff(graph.read_indptr))
+    if (from_backward & reader).any():
+        at = int(np.argmax(from_backward & reader))
+        node = int(np.searchsorted(graph.read_indptr, at, side="right")) - 1
+        raise GraphError(f"node {_node(graph, node)} of the forward part reads a value of the backward part")
+
+
+def _node(graph: ComputationGraph, node: int) -> str:
+    """A node as messages call it."""
+    return shortened(graph.labels[int(node)])
+
+
+def _values(graph: ComputationGraph) -> str:
+    """The ids that values have."""
+    return f"values from 0 to {graph.n_values - 1}"

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, brief, by_fields, frozen
+from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, frozen
 from remat_algos.text.units import format_compute
 from remat_algos.text.wording import shortened
-
-if TYPE_CHECKING:
-    from remat_algos.ir.graph import ComputationGraph
 
 KEEP, RECOMPUTE = 1, 2  # the user's marks on nodes
 
@@ -24,66 +20,6 @@ _NOTHING: Mapping[int, str] = MappingProxyType({})
 _NO_VIEWS: Mapping[str, str] = MappingProxyType({})
 
 OF_LOSS, OF_ALL = -1, -2
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GradientNames:
-    """Names of the nodes of a graph and, after them, of its gradients, made on first use.
-
-    Parameters
-    ----------
-    graph : ComputationGraph
-        The forward part.
-    target : int32[g]
-        What each gradient is of: a value or, from `n_values` on, a resident.
-    reader : int32[g]
-        The node w that is last in a sum: `grad(x)@w`. `OF_LOSS`: `grad(x)@loss`; `OF_ALL`, the whole sum: `grad(x)`.
-    """
-
-    graph: ComputationGraph
-    target: Int32
-    reader: Int32
-
-    __repr__ = brief
-    __reduce__ = by_fields
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "target", frozen(self.target, np.int32))
-        object.__setattr__(self, "reader", frozen(self.reader, np.int32))
-
-    def __len__(self) -> int:
-        return self.graph.n_nodes + self.target.shape[0]
-
-    def __getitem__(self, node: int) -> str:
-        labels, i = self.graph.labels, node - self.graph.n_nodes
-        if i < 0:
-            return labels[node]
-        w = int(self.reader[i])
-        last = "" if w == OF_ALL else "@loss" if w == OF_LOSS else f"@{labels[w]}"
-        return f"grad({self.of(i)}){last}"
-
-    def __iter__(self) -> Iterator[str]:
-        nodes = self.graph.node_names()
-        of = [*self.graph.value_names(), *self.graph.resident_names]
-        last = [*(f"@{name}" for name in nodes), "", "@loss"]  # OF_ALL and OF_LOSS are places from the end
-        yield from nodes
-        for x, w in zip(self.target.tolist(), self.reader.tolist(), strict=True):
-            yield f"grad({of[x]}){last[w]}"
-
-    def of(self, gradient: int) -> str:
-        """The value or parameter that a gradient is of."""
-        x, n_values = int(self.target[gradient]), self.graph.n_values
-        return self.graph.value_name(x) if x < n_values else self.graph.resident_names[x - n_values]
-
-    @property
-    def distinct(self) -> bool:
-        """Whether no gradient can be called as anything else: no name looks like theirs, and `@loss` is no node."""
-        labels = self.graph.labels
-        given = chain(("",), labels.names or (), labels.value_names.values(), self.graph.resident_names, labels.views)
-        lines = "\n".join(given)
-        begun = np.isin(self.target, self.target[self.reader == OF_LOSS])
-        readers = self.reader[begun & (self.reader >= 0)].tolist()
-        return "\ngrad(" not in lines and ")@" not in lines and all(labels[w] != "loss" for w in readers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,6 +87,18 @@ class Labels:
             return self.value_names[value]
         return f"{self[node]}:{place}" if place else self[node]
 
+    def of_nodes(self, n_nodes: int) -> list[str]:
+        """The names of all nodes, by id."""
+        return list(map(str, range(n_nodes)) if self.names is None else self.names)
+
+    def of_values(self, value_indptr: Int64) -> list[str]:
+        """The names of all values, by id."""
+        counts = zip(self.of_nodes(value_indptr.shape[0] - 1), np.diff(value_indptr).tolist(), strict=True)
+        names = [f"{node}:{k}" if k else node for node, count in counts for k in range(count)]
+        for x, name in self.value_names.items():
+            names[x] = name
+        return names
+
     def op(self, node: int) -> str:
         """The kind of operation of a node, "" if unknown."""
         return self.ops[node] if self.ops is not None else ""
@@ -158,3 +106,157 @@ class Labels:
     def compute(self, amount: int) -> str:
         """Compute in the unit that was read, scaled for reading."""
         return format_compute(amount / self.compute_scale if self.compute_scale != 1 else amount, self.compute_unit)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GradientNames:
+    """Names of the nodes of a graph and, after them, of its gradients, made on first use.
+
+    Parameters
+    ----------
+    labels : Labels
+        Of the forward part.
+    value_indptr : int64[n + 1]
+        Values of each node of the forward part.
+    residents : tuple of str
+    target : int32[g]
+        What each gradient is of: a value or, from `n_values` on, a resident.
+    reader : int32[g]
+        The node w that is last in a sum: `grad(x)@w`. `OF_LOSS`: `grad(x)@loss`; `OF_ALL`, the whole sum: `grad(x)`.
+    """
+
+    labels: Labels
+    value_indptr: Int64
+    residents: tuple[str, ...]
+    target: Int32
+    reader: Int32
+
+    __repr__ = brief
+    __reduce__ = by_fields
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value_indptr", frozen(self.value_indptr, np.int64))
+        object.__setattr__(self, "target", frozen(self.target, np.int32))
+        object.__setattr__(self, "reader", frozen(self.reader, np.int32))
+
+    def __len__(self) -> int:
+        return self.n_nodes + self.target.shape[0]
+
+    def __getitem__(self, node: int) -> str:
+        i = node - self.n_nodes
+        if i < 0:
+            return self.labels[node]
+        w = int(self.reader[i])
+        last = "" if w == OF_ALL else "@loss" if w == OF_LOSS else f"@{self.labels[w]}"
+        return f"grad({self.of(i)}){last}"
+
+    def __iter__(self) -> Iterator[str]:
+        nodes = self.labels.of_nodes(self.n_nodes)
+        of = [*self.labels.of_values(self.value_indptr), *self.residents]
+        last = [*(f"@{name}" for name in nodes), "", "@loss"]  # OF_ALL and OF_LOSS are places from the end
+        yield from nodes
+        for x, w in zip(self.target.tolist(), self.reader.tolist(), strict=True):
+            yield f"grad({of[x]}){last[w]}"
+
+    def of(self, gradient: int) -> str:
+        """The value or parameter that a gradient is of."""
+        x, n_values = int(self.target[gradient]), int(self.value_indptr[-1])
+        if x >= n_values:
+            return self.residents[x - n_values]
+        node = int(np.searchsorted(self.value_indptr, x, side="right")) - 1
+        return self.labels.value(x, node, x - int(self.value_indptr[node]))
+
+    @property
+    def n_nodes(self) -> int:
+        """Nodes of the forward part."""
+        return int(self.value_indptr.shape[0] - 1)
+
+    @property
+    def distinct(self) -> bool:
+        """Whether no gradient can be called as anything else: no name looks like theirs, and `@loss` is no node."""
+        labels = self.labels
+        given = chain(("",), labels.names or (), labels.value_names.values(), self.residents, labels.views)
+        lines = "\n".join(given)
+        begun = np.isin(self.target, self.target[self.reader == OF_LOSS])
+        readers = self.reader[begun & (self.reader >= 0)].tolist()
+        return "\ngrad(" not in lines and ")@" not in lines and all(labels[w] != "loss" for w in readers)
+
+
+# ---------------------------------------------------------------- laws
+
+
+def plain_labels(labels: Labels, value_indptr: Int64) -> Labels:
+    """Labels without names that only repeat ids or the rule, so that equal graphs hash alike, and without empty ops."""
+    names = labels.names
+    if not isinstance(names, GradientNames | None):
+        names = tuple(names)
+        names = None if all(name == str(v) for v, name in enumerate(names)) else names
+    ops = tuple(op.strip() for op in labels.ops) if labels.ops is not None and any(labels.ops) else None
+    plain = replace(labels, names=names, ops=ops, value_names={})
+    own = {}
+    if names is None or len(names) == value_indptr.size - 1:
+        owners = np.searchsorted(value_indptr, list(labels.value_names), side="right") - 1
+        for (x, name), v in zip(labels.value_names.items(), owners.tolist(), strict=True):
+            inside = 0 <= v < value_indptr.size - 1
+            if not inside or name != plain.value(x, v, x - int(value_indptr[v])):
+                own[x] = name
+    return replace(plain, value_names=own)
+
+
+def check_labels(labels: Labels, value_indptr: Int64, residents: Sequence[str]) -> None:
+    """GraphError unless names can be printed and no two of nodes, values, residents and views are the same."""
+    n, n_values = value_indptr.shape[0] - 1, int(value_indptr[-1])
+    if not all(op.isprintable() for op in labels.ops or ()):
+        op = next(op for op in labels.ops or () if not op.isprintable())
+        raise GraphError(f"op {shortened(op)!r} has characters that cannot be printed; remove them")
+    if labels.compute_unit != labels.compute_unit.strip() or not labels.compute_unit.isprintable():
+        unit = shortened(labels.compute_unit)
+        raise GraphError(f"compute_unit {unit!r} has spaces around it, or cannot be printed; give it a plain name")
+    if _distinct_by_rule(labels, residents):
+        return
+    for x in labels.value_names:
+        if not 0 <= x < n_values:
+            raise GraphError(f"value_names has value {x}, expected values from 0 to {n_values - 1}")
+    names = labels.of_nodes(n)
+    node_of = {name: v for v, name in enumerate(names)}
+    for name in (*node_of, *labels.value_names.values(), *residents, *labels.views):
+        if not name or name != name.strip() or not name.isprintable():
+            raise GraphError(
+                f"{shortened(name)!r} is not a valid name: it is empty, has spaces around it, or cannot be printed"
+            )
+    if len(node_of) != n:
+        twice = next(name for v, name in enumerate(names) if node_of[name] != v)
+        raise GraphError(f"two nodes are called {shortened(twice)!r}; give each its own name")
+    seen = set()
+    for x, name in enumerate(labels.of_values(value_indptr) if labels.value_names or n_values > n else ()):
+        own_first = name in node_of and x == value_indptr[node_of[name]]
+        if name in seen or (name in node_of and not own_first):
+            raise GraphError(f"two values are called {shortened(name)!r}; give each its own name")
+        seen.add(name)
+    for name in residents:
+        if name in node_of or name in seen:
+            raise GraphError(f"a resident and a node or value are both called {shortened(name)!r}; rename one")
+        seen.add(name)
+    _check_views(labels, value_indptr, node_of, seen)
+
+
+def _distinct_by_rule(labels: Labels, residents: Sequence[str]) -> bool:
+    """Whether no two names can be the same: they are ids alone, or those of a graph that was checked, and gradients."""
+    names = labels.names
+    others = (labels.value_names, labels.views, tuple(residents))
+    if not isinstance(names, GradientNames):
+        return names is None and not any(others)
+    return names.distinct and others == (names.labels.value_names, names.labels.views, names.residents)
+
+
+def _check_views(labels: Labels, value_indptr: Int64, node_of: Mapping[str, int], seen: Container[str]) -> None:
+    """Bases are known; a view may be called as a node is only where that is not the name of a value."""
+    for name, base in labels.views.items():
+        if base not in node_of and base not in seen:
+            raise GraphError(
+                f"{shortened(name)!r} is a view of {shortened(base)!r}, which is no node, value or resident"
+            )
+        v = node_of.get(name, -1)
+        first = labels.value(int(value_indptr[v]), v, 0) if v >= 0 else None
+        if name in seen or first == name:
+            raise GraphError(f"a view and a node or value are both called {shortened(name)!r}; rename one")

@@ -6,9 +6,10 @@ import numpy as np
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int8, Int32, Int64, brief, by_fields, check_sizes, frozen
-from remat_algos.ir.csr import check_indptr, repeats, row, sorted_rows
+from remat_algos.ir.csr import check_indptr, repeats, row, row_of, sorted_rows
 
 ROLES = ("input", "parameter", "state")
+INPUT = ROLES.index("input")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,3 +61,8 @@ class Resident:
     def reads(self, node: int) -> list[int]:
         """Residents that a node reads."""
         return row(self.read_indptr, self.read_indices, node, "node")
+
+    def changeable_reads(self) -> tuple[Int32, Int32]:
+        """(int32[k], int32[k]): each node that reads a parameter or a state, and which."""
+        changeable = self.role[self.read_indices] != INPUT
+        return row_of(self.read_indptr, np.int32)[changeable], self.read_indices[changeable]

@@ -19,8 +19,8 @@ from remat_algos.ir.arrays import LARGEST_SUM, by_fields
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.notebook import html
+from remat_algos.plan.claims import checked
 from remat_algos.plan.record import FORMAT, VERSION, bound_source, gap, plain, read_record, shaped
-from remat_algos.plan.verify import checked
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Schedule

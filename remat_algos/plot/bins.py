@@ -3,6 +3,7 @@
 import numpy as np
 
 from remat_algos.ir.arrays import Int64
+from remat_algos.ir.csr import row_of
 
 
 def bins(count: int, max_bins: int) -> Int64:
@@ -19,4 +20,4 @@ def bins(count: int, max_bins: int) -> Int64:
 
 def bin_of(edges: Int64) -> Int64:
     """int64[count]: the range in which each number stands."""
-    return np.repeat(np.arange(edges.size - 1), np.diff(edges))
+    return row_of(edges)
