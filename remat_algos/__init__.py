@@ -75,7 +75,7 @@ del _root
 
 
 def _html(subject: object) -> str | None:
-    found: str | None = _importlib.import_module(f"{__name__}.plot.notebook").html(subject)
+    found: str | None = _importlib.import_module(f"{__name__}.plot.html").html(subject)
     return found
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import remat_algos as ra
-from remat_algos.plot import notebook
+from remat_algos.plot import html
 from tests.strategies import training_graphs
 
 CHAIN = ra.differentiate(ra.ComputationGraph.from_edges([(i, i + 1) for i in range(8)], memory=4096))
@@ -122,7 +122,7 @@ def test_pictures_are_xml_of_their_own():
 
 
 def test_other_objects_are_shown_as_their_line():
-    assert notebook.html(PLAN.schedule) is None
+    assert html.html(PLAN.schedule) is None
 
 
 def test_types_alone_load_no_picture():
@@ -130,7 +130,7 @@ def test_types_alone_load_no_picture():
     code = (
         "import sys; from remat_algos.ir.graph import ComputationGraph\n"
         "graph = ComputationGraph.from_edges([(0, 1)])\n"
-        "assert 'matplotlib' not in sys.modules and 'remat_algos.plot.notebook' not in sys.modules\n"
+        "assert 'matplotlib' not in sys.modules and 'remat_algos.plot.html' not in sys.modules\n"
         "assert '<svg' in graph._repr_html_()\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

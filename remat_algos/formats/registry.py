@@ -50,12 +50,32 @@ _FORMATS: dict[str, GraphFormat] = {}
 
 
 def register(form: GraphFormat) -> None:
-    """Let graphs be read and written in a format; an earlier one of the same name is replaced."""
+    """Let graphs be read and written in a format; an earlier one of the same name is replaced.
+
+    Parameters
+    ----------
+    form : GraphFormat
+
+    Examples
+    --------
+    A format whose files hold as many nodes of a chain as they have characters.
+
+    >>> def read(text, source):
+    ...     return ComputationGraph.from_edges([(i, i + 1) for i in range(len(text) - 1)])
+    >>> register(GraphFormat("tally", read, endings=(".tally",)))
+    >>> "tally" in [form.name for form in graph_formats()]
+    True
+    >>> del _FORMATS["tally"]
+    """
     _FORMATS[form.name] = form
 
 
 def graph_formats() -> list[GraphFormat]:
     """The registered formats, by name.
+
+    Returns
+    -------
+    list of GraphFormat
 
     Examples
     --------

@@ -39,7 +39,22 @@ RESIDENT_KEYS: Known = dict.fromkeys(("name", "memory", "role", "readers"), ())
 
 
 def from_json(text: str, source: str = "JSON") -> ComputationGraph:
-    """The graph of what `to_json` or networkx wrote; GraphError, with the place, if the text is neither.
+    """The graph of what `to_json` or networkx wrote.
+
+    Parameters
+    ----------
+    text : str
+    source : str
+        Name of the text in messages.
+
+    Returns
+    -------
+    ComputationGraph
+
+    Raises
+    ------
+    GraphError
+        With the place, if the text is neither.
 
     Examples
     --------
@@ -51,6 +66,14 @@ def from_json(text: str, source: str = "JSON") -> ComputationGraph:
 
 def to_json(graph: ComputationGraph) -> str:
     """The graph as a JSON object, one node a line.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+
+    Returns
+    -------
+    str
 
     Examples
     --------

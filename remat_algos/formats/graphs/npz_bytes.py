@@ -30,6 +30,14 @@ RESIDENT = ("memory", "role", "read_indptr", "read_indices")
 def to_npz(graph: ComputationGraph) -> bytes:
     """The graph as the bytes of an npz file: the form for millions of nodes, and between processes.
 
+    Parameters
+    ----------
+    graph : ComputationGraph
+
+    Returns
+    -------
+    bytes
+
     Examples
     --------
     >>> graph = ComputationGraph.from_edges([("A", "B")])
@@ -73,7 +81,28 @@ def load_arrays(data: bytes, source: str, names: Collection[str] | None = None) 
 
 
 def from_npz(data: bytes, source: str = "npz") -> ComputationGraph:
-    """The graph of what `to_npz` wrote; nothing in it is executed. GraphError if the bytes are not such a file."""
+    """The graph of what `to_npz` wrote; nothing in it is executed.
+
+    Parameters
+    ----------
+    data : bytes
+    source : str
+        Name of the bytes in messages.
+
+    Returns
+    -------
+    ComputationGraph
+
+    Raises
+    ------
+    GraphError
+        If the bytes are not such a file.
+
+    Examples
+    --------
+    >>> from_npz(to_npz(ComputationGraph.from_edges([("A", "B")]))).labels.names
+    ('A', 'B')
+    """
     return ComputationGraph.from_arrays(**_parse(data, source))
 
 
