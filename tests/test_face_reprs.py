@@ -31,6 +31,7 @@ def shown():
     yield from (PLAN, PLAN.schedule, PLAN.simulation, PLAN.simulation.lifetimes, *ra.list_solvers())
     yield from (ra.compare(TRAINING, "60%"), ra.frontier(TRAINING, solvers=["chen_sqrt", "no_remat"]))
     yield ra.bounds.overhead_bound(TRAINING, 10)
+    yield from ra.formats.graph_formats()
     yield from (ra.explain(PLAN), *ra.explain(PLAN).decisions, ra.difference(PLAN, PLAN), ra.breakdown(PLAN))
     yield from (UNDIRECTED, ra.structure.eliminate(UNDIRECTED), ra.structure.width_bounds(UNDIRECTED), DECOMPOSITION)
     yield from (
