@@ -89,7 +89,10 @@ setup(
     options={"build": {"build_base": BUILD}, "build_ext": {"parallel": os.cpu_count()}},
     packages=[*find_packages(include=["remat_algos", "remat_algos.*"]), "remat_algos.kernels"],
     package_dir={"remat_algos": "remat_algos", "remat_algos.kernels": "kernels"},
-    package_data={"remat_algos": ["py.typed", "**/*.pyi"], "remat_algos.kernels": ["*.pyx", "*.pxd", "cuda/*.cu"]},
+    package_data={
+        "remat_algos": ["py.typed", "**/*.pyi", "reproduce/*/page.md"],
+        "remat_algos.kernels": ["*.pyx", "*.pxd", "cuda/*.cu"],
+    },
     exclude_package_data={"": ["*.c", "*.cpp", "*.nbi", "*.nbc"]},
     ext_modules=cythonize(
         extensions,

@@ -62,6 +62,7 @@ class Example:
         for path, content in self.added.items():
             file = folder / path
             assert not file.exists(), path
+            file.parent.mkdir(exist_ok=True)
             file.write_text(content, "utf-8")
         for path, diff in self.changed.items():
             file = folder / path

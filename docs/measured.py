@@ -16,7 +16,7 @@ if __name__ == "__main__":
 import remat_algos as ra
 from remat_algos.context import SearchContext
 from remat_algos.models.random import ladder, layered_dag
-from remat_algos.reproduce.chen2016_networks import resnet
+from remat_algos.reproduce.chen2016.networks import resnet
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.solvers.chen_greedy import allocated

@@ -30,7 +30,7 @@ def toy(quick, progress):
 def remat(remat, monkeypatch, tmp_path):
     """Runs a command line in this process, in an empty folder; chen2016 is a toy."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("remat_algos.reproduce.chen2016.page", toy)
+    monkeypatch.setattr("remat_algos.reproduce.chen2016.study.page", toy)
     return remat
 
 
@@ -105,7 +105,7 @@ def test_json_is_the_tables_and_what_was_written(remat):
     ],
 )
 def test_bad_input_is_answered_before_any_work(remat, monkeypatch, words, complaint):
-    monkeypatch.setattr("remat_algos.reproduce.chen2016.page", None)
+    monkeypatch.setattr("remat_algos.reproduce.chen2016.study.page", None)
     Path("file").write_text("")
     said = remat("reproduce", *words)
     assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
@@ -117,7 +117,7 @@ def test_a_folder_that_cannot_be_made_is_said_before_any_work(remat, monkeypatch
     def refused(*given, **more):
         raise FileNotFoundError(2, "No such file or directory", "new")
 
-    monkeypatch.setattr("remat_algos.reproduce.chen2016.page", None)
+    monkeypatch.setattr("remat_algos.reproduce.chen2016.study.page", None)
     monkeypatch.setattr(Path, "mkdir", refused)
     said = remat("reproduce", "chen2016", "--quick", "-o", "new")
     assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
@@ -128,7 +128,7 @@ def test_an_interrupt_leaves_nothing(remat, monkeypatch, tmp_path):
     def stopped(quick, progress):
         raise KeyboardInterrupt("interrupted; nothing was written")
 
-    monkeypatch.setattr("remat_algos.reproduce.chen2016.page", stopped)
+    monkeypatch.setattr("remat_algos.reproduce.chen2016.study.page", stopped)
     said = remat("reproduce", "chen2016", "-o", "new")
     assert (said.code, said.out, said.err) == (130, "", "remat: interrupted; nothing was written\n")
     assert list(tmp_path.iterdir()) == []

@@ -16,9 +16,13 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.random import chain
 from remat_algos.plan.solve import solve
-from remat_algos.reproduce import chen2016, echo2020_networks, kumar2019, kumar2019_widths, kusumoto2019_networks
 from remat_algos.reproduce.case import NO_REMAT, Case
+from remat_algos.reproduce.chen2016 import study as chen2016
+from remat_algos.reproduce.echo2020 import networks as echo2020_networks
 from remat_algos.reproduce.growth import exponent, plot_growth, powers
+from remat_algos.reproduce.kumar2019 import study as kumar2019
+from remat_algos.reproduce.kumar2019 import widths as kumar2019_widths
+from remat_algos.reproduce.kusumoto2019 import networks as kusumoto2019_networks
 from remat_algos.reproduce.page import WIDTH, Figure, Page, Table
 from remat_algos.reproduce.registry import get_page, list_papers, summary
 from remat_algos.schedule.simulation import simulate
@@ -104,9 +108,9 @@ def test_a_record_holds_the_tables_as_numbers():
 # ---------------------------------------------------------------- papers
 
 
-def test_papers_are_the_files_called_like_one():
+def test_papers_are_the_folders_called_like_one():
     folder = ROOT / "remat_algos" / "reproduce"
-    assert list_papers() == sorted(path.stem for path in folder.glob("*[0-9].py"))
+    assert list_papers() == sorted(path.parent.name for path in folder.glob("*[0-9]/study.py"))
     assert all(summary(paper).endswith(".") for paper in list_papers())
 
 
@@ -216,7 +220,7 @@ def test_a_quick_page_does_not_call_its_rows_ours_and_has_no_negative_zero(paper
 @pytest.mark.parametrize("paper", LABELS)
 def test_quick_output_fits_80_columns(paper, capsys, monkeypatch):
     page = quick_page(paper)
-    monkeypatch.setattr(f"remat_algos.reproduce.{paper}.page", lambda quick, progress: page)
+    monkeypatch.setattr(f"remat_algos.reproduce.{paper}.study.page", lambda quick, progress: page)
     assert main(["reproduce", paper, "--quick"]) == 0
     text = capsys.readouterr().out
     assert [line for line in text.splitlines() if len(line) > 80] == []

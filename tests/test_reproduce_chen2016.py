@@ -14,11 +14,9 @@ from remat_algos.allocate.sharing import share_storage
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
-from remat_algos.reproduce import chen2016
 from remat_algos.reproduce.case import NO_REMAT, PARAMETER, Case
-from remat_algos.reproduce.chen2016_claims import deepest
-from remat_algos.reproduce.chen2016_costs import SHARES, overheads
-from remat_algos.reproduce.chen2016_networks import (
+from remat_algos.reproduce.chen2016 import study as chen2016
+from remat_algos.reproduce.chen2016.networks import (
     DROP,
     RECURSIVE,
     RESNET_SOLVERS,
@@ -29,8 +27,9 @@ from remat_algos.reproduce.chen2016_networks import (
     resnet_case,
     scaled,
 )
-from remat_algos.reproduce.chen2016_plans import IN_PLACE, NO_OPTIMIZATION, SHARING, Allocated, static_buffers
-from remat_algos.reproduce.chen2016_time import ROOFLINE, Line, Timed, plot_time
+from remat_algos.reproduce.chen2016.plans import IN_PLACE, NO_OPTIMIZATION, SHARING, Allocated, static_buffers
+from remat_algos.reproduce.chen2016.study import SHARES, deepest, overheads
+from remat_algos.reproduce.chen2016.time import ROOFLINE, Line, Timed, plot_time
 from remat_algos.reproduce.growth import exponent
 from remat_algos.reproduce.page import Figure
 from remat_algos.schedule.baseline import baseline

@@ -14,12 +14,12 @@ from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.sharing import share_storage
 from remat_algos.ir.labels import KEEP
 from remat_algos.models.registry import build
-from remat_algos.reproduce import echo2020
-from remat_algos.reproduce.echo2020_ablations import Ablations
-from remat_algos.reproduce.echo2020_depths import footprint, largest_fitting
-from remat_algos.reproduce.echo2020_footprints import largest
-from remat_algos.reproduce.echo2020_layers import LayerBreakdowns
-from remat_algos.reproduce.echo2020_networks import (
+from remat_algos.reproduce.echo2020 import study as echo2020
+from remat_algos.reproduce.echo2020.ablations import Ablations
+from remat_algos.reproduce.echo2020.depths import footprint, largest_fitting
+from remat_algos.reproduce.echo2020.footprints import largest
+from remat_algos.reproduce.echo2020.layer_breakdowns import LayerBreakdowns
+from remat_algos.reproduce.echo2020.networks import (
     ACTIVATIONS,
     DEEP_SPEECH,
     FLOAT,
@@ -30,11 +30,11 @@ from remat_algos.reproduce.echo2020_networks import (
     WORKLOADS,
     inputs_kept,
     saving_inputs,
+    sockeye_transformer,
     weights,
     without_inputs,
 )
-from remat_algos.reproduce.echo2020_runs import BASELINE, ECHO, MIRROR, STRATEGIES, NetworkRuns, SimulatedRun, run
-from remat_algos.reproduce.echo2020_transformer import sockeye_transformer
+from remat_algos.reproduce.echo2020.runs import BASELINE, ECHO, MIRROR, STRATEGIES, NetworkRuns, SimulatedRun, run
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.drop_cheap import MXNET_KEEPS

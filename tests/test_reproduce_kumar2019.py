@@ -11,11 +11,12 @@ import pytest
 from remat_algos.errors import BudgetError, GraphError
 from remat_algos.models.random import chain
 from remat_algos.plan.solve import solve
-from remat_algos.reproduce import kumar2019, kumar2019_goals, kumar2019_runs
 from remat_algos.reproduce.case import NO_REMAT
 from remat_algos.reproduce.growth import exponent
-from remat_algos.reproduce.kumar2019_plots import plot_lengths, plot_trade
-from remat_algos.reproduce.kumar2019_runs import (
+from remat_algos.reproduce.kumar2019 import algorithms as kumar2019_algorithms
+from remat_algos.reproduce.kumar2019 import goals as kumar2019_goals
+from remat_algos.reproduce.kumar2019 import study as kumar2019
+from remat_algos.reproduce.kumar2019.algorithms import (
     GREEDY,
     TWREMAT,
     AlgorithmOne,
@@ -23,10 +24,11 @@ from remat_algos.reproduce.kumar2019_runs import (
     measured,
     share,
     solved,
-    training_graph,
 )
-from remat_algos.reproduce.kumar2019_trade import SHARES, recursion_limits, shortest, undominated
-from remat_algos.reproduce.kumar2019_widths import TABLE_1, Width, Widths
+from remat_algos.reproduce.kumar2019.networks import training_graph
+from remat_algos.reproduce.kumar2019.plots import plot_lengths, plot_trade
+from remat_algos.reproduce.kumar2019.trade import SHARES, recursion_limits, shortest, undominated
+from remat_algos.reproduce.kumar2019.widths import TABLE_1, Width, Widths
 from remat_algos.schedule.baseline import baseline
 from tests.reproductions import quick_page
 
@@ -65,7 +67,7 @@ def test_recursion_lowers_the_peak_and_runs_again(paper):
 
 
 def test_a_schedule_without_end_is_given_up(paper, monkeypatch):
-    monkeypatch.setattr(kumar2019_runs, "LONGEST", 1)
+    monkeypatch.setattr(kumar2019_algorithms, "LONGEST", 1)
     with pytest.raises(GraphError, match="take a larger k"):
         paper.simulation()
 
@@ -74,7 +76,7 @@ def test_an_interrupted_solver_stops_the_page(paper, monkeypatch):
     def interrupted(graph, *given, **more):
         return replace(solve(graph, *given, **more), details={"interrupted": True})
 
-    monkeypatch.setattr(kumar2019_runs, "solve", interrupted)
+    monkeypatch.setattr(kumar2019_algorithms, "solve", interrupted)
     with pytest.raises(KeyboardInterrupt, match="nothing was written"):
         solved(paper.graph, "least", "FFN", solver="no_remat")
 

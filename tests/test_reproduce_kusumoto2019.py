@@ -10,9 +10,16 @@ from hypothesis import strategies as st
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
-from remat_algos.reproduce import kusumoto2019
-from remat_algos.reproduce.batches import MEMORY, BatchCurves, Sizes, batch_curves, largest_batch, plot_batches
-from remat_algos.reproduce.canonical_plans import (
+from remat_algos.reproduce.kusumoto2019 import study as kusumoto2019
+from remat_algos.reproduce.kusumoto2019.batches import (
+    MEMORY,
+    BatchCurves,
+    Sizes,
+    batch_curves,
+    largest_batch,
+    plot_batches,
+)
+from remat_algos.reproduce.kusumoto2019.canonical_plans import (
     CanonicalPlan,
     PaperNetwork,
     Planner,
@@ -21,7 +28,7 @@ from remat_algos.reproduce.canonical_plans import (
     chens,
     peak_of_a_tape,
 )
-from remat_algos.reproduce.kusumoto2019_networks import (
+from remat_algos.reproduce.kusumoto2019.networks import (
     CHEN,
     LIVENESS,
     METHODS,

@@ -25,6 +25,8 @@ NAMED_FOR_ANOTHER = {
 EVERYWHERE = {
     "__init__": "every package has one",
     "registry": "every registry of solvers, allocators, models and papers is found under one name",
+    "study": "every paper has one",
+    "networks": "every paper has its own",
 }
 
 # Names that still exist twice. Entries only go.

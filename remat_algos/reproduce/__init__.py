@@ -1,1 +1,1 @@
-"""One file per paper: its tables and figures, ours beside the paper's numbers."""
+"""One folder per paper: its tables and figures, ours beside the paper's numbers."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 WIDTH = 120
 BAR = r"\|"  # within a cell of Markdown
+NAME = re.compile(r"\{(\w+)\}")  # in a template
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,9 @@ class Figure:
 Part = str | Table | Figure
 """Of a page: a paragraph or a heading, a table, a figure."""
 
+Filling = str | Table | Figure | Sequence[Table | Figure] | None
+"""What stands in a template for a name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Page:
@@ -140,6 +146,13 @@ class Page:
     paper: str
     title: str
     parts: Sequence[Part]
+
+    @classmethod
+    def of(cls, paper: str, values: Mapping[str, Filling]) -> Page:
+        """The template of a paper, page.md in its folder, filled with `values` by name (see `filled`)."""
+        template = resources.files("remat_algos.reproduce").joinpath(paper, "page.md").read_text(encoding="utf-8")
+        title, *parts = filled(template, values)
+        return cls(paper, str(title).removeprefix("# "), parts)
 
     @property
     def tables(self) -> list[Table]:
@@ -192,6 +205,37 @@ class Page:
             for table in self.tables
         ]
         return {"paper": self.paper, "title": self.title, "tables": tables}
+
+
+def filled(template: str, values: Mapping[str, Filling]) -> Iterator[Part]:
+    """The headings and paragraphs of a template, and tables and figures for the names that stand alone in theirs.
+
+    Parameters
+    ----------
+    template : str
+        Markdown, with {names}. Blank lines separate paragraphs, whose lines are joined.
+    values : mapping
+        A value for each name, or several; a paragraph with a name whose value is None is left out.
+
+    Examples
+    --------
+    >>> sizes = Table("sizes", "Sizes", {"n": str}, [(8,)])
+    >>> template = "# Sizes\\n\\nAll {n}\\nof them.\\n\\n{sizes}\\n\\n{more}\\n"
+    >>> parts = list(filled(template, {"n": "8", "sizes": sizes, "more": None}))
+    >>> parts[:2], parts[2].name, len(parts)
+    (['# Sizes', 'All 8 of them.'], 'sizes', 3)
+    """
+    for block in template.strip().split("\n\n"):
+        names = NAME.findall(block)
+        if any(values[name] is None for name in names):
+            continue
+        value = values[names[0]] if names and block == f"{{{names[0]}}}" else None
+        if value is None:
+            yield NAME.sub(lambda name: str(values[name[1]]), " ".join(block.split("\n")))
+        elif isinstance(value, str | Table | Figure):
+            yield value
+        else:
+            yield from value
 
 
 def wrapped(text: str, width: int = WIDTH) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,32 +18,30 @@ PLACE = re.compile(r" \((Figures?|Tables?|Sections?) [^)]*\)")  # in the paper
 UNIT = ", in GB of 10^9 bytes"  # the paper's, in titles of tables
 
 
-def quick_page(paper: str, networks: Mapping[str, str], parts: Sequence[Part]) -> Page:
+def quick_page(page: Page, networks: Mapping[str, str]) -> Page:
     """The page of small networks: the tables and figures of a page, without its text and what it quotes.
 
     Parameters
     ----------
-    paper : str
-        Its key.
+    page : Page
+        Measured on small networks. Paragraphs are left out, headings are kept; so are all columns but those with the
+        paper's numbers. Bytes are in binary units throughout.
     networks : mapping of str to str
         What is run, by the label that tables have for it.
-    parts : sequence of str, Table and Figure
-        Of a page. Paragraphs are left out, headings are kept; so are all columns but those with the paper's numbers.
-        Bytes are in binary units throughout.
 
     Examples
     --------
     >>> sizes = Table("sizes", "Sizes (Table 1)", {"network": str, "paper": str, "ours": str}, [("chain of 4", 9, 8)])
-    >>> page = quick_page("chen2016", {"chain of 4": "chain(4)"}, ["## Sizes (Section 5)", "As in the paper.", sizes])
-    >>> [(table.title, *table.columns) for table in page.tables]
+    >>> page = Page("chen2016", "chains", ["## Sizes (Section 5)", "As in the paper.", sizes])
+    >>> [(table.title, *table.columns) for table in quick_page(page, {"chain of 4": "chain(4)"}).tables]
     [('Networks of this page', 'network', 'what is run'), ('Sizes', 'network', 'ours')]
     """
     rows = [(label, f"`{run}`") for label, run in networks.items()]
     named = Table("networks", "Networks of this page", {"network": str, "what is run": str}, rows)
-    kept = [_without_paper(part) for part in parts if not isinstance(part, str) or part.startswith("#")]
+    kept = [_without_paper(part) for part in page.parts if not isinstance(part, str) or part.startswith("#")]
     behind: list[Part | None] = [*kept[1:], None]
     used = [part for part, after in zip(kept, behind, strict=True) if not (_is_heading(part) and _is_heading(after))]
-    return Page(paper, "a quick page on small networks", [NOTE.format(paper), named, *used])
+    return Page(page.paper, "a quick page on small networks", [NOTE.format(page.paper), named, *used])
 
 
 def _is_heading(part: Part | None) -> bool:

@@ -14,7 +14,7 @@ from remat_algos.reproduce.page import Page
 from remat_algos.text.wording import shortened
 
 MakePage = Callable[[bool, Progress | None], Page]
-_PAPER = re.compile(r"([a-z]+[0-9]{4})\.py")  # a file is called as its paper in docs/references.bib
+_PAPER = re.compile(r"[a-z]+[0-9]{4}")  # a folder is called as its paper in docs/references.bib
 
 
 def list_papers() -> list[str]:
@@ -25,12 +25,12 @@ def list_papers() -> list[str]:
     >>> "chen2016" in list_papers()
     True
     """
-    files = (_PAPER.fullmatch(file) for folder in room.__path__ for file in os.listdir(folder))
-    return sorted(found[1] for found in files if found)
+    names = ((folder, name) for folder in room.__path__ for name in os.listdir(folder) if _PAPER.fullmatch(name))
+    return sorted(name for folder, name in names if os.path.exists(os.path.join(folder, name, "study.py")))
 
 
 def summary(paper: str) -> str:
-    """The first line of its module's docstring."""
+    """The first line of the docstring of its folder."""
     return (_module(paper).__doc__ or "").split("\n")[0]
 
 
@@ -42,14 +42,14 @@ def get_page(paper: str) -> MakePage:
     GraphError
         If there is no such paper; the nearest names are suggested.
     """
-    page: MakePage = _module(paper).page
+    page: MakePage = _module(paper, ".study").page
     return page
 
 
-def _module(paper: str) -> ModuleType:
+def _module(paper: str, file: str = "") -> ModuleType:
     known = list_papers()
     if paper not in known:
         near = get_close_matches(paper, known, n=3, cutoff=0.4)
         offer = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
         raise GraphError(f"there is no reproduction of the paper {shortened(repr(paper))}; {offer}")
-    return importlib.import_module(f"{room.__name__}.{paper}")
+    return importlib.import_module(f"{room.__name__}.{paper}{file}")

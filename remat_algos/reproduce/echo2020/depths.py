@@ -9,18 +9,13 @@ from typing import Any
 from remat_algos.context import Progress
 from remat_algos.cost.devices import get_device
 from remat_algos.models.registry import get_family
-from remat_algos.reproduce.echo2020_networks import DEVICE, RESNET, TRANSFORMER, Workload
-from remat_algos.reproduce.echo2020_runs import BASELINE, STRATEGIES, run
+from remat_algos.reproduce.echo2020.networks import DEVICE, RESNET, TRANSFORMER, Workload
+from remat_algos.reproduce.echo2020.runs import BASELINE, STRATEGIES, run
 from remat_algos.reproduce.page import Table
 
 MAX_BATCH, MAX_LAYERS, MAX_DEPTH = 512, 40, 600
 PUBLISHED_DEPTHS = (50, 101, 152, 200)
 PAPER_LAYERS = {"Transformer": (6, 6, 11), "ResNet": (50, 101, 200)}
-
-TEXT = """\
-As in the paper the batch is the largest that fits in the baseline at the smallest depth, then the depth grows. The \
-card has 11 GiB, all of it assumed free, although the framework and the driver need some of it. ResNets of every \
-depth of the zoo's rule are tried; the paper tries the published ones, {} layers."""
 
 
 def footprint(workload: Workload, strategy: str, batch: int, **options: Any) -> int:
@@ -40,8 +35,8 @@ def largest_fitting(sizes: Sequence[int], footprint_of: Callable[[int], int], ro
     return sizes[n_fitting - 1] if n_fitting else None
 
 
-def table_4(progress: Progress | None = None, room: int | None = None) -> tuple[str, Table]:
-    """Table IV: our layers beside the paper's, and the text above them."""
+def table_4(progress: Progress | None = None, room: int | None = None) -> Table:
+    """Table IV: our layers beside the paper's."""
     room = get_device(DEVICE).memory if room is None else room
     depths = get_family("resnet").values("depth", "resnet", {}) or ()
     families = {
@@ -57,8 +52,7 @@ def table_4(progress: Progress | None = None, room: int | None = None) -> tuple[
             largest_fitting(layers, _by_depth(workload, batch, strategy, progress), room) for strategy in STRATEGIES
         ]
         rows.append((name, batch, *ours, *PAPER_LAYERS[name]))
-    depths_text = ", ".join(map(str, PUBLISHED_DEPTHS))
-    return TEXT.format(depths_text), Table("table4", "Layers in 11 GiB (Table IV)", columns, rows)
+    return Table("table4", "Layers in 11 GiB (Table IV)", columns, rows)
 
 
 def _by_batch(workload: Workload, depth: int, progress: Progress | None) -> Callable[[int], int]:

@@ -6,87 +6,46 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.offsets import pack
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Progress
 from remat_algos.reproduce.case import NO_REMAT, Case
 from remat_algos.reproduce.growth import fitted, growth
-from remat_algos.reproduce.kumar2019_goals import goals, of_quick_goals, steps_to_ours, variants
-from remat_algos.reproduce.kumar2019_plots import plot_lengths
-from remat_algos.reproduce.kumar2019_runs import GREEDY, TWREMAT, length, measured, training_graph
-from remat_algos.reproduce.kumar2019_static import STATIC, static
-from remat_algos.reproduce.kumar2019_trade import Trade
-from remat_algos.reproduce.kumar2019_widths import (
-    POSTULATE,
-    TABLE_1_TEXT,
+from remat_algos.reproduce.kumar2019.algorithms import GREEDY, TWREMAT, length, measured
+from remat_algos.reproduce.kumar2019.goals import goals, of_quick_goals, steps_to_ours, variants
+from remat_algos.reproduce.kumar2019.networks import (
+    FFN,
+    FFN_DEPTHS,
+    OPTIMIZERS,
+    QUICK_FFN_DEPTHS,
+    QUICK_LABEL,
+    QUICK_RESNET_DEPTHS,
+    QUICK_TRANSFORMER,
+    RESNET,
+    RESNET_DEPTHS,
+    RULED,
+    TRANSFORMER,
+    training_graph,
+)
+from remat_algos.reproduce.kumar2019.plots import plot_lengths
+from remat_algos.reproduce.kumar2019.trade import Trade
+from remat_algos.reproduce.kumar2019.widths import (
     Widths,
     networks,
     postulate,
     quick_references,
     table_1,
 )
-from remat_algos.reproduce.page import Figure, Page, Part, Table
+from remat_algos.reproduce.page import Figure, Filling, Page, Table
 from remat_algos.reproduce.quick import quick_page
+from remat_algos.text.units import format_bytes
 
-RESNET = "model:resnet?depth={}&optimizer=momentum"
-FFN = "model:feed_forward?depth={}&batch=16384&optimizer=sgd"
-TRANSFORMER = "model:transformer_{}?batch={}&sequence=256&words=33708&granularity=primitive&optimizer={}"
-OPTIMIZERS = ("adam", "sgd")  # of the Transformers; the paper names none
-RESNET_DEPTHS, QUICK_RESNET_DEPTHS = (50, 101, 152, 200, 302, 602), (10, 14)
-FFN_DEPTHS, QUICK_FFN_DEPTHS = (50, 100, 200, 300, 400), (8, 16)
-RULED = 200  # from this depth on stages grow by one rule
 GIB = 1 << 30
 TABLE_2 = {  # size, sentences; GiB and relative length of NoRemat, GreedyRemat, TWRemat; reduction by TWRemat
     "Transformer Base": ("base", 8, ((3.97, 1.21), (2.92, 1.27), (1.14, 10.61)), "3.48 times"),
     "Transformer Big": ("big", 16, ((13.25, 1.27), (10.12, 1.27), (2.89, 10.64)), "4.59 times"),
 }
-
-QUICK_LABEL = "transformer_base of 1 layer"
-QUICK_TRANSFORMER = TRANSFORMER.format("base", 8, "adam") + "&depth=1"
-
-INTRODUCTION = """\
-Section 4 of the paper compares three algorithms on TensorFlow's graphs of ResNets, feed-forward networks (FFN) and \
-Transformers. Here the networks come from the zoo, with their optimizers; every operation costs 1, as in the paper, \
-so that the length of a schedule is the number of its runs, given in times of one pass. NoRemat is `no_remat`. \
-GreedyRemat is `greedy_remat` that recomputes one operation at a time (`max_block=1`). TWRemat is algorithm 1 with \
-the minimum fill-in order and Jordan's separators, to the letter but for the error that docs/algorithms/twremat.md \
-shows. Both are without the passes of `solve`, GreedyRemat at its best memory limit. `greedy_remat` and `twremat` are \
-our solvers with everything that they offer: longer blocks; several orders, batches; and the passes that `solve` \
-applies to any schedule. Table 2 is in the paper's unit, GiB (2^30 bytes), as are all sizes here. `remat reproduce \
-kumar2019` writes this page."""
-
-PEAKS = """\
-A peak is simulated: the maximum of the live bytes over the steps, with the inputs, values and workspace of each (the \
-paper's U_i). The paper measures the peak of an optimal static allocation, which is never lower; the table after \
-Table 2 shows how little it adds. Parameters are not counted in any peak; in TensorFlow they are nodes, and the paper \
-does not say whether they count. An update of a parameter waits for the last run that reads it, which the paper does \
-not require, and NoRemat runs all updates last: gradients of parameters stay in memory until then."""
-
-DEPTH = """\
-The paper's curves are pictures; the numbers in its text are in the first table. ResNets have batch 32, 3 x 224 x \
-224, and bottleneck blocks with norms behind the convolutions, as version 1 of TensorFlow's model; up to 152 layers \
-the stages are as published, from 200 on, where the fits of the exponents begin, they grow by one rule (docs/zoo.md). \
-Deeper ones have more of the small values of the third stage, while the lowest peaks are due to the large values of \
-the first. Hidden layers of the FFN have 1024 units; a batch of 16,384 makes values larger than the gradients of \
-weights (64 MiB against 4 MiB). The paper gives no batch and no width."""
-
-VARIANTS = """\
-What an operation saves for its gradient decides what its recomputation can free. With norms in front \
-(pre-activation) a ReLU is between a norm and a convolution, and to free its output one must recompute the norm too: \
-two operations, which GreedyRemat never does. `counting=paper` lets gradients read all inputs and outputs of \
-operations, as in the graphs of kusumoto2019. The paper's "about 2 times" for ResNets holds for the first and the \
-third row, not for the other two."""
-
-TRANSFORMERS = """\
-The paper trains TensorFlow's model "with all hyperparameters set to recommended defaults" (section 4), which are \
-batches of 2,048 words for base and 4,096 for big, a vocabulary of 33,708 words, and sentences of 256 words at most; \
-so 8 and 16 sentences of 256 words here, in primitive operations. The paper names no optimizer for the Transformer; \
-those defaults train with Adam, which Table 1 has too. The rows with plain gradient descent (sgd) show the effect of \
-the optimizer: Adam's updates are many element-wise nodes that run once, so one pass is longer, and TWRemat's length \
-is a smaller multiple of it. The scores of all words of the vocabulary and their gradients are the largest values, \
-and some of them are in memory together in any schedule: `lower bound` is for every schedule. So the ratios of this \
-table depend on the loss as much as on the algorithms; with fewer words they grow (last section). The paper does not \
-say what its relative lengths are relative to; it is not NoRemat, which has 1.21 and 1.27. Against NoRemat, as in its \
-Figure 3, TWRemat's are 8.77 and 8.38. Ours are in times of one pass, which is NoRemat."""
 
 
 def page(quick: bool, progress: Progress | None) -> Page:
@@ -99,41 +58,30 @@ def page(quick: bool, progress: Progress | None) -> Page:
     trade = Trade(deep, progress)
     zoo = networks(quick)
     of_resnets = variants(plain.format(resnets[1].size), quick, progress)
-    parts: list[Part] = [
-        INTRODUCTION,
-        *([] if quick else [_claims(resnets, ffns, transformers, zoo, trade, of_resnets)]),
-        PEAKS,
-        "## Graphs and widths (Table 1)",
-        TABLE_1_TEXT,
-        table_1(quick),
-        POSTULATE,
-        postulate(zoo),
-        "## Memory against depth (Figure 2)",
-        DEPTH,
-        *growth("figure2_resnet", "ResNets, batch 32, 3 x 224 x 224", "depth", resnets, _since(resnets)),
-        VARIANTS,
-        of_resnets,
-        *growth("figure2_ffn", "feed-forward networks", "depth", ffns),
-        "## Length against depth (Figure 3)",
-        *_lengths({"ResNets": resnets, "Feed-forward networks": ffns}),
-        "## Transformers (Table 2)",
-        TRANSFORMERS,
-        _table_2(transformers, quick),
-        STATIC,
-        static([deep, ffns[-1], *transformers.values()]),
-        "## Memory against length (Figure 4)",
-        *trade.parts(),
-        "## From the paper's algorithm to ours",
-        *steps_to_ours([ffns[1]] if quick else [deep, ffns[1], next(iter(transformers.values()))], progress),
-        "## Aims of this project",
-        *goals(quick, progress),
-    ]
-    if quick:
-        of_families = {case.label: plain.format(case.size) for case in resnets}
-        of_families |= {case.label: FFN.format(case.size) for case in ffns}
-        others = {QUICK_LABEL: QUICK_TRANSFORMER, **quick_references(), **of_quick_goals()}
-        return quick_page("kumar2019", of_families | others, parts)
-    return Page("kumar2019", "rematerialization by tree decompositions", parts)
+    stepped = [ffns[1]] if quick else [deep, ffns[1], next(iter(transformers.values()))]
+    values: dict[str, Filling] = {
+        "claims": None if quick else _claims(resnets, ffns, transformers, zoo, trade, of_resnets),
+        "table1": table_1(quick),
+        "postulate": postulate(zoo),
+        "figure2_resnet": growth(
+            "figure2_resnet", "ResNets, batch 32, 3 x 224 x 224", "depth", resnets, _since(resnets)
+        ),
+        "variants": of_resnets,
+        "figure2_ffn": growth("figure2_ffn", "feed-forward networks", "depth", ffns),
+        "figure3": _lengths({"ResNets": resnets, "Feed-forward networks": ffns}),
+        "table2": _table_2(transformers, quick),
+        "static": static([deep, ffns[-1], *transformers.values()]),
+        "figure4": trade.parts(),
+        "steps": steps_to_ours(stepped, progress),
+        "goals": goals(quick, progress),
+    }
+    whole = Page.of("kumar2019", values)
+    if not quick:
+        return whole
+    of_families = {case.label: plain.format(case.size) for case in resnets}
+    of_families |= {case.label: FFN.format(case.size) for case in ffns}
+    others = {QUICK_LABEL: QUICK_TRANSFORMER, **quick_references(), **of_quick_goals()}
+    return quick_page(whole, of_families | others)
 
 
 def _family(name: str, reference: str, depths: Sequence[int], progress: Progress | None) -> list[Case]:
@@ -274,3 +222,25 @@ def _table_2(cases: Mapping[tuple[str, str], Case], quick: bool = False) -> Tabl
 
 def _gib(amount: int) -> float:
     return round(amount / GIB, 4)
+
+
+# ---------------------------------------------------------------- static
+
+
+def static(cases: Sequence[Case]) -> Table:
+    """Live peaks, and the size of an arena with fixed addresses.
+
+    Parameters
+    ----------
+    cases : sequence of Case
+    """
+    columns: dict[str, Callable[[Any], str]] = {"network": str, "algorithm": str}
+    columns |= {"live peak": format_bytes, "static allocation": format_bytes, "ratio": "{:.3f}".format}
+    rows = []
+    for case in cases:
+        for name, simulation in case.simulations.items():
+            solved = pack(Buffers.of(simulation), time_limit=0)
+            solved.verify()
+            peak = simulation.peak_memory
+            rows.append((case.label, name, peak, solved.size, solved.size / max(1, peak)))
+    return Table("static", "Peaks through a static allocation", columns, rows)

@@ -9,7 +9,7 @@ from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Progress
 from remat_algos.ir.budget import Budget
 from remat_algos.reproduce.case import Case
-from remat_algos.reproduce.kumar2019_runs import (
+from remat_algos.reproduce.kumar2019.algorithms import (
     GREEDY,
     OURS,
     TWREMAT,
@@ -17,8 +17,8 @@ from remat_algos.reproduce.kumar2019_runs import (
     length,
     share,
     solved,
-    training_graph,
 )
+from remat_algos.reproduce.kumar2019.networks import training_graph
 from remat_algos.reproduce.page import Table, percent
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.text.units import format_bytes
@@ -62,23 +62,8 @@ VARIANTS = {  # options of a ResNet, and what they are
 QUICK_GOALS = {"feed_forward": {"depth=20": "no gradients of weights"}}
 QUICK_LABELS = {"feed_forward": "feed_forward of 20 layers"}
 
-STEPS_TEXT = """\
-The lowest peaks, in shares of the peak without rematerialization, and the lengths of these schedules. `TWRemat` is \
-one order and one tree of separators; `more trees` takes the best of several (minimum fill-in, minimum degree, random \
-ties; separators of few bytes; graphs without nodes of zero bytes). `batches, other k` also computes in one visit of \
-a part what later visits would need, and `passes` adds the passes of `solve`."""
 
-GOALS_TEXT = """\
-`twremat` with passes on the graphs of `remat solve --budget`, `cost=unit`: a forward operation costs 1, its \
-gradients together 2. The aims were set on graphs of a prototype, with parameters of size zero and other relative \
-sizes, so each network is measured here in several sizes: bytes that no schedule can free, such as the scores of \
-37,000 words or gradients of parameters that stay to the end, limit the share that can be reached. So does the peak \
-without rematerialization, in which frameworks save less than the prototype did; the lowest peaks of the Transformer \
-of 512 words differ less in bytes than in shares. `length at the aim` is that of the cheapest schedule within the \
-share of the aim, `lower bound` holds for any schedule."""
-
-
-def steps_to_ours(cases: Sequence[Case], progress: Progress | None) -> tuple[str, Table]:
+def steps_to_ours(cases: Sequence[Case], progress: Progress | None) -> Table:
     """What each part of `twremat` brings, from algorithm 1 on."""
     columns: dict[str, Callable[[Any], str]] = {"network": str}
     for name in (TWREMAT, *STEPS, "passes"):
@@ -91,7 +76,7 @@ def steps_to_ours(cases: Sequence[Case], progress: Progress | None) -> tuple[str
         ]
         row = [case.simulations[TWREMAT], *between, case.simulations["twremat"]]
         rows.append((case.label, *(cell for simulation in row for cell in (share(simulation), length(simulation)))))
-    return STEPS_TEXT, Table("steps", "From TWRemat to twremat", columns, rows)
+    return Table("steps", "From TWRemat to twremat", columns, rows)
 
 
 def variants(plain: str, quick: bool, progress: Progress | None) -> Table:
@@ -109,7 +94,7 @@ def variants(plain: str, quick: bool, progress: Progress | None) -> Table:
     return Table("variants", "Lowest peaks of ResNets, in shares of no_remat", columns, rows)
 
 
-def goals(quick: bool, progress: Progress | None) -> tuple[str, Table]:
+def goals(quick: bool, progress: Progress | None) -> Table:
     """The minimum lengths within the shares that the project aims at, and the lowest peaks."""
     columns: dict[str, Callable[[Any], str]] = {"model": str, "remark": str, "nodes": str, "no_remat": format_bytes}
     columns |= {"aim": str, "length at the aim": "{:.2f}".format, "reached": str}
@@ -120,7 +105,7 @@ def goals(quick: bool, progress: Progress | None) -> tuple[str, Table]:
         for model, variants in (QUICK_GOALS if quick else GOALS).items()
         for options, remark in variants.items()
     ]
-    return GOALS_TEXT, Table("goals", "Shares of the peak without rematerialization", columns, rows)
+    return Table("goals", "Shares of the peak without rematerialization", columns, rows)
 
 
 def of_quick_goals() -> dict[str, str]:

@@ -10,11 +10,9 @@ from typing import Any
 from remat_algos.context import Progress
 from remat_algos.cost.devices import get_device
 from remat_algos.models.registry import build
-from remat_algos.reproduce import echo2020_ablations, echo2020_depths, echo2020_layers
-from remat_algos.reproduce.echo2020_ablations import Ablations
-from remat_algos.reproduce.echo2020_footprints import (
-    COUNTING,
-    TIME,
+from remat_algos.reproduce.echo2020.ablations import Ablations, figure_17, modes_table, parts_table
+from remat_algos.reproduce.echo2020.depths import PUBLISHED_DEPTHS, table_4
+from remat_algos.reproduce.echo2020.footprints import (
     counting,
     footprints,
     largest,
@@ -22,7 +20,8 @@ from remat_algos.reproduce.echo2020_footprints import (
     plot_footprints,
     sensitivity,
 )
-from remat_algos.reproduce.echo2020_networks import (
+from remat_algos.reproduce.echo2020.layer_breakdowns import LayerBreakdowns, by_layer, figures, structures
+from remat_algos.reproduce.echo2020.networks import (
     DEEP_SPEECH,
     DEVICE,
     NMT,
@@ -32,8 +31,8 @@ from remat_algos.reproduce.echo2020_networks import (
     WORKLOADS,
     Workload,
 )
-from remat_algos.reproduce.echo2020_runs import BASELINE, ECHO, MIRROR, STRATEGIES, NetworkRuns, SimulatedRun
-from remat_algos.reproduce.page import Figure, Page, Part, Table, gigabytes, in_gigabytes, percent
+from remat_algos.reproduce.echo2020.runs import BASELINE, ECHO, MIRROR, STRATEGIES, NetworkRuns, SimulatedRun
+from remat_algos.reproduce.page import Figure, Filling, Page, Table, gigabytes, in_gigabytes, percent
 from remat_algos.reproduce.quick import quick_page
 
 AS_PUBLISHED = replace(TRANSFORMER, make=partial(build, "transformer_base"))
@@ -49,79 +48,7 @@ VARIANTS: list[tuple[Workload, str, dict[str, Any]]] = [  # settings that the pa
     (RESNET, "norms behind convolutions (he2016)", {"preactivation": False}),
 ]
 
-INTRODUCTION = """\
-Section VI of the paper trains NMT, DeepSpeech2, Transformer and ResNet-152 in MXNet 0.12 on an RTX 2080 Ti, without \
-rematerialization (Baseline), with MXNet's mirror option (Mirror), and with Echo. Here the networks come from the \
-zoo, no GPU runs, and every schedule is simulated and allocated. Echo is `echo` on the network with 1-bit feature \
-maps (`encode`), Mirror is `drop_cheap(keep="mxnet")` with the exceptions explained below; both without the passes of \
-`solve`. Fused kernels (the paper's hand-tuned Echo), energy, BLEU and several GPUs are out of scope. Numbers beside \
-the paper's are in its unit, GB of 10^9 bytes; all other sizes are in binary units (1 GiB = 2^30 bytes). `remat \
-reproduce echo2020` writes this page."""
-
-FOOTPRINT = """\
-A footprint is the sum of what the paper's profile counts. Weights: parameters, their gradients and the states of the \
-optimizer (Adam has two, momentum one), resident from the start. Inputs. And the arena of feature maps, other values, \
-gradients and workspaces, by the paper's allocator: operations work in place, blocks are shared along the schedule, \
-with the best match range. The paper also reads memory from nvidia-smi, which includes the context of CUDA, the \
-libraries and the rounding of the pool; none of them is counted here."""
-
-FRAMEWORK = """\
-Three properties of MXNet 0.12 matter, and are modelled here. With cuDNN the gradient of an activation reads its \
-input as well as its output (`activation-inl.h`), so the attention of NMT keeps two tensors of batch x words x words \
-x width, not one. Masks of dropout are tensors of float32. And the gradient of a node that is not mirrored reads the \
-original of its inputs, not their mirrors (NNVM's `gradient.cc`), so Mirror keeps what gradients of convolutions and \
-fully connected layers read: the paper's Figure 14c. The first two apply to all three strategies, the third only to \
-Mirror."""
-
-SETTINGS = """\
-The paper gives hardly any sizes. NMT is Sockeye for IWSLT15 English-Vietnamese with two layers on each side, 512 \
-units and sentences of 100 words, the longest that Sockeye takes, which determine the footprint. For English-German \
-the paper says twice the layers; we take 1024 units and 32,000 words of each language. DeepSpeech2 has seven \
-bidirectional layers of 1760 clipped ReLUs, and 1600 frames, the longest bucket of MXNet's example. Transformer is \
-Sockeye's recipe: base size, 100 words, norms in front of sublayers, dropout also on the attention weights and after \
-the ReLU. ResNet-152 is that of MXNet's example, pre-activation. The last section shows the effect of other choices."""
-
-WHY = """\
-The last column is by the rules of the zoo, without the properties of the paper's framework. It was measured first. \
-Its ratios of Baseline to Echo are far below the paper's, and because of that we looked up what MXNet 0.12 and \
-Sockeye do (next section), which the column before it includes. So the close agreement of that column depends on \
-these properties, and is no blind test. NMT's Baseline needs less memory than in the paper. Echo costs less than \
-Mirror throughout, but by less than in the paper. Echo's overhead on NMT is far from the paper's, and in this model \
-it could not be 1 %: recomputing the sum and the tanh of attention at each step takes {attention} of a pass by the \
-roofline, and without it most of the reduction is lost (Figure 17). The cells of the LSTMs cost more than that and \
-bring less. The paper measured 1 % and does not explain how the GPU achieves it; in FLOPs ours is next to nothing."""
-
-MISSES = """\
-Other numbers differ too. The 1.56 times of DeepSpeech2 is in section I without a batch size; section VI-C1 says that \
-"when the batch size is small, Echo cannot provide significant footprint reduction", with Figure 21 at a batch of 8. \
-Ours is 1.56 at a batch of 8 and larger at 16 and 24, since its weights are a smaller share of the footprint than in \
-the paper; shorter sequences make them a larger one (last section). Mirror needs a little less than Baseline on \
-DeepSpeech2, and not more. The average of 1.89 times is none of the usual means of the paper's own four ratios \
-(arithmetic 2.10, geometric 2.02, harmonic 1.94), and the paper does not say what it averages. Recomputing RNN layers \
-only brings less of NMT's reduction than in the paper, attention more: our footprint has two tensors per step of \
-attention, and less of the cells. Recomputing fully connected layers as well makes the footprint larger, not smaller: \
-the stash shrinks, but the recomputed values are in memory beside it, and `echo` does not consider that. NMT twice as \
-deep fits at larger batches without rematerialization and with Mirror than in the paper; its sizes are ours. In Table \
-IV the paper does not give its batch of ResNets; Mirror and Echo reach fewer layers than there. Samples per second \
-are by the roofline, with sentences of 100 words each, where the paper reports the average over a dataset of mostly \
-shorter sentences: compare ratios."""
-
-NOT_COMPUTED = """\
-Numbers of section VI that are not computed here: the time to a BLEU score, 1.28 times shorter with Echo and 1.56 \
-times with the hand-tuned kernels, and the 33 % of throughput that these gain (VI-B1), since nothing is trained and \
-no kernels are fused; the throughput of four GPUs (1.35, 2.14 and 3.40 times), the energy (65 % less) and the \
-convergence of Mirror (31 % behind), which need several GPUs and a power meter (VI-B2)."""
-
 ZOO_RULES = {"inputs": False, "float_masks": False}
-
-SENSITIVITY = """\
-Batch sizes are those of the claims. Where gradients of activations read outputs only, as in MXNet since Echo was \
-merged, the baseline is smaller and Echo nearly the same, so the ratio is lower. The zoo's Transformer has no dropout \
-on the attention weights and after the ReLU, so there are far fewer masks to turn into bits."""
-
-OPERATORS = """\
-The paper's pass takes under 300 ms for graphs of 15.9 thousand operators. Ours is linear too; it is timed in \
-[benchmarks](../benchmarks.md), since nothing on this page may depend on a clock."""
 
 
 def page(quick: bool, progress: Progress | None) -> Page:
@@ -131,9 +58,9 @@ def page(quick: bool, progress: Progress | None) -> Page:
     main = [next(c for c in cases if c.workload is each and c.batch == each.batch) for each in used[: len(WORKLOADS)]]
     ablations = [Ablations(case, progress) for case in main]
     without = [(each, each.without_dead_nodes(), each.without_bits()) for each in ablations]
-    layers = [echo2020_layers.LayerBreakdowns(case) for case in main]
+    breakdowns = [LayerBreakdowns(case) for case in main]
     chosen = ablations[0].chosen()
-    depths = None if quick else echo2020_depths.table_4(progress)
+    deepest = None if quick else table_4(progress)
     room = get_device(DEVICE).memory
     drawn = Figure(
         "figure15",
@@ -141,43 +68,26 @@ def page(quick: bool, progress: Progress | None) -> Page:
         partial(plot_footprints, cases, room),
         "The table above; dashed, the memory of the card.",
     )
-    parts: list[Part] = [
-        INTRODUCTION,
-        *([] if quick else _compared(main, cases, without, chosen, layers, depths, progress)),
-        "## What is counted",
-        FOOTPRINT,
-        FRAMEWORK,
-        SETTINGS,
-        "## Footprints over batch sizes (Figures 15, 18 and 22, Table I)",
-        footprints(cases),
-        drawn,
-        COUNTING,
-        counting(main),
-        "## Time",
-        TIME.format(DEVICE),
-        overheads(main),
-        OPERATORS,
-        "## Where memory and time go (Figures 4, 5, 16, 21 and 23)",
-        echo2020_layers.TEXT,
-        echo2020_layers.by_layer(layers),
-        echo2020_layers.structures(layers),
-        *echo2020_layers.figures([layers[0], layers[3]], ["figure16", "figure23"]),
-        "## Effect of each part (Figure 17)",
-        echo2020_ablations.figure_17(ablations[0], chosen),
-        echo2020_ablations.PICTURED,
-        echo2020_ablations.DEAD,
-        echo2020_ablations.BITS,
-        echo2020_ablations.parts_table(without),
-        echo2020_ablations.PARTS,
-        *(("## Deeper networks (Table IV)", *depths) if depths else ()),
-        "## Ways to choose",
-        echo2020_ablations.MODES_TEXT,
-        echo2020_ablations.modes_table(main),
-        *(() if quick else ("## Where the paper is silent", SENSITIVITY, sensitivity(VARIANTS, main, progress))),
-    ]
-    if quick:
-        return quick_page("echo2020", {each.label: each.reference for each in used}, parts)
-    return Page("echo2020", "recomputation chosen by a compiler", parts)
+    values: dict[str, Filling] = {
+        "claims": None if quick else _claims(main, cases, without, chosen, breakdowns, deepest, progress),
+        "attention": percent(chosen["attention alone"].overhead),
+        "footprints": footprints(cases),
+        "figure15": drawn,
+        "counting": counting(main),
+        "device": DEVICE,
+        "overheads": overheads(main),
+        "layers": by_layer(breakdowns),
+        "structures": structures(breakdowns),
+        "layer_figures": figures([breakdowns[0], breakdowns[3]], ["figure16", "figure23"]),
+        "figure17": figure_17(ablations[0], chosen),
+        "parts": parts_table(without),
+        "published_depths": ", ".join(map(str, PUBLISHED_DEPTHS)),
+        "table4": deepest,
+        "modes": modes_table(main),
+        "sensitivity": None if quick else sensitivity(VARIANTS, main, progress),
+    }
+    whole = Page.of("echo2020", values)
+    return quick_page(whole, {each.label: each.reference for each in used}) if quick else whole
 
 
 # ---------------------------------------------------------------- claims
@@ -191,31 +101,17 @@ def _by_zoo_rules(case: NetworkRuns, progress: Progress | None) -> NetworkRuns:
     return NetworkRuns.of(workload, case.batch, progress, **ZOO_RULES)
 
 
-def _compared(
-    main: Sequence[NetworkRuns],
-    cases: Sequence[NetworkRuns],
-    without: Sequence[tuple[Ablations, SimulatedRun, SimulatedRun]],
-    chosen: Mapping[str, Any],
-    layers: Sequence[echo2020_layers.LayerBreakdowns],
-    depths: tuple[str, Table] | None,
-    progress: Progress | None,
-) -> list[str | Table]:
-    """The paper's numbers beside ours, and why they differ."""
-    plain = [_by_zoo_rules(case, progress) for case in main]
-    claims = _claims(main, plain, cases, without, chosen, layers, depths[1] if depths else None)
-    return [claims, WHY.format(attention=percent(chosen["attention alone"].overhead)), MISSES, NOT_COMPUTED]
-
-
 def _claims(
     main: Sequence[NetworkRuns],
-    plain: Sequence[NetworkRuns],
     cases: Sequence[NetworkRuns],
     without: Sequence[tuple[Ablations, SimulatedRun, SimulatedRun]],
     chosen: Mapping[str, Any],
-    layers: Sequence[echo2020_layers.LayerBreakdowns],
+    layers: Sequence[LayerBreakdowns],
     depths: Table | None,
+    progress: Progress | None,
 ) -> Table:
     """The numbers of the paper, and ours."""
+    plain = [_by_zoo_rules(case, progress) for case in main]
     heads = ("quantity", "where", "paper", "ours", "by the zoo's rules")
     columns: Mapping[str, Callable[[Any], str]] = dict.fromkeys(heads, str)
     rows = [*_footprint_claims(main, plain), *_time_claims(main, plain)]
@@ -355,7 +251,7 @@ def _throughput_claims(cases: Sequence[NetworkRuns]) -> list[tuple[str, str, str
     ]
 
 
-def _layer_claims(layers: Sequence[echo2020_layers.LayerBreakdowns]) -> list[tuple[str, str, str, str]]:
+def _layer_claims(layers: Sequence[LayerBreakdowns]) -> list[tuple[str, str, str, str]]:
     nmt, speech, _, resnet = layers
     both = ("attention", "RNN")
     return [

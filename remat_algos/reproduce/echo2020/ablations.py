@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from remat_algos.context import Progress
-from remat_algos.reproduce.echo2020_networks import Workload, inputs_kept
-from remat_algos.reproduce.echo2020_passes import literal, mxnet
-from remat_algos.reproduce.echo2020_runs import NetworkRuns, SimulatedRun, echoed
+from remat_algos.reproduce.echo2020.networks import Workload, inputs_kept
+from remat_algos.reproduce.echo2020.passes import literal, mxnet
+from remat_algos.reproduce.echo2020.runs import NetworkRuns, SimulatedRun, echoed
 from remat_algos.reproduce.page import Table, percent
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.heavy_nodes import HEAVY
@@ -21,29 +21,6 @@ CHOSEN: Mapping[str, Mapping[str, Any]] = {  # figure 17: what may be recomputed
     "and fully connected": {"also": "Linear"},
 }
 PAPER_SHARES = {"RNN alone": "21.1 %", "attention alone": "70.2 %", "Echo": "100 %", "and fully connected": "101.8 %"}
-
-DEAD = """\
-A heavy node whose gradient reads only its inputs need not be recomputed, but its inputs may be: the paper's "dead" \
-nodes. To measure their effect we mark the inputs that heavy nodes' gradients read to be kept, as the earlier work \
-does by its construction, and let `echo` find the minimum stash of the rest."""
-
-BITS = """\
-The masks of dropout and the outputs of some ReLUs become one bit per element (`encode`). The table compares the \
-footprint of Echo on the network as it is with that on the encoded one."""
-
-PICTURED = """\
-The paper's overheads of these rows are in a picture, but for the last: 20.2 %."""
-
-PARTS = """\
-The last columns are shares of Echo's reduction; the paper has 35.4 % by dead nodes for NMT (section VI-B1), 38 % by \
-bits of dropout for Transformer (section VI-C2)."""
-
-MODES_TEXT = """\
-`exact` is the minimum stash, by a minimum vertex cut of the whole graph; `paper` is algorithm 1 with the two steps \
-that its own figure 13 needs: these are the modes of `echo`. `mxnet`, the pass as it was merged, and `literal`, \
-algorithm 1 as it is printed, exist on this page only (docs/solvers/echo.md). The stash is the bytes of forward values \
-in memory when the backward part begins. The minimum stash is not always the minimum footprint: recomputed values are \
-in memory beside gradients and workspaces, and need blocks of their own in a static plan."""
 
 
 class Ablations:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot.colours import CURVES, GREY
-from remat_algos.reproduce.canonical_plans import (
+from remat_algos.reproduce.kusumoto2019.canonical_plans import (
     PaperNetwork,
     Planner,
     as_frameworks_save,
     chens,
     peak_of_a_tape,
 )
-from remat_algos.reproduce.kusumoto2019_networks import CHEN, LIVENESS, MEMORY_CENTRIC, TIME, VANILLA
+from remat_algos.reproduce.kusumoto2019.networks import CHEN, LIVENESS, MEMORY_CENTRIC, TIME, VANILLA
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 

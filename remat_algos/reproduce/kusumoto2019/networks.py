@@ -8,7 +8,7 @@ from functools import cached_property
 
 from remat_algos.context import Progress
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.reproduce.canonical_plans import (
+from remat_algos.reproduce.kusumoto2019.canonical_plans import (
     CanonicalPlan,
     PaperNetwork,
     Planner,

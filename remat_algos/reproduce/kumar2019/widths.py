@@ -25,19 +25,6 @@ ZOO = (
 )
 QUICK_ZOO = ("feed_forward?depth=10", "resnet18")
 
-TABLE_1_TEXT = """\
-TensorFlow has a node for each variable, read, constant, shape and initializer; in the zoo variables are residents, \
-which are no nodes, and shapes are known. `primitive` has norms, softmax and the updates as element-wise steps, which \
-is nearer to TensorFlow than `operation`, the granularity of today's frameworks. Optimizers are momentum for the \
-ResNet, plain gradient descent for the FFN (section 4) and Adam for the Transformer, as in Table 2. Widths stay below \
-the paper's, since a constant or a variable that many nodes read is not there to raise them. Elimination orders are \
-those of `width_bounds`: minimum fill-in, minimum degree, and some with random ties."""
-
-POSTULATE = """\
-Section 2 postulates that a training graph has at most twice the width of its forward part. In the zoo, where each \
-reader of a value adds to its gradient in a node of its own, this is a good rule but not a law: a `proven ratio` \
-above 2 refutes it."""
-
 
 @dataclass(frozen=True, slots=True)
 class Width:

@@ -12,8 +12,8 @@ import numpy as np
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot.colours import GREY
 from remat_algos.reproduce.case import NO_REMAT, Case
-from remat_algos.reproduce.chen2016_networks import DROP, SUBLINEAR
-from remat_algos.reproduce.chen2016_plans import LOOKS, plan_name
+from remat_algos.reproduce.chen2016.networks import DROP, SUBLINEAR
+from remat_algos.reproduce.chen2016.plans import LOOKS, plan_name
 from remat_algos.reproduce.growth import exponent
 from remat_algos.reproduce.page import Figure, Table, percent
 

@@ -15,7 +15,7 @@ from remat_algos.allocate.sharing import share_storage
 from remat_algos.context import Progress, SearchContext
 from remat_algos.ir.arrays import Int32
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.reproduce.echo2020_networks import Workload, inputs_kept, weights, without_inputs
+from remat_algos.reproduce.echo2020.networks import Workload, inputs_kept, weights, without_inputs
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.drop_cheap import MXNET_KEEPS, drop_cheap

@@ -1,18 +1,14 @@
-"""The networks of kumar2019, its three algorithms on them, and ours."""
+"""The three algorithms of kumar2019, and ours."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from remat_algos.context import Interrupted, Progress
 from remat_algos.errors import GraphError
-from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.twremat import PLAIN
-from remat_algos.models.reference import build_reference
 from remat_algos.plan.solve import solve
 from remat_algos.reproduce.case import NO_REMAT, Case
 from remat_algos.schedule.baseline import baseline
@@ -31,20 +27,6 @@ OURS: Mapping[str, Mapping[str, Any]] = {  # solvers and their options
 LONGEST = 1_000  # runs of TWRemat for each node
 
 
-def training_graph(reference: str, *, unit: bool = True) -> ComputationGraph:
-    """The training graph of a network of the zoo; `unit`: every operation costs 1, gradients too.
-
-    Examples
-    --------
-    >>> training_graph("model:feed_forward?depth=2").n_nodes
-    12
-    """
-    graph = build_reference(reference).graph
-    if not graph.is_training:
-        graph = differentiate(graph)
-    return graph.with_costs(compute=np.ones(graph.n_nodes, np.int64)) if unit else graph
-
-
 class AlgorithmOne:
     """TWRemat(k) to the letter, but for its error: minimum fill-in, Jordan's separators, all nodes.
 
@@ -54,6 +36,7 @@ class AlgorithmOne:
 
     Examples
     --------
+    >>> from remat_algos.reproduce.kumar2019.networks import training_graph
     >>> paper = AlgorithmOne(training_graph("model:feed_forward?depth=50&batch=1024&optimizer=sgd"))
     >>> paper.decomposition.n_bags
     406

@@ -14,7 +14,7 @@ from remat_algos.allocate.sharing import separate_storage, share_storage
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot.colours import CURVES
 from remat_algos.reproduce.case import NO_REMAT, Case
-from remat_algos.reproduce.chen2016_networks import DROP, RECURSIVE, SUBLINEAR
+from remat_algos.reproduce.chen2016.networks import DROP, RECURSIVE, SUBLINEAR
 from remat_algos.reproduce.growth import exponent, plot_growth, powers
 from remat_algos.reproduce.page import Figure, Table, percent
 from remat_algos.schedule.simulation import Simulation

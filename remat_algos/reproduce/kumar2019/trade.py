@@ -10,8 +10,8 @@ import numpy as np
 
 from remat_algos.context import Progress
 from remat_algos.reproduce.case import NO_REMAT, Case
-from remat_algos.reproduce.kumar2019_plots import plot_trade
-from remat_algos.reproduce.kumar2019_runs import GREEDY, TWREMAT, AlgorithmOne, length, share
+from remat_algos.reproduce.kumar2019.algorithms import GREEDY, TWREMAT, AlgorithmOne, length, share
+from remat_algos.reproduce.kumar2019.plots import plot_trade
 from remat_algos.reproduce.page import Figure, Table, percent
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.passes.polish import polish
@@ -22,12 +22,6 @@ from remat_algos.text.units import format_bytes
 
 SHARES = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 MAX_POLISHED = 12
-
-TEXT = """\
-TWRemat(k) runs a part of fewer than k bags in one pass; with k = n it is exactly NoRemat. The cache pass skips runs \
-of a schedule whose values may stay in memory: within the schedule's own peak ("after passes"), or within any larger \
-limit. From the one schedule of TWRemat(1) it makes shorter ones ("TWRemat, passes") than larger k does, at each of \
-the limits below. `greedy_remat` and `twremat` go through the same pass, as in `solve` at a limit."""
 
 
 class Trade:
@@ -81,15 +75,15 @@ class Trade:
         last = list(self.by_limit.values())[-1].schedule.order
         return "the same schedule" if np.array_equal(last, baseline(self.graph).schedule.order) else "another schedule"
 
-    def parts(self) -> tuple[str, Table, Table, Figure]:
-        """The paragraph, a table by k, one by budgets, and the figure."""
+    def parts(self) -> tuple[Table, Table, Figure]:
+        """A table by k, one by budgets, and the figure."""
         points = {
             name: [(length(simulation), simulation.peak_memory) for simulation in curve]
             for name, curve in self.curves.items()
         }
         caption = "Peak memory against length, the Pareto frontier of each strategy."
         figure = Figure("figure4", f"{self.case.label}: memory against length", partial(plot_trade, points), caption)
-        return TEXT, self._by_k(), self._by_budget(), figure
+        return self._by_k(), self._by_budget(), figure
 
     def _by_k(self) -> Table:
         columns: dict[str, Callable[[Any], str]] = {"k": str, "peak": format_bytes, "of NoRemat": percent}

@@ -8,15 +8,9 @@ from typing import Any
 
 from remat_algos import plot
 from remat_algos.plan.breakdown import STRUCTURES, Breakdown, breakdown
-from remat_algos.reproduce.echo2020_runs import BASELINE, ECHO, MIRROR, NetworkRuns
+from remat_algos.reproduce.echo2020.runs import BASELINE, ECHO, MIRROR, NetworkRuns
 from remat_algos.reproduce.page import Figure, Table, percent
 from remat_algos.text.units import format_bytes
-
-TEXT = """\
-Bytes at the simulated peak: a value belongs to the layer that computes it, weights to the layer that reads them. \
-`other values` are read by no gradient: they are in use at the peak, or wait for a recomputation that reads them, as \
-the output of the last convolution of each block does in Mirror. Echo keeps the sum after the block instead, of the \
-same size, from which less has to be recomputed; so the outputs of convolutions shrink by more than half."""
 
 
 class LayerBreakdowns:

@@ -10,8 +10,8 @@ from remat_algos.context import Progress
 from remat_algos.cost.devices import get_device
 from remat_algos.plot.axes import byte_axis
 from remat_algos.plot.colours import BLUE, GREEN, GREY, ORANGE
-from remat_algos.reproduce.echo2020_networks import DEVICE, Workload
-from remat_algos.reproduce.echo2020_runs import ECHO, MIRROR, STRATEGIES, NetworkRuns, mirrored
+from remat_algos.reproduce.echo2020.networks import DEVICE, Workload
+from remat_algos.reproduce.echo2020.runs import ECHO, MIRROR, STRATEGIES, NetworkRuns, mirrored
 from remat_algos.reproduce.page import Table, percent
 from remat_algos.text.units import format_bytes
 
@@ -19,20 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLOURS = dict(zip(STRATEGIES, (BLUE, ORANGE, GREEN), strict=True))
-
-TIME = """\
-Overheads are by a roofline of the paper's GPU ({}, docs/costs.md): the time of an operation is a launch plus the \
-maximum of its compute time and its memory time. Updates of weights are not included. The overhead in FLOPs is next \
-to nothing, since no convolution and no fully connected layer is recomputed; recomputed operations move bytes, and in \
-recurrent networks much of their time is launches of small operations, which `without launches` leaves out. Mirror's \
-time is that of all mirrors that gradients of mirrored nodes read, as MXNet creates them, whether or not the same \
-values are kept for heavy nodes."""
-
-COUNTING = """\
-The simulated peak frees every value after its last read, but never writes over an input; working in place needs \
-less, and the blocks of a static plan need more, most where values of many sizes are recomputed. The last column is \
-Mirror if the gradients of heavy nodes read mirrors, as in `drop_cheap`: that is most of the difference between \
-Mirror and Echo."""
 
 
 def footprints(cases: Sequence[NetworkRuns]) -> Table:

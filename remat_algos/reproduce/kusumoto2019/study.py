@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 from remat_algos.context import Progress
-from remat_algos.reproduce.batches import BatchCurves, batch_curves, plot_batches
-from remat_algos.reproduce.canonical_plans import PaperNetwork
-from remat_algos.reproduce.kusumoto2019_networks import (
+from remat_algos.reproduce.kusumoto2019.batches import BatchCurves, batch_curves, plot_batches
+from remat_algos.reproduce.kusumoto2019.canonical_plans import PaperNetwork
+from remat_algos.reproduce.kusumoto2019.networks import (
     CHEN,
     LIVENESS,
     MEMORY_CENTRIC,
@@ -20,7 +20,7 @@ from remat_algos.reproduce.kusumoto2019_networks import (
     VANILLA,
     Measured,
 )
-from remat_algos.reproduce.page import Figure, Page, Part, Table, gigabytes, percent
+from remat_algos.reproduce.page import Figure, Filling, Page, Table, gigabytes, percent
 from remat_algos.reproduce.quick import quick_page
 from remat_algos.text.units import format_bytes
 
@@ -29,63 +29,6 @@ QUICK = (
     PaperNetwork("resnet18 of 64 pixels", "resnet18", 8, {"image": 64}),
 )
 DEEP, WIDE = "ResNet152", "PSPNet"  # named in the text of section 5.2
-
-INTRODUCTION = """\
-Section 5 of the paper compares the peaks of seven networks under each of its strategies on a Tesla K40c, and their \
-time as batches grow. Here the same networks come from the zoo, one value for each operation; gradients read what \
-they read in the graphs that the authors published, a convolution costs 10 and anything else 1 (section 3). ApproxDP \
-is `approximate_dp` over the paper's pruned family, ExactDP is `exact_dp`; TC minimizes and MC maximizes the overhead \
-of formula (1), each within the minimum budget of formula (2) of its family. Schedules follow the paper to the letter \
-(`keep_last=False, lazy=False`): the last block is discarded and recomputed, and blocks are recomputed as a whole. \
-Chen's is the plan that the authors ran (`chen_sqrt`, `candidates="boundary1"`). `liveness_dp` is the plan with the \
-lowest peak that we find on the same graphs. In tables with the paper's numbers bytes are in its unit, GB of 10^9 \
-bytes; all other sizes are in binary units (1 GiB = 2^30 bytes). `remat reproduce kusumoto2019` writes this page."""
-
-MEMORY_TEXT = """\
-Peaks are simulated, with liveness, and include the resident bytes: parameters, images and labels, running \
-statistics. The gradient of each parameter stays in memory from the step that computes it. The paper's reductions are \
-from its own vanilla column, ours from ours, which the next section explains."""
-
-LIMITS = """\
-The model cannot explain the paper's GB everywhere. GoogLeNet differs most: its local response norms keep scales, and \
-convolutions use workspaces, which the graphs do not have. The paper's GB come from an allocator, which rounds sizes. \
-Its batch sizes are those of its table, but the authors planned on published graphs of other batch sizes, whose sizes \
-their program counts in units of 100 or 1000 bytes; its exact variant omits transitions, so that its minimum budgets \
-are up to 3.1 % too high; and its memory-centric plans differ from the paper's definition (below). Chains that are \
-equal by the formulas differ in their peak with liveness, and which of them a program returns is arbitrary."""
-
-VANILLA_TEXT = """\
-The paper does not say what a vanilla run frees, nor whether the gradients of parameters count. Its column is matched \
-by a run whose tape keeps everything that gradients read until the backward pass is over, if operations whose \
-gradients read nothing in frameworks, such as sums, concatenations and crops, keep nothing, and if the gradients of \
-parameters count. So `tape` is our vanilla. In the published graphs such gradients read their inputs too (`tape, as \
-published`); plans are made and simulated on these. `liveness` is a single pass over them that frees values after \
-their last read. It is below `tape` where that frees much (VGG19, U-Net), above it where the inputs of sums stay in \
-memory (ResNets, PSPNet)."""
-
-MEMORY_CENTRIC_TEXT = """\
-Section 4.4 defines a memory-centric plan as the one with the maximum overhead within the minimum budget; the \
-authors' program minimizes the bytes kept, then the overhead."""
-
-LIVENESS_TEXT = """\
-The same plans, if values are dropped only where the canonical strategy drops them (section 3); all gradients of \
-parameters count from the start. Chen's plan, which does not consider formula (2), depends on liveness most: without \
-it, forward values and gradients of a whole block are in memory together. The paper's own table of this is in its \
-appendix, and is not compared here."""
-
-LATTICE_TEXT = """\
-Minimum budgets are exact. In budgets the pruned family is near the optimum, as the paper says; in overhead it can be \
-far from it: the last column is the minimum T of all chains within the pruned family's budget. `T, all` is at the \
-smaller budget, where it may be larger than `T, pruned`."""
-
-BATCH_TEXT = """\
-Time is by a roofline of the paper's GPU (docs/costs.md) that counts the backward part as twice the forward part, so \
-that one more forward pass is a third. The card has 11.4 GB (10^9 bytes), parameters and inputs included. Plans are \
-made at the batch size of Table 1 and run at others. ApproxDP + TC has 10 GB for formula (2), whatever liveness \
-frees: this is the default of the authors' benchmark, and why its curve ends before the memory is full. ApproxDP + MC \
-and Chen's are one plan for all sizes; `liveness_dp` is the cheapest plan that fits. As in section 5.2, strategies \
-with recomputation begin where vanilla ends. The authors timed Python that interprets a schedule line by line, on \
-kernels of cuDNN; a roofline models neither."""
 
 
 def page(quick: bool, progress: Progress | None) -> Page:
@@ -96,35 +39,19 @@ def page(quick: bool, progress: Progress | None) -> Page:
         cases = [Measured.of_table_1(label, progress) for label in REPORTED]
     curves = {case.label: batch_curves(case.network, case.planner, case.lowered) for case in cases}
     caption = "Seconds of forward and backward part; the table above."
-    draw = partial(plot_batches, curves)
-    parts: list[Part] = [
-        INTRODUCTION,
-        *([] if quick else [_claims(cases, curves)]),
-        "## Peak memory (Table 1)",
-        MEMORY_TEXT,
-        *_peaks(cases),
-        LIMITS,
-        "## Vanilla",
-        VANILLA_TEXT,
-        _vanilla(cases),
-        "## Memory-centric",
-        MEMORY_CENTRIC_TEXT,
-        _memory_centric(cases),
-        "## Without liveness",
-        LIVENESS_TEXT,
-        *_without_liveness(cases),
-        "## Lower sets",
-        LATTICE_TEXT,
-        _lattices(cases),
-        "## Time and batch size (Figure 4)",
-        BATCH_TEXT,
-        _largest(curves),
-        _times(curves),
-        Figure("figure4", "Time against batch size", draw, caption),
-    ]
-    if quick:
-        return quick_page("kusumoto2019", {each.label: each.reference for each in QUICK}, parts)
-    return Page("kusumoto2019", "recomputation over lower sets", parts)
+    values: dict[str, Filling] = {
+        "claims": None if quick else _claims(cases, curves),
+        "table1": _peaks(cases),
+        "vanilla": _vanilla(cases),
+        "memory_centric": _memory_centric(cases),
+        "without_liveness": _without_liveness(cases),
+        "lattices": _lattices(cases),
+        "largest_batches": _largest(curves),
+        "times": _times(curves),
+        "figure4": Figure("figure4", "Time against batch size", partial(plot_batches, curves), caption),
+    }
+    whole = Page.of("kusumoto2019", values)
+    return quick_page(whole, {each.label: each.reference for each in QUICK}) if quick else whole
 
 
 # ---------------------------------------------------------------- tables

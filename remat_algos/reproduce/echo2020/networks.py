@@ -20,7 +20,7 @@ from remat_algos.models.network import Network
 from remat_algos.models.registry import build
 from remat_algos.operations.kind import operation_kind
 from remat_algos.operations.optimizers import OPTIMIZERS
-from remat_algos.reproduce.echo2020_transformer import sockeye_transformer
+from remat_algos.reproduce.echo2020.sockeye import sockeye_transformer
 from remat_algos.reproduce.quick import as_reference
 
 DEVICE = "RTX 2080 Ti"

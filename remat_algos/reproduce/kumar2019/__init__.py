@@ -1,0 +1,1 @@
+"""Rematerialization by tree decompositions: widths, peaks and lengths of ResNets, feed-forward nets, Transformers."""
