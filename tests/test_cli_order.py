@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from remat_algos.bounds.memory import one_pass_bound
 from remat_algos.formats.graph_files import read_graph, write_graph
 from remat_algos.schedule.baseline import baseline_peak
-from remat_algos.schedule.one_pass import one_pass_bound
 from tests.test_cli import CHAIN, CHAIN_EDGES
 from tests.test_schedule_one_pass import LAYERED
 

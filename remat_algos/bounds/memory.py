@@ -1,5 +1,6 @@
 """Bytes that no schedule can go below."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,25 @@ def two_path_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
     """
     bound, *pair = derived(graph, "two_path_bound", lambda: _two_paths(graph)).tolist()
     return bound, sorted(pair) if pair[0] >= 0 else []
+
+
+def one_pass_bound(graph: ComputationGraph) -> int:
+    """The most bytes that every order of one pass has live while some needed node runs.
+
+    As `least_peak_bound`, where all that has been read before a node and is read after it waits: nothing runs again.
+
+    Examples
+    --------
+    Node 0, which node 4 reads, waits while nodes 1 to 3 run; a schedule that recomputes it may drop it there.
+
+        0 (4) -> 1 (1) -> 2 (4) -> 3 (1) -> 4 (1)
+          +---------------------------------^
+
+    >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)], memory=[4, 1, 4, 1, 1])
+    >>> one_pass_bound(graph), least_peak_bound(graph)[0]
+    (9, 6)
+    """
+    return least_peak_bound(replace(graph, mark=None, once=np.ones(graph.n_nodes, bool)))[0]
 
 
 def forced_bytes(graph: ComputationGraph) -> Int64:

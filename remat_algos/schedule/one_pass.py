@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.bounds.memory import one_pass_bound
 from remat_algos.context import Progress, SearchContext, until_stopped
 from remat_algos.ir.arrays import Int32, as_whole
 from remat_algos.ir.graph import ComputationGraph, check_graph
@@ -142,25 +142,6 @@ def lower_passes(
             context.progress(i + 1)
         different = {each.peak_memory: each for each in [best, *ended]}
         pool = [different[peak] for peak in sorted(different)]
-
-
-def one_pass_bound(graph: ComputationGraph) -> int:
-    """The most bytes that every order of one pass has live while some needed node runs.
-
-    As `least_peak_bound`, where all that has been read before a node and is read after it waits: nothing runs again.
-
-    Examples
-    --------
-    Node 0, which node 4 reads, waits while nodes 1 to 3 run; a schedule that recomputes it may drop it there.
-
-        0 (4) -> 1 (1) -> 2 (4) -> 3 (1) -> 4 (1)
-          +---------------------------------^
-
-    >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)], memory=[4, 1, 4, 1, 1])
-    >>> one_pass_bound(graph), least_peak_bound(graph)[0]
-    (9, 6)
-    """
-    return least_peak_bound(replace(graph, mark=None, once=np.ones(graph.n_nodes, bool)))[0]
 
 
 def _anneal(

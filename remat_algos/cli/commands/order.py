@@ -39,9 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Search, print the peaks and the bound, write the order; 130 if interrupted, with the best order so far."""
+    from remat_algos.bounds.memory import one_pass_bound
     from remat_algos.context import SearchContext, time_left, until_stopped
     from remat_algos.schedule.baseline import baseline
-    from remat_algos.schedule.one_pass import lower_passes, one_pass_bound
+    from remat_algos.schedule.one_pass import lower_passes
 
     check_plot(arguments.plot, json=arguments.json)
     if arguments.output and Path(arguments.output).resolve() in {
