@@ -23,8 +23,14 @@ def dump(graph):
 
 
 @pytest.fixture
-def toy(monkeypatch):
+def formats(monkeypatch):
+    """Registrations of a test are forgotten after it."""
+    registry.graph_formats()  # the folder's own are not: their files are imported once
     monkeypatch.setattr(registry, "_FORMATS", dict(registry._FORMATS))
+
+
+@pytest.fixture
+def toy(formats):
     form = ra.formats.GraphFormat("toy", parse, dump, (".toy",), sniff=lambda text, _: text.startswith("toy 1\n"))
     ra.formats.register(form)
     return form
@@ -39,8 +45,7 @@ def test_a_format_from_outside_is_read_by_its_content_and_written_by_its_ending(
     assert ra.solve(tmp_path / "graph.toy").peak_memory == 12
 
 
-def test_without_a_mark_in_its_content_a_format_goes_by_the_ending(monkeypatch, tmp_path):
-    monkeypatch.setattr(registry, "_FORMATS", dict(registry._FORMATS))
+def test_without_a_mark_in_its_content_a_format_goes_by_the_ending(formats, tmp_path):
     ra.formats.register(ra.formats.GraphFormat("toy", parse, endings=(".toy",)))
     (tmp_path / "graph.toy").write_text(TOY)
     (tmp_path / "graph.txt").write_text("A B\n")
