@@ -1,12 +1,16 @@
 """Kinds of operations: their own laws, the flags of the published graphs, a kind from outside."""
 
 import csv
+import importlib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import remat_algos as ra
+import remat_algos.operations as package
+from remat_algos import models
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.executor.layer_operators import LayerOperators
 from remat_algos.ir.layer_types import layer_types
@@ -218,3 +222,19 @@ def test_a_kind_of_a_name_in_use_replaces_it(cube):
     register(replace(cube, flops=3))
     assert [kind.flops for kind in operation_kinds() if kind.name == "Cube"] == [3]
     assert operation_kind("Power3").flops == 3
+
+
+# ---------------------------------------------------------------- one taxonomy
+
+FAMILIES = {path.stem for path in Path(package.__path__[0]).glob("*.py") if "\nKINDS = " in path.read_text("utf-8")}
+
+
+def test_each_family_has_builder_methods_in_the_file_of_its_name():
+    assert {"pointwise", "windows", "norms", "products", "losses"} <= FAMILIES
+    there = {path.stem for path in Path(models.__path__[0]).glob("*.py")}
+    assert there >= FAMILIES | {"optimizers"}
+
+
+def test_the_kinds_of_every_family_are_known():
+    modules = [importlib.import_module(f"{package.__name__}.{name}") for name in FAMILIES]
+    assert {kind for module in modules for kind in module.KINDS} == {*operation_kinds()}
