@@ -574,7 +574,7 @@ def _check_forward_of(graph: ComputationGraph, forward_of: Int32) -> None:
         expected = "expected a node of the forward part, or -1 in that part"
         raise GraphError(f"forward_of[{at}] is {forward_of[at]}, {expected}")
     from_backward = (forward_of >= 0)[graph.producer][graph.read_indices]
-    reader = np.repeat(forward_of < 0, np.diff(graph.read_indptr))
+    reader = (forward_of < 0)[row_of(graph.read_indptr)]
     if (from_backward & reader).any():
         at = int(np.argmax(from_backward & reader))
         node = int(np.searchsorted(graph.read_indptr, at, side="right")) - 1
