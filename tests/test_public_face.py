@@ -86,7 +86,7 @@ class World:
             "SeparatorTree": self.separators,
             "Simulation": self.simulation,
             "ComputeBound": self.bound,
-            "GraphFormat": next(form for form in ra.formats.graph_formats() if form.name == "npz"),
+            "GraphFormat": next(form for form in ra.formats.graph_formats() if form.name == "JSON"),
             "Labels": self.full.labels,
             "Resident": self.full.resident,
             "Backward": self.full.backward,
