@@ -1,5 +1,6 @@
 """How Sphinx builds these pages: python -m sphinx -W --keep-going -b html docs build/docs."""
 
+import numpydoc.xref
 from pybtex.plugin import register_plugin
 from pybtex.style.formatting.plain import Style as Plain
 from pybtex.style.labels import BaseLabelStyle
@@ -47,10 +48,11 @@ autodoc_member_order = "bysource"
 numpydoc_class_members_toctree = False
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = True
+numpydoc.xref.DEFAULT_LINKS.clear()
 numpydoc_xref_aliases = {
     name.rpartition(".")[2]: f"remat_algos.{name}" for name, thing in PUBLIC.items() if isinstance(thing, type)
 }
-numpydoc_xref_ignore = {"of", "or", "to", "and", "optional", "default"}
+numpydoc_xref_ignore = "all"  # but our own types; those of Python would link to its pages
 
 bibtex_bibfiles = ["references.bib"]
 bibtex_default_style = "keyed"
