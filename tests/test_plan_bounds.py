@@ -10,6 +10,7 @@ from remat_algos.bounds.compute import ComputeBound
 from remat_algos.bounds.curve import bound_curve
 from remat_algos.context import SearchContext
 from remat_algos.errors import BudgetError, ClaimError, PlanError
+from remat_algos.formats.graphs.json_text import to_json
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.models.random import chain
@@ -308,7 +309,7 @@ def test_remat_bound_where_two_paths_prove_that_nothing_fits(remat, tmp_path):
     with pytest.raises(BudgetError, match=r"within 10 B exists.* below 11 B, needed while 1 or 3 runs") as error:
         solve(graph, 10)
     assert (error.value.reached, error.value.lower_bound, error.value.nodes) == (11, 11, (1, 3))
-    (tmp_path / "paths.json").write_text(graph.to_json())
+    (tmp_path / "paths.json").write_text(to_json(graph))
     said = remat("bound", str(tmp_path / "paths.json"), "--budget", "10", "--inference")
     assert said.code == 3
     assert "lower bound  no schedule fits: 11 B are live at a run of 1 or 3" in said.out
