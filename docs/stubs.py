@@ -3,8 +3,12 @@
 `python docs/stubs.py` writes them; a test compares.
 """
 
+import ast
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import remat_algos
 
@@ -20,13 +24,40 @@ def namespaces() -> dict[str, ModuleType]:
 
 def stub(module: ModuleType) -> str:
     """The text of the `__init__.pyi` of a package."""
-    imports = []
-    for name in module.__all__:
+    imports, definitions = set[str](), list[str]()
+    for name in sorted(module.__all__):
         found = getattr(module, name)
-        home = module.__name__ if isinstance(found, ModuleType) else getattr(found, "__wrapped__", found).__module__
-        imports.append(f"from {home} import {name} as {name}\n")
-    version = "\n__version__: str\n" if hasattr(module, "__version__") else ""
-    return f"# Written by docs/stubs.py.\n{''.join(sorted(imports))}{version}"
+        if hasattr(found, "__wrapped__"):
+            needed, definition = reading(found.__wrapped__)
+            imports |= needed
+            definitions.append(definition)
+        else:
+            home = module.__name__ if isinstance(found, ModuleType) else found.__module__
+            imports.add(f"from {home} import {name} as {name}")
+    version = ["__version__: str"] if hasattr(module, "__version__") else []
+    return "\n".join(["# Written by docs/stubs.py.", *sorted(imports), *version, *definitions, ""])
+
+
+def reading(function: Callable[..., Any]) -> tuple[set[str], str]:
+    """What the definition of a function imports that takes the path of a graph too, and this definition."""
+    tree = ast.parse(Path(inspect.getfile(function)).read_text(encoding="utf-8"))
+    (defined,) = (each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == function.__name__)
+    taken = defined.args
+    taken.args[0].annotation = ast.parse("ComputationGraph | str | PathLike[str]", mode="eval").body
+    taken.defaults = [ast.Constant(...) for _ in taken.defaults]
+    taken.kw_defaults = [each and ast.Constant(...) for each in taken.kw_defaults]
+    defined.body = [ast.Expr(ast.Constant(...))]
+    text = ast.unparse(defined).replace("\n    ", " ")
+    used = {node.id for node in ast.walk(defined) if isinstance(node, ast.Name)}
+    imports = {"from os import PathLike"}
+    for node in tree.body:
+        for alias in node.names if isinstance(node, ast.ImportFrom) else ():
+            if alias.name in used:
+                imports.add(f"from {node.module} import {alias.name} as {alias.name}")
+            used.discard(alias.name)
+    ours = sorted(used & vars(inspect.getmodule(function)).keys())
+    imports |= {f"from {function.__module__} import {name} as {name}" for name in ours if name != function.__name__}
+    return imports, text
 
 
 def stubs() -> dict[Path, str]:

@@ -17,11 +17,10 @@ import importlib as _importlib
 import os as _os
 
 from remat_algos.ir import notebook as _notebook
+from remat_algos.namespace import NAMESPACES as _NAMESPACES
 from remat_algos.namespace import namespace as _namespace
 
 __version__ = "0.1.0"
-
-_NAMESPACES = "allocate bounds cost errors executor formats ir models plan plot schedule solvers structure"
 
 __all__, _get, __dir__ = _namespace(
     __name__,
@@ -43,7 +42,7 @@ __all__, _get, __dir__ = _namespace(
         "plan.frontier": "Frontier frontier",
         "plan.explain": "explain",
         "plan.difference": "difference",
-        "plan.breakdown": "breakdown",
+        "plan.breakdown": "Breakdown breakdown",
         "plan.what_if": "what_if",
         "plan.fit": "fit",
         "executor.run": "execute",
@@ -55,16 +54,6 @@ __all__, _get, __dir__ = _namespace(
 
 # These take the path of a graph's file in place of the graph; it is read here, since `plan` knows no file format.
 _READING = ("differentiate", "encode", "solve", "compare", "frontier", "verify", "simulate", "what_if")
-
-_RENAMED = {
-    "apart": "allocate.separate_storage",
-    "echo_regions": "solvers.find_echo_regions",
-    "in_place": "allocate.find_overwrites",
-    "postpone": "schedule.postpone_updates",
-    "save_picture": "plot.save",
-    "share": "allocate.share_storage",
-    "shrunk": "executor.shrink",
-}
 
 # A checkout holds its kernels beside this package, not in it: without this a plain install, used from the
 # checkout's root, would be shadowed by a package without kernels.
@@ -83,19 +72,8 @@ _notebook.draw = _html
 
 
 def __getattr__(name: str) -> object:
-    try:
-        found = _get(name)
-    except AttributeError as error:
-        raise AttributeError(f"{error}{_elsewhere(name)}", name=name, obj=error.obj) from None
+    found = _get(name)
     if name in _READING:
         found = _importlib.import_module(f"{__name__}.formats.graph_files").reading(found, __name__)
         globals()[name] = found
     return found
-
-
-def _elsewhere(name: str) -> str:
-    """The end of a message: where a name stands that is public in a namespace, or had stood here."""
-    plain, rooms = name.removeprefix("plot_"), _NAMESPACES.split()
-    found = (f"{room}.{plain}" for room in rooms if plain in _importlib.import_module(f"{__name__}.{room}").__all__)
-    home = _RENAMED.get(name) or next(found, None)
-    return "" if home is None else f"; it is {__name__}.{home}"

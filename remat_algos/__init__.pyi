@@ -1,4 +1,10 @@
 # Written by docs/stubs.py.
+from collections.abc import Callable as Callable
+from collections.abc import Iterable as Iterable
+from collections.abc import Mapping as Mapping
+from collections.abc import Sequence as Sequence
+from numpy.typing import ArrayLike as ArrayLike
+from os import PathLike
 from remat_algos import allocate as allocate
 from remat_algos import bounds as bounds
 from remat_algos import cost as cost
@@ -7,11 +13,11 @@ from remat_algos import executor as executor
 from remat_algos import formats as formats
 from remat_algos import ir as ir
 from remat_algos import models as models
-from remat_algos import plan as plan
 from remat_algos import plot as plot
 from remat_algos import schedule as schedule
 from remat_algos import solvers as solvers
 from remat_algos import structure as structure
+from remat_algos.context import Progress as Progress
 from remat_algos.errors import BudgetError as BudgetError
 from remat_algos.errors import GraphError as GraphError
 from remat_algos.errors import PlanError as PlanError
@@ -23,25 +29,29 @@ from remat_algos.formats.graph_files import read_graph as read_graph
 from remat_algos.formats.graph_files import write_graph as write_graph
 from remat_algos.interop.networkx import from_networkx as from_networkx
 from remat_algos.interop.networkx import to_networkx as to_networkx
+from remat_algos.ir.budget import Amount as Amount
 from remat_algos.ir.budget import Budget as Budget
-from remat_algos.ir.differentiate import differentiate as differentiate
-from remat_algos.ir.encode import encode as encode
 from remat_algos.ir.graph import ComputationGraph as ComputationGraph
+from remat_algos.plan.breakdown import Breakdown as Breakdown
 from remat_algos.plan.breakdown import breakdown as breakdown
-from remat_algos.plan.compare import compare as compare
+from remat_algos.plan.compare import Comparison as Comparison
 from remat_algos.plan.difference import difference as difference
 from remat_algos.plan.explain import explain as explain
 from remat_algos.plan.fit import fit as fit
 from remat_algos.plan.frontier import Frontier as Frontier
-from remat_algos.plan.frontier import frontier as frontier
 from remat_algos.plan.plan import Plan as Plan
-from remat_algos.plan.solve import solve as solve
-from remat_algos.plan.verify import verify as verify
-from remat_algos.plan.what_if import what_if as what_if
+from remat_algos.plan.verify import os as os
 from remat_algos.schedule.constraints import Constraints as Constraints
 from remat_algos.schedule.schedule import Schedule as Schedule
 from remat_algos.schedule.simulation import Simulation as Simulation
-from remat_algos.schedule.simulation import simulate as simulate
 from remat_algos.solvers.registry import list_solvers as list_solvers
-
+from typing import Any as Any
 __version__: str
+def compare(graph: ComputationGraph | str | PathLike[str], budget: Budget | Amount | None=..., *, solvers: Sequence[str] | None=..., effort: str=..., time_limit: float | None=..., seed: int=..., polish: bool=..., allocator: str=..., alignment: int=..., constraints: Constraints | Mapping[str, Any] | None=..., progress: Progress | None=...) -> Comparison: ...
+def differentiate(graph: ComputationGraph | str | PathLike[str], *, factor: float=..., parameter_gradients: bool=..., loss: str | Sequence[str] | None=..., keep_outputs: bool=..., encode: bool | int=...) -> ComputationGraph: ...
+def encode(graph: ComputationGraph | str | PathLike[str], *, bits: int=...) -> ComputationGraph: ...
+def frontier(graph: ComputationGraph | str | PathLike[str], *, solvers: Sequence[str] | None=..., points: int=..., effort: str=..., time_limit: float | None=..., seed: int=..., constraints: Constraints | Mapping[str, Any] | None=..., progress: Progress | None=...) -> Frontier: ...
+def simulate(graph: ComputationGraph | str | PathLike[str], schedule: Schedule | Sequence[int] | ArrayLike) -> Simulation: ...
+def solve(graph: ComputationGraph | str | PathLike[str], budget: Budget | Amount | None=..., *, solver: str | Callable[..., Any]=..., effort: str=..., time_limit: float | None=..., seed: int=..., raw: bool=..., polish: bool | None=..., allocator: str=..., alignment: int=..., constraints: Constraints | Mapping[str, Any] | None=..., progress: Progress | None=..., cost_noise: float | None=..., start: Schedule | Sequence[int] | None=..., **options: Any) -> Plan: ...
+def verify(graph: ComputationGraph | str | PathLike[str], plan: Plan | Mapping[str, Any] | str | os.PathLike[str]) -> Simulation: ...
+def what_if(graph: ComputationGraph | str | PathLike[str], *, keep: Iterable[str]=..., recompute: Iterable[str]=..., schedule: Schedule | None=...) -> Schedule: ...

@@ -20,6 +20,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 class RematError(Exception):
     """Base of the errors that bad input can cause; its text is one sentence with the remedy."""
 

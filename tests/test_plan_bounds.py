@@ -245,7 +245,7 @@ def test_the_cells_of_a_bound():
 
 
 def test_a_moment_bound_that_takes_too_long_is_a_warning(monkeypatch):
-    from remat_algos.plan import verify as room
+    from remat_algos.plan import claims as room
 
     plan = solve(GRAPH, "50%")
     assert plan.bound_source == "moments"

@@ -228,12 +228,12 @@ def test_six_nodes_that_auto_did_not_solve():
 
 
 def test_an_impossible_budget_is_proved_to_be():
-    """No step needs more than 34 bytes at least, but no schedule does with less than 36."""
-    edges = [(0, 1), (1, 2), (2, 3), (0, 3)]
-    graph = differentiate(ComputationGraph.from_edges(edges, memory=[4, 5, 7, 8]))
+    """No step and no two paths need more than 15 bytes, but no schedule does with less than 16."""
+    edges = [(0, 1), (1, 2), (0, 3), (2, 3), (1, 4), (3, 4)]
+    graph = differentiate(ComputationGraph.from_edges(edges, memory=[2, 1, 1, 3, 4]))
     with pytest.raises(BudgetError, match="none of any order exists, which live_set_search proved") as error:
-        solve(graph, 35)
-    assert (error.value.reached, error.value.lower_bound) == (36, 34)
+        solve(graph, 15)
+    assert (error.value.reached, error.value.lower_bound) == (16, 15)
 
 
 def test_a_plan_of_auto_is_optimal_whoever_found_it_first():

@@ -1,4 +1,4 @@
-"""The data: graphs, their costs, their labels, and the files they travel in."""
+"""The data: graphs, their costs and their labels."""
 
 from remat_algos.namespace import namespace
 

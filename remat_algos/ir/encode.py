@@ -58,6 +58,8 @@ def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
     --------
     A ReLU before a pooling that remembers where its largest were: 400 bytes are kept as 13.
 
+    >>> from remat_algos.ir.backward import Backward
+    >>> from remat_algos.ir.labels import Labels
     >>> kept = Backward([0, 0, 1, 1], [1], [400, 400, 100], [-1, -1, -1], [0, 0, 0])
     >>> labels = Labels(names=("conv", "relu", "pool"), ops=("Convolution", "ReLU", "MaxPooling"))
     >>> chain = ComputationGraph.from_edges([(0, 1), (1, 2)], [400, 400, 100], backward=kept, labels=labels)

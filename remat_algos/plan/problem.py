@@ -68,7 +68,7 @@ class Problem:
     def solver_limit(self) -> int | None:
         """The limit that solvers work near, in bytes; None: they yield their whole frontier.
 
-        For the lowest peak it is a lower bound, which no schedule meets.
+        For the lowest peak it is a lower bound.
         """
         if self.limit is not None and not self.budget.least:
             return min(self.limit, LARGEST_SUM)  # no peak reaches it; kernels take 64 bits
