@@ -33,7 +33,7 @@ for budget in ("100%", "50%"):
     run = ra.execute(graph, plan, operators, outputs=True)
     check(run.outputs)
     assert run.peak_raw == plan.peak_memory
-    over = ra.allocate.find_overwrites(plan.simulation, {"Tanh": 0, "grad(Tanh)": 0})  # may be written over read 0
+    over = ra.allocate.find_overwrites(plan.simulation, {"Tanh": 0, "grad(Tanh)": 0})
     arena = ra.allocate.pack(ra.allocate.Buffers.of(plan.simulation, over), alignment=512)
     packed = ra.execute(graph, plan, operators, arena, outputs=True)
     check(packed.outputs)
