@@ -12,7 +12,7 @@ from remat_algos.text.wording import shortened
 ONE_MOMENT = 2.0  # seconds for the integer program of one moment, 0.02 to 0.2 on networks of 300 to 800 nodes
 LARGE = 3_000  # nodes, beyond which only the effort "best" solves integer programs
 SEVERAL = 3  # moments at most; a fourth takes as long as these and raises few bounds
-SEVERAL_MOMENTS = 20.0  # seconds for choosing them: a few on networks of 300 to 800 nodes
+SEVERAL_MOMENTS = 6.0  # seconds for choosing them: a few on networks of 300 to 800 nodes
 
 
 def rising_bounds(
