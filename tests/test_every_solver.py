@@ -175,6 +175,17 @@ def test_solvers_are_listed_by_name_and_each_once():
     names = [solver.name for solver in list_solvers()]
     assert names == sorted(set(names))
     assert "auto" not in names
+
+
+@pytest.mark.parametrize("word", ["auto", "start"])
+def test_words_of_solve_are_no_names_of_solvers(word):
+    def function(graph, limit, context):
+        yield Schedule([])
+
+    function.__name__ = word
+    with pytest.raises(ValueError, match=f"^{word} is no name for a solver: solve uses the word; name it otherwise$"):
+        registry.solver()(function)
+    assert word not in [solver.name for solver in list_solvers()]
     assert list_solvers() == list_solvers()
 
 

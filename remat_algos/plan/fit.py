@@ -14,8 +14,8 @@ from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.problem import Problem
-from remat_algos.plan.solve import AUTO, solve
-from remat_algos.solvers.registry import BASELINE, default_solvers, get_solver
+from remat_algos.plan.solve import solve
+from remat_algos.solvers.registry import AUTO, BASELINE, default_solvers, get_solver
 
 CACHED_GRAPHS = 32
 MAX_VALUE = 4096

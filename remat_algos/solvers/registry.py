@@ -17,6 +17,7 @@ ANY_ORDER = "any order"
 SCOPES = (ANY_ORDER, "fixed order", "canonical", "chain")
 BASELINE = "no_remat"  # the solver that others are measured by
 START = "start"  # in the place of a solver's name: the schedule of the user's own
+AUTO = "auto"  # the same: the best of all
 CHEAP, UNKNOWN_PRICE = 0.1, 1.0
 
 Stream = Iterator[Candidate | Schedule]
@@ -100,14 +101,18 @@ class Solver(Registered):
         """Whether it takes hardly more than reading the graph."""
         return self.price <= CHEAP
 
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """TypeError for an option that it lacks, or one that it needs and is missing."""
+        try:
+            inspect.signature(self.function).bind(None, None, None, **options)
+        except TypeError as error:
+            raise TypeError(f"{self.name}: {error}; its options are {', '.join(self.options) or 'none'}") from error
+
     def candidates(
         self, graph: ComputationGraph, limit: int | None, context: SearchContext, options: Mapping[str, Any]
     ) -> Stream:
-        """Its candidates for a limit; TypeError for an option that it lacks."""
-        try:
-            inspect.signature(self.function).bind(graph, limit, context, **options)
-        except TypeError as error:
-            raise TypeError(f"{self.name}: {error}; its options are {', '.join(self.options) or 'none'}") from error
+        """Its candidates for a limit; TypeError as of `check_options`."""
+        self.check_options(options)
         stream = self.function(graph, limit, context, **options)
         if not isinstance(stream, Iterator):
             raise TypeError(f"{self.name} returned a {type(stream).__name__}; a solver yields candidates or schedules")
@@ -146,6 +151,8 @@ def solver(
     def register(function: Function) -> Function:
         if optimal_in is not None and optimal_in not in SCOPES:
             raise ValueError(f"optimal_in is {shortened(repr(optimal_in))}; use {', '.join(SCOPES)}")
+        if function.__name__ in (AUTO, START):
+            raise ValueError(f"{function.__name__} is no name for a solver: solve uses the word; name it otherwise")
         known = Solver(
             function, paper, needs, optimal_in, improves, portfolio, price, describe, explain, min_nodes, narrow
         )
@@ -221,6 +228,6 @@ def get_solver(name: str) -> Solver:
     found = find_solver(name)
     if found is None:
         known = [solver.name for solver in list_solvers()]
-        near = did_you_mean(name, ["auto", *known]) or f"; use auto, {', '.join(known)}"
+        near = did_you_mean(name, [AUTO, *known]) or f"; use {AUTO}, {', '.join(known)}"
         raise ValueError(f"unknown solver {shortened(name)!r}{near}")
     return found

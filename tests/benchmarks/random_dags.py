@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.solve import AUTO, solve
-from remat_algos.solvers.registry import default_solvers
+from remat_algos.plan.solve import solve
+from remat_algos.solvers.registry import AUTO, default_solvers
 from tests.oracles.live_sets import least_peak
 
 ROOT = Path(__file__).parents[2]
