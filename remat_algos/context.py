@@ -61,6 +61,27 @@ def until_stopped() -> Iterator[Ending]:
         ending.complete, ending.interrupted = False, True
 
 
+@contextmanager
+def interrupted_as(message: str) -> Iterator[None]:
+    """Raise a KeyboardInterrupt as Interrupted with this message.
+
+    Examples
+    --------
+    >>> try:
+    ...     with interrupted_as("interrupted before it began"):
+    ...         raise KeyboardInterrupt
+    ... except Interrupted as interrupt:
+    ...     print(interrupt)
+    interrupted before it began
+    """
+    try:
+        yield
+    except Interrupted:
+        raise
+    except KeyboardInterrupt:
+        raise Interrupted(message) from None
+
+
 class SearchContext:
     """Deadline, progress, seed and earlier candidates of a search.
 

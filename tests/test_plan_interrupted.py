@@ -6,6 +6,8 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
+from remat_algos.allocate.allocators.registry import Allocator
+from remat_algos.context import Interrupted
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
@@ -15,6 +17,7 @@ from remat_algos.plan import problem as problem_module
 from remat_algos.plan.compare import compare
 from remat_algos.plan.frontier import frontier
 from remat_algos.plan.plan import Plan
+from remat_algos.plan.portfolio import Portfolio
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.schedule.baseline import baseline_peak
@@ -168,6 +171,44 @@ def test_no_rematerialization_is_there_when_nothing_else_is(sweep):
     sweep.restart(1)
     plan = solve(GRAPH, "100%", solver="chen_sqrt")
     assert (plan.method, plan.overhead, plan.interrupted) == ("no_remat", 0, True)
+
+
+def interrupted_once(monkeypatch, owner, name):
+    """The first call of a method raises KeyboardInterrupt."""
+    real, calls = getattr(owner, name), []
+
+    def method(*arguments, **options):
+        calls.append(name)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, method)
+
+
+@pytest.mark.parametrize("allocator", ["peak", "cupy_pool", "arena"])
+@pytest.mark.parametrize("name", ["__init__", "run", "best"])
+def test_an_interrupt_around_the_solvers_leaves_one_pass(monkeypatch, allocator, name):
+    interrupted_once(monkeypatch, Portfolio, name)
+    plan = solve(GRAPH, "100%", solver="chen_sqrt", allocator=allocator)
+    assert (plan.method, plan.overhead, plan.interrupted) == ("no_remat", 0, True)
+    verify(GRAPH, plan)
+    interrupted_once(monkeypatch, Portfolio, name)
+    with pytest.raises(KeyboardInterrupt, match=r"interrupted before a plan .* was found"):
+        solve(GRAPH, "100%", solver="chen_sqrt", allocator=allocator, constraints={"regions": {"all": ("*", 9)}})
+
+
+def test_an_interrupt_of_the_guard_keeps_what_solvers_found(monkeypatch):
+    interrupted_once(monkeypatch, Portfolio, "guard")
+    plan = solve(GRAPH, 8, solver="chen_sqrt")
+    assert (plan.method, plan.interrupted) == ("chen_sqrt", True)
+
+
+@pytest.mark.parametrize(("owner", "name"), [(problem_module.Problem, "check_regions"), (Allocator, "base")])
+def test_an_interrupt_before_the_search_says_so(monkeypatch, owner, name):
+    interrupted_once(monkeypatch, owner, name)
+    with pytest.raises(Interrupted, match="interrupted before a plan within the budget was found"):
+        solve(GRAPH, "100%")
 
 
 def test_nothing_within_the_budget_is_an_interrupt(sweep):

@@ -17,7 +17,7 @@ from remat_algos.errors import AllocationError, BudgetError, ClaimError, PlanErr
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.models.random import u_shape
+from remat_algos.models.random import layered_dag, u_shape
 from remat_algos.models.registry import build
 from remat_algos.plan import solve as solve_module
 from remat_algos.plan.compare import Comparison, compare
@@ -26,6 +26,7 @@ from remat_algos.plan.portfolio import Portfolio
 from remat_algos.plan.solve import ReservedSearch, solve
 from remat_algos.plan.verify import verify
 from remat_algos.schedule.baseline import baseline, baseline_peak
+from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.text.units import exact_bytes, format_bytes
 from tests.strategies import training_graphs
 
@@ -331,6 +332,43 @@ def test_an_interrupt_while_searching_again_is_not_a_budget_that_cannot_be_met(m
     replace_pools(monkeypatch, interrupted, base=True)
     with pytest.raises(KeyboardInterrupt):
         solve(GRAPH, "70%", solver="chen_greedy", allocator="cupy_pool")
+
+
+@pytest.mark.parametrize("limit", ["70%", "100%"])
+def test_an_interrupt_in_the_allocator_keeps_what_the_search_found(monkeypatch, limit):
+    """It is asked once more: for the best candidate, and where that does not fit for the run that needs no search."""
+    asked = []
+
+    def reserved(peak):
+        asked.append(peak)
+        if len(asked) == 1:
+            raise KeyboardInterrupt
+        return peak
+
+    replace_pools(monkeypatch, reserved, base=True)
+    plan = solve(GRAPH, limit, solver="chen_greedy", allocator="cupy_pool")
+    assert plan.interrupted
+    assert asked == [plan.peak_memory] * 2
+    assert plan.peak_memory <= plan.limit
+
+
+def test_an_interrupt_in_the_allocator_leaves_one_pass_where_the_best_found_does_not_fit(monkeypatch):
+    """The start is another order of one pass, of a lower peak: it ranks first."""
+    graph, asked = layered_dag(18, seed=0), []
+    own = lowest_pass(graph)
+
+    def reserve(simulation, context):
+        asked.append(simulation)
+        if len(asked) == 1:
+            raise KeyboardInterrupt
+        memory = 2**60 if simulation.schedule.order.tolist() == own.order.tolist() else simulation.peak_memory
+        return Reservation("cupy_pool", memory, simulation.peak_memory, memory)
+
+    allocator = replace(get_allocator("cupy_pool"), function=named(reserve, "cupy_pool"), own_base=False)
+    monkeypatch.setitem(registry.ALLOCATORS.entries, "cupy_pool", allocator)
+    plan = solve(graph, "100%", solver="search", start=own, allocator="cupy_pool")
+    assert asked[0].peak_memory < baseline_peak(graph)
+    assert (plan.method, plan.overhead, plan.interrupted) == ("no_remat", 0, True)
 
 
 def test_an_interrupt_after_a_plan_was_found_leaves_that_plan(monkeypatch):

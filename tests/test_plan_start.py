@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import remat_algos as ra
 from remat_algos.context import SearchContext
-from remat_algos.models.random import chain
+from remat_algos.models.random import chain, layered_dag
 from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import START, default_solvers, list_candidates
@@ -28,6 +28,17 @@ def test_a_plan_is_never_worse_than_a_start_that_fits(graph, data):
     plan = ra.solve(graph, limit, solver=solver, start=start.schedule, effort="fast", time_limit=0.2)
     assert plan.peak_memory <= limit
     assert plan.simulation.compute <= start.simulation.compute
+
+
+@pytest.mark.parametrize("allocator", ["arena", "cupy_pool"])
+def test_a_plan_is_never_worse_than_a_start_whose_reservation_fits(allocator):
+    """A cheaper candidate packs worse than the start, and a search for lower peaks finds dearer ones."""
+    graph = layered_dag(18, seed=960568)
+    start = ra.solve(graph, "least", solver="search", effort="fast", allocator=allocator)
+    limit = start.reservation.memory
+    plan = ra.solve(graph, limit, solver="search", effort="fast", allocator=allocator, start=start.schedule)
+    assert plan.reservation.memory <= limit
+    assert plan.overhead <= start.overhead
 
 
 @pytest.mark.parametrize("solver", ["auto", "search"])
@@ -76,8 +87,21 @@ def test_a_start_against_a_law_is_refused_in_the_words_of_the_simulator(solver):
         ra.simulate(GRAPH, own)
     with pytest.raises(ra.ScheduleError) as error:
         ra.solve(GRAPH, "50%", solver=solver, start=own)
-    assert str(error.value) == str(simulated.value)
+    assert str(error.value) == f"start: {simulated.value}"
     assert (error.value.step, error.value.node) == (simulated.value.step, simulated.value.node) == (1, 2)
+
+
+def test_a_start_that_is_no_schedule_is_refused_with_the_remedy():
+    for other, remedy in ((OPTIMUM, "plan.schedule"), (OPTIMUM.simulation, "simulation.schedule")):
+        with pytest.raises(TypeError, match=rf"^start is a \w+; give its schedule, {remedy}$"):
+            ra.solve(GRAPH, "50%", start=other)
+    with pytest.raises(ra.GraphError, match=r"^start: order has 0 dimensions"):
+        ra.solve(GRAPH, "50%", start="abc")
+
+
+def test_a_wrong_option_is_refused_though_the_start_ends_the_search():
+    with pytest.raises(TypeError, match=r"^search: .*'bogus'; its options are max_moves$"):
+        ra.solve(GRAPH, "100%", solver="search", start=range(GRAPH.n_nodes), bogus=1)
 
 
 def test_a_start_against_a_constraint_is_no_plan():

@@ -8,9 +8,10 @@ from typing import Any
 
 from remat_algos.allocate.allocators.registry import Allocator, get_allocator
 from remat_algos.allocate.buffers import is_alignment
+from remat_algos.allocate.limits import NO_LIMIT
 from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.bounds.compute import MOMENTS, ComputeBound
-from remat_algos.context import BEST, DEFAULT, FAST, Interrupted, Progress, SearchContext, until_stopped
+from remat_algos.context import BEST, DEFAULT, FAST, Interrupted, Progress, SearchContext, interrupted_as, until_stopped
 from remat_algos.errors import AllocationError, BudgetError, GraphError, ScheduleError
 from remat_algos.ir.arrays import as_whole, whole
 from remat_algos.ir.budget import LEAST, Amount, Budget
@@ -21,11 +22,13 @@ from remat_algos.plan.portfolio import Portfolio
 from remat_algos.plan.problem import Problem
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.schedule.simulation import simulate
+from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import (
     ANY_ORDER,
+    AUTO,
     BASELINE,
+    START,
     Solver,
     Stream,
     any_graph,
@@ -34,7 +37,6 @@ from remat_algos.solvers.registry import (
     list_solvers,
 )
 
-AUTO = "auto"
 BOUND_SHARE = 0.25  # of the time, for a bound that is computed before the search
 SEARCH_SHARE = 0.6  # of the time that is left, for the search where effort is to go into the bound after it
 NOISE_SHARE = 0.9  # of the time for the search, where samples of the costs are evaluated after it
@@ -44,7 +46,7 @@ MAX_FITTING = 2  # searches that fit after the first that did, for a peak that i
 SAMPLES = "the samples of costs"  # what may run out of memory beside solvers and allocators
 STOPPED = "interrupted before a plan within the budget was found"
 
-Search = Callable[[Problem], tuple[Portfolio, Candidate]]
+Search = Callable[[Problem, bool], tuple[Portfolio, Candidate]]
 Reserved = tuple[Candidate, Reservation]
 
 
@@ -110,7 +112,8 @@ def solve(
         but not always the one of least compute. The bound is about the costs of the graph.
     start : Schedule or sequence of int, optional
         A schedule of your own, at which `search` begins beside others; `live_set_search` looks for better ones alone.
-        It is a candidate itself: where it fits, the plan is never worse. Other solvers, named alone, take none.
+        It is a candidate itself, with `raw` too: where it fits, the plan is never worse. With `cost_noise` it is one of
+        the plans whose quantiles are compared. Other solvers, named alone, take none, nor do `frontier` and `compare`.
     **options
         Options of the solver.
 
@@ -124,7 +127,7 @@ def solve(
     BudgetError
         With the least peak reached, the bound that no schedule can go below, and the nodes that force it.
     GraphError
-        If the solver cannot serve this graph.
+        If the solver cannot serve this graph, or `start` is no list of node ids.
     ScheduleError
         If `start` breaks a law of schedules, in the words of `simulate`.
     MemoryError
@@ -132,7 +135,7 @@ def solve(
     AllocationError
         For an alignment that is not a power of two, or an unknown allocator.
     TypeError, ValueError
-        For a budget or an option that is none.
+        For a budget, an option or a `start` that is none.
     Interrupted
         A KeyboardInterrupt before a plan within the budget was found; after that, or where the run without
         rematerialization fits, the best so far is returned, marked `Plan.interrupted`.
@@ -156,17 +159,20 @@ def solve(
     alignment, seed = int(alignment), whole(seed, "seed")
     starts = [] if start is None else [_as_solver(graph, start, single)]
     options = {name: given if as_whole(given) is None else as_whole(given) for name, given in options.items()}
+    if single is not None:
+        single.check_options(options)
     reserving = get_allocator(allocator)
-    noise = None if cost_noise is None else CostNoise.of(graph, cost_noise, seed)
-    if noise is not None and reserving.name != PEAK:
-        raise ValueError(f"cost_noise goes with allocator={PEAK!r}; leave out allocator={allocator!r}")
-    problem = Problem.of(graph, Budget.of(budget), reserving, constraints)
-    context = SearchContext(time_limit, progress, seed=seed, effort=effort, constraints=problem.constraints)
-    problem.check_regions()
-    closure, stopped = problem.compute_bound(context.share(BOUND_SHARE), effort=FAST)
-    bound = closure
-    if effort != FAST and closure.price is not None and graph.n_nodes > SMALL and not stopped:
-        bound, stopped = problem.compute_bound(context.share(BOUND_SHARE), effort=DEFAULT, closure=closure)
+    with interrupted_as(STOPPED):
+        noise = None if cost_noise is None else CostNoise.of(graph, cost_noise, seed)
+        if noise is not None and reserving.name != PEAK:
+            raise ValueError(f"cost_noise goes with allocator={PEAK!r}; leave out allocator={allocator!r}")
+        problem = Problem.of(graph, Budget.of(budget), reserving, constraints)
+        context = SearchContext(time_limit, progress, seed=seed, effort=effort, constraints=problem.constraints)
+        problem.check_regions()
+        closure, stopped = problem.compute_bound(context.share(BOUND_SHARE), effort=FAST)
+        bound = closure
+        if effort != FAST and closure.price is not None and graph.n_nodes > SMALL and not stopped:
+            bound, stopped = problem.compute_bound(context.share(BOUND_SHARE), effort=DEFAULT, closure=closure)
     target = bound.compute if reserving.candidates == 1 and not raw else None
     if target is not None and bound.source == MOMENTS:
         target += int(TOLERANCE * graph.needed_compute)
@@ -175,20 +181,22 @@ def solve(
     exhausted: list[str] = []
     part = (SEARCH_SHARE if effort == BEST else 1.0) * (NOISE_SHARE if noise is not None else 1.0)
 
-    def search(narrowed: Problem) -> tuple[Portfolio, Candidate]:
+    def search(narrowed: Problem, interrupted: bool) -> tuple[Portfolio, Candidate]:
         passes = not raw if polish is None else polish
         compared = 0 if noise is None else n_compared(graph)
         shared = context.share(part, progress=progress)
         if narrowed is not problem:  # the same again for what an allocator adds: it improves what was found
             shared.effort = FAST
         portfolio = Portfolio(narrowed, shared, polish=passes, bound=target, n_fitting=compared)
-        portfolio.interrupted = stopped  # then no solver is run
+        portfolio.interrupted = interrupted  # then no solver is run
         solvers = default_solvers(graph, effort) if single is None else [single]
-        portfolio.run([*starts, *solvers] if not stopped else starts, options)
-        if single is not None and not stopped:
+        portfolio.run([*starts, *solvers] if not interrupted else starts, options)
+        if single is not None and not interrupted:
             _check_served(single, portfolio)
         if not raw:
-            portfolio.guard()
+            with until_stopped() as ending:
+                portfolio.guard()
+            portfolio.interrupted |= ending.interrupted
         best = _best(portfolio, closure)
         if noise is not None:
             with until_stopped() as ending:
@@ -200,6 +208,7 @@ def solve(
         return portfolio, best
 
     searches = ReservedSearch(problem, search, reserving, context, allocator_options(reserving, alignment))
+    searches.interrupted = stopped
     best, reservation = searches.run()
     proven = problem.own_bound(best) if best.scope == ANY_ORDER else None
     untried = effort == BEST or bound is closure
@@ -247,7 +256,15 @@ def _as_solver(graph: ComputationGraph, schedule: Schedule | Sequence[int], sing
     if single is not None and not single.improves:
         able = " or ".join(each.name for each in list_solvers() if each.improves)
         raise ValueError(f"{single.name} takes no start; name {able}, or leave out the solver")
-    simulation = simulate(graph, schedule)
+    if isinstance(schedule, Plan | Simulation):
+        kind = type(schedule).__name__
+        raise TypeError(f"start is a {kind}; give its schedule, {kind.lower()}.schedule")
+    try:
+        simulation = simulate(graph, schedule)
+    except ScheduleError as error:
+        raise ScheduleError(f"start: {error}", error.step, error.node) from error
+    except GraphError as error:
+        raise GraphError(f"start: {error}") from error
 
     def start(graph: ComputationGraph, limit: int | None, context: SearchContext, **options: Any) -> Stream:
         yield Candidate(simulation.schedule, simulation=simulation)
@@ -315,13 +332,15 @@ class ReservedSearch:
     candidates of a search, up to the first that fits. Where the best of all does not fit, the search is repeated for a
     peak lower by the share that was added; where that overshoots, for one in between. Then the candidates of the lowest
     peaks follow. For the budget "least", or where nothing fits, cheaper candidates are searched that reserve no more
-    than the minimum found. So every limit from that minimum on is met.
+    than the minimum found. So every limit from that minimum on is met. The user's own start is reserved for where it
+    ranks before all of these. After an interrupt with nothing that fits, it is tried once more with what is known.
 
     Parameters
     ----------
     problem : Problem
     search : callable
-        The portfolio of a problem after its run, and the best candidate; BudgetError if nothing fits.
+        Of a problem the portfolio after its run, and the best candidate; BudgetError if nothing fits. If it is told of
+        an interrupt, of the start and the run without rematerialization alone; Interrupted if neither fits.
     allocator : Allocator
     context : SearchContext
     options : mapping
@@ -340,6 +359,7 @@ class ReservedSearch:
         self.allocator, self.options = allocator, options
         self.pool: dict[tuple[int, int], Candidate] = {}  # the best of all searches, not yet reserved for
         self.reserved: dict[bytes, int] = {}  # bytes reserved for an order
+        self.start: Candidate | None = None  # of the user, if it fits
         self.best: Reserved | None = None  # that fits
         self.lowest: Reserved | None = None
         self.n_tried = 0
@@ -358,14 +378,8 @@ class ReservedSearch:
         MemoryError
             If memory ran out before anything did.
         """
-        failure: BudgetError | MemoryError | None = None
-        with until_stopped() as ending:
-            try:
-                self._run()
-            except (BudgetError, MemoryError) as error:
-                failure = error
+        failure = self._until_stopped(self._run) or self._until_stopped(self._reserve_known)
         self.exhausted = isinstance(failure, MemoryError)
-        self.interrupted |= ending.interrupted
         if self.best is not None:
             return self.best
         if self.interrupted:
@@ -373,6 +387,17 @@ class ReservedSearch:
         if self.lowest is not None and not self.exhausted:
             raise self.problem.reserved_error(*self.lowest)
         raise failure or self.problem.budget_error([], {})
+
+    def _until_stopped(self, part: Callable[[], None]) -> BudgetError | MemoryError | None:
+        """Run a part of the search; what ended it, if it was not the user or the deadline."""
+        failure: BudgetError | MemoryError | None = None
+        with until_stopped() as ending:
+            try:
+                part()
+            except (BudgetError, MemoryError) as error:
+                failure = error
+        self.interrupted |= ending.interrupted
+        return failure
 
     def _run(self) -> None:
         """Search below the limit, then for the lowest peaks, then below the lowest reservation."""
@@ -389,6 +414,20 @@ class ReservedSearch:
         if problem.minimizes_peak or self.best is None:
             unmet = problem.minimizes_peak and self.best is None
             self._within(problem.limit if unmet and problem.limit is not None else self.lowest[1].memory)
+
+    def _reserve_known(self) -> None:
+        """Reserve for the start, where it may be better; after an interrupt for the best that needs no search."""
+        problem, start, best = self.problem, self.start, self.best
+        if start is not None:
+            by_reservation = problem.minimizes_peak and self.allocator.candidates > 1
+            if best is None or by_reservation or problem.rank(start) < problem.rank(best[0]):
+                self._reserve(start)
+        limit = NO_LIMIT if problem.limit is None else problem.limit
+        found = min(filter(problem.fits, self.pool.values()), key=problem.rank, default=None)
+        if self.interrupted and self.best is None and found is not None:
+            self._reserve_best(problem, found, limit)
+        if self.interrupted and self.best is None:
+            self._reserve_best(problem, self._searched(problem), limit)
 
     @property
     def _done(self) -> bool:
@@ -423,10 +462,13 @@ class ReservedSearch:
 
     def _searched(self, problem: Problem) -> Candidate:
         """Run one search; its best candidate is returned, and others go into the pool."""
-        portfolio, chosen = self.search(problem)
+        portfolio, chosen = self.search(problem, self.interrupted)
         self.n_tried = max(self.n_tried, portfolio.n_tried)
         self.overheads = self.overheads or portfolio.overheads
         self.interrupted |= portfolio.interrupted
+        own = portfolio.results.get(START)
+        if own is not None and own.kept.items and self.problem.fits(own.kept.items[0]):
+            self.start = replace(own.kept.items[0], details=portfolio.details(own.kept.items[0]))
         fitting = {each.figures: each for each in portfolio.candidates if problem.fits(each)}
         fitting.pop(chosen.figures, None)
         others = sorted(fitting.values(), key=problem.rank)[: self.allocator.candidates - 1]
