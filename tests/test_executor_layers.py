@@ -139,12 +139,21 @@ def by_other_places(net):
 @pytest.mark.parametrize(
     ("network", "graph", "what"),
     [
-        (lambda: network_of(lambda net: net.run("Max", [rows(net)], ())), None, "Max .* no formula"),
+        (
+            lambda: network_of(lambda net: net.run("Max", [rows(net)], ())),
+            None,
+            "node max: the executor cannot run Max, which has no formula; give its OperationKind one",
+        ),
+        (
+            lambda: network_of(lambda net: net.run("Frob", [rows(net)], ())),
+            None,
+            "run Frob, which is no known kind of operation; register an OperationKind with a formula",
+        ),
         (lambda: small(dtype="bfloat16"), None, "bfloat16, for which there is no formula; build"),
         (lambda: network_of(lambda net: net.ctc_loss(rows(net), labels(net, 3))), None, "3 labels with 2 steps"),
         (lambda: network_of(lambda net: net.ctc_loss(rows(net, 2, 3, 1), labels(net, 1))), None, "beside the blank"),
         (lambda: network_of(lambda net: net.run("Mean", [rows(net, 3, 3)], (3,))), None, "along which axes"),
-        (lambda: network_of(by_other_places), None, "Slice .* not rows of tables"),
+        (lambda: network_of(by_other_places), None, "run Slice, which takes .* not rows of tables"),
         (lambda: build("lstm", batch=1, steps=1, granularity="layer"), None, 'granularity="operation"'),
         (lambda: small(parameter_gradients=True), None, "without parameter_gradients"),
         (small, lambda n: differentiate(build("lstm", batch=1, steps=1).graph), "not made from"),

@@ -17,7 +17,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.models.network import Network
 from remat_algos.models.optimizers import with_optimizer
 from remat_algos.operations.formula import Call
-from remat_algos.operations.kind import formula_of
+from remat_algos.operations.kind import formula_of, operation_kind
 from remat_algos.operations.layer import Layer
 from remat_algos.operations.optimizers import optimizer_of
 from remat_algos.text.wording import shortened
@@ -232,7 +232,7 @@ def _check_layers(network: Network, forms: Sequence[Form], residents: Sequence[F
     for w, layer in enumerate(network.layers):
         reason = _refusal(layer, forms, residents, w in differentiated)
         if reason:
-            raise GraphError(f"{layer.op} cannot be run, which is {shortened(layer.name)}: {reason}")
+            raise GraphError(f"node {shortened(layer.name)}: the executor cannot run {layer.op}, which {reason}")
     sizes = network.graph.memory.tolist()
     for x, (form, size) in enumerate(zip(forms, sizes, strict=True)):
         if size != tensor_bytes(*form):
@@ -242,17 +242,19 @@ def _check_layers(network: Network, forms: Sequence[Form], residents: Sequence[F
 
 
 def _refusal(layer: Layer, forms: Sequence[Form], residents: Sequence[Form], differentiated: bool) -> str | None:
-    """Why a layer cannot be run, or None."""
+    """What about a layer cannot be run, as a clause without its subject; or None."""
     formula = formula_of(layer.op)
+    if formula is None and operation_kind(layer.op) is None:
+        return "is no known kind of operation; register an OperationKind with a formula"
     if formula is None:
-        return "it has no formula; take a network of the kinds that LayerOperators lists"
+        return "has no formula; give its OperationKind one"
     for dtype in (*layer.dtypes, *(x.dtype for x in layer.arguments)):
         if dtype not in DTYPES:
-            return f'it holds {dtype}, for which there is no formula; build the network with dtype="float32"'
+            return f'holds {dtype}, for which there is no formula; build the network with dtype="float32"'
     for x in layer.arguments:
         base = forms[x.value].shape if x.value >= 0 else residents[-1 - x.value].shape
         if not can_view(base, x.shape):
-            return f"it reads {base} as {x.shape}, for which there is no rule"
+            return f"reads {base} as {x.shape}, for which there is no rule"
     if differentiated and formula.gradient is None:
-        return "it has no gradient"
+        return "has no gradient"
     return formula.refuses(Call(layer, np))
