@@ -13,6 +13,7 @@ from remat_algos import executor as executor
 from remat_algos import formats as formats
 from remat_algos import ir as ir
 from remat_algos import models as models
+from remat_algos import operations as operations
 from remat_algos import plot as plot
 from remat_algos import schedule as schedule
 from remat_algos import solvers as solvers

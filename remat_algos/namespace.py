@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-NAMESPACES = "allocate bounds cost errors executor formats ir models plot schedule solvers structure"
+NAMESPACES = "allocate bounds cost errors executor formats ir models operations plot schedule solvers structure"
 """The packages, and the module of errors, that have public names of their own."""
 
 RENAMED = {

@@ -222,6 +222,24 @@ def test_a_kind_of_a_name_in_use_replaces_it(cube):
     register(replace(cube, flops=3))
     assert [kind.flops for kind in operation_kinds() if kind.name == "Cube"] == [3]
     assert operation_kind("Power3").flops == 3
+    register(replace(cube, aliases=("Third",)))
+    assert operation_kind("Power3") is None
+    assert operation_kind("Third").name == "Cube"
+
+
+@pytest.mark.parametrize("new", [OperationKind("Square2", aliases=("Linear",)), OperationKind("Power3")])
+def test_no_kind_takes_a_name_of_another(cube, new):
+    before = operation_kinds()
+    with pytest.raises(ValueError, match=r"^\w+ is a name of the kind (Linear|Cube); give \w+ another, or replace"):
+        register(new)
+    assert operation_kinds() == before
+    assert operation_kind("Linear").name == "Linear"
+    assert operation_kind("Power3").name == "Cube"
+
+
+def test_aliases_are_no_string():
+    with pytest.raises(ValueError, match=r"aliases of Cube are 'Power3'; give a tuple, as \('Power3',\)"):
+        OperationKind("Cube", aliases="Power3")
 
 
 # ---------------------------------------------------------------- one taxonomy

@@ -107,6 +107,10 @@ class World:
             "Reservation": self.plan.reservation,
             "LayerOperators": ra.executor.LayerOperators(self.network, self.graph),
             "Training": self.training,
+            "OperationKind": ra.operations.operation_kind("Concat"),
+            "Formula": ra.operations.operation_kind("Concat").formula,
+            "Layers": ra.models.Layers("small", ra.models.Settings()),
+            "Settings": ra.models.Settings(workspace=0),
         }
 
 
@@ -195,7 +199,7 @@ FREE = """
     model picture place points polish progress raw reads record recompute reduced repeats resident residents rounds rows
     rule scale seed seeds shortest size solver solvers source start step steps subjects table tables text ties
     time_limit timed nodes tree value values vertex width workspace output mark labels derivation forward_of backward
-    read_indices read_indptr value_indptr
+    read_indices read_indptr value_indptr kinds settings
 """
 """Parameters that belong to no graph, or have to fit one graph alone."""
 

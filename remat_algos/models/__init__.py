@@ -7,6 +7,8 @@ __all__, __getattr__, __dir__ = namespace(
     {
         "registry": "build list_models",
         "network": "Network",
+        "layers": "Layers",
+        "settings": "Settings",
     },
     "random",
 )

@@ -124,6 +124,15 @@ class Formula:
         `tokens(call)` returns which argument holds whole numbers, and their range: words, targets.
     draws : bool
         Whether it draws random numbers (`Call.drawn`).
+
+    Examples
+    --------
+    >>> cube = Formula(
+    ...     lambda call, x: x * x * x,
+    ...     lambda call, k, arguments, values, gradients: gradients[0] * 3 * arguments[0] ** 2,
+    ... )
+    >>> cube.forward(None, 2), cube.gradient(None, 0, [2], [8], [1])
+    (8, 12)
     """
 
     forward: Forward

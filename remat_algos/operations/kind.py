@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
@@ -57,7 +57,7 @@ class OperationKind:
     Raises
     ------
     ValueError
-        If it saves something else, or works in place and saves what it overwrites.
+        If it saves something else, works in place and saves what it overwrites, or its aliases are one string.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class OperationKind:
     name: str
     saves: str = ""
     aliases: tuple[str, ...] = ()
-    formula: Formula | None = None
+    formula: Formula | None = field(default=None, repr=False)
     flops: int = 1
     layer: str = OTHER
     extra: tuple[str, ...] = ()
@@ -80,6 +80,8 @@ class OperationKind:
     binarizable: bool = False
 
     def __post_init__(self) -> None:
+        if isinstance(self.aliases, str):
+            raise ValueError(f"aliases of {self.name} are {self.aliases!r}; give a tuple, as ({self.aliases!r},)")
         for saved in (self.saves, self.saves_alone):
             if not {*saved.split()} <= SAVED:
                 raise ValueError(f'{self.name} saves {saved!r}; give "inputs", "output", both with a space, or ""')
@@ -108,7 +110,16 @@ class OperationKind:
 
 
 def register(*kinds: OperationKind) -> None:
-    """Make kinds of operations known; an earlier one of the same name is replaced.
+    """Make kinds of operations known; an earlier one of the same name is replaced, with its aliases.
+
+    Parameters
+    ----------
+    *kinds : OperationKind
+
+    Raises
+    ------
+    ValueError
+        If a name or an alias is one of another kind.
 
     Examples
     --------
@@ -119,14 +130,16 @@ def register(*kinds: OperationKind) -> None:
     True
     >>> register(relu)
     """
-    known = _known()
     for kind in kinds:
-        known.by_name[kind.name] = kind
-        known.by_any_name.update(dict.fromkeys((kind.name, *kind.aliases), kind))
+        _known().add(kind)
 
 
 def operation_kinds() -> tuple[OperationKind, ...]:
     """All kinds, family by family.
+
+    Returns
+    -------
+    tuple of OperationKind
 
     Examples
     --------
@@ -138,6 +151,14 @@ def operation_kinds() -> tuple[OperationKind, ...]:
 
 def operation_kind(name: str) -> OperationKind | None:
     """The kind that an operation is of, by its name or an alias; None if it is none of ours.
+
+    Parameters
+    ----------
+    name : str
+
+    Returns
+    -------
+    OperationKind or None
 
     Examples
     --------
@@ -178,6 +199,20 @@ class _Known(NamedTuple):
     by_name: dict[str, OperationKind]
     by_any_name: dict[str, OperationKind]
 
+    def add(self, kind: OperationKind) -> None:
+        """Add a kind in place of the one of its name; ValueError if another kind has one of its names."""
+        names = (kind.name, *kind.aliases)
+        for name in names:
+            owner = self.by_any_name.get(name, kind)
+            if owner.name != kind.name:
+                fault = f"{name} is a name of the kind {owner.name}"
+                raise ValueError(f"{fault}; give {kind.name} another, or replace {owner.name}")
+        replaced = self.by_name.get(kind.name)
+        for name in () if replaced is None else (replaced.name, *replaced.aliases):
+            self.by_any_name.pop(name, None)
+        self.by_name[kind.name] = kind
+        self.by_any_name.update(dict.fromkeys(names, kind))
+
 
 @cache
 def _known() -> _Known:
@@ -185,5 +220,8 @@ def _known() -> _Known:
     files = sorted(file for folder in package.__path__ for file in os.listdir(folder))
     names = (file.removesuffix(".py") for file in files if file.endswith(".py") and not file.startswith("_"))
     modules = [importlib.import_module(f"{package.__name__}.{name}") for name in names]
-    kinds = {kind.name: kind for module in modules for kind in getattr(module, "KINDS", ())}
-    return _Known(kinds, {name: kind for kind in kinds.values() for name in (kind.name, *kind.aliases)})
+    known = _Known({}, {})
+    for module in modules:
+        for kind in getattr(module, "KINDS", ()):
+            known.add(kind)
+    return known
