@@ -17,7 +17,7 @@ reads = ["ab", "bc", "cd", "de", "eE", "ED", "DC", "CB", "BA", "dD", "cC", "bB",
 graph = ra.ComputationGraph.from_edges(map(tuple, reads))  # capitals are gradients
 undirected = ra.structure.UndirectedGraph.of(graph)
 
-bags = ra.structure.TreeDecomposition.of(ra.structure.eliminate(undirected)).shrunk()
+bags = ra.structure.TreeDecomposition.of(ra.structure.eliminate(undirected)).reduce()
 bags.verify(undirected)
 low = ra.structure.width_bounds(undirected).lower_bound
 print(f"{bags.n_bags} bags of width {bags.width}; no decomposition has less than {low}")

@@ -1,7 +1,7 @@
 """Addresses for a plan: the U-Net of this folder in one arena, and what working in place saves.
 
 You learn to go from a plan to the buffers that it needs, to write values over what is read for the
-last time, and to find addresses: each apart, shared as in chen2016, packed as closely as can be.
+last time, and to find addresses: separate, shared as in chen2016, packed as closely as can be.
 
 Usage: python examples/7_addresses.py [FOLDER for the picture]
 """
@@ -27,7 +27,7 @@ for budget in ("100%", "60%"):
         separate, shared, packed = (method(buffers) for method in methods)
         packed.verify()  # no two buffers meet
         least = "the minimum" if packed.proven else f"lower bound {packed.bound:,}"
-        print(f"  {how}: apart {separate.size:,}, shared {shared.size:,},", end=" ")
+        print(f"  {how}: separate {separate.size:,}, shared {shared.size:,},", end=" ")
         print(f"packed {packed.size:,} ({least})")
 
 picture = ra.plot.addresses(packed, simulation=plan.simulation)

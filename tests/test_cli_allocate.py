@@ -20,7 +20,7 @@ from tests.test_cli_startup import LOADED, SLOW
 SIZES = {"peak", "max_live", "bound", "capacity", "alignment", "buffers"}
 BARE_KEYS = SIZES | {"proven", "seconds", "fits", "method", "interrupted"}
 GRAPH_KEYS = {"graph_hash", "workspaces", "in_place", "in_place_pairs", "judged_peak", "resident_memory"}
-METHODS = ("offsets", "sharing", "colouring", "apart")
+METHODS = ("offsets", "sharing", "colouring", "separate")
 # 100, 5, 7, 100: the worst step holds 107
 BUFFERS = "id,lower,upper,size\na,0,2,100\nb,1,3,5\nc,2,4,7\nd,3,4,100\n"
 # a ReLU that may write over the convolution, and a second convolution
@@ -224,7 +224,7 @@ def test_a_capacity_is_kept_or_the_exit_code_is_3(remat, folder, capacity, fits)
 
 
 def test_what_may_fit_and_was_not_found_is_told_from_what_cannot(remat, folder):
-    said = remat("allocate", "--buffers", "buffers.csv", "--capacity", "110", "--method", "apart")
+    said = remat("allocate", "--buffers", "buffers.csv", "--capacity", "110", "--method", "separate")
     assert said.code == 3
     assert any(line.endswith(": it does not fit") for line in said.lines)
 

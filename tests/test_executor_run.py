@@ -38,7 +38,7 @@ METHODS = {
     "pack aligned": lambda buffers: pack(buffers, time_limit=0, alignment=64),
     "share": share_storage,
     "colour": colour,
-    "apart": separate_storage,
+    "separate": separate_storage,
 }
 
 

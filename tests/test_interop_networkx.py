@@ -46,11 +46,11 @@ def test_bags_of_numbers_need_no_names():
     assert found.edges().tolist() == [[0, 1], [1, 2]]
 
 
-def test_equal_bags_are_refused_and_gone_when_shrunk():
+def test_equal_bags_are_refused_and_gone_when_reduced():
     twice = TreeDecomposition.from_bags([[0, 1], [1], [0, 1]], [(0, 1), (1, 2)])
-    with pytest.raises(GraphError, match=r"bags 0 and 2 are equal, .*; use decomposition\.shrunk\(\)"):
+    with pytest.raises(GraphError, match=r"bags 0 and 2 are equal, .*; use decomposition\.reduce\(\)"):
         decomposition_to_networkx(twice)
-    assert list(decomposition_to_networkx(twice.shrunk())) == [frozenset({0, 1})]
+    assert list(decomposition_to_networkx(twice.reduce())) == [frozenset({0, 1})]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from remat_algos.schedule.simulation import simulate
 from tests.test_plot import diamond, overlapping, rendered, simulations, trained
 
 EMPTY = Allocation(Buffers([], [], []), [], [], 0, "nothing to place", 0)
-NOTHING = Allocation(Buffers([3], [4], [0]), [0], [0], 0, "apart", 0)  # a buffer of no bytes
+NOTHING = Allocation(Buffers([3], [4], [0]), [0], [0], 0, "separate", 0)  # a buffer of no bytes
 
 
 def areas(ax):
@@ -82,7 +82,7 @@ def test_the_arena_and_max_live_are_lines_and_stand_in_the_legend():
     assert {line.get_label(): line.get_ydata()[0] for line in ax.lines} == {"arena": 8, "max live": 6}
     said = [text.get_text() for text in ax.get_legend().get_texts()]
     assert said == ["arena 8 B", "max live 6 B", "buffer"]
-    assert ax.get_title() == "3 buffers over 4 steps, apart\narena 8 B, 1.333 of max live"
+    assert ax.get_title() == "3 buffers over 4 steps, separate\narena 8 B, 1.333 of max live"
 
 
 def test_one_line_is_enough_where_the_arena_is_as_small_as_can_be():

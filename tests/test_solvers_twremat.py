@@ -58,7 +58,7 @@ def trees(draw, part):
     n = part.nodes.size
     if draw(st.booleans()):
         order = draw(st.permutations(range(n)))
-        found = TreeDecomposition.of(elimination_of(part.undirected, order)).shrunk()
+        found = TreeDecomposition.of(elimination_of(part.undirected, order)).reduce()
         cheapest = draw(st.booleans())
         return SeparatorTree.cheapest(found, part.memory) if cheapest else SeparatorTree.balanced(found, n), found.width
     path = PathDecomposition.of(part.undirected, draw(st.permutations(range(n))))
@@ -157,7 +157,7 @@ def counterexample_separators():
     path = TreeDecomposition.from_bags(bags, [(i, i + 1) for i in range(4)])
     part = Part(graph, simplified=False)
     path.verify(part.undirected)
-    assert path.shrunk().n_bags == 5
+    assert path.reduce().n_bags == 5
     tree = SeparatorTree.balanced(path, graph.n_nodes)
     assert [tree.bag[s] for s in (0, *tree.children[:2])] == [2, 0, 3]
     return graph, part, tree

@@ -141,7 +141,7 @@ def test_a_bag_of_many_vertices_under_a_bag_of_many():
     n = 3000
     star = decomposition([set(range(n))] + [{i, i + 1} for i in range(n - 1)], [-1] + [0] * (n - 1))
     star.verify(UndirectedGraph.from_edges(n, [(0, i) for i in range(1, n)]))
-    assert star.shrunk().n_bags == 1
+    assert star.reduce().n_bags == 1
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_bags_and_edges_make_the_same_decomposition_again(drawn):
 def test_there_may_be_no_bag():
     nothing = TreeDecomposition.from_bags([], [])
     nothing.verify(UndirectedGraph.from_edges(0, []))
-    assert (nothing.n_bags, nothing.width, nothing.shrunk().n_bags, nothing.edges().shape) == (0, -1, 0, (0, 2))
+    assert (nothing.n_bags, nothing.width, nothing.reduce().n_bags, nothing.edges().shape) == (0, -1, 0, (0, 2))
     assert SeparatorTree.balanced(nothing, 0).depth == 0
     assert SeparatorTree.balanced(nothing, 2).owner.tolist() == [-1, -1]
     with pytest.raises(GraphError, match="has no bag"):
@@ -203,18 +203,18 @@ def test_there_may_be_no_bag():
 def test_shrinking_leaves_no_bag_inside_a_neighbour(drawn):
     graph, elimination = drawn
     whole = TreeDecomposition.of(elimination)
-    small = whole.shrunk()
+    small = whole.reduce()
     small.verify(graph)
     bags = bag_sets(small)
     assert not any(bags[i] <= bags[j] or bags[j] <= bags[i] for i, j in small.edges().tolist())
     assert small.width == whole.width
     assert small.n_bags <= graph.n_vertices
-    assert small.shrunk().n_bags == small.n_bags
+    assert small.reduce().n_bags == small.n_bags
 
 
 def test_shrinking_keeps_bags_in_their_order_and_one_of_empty_ones():
-    assert bag_sets(path_of([0], [0, 1], [1], [1, 2], [1, 2], [2]).shrunk()) == [{0, 1}, {1, 2}]
-    assert path_of([], [], []).shrunk().n_bags == 1
+    assert bag_sets(path_of([0], [0, 1], [1], [1, 2], [1, 2], [2]).reduce()) == [{0, 1}, {1, 2}]
+    assert path_of([], [], []).reduce().n_bags == 1
 
 
 # ---------------------------------------------------------------- separators
@@ -260,7 +260,7 @@ def test_children_of_a_separator_are_the_pieces_that_it_leaves(drawn):
 @given(eliminations())
 def test_each_vertex_has_one_owner_and_edges_stay_on_one_way_down(drawn):
     graph, elimination = drawn
-    found = TreeDecomposition.of(elimination).shrunk()
+    found = TreeDecomposition.of(elimination).reduce()
     for tree in (
         SeparatorTree.balanced(found, graph.n_vertices),
         SeparatorTree.cheapest(found, np.arange(graph.n_vertices)),
@@ -324,7 +324,7 @@ def test_the_counterexample_of_the_literal_algorithm_is_cut_as_the_note_says():
     graph = UndirectedGraph.from_edges(7, [(c, b), (b, a), (a, v0), (p, v0), (p, q), (v0, q), (q, f)])
     found = path_of([q, f], [p, q, v0], [v0, a], [a, b], [b, c])
     found.verify(graph)
-    assert found.shrunk().n_bags == 5
+    assert found.reduce().n_bags == 5
     tree = SeparatorTree.balanced(found, 7)
     own = [tree.own[tree.own_indptr[s] : tree.own_indptr[s + 1]].tolist() for s in range(5)]
     assert own == [[a, v0], [f, q], [p], [b], [c]]

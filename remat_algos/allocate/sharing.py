@@ -93,7 +93,7 @@ def separate_storage(buffers: Buffers, *, alignment: int = 1) -> Allocation:
     >>> separate_storage(Buffers([0, 1, 2], [2, 3, 4], [4, 2, 2], over=[-1, -1, 1])).offset.tolist()
     [0, 4, 4]
     """
-    return Allocation.side_by_side(buffers, np.unique(buffers.first, return_inverse=True)[1], "apart", alignment)
+    return Allocation.side_by_side(buffers, np.unique(buffers.first, return_inverse=True)[1], "separate", alignment)
 
 
 def _match_ranges(size: Int64) -> Iterator[int]:

@@ -262,7 +262,7 @@ def undirected_from_networkx(graph: Any) -> tuple[UndirectedGraph, list[Any]]:
 def decomposition_to_networkx(decomposition: TreeDecomposition, vertices: Sequence[Any] | None = None) -> Any:
     """A tree decomposition as networkx has it: a graph whose nodes are frozensets of vertices.
 
-    Equal bags would be one node there; `shrunk` decompositions have none.
+    Equal bags would be one node there; `reduce` leaves them out.
 
     Parameters
     ----------
@@ -295,7 +295,7 @@ def decomposition_to_networkx(decomposition: TreeDecomposition, vertices: Sequen
         bag = frozenset(v if vertices is None else vertices[v] for v in decomposition.bag(i))
         if bag in bags:
             raise GraphError(
-                f"bags {bags[bag]} and {i} are equal, and would be one node in networkx; use decomposition.shrunk()"
+                f"bags {bags[bag]} and {i} are equal, and would be one node in networkx; use decomposition.reduce()"
             )
         bags[bag] = i
     tree, nodes = networkx.Graph(), list(bags)

@@ -86,7 +86,7 @@ def _trees(part: Part, orders: int, context: SearchContext) -> Iterator[Tree]:
         while run.go_on():
             context.check()
         if run.done:
-            found = TreeDecomposition.of(run.elimination()).shrunk()
+            found = TreeDecomposition.of(run.elimination()).reduce()
             about = {"order": order, "width": found.width}
             yield SeparatorTree.balanced(found, part.nodes.size), {**about, "separators": "balanced"}
             yield SeparatorTree.cheapest(found, part.memory), {**about, "separators": "cheapest"}

@@ -202,7 +202,7 @@ class TreeDecomposition:
         if law:
             raise GraphError("law " + broken[law].format(*who))
 
-    def shrunk(self) -> TreeDecomposition:
+    def reduce(self) -> TreeDecomposition:
         """The decomposition without bags inside a neighbour: as wide, and at most one bag for each vertex.
 
         What stays are bags of this decomposition, in their order. At least one bag stays.
@@ -217,7 +217,7 @@ class TreeDecomposition:
 
         Examples
         --------
-        >>> TreeDecomposition.from_bags([[0, 1], [1], [1, 2]], [(0, 1), (1, 2)]).shrunk().edges().tolist()
+        >>> TreeDecomposition.from_bags([[0, 1], [1], [1, 2]], [(0, 1), (1, 2)]).reduce().edges().tolist()
         [[0, 1]]
         """
         kept, parent = shrink_bags(self.bag_indptr, self.bag_indices, self.parent)

@@ -111,7 +111,7 @@ def test_greedy_remat(benchmark, reference):
 def pipeline(graph):
     """Elimination order, bags, separators, plain recursion, the simulator, the passes: each once."""
     part = Part(graph, simplified=True)
-    bags = TreeDecomposition.of(eliminate(part.undirected)).shrunk()
+    bags = TreeDecomposition.of(eliminate(part.undirected)).reduce()
     tree = SeparatorTree.balanced(bags, part.nodes.size)
     return polish(graph, simulate(graph, part.schedule(tree, 1, PLAIN, 30 * part.nodes.size)), None)
 

@@ -266,7 +266,7 @@ CALLS: dict[str, Callable[[Arguments], Any]] = {
     ),
     "share": lambda a: ra.allocate.share_storage(a.buffers(), a.one(None, 0, 1, 16, -1)),
     "colour": lambda a: ra.allocate.colour(a.buffers()),
-    "apart": lambda a: ra.allocate.separate_storage(a.buffers()),
+    "separate_storage": lambda a: ra.allocate.separate_storage(a.buffers()),
     "in_place": lambda a: ra.allocate.find_overwrites(
         a.simulation(), {a.one("a", "0", "1"): a.one(None, 0, 5, "0", (1, 0), -1, 2**40)}
     ),
@@ -292,7 +292,7 @@ CALLS: dict[str, Callable[[Arguments], Any]] = {
     ),
     "UndirectedGraph.neighbours": lambda a: a.undirected().neighbours(a.ids(1)[0]),
     "UndirectedGraph.edges": lambda a: a.undirected().edges(),
-    "TreeDecomposition.shrunk": lambda a: a.tree().shrunk(),
+    "TreeDecomposition.reduce": lambda a: a.tree().reduce(),
     "TreeDecomposition.verify": lambda a: a.tree().verify(a.undirected()),
     "TreeDecomposition.bag": lambda a: a.tree().bag(a.ids(1)[0]),
     "TreeDecomposition.of": lambda a: ra.structure.TreeDecomposition.of(a.elimination()),
@@ -300,6 +300,6 @@ CALLS: dict[str, Callable[[Arguments], Any]] = {
     "SeparatorTree.cheapest": lambda a: ra.structure.SeparatorTree.cheapest(a.tree(), a.array([1] * a.vertices())),
     "SeparatorTree.middle": lambda a: ra.structure.SeparatorTree.middle(a.path(), a.vertices()),
     "PathDecomposition.spans": lambda a: a.path().spans(a.vertices()),
-    "PathDecomposition.tree": lambda a: a.path().tree().shrunk(),
+    "PathDecomposition.tree": lambda a: a.path().tree().reduce(),
     "PathDecomposition.verify": lambda a: a.path().verify(a.undirected()),
 }

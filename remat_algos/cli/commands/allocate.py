@@ -24,7 +24,7 @@ METHODS = {
     "offsets": "arbitrary addresses, by greedy orders and an exact search",
     "sharing": "blocks that values use in turn (chen2016)",
     "colouring": "blocks from a colouring of the conflict graph",
-    "apart": "no sharing",
+    "separate": "no sharing",
 }
 
 

@@ -19,18 +19,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Compare."""
-    from remat_algos.plan.difference import difference
+    from remat_algos.plan.difference import Difference
     from remat_algos.plan.plan import Plan
 
     graph = read_source(arguments.graph, arguments.nodes)
-    apart = difference(*(Plan.load(plan, graph) for plan in arguments.plans))
+    difference = Difference(*(Plan.load(plan, graph) for plan in arguments.plans))
     if arguments.json:
-        print_json(apart.record())
+        print_json(difference.record())
         return ExitCode.DONE
     stems = [Path(plan).name for plan in arguments.plans]
     names = stems if stems[0] != stems[1] else list(arguments.plans)
-    head, *rows = apart.rows(names)
+    head, *rows = difference.rows(names)
     print_table(head, rows)
-    for line in apart.lines(names):
+    for line in difference.lines(names):
         print_text(line)
     return ExitCode.DONE

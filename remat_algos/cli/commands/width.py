@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         with progress_line() as progress:
             bounds = _bounds(graph, arguments, progress)
         seconds = context.elapsed
-        decomposition = TreeDecomposition.of(bounds.elimination).shrunk()
+        decomposition = TreeDecomposition.of(bounds.elimination).reduce()
         if arguments.td and not alone:
             write_td(decomposition, arguments.td, graph.n_vertices)
         record = _record(graph, bounds) | {"bags": decomposition.n_bags, "seconds": seconds, "written": arguments.td}

@@ -47,7 +47,7 @@ class AlgorithmOne:
     def __init__(self, graph: ComputationGraph) -> None:
         self.graph = graph
         self.part = Part(graph, simplified=False)
-        self.decomposition = TreeDecomposition.of(eliminate(self.part.undirected)).shrunk()
+        self.decomposition = TreeDecomposition.of(eliminate(self.part.undirected)).reduce()
         self.tree = SeparatorTree.balanced(self.decomposition, self.part.nodes.size)
 
     def simulation(self, k: int = 1) -> Simulation:
