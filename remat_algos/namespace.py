@@ -1,13 +1,15 @@
-"""Public names of a package that are imported when they are first used."""
+"""What a package holds: public names that are imported when they are first used, and modules found by their files."""
 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 
 TYPE_CHECKING = False  # not imported: this is loaded with the package, which loads nothing that takes time
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import ModuleType
     from typing import Any
 
 NAMESPACES = "allocate bounds cost errors executor formats ir models operations plot schedule solvers structure"
@@ -86,3 +88,18 @@ def _hint(name: str) -> str:
     public = (f"{space}.{name}" for space in spaces if name in importlib.import_module(space).__all__)
     home = f"{__package__}.{RENAMED[name]}" if name in RENAMED else next(public, None)
     return "" if home is None else f"; it is {home}"
+
+
+def modules_in(package: ModuleType) -> list[str]:
+    """Names of the modules in the folder of a package, those with a leading underscore apart; none is imported.
+
+    pkgutil finds them too, but is slow to import.
+
+    Examples
+    --------
+    >>> from remat_algos.formats import graphs
+    >>> modules_in(graphs)[:2]
+    ['cg_text', 'dot_text']
+    """
+    files = (file for folder in package.__path__ for file in os.listdir(folder))
+    return sorted(file.removesuffix(".py") for file in files if file.endswith(".py") and not file.startswith("_"))

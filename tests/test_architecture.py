@@ -17,9 +17,9 @@ from tests.public import NAMESPACES, PUBLIC, TOP
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "remat_algos"
 ROOMS = (
-    *("namespace", "kernels", "errors", "text", "files", "context", "operations", "ir", "cost", "models", "structure"),
-    *("bounds", "schedule", "allocate", "solvers", "plan", "formats", "executor", "interop", "plot", "reproduce"),
-    "cli",
+    *("namespace", "kernels", "errors", "text", "registry", "files", "context", "operations", "ir", "cost", "models"),
+    *("structure", "bounds", "schedule", "allocate", "solvers", "plan", "formats", "executor", "interop", "plot"),
+    *("reproduce", "cli"),
 )
 FACE = (PACKAGE, f"{PACKAGE}.__main__")  # may reach everywhere
 FOR_KERNELS = ("numpy", "math")

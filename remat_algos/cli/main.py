@@ -17,6 +17,7 @@ from remat_algos.cli.budget_argument import is_budget
 from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.output import print_json
 from remat_algos.errors import BudgetError, ClaimError, RematError
+from remat_algos.namespace import modules_in
 from remat_algos.text.wording import did_you_mean, shortened
 
 REMEDIES = {
@@ -141,9 +142,7 @@ def _parser(commands: Mapping[str, ModuleType], command: str | None) -> tuple[ar
 
 
 def _commands() -> dict[str, ModuleType]:
-    files = (file for folder in commands_room.__path__ for file in os.listdir(folder))  # pkgutil loads much more
-    names = sorted(file.removesuffix(".py") for file in files if file.endswith(".py") and not file.startswith("_"))
-    return {name: importlib.import_module(f"{commands_room.__name__}.{name}") for name in names}
+    return {name: importlib.import_module(f"{commands_room.__name__}.{name}") for name in modules_in(commands_room)}
 
 
 def _print_error(message: str, code: ExitCode) -> int:

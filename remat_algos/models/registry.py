@@ -9,11 +9,11 @@ from typing import Any, ClassVar, TypeVar
 
 import remat_algos.models.families as package
 from remat_algos.errors import GraphError
-from remat_algos.ir.registry import Entries, Registered, Registry
 from remat_algos.models.layers import Layers
 from remat_algos.models.network import Network
 from remat_algos.models.options import checked, kind_of, offer
 from remat_algos.models.settings import Settings
+from remat_algos.registry import Entries, Registered, Registry
 from remat_algos.text.wording import shortened
 
 Variants = Mapping[str, Mapping[str, Any]]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import os
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
 import remat_algos.operations as package
+from remat_algos.namespace import modules_in
 from remat_algos.operations.formula import Formula
 
 FIRST, EITHER = (0,), (0, 1)
@@ -217,9 +217,7 @@ class _Known(NamedTuple):
 @cache
 def _known() -> _Known:
     """Kinds in the `KINDS` of the files of this folder, until `register` adds others."""
-    files = sorted(file for folder in package.__path__ for file in os.listdir(folder))
-    names = (file.removesuffix(".py") for file in files if file.endswith(".py") and not file.startswith("_"))
-    modules = [importlib.import_module(f"{package.__name__}.{name}") for name in names]
+    modules = [importlib.import_module(f"{package.__name__}.{name}") for name in modules_in(package)]
     known = _Known({}, {})
     for module in modules:
         for kind in getattr(module, "KINDS", ()):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import remat_algos.solvers as package
 from remat_algos.context import DEFAULT, FAST, SearchContext
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.registry import Entries, Registered, Registry
+from remat_algos.registry import Entries, Registered, Registry
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.text.wording import did_you_mean, shortened

@@ -9,7 +9,7 @@ from remat_algos.allocate.reservation import Reservation
 from remat_algos.context import SearchContext
 from remat_algos.errors import AllocationError
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.registry import Entries, Registered, Registry
+from remat_algos.registry import Entries, Registered, Registry
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.wording import shortened

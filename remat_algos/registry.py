@@ -2,12 +2,12 @@
 
 import importlib
 import inspect
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar, Generic, TypeVar
 
+from remat_algos.namespace import modules_in
 from remat_algos.text.layout import tabulated
 from remat_algos.text.wording import one_line, shortened
 
@@ -88,17 +88,12 @@ class Registry(Generic[Entry]):
 
     def all(self) -> Entries[Entry]:
         """All entries, by name."""
-        for name in self._files():
+        for name in modules_in(self.package):
             importlib.import_module(f"{self.package.__name__}.{name}")
         return Entries(self.entries[name] for name in sorted(self.entries))
 
     def get(self, name: str) -> Entry | None:
         """The entry of that name, None if there is none; no other file is imported."""
-        if name not in self.entries and name in self._files():
+        if name not in self.entries and name in modules_in(self.package):
             importlib.import_module(f"{self.package.__name__}.{name}")
         return self.entries.get(name)
-
-    def _files(self) -> list[str]:
-        """Names of the package's modules; pkgutil would find them too, but is slow to import."""
-        files = (file for folder in self.package.__path__ for file in os.listdir(folder))
-        return sorted(f.removesuffix(".py") for f in files if f.endswith(".py") and not f.startswith("_"))
