@@ -941,7 +941,11 @@ def test_what_is_wrong_with_tables_is_named(read, tables, message):
         ("# nothing\n", "g.txt", "g.txt: the file is empty; write an edge `u v` per line"),
         ("A\x07 B\n", "g.txt", "'A\\x07' is not a valid name"),
         ("name,memory\na,1\n", "lone.csv", "lone.csv is a table of nodes without edges; call it X.nodes.csv"),
-        (bytes(range(256)), "g.txt", "g.txt: neither text nor npz; give tables, an edge list, GraphML, DOT, PACE"),
+        (
+            bytes(range(256)),
+            "g.txt",
+            "g.txt: neither text nor npz; give tables, or one of cg, DOT, edge list, GraphML, JSON, npz, PACE",
+        ),
         ("A é\n".encode("latin-1"), "g.txt", "g.txt: byte 2 is not UTF-8 text; save the file as UTF-8"),
         ("A B\n".encode("utf-16"), "g.txt", "g.txt: the text is UTF-16; save the file as UTF-8"),
         ("A B\n".encode("utf-16-le"), "g.txt", "g.txt: neither text nor npz"),

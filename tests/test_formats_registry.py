@@ -1,11 +1,13 @@
 """A format of graphs is one registration: reading, writing and the command line find it."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 
 import remat_algos as ra
-from remat_algos.formats import registry
+from remat_algos.formats import GraphFormat, register, registry
 from remat_algos.formats.graph_rows import tables_from
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 
@@ -25,14 +27,14 @@ def dump(graph):
 @pytest.fixture
 def formats(monkeypatch):
     """Registrations of a test are forgotten after it."""
-    registry.graph_formats()  # the folder's own are not: their files are imported once
-    monkeypatch.setattr(registry, "_FORMATS", dict(registry._FORMATS))
+    known = registry.graph_formats()
+    monkeypatch.setattr(registry, "_known", lambda: known)
 
 
 @pytest.fixture
 def toy(formats):
-    form = ra.formats.GraphFormat("toy", parse, dump, (".toy",), sniff=lambda text, _: text.startswith("toy 1\n"))
-    ra.formats.register(form)
+    form = GraphFormat("toy", parse, dump, (".toy",), sniff=lambda text, _: text.startswith("toy 1\n"))
+    register(form)
     return form
 
 
@@ -46,7 +48,7 @@ def test_a_format_from_outside_is_read_by_its_content_and_written_by_its_ending(
 
 
 def test_without_a_mark_in_its_content_a_format_goes_by_the_ending(formats, tmp_path):
-    ra.formats.register(ra.formats.GraphFormat("toy", parse, endings=(".toy",)))
+    register(GraphFormat("toy", parse, endings=(".toy",)))
     (tmp_path / "graph.toy").write_text(TOY)
     (tmp_path / "graph.txt").write_text("A B\n")
     assert ra.read_graph(tmp_path / "graph.toy").memory.tolist() == [8, 4]
@@ -65,3 +67,101 @@ def test_no_two_formats_have_one_ending_or_claim_one_content():
             content = written.write(graph)
             rivals = [form for form in forms if form.binary == written.binary and form.sniff is not None]
             assert [form.name for form in rivals if form.sniff(content, written.endings[0])] == [written.name]
+
+
+# ---------------------------------------------------------------- precedence
+
+
+FIRST_CALL = """
+from remat_algos.formats import GraphFormat, graph_formats, register
+mine = GraphFormat("JSON", lambda text, source: None)
+register(mine)
+print([form is mine for form in graph_formats() if form.name == "JSON"], len(graph_formats()))
+"""
+
+
+def test_a_registration_before_any_other_use_replaces_the_format_of_the_folder():
+    done = subprocess.run([sys.executable, "-c", FIRST_CALL], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["[True]", str(len(registry.graph_formats()))]
+
+
+def test_of_several_formats_the_newest_reads_and_writes(toy, tmp_path):
+    one = ra.ComputationGraph.from_edges([("a", "b")])
+    newer = GraphFormat("a", lambda text, source: one, lambda graph: TOY, (".toy", ".json"), sniff=toy.sniff)
+    register(newer)
+    ra.write_graph(one, tmp_path / "graph.json")
+    assert (tmp_path / "graph.json").read_text() == TOY
+    assert ra.read_graph(tmp_path / "graph.json") is one
+    register(toy)  # again: the newest now
+    assert [form.name for form in registry.graph_formats()[:3]] == ["toy", "a", "cg"]
+    assert ra.read_graph(tmp_path / "graph.json").memory.tolist() == [8, 4]
+
+
+def test_among_formats_without_a_mark_the_newest_has_the_ending(formats, tmp_path):
+    one = ra.ComputationGraph.from_edges([("a", "b")])
+    register(GraphFormat("older", parse, dump, (".toy",)))
+    register(GraphFormat("newer", lambda text, source: one, endings=(".toy",)))
+    ra.write_graph(one, tmp_path / "graph.toy")  # by the older, since the newer is only read
+    assert (tmp_path / "graph.toy").read_text() == dump(one)
+    assert ra.read_graph(tmp_path / "graph.toy") is one
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_a_format_without_a_mark_reads_what_it_writes(formats, tmp_path, binary):
+    """Though the content looks like a table, and the ending is that of another format."""
+    one = ra.ComputationGraph.from_edges([("a", "b")])
+    register(GraphFormat("toy", lambda content, source: one, lambda graph: "a,b\n", (".json",), binary=binary))
+    ra.write_graph(one, tmp_path / "graph.json")
+    assert ra.read_graph(tmp_path / "graph.json") is one
+
+
+def test_endings_of_files_are_found_in_either_case(toy, tmp_path):
+    ra.write_graph(ra.ComputationGraph.from_edges([("a", "b")]), tmp_path / "GRAPH.TOY")
+    assert (tmp_path / "GRAPH.TOY").read_text().startswith("toy 1\n")
+    assert ra.read_graph(tmp_path / "GRAPH.TOY").n_nodes == 2
+
+
+# ---------------------------------------------------------------- what is wrong with a format
+
+
+@pytest.mark.parametrize("endings", [".toy", [".toy"], ("toy",), (".a.toy",), (".TOY",), (".",), (".to y",), (1,)])
+def test_endings_are_a_tuple_of_endings(endings):
+    with pytest.raises(ValueError, match=re.escape(f"the endings of format toy are {endings!r}; give a tuple")):
+        GraphFormat("toy", parse, endings=endings)
+
+
+def test_only_formats_are_registered():
+    with pytest.raises(TypeError, match="form is a str; give a GraphFormat"):
+        register("toy")
+
+
+@pytest.mark.parametrize(
+    ("found", "edges_only", "wanted"),
+    [
+        (None, False, "a NoneType; it must return Tables or a ComputationGraph"),
+        (ra.ComputationGraph.from_edges([("a", "b")]), True, "a ComputationGraph; it must return Tables"),
+    ],
+)
+def test_a_format_that_reads_no_graph_is_named(formats, tmp_path, found, edges_only, wanted):
+    register(GraphFormat("toy", lambda text, source: found, endings=(".toy",), edges_only=edges_only))
+    (tmp_path / "graph.toy").write_text(TOY)
+    with pytest.raises(TypeError, match=f"^graph.toy: read of format toy returned {wanted}$"):
+        ra.read_graph(tmp_path / "graph.toy")
+
+
+def test_a_format_that_writes_no_text_is_named(formats, tmp_path):
+    register(GraphFormat("toy", parse, lambda graph: 3, (".toy",)))
+    with pytest.raises(TypeError, match=r"^graph.toy: write of format toy returned a int; it must return a text or"):
+        ra.write_graph(ra.ComputationGraph.from_edges([("a", "b")]), tmp_path / "graph.toy")
+    assert not (tmp_path / "graph.toy").exists()
+
+
+def test_messages_name_registered_formats(formats, tmp_path):
+    register(GraphFormat("toy", parse, lambda graph: b"", (".toy",), sniff=lambda data, _: False, binary=True))
+    (tmp_path / "graph.txt").write_bytes(b"a\0b")
+    with pytest.raises(
+        ra.GraphError, match=r"^graph.txt: neither text nor toy nor npz; give tables, or one of toy, cg"
+    ):
+        ra.read_graph(tmp_path / "graph.txt")
+    with pytest.raises(ra.GraphError, match=re.escape("graph.new: unknown ending; use .toy, .dot, ")):
+        ra.write_graph(ra.ComputationGraph.from_edges([("a", "b")]), tmp_path / "graph.new")

@@ -17,7 +17,7 @@ from remat_algos.files import UTF_16, decoded, read_bytes, write_all
 from remat_algos.formats import csv_tables
 from remat_algos.formats.columns import ColumnTable, aliases
 from remat_algos.formats.graph_rows import tables_from
-from remat_algos.formats.graphs.edge_list import EDGE_LIST
+from remat_algos.formats.graphs import edge_list
 from remat_algos.formats.registry import GraphFormat, graph_formats
 from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS
 from remat_algos.ir.graph import ComputationGraph, check_graph
@@ -155,7 +155,7 @@ def _read(file: Path, nodes: Path | None) -> tuple[ComputationGraph, list[_Note]
     if nodes is not None:
         found: Tables | ComputationGraph = _with_nodes(form, content, file.name, nodes)
     else:
-        found = _table(content, file) if form is TABLE else form.read(content, file.name)
+        found = _table(content, file) if form is TABLE else _parsed(form, content, file.name)
     if isinstance(found, ComputationGraph):
         return found, []
     graph = ComputationGraph.from_tables(found)
@@ -163,14 +163,28 @@ def _read(file: Path, nodes: Path | None) -> tuple[ComputationGraph, list[_Note]
     return graph, _notes(found, graph, form, "--nodes or " if only_edges else "")
 
 
+def _parsed(form: GraphFormat, content: Any, source: str) -> Tables | ComputationGraph:
+    """What the format reads, which may come from outside."""
+    found = form.read(content, source)
+    if isinstance(found, Tables) or (isinstance(found, ComputationGraph) and not form.edges_only):
+        return found
+    wanted = "Tables" if form.edges_only else "Tables or a ComputationGraph"
+    raise TypeError(f"{source}: read of format {form.name} returned a {type(found).__name__}; it must return {wanted}")
+
+
 def _recognized(file: Path) -> tuple[GraphFormat, Any]:
     """The format of a file, and its content, bytes or text."""
     data = _bytes(file)
     for form in graph_formats():
-        if form.binary and form.sniff is not None and form.sniff(data, _ending(file)):
+        if form.binary and _claims(form, data, _ending(file)):
             return form, data
     text = _text(data, file.name)
     return _format_of(text, file), text
+
+
+def _claims(form: GraphFormat, content: Any, ending: str) -> bool:
+    """Whether a file is of that format and no other; by its ending, if the content does not tell."""
+    return form.sniff(content, ending) if form.sniff is not None else ending in form.endings
 
 
 def _notes(tables: Tables, graph: ComputationGraph, form: GraphFormat, option: str) -> list[_Note]:
@@ -202,7 +216,7 @@ def _format_of(text: str, file: Path) -> GraphFormat:
     """The format of a text; the file's name decides only between several possible ones."""
     forms, ending = [form for form in graph_formats() if not form.binary], _ending(file)
     for form in forms:
-        if form.sniff is not None and form.sniff(text, ending):
+        if _claims(form, text, ending):
             return form
     named = next((form for form in forms if ending in form.endings), None)
     first = _QUOTED.sub("", _first_line(text))
@@ -216,11 +230,11 @@ def _format_of(text: str, file: Path) -> GraphFormat:
     if named is not None and not (ending == ".json" and len(first.split()) == 2):
         return named
     is_table = _stem(file)[1] is not None or (ending in (".csv", ".tsv") and _beside(file)["edges"].exists())
-    return TABLE if is_table else EDGE_LIST
+    return TABLE if is_table else edge_list.GRAPH_FORMAT
 
 
 def _ending(file: Path) -> str:
-    return Path(_bare(file)).suffix
+    return Path(_bare(file)).suffix.lower()
 
 
 def _first_line(text: str) -> str:
@@ -296,7 +310,7 @@ def _with_nodes(form: GraphFormat, content: Any, source: str, nodes: Path) -> Ta
     if form is TABLE:
         edges = csv_tables.read_edges(content, source)
     elif form.edges_only:
-        rows: Any = form.read(content, source)
+        rows: Any = _parsed(form, content, source)
         pairs = [(u, node.name) for node in rows.nodes for u in node.reads]
         edges = ColumnTable(source, {"src": [u for u, _ in pairs], "dst": [v for _, v in pairs]}, noun="edge")
     else:
@@ -321,7 +335,9 @@ def _bytes(file: Path) -> bytes:
 
 def _text(data: bytes, source: str) -> str:
     if b"\0" in data and data[:2] not in UTF_16:
-        raise GraphError(f"{source}: neither text nor npz; give tables, an edge list, GraphML, DOT, PACE, JSON or npz")
+        binary = [form.name for form in graph_formats() if form.binary]
+        names = ", ".join(form.name for form in graph_formats())
+        raise GraphError(f"{source}: neither text nor {' nor '.join(binary)}; give tables, or one of {names}")
     return decoded(data, source)
 
 
@@ -367,16 +383,19 @@ def files_written(path: str | os.PathLike[str]) -> list[Path]:
         stem = file.name.removesuffix(TABLES)
         return [file.with_name(f"{stem}.{kind}.csv") for kind in ("nodes", "edges", "values")]
     if _writer(file) is None:
-        endings = [ending for form in graph_formats() if form.write is not None for ending in form.endings]
+        endings = dict.fromkeys(ending for form in graph_formats() if form.write is not None for ending in form.endings)
         raise GraphError(f"{file.name}: unknown ending; use {', '.join(endings)} or {TABLES}")
     return [file]
 
 
 def _contents(graph: ComputationGraph, file: Path) -> list[bytes | None]:
     """Contents of each file; None for an empty table."""
-    write = _writer(file)
-    if write is not None:
-        content = write(graph)
+    form = _writer(file)
+    if form is not None and form.write is not None:
+        content = form.write(graph)
+        if not isinstance(content, str | bytes):
+            found = f"write of format {form.name} returned a {type(content).__name__}"
+            raise TypeError(f"{file.name}: {found}; it must return a text or bytes")
         return [content.encode() if isinstance(content, str) else content]
     texts = csv_tables.dump(tables_from(graph))
     return [texts[kind].encode() if kind in texts else None for kind in ("nodes", "edges", "values")]
@@ -387,7 +406,7 @@ def left_out(graph: ComputationGraph, path: str | os.PathLike[str]) -> list[str]
     return csv_tables.left_out(tables_from(graph)) if str(path).endswith(TABLES) else []
 
 
-def _writer(file: Path) -> Callable[[ComputationGraph], str | bytes] | None:
-    """What writes files of that ending, None for tables and for endings of no format."""
-    forms = (form for form in graph_formats() if file.suffix in form.endings)
-    return next((form.write for form in forms if form.write is not None), None)
+def _writer(file: Path) -> GraphFormat | None:
+    """The format that writes files of that ending, None for tables and for endings of no format."""
+    forms = (form for form in graph_formats() if form.write is not None)
+    return next((form for form in forms if file.suffix.lower() in form.endings), None)

@@ -1,14 +1,19 @@
 """Formats of graphs, found by looking into the folder `graphs`."""
 
 import importlib
-import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from remat_algos.formats import graphs
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
+from remat_algos.namespace import modules_in
+from remat_algos.text.wording import shortened
+
+_ENDING = re.compile(r"\.[^.\s/\\A-Z]+")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,19 +25,26 @@ class GraphFormat:
     name : str
         As messages call it.
     read : callable
-        From a text, of `binary` formats bytes, and the name of the file for messages, to rows or to the graph.
+        From a text, of `binary` formats bytes, and the name of the file for messages, to rows or to the graph; with
+        `edges_only` to rows.
     write : callable, optional
         From a graph to a text or bytes; without it the format is only read.
     endings : tuple of str
-        Names of files end so: an ending selects the format where a graph is written, and where the content of a file
-        could be of several formats.
+        Names of files end so, in either case: an ending selects the format where a graph is written, and where the
+        content of a file could be of several formats.
     sniff : callable, optional
-        Whether a content, text or bytes, can be of no other format; also gets the ending of the file.
+        Whether a content, text or bytes, can be of no other format; also gets the ending of the file. Without it the
+        ending alone selects the format.
     binary : bool
     edges_only : bool
         Files hold no sizes and costs: a table of nodes may give them.
     size_from, cost_from : str
         What gives sizes and costs in a file, for messages.
+
+    Raises
+    ------
+    ValueError
+        If the endings are no tuple of endings such as ".json".
     """
 
     name: str
@@ -45,33 +57,46 @@ class GraphFormat:
     size_from: str = "a memory column"
     cost_from: str = "a compute column"
 
-
-_FORMATS: dict[str, GraphFormat] = {}
+    def __post_init__(self) -> None:
+        endings = self.endings if isinstance(self.endings, tuple) else [None]
+        if not all(isinstance(ending, str) and _ENDING.fullmatch(ending) for ending in endings):
+            remedy = 'a tuple of endings in lower case, each with its only dot in front, such as (".json",)'
+            raise ValueError(f"the endings of format {self.name} are {shortened(repr(self.endings))}; give {remedy}")
 
 
 def register(form: GraphFormat) -> None:
     """Let graphs be read and written in a format; an earlier one of the same name is replaced.
 
+    Of several formats that could read a content or write an ending, the newest does; binary formats are read first.
+
     Parameters
     ----------
     form : GraphFormat
 
+    Raises
+    ------
+    TypeError
+        If it is something else.
+
     Examples
     --------
-    A format whose files hold as many nodes of a chain as they have characters.
+    The number of characters in a file is the number of nodes of a chain.
 
     >>> def read(text, source):
     ...     return ComputationGraph.from_edges([(i, i + 1) for i in range(len(text) - 1)])
     >>> register(GraphFormat("tally", read, endings=(".tally",)))
-    >>> "tally" in [form.name for form in graph_formats()]
-    True
-    >>> del _FORMATS["tally"]
+    >>> graph_formats()[0].name
+    'tally'
+    >>> del _known()[0]
     """
-    _FORMATS[form.name] = form
+    if not isinstance(form, GraphFormat):
+        raise TypeError(f"form is a {type(form).__name__}; give a GraphFormat")
+    known = _known()
+    known[:] = [form, *(other for other in known if other.name != form.name)]
 
 
 def graph_formats() -> list[GraphFormat]:
-    """The registered formats, by name.
+    """The formats in the order in which they are tried: registered ones, the newest first, then the package's own.
 
     Returns
     -------
@@ -82,8 +107,10 @@ def graph_formats() -> list[GraphFormat]:
     >>> [form.name for form in graph_formats() if ".npz" in form.endings]
     ['npz']
     """
-    for folder in graphs.__path__:
-        for file in sorted(os.listdir(folder)):
-            if file.endswith(".py") and not file.startswith("_"):
-                importlib.import_module(f"{graphs.__name__}.{file.removesuffix('.py')}")
-    return [_FORMATS[name] for name in sorted(_FORMATS, key=str.lower)]
+    return list(_known())
+
+
+@cache
+def _known() -> list[GraphFormat]:
+    """The `GRAPH_FORMAT` of each file of the folder, until `register` adds others."""
+    return [importlib.import_module(f"{graphs.__name__}.{name}").GRAPH_FORMAT for name in modules_in(graphs)]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from remat_algos.errors import GraphError
-from remat_algos.formats.registry import GraphFormat, register
+from remat_algos.formats.registry import GraphFormat
 from remat_algos.ir.tables import NodeRow, ResidentRow, Tables, ValueRow
 from remat_algos.text.wording import shortened
 
@@ -159,4 +159,4 @@ class _Lines:
             self.fail("expected the end, by the numbers on line 1; correct them, or remove what follows")
 
 
-register(GraphFormat("cg", _parse, sniff=lambda text, _: _START.match(text) is not None))
+GRAPH_FORMAT = GraphFormat("cg", _parse, sniff=lambda text, _: _START.match(text) is not None)

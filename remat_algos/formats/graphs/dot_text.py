@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.formats.attributes import Drawing, drawing_of, tables_of
 from remat_algos.formats.graph_rows import tables_from
-from remat_algos.formats.registry import GraphFormat, register
+from remat_algos.formats.registry import GraphFormat
 from remat_algos.formats.row_writer import Record
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Number, Tables
@@ -186,14 +186,12 @@ def _text(value: str | Number) -> str:
     return f'"{escaped}"'
 
 
-register(
-    GraphFormat(
-        "DOT",
-        _parse,
-        _dump,
-        (".dot", ".gv"),
-        sniff=lambda text, _: _START.match(text) is not None,
-        size_from="an attribute memory",
-        cost_from="an attribute compute",
-    )
+GRAPH_FORMAT = GraphFormat(
+    "DOT",
+    _parse,
+    _dump,
+    (".dot", ".gv"),
+    sniff=lambda text, _: _START.match(text) is not None,
+    size_from="an attribute memory",
+    cost_from="an attribute compute",
 )

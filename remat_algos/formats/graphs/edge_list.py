@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from remat_algos.errors import GraphError
 from remat_algos.formats.columns import aliases
-from remat_algos.formats.registry import GraphFormat, register
+from remat_algos.formats.registry import GraphFormat
 from remat_algos.formats.row_reader import EDGE_COLUMNS
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 
@@ -75,6 +75,5 @@ def in_order(names: Iterable[str]) -> Sequence[str]:
     return found
 
 
-EDGE_LIST = GraphFormat("edge list", _parse, edges_only=True)
+GRAPH_FORMAT = GraphFormat("edge list", _parse, edges_only=True)
 """What a text is taken for that has the marks of no other format."""
-register(EDGE_LIST)

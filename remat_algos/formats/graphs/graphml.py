@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 from remat_algos.errors import GraphError
 from remat_algos.formats.attributes import Drawing, drawing_of, tables_of
 from remat_algos.formats.graph_rows import tables_from
-from remat_algos.formats.registry import GraphFormat, register
+from remat_algos.formats.registry import GraphFormat
 from remat_algos.formats.row_writer import Record
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
@@ -130,14 +130,12 @@ def _fail(source: str, message: str, cause: BaseException | None = None) -> NoRe
     raise GraphError(f"{source}: {message}") from cause
 
 
-register(
-    GraphFormat(
-        "GraphML",
-        _parse,
-        _dump,
-        (".graphml",),
-        sniff=lambda text, _: re.match(r"\s*<", text) is not None,
-        size_from="an attribute memory",
-        cost_from="an attribute compute",
-    )
+GRAPH_FORMAT = GraphFormat(
+    "GraphML",
+    _parse,
+    _dump,
+    (".graphml",),
+    sniff=lambda text, _: re.match(r"\s*<", text) is not None,
+    size_from="an attribute memory",
+    cost_from="an attribute compute",
 )

@@ -9,7 +9,7 @@ from remat_algos.errors import GraphError
 from remat_algos.formats import node_link
 from remat_algos.formats.columns import Known, check_spelling
 from remat_algos.formats.graph_rows import tables_from
-from remat_algos.formats.registry import GraphFormat, register
+from remat_algos.formats.registry import GraphFormat
 from remat_algos.formats.row_reader import check_scale
 from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.graph import ComputationGraph
@@ -277,14 +277,12 @@ def _sniff(text: str, ending: str) -> bool:
     return begin is not None and (begin[1] == "{" or ending == ".json")
 
 
-register(
-    GraphFormat(
-        "JSON",
-        _parse,
-        to_json,
-        (".json",),
-        sniff=_sniff,
-        size_from='"memory"',
-        cost_from='"compute"',
-    )
+GRAPH_FORMAT = GraphFormat(
+    "JSON",
+    _parse,
+    to_json,
+    (".json",),
+    sniff=_sniff,
+    size_from='"memory"',
+    cost_from='"compute"',
 )

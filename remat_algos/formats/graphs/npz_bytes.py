@@ -12,7 +12,7 @@ import numpy as np
 
 from remat_algos.errors import GraphError
 from remat_algos.files import read_limit, too_large
-from remat_algos.formats.registry import GraphFormat, register
+from remat_algos.formats.registry import GraphFormat
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.graph import ComputationGraph
@@ -155,4 +155,6 @@ def _texts(entries: Iterable[Any]) -> tuple[str, ...]:
     return texts
 
 
-register(GraphFormat("npz", from_npz, to_npz, (".npz",), sniff=lambda data, _: data[:4] == b"PK\x03\x04", binary=True))
+GRAPH_FORMAT = GraphFormat(
+    "npz", from_npz, to_npz, (".npz",), sniff=lambda data, _: data[:4] == b"PK\x03\x04", binary=True
+)

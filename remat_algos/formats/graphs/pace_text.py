@@ -6,7 +6,7 @@ from itertools import chain
 from typing import NoReturn
 
 from remat_algos.errors import GraphError
-from remat_algos.formats.registry import GraphFormat, register
+from remat_algos.formats.registry import GraphFormat
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 from remat_algos.text.wording import counted, shortened
 
@@ -72,4 +72,4 @@ def _is_number(word: str) -> bool:
     return word.isascii() and word.isdecimal() and len(word) < 10
 
 
-register(GraphFormat("PACE", _parse, endings=(".gr",), sniff=lambda text, _: begins(text), edges_only=True))
+GRAPH_FORMAT = GraphFormat("PACE", _parse, endings=(".gr",), sniff=lambda text, _: begins(text), edges_only=True)
