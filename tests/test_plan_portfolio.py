@@ -19,7 +19,8 @@ from remat_algos.plan.solve import solve
 from remat_algos.schedule.checkpoints import checkpoint_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.candidates import Candidate, evaluated, pareto
+from remat_algos.solvers.candidates import Candidate, evaluated
+from remat_algos.solvers.ranking import pareto
 from remat_algos.solvers.registry import Solver, any_graph, training_graph
 
 GRAPH = differentiate(chain(12))

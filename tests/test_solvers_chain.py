@@ -19,9 +19,9 @@ from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.candidates import pareto
 from remat_algos.solvers.chain_dp import ChainTable
 from remat_algos.solvers.chain_stages import baseline_operations, chain_of_stages, stages_of
+from remat_algos.solvers.ranking import pareto
 from remat_algos.solvers.registry import default_solvers, list_candidates
 from remat_algos.solvers.revolve import first_checkpoint, forward_runs, unit_chain
 from tests.oracles import live_sets

@@ -18,7 +18,7 @@ from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import greedy_remat
-from remat_algos.solvers.candidates import pareto, rank
+from remat_algos.solvers.ranking import pareto, rank
 from remat_algos.solvers.registry import list_candidates
 from tests.ladders import ladder as two_rungs
 from tests.oracles import greedy as oracle

@@ -20,7 +20,7 @@ from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import pathremat, recursion, twremat
-from remat_algos.solvers.candidates import rank
+from remat_algos.solvers.ranking import rank
 from remat_algos.solvers.recursion import Part
 from remat_algos.solvers.registry import list_candidates
 from remat_algos.structure.elimination import elimination_of

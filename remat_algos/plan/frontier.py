@@ -17,7 +17,8 @@ from remat_algos.plan.portfolio import Portfolio, SolverResult, figures
 from remat_algos.plan.problem import Problem
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.simulation import check_simulation
-from remat_algos.solvers.candidates import Candidate, pareto
+from remat_algos.solvers.candidates import Candidate
+from remat_algos.solvers.ranking import pareto
 from remat_algos.solvers.registry import BASELINE, default_solvers, get_solver
 from remat_algos.text.units import format_bytes, percent
 from remat_algos.text.wording import counted, one_line

@@ -14,7 +14,8 @@ from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.passes.polish import polish
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.solvers.candidates import Candidate, ParetoSet
+from remat_algos.solvers.candidates import Candidate
+from remat_algos.solvers.ranking import ParetoSet
 from remat_algos.solvers.registry import ANY_ORDER, BASELINE, START, Solver, Stream
 from remat_algos.text.wording import counted
 

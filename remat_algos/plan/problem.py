@@ -19,7 +19,8 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import BOUND, NARROWER, Plan, skipped_text
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
-from remat_algos.solvers.candidates import Candidate, rank
+from remat_algos.solvers.candidates import Candidate
+from remat_algos.solvers.ranking import rank
 from remat_algos.solvers.registry import ANY_ORDER, BASELINE, find_solver
 from remat_algos.text.units import exact_bytes, format_bytes
 from remat_algos.text.wording import counted, listed, shortened

@@ -13,7 +13,8 @@ from remat_algos.kernels.search import PERIOD
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.mirror import honoured, mirror_schedule
 from remat_algos.schedule.search_kernel import SearchKernel
-from remat_algos.solvers.candidates import Candidate, Details, evaluated, rank
+from remat_algos.solvers.candidates import Candidate, Details, evaluated
+from remat_algos.solvers.ranking import rank
 from remat_algos.solvers.registry import BASELINE, START, Rows, solver
 from remat_algos.text.wording import counted, shortened
 

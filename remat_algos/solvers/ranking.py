@@ -1,0 +1,84 @@
+"""Which candidate is better: within a limit, and of two that trade memory for compute."""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+WORST = (2, 2**63, 2**63)
+"""The rank of no candidate."""
+
+
+def rank(
+    figures: tuple[int, int], limit: int | None, compute_limit: int | None = None, *, lowest: bool = False
+) -> tuple[int, int, int]:
+    """Sort key: what fits by (compute, peak), then what exceeds the compute limit, then what exceeds the memory limit.
+
+    Parameters
+    ----------
+    figures : (int, int)
+        Peak and compute.
+    limit, compute_limit : int, optional
+    lowest : bool
+        Whether the lowest peak is wanted of what fits; so it is without a limit.
+
+    Returns
+    -------
+    (int, int, int)
+        It begins with 0 for what fits.
+
+    Examples
+    --------
+    >>> sorted([(5, 9), (7, 6), (6, 7)], key=lambda figures: rank(figures, 6))
+    [(6, 7), (5, 9), (7, 6)]
+    """
+    peak, compute = figures
+    if limit is not None and peak > limit:
+        return 2, peak, compute
+    if compute_limit is not None and compute > compute_limit:
+        return 1, compute, peak
+    return (0, peak, compute) if lowest or limit is None else (0, compute, peak)
+
+
+class ParetoSet(Generic[Item]):
+    """Items none of which dominates another in peak and compute: peaks rise, computes fall; of equals the first.
+
+    Parameters
+    ----------
+    figures : callable
+        Peak and compute of an item.
+
+    Examples
+    --------
+    >>> kept = ParetoSet(lambda figures: figures)
+    >>> [kept.add(figures) for figures in [(5, 9), (6, 9), (7, 6), (7, 5)]], kept.items
+    ([True, False, True, True], [(5, 9), (7, 5)])
+    """
+
+    def __init__(self, figures: Callable[[Item], tuple[int, int]]) -> None:
+        self.figures = figures
+        self.items: list[Item] = []
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def add(self, item: Item) -> bool:
+        """Whether nothing dominates or equals it; then it is kept, and what it dominates is not."""
+        peak, compute = self.figures(item)
+        end = begin = bisect_right(self.items, peak, key=lambda kept: self.figures(kept)[0])
+        if begin and self.figures(self.items[begin - 1])[1] <= compute:
+            return False
+        while begin and self.figures(self.items[begin - 1])[0] == peak:
+            begin -= 1
+        while end < len(self.items) and self.figures(self.items[end])[1] >= compute:
+            end += 1
+        self.items[begin:end] = [item]
+        return True
+
+
+def pareto(items: Iterable[Item], figures: Callable[[Item], tuple[int, int]]) -> list[Item]:
+    """Those that no other dominates, peaks rising; of equals the first."""
+    kept = ParetoSet(figures)
+    for item in items:
+        kept.add(item)
+    return kept.items
