@@ -54,8 +54,8 @@ def search(
 
     The state is a schedule without useless runs; its cost is its compute and a weight on bytes above the limit. A move
     drops a value that lives across a step above the limit, removes a run, does both, moves a run or a group of runs,
-    or runs a node once more. Short searches begin at the order of ids and at the best candidate of each solver; the two
-    that end best are searched longer. Where nothing fits, and without a limit, the lowest peak is searched, then the
+    or runs a node once more. Short searches begin at the order of ids and at the best candidate of each solver; the
+    best of these are searched longer. Where nothing fits, and without a limit, the lowest peak is searched, then the
     minimum compute at it.
 
     Parameters
