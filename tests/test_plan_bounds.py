@@ -1,6 +1,7 @@
 """Lower bounds on compute in plans, comparisons and frontiers, and on the command line."""
 
 import json
+import re
 import warnings
 
 import pytest
@@ -313,6 +314,12 @@ def test_remat_bound_where_two_paths_prove_that_nothing_fits(remat, tmp_path):
     said = remat("bound", str(tmp_path / "paths.json"), "--budget", "10", "--inference")
     assert said.code == 3
     assert "lower bound  no schedule fits: 11 B are live at a run of 1 or 3" in said.out
+    several = remat("bound", str(tmp_path / "paths.json"), "--budget", "10,12", "--inference")
+    assert any(re.search(r"no schedule fits .* 1 or 3$", line) for line in several.lines)
+    record = remat("bound", str(tmp_path / "paths.json"), "--budget", "10", "--inference", "--json").record
+    assert (record["bounds"][0]["source"], record["bounds"][0]["nodes"]) == ("two paths", [1, 3])
+    shown = remat("show", str(tmp_path / "paths.json"), "--inference")
+    assert any(re.fullmatch(r"lower bound\s+11 B: 1 or 3", line) for line in shown.lines)
 
 
 def test_remat_bound_draws_a_picture(small, remat, tmp_path):

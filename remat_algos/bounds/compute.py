@@ -19,6 +19,7 @@ PORTION = 10_000_000  # work between two looks, about ten milliseconds
 MAX_PRICE = MAX_LIMIT = 2**62  # beyond all sums of costs and of bytes
 ONE_PASS = "one pass"  # the source of the bound that running every needed node once gives
 CLOSURE, MOMENTS = PROVEN = ("closure", "moments")
+TWO_PATHS = "two paths"  # the source of a peak above the limit (`two_path_bound`)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +44,8 @@ class ComputeBound:
     --------
     >>> ComputeBound(25).source, ComputeBound(28, (12,), (3, 4)).source
     ('one pass', 'closure')
+    >>> ComputeBound(25, (1, 3), infeasible=True, forced=11).source
+    'two paths'
     """
 
     compute: int
@@ -53,9 +56,11 @@ class ComputeBound:
 
     @property
     def source(self) -> str:
-        """ "one pass", "closure" or "moments"."""
+        """ "one pass", "closure", "moments" or "two paths"."""
         if not self.nodes:
             return ONE_PASS
+        if self.forced and len(self.nodes) > 1:
+            return TWO_PATHS
         return CLOSURE if self.price is not None or self.forced else MOMENTS
 
     def record(self, graph: ComputationGraph) -> dict[str, Any]:

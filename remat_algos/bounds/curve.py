@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from remat_algos.bounds.certificate import rising_bounds
-from remat_algos.bounds.compute import ComputeBound
+from remat_algos.bounds.compute import TWO_PATHS, ComputeBound
 from remat_algos.context import SearchContext, until_stopped
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.text.units import fine_percent, format_bytes, percent
@@ -36,7 +36,7 @@ class BoundCurve:
     complete: bool = True
     interrupted: bool = False
 
-    COLUMNS = ("budget", "of base", "lower bound", "source", "proved at the first run of")
+    COLUMNS = ("budget", "of base", "lower bound", "source", "proved at a run of")
 
     def at(self, limit: int) -> ComputeBound:
         """The bound of the smallest limit that is no smaller; one pass beyond the last."""
@@ -50,7 +50,7 @@ class BoundCurve:
         graph, one_pass = self.graph, self.graph.needed_compute
         for limit, bound in zip(self.limits, self.bounds, strict=True):
             extra = "no schedule fits" if bound.infeasible else f"+{fine_percent(bound.compute - one_pass, one_pass)}"
-            steps = ", ".join(graph.labels[v] for v in bound.nodes)
+            steps = (" or " if bound.source == TWO_PATHS else ", ").join(graph.labels[v] for v in bound.nodes)
             source = "" if bound.infeasible else bound.source
             yield format_bytes(limit), percent(limit, base), extra, source, steps
 

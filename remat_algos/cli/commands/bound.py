@@ -79,7 +79,7 @@ def _limit(text: str, graph: ComputationGraph, base: int) -> int:
 
 def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
     """Of one limit: what is proven, and what the step that proves the closure bound looks like."""
-    from remat_algos.bounds.compute import closure_cut
+    from remat_algos.bounds.compute import TWO_PATHS, closure_cut
     from remat_algos.text.units import exact_bytes, fine_percent, format_bytes
     from remat_algos.text.wording import counted, listed
 
@@ -90,7 +90,7 @@ def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
     yield "limit", exact_bytes(limit)
     if bound.infeasible:
         live = f"{format_bytes(bound.forced)} are" if bound.forced else "more than the limit is"
-        if bound.forced and len(bound.nodes) > 1:
+        if bound.source == TWO_PATHS:
             first = f"a run of {' or '.join(labels[v] for v in bound.nodes)}"
         yield "lower bound", f"no schedule fits: {live} live at {first}"
         return

@@ -140,11 +140,14 @@ def _record(graph: Any) -> tuple[dict[str, Any], list[int], list[int]]:
 
 
 def _rows(record: dict[str, Any], graph: Any, narrow: list[int], forcing: list[int]) -> list[tuple[str, str]]:
+    from remat_algos.bounds.memory import two_path_bound
     from remat_algos.text.units import format_bytes
 
     residents = ", ".join(f"{role} {format_bytes(size)}" for role, size in record["residents"].items() if size)
     alone = listed([graph.value_name(x) for x in narrow[:NAMED]], NAMED, len(narrow))
     forced_by = listed([graph.labels[v] for v in forcing[:NAMED]], NAMED, len(forcing))
+    if two_path_bound(graph)[1]:
+        forced_by = " or ".join(graph.labels[v] for v in forcing)
     model = record.get("model")
     if model is not None:
         model_note = f"{model['parameters']:,} parameters, {model['macs']:,} multiply-adds forward"
