@@ -16,7 +16,7 @@ class Layers(Windows, Norms, Cells, Experts, Losses):
 
     Examples
     --------
-        x -> conv -> norm -> relu -> loss
+    A network of four operations: x -> conv -> norm -> relu -> loss.
 
     >>> from remat_algos.models.settings import Settings
     >>> net = Layers("small", Settings(workspace=0))

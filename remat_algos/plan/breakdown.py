@@ -147,7 +147,9 @@ class Breakdown:
 
 
 def breakdown(subject: Plan | Simulation | ComputationGraph, *, by: str = "layer") -> Breakdown:
-    """Memory at the peak and compute, by type of layer and by data structure [1]_.
+    """Memory at the peak and compute, by type of layer and by data structure.
+
+    These are the figures of echo2020 [1]_.
 
     Parameters
     ----------

@@ -24,7 +24,8 @@ USUAL_NODES, LARGE_NODES = 1_000, 20_000
 MORE_WORK = {FAST: 6, DEFAULT: 4, BEST: 4}  # times as much at the latter as at the former
 WORK_OF_NODE = {FAST: 50_000, DEFAULT: 200_000, BEST: 1_000_000}  # graphs with few nodes take no more
 FIRST_WORK = 4_000  # for each node, in the first of the rounds
-MAX_FIRST, MIN_FIRST = 8, 4  # searches of the first round
+MIN_FIRST = 4  # searches of the first round
+MAX_FIRST = {FAST: 8, DEFAULT: 8, BEST: 24}  # with more work each is no longer, but there are more
 ROUNDS = ((0.4, 1.0, 0.01), (0.3, 0.7, 0.005), (0.3, 0.2, 0.005))
 """Share of the work, first and last temperature in mean costs of a node."""
 N_SEEDS = 4  # candidates of other solvers that it begins at
@@ -187,9 +188,8 @@ class _Annealing:
     ) -> Generator[Candidate, None, Candidate | None]:
         """Some short searches, then longer ones from the best of these; the best of all."""
         graph, best = self.graph, None
-        count = max(
-            MIN_FIRST, min(MAX_FIRST, int(ROUNDS[0][0] * self.work / (FIRST_WORK * self.kernel.nodes.size + 1)))
-        )
+        enough = int(ROUNDS[0][0] * self.work / (FIRST_WORK * self.kernel.nodes.size + 1))
+        count = max(MIN_FIRST, min(MAX_FIRST[self.context.effort], enough))
         goal = NO_GOAL if lowest else max(graph.needed_compute, self.context.bound or 0)
         pool = list(seeds)
         for share, hot, cold in ROUNDS:
