@@ -96,7 +96,7 @@ a node for each variable, constant and initialiser, which are residents here or 
 """
 LAYERS = """# Layers
 
-The building blocks of the models in the [zoo](zoo.md): methods of `remat_algos.models.layers.Layers`, each of which
+The building blocks of the models in the [zoo](zoo.md): methods of `ra.models.Layers`, each of which
 adds one or several operations. A table shows the nodes that the call in the heading adds, in float32. `image` is a
 tensor of 8 x 16 x 32 x 32, `rows` one of 8 x 64 x 128, `row` one of 8 x 128; `tokens` are 8 x 64 integers, `labels` 8;
 `expert` is a linear layer.

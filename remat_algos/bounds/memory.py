@@ -20,6 +20,15 @@ def least_peak_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
     The maximum of `forced_bytes`, and the nodes that have it: every schedule has so much live while each of them runs.
     Or the larger `two_path_bound`, and its two nodes: every schedule has so much live while one of them runs.
 
+    Parameters
+    ----------
+    graph : ComputationGraph
+
+    Returns
+    -------
+    int, list of int
+        Bytes, residents apart; ids of nodes.
+
     Examples
     --------
     >>> graph = ComputationGraph.from_edges([(0, 1), (0, 2), (1, 2)], memory=[4, 2, 1])
