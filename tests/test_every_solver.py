@@ -706,6 +706,22 @@ def test_a_bound_for_a_limit_that_was_only_tried_is_none_for_the_plan(monkeypatc
     assert plan.limit is None
     assert plan.overhead > 0  # so, without a limit, one pass is cheaper
     assert plan.bound_source != "optimum"
+    assert plan.bound <= least_compute(graph, plan.peak_memory)[0]
+
+
+@pytest.mark.parametrize("budget", [None, "least"], ids=str)
+def test_a_bound_for_a_limit_that_the_plan_exceeds_is_none_for_the_plan(monkeypatch, budget):
+    def too_high(graph, limit, context):
+        """The lowest schedule, with a bound for the limit, which is lower than its peak."""
+        compute, order = least_compute(graph, least_peak(graph)[0])
+        assert limit < least_peak(graph)[0]
+        yield Candidate(Schedule(order), bound=compute, scope="any order")
+
+    plant(monkeypatch, too_high)
+    graph = loose_bound()
+    plan = solve(graph, budget, solver="too_high", raw=True)
+    assert plan.peak_memory == least_peak(graph)[0]
+    assert plan.bound_source != "too_high"
 
 
 # ---------------------------------------------------------------- the guard, with solvers that should not be

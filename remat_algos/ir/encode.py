@@ -22,7 +22,7 @@ MASK, MASKED = "DropoutMask", "Dropout"
 def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
     """The graph with feature maps of one bit per element, where gradients need no more.
 
-    So echo2020 does it [1]_, and Gist for ReLU [2]_.
+    The method of echo2020 [1]_; for ReLU, that of Gist [2]_.
 
     The gradient of a ReLU needs only where its output is above 0 (of a ReLU6 or HardTanh: where it is not clipped). If
     no other gradient reads that output, its node stores those bits as an extra value, `relu:sign`, and its gradient
