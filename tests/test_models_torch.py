@@ -10,8 +10,8 @@ from remat_algos.models.registry import build
 from remat_algos.models.settings import Settings
 from tests.oracles.plain import plain
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra torch)")
-torchvision = pytest.importorskip("torchvision", reason="torchvision is not installed (extra torch)")
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra torchvision)")
+torchvision = pytest.importorskip("torchvision", reason="torchvision is not installed (extra torchvision)")
 
 nn, functional = torch.nn, torch.nn.functional
 flop_counter = pytest.importorskip("torch.utils.flop_counter")

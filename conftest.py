@@ -1,0 +1,13 @@
+"""Doctests of modules for optional frameworks are left out where the framework is missing."""
+
+import importlib.util
+
+FRAMEWORKS = {"torch": "torch", "jax": "jax*", "onnx": "onnx*", "jaxlib": "stablehlo*"}
+"""Library, and the modules in remat_algos/interop that import it when they are loaded."""
+
+collect_ignore_glob = [
+    pattern
+    for library, module in FRAMEWORKS.items()
+    if importlib.util.find_spec(library) is None
+    for pattern in (f"remat_algos/interop/{module}", f"remat_algos/interop/{module}/*")
+]

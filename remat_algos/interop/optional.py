@@ -1,0 +1,32 @@
+"""Libraries that only some installations have."""
+
+import importlib
+from types import ModuleType
+
+
+def require(module: str, extra: str) -> ModuleType:
+    """A module of an optional library.
+
+    Parameters
+    ----------
+    module : str
+        Its dotted name.
+    extra : str
+        The extra of this package that installs it.
+
+    Raises
+    ------
+    ImportError
+        With the command that installs it.
+
+    Examples
+    --------
+    >>> require("json", "onnx").__name__
+    'json'
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        library = module.partition(".")[0]
+        remedy = f"install it: python -m pip install 'remat_algos[{extra}]'"
+        raise ImportError(f"{library} cannot be imported ({error}); {remedy}", name=error.name) from error
