@@ -6,12 +6,13 @@ from remat_algos.interop.optional import require
 
 
 def test_a_missing_library_is_named_with_the_command_that_installs_it():
-    with pytest.raises(ImportError, match=r"nothing_here cannot be imported .*python -m pip install 'remat_algos\[jax\]'"):
+    remedy = r"nothing_here cannot be imported .*python -m pip install 'remat_algos\[jax\]'"
+    with pytest.raises(ImportError, match=remedy):
         require("nothing_here.at_all", "jax")
 
 
 def test_what_a_library_itself_misses_is_named_too(tmp_path, monkeypatch):
     (tmp_path / "half_a_library.py").write_text("import nothing_here\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ImportError, match="half_a_library cannot be imported .*nothing_here"):
+    with pytest.raises(ImportError, match=r"half_a_library cannot be imported .*nothing_here"):
         require("half_a_library", "torch")
