@@ -391,3 +391,71 @@ def test_values_that_nobody_reads_are_freed_at_once():
         ("compute", 1),
         ("free", 0),
     ]
+
+
+# ---------------------------------------------------------------- steps
+
+
+@given(runs())
+def test_every_step_reads_the_copies_that_serve_it_and_frees_those_that_end(run):
+    graph, order = run
+    g, lives = plain(graph), slow_simulation(graph, order).lifetimes
+    index = {(begin, x): i for i, (begin, x, _) in enumerate(lives)}
+    pinned = {index[order.index(g.producer[x]), x] for x in g.outputs}
+    for step, (node, reads, makes, frees) in enumerate(simulate(graph, order).steps()):
+        assert node == order[step]
+        assert reads == [(x, index[serving_run(g, order, step, x), x]) for x in g.reads[node]]
+        assert list(makes) == [index[step, x] for x in g.values[node]]
+        assert frees == [i for i, (_, _, end) in enumerate(lives) if end == step + 1 and i not in pinned]
+
+
+@given(runs())
+def test_whoever_follows_the_steps_holds_what_the_trace_says(run):
+    graph, order = run
+    simulation, live, trace = simulate(graph, order), set(), []
+    value = simulation.lifetimes.value.tolist()
+    for step in simulation.steps():
+        assert {i for _, i in step.reads} <= live
+        live |= set(step.makes)
+        trace.append(sum(int(graph.memory[value[i]]) for i in live) + int(graph.workspace[step.node]))
+        live -= set(step.frees)
+    assert trace == simulation.memory_trace.tolist()
+    assert sorted(value[i] for i in live) == np.flatnonzero(graph.output).tolist()
+
+
+@given(runs())
+def test_the_values_of_frees_are_those_of_the_steps_without_outputs(run):
+    graph, order = run
+    simulation = simulate(graph, order)
+    value = simulation.lifetimes.value.tolist()
+    of_steps = [[value[i] for i in step.frees if not graph.output[value[i]]] for step in simulation.steps()]
+    assert simulation.frees() == of_steps
+
+
+def test_reads_of_an_output_take_its_first_copy():
+    graph = graph_of([[], [0]], memory=[4, 1], output=[True, True])
+    steps = list(simulate(graph, [0, 0, 1]).steps())
+    assert [step.frees for step in steps] == [[], [1], []]
+    assert steps[2].reads == [(0, 0)]
+
+
+@given(runs(training_graphs(max_nodes=14)))
+def test_saved_is_what_the_backward_part_finds_in_memory(run):
+    """All that the steps before the first backward one make and do not free; outputs and what is read later."""
+    graph, order = run
+    simulation, live, later = simulate(graph, order), set(), set()
+    value = simulation.lifetimes.value.tolist()
+    backward = [plain(graph).is_backward(v) for v in order]
+    first = backward.index(True) if any(backward) else 0
+    for at, step in enumerate(simulation.steps()):
+        if at < first:
+            live = (live | set(step.makes)) - set(step.frees)
+        else:
+            later |= {i for _, i in step.reads}
+    assert simulation.saved == [(value[i], i) for i in sorted(live)]
+    assert all(i in later or graph.output[x] for x, i in simulation.saved)
+
+
+@given(runs(graphs(max_nodes=10)))
+def test_nothing_is_saved_without_a_backward_part(run):
+    assert simulate(*run).saved == []

@@ -167,6 +167,11 @@ class Plan:
         """Whether the user stopped the search; this is then the best plan so far."""
         return bool(self.details.get(INTERRUPTED, False))
 
+    @property
+    def saved(self) -> list[tuple[int, int]]:
+        """(value, instance) of all that crosses from the forward part to the backward part."""
+        return self.simulation.saved
+
     def actions(self, names: bool = False) -> Iterator[tuple[str, Any]]:
         """("compute", node) and ("free", value), in the order to perform them; ids, or names on demand."""
         return self.simulation.actions(names)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,6 +30,28 @@ from remat_algos.text.wording import counted, one_line, shortened
 
 ROLES = ("kept", "recomputed", "gradients", "workspace")
 """Kinds of live bytes during a step."""
+
+
+class Step(NamedTuple):
+    """One step of a schedule: the run of a node, with the copies of values that it reads, makes and frees.
+
+    Instances are indices into `lifetimes.value` and `lifetimes.end`.
+
+    Parameters
+    ----------
+    node : int
+    reads : list of (int, int)
+        (value, instance) in the argument order of the node.
+    makes : range
+        An instance of each value of the node.
+    frees : list of int
+        Instances that are freed after the step.
+    """
+
+    node: int
+    reads: list[tuple[int, int]]
+    makes: range
+    frees: list[int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,13 +181,75 @@ class Simulation:
             step = check_place(step, len(self.schedule), "step")
         return {role: int(trace[step]) if trace.size else 0 for role, trace in self.trace_by_role().items()}
 
+    @property
+    def saved(self) -> list[tuple[int, int]]:
+        """(value, instance) of all that crosses from the forward part to the backward part.
+
+        These instances are live when the first backward step begins: computed before it and read in it or later, and
+        the outputs computed before it. Empty where no backward node runs.
+
+        Examples
+        --------
+        >>> reads = {"read_indptr": [0, 0, 1, 3], "read_indices": [0, 0, 1]}
+        >>> graph = ComputationGraph.from_arrays(**reads, forward_of=[-1, -1, 0])
+        >>> simulate(graph, [0, 1, 2]).saved, simulate(graph, [0, 1, 0, 2]).saved
+        ([(0, 0), (1, 1)], [(1, 1), (0, 2)])
+        """
+        backward = ~self.graph.forward[self.schedule.order]
+        if not backward.any():
+            return []
+        first = int(backward.argmax())
+        live = np.flatnonzero((self.made_at < first) & (self.lifetimes.end > first))
+        return list(zip(self.lifetimes.value[live].tolist(), live.tolist(), strict=True))
+
+    def steps(self) -> Iterator[Step]:
+        """Each step with the instances that it reads, makes and frees.
+
+        A read takes the instance of the newest run, of an output that of its first run, which is pinned to the end and
+        in no `frees`. A later instance of an output is never read and freed after its own step.
+
+        Yields
+        ------
+        Step
+
+        Examples
+        --------
+        >>> graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
+        >>> for step in simulate(graph, Schedule.from_names(graph, "ABAC")).steps():
+        ...     print(step)
+        Step(node=0, reads=[], makes=range(0, 1), frees=[])
+        Step(node=1, reads=[(0, 0)], makes=range(1, 2), frees=[0])
+        Step(node=0, reads=[], makes=range(2, 3), frees=[])
+        Step(node=2, reads=[(0, 2), (1, 1)], makes=range(3, 4), frees=[1, 2])
+        """
+        graph, lives = self.graph, self.lifetimes
+        made_by, value = lives.instance_indptr.tolist(), lives.value.tolist()
+        read_indptr, read_indices = graph.read_indptr.tolist(), graph.read_indices.tolist()
+        pinned = graph.output[lives.value] & self.first_run[self.made_at]
+        serving: dict[int, int] = {}  # value: the instance that a read takes
+        for step, (node, frees) in enumerate(zip(self.schedule.order.tolist(), self._freed(~pinned), strict=True)):
+            reads = [(x, serving[x]) for x in read_indices[read_indptr[node] : read_indptr[node + 1]]]
+            makes = range(made_by[step], made_by[step + 1])
+            for i in makes:
+                if value[i] not in serving or not graph.output[value[i]]:
+                    serving[value[i]] = i
+            yield Step(node, reads, makes, frees)
+
     def frees(self) -> list[list[int]]:
-        """Values to free after each step. Outputs are in no list: a later copy of one replaces it, and stays."""
+        """Values to free after each step, for who performs `actions`.
+
+        Outputs are in no list. Where an output is recomputed, its later copy may replace the first one: both are equal.
+        The simulator pins the first; `steps` tells the copies apart, for programs that need that one.
+        """
+        value = self.lifetimes.value
+        return [value[freed].tolist() for freed in self._freed(~self.graph.output[value])]
+
+    def _freed(self, freeable: Bool) -> list[list[int]]:
+        """Those of some instances that are freed after each step, ascending."""
         freed_after: list[list[int]] = [[] for _ in range(len(self.schedule))]
-        value, end = self.lifetimes.value, self.lifetimes.end
-        freed = np.flatnonzero(~self.graph.output[value])
-        for x, at in zip(value[freed].tolist(), end[freed].tolist(), strict=True):
-            freed_after[at - 1].append(x)
+        freed = np.flatnonzero(freeable)
+        for i, at in zip(freed.tolist(), self.lifetimes.end[freed].tolist(), strict=True):
+            freed_after[at - 1].append(i)
         return freed_after
 
     def actions(self, names: bool = False) -> Iterator[tuple[str, Any]]:
