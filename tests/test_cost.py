@@ -18,6 +18,7 @@ from remat_algos.cost.backends import gpu_missing
 from remat_algos.cost.calibration import Library, Timings, calibrate, measure
 from remat_algos.cost.compute import COSTS, DEFAULT_DEVICE, compute_costs
 from remat_algos.cost.devices import LAUNCH, Device, get_device, list_devices
+from remat_algos.cost.roofline import operator_costs
 from remat_algos.cost.shapes import DTYPES, element_bytes, tensor_bytes
 from remat_algos.errors import BackendError, GraphError
 from remat_algos.executor.array_backend import backend
@@ -533,3 +534,34 @@ def test_the_file_on_the_page_is_read_and_its_keys_are_described(tmp_path):
     assert device == Device("my card", {"float32": 15e12, "float16": 60e12}, 5e11, 4e-6, 2**34, "its data sheet")
     keys = {key for row in rows("A device of your own") for key in re.findall(r"`(\w+)`", row[0])}
     assert keys == set(json.loads(text)) == set(device.record())
+
+
+# ---------------------------------------------------------------- operators of captured models
+
+
+def test_operators_cost_what_a_function_gives_in_whole_nanoseconds():
+    costs, unit = operator_costs(lambda flops, moved: flops / 4 + moved, [10, 11, 0], [1, 2, 0])
+    assert (costs.tolist(), unit) == ([4, 5, 0], "ns")
+
+
+def test_operators_are_counted_in_flops():
+    costs, unit = operator_costs("flops", [10, 0], [1, 2])
+    assert (costs.tolist(), unit) == ([10, 0], "FLOPs")
+
+
+@pytest.mark.parametrize("amount", [-1, float("nan"), float("inf"), "3", None])
+def test_a_cost_function_that_gives_no_cost_is_refused(amount):
+    with pytest.raises(GraphError, match=r"cost function gave .*; give ns, a number of 0 or more"):
+        operator_costs(lambda flops, moved: amount, [1], [1])
+
+
+@pytest.mark.parametrize(
+    ("cost", "error", "message"),
+    [
+        ("rofline", GraphError, "no cost is called 'rofline'; did you mean roofline?"),
+        (3, TypeError, 'cost is a int; give "roofline", "flops" or a function of FLOPs and bytes'),
+    ],
+)
+def test_an_unknown_cost_of_operators_is_refused(cost, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        operator_costs(cost, [1], [1])
