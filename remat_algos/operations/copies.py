@@ -113,7 +113,7 @@ KINDS = (
     OperationKind("Concat", aliases=("Cat",), formula=Formula(_concat, _concat_gradient)),
     OperationKind(
         "Slice",
-        aliases=("GetItem",),
+        aliases=("GetItem", "Split"),
         formula=either(is_routed, ROUTED_SLICE, Formula(_slice, _slice_gradient, _slice_refusal)),
     ),
     OperationKind(

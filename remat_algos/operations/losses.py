@@ -159,7 +159,7 @@ def _labels(call: Call) -> tuple[int, range]:
 KINDS = (
     OperationKind(
         "SoftmaxCrossEntropy",
-        aliases=("SoftmaxOutput",),
+        aliases=("SoftmaxOutput", "SoftmaxCrossEntropyLoss"),
         formula=Formula(_cross_entropy, _cross_entropy_gradient, tokens=_classes),
         flops=5,  # per score: the largest, a difference, an exponential, two sums
         layer="output",

@@ -196,7 +196,15 @@ KINDS = (
         NORMS,
         extra=("mean", "rstd"),
     ),
-    OperationKind("RMSNorm", "inputs", formula=Formula(_norm, _norm_gradient), flops=4, layer=NORMS, extra=("rstd",)),
+    OperationKind(
+        "RMSNorm",
+        "inputs",
+        ("RMSNormalization",),
+        formula=Formula(_norm, _norm_gradient),
+        flops=4,
+        layer=NORMS,
+        extra=("rstd",),
+    ),
     OperationKind(
         "LocalResponseNorm",
         "inputs",

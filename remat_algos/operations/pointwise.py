@@ -131,6 +131,7 @@ KINDS = (
     OperationKind(
         "ReLU",
         "output",
+        ("Relu",),
         formula=of_output(lambda xp, x: xp.maximum(x, 0), lambda xp, y: y > 0),
         layer=ACTIVATION,
         saves_alone="output",

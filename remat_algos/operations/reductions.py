@@ -105,7 +105,11 @@ KINDS = (
         saves_alone="output",
         in_place=FIRST,
     ),
-    OperationKind("Mean", formula=Formula(_mean, _mean_gradient, _reduction_refusal)),
-    OperationKind("Sum", formula=either(is_routed, ROUTED_SUM, Formula(_sum, _sum_gradient, _reduction_refusal))),
-    OperationKind("Max", "inputs output", saves_alone="inputs output"),
+    OperationKind("Mean", aliases=("ReduceMean",), formula=Formula(_mean, _mean_gradient, _reduction_refusal)),
+    OperationKind(
+        "Sum",
+        aliases=("ReduceSum",),
+        formula=either(is_routed, ROUTED_SUM, Formula(_sum, _sum_gradient, _reduction_refusal)),
+    ),
+    OperationKind("Max", "inputs output", ("ReduceMax",), saves_alone="inputs output"),
 )

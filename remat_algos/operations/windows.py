@@ -285,14 +285,14 @@ KINDS = (
     ),
     OperationKind(
         "AveragePooling",
-        aliases=("AveragePooling2D", "AveragePool", "AvgPool2d"),
+        aliases=("AveragePooling2D", "AveragePool", "AvgPool2d", "GlobalAveragePool"),
         formula=Formula(_average_pooling, _average_pooling_gradient),
         layer="pooling",
         saves_alone="inputs output",
     ),
     OperationKind(
         "Upsample",
-        aliases=("ResizeImages", "Interpolate"),
+        aliases=("ResizeImages", "Interpolate", "Resize"),
         formula=Formula(lambda call, x: along(call.xp, x, _neighbours(call)), _upsample_gradient),
     ),
 )

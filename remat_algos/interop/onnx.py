@@ -1,0 +1,381 @@
+"""ONNX models as computation graphs: bytes from shape inference, costs from FLOPs and bytes moved."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from math import prod
+from typing import Any, NamedTuple
+
+from remat_algos.cost.roofline import Cost, operator_costs
+from remat_algos.errors import GraphError
+from remat_algos.interop.optional import require
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.tables import NodeRow, ResidentRow, Tables, ValueRow
+from remat_algos.operations.kind import operation_kind
+from remat_algos.text.wording import counted, did_you_mean, shortened
+
+onnx, inliner = require("onnx", "onnx"), require("onnx.inliner", "onnx")
+
+VIEWS = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"))
+"""Operators whose value is their first read in another shape."""
+
+RANDOM = frozenset(
+    ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+)
+"""Operators that draw, beside Dropout in training."""
+
+SHAPE_ONLY = frozenset(("Shape", "Size"))
+"""Operators that read no element, only how many there are."""
+
+LINEAR = frozenset(
+    (
+        *("Cast", "CastLike", "CumSum", "DepthToSpace", "Expand", "Gather", "GatherElements", "GatherND", "Neg", "Pad"),
+        *("SpaceToDepth", "Tile", "Trilu", "Where"),
+    )
+)
+"""Operators, beside those of `ra.operations`, whose gradient reads nothing but indices and conditions."""
+
+PRODUCTS = frozenset(("Conv", "ConvTranspose", "MatMul", "Gemm"))
+"""Operators whose FLOPs are counted."""
+
+ALWAYS_INFERENCE, TRAINING_FLAG = 7, 12  # opsets from which on Dropout never draws, and has a flag for that
+SETTINGS = frozenset(("Clip", "Dropout", "Pad", "Resize", "Upsample"))  # what these read but the first is not learned
+STATISTICS = (3, 4)  # places of the running mean and variance among what a BatchNormalization reads
+OWN_DOMAINS = ("", "ai.onnx")
+_NARROW = {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2}  # bits of elements below a byte
+_FLOATING = ("FLOAT", "DOUBLE", "BFLOAT", "COMPLEX")
+
+
+def capture(
+    model: str | os.PathLike[str] | bytes | Any, dims: Mapping[str, int] | None = None, *, cost: Cost = "roofline"
+) -> ComputationGraph:
+    """The graph of an ONNX model, which `differentiate` makes a training step of.
+
+    A node is called as its first value is; those of a single pass in the order of the file. Initializers and inputs
+    are residents, of role `parameter` where they are floating-point initializers, `state` where they are running
+    statistics. Reshape, Flatten, Squeeze, Unsqueeze, Identity, and Dropout outside training without a mask, are views
+    of what they read. What draws must not run a second time. If, Loop and Scan are one node each, which reads what
+    their bodies read from outside.
+
+    Parameters
+    ----------
+    model : path, bytes or onnx.ModelProto
+    dims : mapping of str to int, optional
+        Lengths of symbolic dimensions, `{"batch": 8}`; axis 0 of a tensor x, where it has no symbol, is "x[0]".
+    cost : {"roofline", "flops"} or callable, optional
+        "roofline": ns on 10 TFLOP/s, 1.5 TB/s and 4 us per operator. "flops": FLOPs. A callable gives the ns of
+        (FLOPs, bytes). FLOPs are those of Conv, ConvTranspose, MatMul and Gemm; other operators have none.
+
+    Returns
+    -------
+    ComputationGraph
+        What gradients read is known of operators that `ra.operations` knows; others read all reads and values.
+
+    Raises
+    ------
+    GraphError
+        If the model cannot be read, its shapes contradict each other, or a tensor has no size; for an unknown
+        dimension or cost.
+    ImportError
+        If onnx is not installed.
+
+    Examples
+    --------
+    >>> from onnx import TensorProto, helper
+    >>> x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 4]) for name in "xy")
+    >>> relu = helper.make_node("Relu", ["x"], ["y"])
+    >>> model = helper.make_model(helper.make_graph([relu], "net", [x], [y]))
+    >>> graph = capture(model, {"batch": 8})
+    >>> graph.memory.tolist(), graph.compute.tolist(), graph.resident.names
+    ([128], [4000], ('x',))
+    """
+    sized = _with_sizes(_loaded(model), dict(dims or {}))
+    return ComputationGraph.from_tables(_Reader(sized).tables(cost))
+
+
+# ---------------------------------------------------------------- the model and its sizes
+
+
+def _loaded(model: Any) -> Any:
+    """The model, local functions written out, without data outside its file."""
+    if not isinstance(model, str | os.PathLike | bytes | onnx.ModelProto):
+        raise TypeError(f"model is a {type(model).__name__}; give a path, bytes or an onnx.ModelProto")
+    if isinstance(model, onnx.ModelProto):
+        return _inlined(model, "the model")
+    source = "the model" if isinstance(model, bytes) else os.fspath(model)
+    try:
+        if isinstance(model, bytes):
+            loaded = onnx.load_model_from_string(model)
+        else:
+            loaded = onnx.load_model(source, load_external_data=False)
+    except OSError as error:
+        raise GraphError(f"{source} cannot be read: {error.strerror}") from error
+    except Exception as error:  # protobuf's own, or of another reader that the ending of the file chose
+        raise GraphError(f"{source} is no ONNX model ({_first_line(error)}); is the file whole?") from error
+    return _inlined(loaded, source)
+
+
+def _inlined(model: Any, source: str) -> Any:
+    if not model.graph.node:
+        raise GraphError(f"{source} has no nodes; give an ONNX model with a graph")
+    if model.graph.sparse_initializer:
+        raise GraphError(f"{source} has sparse initializers; make them dense")
+    return inliner.inline_local_functions(model) if model.functions else model
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def _with_sizes(model: Any, dims: dict[str, int]) -> Any:
+    """A copy with a shape for every tensor; GraphError that names the first one without."""
+    for name, length in dims.items():
+        if type(length) is not int or length < 0:
+            raise GraphError(f"dims[{name!r}] is {shortened(repr(length))}; give a whole number, 0 or more")
+    sized = onnx.ModelProto()
+    sized.CopyFrom(model)
+    symbols = _symbols(sized.graph)
+    bound = _bind(sized.graph, dims)
+    while True:
+        try:
+            sized = onnx.shape_inference.infer_shapes(sized, check_type=True, strict_mode=True, data_prop=True)
+        except onnx.shape_inference.InferenceError as error:
+            fault = _first_line(error).replace("[ShapeInferenceError] ", "").removeprefix("Inference error(s): ")
+            raise GraphError(f"the model's shapes cannot be found: {fault}; is it valid for these dims?") from error
+        newly = _bind(sized.graph, dims)  # inference may have found tensors whose length depends on data
+        if not newly:
+            break
+        bound |= newly
+    unknown = next((name for name in dims if name not in bound), None)
+    if unknown is not None:
+        known = f" (known: {', '.join(sorted(symbols))})" if symbols else ""
+        remedy = did_you_mean(unknown, symbols) or f"{known}; remove it from dims"
+        raise GraphError(f"no dimension without length is called {shortened(unknown)!r}{remedy}")
+    _check_sizes(sized.graph, symbols)
+    return sized
+
+
+def _infos(graph: Any) -> Iterator[Any]:
+    return chain(graph.input, graph.value_info, graph.output)
+
+
+def _open_dims(info: Any) -> Iterator[tuple[Any, tuple[str, str]]]:
+    """Dimensions without length, each with its symbol and its place; exporters write -1 too."""
+    for axis, dim in enumerate(info.type.tensor_type.shape.dim):
+        if not dim.HasField("dim_value") or dim.dim_value < 0:
+            yield dim, (dim.dim_param, f"{info.name}[{axis}]")
+
+
+def _symbols(graph: Any) -> set[str]:
+    """What the model itself calls dimensions of its inputs; inference adds symbols of its own."""
+    return {symbol or place for info in graph.input for _, (symbol, place) in _open_dims(info)}
+
+
+def _bind(graph: Any, dims: Mapping[str, int]) -> set[str]:
+    """Give dimensions their lengths; returns the names that were used."""
+    used = set()
+    for info in _infos(graph):
+        for dim, names in _open_dims(info):
+            if name := next((name for name in names if name in dims), None):
+                dim.dim_value = dims[name]
+                used.add(name)
+    return used
+
+
+def _check_sizes(graph: Any, symbols: set[str]) -> None:
+    infos = {info.name: info for info in _infos(graph)}
+    given = {tensor.name for tensor in graph.initializer}
+    used = {info.name for info in graph.output}.union(*map(_reads, graph.node))
+    names = [info.name for info in graph.input]
+    for node in graph.node:  # a further value that has no size and that nothing reads is not made
+        names += [name for k, name in enumerate(node.output) if name and (not k or name in used)]
+    names = [name for name in names if name not in given]
+    for name in names:
+        kind = infos[name].type.WhichOneof("value") if name in infos else "tensor_type"
+        if kind not in ("tensor_type", None):
+            raise GraphError(f"{shortened(name)!r} is a {kind.removesuffix('_type')}; only tensors have a size")
+    unsized = [name for name in names if not _has_size(infos.get(name))]
+    if not unsized:
+        return
+    first = infos.get(unsized[0])
+    fault = f"{counted(len(unsized), 'tensor')} {'has' if len(unsized) == 1 else 'have'} no size"
+    if first is None or not first.type.tensor_type.HasField("shape"):
+        remedy = "give it a type and a shape in the model's value_info"
+        raise GraphError(f"{fault}, the first is {shortened(unsized[0])!r}, whose shape is not known; {remedy}")
+    inputs = [info for info in graph.input if info.name in unsized]
+    missing = [
+        symbol if symbol in symbols else place for info in inputs or [first] for _, (symbol, place) in _open_dims(info)
+    ]
+    shape = " x ".join(
+        str(dim.dim_value) if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or "?"
+        for dim in first.type.tensor_type.shape.dim
+    )
+    example = ", ".join(f'"{name}": 1' for name in dict.fromkeys(missing))
+    remedy = f"give their lengths, as in dims={{{example}}}"
+    raise GraphError(f"{fault}, the first is {shortened(unsized[0])!r} ({shape}); {remedy}")
+
+
+def _has_size(info: Any) -> bool:
+    known = info is not None and info.type.tensor_type.HasField("shape") and info.type.tensor_type.elem_type
+    return bool(known) and not any(_open_dims(info))
+
+
+class _Extent(NamedTuple):
+    """Shape and bytes of a tensor, and whether its elements are floating-point numbers."""
+
+    shape: tuple[int, ...]
+    memory: int
+    floating: bool
+
+    @classmethod
+    def of(cls, name: str, shape: Sequence[int], elem_type: int) -> _Extent:
+        dtype = onnx.TensorProto.DataType.Name(elem_type)
+        if dtype == "STRING":
+            raise GraphError(f"{shortened(name)!r} is a tensor of strings, which have no size")
+        bits = _NARROW.get(dtype) or 8 * onnx.helper.tensor_dtype_to_np_dtype(elem_type).itemsize
+        return cls(tuple(shape), (prod(shape) * bits + 7) // 8, dtype.startswith(_FLOATING))
+
+
+# ---------------------------------------------------------------- rows
+
+
+class _Reader:
+    """Rows of the graph of a model whose tensors all have a size."""
+
+    def __init__(self, model: Any) -> None:
+        self.graph = model.graph
+        self.opset = next((entry.version for entry in model.opset_import if entry.domain in OWN_DOMAINS), 1)
+        self.outputs = {info.name for info in self.graph.output}
+        self.constants = {tensor.name: tensor for tensor in self.graph.initializer}
+        self.extents: dict[str, _Extent] = {}
+        for info in _infos(self.graph):
+            if _has_size(info):
+                tensor = info.type.tensor_type
+                shape = [dim.dim_value for dim in tensor.shape.dim]
+                self.extents[info.name] = _Extent.of(info.name, shape, tensor.elem_type)
+        for name, tensor in self.constants.items():
+            self.extents[name] = _Extent.of(name, tensor.dims, tensor.data_type)
+        for node in self.graph.node:
+            self.constants |= _constant(node)
+
+    def tables(self, cost: Cost) -> Tables:
+        """The rows, costs among them."""
+        rows, flops, moved = [], [], []
+        for node in self.graph.node:
+            if node.op_type == "Constant" or not any(node.output):
+                continue
+            row = self._row(node)
+            rows.append(row)
+            flops.append(self._flops(node))
+            made = self.extents.keys() & node.output
+            moved.append(sum(self.extents[name].memory for name in made.union(row.reads)))
+        costs, unit = operator_costs(cost, flops, moved)
+        for row, amount in zip(rows, costs.tolist(), strict=True):
+            row.compute = 0 if row.values[0].view_of is not None else amount
+        return Tables(rows, self._residents(), backward="to come", compute_unit=unit, compute_scale=1, source="model")
+
+    def _row(self, node: Any) -> NodeRow:
+        made = [name for name in node.output if name in self.extents]
+        op = node.op_type if node.domain in OWN_DOMAINS else f"{node.domain}.{node.op_type}"
+        draws = _draws(node, self.constants, self.opset)
+        if op in VIEWS or (op == "Dropout" and not draws and len(made) == 1):
+            view = ValueRow(0, output=made[0] in self.outputs, view_of=node.input[0])
+            return NodeRow(made[0], op, values=[view])
+        reads = [] if op in SHAPE_ONLY else list(dict.fromkeys(_reads(node)))
+        lost = next((name for name in reads if name not in self.extents), None)
+        if lost is not None:
+            raise GraphError(f"{shortened(made[0])!r} reads {shortened(lost)!r}, which nothing in the model makes")
+        values = [self._value(name, place) for place, name in enumerate(made)]
+        return NodeRow(made[0], op, once=draws, reads=reads, values=values, saved=self._saved(op, reads, made))
+
+    def _value(self, name: str, place: int) -> ValueRow:
+        extent = self.extents[name]
+        return ValueRow(
+            extent.memory,
+            name=name if place else None,
+            output=name in self.outputs,
+            grad_memory=extent.memory if extent.floating else -1,
+        )
+
+    def _saved(self, op: str, reads: list[str], made: list[str]) -> list[str] | None:
+        """What the gradient reads, indices and conditions always; None for all reads and values."""
+        if op == "Dropout":
+            return made[1:] or None  # its mask
+        kind = operation_kind(op)
+        discrete = [name for name in reads if not self.extents[name].floating]
+        if op in LINEAR:
+            return discrete
+        if kind is None:
+            return None
+        alone = bool(kind.extra) and len(made) == 1
+        inputs, output = kind.alone if alone else (kind.saves_inputs, kind.saves_output)
+        extra = made[1:] if kind.extra and op != "BatchNormalization" else []  # those are its running statistics
+        return [*(reads if inputs else discrete), *(made[:1] if output else []), *extra]
+
+    def _flops(self, node: Any) -> int:
+        """FLOPs of products of matrices and convolutions, 0 of all else."""
+        if node.op_type not in PRODUCTS or node.domain not in OWN_DOMAINS:
+            return 0
+        x, weight = (self.extents[name].shape for name in node.input[:2])
+        y = self.extents[node.output[0]].shape
+        if node.op_type == "Conv":
+            return 2 * prod(y) * prod(weight[1:])
+        if node.op_type == "ConvTranspose":
+            return 2 * prod(x) * prod(weight[1:])
+        transposed = any(entry.name == "transA" and entry.i for entry in node.attribute)
+        return 2 * prod(y) * (x[0] if transposed else x[-1])
+
+    def _residents(self) -> list[ResidentRow]:
+        """Initializers, values of Constant nodes, inputs."""
+        role = {tensor.name: "parameter" for tensor in self.graph.initializer if self.extents[tensor.name].floating}
+        for node in self.graph.node:
+            if node.op_type == "BatchNormalization":
+                role |= {node.input[place]: "state" for place in STATISTICS}
+            if node.op_type in SETTINGS:
+                role |= dict.fromkeys(node.input[1:], "input")
+        names = dict.fromkeys((*self.constants, *(info.name for info in self.graph.input)))
+        return [ResidentRow(name, self.extents[name].memory, role.get(name, "input")) for name in names]
+
+
+def _bodies(node: Any) -> Iterator[Any]:
+    """The graphs that an operator such as If or Loop runs."""
+    for entry in node.attribute:
+        if entry.HasField("g"):
+            yield entry.g
+        yield from entry.graphs
+
+
+def _reads(node: Any) -> Iterator[str]:
+    """Names that an operator reads, its bodies too, those that the bodies make apart."""
+    yield from filter(None, node.input)
+    for body in _bodies(node):
+        made = {info.name for info in body.input} | {tensor.name for tensor in body.initializer}
+        for inner in body.node:
+            yield from (name for name in _reads(inner) if name not in made)
+            made |= set(inner.output)
+        yield from (info.name for info in body.output if info.name not in made)
+
+
+def _draws(node: Any, constants: Mapping[str, Any], opset: int) -> bool:
+    """Whether an operator draws random numbers, or a body of it does."""
+    for body in _bodies(node):
+        inside = {**constants, **{tensor.name: tensor for tensor in body.initializer}}
+        for inner in body.node:
+            inside |= _constant(inner)
+        if any(_draws(inner, inside, opset) for inner in body.node):
+            return True
+    if node.domain not in OWN_DOMAINS or node.op_type != "Dropout":
+        return node.op_type in RANDOM and node.domain in OWN_DOMAINS
+    if opset < TRAINING_FLAG:
+        return opset < ALWAYS_INFERENCE and not any(entry.name == "is_test" and entry.i for entry in node.attribute)
+    flag = node.input[2] if len(node.input) > 2 else ""
+    return bool(flag) and (flag not in constants or bool(onnx.numpy_helper.to_array(constants[flag]).any()))
+
+
+def _constant(node: Any) -> dict[str, Any]:
+    """The tensor of a Constant node by its name."""
+    if node.op_type != "Constant" or node.domain not in OWN_DOMAINS:
+        return {}
+    return {node.output[0]: next((entry.t for entry in node.attribute if entry.name == "value"), None)}

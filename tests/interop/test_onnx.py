@@ -1,0 +1,374 @@
+"""Graphs of ONNX models, made by hand so that their bytes are known."""
+
+import re
+
+import numpy as np
+import pytest
+
+import remat_algos as ra
+
+onnx = pytest.importorskip("onnx")
+
+from onnx import TensorProto, helper  # noqa: E402
+
+from remat_algos.interop.onnx import capture  # noqa: E402
+
+FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+
+
+def info(name, shape=None, dtype=FLOAT):
+    return helper.make_tensor_value_info(name, dtype, shape)
+
+
+def tensor(name, shape, dtype=FLOAT, fill=0):
+    return helper.make_tensor(name, dtype, shape, np.full(int(np.prod(shape)), fill, np.int64))
+
+
+def graph_of(nodes, inputs, outputs, initializers=(), value_info=()):
+    return helper.make_graph(
+        [helper.make_node(*node[:3], **(node[3] if len(node) > 3 else {})) for node in nodes],
+        "net",
+        inputs,
+        [out if isinstance(out, onnx.ValueInfoProto) else info(out) for out in outputs],
+        initializers,
+        value_info=value_info,
+    )
+
+
+def model_of(*parts, opset=21, **more):
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("mine", 1)]
+    return helper.make_model(graph_of(*parts, **more), opset_imports=opsets)
+
+
+def mlp():
+    return model_of(
+        [
+            ("Gemm", ["x", "w1", "b1"], ["h"], {"transB": 1}),
+            ("Relu", ["h"], ["r"]),
+            ("MatMul", ["r", "w2"], ["y"]),
+            ("ReduceMean", ["y"], ["loss"], {"keepdims": 0}),
+        ],
+        [info("x", ["batch", 16])],
+        ["loss"],
+        [tensor("w1", [32, 16]), tensor("b1", [32]), tensor("w2", [32, 4])],
+    )
+
+
+def block(training):
+    statistics = ["mean_out", "var_out"] if training else []
+    return model_of(
+        [
+            ("Conv", ["x", "w"], ["c"], {"pads": [1, 1, 1, 1], "group": 2}),
+            (
+                "BatchNormalization",
+                ["c", "scale", "bias", "mean", "var"],
+                ["n", *statistics],
+                {"training_mode": training},
+            ),
+            ("Relu", ["n"], ["r"]),
+            ("MaxPool", ["r"], ["p", "places"], {"kernel_shape": [2, 2], "strides": [2, 2]}),
+        ],
+        [info("x", [2, 4, 8, 8])],
+        ["p", *statistics],
+        [tensor("w", [6, 2, 3, 3]), *(tensor(name, [6]) for name in ("scale", "bias", "mean", "var"))],
+    )
+
+
+def dropout(flag=None, mask=True, dtype=BOOL, opset=21):
+    reads = ["x", "ratio", "flag"] if flag is not None else ["x"]
+    settings = [tensor("ratio", []), tensor("flag", [], dtype, flag)] if flag is not None else []
+    nodes = [("Dropout", reads, ["d", "mask"] if mask else ["d"]), ("Relu", ["d"], ["y"])]
+    return model_of(nodes, [info("x", [3, 5])], ["y"], settings, opset=opset)
+
+
+def branches(body=("Relu", ["h"], ["out"])):
+    then = graph_of([("Sub", ["h", "shift"], ["out"])], [], [info("out", [3, 5])])
+    other = graph_of([body], [], [info("out", [3, 5])])
+    return model_of(
+        [("Exp", ["x"], ["h"]), ("If", ["yes"], ["y"], {"then_branch": then, "else_branch": other})],
+        [info("x", [3, 5]), info("yes", [], BOOL)],
+        ["y"],
+        [tensor("shift", [5])],
+    )
+
+
+def memory(graph):
+    return dict(zip(graph.value_names(), graph.memory.tolist(), strict=True))
+
+
+def residents(graph):
+    roles = [("input", "parameter", "state")[role] for role in graph.resident.role]
+    return dict(zip(graph.resident.names, zip(graph.resident.memory.tolist(), roles, strict=True), strict=True))
+
+
+def reads(graph, name):
+    return [graph.value_name(x) for x in graph.reads(graph.node_id(name))]
+
+
+def saved(graph, name):
+    return {graph.value_name(x) for x in graph.backward.saved(graph.node_id(name))}
+
+
+def once(graph):
+    return [graph.labels[v] for v in np.flatnonzero(graph.once)]
+
+
+# ---------------------------------------------------------------- sizes, costs, what gradients read
+
+
+def test_an_mlp_has_the_bytes_and_flops_of_its_layers():
+    graph = capture(mlp(), {"batch": 8}, cost="flops")
+    assert memory(graph) == {"h": 8 * 32 * 4, "r": 8 * 32 * 4, "y": 8 * 4 * 4, "loss": 4}
+    assert graph.compute.tolist() == [2 * 8 * 32 * 16, 0, 2 * 8 * 4 * 32, 0]
+    assert residents(graph) == {
+        "w1": (2048, "parameter"),
+        "b1": (128, "parameter"),
+        "w2": (512, "parameter"),
+        "x": (512, "input"),
+    }
+    assert [saved(graph, name) for name in ("h", "r", "y", "loss")] == [set(), {"r"}, {"r"}, set()]
+    assert graph.labels.compute_unit == "FLOPs"
+
+
+def test_an_mlp_is_trained_and_planned():
+    graph = capture(mlp(), {"batch": 8})
+    training = ra.differentiate(graph, parameter_gradients=True)
+    assert {"grad(w1)", "grad(b1)", "grad(w2)"} <= set(training.node_names())
+    assert ra.solve(training, "least").peak_memory <= ra.simulate(training, range(training.n_nodes)).peak_memory
+
+
+def test_costs_are_nanoseconds_of_a_roofline_or_of_a_function():
+    graph = capture(mlp(), {"batch": 8})
+    moved = 512 + 2048 + 128 + 1024
+    assert graph.labels.compute_unit == "ns"
+    assert graph.compute[0] == round(4000 + max(8192 / 1e4, moved / 1.5e3))
+    counted = capture(mlp(), {"batch": 8}, cost=lambda flops, bytes_moved: bytes_moved)
+    assert counted.compute[0] == moved
+
+
+@pytest.mark.parametrize("training", [0, 1])
+def test_a_block_of_convolution_normalization_and_pooling(training):
+    graph = capture(block(training), cost="flops")
+    statistics = {"mean_out": 24, "var_out": 24} if training else {}
+    maps = (
+        dict.fromkeys(("c", "n"), 2 * 6 * 8 * 8 * 4) | statistics | {"r": 3072, "p": 768, "places": 2 * 6 * 4 * 4 * 8}
+    )
+    assert memory(graph) == maps
+    assert graph.compute.tolist() == [2 * 2 * 6 * 8 * 8 * 2 * 3 * 3, 0, 0, 0]
+    assert residents(graph)["mean"] == residents(graph)["var"] == (24, "state")
+    assert residents(graph)["scale"] == (24, "parameter")
+    assert [saved(graph, name) for name in ("n", "r", "p")] == [{"c"}, {"r"}, {"places"}]
+    assert {graph.value_name(x) for x in np.flatnonzero(graph.output)} == {"p", *statistics}
+    assert graph.backward.grad_memory[graph.value_id("places")] == -1
+
+
+def test_views_take_no_bytes_and_are_read_as_their_base():
+    nodes = [
+        ("Exp", ["x"], ["e"]),
+        ("Reshape", ["e", "shape"], ["v1"]),
+        ("Squeeze", ["v1", "axis"], ["v2"]),
+        ("Identity", ["x"], ["v3"]),
+        ("Relu", ["v2"], ["r"]),
+        ("Add", ["v2", "v3"], ["a"]),
+        ("Flatten", ["a"], ["y"]),
+    ]
+    constants = [tensor("shape", [3], INT64, 0), tensor("axis", [1], INT64, 2)]
+    constants[0] = helper.make_tensor("shape", INT64, [3], [3, 5, 1])
+    graph = capture(model_of(nodes, [info("x", [3, 5])], ["r", "y"], constants))
+    assert graph.labels.names == ("e", "r", "a")
+    assert graph.labels.views == {"v1": "e", "v2": "e", "v3": "x", "y": "a"}
+    assert reads(graph, "r") == reads(graph, "a") == ["e"]
+    assert graph.output.tolist() == [False, True, True]
+    assert residents(graph)["shape"] == (24, "input")
+
+
+def test_the_gradient_of_an_unknown_operator_reads_everything():
+    nodes = [("Exp", ["x"], ["e"]), ("Elu", ["e"], ["y"]), ("Gather", ["y", "places"], ["z"])]
+    graph = capture(model_of(nodes, [info("x", [3, 5]), info("i", [2], INT64)], ["z"], [tensor("places", [2], INT64)]))
+    assert [saved(graph, name) for name in ("e", "y", "z")] == [{"e"}, {"e", "y"}, set()]
+
+
+def test_a_gradient_reads_indices_and_conditions():
+    nodes = [("Exp", ["x"], ["e"]), ("Greater", ["e", "x"], ["c"]), ("Where", ["c", "e", "x"], ["y"])]
+    graph = capture(model_of(nodes, [info("x", [3, 5])], ["y"]))
+    assert saved(graph, "y") == {"c"}
+    assert memory(graph)["c"] == 15
+
+
+def test_shape_reads_no_element():
+    nodes = [("Exp", ["x"], ["e"]), ("Shape", ["e"], ["s"]), ("ConstantOfShape", ["s"], ["y"])]
+    graph = capture(model_of(nodes, [info("x", ["n", 5])], ["y"]), {"n": 3})
+    assert (reads(graph, "s"), reads(graph, "y"), memory(graph)["y"]) == ([], ["s"], 60)
+
+
+def test_elements_below_a_byte_are_packed():
+    nodes = [("Cast", ["x"], ["q"], {"to": TensorProto.INT4}), ("Cast", ["q"], ["y"], {"to": TensorProto.FLOAT16})]
+    assert memory(capture(model_of(nodes, [info("x", [3, 5])], [info("y", [3, 5], TensorProto.FLOAT16)]))) == {
+        "q": 8,
+        "y": 30,
+    }
+
+
+# ---------------------------------------------------------------- draws and bodies
+
+
+@pytest.mark.parametrize(
+    ("model", "drawn", "names"),
+    [
+        (dropout(flag=1), ["d"], ("d", "y")),
+        (dropout(flag=0), [], ("d", "y")),
+        (dropout(flag=0, mask=False), [], ("y",)),
+        (dropout(mask=False), [], ("y",)),
+        (dropout(mask=False, opset=7), [], ("y",)),
+        (dropout(mask=False, opset=6), ["d"], ("d", "y")),
+    ],
+)
+def test_dropout_draws_in_training_alone(model, drawn, names):
+    graph = capture(model)
+    assert (once(graph), graph.labels.names) == (drawn, names)
+
+
+def test_the_gradient_of_dropout_reads_its_mask():
+    graph = capture(dropout(flag=1))
+    assert (saved(graph, "d"), memory(graph)["mask"]) == ({"mask"}, 15)
+
+
+def test_what_draws_runs_once():
+    nodes = [("RandomNormal", [], ["noise"], {"shape": [3, 5]}), ("Add", ["x", "noise"], ["y"])]
+    assert once(capture(model_of(nodes, [info("x", [3, 5])], ["y"]))) == ["noise"]
+
+
+def test_branches_are_one_node_that_reads_what_both_read():
+    graph = capture(branches())
+    assert graph.labels.names == ("h", "y")
+    assert reads(graph, "y") == ["h"]
+    read = graph.resident.read_indices[graph.resident.read_indptr[1] :]
+    assert {graph.resident.names[r] for r in read} == {"yes", "shift"}
+    assert once(graph) == []
+    assert once(capture(branches(("RandomNormalLike", ["h"], ["out"])))) == ["y"]
+
+
+def test_a_loop_is_one_node():
+    body = graph_of(
+        [("Add", ["carried", "e"], ["next"]), ("Identity", ["going"], ["on"])],
+        [info("i", [], INT64), info("going", [], BOOL), info("carried", [3, 5])],
+        [info("on", [], BOOL), info("next", [3, 5])],
+    )
+    nodes = [("Exp", ["x"], ["e"]), ("Loop", ["times", "", "x"], ["y"], {"body": body})]
+    graph = capture(model_of(nodes, [info("x", [3, 5])], [info("y", [3, 5])], [tensor("times", [], INT64, 4)]))
+    assert (graph.labels.names, reads(graph, "y")) == (("e", "y"), ["e"])
+
+
+# ---------------------------------------------------------------- ways in
+
+
+def test_a_file_its_bytes_and_the_model_are_one_graph(tmp_path):
+    path = tmp_path / "net.onnx"
+    path.write_bytes(mlp().SerializeToString())
+    wanted = capture(mlp(), {"batch": 8}).hash
+    assert capture(path, {"batch": 8}).hash == capture(path.read_bytes(), {"batch": 8}).hash == wanted
+
+
+def test_the_model_is_left_as_it_was():
+    model = mlp()
+    before = model.SerializeToString()
+    capture(model, {"batch": 8})
+    assert model.SerializeToString() == before
+
+
+def test_local_functions_are_written_out():
+    model = model_of([("Twice", ["x"], ["y"], {"domain": "mine"})], [info("x", [3, 5])], [info("y", [3, 5])])
+    twice = [helper.make_node("Exp", ["a"], ["b"]), helper.make_node("Exp", ["b"], ["c"])]
+    model.functions.append(helper.make_function("mine", "Twice", ["a"], ["c"], twice, [helper.make_opsetid("", 21)]))
+    graph = capture(model)
+    assert graph.labels.ops == ("Exp", "Exp")
+
+
+def test_a_length_that_depends_on_data_is_given_by_place():
+    nodes = [("NonZero", ["x"], ["z"]), ("Cast", ["z"], ["y"], {"to": FLOAT})]
+    model = model_of(nodes, [info("x", [3, 5])], ["y"])
+    assert memory(capture(model, {"z[1]": 7})) == {"z": 2 * 7 * 8, "y": 2 * 7 * 4}
+
+
+def test_an_operator_of_another_domain_takes_the_shape_that_the_model_gives():
+    nodes = [("Relu", ["x"], ["r"], {"domain": "mine"}), ("Exp", ["r"], ["y"])]
+    graph = capture(model_of(nodes, [info("x", [3, 5])], ["y"], value_info=[info("r", [3, 2])]))
+    assert (graph.labels.ops[0], memory(graph)["r"], saved(graph, "r")) == ("mine.Relu", 24, {"r"})
+
+
+def test_a_mask_without_size_that_nothing_reads_is_not_made():
+    graph = capture(dropout(opset=7))
+    assert graph.labels.views == {"d": "x"}
+
+
+# ---------------------------------------------------------------- bad input
+
+RELU = [("Relu", ["x"], ["y"])]
+NO_RANK = model_of(RELU, [info("x")], ["y"])
+NO_SYMBOL = model_of(RELU, [info("x", [-1, 3])], ["y"])
+UNTYPED = model_of([("Wobble", ["x"], ["y"], {"domain": "mine"})], [info("x", [2])], ["y"])
+LOST = model_of([("Wobble", ["q"], ["y"], {"domain": "mine"})], [info("x", [2])], [info("y", [2])])
+BY_DATA = model_of([("NonZero", ["x"], ["z"]), ("Neg", ["z"], ["y"])], [info("x", [3])], [info("y", None, INT64)])
+SHORT = model_of([("MatMul", ["x", "x"], ["y"])], [info("x", [2, 3])], ["y"])
+SEQUENCE = model_of(
+    [("SequenceConstruct", ["x"], ["s"]), ("ConcatFromSequence", ["s"], ["y"], {"axis": 0})], [info("x", [2])], ["y"]
+)
+STRINGS = model_of(
+    [("Identity", ["x"], ["y"])], [info("x", [2], TensorProto.STRING)], [info("y", [2], TensorProto.STRING)]
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "dims", "sentence"),
+    [
+        (
+            mlp(),
+            None,
+            "4 tensors have no size, the first is 'x' (batch x 16); give their lengths, as in dims={\"batch\": 1}",
+        ),
+        (
+            NO_SYMBOL,
+            {},
+            "2 tensors have no size, the first is 'x' (? x 3); give their lengths, as in dims={\"x[0]\": 1}",
+        ),
+        (BY_DATA, {}, "the first is 'z' (1 x unk__0); give their lengths, as in dims={\"z[1]\": 1}"),
+        (
+            NO_RANK,
+            {},
+            "the first is 'x', whose shape is not known; give it a type and a shape in the model's value_info",
+        ),
+        (UNTYPED, {}, "1 tensor has no size, the first is 'y', whose shape is not known"),
+        (LOST, {}, "'y' reads 'q', which nothing in the model makes"),
+        (
+            SHORT,
+            {},
+            "shapes cannot be found: (op_type:MatMul): Incompatible dimensions for matrix multiplication; is it",
+        ),
+        (SEQUENCE, {}, "'s' is a sequence; only tensors have a size"),
+        (STRINGS, {}, "'x' is a tensor of strings, which have no size"),
+        (mlp(), {"bach": 8}, "no dimension without length is called 'bach'; did you mean batch?"),
+        (mlp(), {"batch": 8, "q": 8}, "no dimension without length is called 'q' (known: batch); remove it from dims"),
+        (mlp(), {"batch": 8.0}, "dims['batch'] is 8.0; give a whole number, 0 or more"),
+        (mlp(), {"batch": -1}, "dims['batch'] is -1; give a whole number, 0 or more"),
+        (b"no model", {}, "the model is no ONNX model"),
+        (b"", {}, "the model has no nodes; give an ONNX model with a graph"),
+        ("missing.onnx", {}, "missing.onnx cannot be read: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_a_graph_is_told_in_one_sentence(model, dims, sentence):
+    with pytest.raises(ra.GraphError, match=re.escape(sentence)) as error:
+        capture(model, dims)
+    assert "\n" not in str(error.value)
+
+
+def test_what_is_no_model_is_told():
+    with pytest.raises(TypeError, match=r"model is a int; give a path, bytes or an onnx\.ModelProto"):
+        capture(7)
+
+
+def test_sparse_initializers_are_refused():
+    model = mlp()
+    values, places = tensor("w3", [1]), tensor("places", [1], INT64)
+    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, [4]))
+    with pytest.raises(ra.GraphError, match="the model has sparse initializers; make them dense"):
+        capture(model, {"batch": 8})
