@@ -269,26 +269,26 @@ class _Reader:
             row = self._row(node)
             rows.append(row)
             flops.append(self._flops(node))
-            made = self.extents.keys() & node.output
-            moved.append(sum(self.extents[name].memory for name in made.union(row.reads)))
+            sized = self.extents.keys() & node.output
+            moved.append(sum(self.extents[name].memory for name in sized.union(row.reads)))
         costs, unit = operator_costs(cost, flops, moved)
         for row, amount in zip(rows, costs.tolist(), strict=True):
             row.compute = 0 if row.values[0].view_of is not None else amount
         return Tables(rows, self._residents(), backward="to come", compute_unit=unit, compute_scale=1, source="model")
 
     def _row(self, node: Any) -> NodeRow:
-        made = [name for name in node.output if name in self.extents]
+        values = [name for name in node.output if name in self.extents]
         op = node.op_type if node.domain in OWN_DOMAINS else f"{node.domain}.{node.op_type}"
         draws = _draws(node, self.constants, self.opset)
-        if op in VIEWS or (op == "Dropout" and not draws and len(made) == 1):
-            view = ValueRow(0, output=made[0] in self.outputs, view_of=node.input[0])
-            return NodeRow(made[0], op, values=[view])
+        if op in VIEWS or (op == "Dropout" and not draws and len(values) == 1):
+            view = ValueRow(0, output=values[0] in self.outputs, view_of=node.input[0])
+            return NodeRow(values[0], op, values=[view])
         reads = [] if op in SHAPE_ONLY else list(dict.fromkeys(_reads(node)))
         lost = next((name for name in reads if name not in self.extents), None)
         if lost is not None:
-            raise GraphError(f"{shortened(made[0])!r} reads {shortened(lost)!r}, which nothing in the model makes")
-        values = [self._value(name, place) for place, name in enumerate(made)]
-        return NodeRow(made[0], op, once=draws, reads=reads, values=values, saved=self._saved(op, reads, made))
+            raise GraphError(f"{shortened(values[0])!r} reads {shortened(lost)!r}, which nothing in the model makes")
+        rows = [self._value(name, place) for place, name in enumerate(values)]
+        return NodeRow(values[0], op, once=draws, reads=reads, values=rows, saved=self._saved(op, reads, values))
 
     def _value(self, name: str, place: int) -> ValueRow:
         extent = self.extents[name]
@@ -299,20 +299,20 @@ class _Reader:
             grad_memory=extent.memory if extent.floating else -1,
         )
 
-    def _saved(self, op: str, reads: list[str], made: list[str]) -> list[str] | None:
+    def _saved(self, op: str, reads: list[str], values: list[str]) -> list[str] | None:
         """What the gradient reads, indices and conditions always; None for all reads and values."""
         if op == "Dropout":
-            return made[1:] or None  # its mask
+            return values[1:] or None  # its mask
         kind = operation_kind(op)
         discrete = [name for name in reads if not self.extents[name].floating]
         if op in LINEAR:
             return discrete
         if kind is None:
             return None
-        alone = bool(kind.extra) and len(made) == 1
+        alone = bool(kind.extra) and len(values) == 1
         inputs, output = kind.alone if alone else (kind.saves_inputs, kind.saves_output)
-        extra = made[1:] if kind.extra and op != "BatchNormalization" else []  # those are its running statistics
-        return [*(reads if inputs else discrete), *(made[:1] if output else []), *extra]
+        extra = values[1:] if kind.extra and op != "BatchNormalization" else []  # those are its running statistics
+        return [*(reads if inputs else discrete), *(values[:1] if output else []), *extra]
 
     def _flops(self, node: Any) -> int:
         """FLOPs of products of matrices and convolutions, 0 of all else."""
@@ -351,11 +351,11 @@ def _reads(node: Any) -> Iterator[str]:
     """Names that an operator reads, its bodies too, those that the bodies make apart."""
     yield from filter(None, node.input)
     for body in _bodies(node):
-        made = {info.name for info in body.input} | {tensor.name for tensor in body.initializer}
+        inside = {info.name for info in body.input} | {tensor.name for tensor in body.initializer}
         for inner in body.node:
-            yield from (name for name in _reads(inner) if name not in made)
-            made |= set(inner.output)
-        yield from (info.name for info in body.output if info.name not in made)
+            yield from (name for name in _reads(inner) if name not in inside)
+            inside |= set(inner.output)
+        yield from (info.name for info in body.output if info.name not in inside)
 
 
 def _draws(node: Any, constants: Mapping[str, Any], opset: int) -> bool:
