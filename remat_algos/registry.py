@@ -83,8 +83,14 @@ class Registry(Generic[Entry]):
         self.entries: dict[str, Entry] = {}
 
     def add(self, entry: Entry) -> None:
-        """Register; an earlier entry of the same name is replaced."""
-        self.entries[entry.name] = entry
+        """Register in place of an earlier entry of the same name.
+
+        A file of the package does not replace what a user registered before the file was imported.
+        """
+        home = f"{self.package.__name__}.{entry.name}"
+        earlier = self.entries.get(entry.name, entry)
+        if entry.function.__module__ != home or earlier.function.__module__ == home:
+            self.entries[entry.name] = entry
 
     def all(self) -> Entries[Entry]:
         """All entries, by name."""
