@@ -13,12 +13,12 @@ import remat_algos.operations as package
 from remat_algos import models
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.executor.layer_operators import LayerOperators
-from remat_algos.ir.layer_types import layer_types
 from remat_algos.models.layers import Layers
 from remat_algos.models.settings import Settings
 from remat_algos.operations import kind as kind_module
 from remat_algos.operations.kind import OperationKind, kind_name, operation_kind, operation_kinds, register
 from remat_algos.operations.pointwise import of_input
+from remat_algos.plan.breakdown import layer_types
 
 kinds = pytest.mark.parametrize("kind", operation_kinds(), ids=lambda kind: kind.name)
 

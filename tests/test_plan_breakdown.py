@@ -12,18 +12,20 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
-from remat_algos.ir.layer_types import (
+from remat_algos.ir.resident import ROLES
+from remat_algos.models.optimizers import with_optimizer
+from remat_algos.models.registry import build
+from remat_algos.operations.layer_type import layer_type
+from remat_algos.plan.breakdown import (
     OPTIMIZER,
+    PARTS,
+    STRUCTURES,
+    breakdown,
     derivative_of,
-    layer_type,
     layer_types,
     optimizer_nodes,
     parameter_gradients,
 )
-from remat_algos.ir.resident import ROLES
-from remat_algos.models.optimizers import with_optimizer
-from remat_algos.models.registry import build
-from remat_algos.plan.breakdown import PARTS, STRUCTURES, breakdown
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate

@@ -8,15 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.ir.arrays import Int8, Int64, brief, by_fields, sealed
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Bool, Int8, Int32, Int64, brief, by_fields, sealed
 from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.layer_types import OTHER, layer_types, optimizer_nodes, parameter_gradients
 from remat_algos.ir.resident import ROLES
+from remat_algos.operations.kind import OTHER
+from remat_algos.operations.layer_type import layer_type
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.units import format_bytes
+from remat_algos.text.wording import shortened
+
+BY = ("layer", "operation")
+OPTIMIZER = "optimizer"
+"""The type of the nodes that update parameters."""
 
 STRUCTURES = ("feature maps", "other values", "gradients", "weights", "workspace", "inputs")
 """Data structures: forward values that the backward part reads; other forward values; gradients of values; parameters,
@@ -212,6 +219,78 @@ def breakdown(subject: Plan | Simulation | ComputationGraph, *, by: str = "layer
         graph.labels.compute_unit,
         graph.labels.compute_scale,
     )
+
+
+def layer_types(graph: ComputationGraph, by: str = "layer") -> tuple[str, ...]:
+    """The type of each node; a gradient has that of the node whose gradient it computes, an update "optimizer".
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    by : {"layer", "operation"}
+        "layer": as the papers group them (RNN, attention, embedding, output, convolution, ...), by words in names
+        as those of the zoo, then by the kind of operation (`layer_type`).
+
+    Raises
+    ------
+    GraphError
+        If `by` is something else.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> from remat_algos.ir.labels import Labels
+    >>> labels = Labels(names=("conv", "norm"), ops=("Convolution", "BatchNorm"))
+    >>> layer_types(differentiate(ComputationGraph.from_edges([(0, 1)], labels=labels)))
+    ('convolution', 'batch norm', 'batch norm', 'batch norm')
+    """
+    if by not in BY:
+        raise GraphError(f"by is {shortened(repr(by))}, expected {' or '.join(BY)}")
+    labels, forward = graph.labels, graph.forward
+    types = [layer_type(labels[v], labels.op(v), by) if forward[v] else "" for v in range(graph.n_nodes)]
+    of, updates = derivative_of(graph), optimizer_nodes(graph)
+    for v in np.flatnonzero(~forward).tolist():
+        types[v] = OPTIMIZER if updates[v] else types[of[v]]
+    return tuple(types)
+
+
+def derivative_of(graph: ComputationGraph) -> Int32:
+    """int32[n]: the forward node whose gradient a backward node computes, -1 in the forward part.
+
+    The last whose output gradients it reads; `forward_of` is the node that the result belongs to.
+    """
+    if graph.forward_of is None:
+        return np.full(graph.n_nodes, -1, np.int32)
+    found, owner = graph.forward_of.copy(), graph.forward_of[graph.producer[graph.read_indices]]
+    reader = row_of(graph.read_indptr)
+    backward = (owner >= 0) & (graph.forward_of[reader] >= 0) & ~parameter_gradients(graph)[reader]
+    np.maximum.at(found, reader[backward], owner[backward])
+    return found
+
+
+def parameter_gradients(graph: ComputationGraph) -> Bool:
+    """bool[n]: nodes called `grad(p)` or `grad(p)@w` for a parameter p, as `differentiate` calls them."""
+    found = np.zeros(graph.n_nodes, bool)
+    if graph.resident is None or graph.forward_of is None:
+        return found
+    parameter = ROLES.index("parameter")
+    wanted = {f"grad({p}" for p, r in zip(graph.resident.names, graph.resident.role, strict=True) if r == parameter}
+    names = graph.node_names()
+    for v in np.flatnonzero(~graph.forward).tolist():
+        name = names[v]
+        found[v] = (name[:-1] in wanted and name[-1] == ")") or (")@" in name and name.partition(")@")[0] in wanted)
+    return found
+
+
+def optimizer_nodes(graph: ComputationGraph) -> Bool:
+    """bool[n]: backward nodes that are no gradients, where there are gradients of parameters."""
+    found = np.zeros(graph.n_nodes, bool)
+    if not parameter_gradients(graph).any():
+        return found
+    names = graph.node_names()
+    for v in np.flatnonzero(~graph.forward).tolist():
+        found[v] = not names[v].startswith("grad(")
+    return found
 
 
 def structures_of(graph: ComputationGraph) -> Int8:
