@@ -13,7 +13,9 @@ import pytest
 
 import remat_algos
 from remat_algos.allocate.allocators.registry import list_allocators
-from remat_algos.cli.outline import outlines
+from remat_algos.cli import outline
+from remat_algos.cli.main import main
+from remat_algos.formats import graphs, registry
 from remat_algos.solvers.registry import list_solvers
 
 PACKAGE = Path(remat_algos.__file__).parent
@@ -85,7 +87,16 @@ def test_help_does_not_load_numpy(folder, words):
 )
 def test_help_lists_what_the_registries_hold(folder, decorator, registered):
     expected = [(entry.name, entry.summary, entry.options) for entry in registered()]
-    assert outlines(folder, decorator) == expected
+    assert outline.outlines(folder, decorator) == expected
+
+
+def test_help_names_the_formats_of_the_registry(capsys):
+    own = [form for form in registry.graph_formats() if form.read.__module__.startswith(graphs.__name__)]
+    assert outline.graph_formats() == {form.name: form.endings if form.write is not None else () for form in own}
+    assert main(["convert", "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"(tables, {', '.join(form.name for form in own)}: " in text
+    assert all(f"X{ending}" in text for form in own if form.write is not None for ending in form.endings)
 
 
 def test_importing_the_package_loads_nothing_else(folder):

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
     from remat_algos.models.network import Network
 
-FORMS = "a file (tables, edge list, GraphML, DOT, PACE, JSON, npz: docs/formats.md) or model:NAME (remat models)"
 FACTOR = 2  # cost of a gradient
 
 
-def add_source(parser: argparse.ArgumentParser, help: str = FORMS, optional: bool = False) -> None:
+def add_source(parser: argparse.ArgumentParser, help: str | None = None, optional: bool = False) -> None:
     """GRAPH and --nodes: where the graph is."""
-    parser.add_argument("graph", metavar="GRAPH", nargs="?" if optional else None, help=help)
+    from remat_algos.cli.outline import graph_formats
+
+    forms = f"a file (tables, {', '.join(graph_formats())}: docs/formats.md) or model:NAME (remat models)"
+    parser.add_argument("graph", metavar="GRAPH", nargs="?" if optional else None, help=help or forms)
     parser.add_argument("--nodes", metavar="FILE", help="table of sizes and costs for the nodes of an edge list")
 
 

@@ -13,7 +13,13 @@ from remat_algos.text.wording import counted
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
 
-ENDINGS = "X.nodes.csv (with its other tables next to it), X.json, X.npz, X.graphml; small graphs also X.dot or X.gv"
+
+def name_endings() -> str:
+    """The names of files that can be written, for --help."""
+    from remat_algos.cli.outline import graph_formats
+
+    written = [f"X{ending}" for endings in graph_formats().values() for ending in endings]
+    return f"X.nodes.csv (with its other tables next to it), {', '.join(written)}"
 
 
 def add_output_form(parser: argparse.ArgumentParser) -> None:

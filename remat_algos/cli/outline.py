@@ -1,4 +1,4 @@
-"""What the files of solvers and allocators say about themselves, read without importing them: `--help` is fast."""
+"""Solvers, allocators and formats, read from their files without importing them: `--help` is fast."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import remat_algos
 
 QUOTES = '"""'
 ROOT = Path(remat_algos.__file__).parent
+_GRAPH_FORMAT = re.compile(r"^GRAPH_FORMAT = (GraphFormat\((?:.+\)|\n[\s\S]*?^\)))$", re.MULTILINE)
 
 
 class Outline(NamedTuple):
@@ -42,6 +43,28 @@ def outlines(folder: str, decorator: str) -> list[Outline]:
         given = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
         options = {option.arg: _value(default, source) for option, default in given if default is not None}
         found.append(Outline(file.stem, (ast.get_docstring(function) or "").split("\n")[0], options))
+    return found
+
+
+def graph_formats() -> dict[str, tuple[str, ...]]:
+    """The formats of graphs by name, each with the endings that it writes.
+
+    Examples
+    --------
+    >>> found = graph_formats()
+    >>> found["DOT"], found["PACE"]
+    (('.dot', '.gv'), ())
+    """
+    found = {}
+    for file in sorted((ROOT / "formats" / "graphs").glob("[!_]*.py")):
+        source = file.read_text(encoding="utf-8")
+        for written in _GRAPH_FORMAT.findall(source):
+            call = ast.parse(written, mode="eval").body
+            assert isinstance(call, ast.Call)
+            given = dict(zip(("name", "read", "write", "endings"), call.args, strict=False))
+            given |= {str(keyword.arg): keyword.value for keyword in call.keywords}
+            endings = _value(given["endings"], source) if {"write", "endings"} <= given.keys() else ()
+            found[_value(given["name"], source)] = endings
     return found
 
 

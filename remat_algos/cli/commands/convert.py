@@ -6,7 +6,7 @@ from pathlib import Path
 
 from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.graph_argument import add_source, files_of, read_noted
-from remat_algos.cli.graph_output import ENDINGS, add_output_form, write_out
+from remat_algos.cli.graph_output import add_output_form, name_endings, write_out
 from remat_algos.cli.output import writable
 
 HELP = "write a graph in another format, and list what that format cannot represent"
@@ -15,7 +15,7 @@ HELP = "write a graph in another format, and list what that format cannot repres
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The graph, and where it goes."""
     add_source(parser)
-    parser.add_argument("output", metavar="OUTPUT", type=writable, help=ENDINGS)
+    parser.add_argument("output", metavar="OUTPUT", type=writable, help=name_endings())
     add_output_form(parser)
 
 

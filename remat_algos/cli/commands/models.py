@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.graph_output import ENDINGS, add_output_form, write_out
+from remat_algos.cli.graph_output import add_output_form, name_endings, write_out
 from remat_algos.cli.output import add_json, print_json, print_table, print_text, writable
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def _exporter(kind: type[argparse.ArgumentParser], options: dict[str, Option]) -
     parser.add_argument(
         "model", metavar="NAME", help="a model or a family (remat models lists them), or model:NAME?OPTION=VALUE"
     )
-    parser.add_argument("-o", "--output", metavar="FILE", type=writable, required=True, help=ENDINGS)
+    parser.add_argument("-o", "--output", metavar="FILE", type=writable, required=True, help=name_endings())
     add_output_form(parser)
     groups = {own: parser.add_argument_group(title) for own, title in ((True, "model"), (False, "every model"))}
     for name, option in options.items():

@@ -6,7 +6,7 @@ from typing import Any
 
 from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.graph_argument import GradientOptions, add_graph, files_of, graph_of
-from remat_algos.cli.graph_output import ENDINGS
+from remat_algos.cli.graph_output import name_endings
 from remat_algos.cli.order_argument import add_order, check_order, simulated_mirror_counts, simulated_order
 from remat_algos.cli.output import add_json, print_json, print_row, print_table, print_text, writable
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
@@ -19,7 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The graph, the order or the counts that give one, where the mirrored graph goes."""
     add_graph(parser)
     add_order(parser)
-    parser.add_argument("-o", "--output", metavar="FILE", type=writable, help=f"write the mirrored graph: {ENDINGS}")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", type=writable, help=f"write the mirrored graph: {name_endings()}"
+    )
     add_plot(parser, pictures=("graph",))
     add_json(parser)
 
