@@ -1,0 +1,193 @@
+"""StableHLO modules, as JAX lowers functions to them, as computation graphs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+from remat_algos.cost.roofline import Cost, operator_costs
+from remat_algos.errors import GraphError
+from remat_algos.interop.optional import require
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.tables import NodeRow, ResidentRow, Tables, ValueRow
+from remat_algos.text.wording import shortened
+
+ir, dialect = require("jaxlib.mlir.ir", "jax"), require("jaxlib.mlir.dialects.stablehlo", "jax")
+
+DIALECT = "stablehlo."
+VIEWS = frozenset(("reshape", "optimization_barrier"))
+"""Operations whose values are their reads, in another shape at most."""
+
+EFFECTS = frozenset(("rng", "infeed", "outfeed", "send", "recv"))
+"""Operations that must not run a second time, beside calls that are marked with a side effect."""
+
+COLLECTIVES = frozenset(("all_gather", "all_reduce", "all_to_all", "collective_permute", "reduce_scatter"))
+"""Operations that all devices run together; they do not run a second time either."""
+
+
+def capture(lowered: Any, *, cost: Cost = "roofline") -> ComputationGraph:
+    """The graph of a function that JAX has lowered.
+
+    Nodes are called by their operation and a number, in the order of the module; arguments and constants are residents.
+    Private functions are written out where they are called. `while`, `case` and whatever else has regions are one node
+    each, which reads what its regions read from outside. `reshape` and `optimization_barrier` are views. Random bits
+    of a key may be drawn a second time, since they are the same; `rng`, collectives and calls with an effect may not.
+
+    Parameters
+    ----------
+    lowered : jax.stages.Lowered or jaxlib.mlir.ir.Module
+        `jax.jit(g).lower(*args)`, or its `compiler_ir("stablehlo")`.
+    cost : {"roofline", "flops"} or callable, optional
+        "roofline": ns on 10 TFLOP/s, 1.5 TB/s and 4 us per operation. "flops": FLOPs. A callable gives the ns of
+        (FLOPs, bytes). FLOPs are those of dot_general and convolution; other operations have none.
+
+    Returns
+    -------
+    ComputationGraph
+        Without a backward part: gradients that the function computes are nodes as others are.
+
+    Raises
+    ------
+    GraphError
+        If the module has no main function, or a shape is not fixed; for an unknown cost.
+    TypeError
+        For what is no lowered function and no module.
+    ImportError
+        If JAX is not installed.
+
+    Examples
+    --------
+    >>> import jax
+    >>> lowered = jax.jit(lambda x: (x @ x).sum()).lower(jax.ShapeDtypeStruct((8, 8), "float32"))
+    >>> graph = capture(lowered, cost="flops")
+    >>> graph.labels.names, graph.memory.tolist(), graph.compute.tolist()
+    (('dot_general.0', 'reduce.0'), [256, 4], [1024, 0])
+    """
+    module = lowered.compiler_ir("stablehlo") if hasattr(lowered, "compiler_ir") else lowered
+    if not isinstance(module, ir.Module):
+        raise TypeError(f"lowered is a {type(lowered).__name__}; give jax.jit(g).lower(*args), or its StableHLO module")
+    return ComputationGraph.from_tables(_Walk(module).tables(cost))
+
+
+class _Walk:
+    """Rows of the operations of a module, one after another; `names` has those of a function's MLIR values."""
+
+    def __init__(self, module: Any) -> None:
+        self.functions = {
+            operation.attributes["sym_name"].value: operation.regions[0].blocks[0]
+            for operation in module.body.operations
+            if operation.operation.name == "func.func"
+        }
+        if "main" not in self.functions:
+            raise GraphError("the module has no function main; lower a function: jax.jit(g).lower(*args)")
+        self.rows: list[NodeRow] = []
+        self.residents: list[ResidentRow] = []
+        self.flops: list[int] = []
+        self.moved: list[int] = []
+        self.counts: Counter[str] = Counter()
+
+    def tables(self, cost: Cost) -> Tables:
+        """The rows, costs among them."""
+        names = {}
+        for k, argument in enumerate(self.functions["main"].arguments):
+            names[argument] = f"arg{k}"
+            self.residents.append(ResidentRow(f"arg{k}", _memory(argument.type)))
+        outputs = set(self._function("main", names))
+        costs, unit = operator_costs(cost, self.flops, self.moved)
+        for row, amount in zip(self.rows, costs.tolist(), strict=True):
+            row.compute = 0 if row.values[0].view_of is not None else amount
+            for place, value in enumerate(row.values):
+                value.output = row.value_name(place) in outputs
+        return Tables(self.rows, self.residents, compute_unit=unit, compute_scale=1, source="the StableHLO module")
+
+    def _function(self, function: str, names: dict[Any, str]) -> list[str]:
+        """Add the operations of a function whose arguments have names; the names of what it returns."""
+        for operation in self.functions[function].operations:
+            operation = operation.operation
+            reads = [names[operand] for operand in operation.operands]
+            if operation.name == "func.return":
+                return reads
+            if operation.name == "func.call":
+                callee = operation.attributes["callee"].value
+                inside = dict(zip(self.functions[callee].arguments, reads, strict=True))
+                results = self._function(callee, inside)
+            else:
+                results = self._operation(operation, names)
+            names.update(zip(operation.results, results, strict=True))
+        return []
+
+    def _operation(self, operation: Any, names: dict[Any, str]) -> list[str]:
+        """Add a node, or a resident for a constant; the names of its values."""
+        op = operation.name.removeprefix(DIALECT)
+        name = f"{op}.{self.counts[op]}"
+        self.counts[op] += 1
+        sizes = [_memory(result.type) for result in operation.results]
+        if op == "constant":
+            self.residents.append(ResidentRow(name, sizes[0]))
+            return [name]
+        read = dict.fromkeys(operand for operand in _operands(operation) if operand in names)
+        if op in VIEWS:
+            values = [ValueRow(0, view_of=names[operand]) for operand in operation.operands]
+        else:
+            values = [ValueRow(size) for size in sizes] or [ValueRow(0)]
+        reads = list(dict.fromkeys(names[operand] for operand in read))
+        row = NodeRow(name, op, once=self._has_effect(operation), reads=reads, values=values)
+        self.rows.append(row)
+        self.flops.append(_flops(op, operation))
+        self.moved.append(sum(sizes) + sum(_memory(operand.type) for operand in read))
+        return [row.value_name(place) for place in range(len(sizes))]
+
+    def _has_effect(self, operation: Any) -> bool:
+        """Whether an operation, or one in its regions or in a function called there, must not run a second time."""
+        op = operation.name.removeprefix(DIALECT)
+        if op in EFFECTS or op in COLLECTIVES:
+            return True
+        if "has_side_effect" in operation.attributes and operation.attributes["has_side_effect"].value:
+            return True
+        blocks = list(_blocks(operation))
+        if op == "func.call":
+            blocks.append(self.functions[operation.attributes["callee"].value])
+        return any(self._has_effect(inner.operation) for block in blocks for inner in block.operations)
+
+
+def _blocks(operation: Any) -> Iterator[Any]:
+    for region in operation.regions:
+        yield from region.blocks
+
+
+def _operands(operation: Any) -> Iterator[Any]:
+    """What an operation and its regions read; what regions compute themselves is among it."""
+    yield from operation.operands
+    for block in _blocks(operation):
+        for inner in block.operations:
+            yield from _operands(inner.operation)
+
+
+def _memory(kind: Any) -> int:
+    """Bytes of a tensor; a token has none."""
+    if not isinstance(kind, ir.RankedTensorType):
+        return 0
+    if not kind.has_static_shape:
+        raise GraphError(
+            f"the module has a {shortened(str(kind))}, whose lengths are not fixed; lower it for one shape"
+        )
+    element, parts = kind.element_type, 1
+    if isinstance(element, ir.ComplexType):
+        element, parts = element.element_type, 2
+    bits = 8 if element.width == 1 else element.width  # a bool takes a byte
+    return (prod(kind.shape) * bits * parts + 7) // 8
+
+
+def _flops(op: str, operation: Any) -> int:
+    if op not in ("dot_general", "convolution"):
+        return 0
+    left, right = (operand.type.shape for operand in operation.operands)
+    size = 2 * prod(operation.results[0].type.shape)
+    if op == "dot_general":
+        numbers = dialect.DotDimensionNumbers(operation.attributes["dot_dimension_numbers"])
+        return size * prod(left[axis] for axis in numbers.lhs_contracting_dimensions)
+    numbers = dialect.ConvDimensionNumbers(operation.attributes["dimension_numbers"])
+    dilation = list(operation.attributes["lhs_dilation"]) if "lhs_dilation" in operation.attributes else []
+    return size * prod(right) // right[numbers.kernel_output_feature_dimension] // prod(dilation)
