@@ -1,15 +1,21 @@
 """What memory costs in compute: curves that hold the best of every solver, and nothing that another plan beats."""
 
 import json
+import math
+import os
+import signal
+import threading
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from remat_algos import context as context_module
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.context import SearchContext
+from remat_algos.context import SearchContext, until_stopped
 from remat_algos.errors import BudgetError, ScheduleError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
@@ -26,10 +32,12 @@ from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.checkpoints import checkpoint_schedule
 from remat_algos.schedule.mirror import mirror_schedule
 from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import candidates, registry
+from remat_algos.solvers import search as search_module
 from remat_algos.solvers.registry import Solver, any_graph, default_solvers, list_solvers, training_graph
-from remat_algos.solvers.search import search
+from remat_algos.solvers.search import bends, search
 from tests.oracles.simulation import slow_simulation
 from tests.strategies import graphs, rows, training_graphs
 
@@ -491,10 +499,83 @@ def test_the_search_yields_plans_within_each_of_the_budgets(points):
         assert compute <= min((other for peak, other in greedy.items() if peak <= budget), default=compute)
 
 
-def test_a_number_of_moves_is_kept_along_the_frontier():
+def test_a_number_of_moves_is_kept_along_the_frontier(monkeypatch):
+    kernels, make = [], SearchKernel.of
+
+    def kept(*arguments, **options):
+        kernels.append(make(*arguments, **options))
+        return kernels[-1]
+
+    monkeypatch.setattr(SearchKernel, "of", kept)
     graph = differentiate(layered_dag(60, seed=1))
-    yielded = search(graph, None, SearchContext(budgets=10), max_moves=60_000)
-    assert 30_000 < max(each.details.get("moves", 0) for each in yielded) < 120_000
+    assert list(search(graph, None, SearchContext(budgets=10), max_moves=60_000))
+    assert 60_000 < sum(kernel.state.n_moves for kernel in kernels) < 180_000
+
+
+def test_the_number_of_threads_changes_nothing(monkeypatch):
+    graph, yielded, names = differentiate(layered_dag(60, seed=1)), [], set()
+    anneal = search_module._Annealing._anneal
+
+    def noted(*arguments, **options):
+        names.add(threading.current_thread().name)
+        return anneal(*arguments, **options)
+
+    monkeypatch.setattr(search_module._Annealing, "_anneal", noted)
+    for n_threads in (1, 2, 5):
+        names.clear()
+        monkeypatch.setattr(context_module, "n_cores", lambda n=n_threads: n)
+        candidates = search(graph, None, SearchContext(budgets=9), max_moves=40_000)
+        yielded.append([each.schedule.order.tolist() for each in candidates])
+        assert (len(names) > 1) == (n_threads > 1)
+    assert yielded[0] == yielded[1] == yielded[2]
+    assert len(yielded[0]) > 9
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("part", [0.4, 0.7, 0.96])
+def test_an_interrupt_ends_all_threads_and_keeps_what_was_found(monkeypatch, n_threads, part):
+    """The parts are of the searches: while the evenly spaced limits are searched, and where the curve bends."""
+    monkeypatch.setattr(context_module, "n_cores", lambda: n_threads)
+    graph, cool, n_portions = differentiate(layered_dag(60, seed=1)), SearchKernel.cool, count()
+    when = math.inf
+
+    def counted(*arguments):
+        if next(n_portions) == when:
+            os.kill(os.getpid(), signal.SIGINT)
+        cool(*arguments)
+
+    monkeypatch.setattr(SearchKernel, "cool", counted)
+    whole = list(search(graph, None, SearchContext(budgets=10), max_moves=100_000))
+    n_whole = next(n_portions)
+    n_portions, when, yielded = count(), int(part * n_whole), []
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with until_stopped() as ending:
+            yielded.extend(search(graph, None, SearchContext(budgets=10), max_moves=100_000))
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert ending.interrupted
+    assert when < next(n_portions) < when + n_whole / 4
+    assert [each.figures for each in yielded[:5]] == [each.figures for each in whole[:5]]
+    for each in yielded[1:]:
+        assert simulate(graph, each.schedule).peak_memory == each.figures[0]
+    assert not any(thread.name.startswith("ThreadPool") for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize(
+    ("curve", "count", "wanted"),
+    [
+        ([(0, 8), (100, 0)], 3, [25, 50, 75]),
+        ([(0, 8), (100, 0)], 0, []),
+        ([(0, 9), (50, 9), (100, 9)], 5, []),  # flat
+        ([(0, 3), (1, 2), (2, 1)], 5, []),  # no byte between
+        ([(0, 100), (40, 10), (80, 0)], 4, [10, 20, 30, 60]),
+        ([(7, 4)], 3, []),
+        ([], 3, []),
+    ],
+)
+def test_limits_are_added_where_the_curve_bends(curve, count, wanted):
+    assert bends(curve, count) == wanted
 
 
 def test_an_interrupted_search_along_the_frontier_keeps_what_it_found():

@@ -166,8 +166,9 @@ def frontier(
     """Compute the Pareto frontier, from the lowest peak that solvers reach to one pass of compute.
 
     Each solver runs once and yields its whole frontier; `search` goes down and up `points` budgets from the schedules
-    of all others. Schedules are polished within their own peaks, and within `points` budgets, evenly spaced up to the
-    peak without rematerialization.
+    of all others, then through half as many between, where the curve bends. It runs in as many threads as there are
+    cores; their number changes nothing. Schedules are polished within their own peaks, and within `points` budgets,
+    evenly spaced up to the peak without rematerialization.
 
     Parameters
     ----------

@@ -1,5 +1,6 @@
 """The kernel of the search over schedules, for a graph with its marks and constraints."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -45,7 +46,12 @@ class SearchKernel:
 
     @classmethod
     def of(
-        cls, graph: ComputationGraph, *, max_runs: int, seed: int = 0, constraints: Constraints | None = None
+        cls,
+        graph: ComputationGraph,
+        *,
+        max_runs: int,
+        seed: int | Sequence[int] = 0,
+        constraints: Constraints | None = None,
     ) -> "SearchKernel":
         """The kernel for a graph whose nodes may run `max_runs` times, where marks and constraints allow it.
 
@@ -92,7 +98,7 @@ def _state(
     number: Int32,
     unit: int,
     max_runs: int,
-    seed: int,
+    seed: int | Sequence[int],
     constraints: Constraints | None,
 ) -> ScheduleSearch:
     needed = graph.needed

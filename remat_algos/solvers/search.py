@@ -1,6 +1,9 @@
 """Local search over schedules: simulated annealing from the candidates of other solvers."""
 
+import heapq
+from bisect import bisect_right
 from collections.abc import Generator, Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -37,7 +40,49 @@ FEWER = 4  # searches of a round for each of the next
 NO_GOAL = -1
 FRONTIER_WORK = 3  # times the work within one limit
 LOWEST_SHARE = 0.15  # of that: for the lowest peak, and for the minimum compute at it
+BENDS_WORK = 0.06  # of that, in addition: for limits where the curve bends
+BENDS = 2  # limits that are evenly spaced for each of these
 WARM = (0.1, 0.005)  # first and last temperature from a neighbour on the frontier
+
+
+def bends(points: Sequence[tuple[int, int]], count: int) -> list[int]:
+    """Limits between those of a curve, each in the middle of the interval in which most compute falls over most memory.
+
+    Half of the compute of an interval is taken to fall in each half of it.
+
+    Parameters
+    ----------
+    points : sequence of (int, int)
+        Limits, rising, and the compute of the best schedule within each, falling.
+    count : int
+        How many more; fewer where intervals have no byte in the middle, or the compute is the same at both ends.
+
+    Returns
+    -------
+    list of int
+        Bytes, rising.
+
+    Examples
+    --------
+    >>> bends([(0, 9), (40, 8), (60, 1)], 3)
+    [45, 50, 55]
+    """
+    compute, added = dict(points), list[int]()
+
+    def interval(low: int, high: int) -> tuple[int, int, int]:
+        return -(high - low) * (compute[low] - compute[high]), low, high
+
+    waiting = [interval(low, high) for low, high in pairwise(compute)]
+    heapq.heapify(waiting)
+    while waiting and len(added) < count:
+        area, low, high = heapq.heappop(waiting)
+        middle = (low + high) // 2
+        if area < 0 and middle > low:
+            compute[middle] = (compute[low] + compute[high]) // 2
+            added.append(middle)
+            heapq.heappush(waiting, interval(low, middle))
+            heapq.heappush(waiting, interval(middle, high))
+    return sorted(added)
 
 
 def search_rows(graph: ComputationGraph, details: Details) -> Rows:
@@ -102,12 +147,15 @@ class _Annealing:
         if graph.mark is not None and (graph.mark == RECOMPUTE).any():
             mirrored = mirror_schedule(graph, honoured(graph, np.zeros(graph.n_nodes, np.int64)))
             self.first = evaluated(graph, mirrored, {"start": "its marks"})
-        runs = max(MAX_RUNS, self._max_runs_of_seeds())
-        self.kernel = SearchKernel.of(graph, max_runs=runs, seed=context.seed, constraints=context.constraints)
+        self.max_runs, self.n_searches = max(MAX_RUNS, self._max_runs_of_seeds()), 0
+        self.kernel = self._kernel(context.seed)
         larger = min(1.0, max(0, graph.n_nodes - USUAL_NODES) / (LARGE_NODES - USUAL_NODES))
         work = int(WORK[context.effort] * (1 + larger * (MORE_WORK[context.effort] - 1)))
         work = min(work, WORK_OF_NODE[context.effort] * self.kernel.nodes.size)
         self.work = self._in_time(work) if self.max_moves is None else USUAL_WORK * self.max_moves
+
+    def _kernel(self, seed: int | Sequence[int]) -> SearchKernel:
+        return SearchKernel.of(self.graph, max_runs=self.max_runs, seed=seed, constraints=self.context.constraints)
 
     def _in_time(self, work: int) -> int:
         """Some work, or what a core does in the time that is left, which is less and cuts the search short."""
@@ -130,10 +178,11 @@ class _Annealing:
             yield from self._rounds([lowest], max(limit, lowest.figures[0]), lowest=False)
 
     def frontier(self, n_limits: int) -> Iterator[Candidate]:
-        """The best schedules within limits that are evenly spaced from the lowest peak to that of one pass.
+        """The best schedules within limits from the lowest peak to that of one pass.
 
-        From high to low, each from the best at the limit above, in whose place an own seed is taken where it is better;
-        then back up, each from its best and from the best at the limit below. The lower the limit, the more work.
+        First the limits are evenly spaced: from high to low, each from the best at the limit above, in whose place an
+        own seed is taken where it is better; then back up, each from its best and from the best at the limit below. The
+        lower the limit, the more work. Then some limits more where the curve bends, each from the best beside it.
         """
         total = self.work if self.max_moves is not None else self._in_time(FRONTIER_WORK * self.work)
         self.work, bound = int(LOWEST_SHARE * total), least_peak_bound(self.graph)[0]
@@ -142,30 +191,54 @@ class _Annealing:
             return
         lowest = (yield from self._rounds([lowest], lowest.figures[0], lowest=False)) or lowest
         floor, base, steps = lowest.figures[0], self.first.figures[0], max(1, n_limits - 1)
-        limits = list(dict.fromkeys(floor + (base - floor) * i // steps for i in range(n_limits - 1, -1, -1)))
+        limits = list(dict.fromkeys(floor + (base - floor) * i // steps for i in range(n_limits)))
         share = (1 - 2 * LOWEST_SHARE) / 2 * total / max(1, sum(range(len(limits))))
         bests, best = dict[int, Candidate](), self.first
-        self.context.stage(2 * len(limits), "budgets")
-        for i, limit in enumerate(limits):
-            found = yield from self._point(limit, [best], int(share * i))
+        self.context.stage(2 * len(limits) + 1, "budgets")
+        for i, limit in enumerate(reversed(limits)):
+            (found,) = yield from self._within_each([(limit, [best])], int(share * i))
             bests[limit] = best = min([found, *self._seeds(limit, lowest)], key=lambda each: self._rank(each, limit))
             self.context.progress(i + 1)
-        for i, limit in enumerate(reversed(limits)):
-            best = yield from self._point(limit, [best, bests[limit]], int(share * (len(limits) - 1 - i)))
+        for i, limit in enumerate(limits):
+            work = int(share * (len(limits) - 1 - i))
+            (best,) = yield from self._within_each([(limit, [best, bests[limit]])], work)
+            bests[limit] = best
             self.context.progress(len(limits) + i + 1)
+        added = bends([(limit, bests[limit].figures[1]) for limit in limits], n_limits // BENDS)
+        beside = [limits[place - 1 : place + 1] for place in (bisect_right(limits, limit) for limit in added)]
+        points = [(limit, [bests[each] for each in both]) for limit, both in zip(added, beside, strict=True)]
+        yield from self._within_each(points, int(BENDS_WORK * total) // max(1, len(points)))
+        self.context.progress(2 * len(limits) + 1)
 
-    def _point(self, limit: int, starts: Sequence[Candidate], work: int) -> Generator[Candidate, None, Candidate]:
-        """The best schedule within one limit of a frontier, from those at the limits beside it."""
-        goal, best = self.graph.needed_compute, min(starts, key=lambda each: self._rank(each, limit))
-        for start in dict.fromkeys(starts):
-            if self._rank(best, limit)[:2] == (False, 0) and best.figures[1] <= goal:
-                break
-            found, ending = self._anneal(start, limit, goal, work // len(starts), WARM, lowest=False)
-            if found is not None and self._rank(found, limit) < self._rank(best, limit):
-                best = found
-                yield best
-            ending.pass_on()
-        return best
+    def _within_each(
+        self, points: Sequence[tuple[int, Sequence[Candidate]]], work: int
+    ) -> Generator[Candidate, None, list[Candidate]]:
+        """The best schedule within each of some limits, from those given with it.
+
+        No search knows of another, and each has random numbers of its own: so the number of threads changes nothing.
+        """
+        goal, searches = self.graph.needed_compute, list[tuple[int, int, int, Candidate]]()
+        bests = [min(starts, key=lambda each: self._rank(each, limit)) for limit, starts in points]
+        for i, (limit, starts) in enumerate(points):
+            for start in dict.fromkeys(starts) if not self._ends(bests[i], limit, goal) else ():
+                self.n_searches += 1
+                searches.append((i, limit, self.n_searches, start))
+
+        def anneal(search: tuple[int, int, int, Candidate]) -> Candidate | None:
+            i, limit, number, start = search
+            if self.context.stopped:
+                return None
+            kernel, each = self._kernel((self.context.seed, number)), work // len(points[i][1])
+            found, ending = self._anneal(kernel, start, limit, goal, each, WARM, lowest=False)
+            self.context.interrupted |= ending.interrupted
+            return found
+
+        for (i, limit, *_), found in zip(searches, self.context.map(anneal, searches), strict=True):
+            if found is not None and self._rank(found, limit) < self._rank(bests[i], limit):
+                bests[i] = found
+                yield found
+        self.context.check()
+        return bests
 
     def _seeds(self, limit: int, best: Candidate | None = None) -> list[Candidate]:
         """The order of ids, and the best candidates of other solvers, one of each, in turn; the user's own first."""
@@ -196,7 +269,9 @@ class _Annealing:
             work, ended = int(share * self.work / count), list[Candidate]()
             self.context.stage(count, "schedules")
             for i in range(count):
-                found, ending = self._anneal(pool[i % len(pool)], limit, goal, work, (hot, cold), lowest=lowest)
+                found, ending = self._anneal(
+                    self.kernel, pool[i % len(pool)], limit, goal, work, (hot, cold), lowest=lowest
+                )
                 if found is None:
                     ending.pass_on()
                     continue
@@ -206,7 +281,7 @@ class _Annealing:
                     yield best
                 ending.pass_on()
                 self.context.progress(i + 1)
-                if self._rank(best, limit)[:2] == (False, 0) and best.figures[1] <= goal:
+                if self._ends(best, limit, goal):
                     return best
             count = max(1, count // FEWER)
             different = {self._rank(each, limit): each for each in [*ended, *([best] if best else [])]}
@@ -214,6 +289,10 @@ class _Annealing:
             if not pool:
                 break
         return best
+
+    def _ends(self, candidate: Candidate, limit: int, goal: int) -> bool:
+        """Whether it fits, violates no constraint and meets the goal."""
+        return self._rank(candidate, limit)[:2] == (False, 0) and candidate.figures[1] <= goal
 
     def _rank(self, candidate: Candidate, limit: int) -> tuple[bool, int, int, int]:
         """Sort key: what violates a constraint comes last."""
@@ -223,6 +302,7 @@ class _Annealing:
 
     def _anneal(
         self,
+        kernel: SearchKernel,
         seed: Candidate,
         limit: int,
         goal: int,
@@ -232,26 +312,25 @@ class _Annealing:
         lowest: bool,
     ) -> tuple[Candidate | None, Ending]:
         """One search from a seed: its best schedule, None if constraints allow none; and how it ended."""
-        kernel, (hot, cold) = self.kernel, temperatures
+        hot, cold = temperatures
         fits = seed.simulation is not None and seed.figures[0] <= limit
         if not kernel.start(seed.schedule, limit, goal=goal, lowest=lowest, within=fits):
             return None, Ending()
-        begun, ended, part = self._spent, False, 0.0
+        begun, ended, part = self._spent(kernel), False, 0.0
         with until_stopped() as ending:
             while part < 1 and not ended:
                 kernel.cool(hot, cold, part)
                 ended = kernel.state.advance(PERIOD)
                 self.context.check()
-                part = (self._spent - begun) / max(1, work)
+                part = (self._spent(kernel) - begun) / max(1, work)
         best = kernel.best
         if not len(best):
             return None, ending
         details = {"moves": kernel.state.n_moves, "start": seed.details.get("start") or seed.solver}
         return evaluated(self.graph, best, details), ending
 
-    @property
-    def _spent(self) -> int:
-        state = self.kernel.state
+    def _spent(self, kernel: SearchKernel) -> int:
+        state = kernel.state
         return state.work if self.max_moves is None else USUAL_WORK * state.n_moves
 
     def _max_runs_of_seeds(self) -> int:

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=20,
         metavar="N",
-        help="number of plans to show, and of budgets at which plans are improved (20)",
+        help="number of plans to show, and of evenly spaced budgets within which plans are searched (20)",
     )
     add_constraints(parser)
     add_effort(parser)
