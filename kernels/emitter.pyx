@@ -15,12 +15,12 @@ ctypedef long long int64
 
 # Forward once, then the gradients, each after what must be recomputed for it.
 
-def mirror_order(const unsigned char[::1] needed, const int[::1] forward_of, const int64[::1] read_indptr,
+def mirror_order(const unsigned char[::1] needed, const int[::1] owner, const int64[::1] read_indptr,
                  const int[::1] read_indices, const int[::1] producer, const unsigned char[::1] output,
                  const int64[::1] mirror_count):
     """The order of mirror counts: copy k of a node reads copy min(k, count) of its predecessors, gradients the last.
 
-    needed : uint8[n], forward_of : int32[n] (-1 forward), read_indptr : int64[n + 1], read_indices : int32[k],
+    needed : uint8[n], owner : int32[n] (-1 forward), read_indptr : int64[n + 1], read_indices : int32[k],
     producer : int32[n_values], output : uint8[n_values], mirror_count : int64[n]
     Returns int32[m].
     """
@@ -39,11 +39,11 @@ def mirror_order(const unsigned char[::1] needed, const int[::1] forward_of, con
     cdef int64[::1] path_read = np.empty(n + 1, np.int64)
     with nogil:
         for v in range(n):
-            if needed[v] and forward_of[v] < 0:
+            if needed[v] and owner[v] < 0:
                 order.push_back(<int>v)
                 done[base[v]] = 1
         for v in range(n):
-            if not needed[v] or forward_of[v] < 0:
+            if not needed[v] or owner[v] < 0:
                 continue
             # the gradient itself waits at the bottom of the path
             top = 0
@@ -58,7 +58,7 @@ def mirror_order(const unsigned char[::1] needed, const int[::1] forward_of, con
                     x = read_indices[j]
                     j += 1
                     u = producer[x]
-                    if output[x] or forward_of[u] >= 0:
+                    if output[x] or owner[u] >= 0:
                         continue
                     copy = mirror_count[u] if k < 0 or k > mirror_count[u] else k
                     if not done[base[u] + copy]:
@@ -78,14 +78,14 @@ def mirror_order(const unsigned char[::1] needed, const int[::1] forward_of, con
     return _as_array(order)
 
 
-def canonical_order(const unsigned char[::1] needed, const int[::1] forward_of, const int64[::1] read_indptr,
+def canonical_order(const unsigned char[::1] needed, const int[::1] owner, const int64[::1] read_indptr,
                     const int[::1] read_indices, const int[::1] producer, const unsigned char[::1] output,
                     const int[::1] block, const unsigned char[::1] kept, const unsigned char[::1] never_recomputed,
                     const int[::1] co_input_from, int n_blocks, bint lazy):
     """The order of a chain of lower sets, block by block.
 
     needed, kept, never_recomputed : uint8[n] (forward nodes that are not recomputed in their own
-    block; of these, those that never are), forward_of : int32[n], read_indptr : int64[n + 1], read_indices : int32[k],
+    block; of these, those that never are), owner : int32[n], read_indptr : int64[n + 1], read_indices : int32[k],
     producer : int32[n_values], output : uint8[n_values], block : int32[n], 0 to n_blocks - 1 for all forward nodes,
     co_input_from : int32[n] the first block whose gradients may still read the node as a co-input
     Returns int32[m].
@@ -105,10 +105,10 @@ def canonical_order(const unsigned char[::1] needed, const int[::1] forward_of, 
         backward.resize(n_blocks)
         for v in range(n):
             if needed[v]:
-                if forward_of[v] < 0:
+                if owner[v] < 0:
                     forward[block[v]].push_back(<int>v)
                 else:
-                    backward[block[forward_of[v]]].push_back(<int>v)
+                    backward[block[owner[v]]].push_back(<int>v)
         for b in range(n_blocks):
             order.insert(order.end(), forward[b].begin(), forward[b].end())
         for b in range(n_blocks - 1, -1, -1):
@@ -131,7 +131,7 @@ def canonical_order(const unsigned char[::1] needed, const int[::1] forward_of, 
                         x = read_indices[j]
                         j += 1
                         u = producer[x]
-                        if in_memory[u] or (output[x] and forward_of[u] < 0):
+                        if in_memory[u] or (output[x] and owner[u] < 0):
                             continue
                         path_read[top] = j
                         top += 1
@@ -143,7 +143,7 @@ def canonical_order(const unsigned char[::1] needed, const int[::1] forward_of, 
                         u = path_node[top]
                         order.push_back(u)
                         in_memory[u] = 1
-                        if forward_of[u] < 0:
+                        if owner[u] < 0:
                             running.push_back(u)
                         top -= 1
             if not lazy:                          # as in the paper: kept values are dropped with their block

@@ -100,11 +100,11 @@ def instance_lifetimes(const int[::1] order, const int64[::1] value_indptr, cons
 
 def broken_mark(const int[::1] order, const int64[::1] value_indptr, const int64[::1] read_indptr,
                 const int[::1] read_indices, const int[::1] producer, const unsigned char[::1] output,
-                const signed char[::1] mark, const int[::1] forward_of):
+                const signed char[::1] mark, const int[::1] owner):
     """The first step that goes against a mark.
 
     order : int32[m], value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k],
-    producer : int32[n_values], output : uint8[n_values], mark : int8[n], forward_of : int32[n]
+    producer : int32[n_values], output : uint8[n_values], mark : int8[n], owner : int32[n]
     Returns (law, step, node); law 0 if none does.
     """
     cdef Py_ssize_t step, j
@@ -114,10 +114,10 @@ def broken_mark(const int[::1] order, const int64[::1] value_indptr, const int64
         v = order[step]
         if mark[v] == 1 and runs[v] > 0:
             return keep_mark, step, v
-        if forward_of[v] >= 0:
+        if owner[v] >= 0:
             for j in range(read_indptr[v], read_indptr[v + 1]):
                 u = producer[read_indices[j]]
-                if mark[u] == 2 and forward_of[u] < 0 and (runs[u] == 1 or output[read_indices[j]]):
+                if mark[u] == 2 and owner[u] < 0 and (runs[u] == 1 or output[read_indices[j]]):
                     return recompute_mark, step, u
         runs[v] += 1
     return 0, -1, -1

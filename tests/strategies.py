@@ -109,6 +109,15 @@ def training_graphs(draw, max_nodes=24, parameter_gradients=None):
 
 
 @st.composite
+def captured_graphs(draw, max_nodes=24):
+    """Training graphs, some of whose backward nodes belong to no one forward node."""
+    graph = draw(training_graphs(max_nodes))
+    forward_of = graph.forward_of.copy()
+    forward_of[draw(subsets(np.flatnonzero(~graph.forward).tolist(), least=1))] = -2
+    return replace(graph, forward_of=forward_of, derivation=None)
+
+
+@st.composite
 def differentiation(draw, graph):
     """Options of `differentiate` for a graph with a value that has a gradient."""
     g = plain(graph)

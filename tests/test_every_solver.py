@@ -42,14 +42,14 @@ from tests.oracles.closure import forced_bytes, two_path_bound
 from tests.oracles.plain import plain
 from tests.oracles.search import least_compute, least_peak
 from tests.oracles.simulation import slow_simulation
-from tests.strategies import graphs, rows, stage_chains, training_graphs, unit_chains
+from tests.strategies import captured_graphs, graphs, rows, stage_chains, training_graphs, unit_chains
 
 ROOT = Path(__file__).resolve().parents[1]
 SOLVERS = list_solvers()
 PLAYED = settings(max_examples=12)  # for each of many solvers
 each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.name)
-served = training_graphs(max_nodes=16)
-tiny = training_graphs(max_nodes=7)
+served = training_graphs(max_nodes=16) | captured_graphs(max_nodes=16)
+tiny = training_graphs(max_nodes=7) | captured_graphs(max_nodes=7)
 chains = stage_chains() | unit_chains()
 any_kind = graphs(max_nodes=9) | served
 
@@ -105,6 +105,8 @@ def by_hand():
         "outputs that stay": differentiate(
             forward_graph([[], [0], [1]], output=[True, True, True]), keep_outputs=True, loss=["2"]
         ),
+        "gradients of no one node": replace(chain(5), forward_of=[*[-1] * 5, 4, -2, 2, -2, -2], derivation=None),
+        "gradients of no node at all": replace(diamond(), forward_of=[*[-1] * 4, *[-2] * 5], derivation=None),
         "wishes": replace(chain(5), mark=[1, 2, 0, 2, 1, 0, 0, 0, 0, 0], derivation=None),
     }
 

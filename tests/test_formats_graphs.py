@@ -27,7 +27,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
 from tests.oracles.plain import plain
-from tests.strategies import graphs, training_graphs
+from tests.strategies import captured_graphs, graphs, training_graphs
 
 UNEVEN = "ignore:.* without a (size|cost) :remat_algos.errors.GraphWarning"  # many files here give what matters only
 pytestmark = pytest.mark.filterwarnings(UNEVEN)
@@ -118,7 +118,7 @@ def described(draw, source):
     return replace(graph, labels=replace(graph.labels, views=views, compute_unit=unit, compute_scale=scale))
 
 
-any_graph = marked(graphs() | training_graphs(max_nodes=16))
+any_graph = marked(graphs() | training_graphs(max_nodes=16) | captured_graphs(max_nodes=16))
 
 
 @given(described(any_graph))
@@ -141,7 +141,7 @@ def test_reading_back_npz_is_the_identity(graph):
     assert to_npz(again) == to_npz(graph)
 
 
-@given(marked(graphs(min_nodes=1) | training_graphs(max_nodes=16)))
+@given(marked(graphs(min_nodes=1) | training_graphs(max_nodes=16) | captured_graphs(max_nodes=16)))
 def test_reading_back_tables_is_the_identity(graph):
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "X.nodes.csv")
@@ -152,7 +152,10 @@ def test_reading_back_tables_is_the_identity(graph):
     assert record(again.labels) == record(graph.labels)
 
 
-@given(described(marked(graphs(min_nodes=1) | training_graphs(max_nodes=16))), st.sampled_from(["json", "npz"]))
+@given(
+    described(marked(graphs(min_nodes=1) | captured_graphs(max_nodes=16))),
+    st.sampled_from(["json", "npz"]),
+)
 def test_reading_back_a_file_is_the_identity(graph, ending):
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, f"graph.{ending}")
@@ -394,6 +397,12 @@ def test_gradients_have_sizes_costs_and_scratch_bytes(read):
 
 def test_without_a_word_on_gradients_there_are_no_rules(read):
     assert read(nodes="name,memory a,1").backward is None
+
+
+def test_a_backward_node_need_not_be_a_gradient_of_one_node(read):
+    graph = read(nodes="name,gradient_of,backward a,, g,a, s,,1", edges="src,dst a,g g,s")
+    assert graph.forward_of.tolist() == [-1, 0, -2]
+    assert graph.owner.tolist() == [-1, 0, 0]
 
 
 def test_gradient_of_makes_a_backward_part(read):

@@ -16,7 +16,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
 from tests.oracles.plain import plain
-from tests.strategies import graphs, training_graphs
+from tests.strategies import captured_graphs, graphs, rows, training_graphs
 
 ARRAYS = ("value_indptr", "read_indptr", "read_indices", "memory", "compute", "workspace", "once", "output")
 DTYPES = dict(zip(ARRAYS, "iiiiiibb", strict=True))
@@ -107,9 +107,11 @@ LAWS = [
     ({"mark": [2, 0], "once": [True, False]}, "node 0 is marked once and recompute; remove one mark"),
     # the backward part
     ({"backward": rule(), "forward_of": [-1, 0]}, "a graph with a backward part cannot be differentiated again"),
-    ({"forward_of": [-1, 2]}, "forward_of[1] is 2, expected a node of the forward part, or -1"),
-    ({"forward_of": [-1, 1]}, "forward_of[1] is 1, expected a node of the forward part, or -1"),
-    ({"forward_of": [-1, -2]}, "forward_of[1] is -2, expected a node of the forward part, or -1"),
+    ({"forward_of": [-1, 2]}, "forward_of[1] is 2, expected a node of the forward part, -1 in that part, or"),
+    ({"forward_of": [-1, 1]}, "forward_of[1] is 1, expected a node of the forward part, -1 in that part, or"),
+    ({"forward_of": [-1, -3]}, "forward_of[1] is -3, expected a node of the forward part, -1 in that part, or -2 for"),
+    ({"forward_of": [-2, -2]}, "no node is of the forward part; leave forward_of out"),
+    ({"forward_of": [-2, -1]}, "node 1 of the forward part reads a value of the backward part"),
     ({"forward_of": [1, -1]}, "node 1 of the forward part reads a value of the backward part"),
     # rules for gradients, residents
     (
@@ -365,6 +367,19 @@ def test_unknown_names_are_answered_with_near_ones():
 def test_the_name_of_a_view_means_what_it_views():
     graph = two_nodes(labels=Labels(names=("a", "b"), views={"flat": "a"}))
     assert graph.value_id("flat") == 0
+
+
+@given(training_graphs() | captured_graphs())
+def test_a_backward_node_runs_with_its_forward_node_or_with_what_it_reads(graph):
+    g = plain(graph)
+    assert graph.owner.tolist() == [g.owner(v) if g.is_backward(v) else -1 for v in g.nodes]
+    assert graph.forward.tolist() == [not g.is_backward(v) for v in g.nodes]
+
+
+def test_a_sum_of_gradients_belongs_to_the_earliest_node_whose_gradient_it_reads():
+    reads = rows("read", [[], [0], [1, 0], [1], [2, 3], [0], []])
+    graph = ComputationGraph.from_arrays(**reads, forward_of=[-1, -1, 1, 0, -2, -2, -2])
+    assert graph.owner.tolist() == [-1, -1, 1, 0, 0, 0, 1]
 
 
 # ---------------------------------------------------------------- ways in

@@ -29,10 +29,10 @@ from remat_algos.plan.breakdown import (
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
-from tests.strategies import graphs, orders, training_graphs
+from tests.strategies import captured_graphs, graphs, orders, training_graphs
 
 
-@given(graph=graphs() | training_graphs(), by=st.sampled_from(["layer", "operation"]), data=st.data())
+@given(graph=graphs() | captured_graphs(), by=st.sampled_from(["layer", "operation"]), data=st.data())
 def test_every_byte_and_every_cost_is_told_once(graph, by, data):
     simulation = simulate(graph, data.draw(orders(graph)))
     found = breakdown(simulation, by=by)
@@ -47,7 +47,7 @@ def test_every_byte_and_every_cost_is_told_once(graph, by, data):
     assert json.loads(json.dumps(found.record())) == found.record()
 
 
-@given(graph=training_graphs(), data=st.data())
+@given(graph=training_graphs() | captured_graphs(), data=st.data())
 def test_structures_are_the_simulated_roles_at_the_peak(graph, data):
     simulation = simulate(graph, data.draw(orders(graph)))
     found, held = breakdown(simulation).structures, simulation.breakdown()

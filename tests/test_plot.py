@@ -41,7 +41,7 @@ from remat_algos.schedule.live_set import live_set
 from remat_algos.schedule.simulation import simulate
 from remat_algos.text.wording import shortened
 from tests.command_line import with_budget
-from tests.strategies import graphs, orders, training_graphs
+from tests.strategies import captured_graphs, graphs, orders, training_graphs
 
 PLOTS = {"memory": plot.memory, "schedule": plot.schedule, "graph": plot.graph}
 TEXTS = {"memory": memory_text, "schedule": schedule_text, "graph": graph_text}
@@ -98,7 +98,7 @@ EDGE_CASES = {
 
 def simulations():
     """Sound schedules of random graphs, with and without a backward part."""
-    return st.one_of(graphs(), training_graphs()).flatmap(
+    return st.one_of(graphs(), training_graphs(), captured_graphs()).flatmap(
         lambda graph: orders(graph).map(lambda order: simulate(graph, order))
     )
 
@@ -365,7 +365,7 @@ def test_without_a_schedule_colours_tell_what_must_run_once():
 
 
 @settings(max_examples=40)
-@given(graph=st.one_of(graphs(max_nodes=16), training_graphs()))
+@given(graph=st.one_of(graphs(max_nodes=16), training_graphs(), captured_graphs()))
 def test_nodes_of_a_layer_stand_apart_and_readers_below_what_they_read(graph):
     found = layout(graph)
     points, forward = found.points, graph.forward
@@ -384,7 +384,7 @@ def test_nodes_of_a_layer_stand_apart_and_readers_below_what_they_read(graph):
 
 
 @settings(max_examples=30)
-@given(graph=st.one_of(graphs(max_nodes=16), training_graphs()))
+@given(graph=st.one_of(graphs(max_nodes=16), training_graphs(), captured_graphs()))
 def test_every_edge_is_a_way_of_lines_between_its_ends(graph):
     found = layout(graph)
     near = {}

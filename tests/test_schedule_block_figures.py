@@ -37,10 +37,10 @@ def owned_by_anybody(draw):
     """Training graphs with wishes, and with gradients that belong to other nodes than `differentiate` says."""
     graph = draw(training_graphs(max_nodes=16))
     owner = graph.forward_of.copy()
-    for b in np.flatnonzero(owner >= 0):
+    for b in np.flatnonzero(~graph.forward):
         if draw(st.integers(0, 3)) == 0:
-            owner[b] = draw(st.sampled_from(np.flatnonzero(owner < 0).tolist()))
-    mark = [0 if graph.once[v] or owner[v] >= 0 else draw(st.integers(0, 2)) for v in range(graph.n_nodes)]
+            owner[b] = draw(st.sampled_from([-2, *np.flatnonzero(graph.forward).tolist()]))
+    mark = [0 if graph.once[v] or owner[v] != -1 else draw(st.integers(0, 2)) for v in range(graph.n_nodes)]
     return ComputationGraph.from_arrays(
         **{name: getattr(graph, name) for name in ARRAYS}, forward_of=owner, mark=mark if draw(st.booleans()) else None
     )

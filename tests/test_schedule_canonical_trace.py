@@ -19,7 +19,7 @@ from remat_algos.structure.lower_sets import LowerSets, single_boundary_chain
 from tests.oracles.emitter import boundary, canonical, co_inputs
 from tests.oracles.plain import plain
 from tests.oracles.simulation import serving_run, slow_simulation
-from tests.strategies import graphs, lower_set_chains, numbers, rows, structures, training_graphs
+from tests.strategies import captured_graphs, graphs, lower_set_chains, numbers, rows, structures, training_graphs
 
 FLAGS = st.fixed_dictionaries({"keep_last": st.booleans(), "lazy": st.booleans()})
 
@@ -96,7 +96,7 @@ def steps_by_phase(g, chain, keep_last, lazy):
             if v in needed and v not in never_again | left:
                 run(v, nodes)
         for v in g.backward():
-            if v in needed and g.forward_of[v] in blocks[i] and v not in gradients:
+            if v in needed and g.owner(v) in blocks[i] and v not in gradients:
                 run(v, nodes)
         phases.append(("backward", i, nodes))
         beside = co_inputs(g, lower_set(chain, i - 1))
@@ -135,7 +135,7 @@ def stays(g, chain, order, way, i, copy, keep_last):
     if g.is_backward(v):
         successors = {w for w in g.forward() if set(g.predecessors(w)) & before}
         read = any(x in g.reads[w] for w in g.nodes)
-        return read and g.forward_of[v] in successors - before
+        return read and g.owner(v) in successors - before
     if x in g.outputs and v not in order[:step]:
         return True
     return v in kept(g, chain, keep_last) if way == "forward" else v in before | co_inputs(g, before)
@@ -164,7 +164,7 @@ def test_without_liveness_the_strategy_is_taken_at_its_word(decision, flags):
 # ---------------------------------------------------------------- laws
 
 
-@given(chained(training_graphs()), FLAGS)
+@given(chained(training_graphs() | captured_graphs()), FLAGS)
 def test_with_liveness_the_trace_is_the_simulated_one(decision, flags):
     graph, chain = decision
     order = canonical(graph, chain, **flags)
@@ -206,7 +206,7 @@ def test_formula_2_is_the_peak_without_liveness_but_for_one_running_sum(decision
     assert in_place == sets.peak(graph) <= peak <= in_place + max(sums_added_to(graph, range(graph.n_nodes)))
 
 
-@given(chained(training_graphs() | graphs(max_nodes=10)))
+@given(chained(training_graphs() | captured_graphs() | graphs(max_nodes=10)))
 def test_formula_2_is_the_greatest_sum_of_its_terms(decision):
     graph, chain = decision
     sets, g = LowerSets.of(graph, chain), plain(graph)

@@ -27,10 +27,10 @@ from tests.oracles import emitter, lower_sets
 from tests.oracles.emitter import boundary, co_inputs
 from tests.oracles.plain import plain
 from tests.oracles.simulation import slow_simulation
-from tests.strategies import graphs, lower_set_chains, orders, rows, subsets, training_graphs
+from tests.strategies import captured_graphs, graphs, lower_set_chains, orders, rows, subsets, training_graphs
 
 FLAGS = list(itertools.product((True, False), repeat=2))
-any_graph = training_graphs() | graphs(max_nodes=10)
+any_graph = training_graphs() | captured_graphs() | graphs(max_nodes=10)
 
 
 def graph_of(reads, **arrays):
@@ -310,7 +310,7 @@ def arrays(graph):
 
 @given(st.data())
 def test_the_unrolled_graph_costs_and_holds_what_the_schedule_does(data):
-    graph = data.draw(graphs(max_nodes=10) | training_graphs(max_nodes=14))
+    graph = data.draw(graphs(max_nodes=10) | training_graphs(max_nodes=14) | captured_graphs(max_nodes=14))
     order = data.draw(orders(graph))
     unrolled, simulation = unroll(graph, Schedule(order)), simulate(graph, order)
     once_each = simulate(unrolled, np.arange(unrolled.n_nodes))

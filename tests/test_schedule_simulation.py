@@ -16,7 +16,7 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import ROLES, simulate
 from tests.oracles.plain import plain
 from tests.oracles.simulation import Unsound, serving_run, slow_simulation
-from tests.strategies import graphs, orders, rows, training_graphs
+from tests.strategies import captured_graphs, graphs, orders, rows, training_graphs
 
 KUMAR = [("A", "B"), ("A", "C"), ("B", "D"), ("C", "D"), ("A", "E"), ("D", "E")]
 WORDS = {
@@ -27,7 +27,7 @@ WORDS = {
     "keep": "again, which is marked to be kept",
     "recompute": "which is marked to be recomputed",
 }
-any_graph = graphs(max_nodes=10) | training_graphs(max_nodes=14)
+any_graph = graphs(max_nodes=10) | training_graphs(max_nodes=14) | captured_graphs(max_nodes=14)
 
 
 @pytest.mark.parametrize(("order", "trace", "peak"), [("ABCDE", [1, 2, 3, 4, 3], 4), ("ABCDAE", [1, 2, 3, 3, 2, 3], 3)])
@@ -439,7 +439,7 @@ def test_reads_of_an_output_take_its_first_copy():
     assert steps[2].reads == [(0, 0)]
 
 
-@given(runs(training_graphs(max_nodes=14)))
+@given(runs(training_graphs(max_nodes=14) | captured_graphs(max_nodes=14)))
 def test_saved_is_what_the_backward_part_finds_in_memory(run):
     """All that the steps before the first backward one make and do not free; outputs and what is read later."""
     graph, order = run

@@ -33,7 +33,7 @@ from tests.benchmarks.optima import golden, graph_of
 from tests.oracles.plain import plain
 from tests.oracles.search import least_peak
 from tests.oracles.simulation import Unsound, serving_run, slow_simulation
-from tests.strategies import graphs, orders, rows, training_graphs
+from tests.strategies import captured_graphs, graphs, orders, rows, training_graphs
 
 KEEP, RECOMPUTE = 1, 2
 TRAINING = differentiate(
@@ -50,7 +50,7 @@ def problems(draw):
     """A graph, perhaps with marks or updates, and perhaps constraints."""
     updated = st.builds(lambda depth: build("feed_forward", depth=depth, optimizer="sgd").graph, st.integers(1, 2))
     graph = draw(
-        graphs(max_nodes=9, min_nodes=1) | training_graphs(max_nodes=16) | training_graphs(max_nodes=16) | updated
+        graphs(max_nodes=9, min_nodes=1) | training_graphs(max_nodes=16) | captured_graphs(max_nodes=16) | updated
     )
     if draw(st.booleans()) and graph.mark is None:
         mark = [draw(st.sampled_from([0, 0, KEEP, RECOMPUTE])) if forward else 0 for forward in graph.forward]

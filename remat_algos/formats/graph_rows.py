@@ -22,6 +22,7 @@ def tables_from(graph: ComputationGraph) -> Tables:
             reads=[names[x] for x in graph.reads(v)],
             values=[values[x] for x in graph.values(v)],
             gradient_of=graph.labels[forward_of[v]] if forward_of is not None and forward_of[v] >= 0 else None,
+            backward=forward_of is not None and bool(forward_of[v] == -2),
         )
         for v in range(graph.n_nodes)
     ]

@@ -26,6 +26,7 @@ NODE_COLUMNS: Known = {
     "grad_compute": (),
     "grad_workspace": (),
     "gradient_of": (),
+    "backward": (),
     "param_memory": ("param_bytes",),
 }
 EDGE_COLUMNS: Known = {"src": ("source", "from"), "dst": ("target", "to"), "saved": ()}
@@ -79,7 +80,7 @@ class _RowReader:
         if given & {"view_of", "gradient_of"}:
             self._resolve()
         self.backward = "to come" if given & GRADIENT_COLUMNS or "saved" in edges else "none"
-        if any(node.gradient_of for node in self.nodes.values()):
+        if any(node.gradient_of or node.backward for node in self.nodes.values()):
             self.backward = "present"
 
     def tables(self) -> Tables:
@@ -143,11 +144,14 @@ class _RowReader:
         columns = (
             *(names, table.texts("op"), compute, table.sizes("workspace", 0), _true(table, "once"), table.marks()),
             *(values, table.numbers("grad_compute", -1), table.sizes("grad_workspace", 0)),
-            *(table.texts("gradient_of"), table.lines or [0] * len(table)),
+            *(table.texts("gradient_of"), _true(table, "backward"), table.lines or [0] * len(table)),
         )
         return [
-            NodeRow(name, op, cost, scratch, once, mark, [], [value], None, grad, grad_scratch, forward or None, line)
-            for name, op, cost, scratch, once, mark, value, grad, grad_scratch, forward, line in zip(
+            NodeRow(
+                *(name, op, cost, scratch, once, mark, [], [value]),
+                *(None, grad, grad_scratch, forward or None, backward, line),
+            )
+            for name, op, cost, scratch, once, mark, value, grad, grad_scratch, forward, backward, line in zip(
                 *columns, strict=True
             )
         ]

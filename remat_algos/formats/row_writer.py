@@ -50,6 +50,7 @@ def _node(node: NodeRow, backward: str, listed: bool, scale: int) -> Record:
         "once": int(node.once) or "",
         "mark": MARK_WORDS[node.mark],
         "gradient_of": node.gradient_of or "",
+        "backward": int(node.backward) or "",
     }
     if not listed:
         value = node.values[0]

@@ -282,7 +282,7 @@ class _Assembly:
 
     def _forward_of(self, node: NodeRow) -> int:
         if node.gradient_of is None:
-            return -1
+            return -2 if node.backward else -1
         found = self.names.resolve(node, [node.gradient_of])[0]
         if found < 0 or not self.kept[self.owner[found]]:
             gradient, node_of = shortened(node.name), shortened(node.gradient_of)

@@ -73,7 +73,8 @@ class ComputationGraph:
     output : bool[n_values]
         The value is live from the first run of its node to the end.
     forward_of : int32[n], optional
-        -1 in the forward part, else the forward node that a gradient belongs to.
+        -1 in the forward part, else the forward node that a gradient belongs to; -2 for a backward node that belongs to
+        no one node, such as a sum of gradients.
     backward : Backward, optional
         Gradients, before `differentiate`; by default they read all reads and values of the node.
     resident : Resident, optional
@@ -323,7 +324,7 @@ class ComputationGraph:
     @property
     def is_training(self) -> bool:
         """Whether the graph has a backward part."""
-        return self.forward_of is not None and bool((self.forward_of >= 0).any())
+        return self.forward_of is not None
 
     @property
     def producer(self) -> Int32:
@@ -367,8 +368,17 @@ class ComputationGraph:
     def forward(self) -> Bool:
         """bool[n]: nodes of the forward part."""
         return derived(
-            self, "forward", lambda: np.ones(self.n_nodes, bool) if self.forward_of is None else self.forward_of < 0
+            self, "forward", lambda: np.ones(self.n_nodes, bool) if self.forward_of is None else self.forward_of == -1
         )
+
+    @property
+    def owner(self) -> Int32:
+        """int32[n]: the forward node with which a backward node runs in orders by blocks; -1 in the forward part.
+
+        Its `forward_of`. A node of none runs as soon as it can: with the earliest owner of the backward nodes that it
+        reads, else with the latest forward node that it reads, else with the last one.
+        """
+        return derived(self, "owner", lambda: _owners(self))
 
     @property
     def node_memory(self) -> Int64:
@@ -473,6 +483,17 @@ def derived(graph: ComputationGraph, name: str, make: Callable[[], Any]) -> Any:
     return graph._derived[name]
 
 
+def _owners(graph: ComputationGraph) -> Int32:
+    if graph.forward_of is None:
+        return np.full(graph.n_nodes, -1, np.int32)
+    owner, last = graph.forward_of.copy(), int(np.flatnonzero(graph.forward)[-1])
+    for v in np.flatnonzero(owner == -2).tolist():
+        read = graph.producer[graph.read_indices[graph.read_indptr[v] : graph.read_indptr[v + 1]]]
+        of_gradients = owner[read][owner[read] >= 0]
+        owner[v] = of_gradients.min() if of_gradients.size else read.max(initial=-1) if read.size else last
+    return owner
+
+
 def _updates(graph: ComputationGraph) -> Bool:
     """bool[n]: optimizer updates: backward `once` nodes with unread 0-byte outputs that read a parameter or state."""
     silent = graph.output & (graph.memory == 0)
@@ -566,15 +587,18 @@ def _check_parts(graph: ComputationGraph) -> None:
 
 
 def _check_forward_of(graph: ComputationGraph, forward_of: Int32) -> None:
-    outside = (forward_of < -1) | (forward_of >= graph.n_nodes)
+    backward = forward_of != -1
+    outside = (forward_of < -2) | (forward_of >= graph.n_nodes)
     if not outside.any():
-        outside = (forward_of >= 0) & (forward_of[forward_of] >= 0)  # -1 reads the last entry, and is left out
+        outside = (forward_of >= 0) & backward[forward_of]  # negative ones read some entry, and are left out
     if outside.any():
         at = int(np.argmax(outside))
-        expected = "expected a node of the forward part, or -1 in that part"
+        expected = "expected a node of the forward part, -1 in that part, or -2 for a backward node of none"
         raise GraphError(f"forward_of[{at}] is {forward_of[at]}, {expected}")
-    from_backward = (forward_of >= 0)[graph.producer][graph.read_indices]
-    reader = (forward_of < 0)[row_of(graph.read_indptr)]
+    if backward.all():
+        raise GraphError("no node is of the forward part; leave forward_of out")
+    from_backward = backward[graph.producer][graph.read_indices]
+    reader = ~backward[row_of(graph.read_indptr)]
     if (from_backward & reader).any():
         at = int(np.argmax(from_backward & reader))
         node = int(np.searchsorted(graph.read_indptr, at, side="right")) - 1

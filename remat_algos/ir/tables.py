@@ -23,7 +23,10 @@ class ValueRow:
 
 @dataclass(slots=True)
 class NodeRow:
-    """A node; `saved` None: its gradient reads all reads and values of the node."""
+    """A node; `saved` None: its gradient reads all reads and values of the node.
+
+    `backward`: it is of the backward part, though a gradient of no one node.
+    """
 
     name: str
     op: str = ""
@@ -37,6 +40,7 @@ class NodeRow:
     grad_compute: Number = -1
     grad_workspace: Number = 0
     gradient_of: str | None = None
+    backward: bool = False
     line: int = 0
 
     def value_name(self, place: int) -> str:
@@ -62,7 +66,7 @@ class Tables:
     Parameters
     ----------
     backward : {"none", "to come", "present"}
-        Whether gradients are not spoken of, described by the rows, or nodes themselves (`gradient_of`).
+        Whether gradients are not spoken of, described by the rows, or nodes themselves (`gradient_of`, `backward`).
     views : mapping of str to str
         Views contracted before, to the names of their bases.
     compute_scale : int, optional

@@ -196,7 +196,7 @@ def breakdown(subject: Plan | Simulation | ComputationGraph, *, by: str = "layer
     names = sorted({*types, OTHER})
     place = {name: i for i, name in enumerate(names)}
     of_node = np.array([place[name] for name in types], np.int64)
-    belongs = of_node if graph.forward_of is None else np.where(graph.forward, of_node, of_node[graph.forward_of])
+    belongs = np.where(graph.forward, of_node, of_node[graph.owner])
     memory = np.zeros((len(names), len(STRUCTURES)), np.int64)
     structure = structures_of(graph)
     values = np.array([value for value, _ in simulation.live_at(step)] if step >= 0 else [], np.int64)
@@ -257,13 +257,11 @@ def layer_types(graph: ComputationGraph, by: str = "layer") -> tuple[str, ...]:
 def derivative_of(graph: ComputationGraph) -> Int32:
     """int32[n]: the forward node whose gradient a backward node computes, -1 in the forward part.
 
-    The last whose output gradients it reads; `forward_of` is the node that the result belongs to.
+    The last whose output gradients it reads; `owner` is the node that the result belongs to.
     """
-    if graph.forward_of is None:
-        return np.full(graph.n_nodes, -1, np.int32)
-    found, owner = graph.forward_of.copy(), graph.forward_of[graph.producer[graph.read_indices]]
+    found, owner = graph.owner.copy(), graph.owner[graph.producer[graph.read_indices]]
     reader = row_of(graph.read_indptr)
-    backward = (owner >= 0) & (graph.forward_of[reader] >= 0) & ~parameter_gradients(graph)[reader]
+    backward = (owner >= 0) & ~graph.forward[reader] & ~parameter_gradients(graph)[reader]
     np.maximum.at(found, reader[backward], owner[backward])
     return found
 

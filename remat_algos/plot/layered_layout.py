@@ -56,7 +56,7 @@ def layout(graph: ComputationGraph) -> LayeredLayout:
     """
     n, forward, (indptr, sources) = graph.n_nodes, graph.forward, graph.predecessors
     source, target = sources.astype(np.int64), row_of(indptr)
-    block = np.arange(n) if graph.forward_of is None else np.where(forward, np.arange(n), graph.forward_of)
+    block = np.where(forward, np.arange(n), graph.owner)
     layer = _layers(graph, source, target)[block]
     gradients = np.bincount(block[~forward], minlength=n)
 

@@ -12,7 +12,7 @@ from remat_algos.ir.arrays import Bool, Int32, Int64, frozen
 from remat_algos.ir.csr import check_indptr, group_rows, indptr_of, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.blocks import PairFigures, block_borders
-from remat_algos.schedule.mirror import honoured, part_of
+from remat_algos.schedule.mirror import honoured
 
 UNUSABLE = 2**62
 """The peak of a pair whose block depends on the rest of the chain, or exceeds a bound."""
@@ -146,11 +146,10 @@ def _inside(graph: ComputationGraph, words: NDArray[np.uint64]) -> Bool:
 
 
 def _owners(graph: ComputationGraph, inside: Bool) -> Int32:
-    """int32[n]: `forward_of`, the one more node for gradients whose own is not in the part."""
-    forward_of = part_of(graph)
+    """int32[n]: `graph.owner`, the one more node for gradients whose own is not in the part."""
     outside = np.ones(graph.n_nodes, bool)
     outside[: inside.size - 1] = ~inside[:-1]
-    return np.where((forward_of >= 0) & outside[forward_of], inside.size - 1, forward_of).astype(np.int32)
+    return np.where(~graph.forward & outside[graph.owner], inside.size - 1, graph.owner).astype(np.int32)
 
 
 def _rows(words: NDArray[np.uint64], inside: Bool) -> tuple[NDArray[np.uint64], Bool]:

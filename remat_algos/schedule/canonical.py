@@ -7,7 +7,7 @@ import numpy as np
 from remat_algos.ir.arrays import Bool, Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.emitter import canonical_order
-from remat_algos.schedule.mirror import honoured, part_of
+from remat_algos.schedule.mirror import honoured
 from remat_algos.schedule.postponed_updates import postpone_updates
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
@@ -59,7 +59,7 @@ def canonical_schedule(
     n_blocks = max(1, len(lower_sets))
     order = canonical_order(
         graph.needed.view(np.uint8),
-        part_of(graph),
+        graph.owner,
         graph.read_indptr,
         graph.read_indices,
         graph.producer,
@@ -176,7 +176,7 @@ def _drops(simulation: Simulation, lower_sets: LowerSets, kept: Bool, lazy: bool
     n_blocks = max(1, len(lower_sets))
     last_phase = 2 * n_blocks - 1
     block, _, successor_from, co_input_from = lower_sets.on(graph)
-    owner = np.where(graph.forward, np.arange(graph.n_nodes), part_of(graph))
+    owner = np.where(graph.forward, np.arange(graph.n_nodes), graph.owner)
     home = np.where(block < 0, n_blocks - 1, block)[owner]
     # the last block i, by whose gradients a forward value is in L_i or a co-input of it, and a gradient in d+(L_i)
     needed_by = np.where(graph.forward, np.minimum(home, co_input_from), successor_from[owner])

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, frozen
+from remat_algos.ir.arrays import Int64, frozen
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.kernels.emitter import mirror_order
@@ -62,7 +62,7 @@ def mirror_schedule(graph: ComputationGraph, mirror_count: ArrayLike) -> Schedul
         raise GraphError("the mirror counts add up to 2**31 runs or more; lower them")
     order = mirror_order(
         graph.needed.view(np.uint8),
-        part_of(graph),
+        graph.owner,
         graph.read_indptr,
         graph.read_indices,
         graph.producer,
@@ -70,11 +70,6 @@ def mirror_schedule(graph: ComputationGraph, mirror_count: ArrayLike) -> Schedul
         count,
     )
     return Schedule(postpone_updates(graph, order))
-
-
-def part_of(graph: ComputationGraph) -> Int32:
-    """int32[n]: `forward_of`, or -1 everywhere where there is no backward part."""
-    return graph.forward_of if graph.forward_of is not None else np.full(graph.n_nodes, -1, np.int32)
 
 
 def honoured(graph: ComputationGraph, mirror_count: Int64) -> Int64:

@@ -380,7 +380,6 @@ def _check_updates(graph: ComputationGraph, schedule: Schedule) -> None:
 
 
 def _check_marks(graph: ComputationGraph, schedule: Schedule) -> None:
-    forward_of = graph.forward_of if graph.forward_of is not None else np.full(graph.n_nodes, -1, np.int32)
     law, step, node = broken_mark(
         schedule.order,
         graph.value_indptr,
@@ -389,7 +388,7 @@ def _check_marks(graph: ComputationGraph, schedule: Schedule) -> None:
         graph.producer,
         graph.output.view(np.uint8),
         graph.mark,
-        forward_of,
+        graph.owner,
     )
     if law == KEEP_MARK:
         raise ScheduleError(

@@ -6,7 +6,6 @@ from remat_algos.ir.csr import from_lists, gather_rows, indptr_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
-from remat_algos.schedule.mirror import part_of
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 
@@ -88,9 +87,9 @@ def _forward_of(graph: ComputationGraph, order: np.ndarray, first_run: np.ndarra
     forward_steps = np.flatnonzero(graph.forward[order])
     if not forward_steps.size:
         return None  # gradients only
-    owner = part_of(graph)[order]
+    owner = graph.forward_of[order]
     ran = np.where(first_run < 0, forward_steps[0], first_run)  # a gradient of a node that never runs needs some owner
-    return np.where(owner >= 0, ran[owner], -1)
+    return np.where(owner >= 0, ran[owner], owner)
 
 
 def _resident(graph: ComputationGraph, order: np.ndarray) -> Resident | None:

@@ -69,7 +69,7 @@ def canonical(graph, lower_sets, keep_last=True, lazy=True):
             if not lazy and v in needed and v not in kept | left and not pinned:
                 emit(v)
         for v in g.backward():
-            if v in needed and g.forward_of[v] in blocks[i] and v not in gradients:
+            if v in needed and g.owner(v) in blocks[i] and v not in gradients:
                 emit(v)
         beside = co_inputs(g, lower_sets[i - 1] if i else set())
         left &= beside

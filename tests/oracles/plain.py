@@ -34,7 +34,15 @@ class Plain:
         return range(len(self.reads))
 
     def is_backward(self, node):
-        return self.forward_of is not None and self.forward_of[node] >= 0
+        return self.forward_of is not None and self.forward_of[node] != -1
+
+    def owner(self, node):
+        """The forward node with which a backward node runs; one of none runs as soon as what it reads is there."""
+        if self.forward_of[node] != -2:
+            return self.forward_of[node]
+        read = self.predecessors(node)
+        owners = [self.owner(u) for u in read if self.is_backward(u)]
+        return min(owners) if owners else max(read, default=self.forward()[-1])
 
     def forward(self):
         return [v for v in self.nodes if not self.is_backward(v)]

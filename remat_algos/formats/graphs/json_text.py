@@ -29,7 +29,7 @@ KEYS: Known = dict.fromkeys(
 )
 NODE_KEYS: Known = dict.fromkeys(
     (
-        *("name", "op", "compute", "workspace", "once", "reads", "values", "mark", "gradient_of"),
+        *("name", "op", "compute", "workspace", "once", "reads", "values", "mark", "gradient_of", "backward"),
         *("saved", "grad_compute", "grad_workspace"),
     ),
     (),
@@ -120,7 +120,7 @@ def _tables(record: Any, source: str) -> Tables:
     ]
     n_saved = sum(node.saved is not None for node in nodes)
     backward = top.take("backward", str, "to come" if n_saved else "none")
-    if any(node.gradient_of is not None for node in nodes):
+    if any(node.gradient_of is not None or node.backward for node in nodes):
         backward = "present"
     if backward not in BACKWARD:
         _fail(source, f'"backward" is {shortened(backward)!r}; use {", ".join(BACKWARD)}')
@@ -170,6 +170,8 @@ def _node_record(node: NodeRow, gradients: bool) -> dict[str, Any]:
         record["mark"] = node.mark
     if node.gradient_of is not None:
         record["gradient_of"] = node.gradient_of
+    elif node.backward:
+        record["backward"] = True
     return record
 
 
@@ -197,6 +199,7 @@ def _node(fields: "_Fields", place: int) -> NodeRow:
         grad_compute=fields.number("grad_compute", -1),
         grad_workspace=fields.size("grad_workspace", 0),
         gradient_of=fields.take("gradient_of", str, None),
+        backward=fields.take("backward", bool, False),
     )
 
 

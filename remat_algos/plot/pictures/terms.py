@@ -108,10 +108,9 @@ def peaks_of_blocks(simulation: Simulation, lower_sets: LowerSets) -> Int64:
     """
     graph, order, k = simulation.graph, simulation.schedule.order, len(lower_sets)
     block = lower_sets.blocks(graph).astype(np.int64)
-    owner = np.arange(graph.n_nodes) if graph.forward_of is None else np.where(graph.forward, -1, graph.forward_of)
     gradient = ~graph.forward[order]
     again = ~gradient & ~simulation.first_run
-    of_step = np.where(gradient, block[owner[order]], block[order])
+    of_step = np.where(gradient, block[graph.owner[order]], block[order])
     of_step[of_step < 0] = k - 1  # gradients of nodes that never run
     following = np.minimum.accumulate(np.where(gradient, np.arange(order.size), order.size)[::-1])[::-1]
     of_step[again] = np.append(of_step, k - 1)[following[again]]
