@@ -75,13 +75,18 @@ class BudgetError(RematError):
         Bytes that no schedule can go below.
     nodes : sequence of int
         The nodes that force `lower_bound`.
+    plan : Plan, optional
+        The plan of least peak that was found, of least reserved memory for an allocator; None if none was.
     """
 
-    def __init__(self, message: str, reached: int, lower_bound: int, nodes: Sequence[int]) -> None:
+    def __init__(
+        self, message: str, reached: int, lower_bound: int, nodes: Sequence[int], plan: Any | None = None
+    ) -> None:
         super().__init__(message)
         self.reached = reached
         self.lower_bound = lower_bound
         self.nodes = tuple(nodes)
+        self.plan = plan
 
 
 class PlanError(RematError, ValueError):

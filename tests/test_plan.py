@@ -729,6 +729,23 @@ def test_an_infeasible_budget_says_what_was_reached_and_what_forces_it():
 
 
 @pytest.mark.parametrize(
+    ("budget", "solver"), [(1, "auto"), (1, "drop_cheap"), (Budget(overhead="0.1", memory=5), "auto")]
+)
+def test_an_infeasible_budget_comes_with_the_plan_of_the_lowest_peak(budget, solver):
+    with pytest.raises(BudgetError) as error:
+        solve(GRAPH, budget, solver=solver)
+    plan = error.value.plan
+    assert plan.peak_memory == error.value.reached == slow_simulation(GRAPH, plan.schedule.order).peak
+    assert (plan.solver, plan.limit, plan.budget) == (solver, None, Budget(memory="least"))
+    assert verify(GRAPH, json.loads(plan.to_json())).peak_memory == plan.peak_memory
+    assert plan.bound <= plan.simulation.compute
+
+
+def test_no_plan_comes_with_an_infeasible_budget_where_none_was_found():
+    assert BudgetError("nothing fits", 9, 5, [0]).plan is None
+
+
+@pytest.mark.parametrize(
     ("budget", "error"),
     [(0.5, TypeError), ([1], TypeError), (True, TypeError), ("half", ValueError), (-1, ValueError), ("", ValueError)],
 )

@@ -155,8 +155,12 @@ def unwrapped(plan):
 
 def test_where_all_reserve_too_much_the_error_says_what_the_least_is(wasteful):
     wasteful(lambda peak: 10**9)
-    with pytest.raises(BudgetError, match=r"for which cuda_caching reserves at most .* lowest reached is 1\.\d+ GiB"):
+    with pytest.raises(
+        BudgetError, match=r"for which cuda_caching reserves at most .* lowest reached is 1\.\d+ GiB"
+    ) as error:
         solve(GRAPH, baseline_peak(GRAPH) * 7 // 10, solver="chen_greedy", allocator="cuda_caching")
+    plan = error.value.plan
+    assert plan.reservation.memory > baseline_peak(GRAPH) * 7 // 10 >= plan.peak_memory == error.value.reached
     with pytest.raises(BudgetError, match="no schedule within 1 B exists"):
         solve(GRAPH, 1, allocator="cupy_pool")
 

@@ -1,7 +1,7 @@
 """The limits that a plan must meet, and how candidates are ranked."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -14,7 +14,7 @@ from remat_algos.bounds.memory import least_peak_bound, two_path_bound
 from remat_algos.context import SearchContext, until_stopped
 from remat_algos.errors import BudgetError
 from remat_algos.ir.arrays import LARGEST_SUM
-from remat_algos.ir.budget import Budget
+from remat_algos.ir.budget import LEAST, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import BOUND, NARROWER, Plan, skipped_text
 from remat_algos.schedule.baseline import baseline_peak
@@ -216,7 +216,24 @@ class Problem:
             message += f"; {counted(int((graph.mark > 0).sum()), 'mark')} on nodes must be honoured"
         if lowest is not None and not within and (self.limit or 0) >= 0:
             message += '; budget "least" gives the lowest peak found'
-        return BudgetError(message, lowest.figures[0] if lowest else self.base, bound, nodes)
+        plan = self.lowest_plan(candidates)
+        return BudgetError(message, lowest.figures[0] if lowest else self.base, bound, nodes, plan)
+
+    def lowest_plan(self, candidates: Sequence[Candidate], reservation: Reservation | None = None) -> Plan | None:
+        """The plan of the candidate of the lowest peak, as for the budget "least"; None if there is none."""
+        lowest = min(candidates, key=lambda candidate: candidate.figures, default=None)
+        if lowest is None:
+            return None
+        unlimited = replace(self, budget=Budget(memory=LEAST), limit=None, overhead_limit=None)
+        return unlimited.plan(
+            replace(lowest, bound=None, scope=None),  # which are of the limit
+            solver=lowest.solver,
+            options={},
+            seconds=0.0,
+            details=lowest.details,
+            bound=ComputeBound(self.graph.needed_compute),
+            reservation=reservation,
+        )
 
     def _constrained(self, candidates: Sequence[Candidate], dropped: Sequence[Candidate]) -> str:
         """The constraint that stands in the way, where without it there would be a plan, or any schedule at all."""
@@ -245,7 +262,7 @@ class Problem:
             f"{least.missed(self.limit or 0)}; the lowest reached is {exact_bytes(least.memory)}, "
             f"for a peak of {format_bytes(peak)} by {candidate.solver}; {least.remedy}"
         )
-        return BudgetError(message, peak, bound, nodes)
+        return BudgetError(message, peak, bound, nodes, self.lowest_plan([candidate], least))
 
     def _named(self, nodes: Sequence[int]) -> str:
         """The nodes that force a peak, and the largest values that are live while the first of them runs."""

@@ -125,7 +125,8 @@ def solve(
     Raises
     ------
     BudgetError
-        With the least peak reached, the bound that no schedule can go below, and the nodes that force it.
+        With the least peak reached, the bound that no schedule can go below, the nodes that force it, and the plan of
+        least peak that was found.
     GraphError
         If the solver cannot serve this graph, or `start` is no list of node ids.
     ScheduleError
@@ -209,7 +210,13 @@ def solve(
 
     searches = ReservedSearch(problem, search, reserving, context, allocator_options(reserving, alignment))
     searches.interrupted = stopped
-    best, reservation = searches.run()
+    named = AUTO if single is None else single.name
+    try:
+        best, reservation = searches.run()
+    except BudgetError as error:
+        if error.plan is not None:
+            error.plan = replace(error.plan, solver=named, options=options, seconds=context.elapsed)
+        raise
     proven = problem.own_bound(best) if best.scope == ANY_ORDER else None
     untried = effort == BEST or bound is closure
     if untried and best.figures[1] > max(bound.compute, proven or 0):
@@ -233,7 +240,7 @@ def solve(
         details |= {"complete": False, OUT_OF_MEMORY: [*details.get(OUT_OF_MEMORY, []), *exhausted]}
     return problem.plan(
         best,
-        solver=AUTO if single is None else single.name,
+        solver=named,
         options=options,
         seconds=context.elapsed,
         details=details,
@@ -285,6 +292,8 @@ def _check_served(solver: Solver, portfolio: Portfolio) -> None:
     if error is not None and not (
         isinstance(error, MemoryError) and any(map(portfolio.problem.fits, result.candidates))
     ):
+        if isinstance(error, BudgetError) and error.plan is None:
+            error.plan = portfolio.problem.lowest_plan(portfolio.candidates)
         raise error
 
 
