@@ -8,5 +8,6 @@ __all__, __getattr__, __dir__ = namespace(
         "labels": "Labels",
         "resident": "Resident",
         "backward": "Backward",
+        "boundary": "add_boundary",
     },
 )
